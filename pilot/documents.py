@@ -1,0 +1,263 @@
+"""Reading and writing Berth's own files: strict, bounded, with one clear sentence on failure.
+
+A *document* is a frozen pydantic model with unknown keys forbidden, NaN and infinity refused,
+and a ``schema`` name with a version. JSON for what machines write (profiles, platforms,
+bundle manifests), TOML for what people write (the site file).
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import tempfile
+import tomllib
+import types
+import typing
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from berth.pilot.errors import DocumentError
+
+MAX_DOCUMENT_BYTES = 8 * 1024 * 1024
+MAX_DEPTH = 32
+MAX_KEYS = 100_000
+
+
+class Document(BaseModel):
+    """Base of every file format and every value inside one."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        validate_default=False,
+        str_max_length=65_536,
+        ser_json_inf_nan="constants",
+    )
+
+
+D = TypeVar("D", bound=Document)
+
+
+def read_json(path: Path, model: type[D]) -> D:
+    """Read and validate one JSON document. Raises DocumentError naming the key at fault."""
+    return parse_json(_read_bounded(path), model, source=path)
+
+
+def read_toml(path: Path, model: type[D]) -> D:
+    """Read and validate one TOML document. Raises DocumentError naming the key at fault."""
+    raw = _read_bounded(path)
+    try:
+        data = tomllib.loads(raw.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise DocumentError(path, f"is not UTF-8 text (byte {error.start})") from None
+    except tomllib.TOMLDecodeError as error:
+        raise DocumentError(path, f"is not TOML: {error}") from None
+    except RecursionError:
+        raise DocumentError(path, f"is nested deeper than {MAX_DEPTH} levels") from None
+    return validate(data, model, source=path)
+
+
+def parse_json(raw: bytes | str, model: type[D], *, source: str | Path) -> D:
+    """Validate JSON text as ``model``; ``source`` names it in messages."""
+    if len(raw) > MAX_DOCUMENT_BYTES:
+        raise DocumentError(source, f"is larger than {MAX_DOCUMENT_BYTES} bytes")
+    try:
+        data = json.loads(
+            raw, parse_constant=_refuse_constant, object_pairs_hook=_refuse_duplicates
+        )
+    except _Refused as refused:
+        raise DocumentError(source, refused.problem, key=refused.key) from None
+    except RecursionError:
+        raise DocumentError(source, f"is nested deeper than {MAX_DEPTH} levels") from None
+    except UnicodeDecodeError as error:
+        raise DocumentError(source, f"is not UTF-8 text (byte {error.start})") from None
+    except ValueError as error:
+        raise DocumentError(source, f"is not JSON: {error}") from None
+    return validate(data, model, source=source)
+
+
+def validate(data: object, model: type[D], *, source: str | Path) -> D:
+    """Check plain data against ``model``; one DocumentError names the first key at fault."""
+    if not isinstance(data, dict):
+        raise DocumentError(source, f"holds {_kind(data)} where an object is needed")
+    _check_shape(data, source)
+    _check_schema(data, model, source)
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise _explain(error, data, model, source) from None
+
+
+def to_json(document: Document) -> str:
+    """The document as indented JSON text with a final newline."""
+    return document.model_dump_json(indent=2, by_alias=True, exclude_none=False) + "\n"
+
+
+def write_json(path: Path, document: Document) -> None:
+    """Write atomically: a reader sees the old file or the new one, never a part."""
+    write_text(path, to_json(document))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file atomically, keeping umask permissions."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        umask = os.umask(0)
+        os.umask(umask)
+        Path(temporary).chmod(0o666 & ~umask)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+class _Refused(ValueError):
+    def __init__(self, problem: str, key: str | None = None) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.key = key
+
+
+def _refuse_constant(name: str) -> float:
+    raise _Refused(f"holds {name}; only finite numbers are accepted")
+
+
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise _Refused("is given twice", key)
+            seen.add(key)
+    return result
+
+
+def _read_bounded(path: Path) -> bytes:
+    try:
+        with path.open("rb") as stream:
+            raw = stream.read(MAX_DOCUMENT_BYTES + 1)
+    except FileNotFoundError:
+        raise DocumentError(path, "does not exist") from None
+    except IsADirectoryError:
+        raise DocumentError(path, "is a folder, not a file") from None
+    except OSError as error:
+        raise DocumentError(path, f"cannot be read: {error.strerror}") from None
+    if len(raw) > MAX_DOCUMENT_BYTES:
+        raise DocumentError(path, f"is larger than {MAX_DOCUMENT_BYTES} bytes")
+    return raw
+
+
+def _check_shape(data: object, source: str | Path) -> None:
+    keys = 0
+    stack: list[tuple[object, int]] = [(data, 1)]
+    while stack:
+        value, depth = stack.pop()
+        if depth > MAX_DEPTH:
+            raise DocumentError(source, f"is nested deeper than {MAX_DEPTH} levels")
+        if isinstance(value, dict):
+            keys += len(value)
+            stack.extend((child, depth + 1) for child in value.values())
+        elif isinstance(value, list):
+            keys += len(value)
+            stack.extend((child, depth + 1) for child in value)
+        if keys > MAX_KEYS:
+            raise DocumentError(source, f"holds more than {MAX_KEYS} keys and items")
+
+
+def _check_schema(data: dict[str, Any], model: type[Document], source: str | Path) -> None:
+    """A newer schema is named as such before any other complaint about its keys."""
+    field = model.model_fields.get("schema_")
+    if field is None or not isinstance(field.default, str):
+        return
+    family, _, known = field.default.rpartition("/")
+    given = data.get("schema")
+    if given is None:
+        raise DocumentError(source, f'is missing; write schema = "{field.default}"', key="schema")
+    if not isinstance(given, str) or given.rpartition("/")[0] != family:
+        raise DocumentError(source, f'is {given!r}, not "{field.default}"', key="schema")
+    version = given.rpartition("/")[2]
+    if version.isascii() and version.isdigit() and int(version) > int(known):
+        raise DocumentError(
+            source,
+            f"is version {version}, made by a newer Berth; this one reads up to {known}",
+            key="schema",
+            hint="upgrade Berth, or write the file again with this version",
+        )
+    if version != known:
+        raise DocumentError(source, f'is {given!r}, not "{field.default}"', key="schema")
+
+
+def _explain(
+    error: ValidationError, data: dict[str, Any], model: type[Document], source: str | Path
+) -> DocumentError:
+    first = error.errors(include_url=False, include_input=True)[0]
+    location = [part for part in first["loc"] if not _is_union_tag(part, data)]
+    key = ".".join(str(part) for part in location) or None
+    kind = first["type"]
+    if kind == "extra_forbidden":
+        near = _nearest(str(location[-1]), _known_keys(model, location[:-1]))
+        return DocumentError(
+            source, "is not a known key", key=key, hint=f"did you mean {near!r}?" if near else None
+        )
+    if kind == "missing":
+        return DocumentError(source, "is missing", key=key)
+    message = first["msg"].removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:]
+    shown = _shown(first["input"])
+    return DocumentError(source, f"{message}{shown}", key=key)
+
+
+def _is_union_tag(part: int | str, data: dict[str, Any]) -> bool:
+    return isinstance(part, str) and part.startswith("function-") and part not in data
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, str | int | float | bool) or value is None:
+        text = repr(value)
+        return f" (it is {text if len(text) <= 60 else text[:57] + '...'})"
+    return f" (it is {_kind(value)})"
+
+
+def _kind(value: object) -> str:
+    names = {dict: "an object", list: "a list", str: "a string", bool: "true/false"}
+    return names.get(type(value), "nothing" if value is None else f"a {type(value).__name__}")
+
+
+def _nearest(name: str, known: list[str]) -> str | None:
+    matches = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return matches[0] if matches else None
+
+
+def _known_keys(model: type[BaseModel], location: list[int | str]) -> list[str]:
+    """The keys accepted at ``location``, following nested models and containers of models."""
+    current: type[BaseModel] | None = model
+    annotation: object = None
+    for part in location:
+        if current is not None and isinstance(part, str):
+            field = next(
+                (f for n, f in current.model_fields.items() if part in (n, f.alias)), None
+            )
+            annotation = field.annotation if field else None
+        current = _inner_model(annotation)
+    if current is None:
+        return []
+    return [field.alias or name for name, field in current.model_fields.items()]
+
+
+def _inner_model(annotation: object) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is not None:
+        for argument in typing.get_args(annotation):
+            found = _inner_model(argument)
+            if found is not None:
+                return found
+    return None

@@ -1,0 +1,49 @@
+"""Numbers with units, read from and shown to people. Bytes are binary (1 GiB = 2**30)."""
+
+from __future__ import annotations
+
+import re
+
+from berth.pilot.errors import UsageError
+
+_BINARY = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGTP]?)(?:i?B)?\s*", re.IGNORECASE)
+
+
+def parse_bytes(text: str) -> int:
+    """``"16G"``, ``"1.5 GiB"`` or ``"4096"`` as a number of bytes. Raises UsageError."""
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise UsageError(f"{text!r} is not a memory size", hint="write for example 512M or 16G")
+    return int(float(match.group(1)) * _BINARY[match.group(2).upper()])
+
+
+def format_bytes(count: float) -> str:
+    """``17179869184`` as ``"16.0 GiB"``."""
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if abs(count) < 1024 or unit == "TiB":
+            return f"{count:.0f} B" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    raise AssertionError("unreachable")
+
+
+def format_seconds(seconds: float) -> str:
+    """A duration with three significant digits: ``"12.3 ms"``, ``"4.56 s"``, ``"1h 02m"``."""
+    magnitude = abs(seconds)
+    if magnitude < 1e-3:
+        return f"{seconds * 1e6:.3g} us"
+    if magnitude < 1:
+        return f"{seconds * 1e3:.3g} ms"
+    if magnitude < 120:
+        return f"{seconds:.3g} s"
+    if magnitude < 7200:
+        return f"{seconds // 60:.0f}m {seconds % 60:02.0f}s"
+    return f"{seconds // 3600:.0f}h {seconds % 3600 // 60:02.0f}m"
+
+
+def format_count(value: float) -> str:
+    """A plain count or rate with an SI prefix: ``1.23e9`` as ``"1.23 G"``."""
+    for factor, prefix in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if abs(value) >= factor:
+            return f"{value / factor:.3g}{prefix}"
+    return f"{value:.3g}"
