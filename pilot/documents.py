@@ -87,7 +87,9 @@ def validate(data: object, model: type[D], *, source: str | Path) -> D:
     _check_shape(data, source)
     _check_schema(data, model, source)
     try:
-        return model.model_validate(data)
+        # By way of JSON: pydantic's strict mode then takes lists for tuples and strings for enums,
+        # and still refuses "5" for a number.
+        return model.model_validate_json(json.dumps(data, default=str), strict=True)
     except ValidationError as error:
         raise _explain(error, data, model, source) from None
 
@@ -198,7 +200,9 @@ def _check_schema(data: dict[str, Any], model: type[Document], source: str | Pat
 def _explain(
     error: ValidationError, data: dict[str, Any], model: type[Document], source: str | Path
 ) -> DocumentError:
-    first = error.errors(include_url=False, include_input=True)[0]
+    found = error.errors(include_url=False, include_input=True)
+    # A misspelt key also leaves the right one missing: the misspelling is the news.
+    first = next((e for e in found if e["type"] == "extra_forbidden"), found[0])
     location = [part for part in first["loc"] if not _is_union_tag(part, data)]
     key = ".".join(str(part) for part in location) or None
     kind = first["type"]
@@ -242,9 +246,7 @@ def _known_keys(model: type[BaseModel], location: list[int | str]) -> list[str]:
     annotation: object = None
     for part in location:
         if current is not None and isinstance(part, str):
-            field = next(
-                (f for n, f in current.model_fields.items() if part in (n, f.alias)), None
-            )
+            field = next((f for n, f in current.model_fields.items() if part in (n, f.alias)), None)
             annotation = field.annotation if field else None
         current = _inner_model(annotation)
     if current is None:

@@ -1,0 +1,112 @@
+"""Platform and Signature: a kind of hardware, and what benchmarks measured on it.
+
+One JSON file a platform (``berth.platform/1``). Rates are SI units per second. ``core`` rates
+are one core (one SM-independent stream for GPUs has no core rate: None), ``total`` rates are
+the whole platform: a whole node, one GPU, one MIG slice.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import Field, model_validator
+
+from berth.pilot.documents import Document
+from berth.pilot.profile import Name, NonNegative, Positive, Target
+
+PLATFORM_SCHEMA = "berth.platform/1"
+
+
+class PlatformKind(StrEnum):
+    """What the scheduler hands out of it."""
+
+    CPU = "cpu"
+    GPU = "gpu"
+    MIG = "mig"
+
+
+class SignatureSource(StrEnum):
+    """Where a signature's rates come from, best first."""
+
+    BENCHMARK = "benchmark"
+    BABELSTREAM = "babelstream"
+    SPEC = "spec"
+
+
+class MemoryLevel(Document):
+    """One level of the memory hierarchy, sustained rates."""
+
+    level: str = Field(pattern="^(l1|l2|l3|dram)$")
+    capacity_bytes: Positive
+    """Of one core's share for private levels, of the whole platform for shared ones."""
+    core_bytes_per_s: Positive | None = None
+    total_bytes_per_s: Positive
+    latency_s: Positive | None = None
+
+
+class Signature(Document):
+    """Ceilings of a platform. A rate that nobody measured is None, never guessed here."""
+
+    source: SignatureSource
+    measured_on: str = ""
+    """Date and command, or the document that the figures are from."""
+    flops_f64_per_s: Positive
+    flops_f32_per_s: Positive
+    flops_f64_core_per_s: Positive | None = None
+    flops_f32_core_per_s: Positive | None = None
+    memory: tuple[MemoryLevel, ...] = Field(min_length=1)
+    int_ops_core_per_s: Positive | None = None
+    scalar_chain_core_per_s: Positive | None = None
+    """Dependent scalar operations per second: the serial speed."""
+    branch_misses_core_per_s: Positive | None = None
+    gather_core_per_s: Positive | None = None
+    gather_total_per_s: Positive | None = None
+    reduction_total_bytes_per_s: Positive | None = None
+    atomics_per_s: Positive | None = None
+    launch_overhead_s: NonNegative | None = None
+    """Starting one parallel region (fork-join) or one GPU kernel."""
+    thread_scaling: tuple[tuple[int, Positive], ...] = ()
+    """(threads, triad bytes per second): how the memory saturates."""
+    kernel_times_s: dict[str, Positive] = Field(default_factory=dict, max_length=1_000)
+    """Anchor kernels: ``"Stream_TRIAD@8388608x1"`` (name, size, threads) -> seconds a repetition."""
+
+    def level(self, name: str) -> MemoryLevel | None:
+        """The named level, or None where this signature lacks it."""
+        return next((m for m in self.memory if m.level == name), None)
+
+    @model_validator(mode="after")
+    def _has_main_memory(self) -> Signature:
+        if self.level("dram") is None:
+            raise ValueError("memory needs a level 'dram'")
+        return self
+
+
+class Platform(Document):
+    """A kind of hardware with its capacities, price and power, and its Signature."""
+
+    schema_: str = Field(default=PLATFORM_SCHEMA, alias="schema")
+    name: Name
+    kind: PlatformKind
+    description: str = ""
+    architecture: str = "x86_64"
+    """Host machine (``uname -m`` terms) that programs for it are built for."""
+    targets: tuple[Target, ...] = Field(default=(Target.CPU,), min_length=1)
+    """What programs for it must be able to run on; a GPU platform lists cuda or hip."""
+    instruction_sets: tuple[str, ...] = ()
+    cores: int = Field(ge=1)
+    """Physical CPU cores of the node (kind cpu), or multiprocessors of the GPU or slice."""
+    memory_bytes: Positive
+    """Main memory of the node (kind cpu), or of one GPU or slice."""
+    price_per_hour: NonNegative | None = None
+    """For the whole platform unit, in the site's currency."""
+    power_w: Positive | None = None
+    """Typical power under load of the whole unit."""
+    idle_power_w: NonNegative | None = None
+    parent: Name | None = None
+    """Of a MIG slice: the platform it is cut from."""
+    signature: Signature
+
+    @property
+    def is_gpu(self) -> bool:
+        """True for whole GPUs and slices of one."""
+        return self.kind is not PlatformKind.CPU

@@ -1,0 +1,152 @@
+"""The Profile: what one run of one workload on one platform measured.
+
+Documented for people in ``docs/profile.md``. A value that could not be measured is *missing*
+(``value`` is None and ``note`` says why); it is never a made-up zero.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from berth.pilot.documents import Document
+
+PROFILE_SCHEMA = "berth.profile/1"
+
+NonNegative = Annotated[float, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]{0,127}$")]
+
+
+class Quality(StrEnum):
+    """How a number came to be."""
+
+    MEASURED = "measured"
+    EMULATED = "emulated"
+    DERIVED = "derived"
+    MISSING = "missing"
+
+
+class Target(StrEnum):
+    """What kind of device a program can run on."""
+
+    CPU = "cpu"
+    CUDA = "cuda"
+    HIP = "hip"
+
+
+class Measurement(Document):
+    """One counter's value, in the unit that the catalogue gives for its name."""
+
+    value: NonNegative | None
+    quality: Quality
+    source: str
+    note: str | None = None
+
+    @model_validator(mode="after")
+    def _missing_has_no_value(self) -> Measurement:
+        if (self.value is None) != (self.quality is Quality.MISSING):
+            raise ValueError("a missing counter has no value, and any other has one")
+        return self
+
+
+class Runtime(Document):
+    """Wall-clock time of the native repeats. ``spread_s`` is the interquartile range."""
+
+    median_s: Positive
+    spread_s: NonNegative
+    repeats_s: tuple[Positive, ...] = Field(min_length=1, max_length=10_000)
+
+
+class RunsOn(Document):
+    """Where the program can run at all: the hard constraint of every placement."""
+
+    targets: tuple[Target, ...] = Field(default=(Target.CPU,), min_length=1)
+    architecture: str = "x86_64"
+    """Machine of the executable (``uname -m`` terms: x86_64, aarch64, ppc64le)."""
+    instruction_sets: tuple[str, ...] = ()
+    """Extensions that the program was seen to need (for example avx2, avx512f)."""
+    threads: int = Field(default=1, ge=1, le=1_000_000)
+    ranks: int = Field(default=1, ge=1, le=10_000_000)
+    gpus: int = Field(default=0, ge=0, le=100_000)
+    container: str | None = None
+
+
+class SizePoint(Document):
+    """Time and peak memory of the same program at one problem size."""
+
+    size: Positive
+    runtime_s: Positive
+    peak_memory_bytes: Positive
+
+
+class ScalingPoint(Document):
+    """Time of the same program and size at another number of threads."""
+
+    threads: int = Field(ge=1)
+    runtime_s: Positive
+
+
+class CollectorReport(Document):
+    """What one collector did: used, absent or failed, and why."""
+
+    name: str
+    status: str = Field(pattern="^(used|absent|failed|skipped)$")
+    detail: str = ""
+
+
+class Workload(Document):
+    """The program as it was run."""
+
+    command: tuple[str, ...] = Field(min_length=1, max_length=10_000)
+    size: Positive | None = None
+    """Problem size of the main measurement, in the program's own terms."""
+    executable_sha256: str | None = None
+
+
+class Provenance(Document):
+    """Who measured, when, with what."""
+
+    created: str
+    berth_version: str
+    host_cpu: str = ""
+    kernel: str = ""
+    user: str = ""
+
+
+class Profile(Document):
+    """Everything that one pilot learnt about one workload."""
+
+    schema_: str = Field(default=PROFILE_SCHEMA, alias="schema")
+    name: Name
+    platform: Name
+    """Name of the platform the pilot ran on: the reference of all speedups."""
+    workload: Workload
+    runs_on: RunsOn = RunsOn()
+    exit_status: int = 0
+    complete: bool = True
+    """False when the program failed, was killed or ran into the time limit."""
+    runtime: Runtime | None
+    peak_memory_bytes: Positive | None
+    counters: dict[str, Measurement] = Field(max_length=2_000)
+    """By catalogue name; totals of one complete run."""
+    sizes: tuple[SizePoint, ...] = Field(default=(), max_length=100)
+    scaling: tuple[ScalingPoint, ...] = Field(default=(), max_length=1_000)
+    collectors: tuple[CollectorReport, ...] = Field(default=(), max_length=100)
+    warnings: tuple[str, ...] = Field(default=(), max_length=1_000)
+    provenance: Provenance
+
+    def value(self, counter: str) -> float | None:
+        """The counter's value, or None where it is missing."""
+        found = self.counters.get(counter)
+        return None if found is None else found.value
+
+    @model_validator(mode="after")
+    def _sizes_are_distinct(self) -> Profile:
+        seen = [point.size for point in self.sizes]
+        if any(math.isclose(a, b) for i, a in enumerate(seen) for b in seen[:i]):
+            raise ValueError("two size points have the same size")
+        return self

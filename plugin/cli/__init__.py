@@ -1,0 +1,83 @@
+"""The command line: one file a command, imported only when that command runs.
+
+``berth --help`` must not pay for numpy, SQLAlchemy or anything else, so this module knows the
+commands by name only: each entry is ``"module:attribute"`` and a one-line summary.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from berth.pilot.errors import BerthError
+from berth.pilot.version import VERSION
+
+
+class LazyGroup(click.Group):
+    """A click group whose commands are imported when they are called, not when listed."""
+
+    def __init__(self, *args: Any, lazy: dict[str, tuple[str, str]], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._lazy = lazy
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self._lazy)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self._lazy:
+            return None
+        module, _, attribute = self._lazy[cmd_name][0].partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{module}:{attribute} is not a click command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in self._lazy.items()])
+
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "pilot": (
+        "berth.plugin.cli.pilot:pilot",
+        "Measure a program, a machine, or a suite of kernels.",
+    ),
+}
+
+
+@click.group(
+    cls=LazyGroup,
+    lazy=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(VERSION, prog_name="berth")
+def berth() -> None:
+    """Puts each job where it runs best.
+
+    Start with: berth pilot run -- ./app args
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point: exit status 0 done, 1 failed, 2 wrong usage; never a traceback for bad input."""
+    try:
+        berth.main(args=arguments, standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        sys.exit(stop.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("berth: interrupted", err=True)
+        sys.exit(130)
+    except BerthError as error:
+        click.echo(f"berth: {error.message}", err=True)
+        if error.hint:
+            click.echo(f"  {error.hint}", err=True)
+        sys.exit(error.exit_status)
+    except BrokenPipeError:
+        sys.exit(141)

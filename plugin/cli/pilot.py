@@ -1,0 +1,14 @@
+"""``berth pilot``: everything that measures."""
+
+from __future__ import annotations
+
+import click
+
+from berth.plugin.cli import LazyGroup
+
+PILOT_COMMANDS: dict[str, tuple[str, str]] = {}
+
+
+@click.group(cls=LazyGroup, lazy=PILOT_COMMANDS)
+def pilot() -> None:
+    """Measure a program, a machine, or a suite of kernels."""

@@ -1,0 +1,161 @@
+"""What a policy works on and what it gives: Request, Candidate, Decision. All frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from berth.predictor.prediction import Basis, Interval
+
+
+class Mode(StrEnum):
+    """How far Berth may go, from nothing to changing the job."""
+
+    OFF = "off"
+    SHADOW = "shadow"
+    ADVISE = "advise"
+    ENFORCE = "enforce"
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What a job holds while it runs, in scheduler-neutral terms. 0 or None: not asked."""
+
+    nodes: int = 1
+    tasks: int = 1
+    cpus_per_task: int = 1
+    gpus: int = 0
+    """In all, whole GPUs or slices."""
+    memory_bytes_per_node: int | None = None
+
+    @property
+    def cores(self) -> int:
+        """CPU cores in all."""
+        return self.tasks * self.cpus_per_task
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The job as its submitter asked for it, in scheduler-neutral terms."""
+
+    user: str
+    account: str | None
+    resources: Resources
+    queue: str | None = None
+    """Partition or queue as the user wrote it; None: none given."""
+    wants_placement: bool = False
+    """The user asked Berth to choose (for example ``--partition=auto``)."""
+    pinned: tuple[str, ...] = ()
+    """What the user chose explicitly and Berth must keep: "partition", "constraint", "gres", ..."""
+    features: str | None = None
+    time_limit_s: float | None = None
+    profile: str | None = None
+    size: float | None = None
+    """Problem size, where the user gave one with the profile's name."""
+    opted_out: bool = False
+    array_tasks: int = 1
+    allowed_queues: frozenset[str] | None = None
+    """Queues this submitter may use; None: the scheduler did not say (no filtering)."""
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateState:
+    """How a candidate stands now. ``as_of_s`` is Unix time of the reading."""
+
+    up: bool
+    idle_cores: int
+    idle_gpus: int
+    pending_jobs: int
+    as_of_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """How a request becomes this candidate's resources (a rule of the site file).
+
+    CPU candidates keep the request's shape unless capped; GPU candidates take ``gpus`` per
+    ``per_tasks`` tasks and ``cpus_per_gpu`` cores each.
+    """
+
+    gpus: int = 0
+    cpus_per_gpu: int | None = None
+    tasks_per_gpu: int | None = None
+    max_nodes: int | None = None
+    max_cores: int | None = None
+    keep_memory: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A place at this site: a scheduler target on a platform."""
+
+    name: str
+    platform: str
+    queue: str
+    """Partition (Slurm) or queue (Flux)."""
+    constraint: str | None = None
+    gres: str | None = None
+    """GPU resource type as the scheduler names it, for example ``gpu:h200`` (count added)."""
+    translation: Translation = Translation()
+    cores_per_node: int = 1
+    memory_bytes_per_node: int | None = None
+    gpus_per_node: int = 0
+    gpu_memory_bytes: int | None = None
+    max_time_s: float | None = None
+    price_per_node_hour: float | None = None
+    price_per_gpu_hour: float | None = None
+    price_per_core_hour: float | None = None
+    targets: tuple[str, ...] = ("cpu",)
+    architecture: str = "x86_64"
+    instruction_sets: tuple[str, ...] = ()
+    allowed_users: frozenset[str] | None = None
+    allowed_accounts: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """One candidate with its score, or the hard constraint that ruled it out."""
+
+    candidate: str
+    platform: str
+    resources: Resources
+    score: float | None
+    """Smaller is better; the objective's unit. None: ruled out."""
+    runtime_s: Interval | None
+    speedup: Interval | None
+    memory_bytes: Interval | None
+    cost: float | None
+    basis: Basis | None
+    excluded: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """The change to the job, scheduler-neutral; None: leave as it is."""
+
+    queue: str | None = None
+    constraint: str | None = None
+    gres: str | None = None
+    """With the count, for example ``gpu:h200:1``."""
+    resources: Resources | None = None
+    time_limit_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The chosen candidate (or None: abstained), the alternatives, the edits and the reason."""
+
+    id: str
+    """Stable digest of request, bundle and state: the same input gives the same decision."""
+    chosen: str | None
+    ranked: tuple[Ranked, ...]
+    edit: Edit | None
+    reason: str
+    """One sentence that a user understands."""
+    policy: str
+    bundle: str
+    inputs_digest: str
+    code: str = "placed"
+    """Stable code of the kind of reason, explained in docs/reasons.md."""
+    details: Mapping[str, str] = field(default_factory=dict)

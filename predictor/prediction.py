@@ -1,0 +1,104 @@
+"""Prediction: what a workload will do on a platform, with intervals, or why we do not know."""
+
+from __future__ import annotations
+
+import bisect
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Basis(StrEnum):
+    """What a prediction stands on, best first."""
+
+    MEASURED = "measured"
+    """The workload was run on this very platform with these resources."""
+    CALIBRATED = "calibrated"
+    """The bundle has labels for this platform and this resource count."""
+    SCALED = "scaled"
+    """Labels for this platform, at another core count; physics did the rest."""
+    PRIOR = "prior"
+    """No label for this platform: roofline only. Not enforced unless the site says so."""
+
+
+class Bound(StrEnum):
+    """Which resource limits the workload on the platform."""
+
+    MEMORY = "memory"
+    COMPUTE = "compute"
+    SERIAL = "serial"
+    LAUNCH = "launch"
+    LATENCY = "latency"
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A predicted quantity: ``low <= mid <= high``; [low, high] is the nominal 90 % interval."""
+
+    low: float
+    mid: float
+    high: float
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.low <= self.mid <= self.high < math.inf):
+            raise ValueError(f"not an interval: {self.low}, {self.mid}, {self.high}")
+
+    def scaled(self, factor: float) -> Interval:
+        """The interval with all three numbers times ``factor`` (>= 0)."""
+        return Interval(self.low * factor, self.mid * factor, self.high * factor)
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """One workload on one platform with given resources.
+
+    ``speedup`` is t_reference / t_target (> 1: faster on the target).
+    ``abstained`` holds the reason where Berth does not know; the numbers are then the best
+    guess, to be shown but never enforced.
+    """
+
+    profile: str
+    platform: str
+    cores: int
+    gpus: int
+    basis: Basis
+    speedup: Interval
+    runtime_s: Interval
+    memory_bytes: Interval
+    energy_j: Interval | None
+    bound: Bound
+    abstained: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PredictionCurve:
+    """Predictions of one workload on one platform over a grid of core counts (ascending).
+
+    Made once, when a profile is added or the bundle changes; at submit time ``at`` is a look-up
+    with log-log interpolation between grid points. GPU platforms have one point per GPU count.
+    """
+
+    points: tuple[Prediction, ...]
+
+    def runtime_at(self, units: int) -> Interval:
+        """Predicted time in seconds with ``units`` cores (CPU) or GPUs; clamped to the grid."""
+        grid = [p.gpus or p.cores for p in self.points]
+        index = bisect.bisect_left(grid, units)
+        if index == 0:
+            return self.points[0].runtime_s
+        if index == len(grid):
+            return self.points[-1].runtime_s
+        if grid[index] == units:
+            return self.points[index].runtime_s
+        left, right = self.points[index - 1].runtime_s, self.points[index].runtime_s
+        weight = math.log(units / grid[index - 1]) / math.log(grid[index] / grid[index - 1])
+        low, mid, high = (
+            math.exp(math.log(a) * (1 - weight) + math.log(b) * weight)
+            for a, b in ((left.low, right.low), (left.mid, right.mid), (left.high, right.high))
+        )
+        return Interval(min(low, mid), mid, max(mid, high))
+
+    def nearest(self, units: int) -> Prediction:
+        """The grid point at or below ``units`` (the first one if all are above)."""
+        grid = [p.gpus or p.cores for p in self.points]
+        return self.points[max(0, bisect.bisect_right(grid, units) - 1)]
