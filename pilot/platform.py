@@ -68,7 +68,7 @@ class Signature(Document):
     thread_scaling: tuple[tuple[int, Positive], ...] = ()
     """(threads, triad bytes per second): how the memory saturates."""
     kernel_times_s: dict[str, Positive] = Field(default_factory=dict, max_length=1_000)
-    """Anchor kernels: ``"Stream_TRIAD@8388608x1"`` (name, size, threads) -> seconds a repetition."""
+    """Anchor kernels: ``"Stream_TRIAD@8388608x1"`` (name@size x threads) -> seconds a rep."""
 
     def level(self, name: str) -> MemoryLevel | None:
         """The named level, or None where this signature lacks it."""

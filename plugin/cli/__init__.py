@@ -37,6 +37,8 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if not self._lazy:
+            return
         with formatter.section("Commands"):
             formatter.write_dl([(name, summary) for name, (_, summary) in self._lazy.items()])
 
