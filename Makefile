@@ -2,15 +2,19 @@
 PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
+BERTH := $(VENV)/bin/berth
 ROOMS := pilot predictor policies plugin
 TYPING := $(VENV)/typing
 
-.PHONY: help venv system demo test lint typecheck bench clean
+.PHONY: help venv tools slurm demo test test-quick lint typecheck bench evaluate train profiles docs clean
 
 help:  ## list the targets
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
 $(VENV)/.ready: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Berth needs Python 3.11 or newer; name one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || deploy/system-packages python3-venv
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --upgrade pip
 	$(PY) -m pip install --quiet -e '.[dev]'
@@ -20,15 +24,32 @@ $(VENV)/.ready: pyproject.toml
 
 venv: $(VENV)/.ready  ## the development environment in .venv
 
+tools:  ## a C compiler and valgrind, installed when missing and allowed
+	@deploy/system-packages gcc libc6-dev valgrind
+
+slurm:  ## Slurm's daemons for the tests on a private cluster, likewise
+	@deploy/system-packages --optional slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge \
+	  lua5.1 lua-socket lua-cjson
+
+demo: venv tools  ## the main job: measure two programs, rank platforms, decide
+	$(PY) deploy/demo/demo.py
+
+test: venv tools slurm  ## every test
+	$(PY) -m pytest
+
+test-quick: venv  ## the tests that need no Slurm and no valgrind
+	$(PY) -m pytest -m 'not slurm and not valgrind'
+
 lint: venv  ## style and import direction
 	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
 	$(VENV)/bin/lint-imports
 
 typecheck: venv  ## mypy --strict
-	cd $(TYPING) && MYPYPATH=. ../../$(VENV)/bin/mypy --config-file ../../pyproject.toml -p berth.pilot -p berth.predictor -p berth.policies -p berth.plugin
+	@cd $(TYPING) && MYPYPATH=. ../../$(VENV)/bin/mypy --config-file ../../pyproject.toml \
+	  $(foreach room,$(ROOMS),-p berth.$(room))
 
-test: venv  ## every test
-	$(PY) -m pytest
+bench: venv tools slurm  ## every speed and size bar, as tables with the machine named
+	$(PY) benchmarks/run_all.py
 
 clean:  ## remove the environment and build output
 	rm -rf $(VENV) build dist *.egg-info

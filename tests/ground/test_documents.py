@@ -1,0 +1,178 @@
+"""Documents: strict, bounded, and each refusal one sentence that names the key."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from berth.pilot.documents import (
+    MAX_DOCUMENT_BYTES,
+    parse_json,
+    read_json,
+    read_toml,
+    to_json,
+    write_json,
+)
+from berth.pilot.errors import DocumentError
+from berth.pilot.platform import Platform
+from berth.pilot.profile import Profile
+
+GOOD: dict[str, Any] = {
+    "schema": "berth.profile/1",
+    "name": "stream",
+    "platform": "local",
+    "workload": {"command": ["./stream"]},
+    "runtime": {"median_s": 1.5, "spread_s": 0.1, "repeats_s": [1.5, 1.4, 1.6]},
+    "peak_memory_bytes": 1_000_000,
+    "counters": {"instructions": {"value": 5e9, "quality": "measured", "source": "perf"}},
+    "provenance": {"created": "2026-01-01T00:00:00Z", "berth_version": "0.1.0"},
+}
+
+
+def refusal(**changes: Any) -> DocumentError:
+    with pytest.raises(DocumentError) as caught:
+        parse_json(json.dumps(GOOD | changes), Profile, source="p.json")
+    return caught.value
+
+
+def test_a_good_profile_is_read_and_written_back_the_same(tmp_path: Path) -> None:
+    profile = parse_json(json.dumps(GOOD), Profile, source="p.json")
+    write_json(tmp_path / "p.json", profile)
+    assert read_json(tmp_path / "p.json", Profile) == profile
+    assert profile.value("instructions") == 5e9
+    assert profile.value("loads") is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "words"),
+    [
+        ({"schema": "berth.profile/2"}, "schema", "newer Berth"),
+        ({"schema": "berth.site/1"}, "schema", "not"),
+        ({"schema": None}, "schema", "missing"),
+        ({"platfrm": "x"}, "platfrm", "not a known key"),
+        ({"peak_memory_bytes": -1}, "peak_memory_bytes", "greater than 0"),
+        ({"peak_memory_bytes": "12"}, "peak_memory_bytes", "valid number"),
+        ({"name": "../etc"}, "name", "pattern"),
+        ({"runtime": {"median_s": 1, "spread_s": 0, "repeats_s": []}}, "runtime.repeats_s", ""),
+        ({"workload": []}, "workload", "object"),
+        ({"counters": {"x": {"value": 1, "quality": "guessed", "source": "s"}}},
+         "counters.x.quality", "measured"),
+        ({"counters": {"x": {"value": 1, "quality": "missing", "source": "s"}}},
+         "counters.x", "missing counter"),
+        ({"counters": {str(i): GOOD["counters"]["instructions"] for i in range(2001)}},
+         "counters", "2000"),
+    ],
+)  # fmt: skip
+def test_a_refusal_names_the_key_and_the_problem(
+    changes: dict[str, Any], key: str, words: str
+) -> None:
+    error = refusal(**changes)
+    assert error.key == key
+    assert words in error.message
+    assert error.exit_status == 2
+    assert "\n" not in error.message
+
+
+def test_a_misspelt_key_is_answered_with_the_nearest_known_one() -> None:
+    assert refusal(platfrm="x").hint == "did you mean 'platform'?"
+    nested = refusal(runtime={"median": 1, "spread_s": 0, "repeats_s": [1]})
+    assert nested.key == "runtime.median"
+    assert nested.hint == "did you mean 'median_s'?"
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
+def test_numbers_that_are_not_finite_are_refused(number: str) -> None:
+    text = json.dumps(GOOD).replace("1000000", number)
+    with pytest.raises(DocumentError, match="finite"):
+        parse_json(text, Profile, source="p.json")
+
+
+def test_an_overflowing_number_is_refused() -> None:
+    with pytest.raises(DocumentError, match="peak_memory_bytes"):
+        parse_json(json.dumps(GOOD).replace("1000000", "1e999"), Profile, source="p.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "not JSON"),
+        ("[1]", "a list where an object"),
+        ("null", "nothing where an object"),
+        ("{" * 100_000, "not JSON|nested"),
+        ("[" * 100_000, "not JSON|nested"),
+        ('{"a":' * 50 + "1" + "}" * 50, "nested deeper"),
+        ('{"schema": "berth.profile/1", "schema": "berth.profile/1"}', "given twice"),
+        (json.dumps({str(i): 1 for i in range(200_000)}), "more than"),
+        ('{"a": "' + "x" * MAX_DOCUMENT_BYTES + '"}', "larger than"),
+    ],
+    ids=["empty", "list", "null", "braces", "brackets", "deep", "twice", "many-keys", "huge"],
+)
+def test_text_that_is_no_document_is_refused_in_one_sentence(text: str, words: str) -> None:
+    with pytest.raises(DocumentError, match=words) as caught:
+        parse_json(text, Profile, source="p.json")
+    assert len(caught.value.message) < 500
+
+
+@pytest.mark.parametrize("model", [Profile, Platform])
+@given(data=st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4)
+    | st.dictionaries(st.sampled_from([*GOOD, "signature", "x"]), inner, max_size=6),
+    max_leaves=20,
+))  # fmt: skip
+def test_any_json_is_accepted_or_refused_but_never_crashes(model: Any, data: object) -> None:
+    text = json.dumps(data)
+    try:
+        document = parse_json(text, model, source="p.json")
+    except DocumentError as error:
+        assert error.message.startswith("p.json")
+    else:
+        assert parse_json(to_json(document), model, source="again") == document
+
+
+@given(raw=st.binary(max_size=200))
+def test_any_bytes_are_accepted_or_refused_but_never_crash(raw: bytes) -> None:
+    with pytest.raises(DocumentError):
+        parse_json(raw, Profile, source="p.json")
+
+
+def test_missing_unreadable_and_wrong_files_are_told_apart(tmp_path: Path) -> None:
+    with pytest.raises(DocumentError, match="does not exist"):
+        read_json(tmp_path / "none.json", Profile)
+    with pytest.raises(DocumentError, match="is a folder"):
+        read_json(tmp_path, Profile)
+    bad = tmp_path / "bad.toml"
+    bad.write_bytes(b"\xff\xfe")
+    with pytest.raises(DocumentError, match="UTF-8"):
+        read_toml(bad, Profile)
+    bad.write_text("a = ")
+    with pytest.raises(DocumentError, match="not TOML"):
+        read_toml(bad, Profile)
+    if os.geteuid() != 0:
+        bad.chmod(0)
+        with pytest.raises(DocumentError, match="cannot be read"):
+            read_json(bad, Profile)
+
+
+def test_a_failed_write_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "p.json"
+    profile = parse_json(json.dumps(GOOD), Profile, source="p.json")
+    write_json(target, profile)
+    before = target.read_text()
+    monkeypatch.setattr(Path, "replace", _no_space)
+    with pytest.raises(OSError, match="No space"):
+        write_json(target, profile)
+    assert target.read_text() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["p.json"]
+
+
+def _no_space(_self: Path, _target: Path) -> Path:
+    raise OSError(28, "No space left on device")

@@ -1,0 +1,91 @@
+"""The wheel, built and run from a fresh environment: nothing it needs is left behind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A new environment with only the wheel in it; third-party packages by path.
+
+    The dependencies are those of this environment (as plain entries of sys.path, so that its
+    editable Berth is not seen): a fresh download would test the registry, not the wheel.
+    """
+    folder = tmp_path_factory.mktemp("wheel")
+    subprocess.run(
+        [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    (wheel,) = folder.glob("berth-*.whl")
+    environment = folder / "env"
+    venv.create(environment, with_pip=False)
+    subprocess.run(
+        [sys.executable, "-m", "pip", "--python", environment / "bin/python", "install",
+         "--quiet", "--no-deps", "--no-index", wheel],
+        check=True,
+    )  # fmt: skip
+    site = environment / sysconfig.get_path("purelib", vars={"base": "."})
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return environment
+
+
+def run(fresh: Path, *arguments: str, cwd: Path) -> str:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    done = subprocess.run(
+        [fresh / "bin" / arguments[0], *arguments[1:]],
+        cwd=cwd,
+        env=environment | {"BERTH_CACHE": str(cwd / "cache")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_command_comes_from_the_wheel(fresh: Path, tmp_path: Path) -> None:
+    where = run(fresh, "python", "-c", "import berth.plugin as p; print(p.__file__)", cwd=tmp_path)
+    assert where.startswith(str(fresh))
+    assert "pilot" in run(fresh, "berth", "--help", cwd=tmp_path)
+
+
+def test_every_command_has_help_in_the_wheel(fresh: Path, tmp_path: Path) -> None:
+    listing = (
+        "import berth.plugin.cli as c\n"
+        "from berth.plugin.cli.pilot import PILOT_COMMANDS\n"
+        "print(*c.COMMANDS, *('pilot ' + n for n in PILOT_COMMANDS), sep='\\n')"
+    )
+    for line in run(fresh, "python", "-c", listing, cwd=tmp_path).splitlines():
+        assert "Usage" in run(fresh, "berth", *line.split(), "--help", cwd=tmp_path), line
+
+
+@pytest.mark.parametrize(
+    ("package", "pattern"),
+    [
+        ("berth.plugin.slurm", "job_submit.lua"),
+        ("berth.pilot", "kernels/*.c"),
+        ("berth.predictor", "bundles/default/*.onnx"),
+        ("berth.predictor", "bundles/default/manifest.json"),
+        ("berth.predictor", "platforms/*.json"),
+    ],
+)
+def test_data_files_travel_with_the_wheel(
+    fresh: Path, tmp_path: Path, package: str, pattern: str
+) -> None:
+    program = (
+        f"import importlib, pathlib; m = importlib.import_module({package!r})\n"
+        f"print(len(list(pathlib.Path(m.__file__).parent.glob({pattern!r}))))"
+    )
+    assert int(run(fresh, "python", "-c", program, cwd=tmp_path)) > 0
