@@ -47,8 +47,14 @@ class Request:
     wants_placement: bool = False
     """The user asked Berth to choose (for example ``--partition=auto``)."""
     pinned: tuple[str, ...] = ()
-    """What the user chose explicitly and Berth must keep: "partition", "constraint", "gres", ..."""
+    """What the user chose explicitly and Berth must keep: "partition", "constraint", "gres",
+    "nodes", "nodelist", "reservation", "licenses", "qos". A ``queue`` without
+    ``wants_placement``, ``features`` and ``gres`` count as pinned even when not named here."""
     features: str | None = None
+    """Node features (constraint) as the user wrote them."""
+    gres: str | None = None
+    """GPU resources as the user wrote them, for example ``gpu:h200:2`` or ``gpu:1``."""
+    qos: str | None = None
     time_limit_s: float | None = None
     profile: str | None = None
     size: float | None = None
@@ -68,14 +74,17 @@ class CandidateState:
     idle_gpus: int
     pending_jobs: int
     as_of_s: float
+    usable_nodes: int | None = None
+    """Nodes that are neither down nor drained; None: the scheduler did not say."""
 
 
 @dataclass(frozen=True, slots=True)
 class Translation:
     """How a request becomes this candidate's resources (a rule of the site file).
 
-    CPU candidates keep the request's shape unless capped; GPU candidates take ``gpus`` per
-    ``per_tasks`` tasks and ``cpus_per_gpu`` cores each.
+    CPU candidates keep the request's shape unless capped. GPU candidates keep the number of
+    GPUs that was asked; a request without GPUs becomes one GPU for every ``tasks_per_gpu`` tasks
+    (at least ``gpus``), one task a GPU (unless ``keep_tasks``) with ``cpus_per_gpu`` cores.
     """
 
     gpus: int = 0
@@ -84,6 +93,10 @@ class Translation:
     max_nodes: int | None = None
     max_cores: int | None = None
     keep_memory: bool = True
+    """True: the memory in all stays as asked, shared over the new number of nodes. False:
+    on CPU candidates the predicted upper bound is asked instead."""
+    keep_tasks: bool = False
+    """GPU candidates: the number of tasks stays as asked; they share the GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +115,13 @@ class Candidate:
     memory_bytes_per_node: int | None = None
     gpus_per_node: int = 0
     gpu_memory_bytes: int | None = None
+    nodes: int | None = None
+    """Nodes of this kind in all; None: not known."""
+    features: tuple[str, ...] = ()
+    """Features that every node of this candidate has."""
     max_time_s: float | None = None
+    default_time_s: float | None = None
+    """What a job without a time limit gets here; None: the longest."""
     price_per_node_hour: float | None = None
     price_per_gpu_hour: float | None = None
     price_per_core_hour: float | None = None
@@ -111,6 +130,12 @@ class Candidate:
     instruction_sets: tuple[str, ...] = ()
     allowed_users: frozenset[str] | None = None
     allowed_accounts: frozenset[str] | None = None
+    allowed_qos: frozenset[str] | None = None
+
+    @property
+    def is_gpu(self) -> bool:
+        """True where jobs are given GPUs or slices, not only cores."""
+        return self.gpus_per_node > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +153,11 @@ class Ranked:
     cost: float | None
     basis: Basis | None
     excluded: str | None = None
+    """One sentence: why this candidate is ruled out."""
+    code: str | None = None
+    """Stable code of that reason, explained in docs/reasons.md."""
+    warning: str | None = None
+    """What to know before trusting this row (a prediction that is only a prior, say)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,51 @@
+"""Every reason that Berth gives, by a stable code: ``docs/reasons.md`` explains each of them.
+
+Codes are part of what sites script against (``berth decisions --code``): none is ever reused for
+another meaning.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Code(StrEnum):
+    """Why a job was placed, left alone, or why a candidate was ruled out."""
+
+    PLACED = "placed"
+
+    # The whole request is left alone.
+    OFF = "off"
+    OPTED_OUT = "opted-out"
+    NOT_COVERED_USER = "not-covered-user"
+    NOT_COVERED_ACCOUNT = "not-covered-account"
+    NOT_COVERED_QUEUE = "not-covered-queue"
+    NOT_COVERED_KIND = "not-covered-kind"
+    NO_PROFILE = "no-profile"
+    PINNED_NODES = "pinned-nodes"
+    PINNED_RESERVATION = "pinned-reservation"
+    NO_CANDIDATE = "no-candidate"
+
+    # One candidate is ruled out.
+    CANNOT_RUN = "cannot-run"
+    WRONG_ARCHITECTURE = "wrong-architecture"
+    INSTRUCTION_SET = "instruction-set"
+    OTHER_QUEUE = "other-queue"
+    OTHER_FEATURES = "other-features"
+    OTHER_GRES = "other-gres"
+    QUEUE_NOT_ALLOWED = "queue-not-allowed"
+    USER_NOT_ALLOWED = "user-not-allowed"
+    ACCOUNT_NOT_ALLOWED = "account-not-allowed"
+    QOS_NOT_ALLOWED = "qos-not-allowed"
+    TOO_FEW_RESOURCES = "too-few-resources"
+    DOWN = "down"
+    STALE_STATE = "stale-state"
+    NO_PREDICTION = "no-prediction"
+    OUT_OF_RANGE = "out-of-range"
+    PRIOR_ONLY = "prior-only"
+    INTERVAL_TOO_WIDE = "interval-too-wide"
+    MEMORY = "memory"
+    TIME_OVER_LIMIT = "time-over-limit"
+    TIME_OVER_QUEUE = "time-over-queue"
+    ASKED_TIME_OVER_QUEUE = "asked-time-over-queue"
+    NO_PRICE = "no-price"

@@ -1,0 +1,47 @@
+"""What a site may set about deciding; read from the ``[policy]`` table of the site file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Objective(StrEnum):
+    """What the chosen candidate is best at."""
+
+    FASTEST = "fastest"
+    """Smallest predicted time."""
+    CHEAPEST = "cheapest"
+    """Smallest predicted time x price of the resources held."""
+    BALANCED = "balanced"
+    """Smallest time**weights.time x cost**weights.cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Exponents of the balanced objective, and how much expected waiting counts."""
+
+    time: float = 1.0
+    cost: float = 1.0
+    wait: float = 0.0
+    """Seconds of predicted time that one second of expected waiting counts as; 0: ignored."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySettings:
+    """The policy of a site. ``strict`` is how the submit filter decides.
+
+    Not strict (a person looks at the answer before anything happens): a prediction that is only
+    a prior, a wide interval or an unknown state are warnings instead of exclusions.
+    """
+
+    objective: Objective = Objective.FASTEST
+    weights: Weights = Weights()
+    strict: bool = True
+    allow_prior: bool = False
+    may_raise_time_limit: bool = False
+    time_margin: float = 1.0
+    """The upper predicted time is multiplied by this before it is compared with a limit."""
+    max_interval_ratio: float = 10.0
+    """Largest upper / lower bound of the predicted time that is still acted on."""
+    stale_after_s: float = 120.0
