@@ -16,9 +16,7 @@ BERTH = Path(sys.executable).parent / "berth"
 
 
 def run(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [BERTH, *arguments], capture_output=True, text=True, cwd=cwd, check=False
-    )
+    return subprocess.run([BERTH, *arguments], capture_output=True, text=True, cwd=cwd, check=False)
 
 
 def test_help_names_every_command_and_stays_quick() -> None:
