@@ -1,0 +1,206 @@
+/* Plans and work sets: sizes, allocation, first touch and checksums. */
+#define _POSIX_C_SOURCE 200809L
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "kernels.h"
+
+enum { ALIGNMENT = 64 };
+
+void plan_loop(struct plan *plan, int64_t n, int64_t bytes, int64_t flops)
+{
+    plan->n = n;
+    plan->size = n;
+    plan->iterations = n;
+    plan->launches = 1;
+    plan->bytes = bytes * n;
+    plan->flops = flops * n;
+}
+
+static void plan_array(struct plan *plan, struct array_plan array)
+{
+    if (plan->array_count == MAX_ARRAYS)
+        abort();
+    plan->arrays[plan->array_count++] = array;
+}
+
+void plan_reals(struct plan *plan, int64_t count, enum fill fill)
+{
+    plan_array(plan, (struct array_plan){count, REAL, fill, false});
+}
+
+void plan_output(struct plan *plan, int64_t count, enum fill fill)
+{
+    plan_array(plan, (struct array_plan){count, REAL, fill, true});
+}
+
+void plan_ints(struct plan *plan, int64_t count, enum fill fill)
+{
+    plan_array(plan, (struct array_plan){count, INT32, fill, false});
+}
+
+void plan_int_output(struct plan *plan, int64_t count, enum fill fill)
+{
+    plan_array(plan, (struct array_plan){count, INT32, fill, true});
+}
+
+void plan_indices(struct plan *plan, int64_t count)
+{
+    plan_array(plan, (struct array_plan){count, INDEX, FILL_ZERO, false});
+}
+
+/* The largest root whose power does not exceed the value. */
+static int64_t integer_root(int64_t value, int degree)
+{
+    int64_t low = 0, high = degree == 2 ? INT64_C(3037000499) : INT64_C(2097151);
+    while (low < high) {
+        const int64_t middle = low + (high - low + 1) / 2;
+        const int64_t power = degree == 2 ? middle * middle : middle * middle * middle;
+        if (power <= value)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+int64_t square_root(int64_t value)
+{
+    return integer_root(value, 2);
+}
+
+int64_t cube_root(int64_t value)
+{
+    return integer_root(value, 3);
+}
+
+static int64_t element_bytes(enum element element)
+{
+    return element == INT32 ? (int64_t)sizeof(int) : 8;
+}
+
+int64_t plan_memory(const struct plan *plan)
+{
+    int64_t bytes = 0;
+    for (int k = 0; k < plan->array_count; k++)
+        bytes += plan->arrays[k].count * element_bytes(plan->arrays[k].element);
+    return bytes;
+}
+
+static inline bool negative(int64_t i)
+{
+    return mix((uint64_t)i) & 1;
+}
+
+/* Writes every element, by the thread that will use it in a static schedule. */
+static void fill_array(const struct array_plan *array, int order, void *memory)
+{
+    const int64_t n = array->count;
+    double *reals = memory;
+    int *ints = memory;
+    int64_t *indices = memory;
+    if (array->element == INDEX) {
+        OMP(parallel for)
+        for (int64_t i = 0; i < n; i++)
+            indices[i] = 0;
+        return;
+    }
+    if (array->element == INT32) {
+        const bool random = array->fill == FILL_RANDOM_SIGN;
+        OMP(parallel for)
+        for (int64_t i = 0; i < n; i++)
+            ints[i] = random ? (negative(i) ? -1 : 1) : 0;
+        return;
+    }
+    switch (array->fill) {
+    case FILL_ZERO:
+    case FILL_ONE: {
+        const double value = array->fill == FILL_ONE ? 1.0 : 0.0;
+        OMP(parallel for)
+        for (int64_t i = 0; i < n; i++)
+            reals[i] = value;
+        break;
+    }
+    case FILL_RAMP:
+        OMP(parallel for)
+        for (int64_t i = 0; i < n; i++)
+            reals[i] = ramp(order, i);
+        break;
+    case FILL_RANDOM_SIGN:
+        OMP(parallel for)
+        for (int64_t i = 0; i < n; i++)
+            reals[i] = negative(i) ? -ramp(order, i) : ramp(order, i);
+        break;
+    case FILL_POSITION:
+        OMP(parallel for)
+        for (int64_t i = 0; i < n; i++)
+            reals[i] = (double)i;
+        break;
+    }
+}
+
+struct work *work_new(const struct kernel *kernel, int64_t target, double fraction)
+{
+    struct work *work = calloc(1, sizeof *work);
+    if (!work)
+        return NULL;
+    struct plan *plan = &work->plan;
+    kernel->plan(plan, target);
+    work->outer_run = (int64_t)(fraction * (double)plan->outer + 0.5);
+    if (work->outer_run < 1)
+        work->outer_run = 1;
+    if (work->outer_run > plan->outer)
+        work->outer_run = plan->outer;
+    for (int k = 0; k < plan->array_count; k++) {
+        const struct array_plan *array = &plan->arrays[k];
+        const size_t bytes = (size_t)(array->count * element_bytes(array->element));
+        if (posix_memalign(&work->array[k], ALIGNMENT, bytes)) {
+            work->array[k] = NULL;
+            work_free(work);
+            return NULL;
+        }
+        fill_array(array, k, work->array[k]);
+    }
+    if (kernel->prepare)
+        kernel->prepare(work);
+    return work;
+}
+
+void work_free(struct work *work)
+{
+    for (int k = 0; work && k < MAX_ARRAYS; k++)
+        free(work->array[k]);
+    free(work);
+}
+
+/* A sum weighted by position, so that neighbours which changed places change it. */
+double work_checksum(const struct work *work)
+{
+    double total = 0.0;
+    for (int k = 0; k < work->plan.array_count; k++) {
+        const struct array_plan *array = &work->plan.arrays[k];
+        const double *reals = work->array[k];
+        const int *ints = work->array[k];
+        if (!array->output)
+            continue;
+        double sum = 0.0;
+        if (array->element == INT32)
+            for (int64_t i = 0; i < array->count; i++)
+                sum += (double)ints[i] * (double)(1 + i % 8);
+        else
+            for (int64_t i = 0; i < array->count; i++)
+                sum += reals[i] * (double)(1 + i % 8);
+        total += (double)(k + 1) * sum;
+    }
+    for (int k = 0; k < MAX_RESULTS; k++)
+        total += (double)(k + 1) * work->result[k];
+    return total;
+}
+
+double now_s(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
