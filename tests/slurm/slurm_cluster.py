@@ -1,0 +1,393 @@
+"""A private Slurm cluster on this machine: munged, slurmctld and four slurmd.
+
+Own ports, own munge key and sockets, everything under one short folder; nothing of the system's
+Slurm is touched and no user is made. ``ClusterUnavailable`` says what is missing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import grp
+import json
+import os
+import pwd
+import re
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+DAEMONS = ("munged", "slurmctld", "slurmd", "sbatch", "scontrol")
+START_TIMEOUT_S = 30.0
+NO_OP_FILTER = """\
+function slurm_job_submit(job_desc, part_list, submit_uid) return slurm.SUCCESS end
+function slurm_job_modify(job_desc, job_rec, part_list, modify_uid) return slurm.SUCCESS end
+return slurm.SUCCESS
+"""
+
+USER = "games"
+"""A user of every Debian that may use all partitions; its group opens ``reserved``."""
+OTHER_USER = "daemon"
+"""A user who may not use the partition ``reserved``."""
+
+_NODES = """\
+NodeName=cpu1 NodeHostname={host} NodeAddr=127.0.0.1 Port={cpu1} CPUs=32 Boards=1 \
+SocketsPerBoard=2 CoresPerSocket=16 ThreadsPerCore=1 RealMemory=128000 Feature=intel,avx512
+NodeName=cpu2 NodeHostname={host} NodeAddr=127.0.0.1 Port={cpu2} CPUs=64 Boards=1 \
+SocketsPerBoard=2 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=256000 Feature=amd,avx2
+NodeName=gpu1 NodeHostname={host} NodeAddr=127.0.0.1 Port={gpu1} CPUs=64 Boards=1 \
+SocketsPerBoard=2 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=512000 Feature=amd,h200 \
+Gres=gpu:h200:4
+NodeName=mig1 NodeHostname={host} NodeAddr=127.0.0.1 Port={mig1} CPUs=32 Boards=1 \
+SocketsPerBoard=2 CoresPerSocket=16 ThreadsPerCore=1 RealMemory=256000 Feature=intel,mig \
+Gres=gpu:1g.10gb:7
+PartitionName=cpu Nodes=cpu1,cpu2 Default=YES MaxTime=2-00:00:00 DefaultTime=01:00:00 \
+DefMemPerCPU=1000
+PartitionName=auto Nodes=cpu1,cpu2 MaxTime=2-00:00:00 DefaultTime=01:00:00 DefMemPerCPU=1000
+PartitionName=gpu Nodes=gpu1 MaxTime=1-00:00:00 DefaultTime=01:00:00 DefMemPerCPU=2000
+PartitionName=mig Nodes=mig1 MaxTime=12:00:00 DefaultTime=00:30:00 DefMemPerCPU=2000
+PartitionName=reserved Nodes=gpu1 AllowGroups={group} MaxTime=1-00:00:00 DefaultTime=01:00:00
+PartitionName=closed Nodes=gpu1 State=INACTIVE DefaultTime=01:00:00
+"""
+
+_CONF = """\
+ClusterName=berthtest
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={ctld}
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+CredType=cred/munge
+AuthInfo=socket={root}/run/munge.sock
+StateSaveLocation={root}/state
+SlurmdSpoolDir={root}/spool/%n
+SlurmctldPidFile={root}/run/slurmctld.pid
+SlurmdPidFile={root}/run/slurmd.%n.pid
+SlurmctldDebug=info
+SlurmdDebug=error
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+MpiDefault=none
+SwitchType=switch/none
+ReturnToService=2
+MailProg=/bin/true
+SlurmdParameters=config_overrides
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+SchedulerType=sched/backfill
+SchedulerParameters=sched_interval=1,bf_interval=1,batch_sched_delay=0
+GresTypes=gpu
+InactiveLimit=0
+KillWait=1
+MinJobAge={min_job_age_s}
+MaxJobCount=50000
+MessageTimeout=10
+SlurmctldTimeout=30
+SlurmdTimeout=60
+JobSubmitPlugins=lua
+"""
+
+_NODE_NAMES = ("cpu1", "cpu2", "gpu1", "mig1")
+
+
+class ClusterUnavailable(Exception):
+    """This machine cannot run a private cluster; the message says why and what to do."""
+
+
+def require_slurm() -> None:
+    """Raises ClusterUnavailable where Slurm's daemons or the rights to run them are missing."""
+    missing = [tool for tool in DAEMONS if shutil.which(tool) is None]
+    if missing:
+        raise ClusterUnavailable(f"no {', '.join(missing)} here; `make system` installs Slurm")
+    if os.geteuid() != 0:
+        raise ClusterUnavailable("a private cluster whose jobs run as several users needs root")
+
+
+class Cluster:
+    """Four nodes under one folder. ``cluster()`` starts one and surely ends it."""
+
+    def __init__(self, *, job_submit: str = NO_OP_FILTER, min_job_age_s: int = 300) -> None:
+        require_slurm()
+        self.root = _short_folder()
+        self.etc = self.root / "etc"
+        self.work = self.root / "work"
+        self._min_job_age_s = min_job_age_s
+        self._job_submit = job_submit
+        self.pids: dict[str, int] = {}
+        self._keeper: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        """Bring the cluster up; nothing is left where that fails."""
+        try:
+            self._prepare()
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What Slurm's commands need to find this cluster, and nothing of this process's own."""
+        return {
+            "PATH": os.environ.get("PATH", "/usr/bin:/bin:/usr/sbin:/sbin"),
+            "SLURM_CONF": str(self.etc / "slurm.conf"),
+            "LANG": "C.UTF-8",
+            "BERTH_FILTER_CONFIG": str(self.etc / "filter.conf"),
+        }
+
+    def stop(self) -> None:
+        """End every process of the cluster and remove its files. Safe to call twice."""
+        if self._keeper is None:
+            shutil.rmtree(self.root, ignore_errors=True)
+            return
+        keeper, self._keeper = self._keeper, None
+        with contextlib.suppress(OSError):
+            if keeper.stdin is not None:
+                keeper.stdin.close()
+        keeper.wait(timeout=30)
+
+    def run(
+        self,
+        *argv: str,
+        user: str | None = None,
+        env: Mapping[str, str] | None = None,
+        check: bool = True,
+        stdin: str | None = None,
+        timeout_s: float = 30,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command against this cluster, as ``user`` where given."""
+        identity: dict[str, Any] = {}
+        if user is not None:
+            entry = pwd.getpwnam(user)
+            identity = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
+        done = subprocess.run(
+            argv,
+            env={**self.environment, **(env or {})},
+            cwd=self.work,
+            input=stdin,
+            stdin=None if stdin is not None else subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+            **identity,
+        )
+        if check and done.returncode != 0:
+            raise AssertionError(f"{' '.join(argv)}: {done.stderr.strip() or done.stdout.strip()}")
+        return done
+
+    def sbatch(
+        self,
+        *options: str,
+        script: str = "#!/bin/sh\nexec true\n",
+        user: str | None = USER,
+        env: Mapping[str, str] | None = None,
+    ) -> Submitted:
+        """Submit a batch script; fails where sbatch does."""
+        done = self.run("sbatch", *options, user=user, env=env, stdin=script)
+        found = re.search(r"Submitted batch job (\d+)", done.stdout)
+        if found is None:
+            raise AssertionError(f"sbatch said {done.stdout!r}, {done.stderr!r}")
+        return Submitted(int(found.group(1)), done.stderr)
+
+    def job(self, job_id: int | str) -> dict[str, str]:
+        """What ``scontrol show job`` says of one job, by key."""
+        line = self.run("scontrol", "-o", "show", "job", str(job_id)).stdout.splitlines()[0]
+        found = re.findall(r"(?:^| )([A-Za-z][A-Za-z:/]*)=(.*?)(?= [A-Za-z][A-Za-z:/]*=|$)", line)
+        return dict(found)
+
+    def wait_for_state(self, job_id: int | str, *states: str, timeout_s: float = 20) -> str:
+        """Wait until the job is in one of ``states`` (default: any final one); the state."""
+        final = states or ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL")
+        seen = ""
+
+        def reached() -> bool:
+            nonlocal seen
+            seen = self.job(job_id)["JobState"]
+            return seen in final
+
+        wait_until(reached, f"job {job_id} is {final}", timeout_s, note=lambda: f"it is {seen}")
+        return seen
+
+    def cancel_everything(self) -> None:
+        """Cancel all jobs, so that the next test finds an idle cluster."""
+        self.run("scancel", "--user=root", f"--user={USER}", check=False)
+        ids = self.run("squeue", "-h", "-a", "-o", "%A").stdout.split()
+        if ids:
+            self.run("scancel", *ids, check=False)
+
+    def set_filter_config(self, **values: object) -> None:
+        """Write the filter's configuration file."""
+        text = "".join(f"{key} = {value}\n" for key, value in values.items())
+        (self.etc / "filter.conf").write_text(text)
+
+    def set_job_submit(self, text: str) -> None:
+        """Replace job_submit.lua; slurmctld notices a file with a new time."""
+        path = self.etc / "job_submit.lua"
+        before = path.stat().st_mtime if path.exists() else 0.0
+        path.write_text(text)
+        moment = max(time.time(), before + 1)
+        os.utime(path, (moment, moment))
+
+    def log(self, daemon: str = "slurmctld") -> str:
+        """What a daemon logged so far."""
+        return (self.root / "log" / f"{daemon}.log").read_text(errors="replace")
+
+    def launch(self, name: str, *argv: str, env: Mapping[str, str] | None = None) -> int:
+        """Start a further daemon that lives and dies with the cluster; its process id."""
+        if self._keeper is None or self._keeper.stdin is None or self._keeper.stdout is None:
+            raise ClusterUnavailable("the cluster is not running")
+        order = {
+            "argv": list(argv),
+            "env": {**self.environment, **(env or {})},
+            "log": str(self.root / "log" / f"{name}.log"),
+        }
+        self._keeper.stdin.write(json.dumps(order) + "\n")
+        self._keeper.stdin.flush()
+        self.pids[name] = int(self._keeper.stdout.readline())
+        return self.pids[name]
+
+    def _prepare(self) -> None:
+        for name in ("etc", "run", "log", "state", "spool", "dev", "munge", "work"):
+            (self.root / name).mkdir()
+        self.root.chmod(0o755)
+        self.work.chmod(0o1777)
+        (self.root / "munge").chmod(0o700)
+        key = self.root / "munge" / "key"
+        key.write_bytes(os.urandom(128))
+        key.chmod(0o400)
+        for name in [f"gpu{i}" for i in range(4)] + [f"mig{i}" for i in range(7)]:
+            # Slurm wants character devices for gres/gpu: copies of /dev/null do.
+            os.mknod(self.root / "dev" / name, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+        for node in _NODE_NAMES:
+            (self.root / "spool" / node).mkdir()
+        self._write_configuration()
+
+    def _write_configuration(self) -> None:
+        host = socket.gethostname().partition(".")[0]
+        ports = dict(zip(("ctld", *_NODE_NAMES), _free_ports(5), strict=True))
+        text = _CONF.format(
+            host=host, root=self.root, min_job_age_s=self._min_job_age_s, **ports
+        ) + _NODES.format(host=host, group=_group_of(USER), **ports)
+        (self.etc / "slurm.conf").write_text(text)
+        (self.etc / "gres.conf").write_text(
+            "AutoDetect=off\n"
+            f"NodeName=gpu1 Name=gpu Type=h200 File={self.root}/dev/gpu[0-3]\n"
+            f"NodeName=mig1 Name=gpu Type=1g.10gb File={self.root}/dev/mig[0-6]\n"
+        )
+        version = subprocess.run(["slurmctld", "-V"], capture_output=True, text=True, check=True)
+        old = re.search(r"\b2[0-2]\.", version.stdout) is not None
+        (self.etc / "cgroup.conf").write_text(
+            "CgroupAutomount=no\n" if old else "CgroupPlugin=disabled\n"
+        )
+        (self.etc / "job_submit.lua").write_text(self._job_submit)
+
+    def _start(self) -> None:
+        keeper = Path(__file__).with_name("cluster_keeper.py")
+        self._keeper = subprocess.Popen(
+            [sys.executable, str(keeper), str(self.root)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        munge = self.root / "munge"
+        self.launch(
+            "munged",
+            "munged",
+            "--foreground",
+            f"--key-file={munge}/key",
+            f"--socket={self.root}/run/munge.sock",
+            f"--pid-file={self.root}/run/munged.pid",
+            f"--seed-file={munge}/seed",
+            "--num-threads=4",
+        )
+        wait_until((self.root / "run" / "munge.sock").exists, "munged's socket is there")
+        self.launch("slurmctld", "slurmctld", "-D", "-c", "-f", str(self.etc / "slurm.conf"))
+        # A slurmd that starts before slurmctld answers waits long before it registers.
+        wait_until(
+            lambda: "is UP" in self.run("scontrol", "ping", check=False).stdout,
+            "slurmctld answers",
+            note=lambda: self.log()[-2000:],
+        )
+        for node in _NODE_NAMES:
+            self.launch(node, "slurmd", "-D", "-N", node, "-f", str(self.etc / "slurm.conf"))
+        wait_until(
+            lambda: self.run("sinfo", "-h", "-N", "-p", "cpu,gpu,mig", "-o", "%T").stdout.split()
+            == ["idle"] * 4,
+            "all nodes are idle",
+            note=lambda: self.run("sinfo", "-h", "-N", "-o", "%N %T %E").stdout,
+        )
+
+
+class Submitted:
+    """A job that was accepted, and what sbatch told its user."""
+
+    def __init__(self, job_id: int, message: str) -> None:
+        self.id = job_id
+        self.message = message
+
+
+def wait_until(
+    reached: Callable[[], bool],
+    what: str,
+    timeout_s: float = START_TIMEOUT_S,
+    *,
+    note: Callable[[], str] = lambda: "",
+) -> None:
+    """Poll until ``reached``; AssertionError naming ``what`` after ``timeout_s``."""
+    deadline = time.monotonic() + timeout_s
+    while not reached():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {timeout_s:.0f} s: {what}. {note()}")
+        time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def cluster(**options: Any) -> Iterator[Cluster]:
+    """Start a cluster; a port that somebody else took meanwhile is worth one more try."""
+    for last in (False, True):
+        running = Cluster(**options)
+        try:
+            running.start()
+        except AssertionError:
+            if last:
+                raise
+            continue
+        break
+    try:
+        yield running
+    finally:
+        running.stop()
+
+
+def options(**given: str) -> Sequence[str]:
+    """``options(ntasks="4")`` as ``["--ntasks=4"]``."""
+    return [f"--{key.replace('_', '-')}={value}" for key, value in given.items()]
+
+
+def _short_folder() -> Path:
+    """Unix socket paths hold about 108 bytes, so a deep temporary folder will not do."""
+    folder = tempfile.gettempdir()
+    return Path(tempfile.mkdtemp(prefix="bsl-", dir=folder if len(folder) <= 40 else "/tmp"))
+
+
+def _free_ports(count: int) -> list[int]:
+    held = [socket.socket() for _ in range(count)]
+    try:
+        for one in held:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in held]
+    finally:
+        for one in held:
+            one.close()
+
+
+def _group_of(user: str) -> str:
+    return grp.getgrgid(pwd.getpwnam(user).pw_gid).gr_name
