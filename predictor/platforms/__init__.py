@@ -1,0 +1,78 @@
+"""The platforms that Berth knows: one ``berth.platform/1`` JSON file each, and a site's own.
+
+``load()`` gives the shipped ones; a site adds files of its own in a folder (``berth platform
+add``), which win over a shipped one of the same name.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+from berth.pilot.documents import read_json, write_json
+from berth.pilot.errors import DocumentError, UsageError
+from berth.pilot.platform import Platform, PlatformKind
+
+SHIPPED = Path(__file__).parent
+FOLDER_VARIABLE = "BERTH_PLATFORMS"
+"""Environment variable naming the site's own folder of platform files."""
+
+
+@cache
+def shipped() -> Mapping[str, Platform]:
+    """The platforms of this distribution by name."""
+    return dict(_read_folder(SHIPPED))
+
+
+def load(folder: Path | None = None) -> Mapping[str, Platform]:
+    """Shipped platforms and those in ``folder`` (default: ``$BERTH_PLATFORMS``, where set).
+
+    Raises DocumentError where a file is not a platform, names another platform than its file
+    does, or is a slice of a platform that nobody knows.
+    """
+    if folder is None and os.environ.get(FOLDER_VARIABLE):
+        folder = Path(os.environ[FOLDER_VARIABLE])
+    found = dict(shipped())
+    if folder is not None:
+        if not folder.is_dir():
+            raise DocumentError(folder, "is not a folder of platform files")
+        found.update(_read_folder(folder))
+    for platform in found.values():
+        _check_parent(platform, found)
+    return found
+
+
+def get(name: str, known: Mapping[str, Platform] | None = None) -> Platform:
+    """One platform by name. Raises UsageError that names the nearest known one."""
+    platforms = load() if known is None else known
+    if name not in platforms:
+        near = difflib.get_close_matches(name, platforms, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "`berth platform list` shows them"
+        raise UsageError(f"there is no platform {name!r}", hint=hint)
+    return platforms[name]
+
+
+def add(source: Path, folder: Path) -> Platform:
+    """Check the platform file ``source`` and keep it in ``folder`` under its own name."""
+    platform = read_json(source, Platform)
+    _check_parent(platform, {**shipped(), platform.name: platform})
+    write_json(folder / f"{platform.name}.json", platform)
+    return platform
+
+
+def _read_folder(folder: Path) -> Iterator[tuple[str, Platform]]:
+    for path in sorted(folder.glob("*.json")):
+        platform = read_json(path, Platform)
+        if platform.name != path.stem:
+            raise DocumentError(path, f"names {platform.name!r}; the file must be called like it")
+        yield platform.name, platform
+
+
+def _check_parent(platform: Platform, known: Mapping[str, Platform]) -> None:
+    if platform.kind is PlatformKind.MIG and platform.parent not in known:
+        raise DocumentError(
+            platform.name, f"is a slice of {platform.parent!r}, which is not known", key="parent"
+        )
