@@ -1,0 +1,224 @@
+"""One connection factory for both databases, and their errors as sentences.
+
+SQLite connections are opened per use (``NullPool``, ``mode=rw``): a database that was deleted or
+replaced while we run is then noticed at once, where a kept connection would go on writing into
+an unlinked file.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.pool import NullPool
+
+from berth.pilot.errors import StoreError, ToolMissing, UsageError
+
+BUSY_TIMEOUT_S = 5.0
+CHECKED_BYTES = 64 * 1024 * 1024
+"""A larger SQLite file is not checked at every opening (it takes seconds): berth doctor does."""
+_FILE_MODE = 0o660
+"""Never for others: the store holds who submitted what. The umask decides about the group."""
+_STATEMENT_TIMEOUT_MS = 15_000
+
+
+class Database:
+    """A database by URL (``sqlite:////path``, ``postgresql://...``) or path of a SQLite file."""
+
+    def __init__(self, url: str | Path, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
+        self.url = _parse(url)
+        self.path = _sqlite_path(self.url)
+        self.engine: Engine = (
+            _postgresql_engine(self.url, busy_timeout_s)
+            if self.path is None
+            else _sqlite_engine(self.path, busy_timeout_s)
+        )
+
+    @property
+    def name(self) -> str:
+        """How messages call it: the file, or the URL without its password."""
+        return str(self.path) if self.path else self.url.render_as_string(hide_password=True)
+
+    def create_file(self) -> None:
+        """Make the SQLite file if it is not there yet, for its owner and group only."""
+        if self.path is None or self.path.exists():
+            return
+        try:
+            self.path.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
+            _set_orphans_aside(self.path)
+            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, _FILE_MODE))
+        except OSError as error:
+            raise StoreError(
+                f"{self.path}: the store cannot be made: {error.strerror}",
+                hint="give another place in the site file, or write permission for this user",
+            ) from None
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A connection for one consistent reading. Raises StoreError."""
+        with self.errors(), self.engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """A transaction that is committed at the end, or rolled back. Raises StoreError."""
+        with self.errors(), self.engine.connect() as connection:
+            writer = connection.execution_options(berth_writes=True)
+            with writer.begin():
+                yield writer
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Database errors inside come out as StoreError."""
+        try:
+            yield
+        except DBAPIError as error:
+            raise self.explain(error.orig or error) from None
+        except sqlite3.Error as error:
+            raise self.explain(error) from None
+
+    def explain(self, error: BaseException) -> StoreError:
+        """One sentence and a hint for a driver's error."""
+        text = " ".join(str(error).split())
+        for needle, sentence, hint in _SENTENCES:
+            if needle in text.lower():
+                return StoreError(f"{self.name}: {sentence}", hint=hint)
+        return StoreError(f"{self.name}: the store failed: {text[:300]}")
+
+    def integrity_problem(self) -> str | None:
+        """The first damage that SQLite finds in its file (None: sound, or not SQLite)."""
+        if self.path is None:
+            return None
+        with self.read() as connection:
+            found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
+        return None if found == "ok" else str(found)
+
+
+_SENTENCES = (
+    (
+        "database is locked",
+        "another process has kept the store locked for too long",
+        "look for a long backup or a stopped berth command with: fuser -v FILE",
+    ),
+    (
+        "unable to open database file",
+        "the store is not there or may not be opened by this user",
+        "make it with: berth store upgrade; or check the folder's permissions",
+    ),
+    (
+        "malformed",
+        "the store is damaged",
+        "move the file away and restore a backup; berth serve spools decisions meanwhile",
+    ),
+    (
+        "file is not a database",
+        "the file is not a store of Berth's (nor any SQLite database)",
+        "check the site file's store URL, or move that file away",
+    ),
+    ("readonly", "the store is read-only for this user", "check the owner of the file and folder"),
+    ("read-only", "the store is read-only for this user", "check the database role's rights"),
+    ("disk is full", "the disk with the store is full", "free some space: nothing was changed"),
+    ("disk i/o error", "the disk with the store fails", "see the system log"),
+    (
+        "no such table",
+        "the store lacks a table that it should have",
+        "make what is missing with: berth store upgrade",
+    ),
+    (
+        "does not exist",
+        "the database, role or table does not exist",
+        "create the database and the role, then: berth store upgrade",
+    ),
+    (
+        "password authentication failed",
+        "the database refuses the user or password",
+        "check the store URL, or ~/.pgpass",
+    ),
+    (
+        "connection",
+        "the database cannot be reached",
+        "check that PostgreSQL runs and accepts this host",
+    ),
+)
+
+
+def _parse(url: str | Path) -> URL:
+    text = str(url)
+    if isinstance(url, Path) or "://" not in text:
+        return URL.create("sqlite", database=str(Path(text).expanduser().absolute()))
+    try:
+        parsed = make_url(text)
+    except ArgumentError:
+        raise UsageError(
+            f"{text!r} is not a store URL",
+            hint="write sqlite:////var/lib/berth/berth.db or postgresql://user@host/berth",
+        ) from None
+    if parsed.drivername in ("postgresql", "postgres"):
+        parsed = parsed.set(drivername="postgresql+psycopg")
+    if parsed.drivername not in ("sqlite", "postgresql+psycopg"):
+        raise UsageError(
+            f"{parsed.drivername!r} is not a database that Berth can use",
+            hint="write sqlite:////var/lib/berth/berth.db or postgresql://user@host/berth",
+        )
+    if parsed.drivername == "sqlite" and parsed.database in (None, "", ":memory:"):
+        raise UsageError("a store in memory would be lost", hint="name a file: sqlite:////path")
+    return parsed
+
+
+def _set_orphans_aside(path: Path) -> None:
+    """The log of a deleted database must not be replayed into a new one."""
+    for suffix in ("-wal", "-shm"):
+        orphan = path.with_name(path.name + suffix)
+        if orphan.exists():
+            orphan.replace(orphan.with_name(orphan.name + ".orphaned"))
+
+
+def _sqlite_path(url: URL) -> Path | None:
+    return Path(url.database or "").absolute() if url.drivername == "sqlite" else None
+
+
+def _sqlite_engine(path: Path, busy_timeout_s: float) -> Engine:
+    uri = f"file:{quote(str(path))}?mode=rw"
+
+    def connect() -> sqlite3.Connection:
+        # Transactions are ours to begin: the driver's own habit leaves DDL and reads outside them.
+        connection = sqlite3.connect(uri, uri=True, timeout=busy_timeout_s, isolation_level=None)
+        connection.execute("PRAGMA foreign_keys=ON")
+        connection.execute("PRAGMA synchronous=NORMAL")
+        return connection
+
+    engine = create_engine("sqlite://", creator=connect, poolclass=NullPool)
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        writes = connection.get_execution_options().get("berth_writes")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def _postgresql_engine(url: URL, busy_timeout_s: float) -> Engine:
+    try:
+        return create_engine(
+            url,
+            pool_size=2,
+            max_overflow=2,
+            pool_pre_ping=True,
+            pool_timeout=busy_timeout_s,
+            connect_args={
+                "connect_timeout": max(2, round(busy_timeout_s)),
+                "options": f"-c statement_timeout={_STATEMENT_TIMEOUT_MS}"
+                f" -c lock_timeout={round(busy_timeout_s * 1000)}",
+            },
+        )
+    except (ImportError, NoSuchModuleError):
+        raise ToolMissing(
+            "psycopg", needed_for="a PostgreSQL store", hint="pip install 'berth[postgresql]'"
+        ) from None

@@ -1,0 +1,1 @@
+"""Alembic's scripts: ``env`` and one file a schema change in ``versions``."""

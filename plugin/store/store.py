@@ -1,0 +1,236 @@
+"""The store as the rest of Berth sees it: open, add, look up, list."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import Connection, Row, Table, delete, insert, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import IntegrityError
+
+from berth.pilot.errors import StoreError, UsageError
+from berth.plugin.store import tables
+from berth.plugin.store.database import BUSY_TIMEOUT_S, CHECKED_BYTES, Database
+from berth.plugin.store.history import Decisions, Outcomes
+from berth.plugin.store.records import FingerprintRecord, ForecastRecord, ProfileRecord
+from berth.plugin.store.upgrade import HEAD, schema_version, upgrade
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a daemon needs to bring its look-up tables up to ``revision``."""
+
+    revision: int
+    profiles: frozenset[str]
+    """All names there are now."""
+    forecasts: tuple[ForecastRecord, ...]
+    """The newest one of each profile whose forecast changed."""
+    fingerprints: tuple[FingerprintRecord, ...]
+    """All of them."""
+
+
+class Store:
+    """Profiles, forecasts, fingerprints, decisions and outcomes in one database.
+
+    Every method raises StoreError with a sentence when the database is locked, gone, damaged,
+    read-only or of a newer schema; nothing is half written.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.decisions = Decisions(database)
+        self.outcomes = Outcomes(database)
+
+    @classmethod
+    def open(
+        cls,
+        url: str | Path,
+        *,
+        create: bool = True,
+        check: bool = True,
+        busy_timeout_s: float = BUSY_TIMEOUT_S,
+    ) -> Store:
+        """Open a store; with ``create`` make or upgrade it first; ``check`` looks for damage."""
+        database = Database(url, busy_timeout_s=busy_timeout_s)
+        if create:
+            database.create_file()
+        version = schema_version(database)
+        if version != HEAD:
+            if not create:
+                found = f"has schema {version}" if version else "is empty"
+                raise StoreError(
+                    f"{database.name}: the store {found}; this Berth needs {HEAD}",
+                    hint="run: berth store upgrade",
+                )
+            upgrade(database)
+        small = database.path is not None and database.path.stat().st_size <= CHECKED_BYTES
+        if check and small and (problem := database.integrity_problem()):
+            raise StoreError(
+                f"{database.name}: the store is damaged: {problem}",
+                hint="move the file away and restore a backup",
+            )
+        return cls(database)
+
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+        return self.database.name
+
+    def close(self) -> None:
+        """Give back the connections."""
+        self.database.engine.dispose()
+
+    # Profiles and what is made from them
+
+    def add_profile(self, record: ProfileRecord, *, replace: bool = False) -> None:
+        """Store a profile. One of the same name is replaced only if asked, or if it is equal."""
+        with self.database.write() as connection:
+            there = connection.execute(
+                select(tables.profiles.c.digest).where(tables.profiles.c.name == record.name)
+            ).scalar()
+            if there is not None and there != record.digest and not replace:
+                raise UsageError(
+                    f"a different profile named {record.name!r} is in the store already",
+                    hint="give another --name, or --replace to put this one in its place",
+                )
+            values = _columns(record)
+            try:
+                if there is None:
+                    connection.execute(insert(tables.profiles).values(values))
+                else:
+                    table = tables.profiles
+                    connection.execute(
+                        update(table).where(table.c.name == record.name).values(values)
+                    )
+                    if there != record.digest:  # its forecasts are of the old content
+                        connection.execute(
+                            delete(tables.forecasts).where(
+                                tables.forecasts.c.profile == record.name
+                            )
+                        )
+            except IntegrityError:
+                raise UsageError(
+                    f"a profile named {record.name!r} was added by somebody else just now",
+                    hint="look at it with: berth profile show " + record.name,
+                ) from None
+            _next_revision(connection)
+
+    def profile(self, name: str) -> ProfileRecord | None:
+        """The profile of that name, or None."""
+        with self.database.read() as connection:
+            row = connection.execute(
+                select(tables.profiles).where(tables.profiles.c.name == name)
+            ).one_or_none()
+        return None if row is None else ProfileRecord(**row._mapping)
+
+    def profiles(self) -> list[ProfileRecord]:
+        """All profiles by name."""
+        with self.database.read() as connection:
+            rows = connection.execute(select(tables.profiles).order_by(tables.profiles.c.name))
+            return [ProfileRecord(**row._mapping) for row in rows]
+
+    def remove_profile(self, name: str) -> bool:
+        """Remove a profile with its forecasts and fingerprints; False: there was none."""
+        with self.database.write() as connection:
+            found = connection.execute(
+                delete(tables.profiles).where(tables.profiles.c.name == name)
+            )
+            _next_revision(connection)
+        return bool(found.rowcount)
+
+    def put_forecast(self, record: ForecastRecord) -> None:
+        """Store a forecast; an older one by the same bundle is replaced."""
+        with self.database.write() as connection:
+            values = _columns(record) | {"revision": _next_revision(connection)}
+            try:
+                connection.execute(self._upsert(tables.forecasts, values, ("profile", "bundle")))
+            except IntegrityError:
+                raise UsageError(
+                    f"no profile named {record.profile!r} is in the store",
+                    hint="add it first with: berth profile add FILE",
+                ) from None
+
+    def forecasts(self, profile: str) -> list[ForecastRecord]:
+        """The forecasts of a profile, newest first."""
+        table = tables.forecasts
+        with self.database.read() as connection:
+            rows = connection.execute(
+                select(table).where(table.c.profile == profile).order_by(table.c.revision.desc())
+            )
+            return [_forecast(row) for row in rows]
+
+    def attach_script(self, record: FingerprintRecord) -> None:
+        """Let a script's fingerprint stand for a profile; another meaning of it is replaced."""
+        with self.database.write() as connection:
+            try:
+                connection.execute(self._upsert(tables.fingerprints, _columns(record), ("digest",)))
+            except IntegrityError:
+                raise UsageError(f"no profile named {record.profile!r} is in the store") from None
+            _next_revision(connection)
+
+    def fingerprints(self, profile: str) -> list[FingerprintRecord]:
+        """The scripts attached to a profile."""
+        table = tables.fingerprints
+        with self.database.read() as connection:
+            rows = connection.execute(
+                select(table).where(table.c.profile == profile).order_by(table.c.created_s)
+            )
+            return [FingerprintRecord(**row._mapping) for row in rows]
+
+    # What the daemon watches
+
+    def revision(self) -> int:
+        """Goes up with every change of profiles, forecasts or fingerprints."""
+        with self.database.read() as connection:
+            return _revision(connection)
+
+    def changes_since(self, revision: int) -> Changes:
+        """All that changed after ``revision`` (0: everything)."""
+        table = tables.forecasts
+        with self.database.read() as connection:
+            now = _revision(connection)
+            names = connection.execute(select(tables.profiles.c.name)).scalars().all()
+            rows = connection.execute(
+                select(table).where(table.c.revision > revision).order_by(table.c.revision)
+            )
+            newest = {row.profile: _forecast(row) for row in rows}
+            scripts = [
+                FingerprintRecord(**row._mapping)
+                for row in connection.execute(select(tables.fingerprints))
+            ]
+        return Changes(now, frozenset(names), tuple(newest.values()), tuple(scripts))
+
+    def _upsert(
+        self, table: Table, values: dict[str, object], keys: Sequence[str]
+    ) -> postgresql.Insert | sqlite.Insert:
+        rest = {name: value for name, value in values.items() if name not in keys}
+        dialect = sqlite if self.database.path is not None else postgresql
+        statement: postgresql.Insert | sqlite.Insert = dialect.insert(table).values(values)
+        return statement.on_conflict_do_update(index_elements=list(keys), set_=rest)
+
+
+def _columns(record: ProfileRecord | ForecastRecord | FingerprintRecord) -> dict[str, object]:
+    return {name: getattr(record, name) for name in record.__slots__}
+
+
+def _forecast(row: Row[tuple[object, ...]]) -> ForecastRecord:
+    return ForecastRecord(row.profile, row.bundle, row.document, row.created_s)
+
+
+def _revision(connection: Connection) -> int:
+    table = tables.counters
+    found = connection.execute(
+        select(table.c.value).where(table.c.name == "revision")
+    ).scalar_one_or_none()
+    return int(found or 0)
+
+
+def _next_revision(connection: Connection) -> int:
+    """Count one change. The row's lock puts writers in a line until they commit."""
+    table = tables.counters
+    connection.execute(
+        update(table).where(table.c.name == "revision").values(value=table.c.value + 1)
+    )
+    return _revision(connection)

@@ -1,0 +1,124 @@
+"""The tables, in SQL that SQLite and PostgreSQL both speak. Times are Unix seconds (UTC).
+
+A change here needs a migration in ``migrations/versions`` and its name at the end of
+``REVISIONS``; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+)
+
+REVISIONS = ("v0001",)
+"""Every schema this Berth knows, oldest first. Checked without importing Alembic."""
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+counters = Table(
+    "counters",
+    metadata,
+    Column("name", String(32), primary_key=True),
+    Column("value", BigInteger, nullable=False),
+    comment="One row, 'revision': goes up by one with every change that a daemon must see",
+)
+
+profiles = Table(
+    "profiles",
+    metadata,
+    Column("name", String(128), primary_key=True),
+    Column("digest", String(80), nullable=False),
+    Column("document", Text, nullable=False),
+    Column("owner", String(128), nullable=False),
+    Column("created_s", Double, nullable=False),
+)
+
+forecasts = Table(
+    "forecasts",
+    metadata,
+    Column(
+        "profile", String(128), ForeignKey("profiles.name", ondelete="CASCADE"), primary_key=True
+    ),
+    Column("bundle", String(128), primary_key=True),
+    Column("document", Text, nullable=False),
+    Column("created_s", Double, nullable=False),
+    Column("revision", BigInteger, nullable=False, index=True),
+)
+
+fingerprints = Table(
+    "fingerprints",
+    metadata,
+    Column("digest", String(80), primary_key=True),
+    Column(
+        "profile",
+        String(128),
+        ForeignKey("profiles.name", ondelete="CASCADE"),
+        nullable=False,
+        index=True,
+    ),
+    Column("size", Double, nullable=True),
+    Column("created_s", Double, nullable=False),
+)
+
+decisions = Table(
+    "decisions",
+    metadata,
+    Column("id", String(32), primary_key=True),
+    Column("time_s", Double, nullable=False, index=True),
+    Column("host", String(255), nullable=False),
+    Column("scheduler", String(16), nullable=False),
+    Column("user", String(128), nullable=False),
+    Column("account", String(128), nullable=True),
+    Column("queue", String(255), nullable=True),
+    Column("profile", String(128), nullable=True),
+    Column("mode", String(16), nullable=False),
+    Column("action", String(16), nullable=False),
+    Column("code", String(64), nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("chosen", String(128), nullable=True),
+    Column("bundle", String(128), nullable=True),
+    Column("policy", String(64), nullable=True),
+    Column("inputs_digest", String(80), nullable=False),
+    Column("latency_us", Integer, nullable=False),
+    Column("request", Text, nullable=False),
+    Column("edits", Text, nullable=False),
+    Column("ranked", Text, nullable=False),
+    Index("ix_decisions_user_time_s", "user", "time_s"),
+)
+
+outcomes = Table(
+    "outcomes",
+    metadata,
+    Column("cluster", String(64), primary_key=True),
+    Column("job_id", String(64), primary_key=True),
+    Column("decision", String(32), nullable=True, index=True),
+    Column("user", String(128), nullable=False),
+    Column("queue", String(255), nullable=True),
+    Column("state", String(32), nullable=False),
+    Column("exit_status", Integer, nullable=True),
+    Column("submit_s", Double, nullable=True),
+    Column("start_s", Double, nullable=True),
+    Column("end_s", Double, nullable=True),
+    Column("nodes", Integer, nullable=True),
+    Column("cores", Integer, nullable=True),
+    Column("gpus", Integer, nullable=True),
+    Column("time_limit_s", Double, nullable=True),
+    Column("max_rss_bytes", BigInteger, nullable=True),
+    Column("energy_j", Double, nullable=True),
+)

@@ -1,0 +1,62 @@
+"""Bringing a database to the present schema. Alembic is imported only when there is work."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, inspect, text
+
+from berth.pilot.errors import StoreError
+from berth.plugin.store.database import Database
+from berth.plugin.store.tables import REVISIONS
+
+HEAD = REVISIONS[-1]
+_ADVISORY_LOCK = 0x6265727468  # "berth": two hosts starting at once must not migrate at once
+
+
+def schema_version(database: Database) -> str | None:
+    """The schema's name (``v0001``); None for an empty database. Raises StoreError."""
+    with database.read() as connection:
+        return _version(connection, database)
+
+
+def _version(connection: Connection, database: Database) -> str | None:
+    tables = set(inspect(connection).get_table_names())
+    if "alembic_version" not in tables:
+        if tables - {"spatial_ref_sys"}:
+            raise StoreError(
+                f"{database.name}: this database holds tables that are not Berth's",
+                hint="give Berth a database of its own",
+            )
+        return None
+    found: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    if found is not None and found not in REVISIONS:
+        raise StoreError(
+            f"{database.name}: the store has schema {found}, made by a newer Berth; "
+            f"this one knows up to {HEAD}",
+            hint="upgrade Berth on this host",
+        )
+    return found
+
+
+def upgrade(database: Database) -> str | None:
+    """Run the migrations that are missing; gives the schema before. Safe to run twice at once."""
+    before = schema_version(database)
+    if before == HEAD:
+        return before
+    from alembic import command  # noqa: PLC0415 - the daemon must not carry it
+    from alembic.config import Config  # noqa: PLC0415
+
+    if database.path is not None:
+        with database.errors():
+            raw = database.engine.raw_connection()
+            try:
+                raw.cursor().execute("PRAGMA journal_mode=WAL")
+            finally:
+                raw.close()
+    with database.write() as connection:
+        if database.path is None:
+            connection.execute(text(f"SELECT pg_advisory_xact_lock({_ADVISORY_LOCK})"))
+        config = Config()
+        config.set_main_option("script_location", "berth.plugin.store:migrations")
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+    return before
