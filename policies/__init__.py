@@ -3,3 +3,36 @@
 Pure functions over frozen values. Knows nothing of how a job reaches it or how a decision
 is carried out.
 """
+
+from berth.policies.codes import Code
+from berth.policies.decide import Decider, decide
+from berth.policies.settings import Objective, PolicySettings, Weights
+from berth.policies.values import (
+    Candidate,
+    CandidateState,
+    Decision,
+    Edit,
+    Mode,
+    Ranked,
+    Request,
+    Resources,
+    Translation,
+)
+
+__all__ = [
+    "Candidate",
+    "CandidateState",
+    "Code",
+    "Decider",
+    "Decision",
+    "Edit",
+    "Mode",
+    "Objective",
+    "PolicySettings",
+    "Ranked",
+    "Request",
+    "Resources",
+    "Translation",
+    "Weights",
+    "decide",
+]

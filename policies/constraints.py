@@ -1,0 +1,282 @@
+"""Hard constraints: each a small function with its own sentence.
+
+A constraint looks at one Case (a request on one candidate) and answers None, or an Exclusion with
+a stable code and a sentence for the user. The first one that excludes gives the reason, so the
+order is from what can never change to what is so at this moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from berth.pilot.units import format_bytes, format_seconds
+from berth.policies.codes import Code
+from berth.policies.settings import PolicySettings
+from berth.policies.values import Candidate, CandidateState, Request, Resources
+from berth.predictor.forecast import Forecast
+from berth.predictor.prediction import Basis, Interval, Prediction
+
+
+class Exclusion(NamedTuple):
+    """Why a candidate is ruled out."""
+
+    code: Code
+    sentence: str
+
+
+@dataclass(slots=True)
+class Case:
+    """One request on one candidate: all that a constraint may look at."""
+
+    request: Request
+    candidate: Candidate
+    settings: PolicySettings
+    forecast: Forecast
+    resources: Resources | str
+    """In the candidate's terms, or why there are none."""
+    prediction: Prediction | None
+    runtime_s: Interval | None
+    memory_bytes: Interval | None
+    state: CandidateState | None
+    now_s: float
+
+
+Constraint = Callable[[Case], Exclusion | None]
+
+
+def runs_there(case: Case) -> Exclusion | None:
+    """The program was built for what the candidate offers: device, machine, instructions."""
+    forecast, candidate = case.forecast, case.candidate
+    if not any(target in candidate.targets for target in forecast.targets):
+        return Exclusion(
+            Code.CANNOT_RUN,
+            f"the program runs on {_or(forecast.targets)}, this place on {_or(candidate.targets)}",
+        )
+    if forecast.architecture != candidate.architecture:
+        return Exclusion(
+            Code.WRONG_ARCHITECTURE,
+            f"the program is built for {forecast.architecture}, this place is "
+            f"{candidate.architecture}",
+        )
+    for name in forecast.instruction_sets:
+        if name not in candidate.instruction_sets:
+            return Exclusion(
+                Code.INSTRUCTION_SET,
+                f"the program needs {name}, which this place is not known to have",
+            )
+    return None
+
+
+def own_queue(case: Case) -> Exclusion | None:
+    """A partition or queue that the user wrote is kept."""
+    request = case.request
+    if request.queue is None or request.wants_placement:
+        return None
+    if request.queue == case.candidate.queue:
+        return None
+    return Exclusion(Code.OTHER_QUEUE, f"you chose {request.queue}")
+
+
+def own_features(case: Case) -> Exclusion | None:
+    """Node features that the user wrote are kept, and the candidate must have them."""
+    asked = case.request.features
+    if not asked:
+        if "constraint" in case.request.pinned and case.candidate.constraint is not None:
+            return Exclusion(Code.OTHER_FEATURES, "you chose the node features yourself")
+        return None
+    candidate = case.candidate
+    if asked == candidate.constraint:
+        return None
+    names = asked.replace(",", "&").split("&")
+    if candidate.constraint is None and all(name in candidate.features for name in names):
+        return None
+    return Exclusion(Code.OTHER_FEATURES, f"you asked for nodes with {asked}")
+
+
+def own_gres(case: Case) -> Exclusion | None:
+    """GPUs that the user asked for are kept: their type, and that they are GPUs at all."""
+    request, candidate = case.request, case.candidate
+    if request.gres is None:
+        if request.resources.gpus > 0 and not candidate.is_gpu:
+            return Exclusion(Code.OTHER_GRES, f"you asked for {_gpus(request.resources.gpus)}")
+        if "gres" in request.pinned and request.resources.gpus == 0 and candidate.is_gpu:
+            return Exclusion(Code.OTHER_GRES, "you chose the resources (gres) yourself")
+        return None
+    if not candidate.is_gpu or not gres_matches(request.gres, candidate.gres):
+        return Exclusion(Code.OTHER_GRES, f"you asked for {request.gres}")
+    return None
+
+
+def gres_matches(asked: str, offered: str | None) -> bool:
+    """``gpu``, ``gpu:2`` and ``gres/gpu=2`` match any GPU; ``gpu:h200[:2]`` only that type."""
+    if offered is None or "," in asked:
+        return False
+    parts = asked.removeprefix("gres/").removeprefix("gres:").replace("=", ":").split(":")
+    if parts[-1].isdigit():
+        parts.pop()
+    return offered.split(":")[: len(parts)] == parts
+
+
+def allowed(case: Case) -> Exclusion | None:
+    """Never more than the submitter may use: queue, user, account, QOS."""
+    request, candidate = case.request, case.candidate
+    if request.allowed_queues is not None and candidate.queue not in request.allowed_queues:
+        return Exclusion(Code.QUEUE_NOT_ALLOWED, f"you may not use {candidate.queue}")
+    if candidate.allowed_users is not None and request.user not in candidate.allowed_users:
+        return Exclusion(Code.USER_NOT_ALLOWED, "the site file does not list you here")
+    if candidate.allowed_accounts is not None and request.account not in candidate.allowed_accounts:
+        return Exclusion(
+            Code.ACCOUNT_NOT_ALLOWED, f"account {request.account or '(none)'} is not listed here"
+        )
+    if (
+        request.qos is not None
+        and candidate.allowed_qos is not None
+        and request.qos not in candidate.allowed_qos
+    ):
+        return Exclusion(Code.QOS_NOT_ALLOWED, f"QOS {request.qos} is not allowed here")
+    return None
+
+
+def enough_resources(case: Case) -> Exclusion | None:
+    """The request has a translation here, and as many nodes exist and work."""
+    if isinstance(case.resources, str):
+        return Exclusion(Code.TOO_FEW_RESOURCES, case.resources)
+    state = case.state
+    if state is None or state.usable_nodes is None:
+        return None
+    if case.resources.nodes > state.usable_nodes > 0:
+        return Exclusion(
+            Code.TOO_FEW_RESOURCES,
+            f"it needs {case.resources.nodes} nodes and {state.usable_nodes} work at present",
+        )
+    return None
+
+
+def predicted(case: Case) -> Exclusion | None:
+    """There is a prediction for this platform, and it does not abstain."""
+    prediction = case.prediction
+    if prediction is None or case.runtime_s is None or case.memory_bytes is None:
+        return Exclusion(
+            Code.NO_PREDICTION, f"nothing is predicted for platform {case.candidate.platform}"
+        )
+    if prediction.abstained is not None:
+        return Exclusion(Code.OUT_OF_RANGE, prediction.abstained)
+    return None
+
+
+def better_than_a_prior(case: Case) -> Exclusion | None:
+    """A prediction without calibration data for the platform is not acted on (strict only)."""
+    if case.settings.allow_prior or not case.settings.strict or case.prediction is None:
+        return None
+    if case.prediction.basis is not Basis.PRIOR:
+        return None
+    return Exclusion(Code.PRIOR_ONLY, "the prediction is a prior only: no data for this platform")
+
+
+def narrow_enough(case: Case) -> Exclusion | None:
+    """The interval says something (strict only)."""
+    runtime = case.runtime_s
+    if runtime is None or not case.settings.strict:
+        return None
+    if runtime.high <= runtime.low * case.settings.max_interval_ratio:
+        return None
+    return Exclusion(
+        Code.INTERVAL_TOO_WIDE,
+        f"the prediction is too uncertain: {format_seconds(runtime.low)} to "
+        f"{format_seconds(runtime.high)}",
+    )
+
+
+def memory_fits(case: Case) -> Exclusion | None:
+    """The upper predicted memory fits the nodes' memory, or that of the GPUs or slices."""
+    memory, candidate, resources = case.memory_bytes, case.candidate, case.resources
+    if memory is None or isinstance(resources, str):
+        return None
+    if candidate.is_gpu:
+        capacity, holders, what = candidate.gpu_memory_bytes, resources.gpus, "GPU"
+    else:
+        capacity, holders, what = candidate.memory_bytes_per_node, resources.nodes, "node"
+    if capacity is None or memory.high <= capacity * holders:
+        return None
+    return Exclusion(
+        Code.MEMORY,
+        f"it may need {format_bytes(memory.high / holders)} of {what} memory; there is "
+        f"{format_bytes(capacity)}",
+    )
+
+
+def time_fits(case: Case) -> Exclusion | None:
+    """The upper predicted time fits the limits, or the request's limit may be raised to it."""
+    if case.runtime_s is None:
+        return None
+    upper = case.runtime_s.high * case.settings.time_margin
+    request, candidate = case.request, case.candidate
+    longest = candidate.max_time_s
+    if longest is not None:
+        if upper > longest:
+            return Exclusion(
+                Code.TIME_OVER_QUEUE,
+                f"it may take {format_seconds(upper)}; {candidate.queue} allows "
+                f"{format_seconds(longest)}",
+            )
+        if request.time_limit_s is not None and request.time_limit_s > longest:
+            return Exclusion(
+                Code.ASKED_TIME_OVER_QUEUE,
+                f"you asked for {format_seconds(request.time_limit_s)}; {candidate.queue} allows "
+                f"{format_seconds(longest)}",
+            )
+    limit = present_limit_s(request, candidate)
+    if limit is None or upper <= limit or case.settings.may_raise_time_limit:
+        return None
+    return Exclusion(
+        Code.TIME_OVER_LIMIT,
+        f"it may take {format_seconds(upper)} and the time limit is {format_seconds(limit)}",
+    )
+
+
+def present_limit_s(request: Request, candidate: Candidate) -> float | None:
+    """The time limit the job would have here if nothing is changed; None: no limit."""
+    if request.time_limit_s is not None:
+        return request.time_limit_s
+    return candidate.max_time_s if candidate.default_time_s is None else candidate.default_time_s
+
+
+def fresh_and_up(case: Case) -> Exclusion | None:
+    """The candidate is up, by a reading that is not stale (an unknown state only when strict)."""
+    state, settings = case.state, case.settings
+    if state is None or case.now_s - state.as_of_s > settings.stale_after_s:
+        if not settings.strict:
+            return None
+        if state is None:
+            return Exclusion(Code.STALE_STATE, "its present state is not known")
+        age = format_seconds(case.now_s - state.as_of_s)
+        return Exclusion(Code.STALE_STATE, f"its state was last read {age} ago")
+    if not state.up or state.usable_nodes == 0:
+        return Exclusion(Code.DOWN, f"{case.candidate.queue} takes no jobs or has no working node")
+    return None
+
+
+CONSTRAINTS: tuple[Constraint, ...] = (
+    runs_there,
+    own_queue,
+    own_features,
+    own_gres,
+    allowed,
+    enough_resources,
+    predicted,
+    better_than_a_prior,
+    narrow_enough,
+    memory_fits,
+    time_fits,
+    fresh_and_up,
+)
+
+
+def _or(names: tuple[str, ...]) -> str:
+    return " or ".join(names)
+
+
+def _gpus(count: int) -> str:
+    return "1 GPU" if count == 1 else f"{count} GPUs"

@@ -1,0 +1,69 @@
+"""Stable digests of what a decision was made from: the same on every machine and in every run.
+
+Sets are sorted first: Python's own order of strings in a set changes from process to process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+from berth.policies.settings import PolicySettings
+from berth.policies.values import Candidate, CandidateState, Request
+
+DIGEST_BYTES = 16
+
+
+def of_text(*parts: str) -> str:
+    """Hexadecimal digest of the parts, which are kept apart."""
+    return hashlib.blake2b("\x1f".join(parts).encode(), digest_size=DIGEST_BYTES).hexdigest()
+
+
+def of_site(candidates: Sequence[Candidate], settings: PolicySettings) -> str:
+    """Of everything that the site file says about deciding; candidates in any order."""
+    lines = sorted(
+        repr(
+            (
+                c.name,
+                c.platform,
+                c.queue,
+                c.constraint,
+                c.gres,
+                c.translation,
+                (c.cores_per_node, c.memory_bytes_per_node, c.gpus_per_node, c.gpu_memory_bytes),
+                (c.nodes, c.features, c.max_time_s, c.default_time_s),
+                (c.price_per_node_hour, c.price_per_gpu_hour, c.price_per_core_hour),
+                (c.targets, c.architecture, c.instruction_sets),
+                [_ordered(s) for s in (c.allowed_users, c.allowed_accounts, c.allowed_qos)],
+            )
+        )
+        for c in candidates
+    )
+    return of_text(repr(settings), *lines)
+
+
+def of_states(states: Mapping[str, CandidateState]) -> str:
+    """Of what was read of the candidates, without the time of the reading."""
+    return of_text(
+        *(
+            f"{name} {s.up} {s.idle_cores} {s.idle_gpus} {s.pending_jobs} {s.usable_nodes}"
+            for name, s in sorted(states.items())
+        )
+    )
+
+
+def of_request(request: Request) -> str:
+    """The request as one line of text, for ``of_text``."""
+    r, q = request.resources, request
+    return repr(
+        (
+            (r.nodes, r.tasks, r.cpus_per_task, r.gpus, r.memory_bytes_per_node),
+            (q.user, q.account, q.qos, q.queue, q.wants_placement, q.pinned, q.features, q.gres),
+            (q.time_limit_s, q.profile, q.size, q.opted_out, q.array_tasks),
+            _ordered(q.allowed_queues),
+        )
+    )
+
+
+def _ordered(names: frozenset[str] | None) -> list[str] | None:
+    return None if names is None else sorted(names)

@@ -1,0 +1,59 @@
+"""Objectives: one number for each candidate that passed, smaller is better."""
+
+from __future__ import annotations
+
+from berth.policies.settings import Objective, PolicySettings
+from berth.policies.values import Candidate, CandidateState, Resources
+from berth.predictor.prediction import Interval
+
+
+def cost_of(candidate: Candidate, resources: Resources, runtime_s: float) -> float | None:
+    """Price x time x resources held, in the site's currency; None: no price is known."""
+    node, gpu, core = (
+        candidate.price_per_node_hour,
+        candidate.price_per_gpu_hour,
+        candidate.price_per_core_hour,
+    )
+    if node is None and gpu is None and core is None:
+        return None
+    per_hour = (
+        (node or 0.0) * resources.nodes
+        + (gpu or 0.0) * resources.gpus
+        + (core or 0.0) * resources.cores
+    )
+    return per_hour * runtime_s / 3600.0
+
+
+def expected_wait_s(resources: Resources, runtime_s: float, state: CandidateState | None) -> float:
+    """A simple guess of the queueing time: none where there is room now.
+
+    Otherwise everybody who waits, and this job, is taken to run as long as this job, one after
+    the other. Crude on purpose: it orders full partitions by how full they are, no more.
+    """
+    if state is None:
+        return 0.0
+    room = state.idle_gpus >= resources.gpus if resources.gpus else True
+    if room and state.idle_cores >= resources.cores and state.pending_jobs == 0:
+        return 0.0
+    return (state.pending_jobs + 1) * runtime_s
+
+
+def score(
+    settings: PolicySettings,
+    resources: Resources,
+    runtime: Interval,
+    cost: float | None,
+    state: CandidateState | None,
+) -> float | None:
+    """The objective's number; None: it cannot be computed (no price)."""
+    objective, weights = settings.objective, settings.weights
+    time = runtime.mid
+    if weights.wait > 0:
+        time += weights.wait * expected_wait_s(resources, runtime.mid, state)
+    if objective is Objective.FASTEST:
+        return time
+    if cost is None:
+        return None
+    if objective is Objective.CHEAPEST:
+        return cost
+    return float(time**weights.time * cost**weights.cost)

@@ -1,0 +1,83 @@
+"""The one sentence that a user reads, and the warnings beside a row."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from berth.pilot.units import format_seconds
+from berth.policies.settings import Objective, PolicySettings
+from berth.policies.values import CandidateState, Ranked, Resources
+from berth.predictor.prediction import Basis, Interval, Prediction
+
+NO_PROFILE = "There is no profile of this program: measure it once with berth pilot run."
+PRIOR = "prior only: no data for this platform"
+_SUPERLATIVE = {
+    Objective.FASTEST: "fastest",
+    Objective.CHEAPEST: "cheapest",
+    Objective.BALANCED: "the best balance of time and cost",
+}
+
+
+def placed(
+    best: Ranked, others: Sequence[Ranked], ruled_out: Sequence[Ranked], objective: Objective
+) -> str:
+    """Why the chosen one: what is predicted, and how much better than the next best."""
+    assert best.runtime_s is not None  # noqa: S101 - only rows with a score come here
+    runtime = best.runtime_s
+    spread = f"{format_seconds(runtime.low)} to {format_seconds(runtime.high)}"
+    head = (
+        f"{best.candidate} ({resources(best.resources)} of {best.platform}) is predicted "
+        f"{_SUPERLATIVE[objective]}: {format_seconds(runtime.mid)} ({spread})"
+    )
+    if others and others[0].score and best.score:
+        ratio = others[0].score / best.score
+        gain = {Objective.FASTEST: "faster", Objective.CHEAPEST: "cheaper"}.get(objective, "better")
+        tail = f", {ratio:.1f} times {gain} than {others[0].candidate}"
+        return f"{head}{tail}." if ratio >= 1.05 else f"{head}, about as {others[0].candidate}."
+    if ruled_out:
+        return f"{head}; no other place fits."
+    return f"{head}."
+
+
+def nothing_fits(ruled_out: Sequence[Ranked], *, same: bool) -> str:
+    """Why the job is left alone: the reason all share, or the most frequent one."""
+    if not ruled_out:
+        return "Left as it is: the site file has no candidates."
+    counted = Counter(row.excluded for row in ruled_out)
+    sentence = min(counted, key=lambda text: (-counted[text], text or ""))
+    if same and len(counted) == 1:
+        return f"Left as it is: {sentence}."
+    named = next(row for row in ruled_out if row.excluded == sentence)
+    return f"Left as it is: no place fits; {named.candidate}, for one: {sentence}."
+
+
+def resources(held: Resources) -> str:
+    """``1 GPU, 8 cores`` or ``2 nodes, 64 cores``."""
+    parts = []
+    if held.gpus:
+        parts.append("1 GPU" if held.gpus == 1 else f"{held.gpus} GPUs")
+    elif held.nodes > 1:
+        parts.append(f"{held.nodes} nodes")
+    parts.append("1 core" if held.cores == 1 else f"{held.cores} cores")
+    return ", ".join(parts)
+
+
+def warning(
+    prediction: Prediction | None,
+    runtime: Interval | None,
+    state: CandidateState | None,
+    settings: PolicySettings,
+    now_s: float,
+) -> str | None:
+    """What a person should know before trusting a row that was not ruled out."""
+    if prediction is None or runtime is None:
+        return None
+    found = []
+    if prediction.basis is Basis.PRIOR:
+        found.append(PRIOR)
+    if runtime.high > runtime.low * settings.max_interval_ratio:
+        found.append("very uncertain")
+    if state is not None and now_s - state.as_of_s > settings.stale_after_s:
+        found.append("its state is old")
+    return "; ".join(found) or None
