@@ -94,6 +94,7 @@ SlurmdTimeout=60
 JobSubmitPlugins=lua
 """
 
+_WHOLE_LINE_KEYS = ("Comment", "AdminComment", "Command", "WorkDir", "StdErr", "StdOut")
 _NODE_NAMES = ("cpu1", "cpu2", "gpu1", "mig1")
 
 
@@ -198,10 +199,17 @@ class Cluster:
         return Submitted(int(found.group(1)), done.stderr)
 
     def job(self, job_id: int | str) -> dict[str, str]:
-        """What ``scontrol show job`` says of one job, by key."""
-        line = self.run("scontrol", "-o", "show", "job", str(job_id)).stdout.splitlines()[0]
-        found = re.findall(r"(?:^| )([A-Za-z][A-Za-z:/]*)=(.*?)(?= [A-Za-z][A-Za-z:/]*=|$)", line)
-        return dict(found)
+        """What ``scontrol show job`` says of one job (the first record), by key."""
+        text = self.run("scontrol", "show", "job", str(job_id)).stdout.strip().split("\n\n")[0]
+        found: dict[str, str] = {}
+        for line in text.splitlines():
+            key, _, value = line.strip().partition("=")
+            if key in _WHOLE_LINE_KEYS:
+                found[key] = value
+            else:
+                words = (word.partition("=") for word in line.split())
+                found.update((word[0], word[2]) for word in words)
+        return found
 
     def wait_for_state(self, job_id: int | str, *states: str, timeout_s: float = 20) -> str:
         """Wait until the job is in one of ``states`` (default: any final one); the state."""

@@ -1,0 +1,1 @@
+"""Slurm: reading the cluster by its own commands, and turning a Decision into a submission."""

@@ -1,0 +1,523 @@
+-- Berth's submit filter for Slurm: asks `berth serve` about each new job and carries out its answer.
+--
+-- It runs inside slurmctld, under a lock, so it keeps these promises:
+--   * it never rejects, loses or delays a job because of itself: every error leaves the job as it was;
+--   * one deadline holds for the whole exchange, and a daemon that fails repeatedly is left alone
+--     for a while (the breaker), so that it does not cost each submission its deadline;
+--   * it checks every answer itself: only partitions the submitter may use, never over an explicit
+--     choice of the user, and either all edits or none;
+--   * a file (the kill switch) turns it off at once, and `--comment=berth:off` does so for one job.
+-- Install it beside slurm.conf with JobSubmitPlugins=lua; a site with a job_submit.lua of its own
+-- loads it from there (docs/slurm.md). Protocol: docs/protocol.md. Lua 5.1 and later.
+
+local CONFIG_PATH = os.getenv("BERTH_FILTER_CONFIG") or "/etc/berth/filter.conf"
+local PROTOCOL = 1
+local MAX_SCRIPT_BYTES = 65536
+local MAX_REQUEST_BYTES = 131072
+local MAX_REPLY_BYTES = 16384
+local MAX_STAMP_BYTES = 512
+local MAX_MESSAGE_BYTES = 400
+local PARTITION_UP = 3
+local PARTITION_NEEDS_RESERVATION = 0x10
+local UNSET_FROM = 65534 -- NO_VAL16; also larger than any count below this that Slurm keeps in 16 bits
+local SAME_LOG_EVERY_S = 60
+
+-- What a site may set in the configuration file: `key = value` lines, `#` starts a comment.
+local config = {
+  socket = "/run/berth/berth.sock",
+  kill_switch = "/etc/berth/off",
+  auto_partition = "auto",
+  deadline_ms = 50,
+  breaker_failures = 3,
+  breaker_first_pause_s = 1,
+  breaker_longest_pause_s = 60,
+  reread_config_s = 10,
+}
+local RANGES = {
+  deadline_ms = { 1, 1000 },
+  breaker_failures = { 1, 100 },
+  breaker_first_pause_s = { 0.05, 600 },
+  breaker_longest_pause_s = { 0.05, 3600 },
+  reread_config_s = { 0, 3600 },
+}
+
+-- A missing library must not keep slurmctld from starting: the filter then does nothing.
+local have_socket, socket = pcall(require, "socket")
+local have_unix, unix = pcall(require, "socket.unix")
+local have_json, json = pcall(require, "cjson")
+local usable = have_socket and have_unix and have_json
+local new_peer = type(unix) == "table" and unix.stream or unix
+
+local now = have_socket and socket.gettime or os.time
+
+---------------------------------------------------------------------------------------------------
+-- Logging: the same kind of line at most once a minute.
+
+local last_logged = {}
+
+local function log(kind, text)
+  local moment = os.time()
+  local last = last_logged[kind]
+  if last and moment >= last and moment - last < SAME_LOG_EVERY_S then return end
+  last_logged[kind] = moment
+  slurm.log_info("berth: %s", (tostring(text):sub(1, 300)))
+end
+
+local function one_line(text, limit)
+  return (text:gsub("%c+", " "):sub(1, limit))
+end
+
+---------------------------------------------------------------------------------------------------
+-- Configuration, read again now and then. A line that cannot be accepted keeps the old value.
+
+local next_config_read = -1
+
+local function accept_setting(key, value)
+  local range = RANGES[key]
+  if config[key] == nil then
+    log("config:" .. key, CONFIG_PATH .. ": " .. key .. " is not a known key")
+  elseif range then
+    local number = tonumber(value)
+    if number and number >= range[1] and number <= range[2] then
+      config[key] = number
+    else
+      log("config:" .. key, CONFIG_PATH .. ": " .. key .. " must be a number from "
+        .. range[1] .. " to " .. range[2])
+    end
+  elseif value ~= "" then
+    config[key] = value
+  end
+end
+
+local function read_config()
+  local moment = now()
+  if moment < next_config_read and next_config_read - moment <= config.reread_config_s then return end
+  next_config_read = moment + config.reread_config_s
+  local file = io.open(CONFIG_PATH, "r")
+  if not file then return end
+  local text = file:read(MAX_SCRIPT_BYTES)
+  file:close()
+  for line in (text or ""):gmatch("[^\n]+") do
+    line = line:gsub("#.*", "")
+    local key, value = line:match("^%s*([%w_]+)%s*=%s*(.-)%s*$")
+    if key then accept_setting(key, value) end
+  end
+end
+
+local function killed()
+  local file = io.open(config.kill_switch, "r")
+  if not file then return false end
+  file:close()
+  return true
+end
+
+---------------------------------------------------------------------------------------------------
+-- The breaker: after some failures in a row the daemon is not asked for a while, then once again.
+
+local breaker = { failures = 0, pause_s = nil, closed_again_at = nil }
+
+function breaker.allows()
+  local at = breaker.closed_again_at
+  if not at then return true end
+  local wait = at - now()
+  return wait <= 0 or wait > config.breaker_longest_pause_s -- the clock was set back
+end
+
+function breaker.failed(problem)
+  breaker.failures = breaker.failures + 1
+  if breaker.failures < config.breaker_failures then return end
+  local pause = breaker.pause_s and breaker.pause_s * 2 or config.breaker_first_pause_s
+  breaker.pause_s = math.min(pause, config.breaker_longest_pause_s)
+  breaker.closed_again_at = now() + breaker.pause_s
+  log("breaker", string.format("no answer from %s (%s): jobs go on unchanged, next try in %g s",
+    config.socket, tostring(problem), breaker.pause_s))
+end
+
+function breaker.succeeded()
+  if breaker.closed_again_at then
+    log("recovered", config.socket .. " answers again")
+    last_logged.breaker = nil
+  end
+  breaker.failures, breaker.pause_s, breaker.closed_again_at = 0, nil, nil
+end
+
+---------------------------------------------------------------------------------------------------
+-- The exchange: one line out, one line back, one deadline for all of it.
+
+local function converse(peer, line, left)
+  peer:settimeout(left())
+  local connected, problem = peer:connect(config.socket)
+  if not connected then return nil, problem end
+  peer:settimeout(left())
+  local sent
+  sent, problem = peer:send(line)
+  if not sent then return nil, problem end
+  local received = ""
+  while true do
+    local wait = left()
+    if wait <= 0 then return nil, "timeout" end
+    -- Wait for one byte, then take what else is there, so that neither a short answer nor an
+    -- endless one can hold the lock.
+    peer:settimeout(wait)
+    local first
+    first, problem = peer:receive(1)
+    if not first then return nil, problem end
+    peer:settimeout(0)
+    local rest, _, part = peer:receive(MAX_REPLY_BYTES)
+    received = received .. first .. (rest or part or "")
+    if #received > MAX_REPLY_BYTES then return nil, "the answer is too long" end
+    local stop = received:find("\n", 1, true)
+    if stop then
+      if stop < #received then return nil, "more than one line" end
+      return received
+    end
+  end
+end
+
+local function exchange(line)
+  local limit = config.deadline_ms / 1000
+  local stop = now() + limit
+  local function left()
+    return math.max(0, math.min(stop - now(), limit)) -- the clock may be set back meanwhile
+  end
+  local peer = new_peer()
+  local fine, reply, problem = pcall(converse, peer, line, left)
+  pcall(peer.close, peer)
+  if not fine then return nil, reply end
+  return reply, problem
+end
+
+local function parse(text)
+  local fine, reply = pcall(json.decode, text)
+  if not fine or type(reply) ~= "table" then return nil, "the answer is not a JSON object" end
+  if reply.v ~= PROTOCOL then return nil, "another protocol version" end
+  if reply.action ~= "keep" and reply.action ~= "edit" then return nil, "an unknown action" end
+  return reply
+end
+
+---------------------------------------------------------------------------------------------------
+-- The request: what the daemon needs to know of the job.
+
+-- The daemon reads UTF-8; one user's bytes in another encoding must not look like a broken daemon.
+local UTF8_SEQUENCES = {
+  "[\194-\223][\128-\191]", "\224[\160-\191][\128-\191]", "[\225-\236\238\239][\128-\191][\128-\191]",
+  "\237[\128-\159][\128-\191]", "\240[\144-\191][\128-\191][\128-\191]",
+  "[\241-\243][\128-\191][\128-\191][\128-\191]", "\244[\128-\143][\128-\191][\128-\191]",
+}
+
+local function is_utf8(text)
+  if not text:find("[\128-\255]") then return true end
+  for _, sequence in ipairs(UTF8_SEQUENCES) do text = text:gsub(sequence, " ") end
+  return not text:find("[\128-\255]")
+end
+
+local function text_of(value, limit)
+  if type(value) ~= "string" or value == "" or #value > (limit or 1024) then return nil end
+  if not is_utf8(value) then return nil end
+  return value
+end
+
+local function count_of(value, unset)
+  if type(value) ~= "number" or value >= (unset or UNSET_FROM) then return nil end
+  return value
+end
+
+local function listed(list, name)
+  return ("," .. list .. ","):find("," .. name .. ",", 1, true) ~= nil
+end
+
+local function allows(allowed, denied, name)
+  if allowed and allowed ~= "" and allowed ~= "ALL" then
+    return name ~= nil and listed(allowed, name)
+  end
+  return not (denied and denied ~= "" and name and listed(denied, name))
+end
+
+-- Slurm lists the partitions whose user and group rules admit the submitter; what else would make
+-- it refuse the job there (state, account, QOS, a reservation needed) is checked here.
+local function usable_partitions(job, part_list)
+  local account = job.account or job.default_account
+  local qos = job.qos or job.default_qos
+  local names, records = {}, {}
+  for name, part in pairs(part_list) do
+    local flags = part.flags or 0
+    local submit_hosts = part.allow_alloc_nodes
+    if name ~= config.auto_partition
+      and part.state_up == PARTITION_UP
+      and flags % (2 * PARTITION_NEEDS_RESERVATION) < PARTITION_NEEDS_RESERVATION
+      and (not submit_hosts or submit_hosts == "" or submit_hosts == "ALL")
+      and allows(part.allow_accounts, part.deny_accounts, account)
+      and allows(part.allow_qos, part.deny_qos, qos) then
+      names[#names + 1] = name
+      records[name] = part
+    end
+  end
+  table.sort(names)
+  return names, records
+end
+
+local function first_gres(job)
+  return text_of(job.gres) or text_of(job.tres_per_job) or text_of(job.tres_per_task)
+    or text_of(job.tres_per_socket)
+end
+
+local PINS = { req_nodes = "nodelist", reservation = "reservation", licenses = "licenses", qos = "qos" }
+
+local function describe(job, partitions)
+  local script = job.script
+  local details = {
+    uid = job.user_id,
+    user = text_of(job.user_name),
+    account = text_of(job.account),
+    qos = text_of(job.qos),
+    reservation = text_of(job.reservation),
+    name = text_of(job.name),
+    queue = text_of(job.partition),
+    queues = partitions,
+    comment = text_of(job.comment),
+    nodes = count_of(job.min_nodes, slurm.NO_VAL),
+    tasks = count_of(job.num_tasks, slurm.NO_VAL),
+    cpus_per_task = count_of(job.cpus_per_task),
+    tasks_per_node = count_of(job.ntasks_per_node),
+    memory_mib_per_node = count_of(job.min_mem_per_node, 2 ^ 53),
+    memory_mib_per_cpu = count_of(job.min_mem_per_cpu, 2 ^ 53),
+    gres = first_gres(job),
+    features = text_of(job.features),
+    time_limit_min = count_of(job.time_limit, slurm.NO_VAL),
+    array = text_of(job.array_inx),
+    het = count_of(job.het_job_offset, slurm.NO_VAL),
+  }
+  if script then
+    details.script = text_of(script, MAX_SCRIPT_BYTES)
+    -- Only batch jobs carry their environment; asking others for it fills slurmctld's log.
+    details.profile = text_of(job.environment["BERTH_PROFILE"])
+    details.mode = text_of(job.environment["BERTH_MODE"])
+  end
+  -- Later components of a batch het job have no script either, but are no less batch.
+  local component = details.het and details.het > 0
+  details.kind = (script or component) and "batch" or "interactive"
+  local pinned = {}
+  for field, name in pairs(PINS) do
+    if text_of(job[field]) then pinned[#pinned + 1] = name end
+  end
+  if #pinned > 0 then details.pinned = pinned end
+  return details
+end
+
+local function opted_out(details)
+  if details.mode == "off" then return true end
+  for word in (details.comment or ""):gmatch("[^%s,;]+") do
+    if word == "berth:off" then return true end
+  end
+  return false
+end
+
+---------------------------------------------------------------------------------------------------
+-- The answer: checked as a whole, then carried out as a whole.
+
+local function whole(value, most)
+  return type(value) == "number" and value >= 1 and value <= most and value % 1 == 0
+end
+
+local function plain(value, pattern)
+  return type(value) == "string" and #value <= 256 and value:find(pattern) ~= nil
+end
+
+local CHECKS = {
+  queue = function(value) return plain(value, "^[%w_.%-]+$") end,
+  features = function(value) return plain(value, "^[%w_.:=&|!%[%]()*,%-]+$") end,
+  gres = function(value) return plain(value, "^[%w_.:,/%-]+$") end,
+  nodes = function(value) return whole(value, 100000) end,
+  tasks = function(value) return whole(value, 10000000) end,
+  cpus_per_task = function(value) return whole(value, 65000) end,
+  memory_mib_per_node = function(value) return whole(value, 2 ^ 40) end,
+  time_limit_min = function(value) return whole(value, 5256000) end,
+}
+
+-- Why these edits must not be made, or nil.
+local function objection(edits, details, partitions)
+  local explicit = details.queue and details.queue ~= config.auto_partition
+  if explicit then return "the user chose the partition" end
+  if details.pinned and edits.queue then
+    for _, pin in ipairs(details.pinned) do
+      if pin == "nodelist" or pin == "reservation" then return "the user chose a " .. pin end
+    end
+  end
+  for key, value in pairs(edits) do
+    local check = CHECKS[key]
+    if not check then return "unknown edit " .. tostring(key) end
+    if not check(value) then return "edit " .. key .. " has an impossible value" end
+  end
+  if edits.features and details.features then return "the user chose features" end
+  if edits.gres and details.gres then return "the user chose gres" end
+  if details.kind == "interactive" then
+    -- srun and salloc start their steps with the shape they were given, not with the job's.
+    for _, key in ipairs({ "nodes", "tasks", "cpus_per_task", "memory_mib_per_node" }) do
+      if edits[key] then return "an interactive job keeps its shape" end
+    end
+  end
+  local asked = details.time_limit_min
+  local limit = edits.time_limit_min or asked
+  if edits.time_limit_min and asked and edits.time_limit_min < asked then
+    return "the time limit would be lowered"
+  end
+  if not edits.queue then return next(edits) and "no partition is named" or nil end
+  local part = partitions[edits.queue]
+  if not part then return "partition " .. edits.queue .. " is not open to this submitter" end
+  -- What is over a partition's limits would be refused or never start.
+  if limit and part.max_time and limit > part.max_time then return "over the partition's time limit" end
+  local nodes = edits.nodes or details.nodes or 1
+  if part.max_nodes and nodes > part.max_nodes then return "over the partition's node limit" end
+  if part.min_nodes and nodes < part.min_nodes then return "under the partition's node limit" end
+  if part.total_nodes and nodes > part.total_nodes then return "more nodes than the partition has" end
+  local cpus = (edits.tasks or details.tasks or 1) * (edits.cpus_per_task or details.cpus_per_task or 1)
+  if part.total_cpus and cpus > part.total_cpus then return "more CPUs than the partition has" end
+  return nil
+end
+
+-- The steps of the edit, in order: { table, key, value }. Memory stands last: its unset value
+-- cannot be put back from Lua.
+local function plan(job, edits, details)
+  local steps = {}
+  local function set(field, value)
+    if value ~= nil then steps[#steps + 1] = { job, field, value } end
+  end
+  set("partition", edits.queue)
+  set("features", edits.features)
+  set("gres", edits.gres)
+  set("min_nodes", edits.nodes)
+  set("max_nodes", edits.nodes)
+  set("time_limit", edits.time_limit_min)
+  local tasks = edits.tasks or details.tasks or 1
+  local cpus = edits.cpus_per_task or details.cpus_per_task or 1
+  local nodes = edits.nodes or details.nodes or 1
+  local tasks_per_node = math.ceil(tasks / nodes)
+  if edits.tasks or edits.cpus_per_task then
+    set("num_tasks", tasks)
+    set("cpus_per_task", edits.cpus_per_task)
+    -- sbatch derives these from the tasks it was given; left alone they would contradict the edit.
+    set("min_cpus", tasks * cpus)
+    set("pn_min_cpus", cpus)
+    if details.tasks_per_node then set("ntasks_per_node", tasks_per_node) end
+  end
+  if edits.tasks or edits.cpus_per_task or edits.nodes then
+    -- srun inside the job takes its defaults from these, which sbatch has set for the old shape.
+    local environment = job.environment
+    local function export(key, value, always)
+      if always or environment[key] ~= nil then
+        steps[#steps + 1] = { environment, key, tostring(value) }
+      end
+    end
+    export("SLURM_NTASKS", tasks)
+    export("SLURM_NPROCS", tasks)
+    export("SLURM_NTASKS_PER_NODE", tasks_per_node)
+    export("SLURM_CPUS_PER_TASK", cpus, edits.cpus_per_task)
+    export("SRUN_CPUS_PER_TASK", cpus)
+  end
+  if edits.memory_mib_per_node then
+    if details.memory_mib_per_cpu then
+      -- Slurm forbids both kinds at once, and the job's environment already holds the one.
+      set("min_mem_per_cpu", math.ceil(edits.memory_mib_per_node / (tasks_per_node * cpus)))
+    else
+      set("min_mem_per_node", edits.memory_mib_per_node)
+    end
+  end
+  return steps
+end
+
+local function carry_out(steps)
+  local done = {}
+  for _, step in ipairs(steps) do
+    local target, key, value = step[1], step[2], step[3]
+    local before
+    local fine, problem = pcall(function()
+      before = target[key]
+      target[key] = value
+    end)
+    if not fine then
+      for index = #done, 1, -1 do
+        local undo = done[index]
+        pcall(function() undo[1][undo[2]] = undo[3] end)
+      end
+      return nil, problem
+    end
+    done[#done + 1] = { target, key, before == nil and "" or before }
+  end
+  return true
+end
+
+local function stamp(job, text)
+  if not text_of(text, MAX_STAMP_BYTES) then return end
+  local before = job.admin_comment -- another filter of this site may have written one
+  job.admin_comment = one_line(before and before .. " " .. text or text, 2 * MAX_STAMP_BYTES)
+end
+
+local function tell(text)
+  if text_of(text, MAX_REPLY_BYTES) then slurm.log_user("%s", one_line(text, MAX_MESSAGE_BYTES)) end
+end
+
+---------------------------------------------------------------------------------------------------
+
+local function ask(details)
+  local fine, line = pcall(json.encode, {
+    v = PROTOCOL, op = "decide", scheduler = "slurm", job = details,
+  })
+  if not fine or #line >= MAX_REQUEST_BYTES then return nil end -- the job's doing, not the daemon's
+  local text, problem = exchange(line .. "\n")
+  local reply
+  if text then reply, problem = parse(text) end
+  if reply then breaker.succeeded() else breaker.failed(problem) end
+  return reply
+end
+
+local function consider(job, part_list)
+  if not usable or not breaker.allows() then return false end
+  read_config()
+  if killed() then return false end
+  local names, partitions = usable_partitions(job, part_list)
+  if #names == 0 then return true end
+  local details = describe(job, names)
+  if opted_out(details) then return true end
+  local reply = ask(details)
+  if not reply then return false end
+  if reply.action == "edit" and type(reply.edits) == "table" then
+    local problem = objection(reply.edits, details, partitions)
+    local fine = problem == nil
+    if fine then fine, problem = carry_out(plan(job, reply.edits, details)) end
+    if not fine then
+      log("refused", "an answer was not carried out: " .. tostring(problem))
+      return false
+    end
+  end
+  stamp(job, reply.stamp)
+  tell(reply.message)
+  return true
+end
+
+function slurm_job_submit(job_desc, part_list, submit_uid)
+  local fine, answered = pcall(consider, job_desc, part_list)
+  if not fine then
+    pcall(log, "error", answered)
+    answered = false
+  end
+  if not answered then
+    pcall(function()
+      if job_desc.partition == config.auto_partition then
+        tell("berth: no placement now, the job stays in partition " .. config.auto_partition)
+      end
+    end)
+  end
+  return slurm.SUCCESS
+end
+
+function slurm_job_modify(job_desc, job_rec, part_list, modify_uid)
+  return slurm.SUCCESS
+end
+
+pcall(function()
+  if not usable then
+    log("library", "lua-socket or lua-cjson is missing: jobs go on unchanged")
+  end
+end)
+
+return slurm.SUCCESS
