@@ -130,6 +130,7 @@ int64_t plan_memory(const struct plan *plan);
 struct work *work_new(const struct kernel *kernel, int64_t target, double fraction);
 void work_free(struct work *work);
 double work_checksum(const struct work *work);
+bool work_within_bounds(const struct work *work); /* no array was written past its end */
 
 double now_s(void);
 

@@ -6,7 +6,7 @@
 
 #include "kernels.h"
 
-enum { ALIGNMENT = 64 };
+enum { ALIGNMENT = 64, GUARD = 64, GUARD_BYTE = 0xa5 };
 
 void plan_loop(struct plan *plan, int64_t n, int64_t bytes, int64_t flops)
 {
@@ -155,12 +155,13 @@ struct work *work_new(const struct kernel *kernel, int64_t target, double fracti
     for (int k = 0; k < plan->array_count; k++) {
         const struct array_plan *array = &plan->arrays[k];
         const size_t bytes = (size_t)(array->count * element_bytes(array->element));
-        if (posix_memalign(&work->array[k], ALIGNMENT, bytes)) {
+        if (posix_memalign(&work->array[k], ALIGNMENT, bytes + GUARD)) {
             work->array[k] = NULL;
             work_free(work);
             return NULL;
         }
         fill_array(array, k, work->array[k]);
+        memset((char *)work->array[k] + bytes, GUARD_BYTE, GUARD);
     }
     if (kernel->prepare)
         kernel->prepare(work);
@@ -172,6 +173,19 @@ void work_free(struct work *work)
     for (int k = 0; work && k < MAX_ARRAYS; k++)
         free(work->array[k]);
     free(work);
+}
+
+bool work_within_bounds(const struct work *work)
+{
+    for (int k = 0; k < work->plan.array_count; k++) {
+        const struct array_plan *array = &work->plan.arrays[k];
+        const unsigned char *guard = (const unsigned char *)work->array[k] +
+                                     array->count * element_bytes(array->element);
+        for (int i = 0; i < GUARD; i++)
+            if (guard[i] != GUARD_BYTE)
+                return false;
+    }
+    return true;
 }
 
 /* A sum weighted by position, so that neighbours which changed places change it. */

@@ -1,0 +1,98 @@
+/* Machine benchmark: the timing loop and the list of what can be measured. */
+#define _POSIX_C_SOURCE 200809L
+#include "bench.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { REPEATS = 5, USAGE = 2, FAILED = 1, PAGE = 4096 };
+
+static const struct {
+    const char *name;
+    void (*print)(int threads, double seconds);
+} benches[] = {
+    {"flops_f64", bench_flops_f64},       {"flops_f32", bench_flops_f32},
+    {"bandwidth", bench_bandwidth},       {"latency", bench_latency},
+    {"reduction", bench_reduction},       {"branchy", bench_branchy},
+    {"gather", bench_gather},             {"int_ops", bench_int_ops},
+    {"scalar_chain", bench_scalar_chain}, {"atomic", bench_atomic},
+    {"fork_join", bench_fork_join},
+};
+
+static double timed(burst_fn burst, void *context, int64_t count)
+{
+    const double start = now_s();
+    burst(context, count);
+    return now_s() - start;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+struct rate measure(burst_fn burst, void *context, double seconds)
+{
+    const double wanted = seconds / (REPEATS + 1);
+    double rates[REPEATS];
+    int64_t count = 1;
+    double elapsed = timed(burst, context, count);
+    while (elapsed < wanted / 4 && count < INT64_C(1) << 40) {
+        const double factor = elapsed > 0 ? wanted / 2 / elapsed : 16;
+        count = (int64_t)((double)count * (factor < 2 ? 2 : factor > 16 ? 16 : factor));
+        elapsed = timed(burst, context, count);
+    }
+    if (elapsed < wanted)
+        count = (int64_t)((double)count * wanted / elapsed);
+    for (int k = 0; k < REPEATS; k++)
+        rates[k] = (double)count / timed(burst, context, count);
+    qsort(rates, REPEATS, sizeof *rates, ascending);
+    const double median = rates[REPEATS / 2];
+    return (struct rate){median, (rates[REPEATS - 1] - rates[0]) / median};
+}
+
+void *bench_memory(size_t bytes)
+{
+    void *memory;
+    if (posix_memalign(&memory, PAGE, bytes)) {
+        fprintf(stderr, "berth-kernels: the benchmark needs %zu MiB of memory\n", bytes >> 20);
+        exit(FAILED);
+    }
+    return memory;
+}
+
+size_t bench_ceiling(void)
+{
+    const size_t usual = (size_t)512 << 20;
+    const size_t eighth = (size_t)sysconf(_SC_PHYS_PAGES) / 8 * (size_t)sysconf(_SC_PAGESIZE);
+    size_t ceiling = usual;
+    while (ceiling > eighth && ceiling > (size_t)1 << 20)
+        ceiling /= 2;
+    return ceiling;
+}
+
+void print_rate(const char *unit, struct rate rate)
+{
+    printf("\"unit\": \"%s\", \"value\": %.6g, \"spread\": %.4f", unit, rate.per_s, rate.spread);
+}
+
+int run_bench(const char *what, int threads, double seconds)
+{
+    const size_t count = sizeof benches / sizeof *benches;
+    for (size_t k = 0; k < count; k++) {
+        if (strcmp(what, benches[k].name))
+            continue;
+        printf("{\"what\": \"%s\", \"threads\": %d, ", what, threads);
+        benches[k].print(threads, seconds);
+        printf("}\n");
+        return 0;
+    }
+    fprintf(stderr, "berth-kernels: no benchmark '%s'; there are:", what);
+    for (size_t k = 0; k < count; k++)
+        fprintf(stderr, " %s", benches[k].name);
+    fputc('\n', stderr);
+    return USAGE;
+}
