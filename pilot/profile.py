@@ -45,6 +45,8 @@ class Measurement(Document):
     quality: Quality
     source: str
     note: str | None = None
+    complete: bool = True
+    """False where the run that counted it was cut short: the total is of a part of the program."""
 
     @model_validator(mode="after")
     def _missing_has_no_value(self) -> Measurement:

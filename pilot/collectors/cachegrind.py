@@ -1,0 +1,127 @@
+"""Instructions, memory accesses, cache misses and mispredictions from valgrind's cachegrind.
+
+Run twice: the last level pinned to the size of a second-level cache, then of a third-level one.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from berth.pilot.collectors import valgrind
+from berth.pilot.collectors.base import Readings, emulated
+from berth.pilot.launch import Order, Outcome
+from berth.pilot.profile import Measurement
+
+SOURCE = "cachegrind"
+L1 = "32768,8,64"
+MIB = 2**20
+WAYS = 16
+
+COMMON = {
+    "instructions": ("Ir",),
+    "loads": ("Dr",),
+    "stores": ("Dw",),
+    "branches": ("Bc", "Bi"),
+    "branch_misses": ("Bcm", "Bim"),
+    "l1_load_misses": ("D1mr",),
+    "l1_store_misses": ("D1mw",),
+    "l1_instruction_misses": ("I1mr",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """Which cache the emulated last level stands for."""
+
+    name: str
+    capacity_bytes: int
+    columns: Mapping[str, tuple[str, ...]]
+
+
+L2 = Level("l2", MIB, {"l2_load_misses": ("DLmr",), "l2_store_misses": ("DLmw",)})
+LLC = Level("llc", 32 * MIB, COMMON | {"llc_load_misses": ("DLmr",), "llc_store_misses": ("DLmw",)})
+
+
+def parse(text: str) -> dict[str, int]:
+    """Totals by event name from one cachegrind output file; empty where it holds none."""
+    names: list[str] = []
+    for line in text.splitlines():
+        if line.startswith("events:"):
+            names = line.split()[1:]
+        elif line.startswith("summary:") and names:
+            values = [word.replace(",", "") for word in line.split()[1:]]
+            if len(values) == len(names) and all(re.fullmatch(r"[0-9]{1,18}", v) for v in values):
+                return {name: int(value) for name, value in zip(names, values, strict=True)}
+    return {}
+
+
+def add_up(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Totals over processes."""
+    total: dict[str, int] = {}
+    for part in parts:
+        for name, value in part.items():
+            total[name] = total.get(name, 0) + value
+    return total
+
+
+class CachegrindCollector:
+    """One run under cachegrind with the given last level; writes into ``folder``."""
+
+    def __init__(self, level: Level, folder: Path) -> None:
+        self._level = level
+        self._folder = folder
+        self.name = f"cachegrind-{level.name}"
+
+    def probe(self) -> str | None:
+        return valgrind.probe()
+
+    def prepare(self, order: Order) -> Order:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        tool = [
+            "--tool=cachegrind",
+            "--cache-sim=yes",
+            "--branch-sim=yes",
+            f"--I1={L1}",
+            f"--D1={L1}",
+            f"--LL={self._level.capacity_bytes},{WAYS},64",
+            f"--cachegrind-out-file={self._folder}/out.%p",
+        ]
+        return valgrind.wrap(order, tool, self._folder)
+
+    def watch(self, shepherd_pid: int) -> None:
+        return
+
+    def finish(self, outcome: Outcome) -> Readings:
+        found = valgrind.processes(self._folder)
+        note = valgrind.how_it_ended(outcome, found)
+        total = add_up(
+            parse(path.read_text(encoding="utf-8", errors="replace"))
+            for path in sorted(self._folder.glob("out.*"))
+        )
+        if not total.get("Ir"):
+            why = note or "cachegrind wrote no counts"
+            return Readings(detail=why, failed=True)
+        counters: dict[str, Measurement] = {}
+        for name, columns in self._level.columns.items():
+            if all(column in total for column in columns):
+                value = math.fsum(total[column] for column in columns)
+                counters[name] = emulated(SOURCE, value, note, complete=note is None)
+        own = emulated(SOURCE, total["Ir"], note, complete=note is None)
+        counters.setdefault("instructions", own)
+        size = self._level.capacity_bytes // MIB
+        detail = f"last level pinned to {size} MiB, {len(found)} processes, {outcome.wall_s:.1f} s"
+        return Readings(counters, detail, _warnings(found))
+
+
+def _warnings(found: list[valgrind.Process]) -> tuple[str, ...]:
+    forked = valgrind.forked_without_exec(found)
+    if not forked:
+        return ()
+    return (
+        f"{forked} processes forked without exec: cachegrind counts what their parent did before "
+        "the fork once more for each",
+    )

@@ -1,0 +1,99 @@
+"""What the kernel accounts for every process: /proc, getrusage. Works wherever Linux runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from berth.pilot.collectors.base import Readings, measured
+from berth.pilot.launch import Order, Outcome
+from berth.pilot.profile import Measurement
+
+SAMPLED = "sampled; a peak between two samples is not seen"
+IO_FIELDS = {
+    "rchar": "io_bytes_read",
+    "wchar": "io_bytes_written",
+    "syscr": "read_calls",
+    "syscw": "write_calls",
+    "read_bytes": "storage_bytes_read",
+    "write_bytes": "storage_bytes_written",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PeakMemory:
+    """Largest resident memory of the process tree in bytes, and how sure that is."""
+
+    bytes: int
+    note: str | None
+
+
+def peak_memory(outcome: Outcome) -> PeakMemory | None:
+    """Peak resident memory of the tree.
+
+    ``ru_maxrss`` is exact for the largest single process, but never below the memory of the
+    process that forked it; the sampled sum covers several processes. The larger one counts.
+    """
+    exact = int(outcome.usage.get("ru_maxrss", 0))
+    trusted = exact if exact > outcome.rss_floor else 0
+    best = max(trusted, outcome.hwm_peak, outcome.rss_peak)
+    if best == 0 and exact:
+        return PeakMemory(exact, "an upper bound: the program ended before it could be sampled")
+    if best == 0:
+        return None
+    return PeakMemory(best, SAMPLED if best > trusted else None)
+
+
+class ProcCollector:
+    """Reads what the shepherd saw in /proc and got from wait4."""
+
+    name = "proc"
+
+    def probe(self) -> str | None:
+        return None if Path("/proc/self/status").exists() else "/proc is not mounted"
+
+    def prepare(self, order: Order) -> Order:
+        return order
+
+    def watch(self, shepherd_pid: int) -> None:
+        return
+
+    def finish(self, outcome: Outcome) -> Readings:
+        counters: dict[str, Measurement] = {}
+        used = outcome.usage
+        totals = {
+            "page_faults": used.get("ru_minflt", 0) + used.get("ru_majflt", 0),
+            "page_faults_major": used.get("ru_majflt", 0),
+            "cpu_time_s": used.get("ru_utime", 0) + used.get("ru_stime", 0),
+            "cpu_system_s": used.get("ru_stime", 0),
+            "context_switches": used.get("ru_nvcsw", 0) + used.get("ru_nivcsw", 0),
+            "context_switches_involuntary": used.get("ru_nivcsw", 0),
+        }
+        counters.update({name: measured("proc", value) for name, value in totals.items()})
+        for field, name in IO_FIELDS.items():
+            if outcome.io is not None and field in outcome.io:
+                counters[name] = measured("proc", outcome.io[field])
+        if outcome.samples and outcome.rss_peak:
+            counters["threads"] = measured("proc", outcome.threads_peak, SAMPLED)
+            counters["processes"] = measured("proc", outcome.processes_peak, SAMPLED)
+            counters["page_table_bytes"] = measured("proc", outcome.page_tables_peak, SAMPLED)
+            if outcome.files_peak:
+                counters["files_opened"] = measured("proc", outcome.files_peak, SAMPLED)
+        levels = page_table_levels()
+        if levels is not None:
+            counters["page_table_levels"] = measured("proc", levels)
+        detail = f"{outcome.samples} samples, {outcome.sampling_cost_s * 1e3:.1f} ms of sampling"
+        return Readings(counters, detail)
+
+
+def page_table_levels(cpuinfo: Path = Path("/proc/cpuinfo")) -> int | None:
+    """Levels of the page table on x86-64; None elsewhere."""
+    try:
+        with cpuinfo.open(encoding="utf-8", errors="replace") as stream:
+            flags = next((line for line in stream if line.startswith("flags")), "")
+    except OSError:
+        return None
+    words = flags.split()
+    if "lm" not in words:
+        return None
+    return 5 if "la57" in words else 4

@@ -1,0 +1,130 @@
+"""What the valgrind collectors share: the environment, the launch, the logs, the cut.
+
+Emulated counts are deterministic when the program is: the caches are pinned, threads are one,
+and the environment is cleaned of what changes from shell to shell.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from berth.pilot.launch import Order, Outcome
+
+VOLATILE = re.compile(
+    r"_|OLDPWD|SHLVL|TERM.*|COLUMNS|LINES|LS_COLORS|PS\d|PROMPT.*|SSH_.*|XDG_.*|DBUS_.*|WINDOWID"
+    r"|DISPLAY|TMUX.*|STY|BERTH_.*|INVOCATION_ID|JOURNAL_STREAM"
+)
+PINNED = {
+    "OMP_NUM_THREADS": "1",
+    "OMP_WAIT_POLICY": "passive",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "BLIS_NUM_THREADS": "1",
+    "PYTHONHASHSEED": "0",
+}
+CUT_GRACE_S = 15.0
+"""Writing the results at the end takes a while under valgrind."""
+
+
+def pinned_environment(env: Mapping[str, str]) -> dict[str, str]:
+    """``env`` without what differs from shell to shell, in fixed order, with one thread."""
+    kept = {key: value for key, value in env.items() if not VOLATILE.fullmatch(key)}
+    return dict(sorted((kept | PINNED).items()))
+
+
+def probe() -> str | None:
+    """None when valgrind is installed."""
+    return None if shutil.which("valgrind") else "valgrind is not installed"
+
+
+def wrap(order: Order, tool: list[str], folder: Path) -> Order:
+    """The order under a valgrind tool; each process logs to ``folder/log.PID``."""
+    valgrind = shutil.which("valgrind") or "valgrind"
+    command = (
+        valgrind,
+        *tool,
+        "--trace-children=yes",
+        "--error-exitcode=0",
+        f"--log-file={folder}/log.%p",
+        "--",
+        *order.command,
+    )
+    return replace(
+        order,
+        command=command,
+        env=pinned_environment(order.env),
+        sample=False,
+        cut_grace_s=CUT_GRACE_S,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One emulated process: its id, its parent's and its command, from the log's head."""
+
+    pid: int
+    parent: int
+    command: str
+    text: str
+
+
+def processes(folder: Path) -> list[Process]:
+    """The processes that logged, in order of their ids."""
+    found = []
+    for path in folder.glob("log.*"):
+        suffix = path.name.removeprefix("log.")
+        if not (suffix.isascii() and suffix.isdigit()):
+            continue
+        text = path.read_text(encoding="utf-8", errors="replace")
+        command = _first(r"^==\d+== Command: (.*)$", text)
+        parent = _first(r"^==\d+== Parent PID: (\d+)$", text)
+        found.append(Process(int(suffix), int(parent or 0), command or "", text))
+    return sorted(found, key=lambda process: process.pid)
+
+
+def forked_without_exec(found: list[Process]) -> int:
+    """Processes that went on with their parent's program: their counts begin with its counts."""
+    commands = {process.pid: process.command for process in found}
+    return sum(
+        1
+        for process in found
+        if process.command and commands.get(process.parent) == process.command
+    )
+
+
+def illegal_instruction(found: list[Process]) -> str | None:
+    """A sentence when valgrind met an instruction that it cannot emulate (AVX-512, mostly)."""
+    for process in found:
+        head = _first(r"unhandled instruction bytes: (.*)$", process.text)
+        if head is None and "Illegal opcode" not in process.text:
+            continue
+        first = (head or "").split()
+        avx512 = bool(first) and first[0].lower() == "0x62"
+        kind = "an AVX-512 instruction" if avx512 else "an instruction"
+        shown = f" ({' '.join(first[:6])})" if first else ""
+        return (
+            f"valgrind cannot emulate {kind}{shown} of {process.command or 'the program'}: "
+            "build it for x86-64-v3 (AVX2) to have emulated counters"
+        )
+    return None
+
+
+def how_it_ended(outcome: Outcome, found: list[Process]) -> str | None:
+    """None after a whole run, else the note for every counter of this run."""
+    illegal = illegal_instruction(found)
+    if illegal:
+        return f"counted until {illegal}"
+    if outcome.cut:
+        return f"cut after {outcome.wall_s:.3g} s of emulation: counts of a part of the program"
+    if outcome.signal is not None or outcome.exit_code != 0:
+        return f"under emulation the program {outcome.describe()}"
+    return None
+
+
+def _first(pattern: str, text: str) -> str | None:
+    match = re.search(pattern, text, re.MULTILINE)
+    return match.group(1) if match else None

@@ -1,0 +1,272 @@
+"""Launching programs under a shepherd, one or several at once, and hearing what became of them.
+
+The caller stays single-threaded: :func:`run_all` multiplexes the shepherds' answers, calls a
+watcher now and then, and on Ctrl-C or any other exception lets go of the leashes, which ends
+every process tree (see :mod:`berth.pilot.shepherd`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from berth.pilot.errors import PilotError, UsageError
+
+SHEPHERD = Path(__file__).with_name("shepherd.py")
+TAIL_BYTES = 65_536
+TICK_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One program to run. ``time_limit_s`` cuts it: SIGTERM, ``cut_grace_s`` later SIGKILL."""
+
+    command: tuple[str, ...]
+    env: Mapping[str, str]
+    cwd: str | None = None
+    stdin: str | None = None
+    forward_bytes: int = 0
+    discard: bool = False
+    sample: bool = True
+    time_limit_s: float | None = None
+    cut_grace_s: float = 5.0
+    leftover_grace_s: float = 2.0
+    nice: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of an :class:`Order`; memory in bytes, times in seconds."""
+
+    wall_s: float
+    exit_code: int | None
+    signal: int | None
+    cut: str | None
+    """Why the run was cut short ("time limit", "ended"), or None."""
+    leftover: int
+    """Processes that outlived the program and had to be ended."""
+    output_bytes: int
+    output_tail: str
+    rss_floor: int
+    """``ru_maxrss`` cannot be below this (memory of the process that forked the program)."""
+    rss_peak: int
+    hwm_peak: int
+    page_tables_peak: int
+    threads_peak: int
+    processes_peak: int
+    files_peak: int
+    samples: int
+    sampling_cost_s: float
+    executables: tuple[str, ...]
+    libraries: tuple[str, ...]
+    io: Mapping[str, int] | None
+    usage: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def succeeded(self) -> bool:
+        """True for exit status 0, not cut."""
+        return self.exit_code == 0 and self.cut is None
+
+    def describe(self) -> str:
+        """How it ended, in words."""
+        if self.cut == "time limit":
+            return f"was cut at the time limit after {self.wall_s:.3g} s"
+        if self.cut:
+            return "was interrupted"
+        if self.signal is not None:
+            return f"was killed by {signal_name(self.signal)}"
+        return f"ended with exit status {self.exit_code}"
+
+
+def signal_name(number: int) -> str:
+    """``11`` as ``"signal 11 (SIGSEGV)"``."""
+    try:
+        return f"signal {number} ({signal.Signals(number).name})"
+    except ValueError:
+        return f"signal {number}"
+
+
+def resolve_command(command: Sequence[str], env: Mapping[str, str]) -> tuple[str, ...]:
+    """The command with its program as a path.
+
+    Raises:
+        UsageError: empty, not found, a folder, or not executable.
+    """
+    if not command or not command[0]:
+        raise UsageError("no command was given", hint="write it after --: berth pilot run -- ./app")
+    program = command[0]
+    found = shutil.which(program, path=env.get("PATH", os.defpath))
+    if found is not None:
+        return (found, *command[1:])
+    path = Path(program)
+    if "/" in program and path.is_dir():
+        raise UsageError(f"{program} is a folder, not a program")
+    if "/" in program and path.exists():
+        raise UsageError(f"{program} is not executable", hint=f"chmod +x {program}")
+    hint = "check the spelling" if "/" in program else "check the spelling, or give its path"
+    if "/" not in program and path.is_file():
+        hint = f"did you mean ./{program}?"
+    raise UsageError(f"{program}: command not found", hint=hint)
+
+
+def run_one(order: Order, *, watch: Callable[[int], None] | None = None) -> Outcome:
+    """Run one order; ``watch`` is called with the shepherd's pid every TICK_S seconds."""
+    return run_all([order], jobs=1, watch=watch)[0]
+
+
+def run_all(
+    orders: Sequence[Order], *, jobs: int, watch: Callable[[int], None] | None = None
+) -> list[Outcome]:
+    """Run all orders, at most ``jobs`` at a time; outcomes in the orders' order.
+
+    Raises:
+        PilotError: a program could not be started, or a shepherd died.
+    """
+    outcomes: dict[int, Outcome] = {}
+    waiting = list(enumerate(orders))
+    with selectors.DefaultSelector() as selector:
+        running: dict[int, _Shepherd] = {}
+        try:
+            while waiting or running:
+                while waiting and len(running) < max(1, jobs):
+                    index, order = waiting.pop(0)
+                    running[index] = _Shepherd(order)
+                    selector.register(running[index].answers, selectors.EVENT_READ, index)
+                for key, _ in selector.select(TICK_S):
+                    shepherd = running[key.data]
+                    if shepherd.read():
+                        selector.unregister(shepherd.answers)
+                        outcomes[key.data] = running.pop(key.data).outcome()
+                if watch is not None:
+                    for shepherd in running.values():
+                        watch(shepherd.pid)
+        finally:
+            for shepherd in running.values():
+                shepherd.let_go()
+            for shepherd in running.values():
+                shepherd.wait()
+    return [outcomes[index] for index in range(len(orders))]
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during a run; ``outcome`` is what was measured until then."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__()
+        self.outcome = outcome
+
+
+def run_keeping(order: Order, *, watch: Callable[[int], None] | None = None) -> Outcome:
+    """Like :func:`run_one`, but Ctrl-C ends the program and raises Interrupted with the outcome."""
+    shepherd = _Shepherd(order)
+    with selectors.DefaultSelector() as selector:
+        selector.register(shepherd.answers, selectors.EVENT_READ)
+        try:
+            while True:
+                if selector.select(TICK_S) and shepherd.read():
+                    return shepherd.outcome()
+                if watch is not None:
+                    watch(shepherd.pid)
+        except KeyboardInterrupt:
+            shepherd.let_go()
+            while not shepherd.read():
+                selector.select(TICK_S)
+            raise Interrupted(shepherd.outcome()) from None
+        finally:
+            shepherd.let_go()
+            shepherd.wait()
+
+
+class _Shepherd:
+    """The caller's end of one shepherd process."""
+
+    def __init__(self, order: Order) -> None:
+        self._program = order.command[0]
+        self._limit = order.cut_grace_s + 20.0
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(SHEPHERD)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        stdin, stdout = self._process.stdin, self._process.stdout
+        if stdin is None or stdout is None:
+            raise PilotError("a pipe to the shepherd process could not be made")
+        self._leash = stdin
+        self._stdout = stdout
+        self.answers = stdout.fileno()
+        self.pid = self._process.pid
+        self._text = b""
+        self._leash.write(json.dumps(_as_message(order)).encode() + b"\n")
+        self._leash.flush()
+
+    def read(self) -> bool:
+        """Take what the shepherd has said; True when it has said all."""
+        chunk = os.read(self.answers, 1 << 20)
+        self._text += chunk
+        return not chunk
+
+    def outcome(self) -> Outcome:
+        self.let_go()
+        self.wait()
+        try:
+            answer = json.loads(self._text)
+        except ValueError:
+            raise PilotError(
+                f"the process that watches {self._program} died before it could report",
+                hint="was it killed, or is the machine out of memory?",
+            ) from None
+        problem = answer.pop("exec_error")
+        if problem:
+            number, _, text = problem.partition(" ")
+            hint = "not a program for this machine, or its interpreter is missing"
+            raise UsageError(
+                f"{self._program} could not be started: {text}",
+                hint=hint if number != "0" else None,
+            )
+        for key in ("executables", "libraries"):
+            answer[key] = tuple(answer[key])
+        return Outcome(**answer)
+
+    def let_go(self) -> None:
+        """Close the leash: the shepherd ends whatever still runs."""
+        if not self._leash.closed:
+            self._leash.close()
+
+    def wait(self) -> None:
+        """Wait for the shepherd to be gone; it has bounded work left."""
+        until = time.monotonic() + self._limit
+        while self._process.poll() is None and time.monotonic() < until:
+            try:
+                self._process.wait(0.5)
+            except subprocess.TimeoutExpired:
+                continue
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+        self._stdout.close()
+
+
+def _as_message(order: Order) -> dict[str, object]:
+    return {
+        "command": list(order.command),
+        "env": dict(order.env),
+        "cwd": order.cwd,
+        "stdin": order.stdin,
+        "forward_bytes": order.forward_bytes,
+        "tail_bytes": TAIL_BYTES,
+        "discard": order.discard,
+        "sample": order.sample,
+        "time_limit_s": order.time_limit_s,
+        "cut_grace_s": order.cut_grace_s,
+        "grace_s": order.leftover_grace_s,
+        "nice": order.nice,
+    }

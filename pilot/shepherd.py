@@ -1,0 +1,429 @@
+"""Runs one program, watches its whole process tree, and leaves nothing of it behind.
+
+Started as its own small process by :mod:`berth.pilot.launch` (``python -I -S shepherd.py``), for
+three reasons: as *child subreaper* it adopts what the program orphans without touching other
+children of the caller; ``ru_maxrss`` of a child starts at the size of the process that forked it,
+so that process must be small; and when the caller dies (its end of the *leash*, our standard
+input, closes) the tree is ended all the same.
+
+Protocol: one line of JSON on standard input is the order; any further line, or the end of input,
+means "cut the run short". One line of JSON on standard output is the answer. The program's own
+output goes through a pipe to our standard error as far as the order allows. Standard library only.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import resource
+import select
+import signal
+import sys
+import time
+from typing import Any
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+PAGE = os.sysconf("SC_PAGE_SIZE")
+SAMPLE_SHARE = 0.004
+"""Sampling takes at most about this share of one core."""
+SLOW_SAMPLE_S = 1.0
+KILL_FOR_S = 10.0
+HAS_CHILDREN_FILES = os.path.exists(f"/proc/self/task/{os.getpid()}/children")  # noqa: PTH110
+LIBRARIES_MAX = 2_000
+
+
+def read_file(path: str) -> str:
+    """The text of a small /proc file; empty when the process is gone or hidden from us."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        chunks = []
+        while chunk := os.read(handle, 65_536):
+            chunks.append(chunk)
+        return b"".join(chunks).decode("utf-8", "replace")
+    except OSError:
+        return ""
+    finally:
+        os.close(handle)
+
+
+def children_of(pid: int) -> list[int]:
+    """Direct children of all threads of ``pid``."""
+    found: list[int] = []
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return found
+    for thread in threads:
+        found.extend(int(p) for p in read_file(f"/proc/{pid}/task/{thread}/children").split())
+    return found
+
+
+def parents() -> dict[int, list[int]]:
+    """Children by parent for the whole machine: where the kernel has no ``children`` files."""
+    below: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):
+        if name.isascii() and name.isdigit():
+            fields = read_file(f"/proc/{name}/stat").rpartition(")")[2].split()
+            if len(fields) > 1:
+                below.setdefault(int(fields[1]), []).append(int(name))
+    return below
+
+
+def descendants_of(pid: int) -> list[int]:
+    """All processes below ``pid``, parents before children; zombies included."""
+    found: list[int] = []
+    frontier = [pid]
+    table = None if HAS_CHILDREN_FILES else parents()
+    while frontier:
+        parent = frontier.pop()
+        below = children_of(parent) if table is None else table.get(parent, [])
+        found.extend(below)
+        frontier.extend(below)
+    return found
+
+
+def numbers_of(text: str) -> dict[str, int]:
+    """``Key: 12 kB`` lines as numbers; lines without a number are left out."""
+    result = {}
+    for line in text.splitlines():
+        key, _, rest = line.partition(":")
+        words = rest.split()
+        if words and words[0].isascii() and words[0].isdigit():
+            result[key] = int(words[0])
+    return result
+
+
+class Tree:
+    """What was seen of the processes of one run."""
+
+    def __init__(self) -> None:
+        self.samples = 0
+        self.cost_s = 0.0
+        self.rss_peak = 0
+        self.hwm_peak = 0
+        self.page_tables_peak = 0
+        self.threads_peak = 1
+        self.processes_peak = 1
+        self.files_peak = 0
+        self.seen: set[int] = set()
+        self.executables: dict[str, None] = {}
+        self.libraries: dict[str, None] = {}
+        self.io_seen = False
+        self.io_total: dict[str, int] = {}
+        self.usage: dict[str, float] = {}
+        self.next_slow = 0.0
+
+    def sample(self) -> float:
+        """Look at every process once; returns what the look cost in seconds."""
+        before = time.perf_counter()
+        slow = before >= self.next_slow
+        rss = page_tables = files = processes = 0
+        for pid in descendants_of(os.getpid()):
+            status = numbers_of(read_file(f"/proc/{pid}/status"))
+            if "VmRSS" not in status:
+                continue
+            processes += 1
+            rss += status["VmRSS"] * 1024
+            page_tables += status.get("VmPTE", 0) * 1024
+            self.hwm_peak = max(self.hwm_peak, status.get("VmHWM", 0) * 1024)
+            self.threads_peak = max(self.threads_peak, status.get("Threads", 1))
+            if slow or pid not in self.seen:
+                files += self._look_closely(pid)
+        self.samples += 1
+        self.rss_peak = max(self.rss_peak, rss)
+        self.page_tables_peak = max(self.page_tables_peak, page_tables)
+        self.processes_peak = max(self.processes_peak, processes)
+        self.files_peak = max(self.files_peak, files)
+        cost = time.perf_counter() - before
+        self.cost_s += cost
+        if slow:
+            # Often at first, when programs load their libraries; then once a second.
+            step = min(SLOW_SAMPLE_S, 0.02 * 2 ** min(self.samples, 10))
+            self.next_slow = before + max(step, cost / SAMPLE_SHARE)
+        return cost
+
+    def _look_closely(self, pid: int) -> int:
+        self.seen.add(pid)
+        try:
+            executable = os.readlink(f"/proc/{pid}/exe")
+            self.executables.setdefault(executable)
+        except OSError:
+            self.seen.discard(pid)
+        for line in read_file(f"/proc/{pid}/maps").splitlines():
+            path = line[73:].strip()
+            if ".so" in path and len(self.libraries) < LIBRARIES_MAX:
+                self.libraries.setdefault(path)
+        try:
+            return len(os.listdir(f"/proc/{pid}/fd"))
+        except OSError:
+            return 0
+
+    def reap(self, pid: int) -> int:
+        """Take the exit status of a dead child and add up what it (and what it waited for) used."""
+        io = numbers_of(read_file(f"/proc/{pid}/io"))
+        if io:
+            self.io_seen = True
+            for key, value in io.items():
+                self.io_total[key] = self.io_total.get(key, 0) + value
+        _, status, used = os.wait4(pid, 0)
+        for name in ("ru_utime", "ru_stime", "ru_minflt", "ru_majflt", "ru_nvcsw", "ru_nivcsw"):
+            self.usage[name] = self.usage.get(name, 0) + getattr(used, name)
+        self.usage["ru_maxrss"] = max(self.usage.get("ru_maxrss", 0), used.ru_maxrss * 1024)
+        return status
+
+
+class Output:
+    """Drains the program's output: forwards the first bytes, keeps the last, drops the rest."""
+
+    def __init__(self, forward_bytes: int, tail_bytes: int) -> None:
+        self.forward_left = forward_bytes
+        self.tail_bytes = tail_bytes
+        self.tail = b""
+        self.total = 0
+
+    def feed(self, chunk: bytes) -> None:
+        self.total += len(chunk)
+        if self.forward_left > 0:
+            part = chunk[: self.forward_left]
+            self.forward_left -= len(part)
+            try:
+                os.write(2, part)
+                if self.forward_left == 0:
+                    os.write(2, b"\n[berth: further output of the program is not shown]\n")
+            except OSError:
+                self.forward_left = 0
+        self.tail = (self.tail + chunk)[-self.tail_bytes :]
+
+
+def start(order: dict[str, Any], output_end: int) -> tuple[int, str | None]:
+    """Fork and exec the program in its own session. Returns (pid, why exec failed or None)."""
+    report_read, report_write = os.pipe2(os.O_CLOEXEC)
+    shepherd = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            _become_program(order, output_end, shepherd)
+        except OSError as error:
+            os.write(report_write, f"{error.errno} {error.strerror}".encode())
+        except BaseException as error:
+            os.write(report_write, f"0 {error}".encode())
+        os._exit(127)
+    os.close(report_write)
+    problem = os.read(report_read, 4096).decode("utf-8", "replace")
+    os.close(report_read)
+    return pid, problem or None
+
+
+def _become_program(order: dict[str, Any], output_end: int, shepherd: int) -> None:
+    os.setsid()
+    os.nice(order["nice"])
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != shepherd:
+        os._exit(127)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGPIPE, signal.SIGCHLD):
+        signal.signal(number, signal.SIG_DFL)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    stdin = os.open(order["stdin"] or os.devnull, os.O_RDONLY)
+    os.dup2(stdin, 0)
+    os.dup2(output_end, 1)
+    os.dup2(output_end, 2)
+    if order["cwd"]:
+        os.chdir(order["cwd"])
+    os.execvpe(order["command"][0], order["command"], order["env"])
+
+
+def prctl(option: int, value: int) -> None:
+    """prctl(2) with one argument; a kernel that lacks it is no reason to stop."""
+    ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
+
+
+class Run:
+    """One order, from fork to the last process gone."""
+
+    def __init__(self, order: dict[str, Any]) -> None:
+        self.order = order
+        self.tree = Tree()
+        self.output = Output(order["forward_bytes"], order["tail_bytes"])
+        self.cut: str | None = None
+        self.root_status: int | None = None
+        self.wall_s = 0.0
+        self.leash_open = True
+
+    def go(self) -> dict[str, Any]:
+        floor = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        wake_read, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGTERM, lambda *_: setattr(self, "cut", self.cut or "ended"))
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        out_read, out_write = os.pipe2(os.O_CLOEXEC)
+        sink = os.open(os.devnull, os.O_WRONLY) if self.order["discard"] else out_write
+        self.started = time.monotonic()
+        self.root, problem = start(self.order, sink)
+        os.close(out_write)
+        if problem:
+            os.wait4(self.root, 0)
+            return {"exec_error": problem}
+        self.poll = select.poll()
+        for end in (wake_read, out_read, 0):
+            self.poll.register(end, select.POLLIN)
+        self.wake, self.out = wake_read, out_read
+        self._until_root_is_gone()
+        leftover = self._end_the_rest()
+        return self._answer(floor, leftover)
+
+    def _until_root_is_gone(self) -> None:
+        limit = self.order["time_limit_s"]
+        deadline = self.started + limit if limit else None
+        interval, next_sample = 0.004, self.started + 0.002
+        asked_at: float | None = None
+        while self.root_status is None:
+            now = time.monotonic()
+            if deadline and now >= deadline and not self.cut:
+                self.cut = "time limit"
+            if self.cut and asked_at is None:
+                asked_at = now
+                self._signal_all(signal.SIGTERM)
+            if asked_at is not None and now >= asked_at + self.order["cut_grace_s"]:
+                self._signal_all(signal.SIGKILL)
+                asked_at = now
+            if self.order["sample"] and now >= next_sample:
+                cost = self.tree.sample()
+                interval = min(0.1, interval * 1.5)
+                next_sample = time.monotonic() + max(interval, cost / SAMPLE_SHARE)
+            waits = [1.0]
+            if self.order["sample"]:
+                waits.append(next_sample - now)
+            if asked_at is not None:
+                waits.append(asked_at + self.order["cut_grace_s"] - now)
+            elif deadline:
+                waits.append(deadline - now)
+            self._wait(max(0.0, min(waits)))
+
+    def _wait(self, seconds: float) -> None:
+        for end, _ in self.poll.poll(seconds * 1000):
+            if end == self.wake:
+                os.read(end, 4096)
+            elif end == self.out:
+                self._drain()
+            elif end == 0:
+                self.leash_open = False
+                self.poll.unregister(0)
+                self.cut = self.cut or "ended"
+        self._reap()
+
+    def _drain(self) -> None:
+        chunk = os.read(self.out, 1 << 20)
+        if chunk:
+            self.output.feed(chunk)
+        else:
+            self.poll.unregister(self.out)
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                dead = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                return
+            if dead is None:
+                return
+            if dead.si_pid == self.root:
+                self.wall_s = time.monotonic() - self.started
+            status = self.tree.reap(dead.si_pid)
+            if dead.si_pid == self.root:
+                self.root_status = status
+
+    def _alive(self) -> list[int]:
+        alive = []
+        for pid in descendants_of(os.getpid()):
+            state = read_file(f"/proc/{pid}/stat").rpartition(")")[2].split()
+            if state and state[0] not in ("Z", "X"):
+                alive.append(pid)
+        return alive
+
+    def _signal_all(self, number: int) -> None:
+        for pid in self._alive():
+            try:
+                os.kill(pid, number)
+                os.kill(pid, signal.SIGCONT)
+            except OSError:
+                continue
+
+    def _end_the_rest(self) -> int:
+        """Wait a grace, then ask, then kill, until no descendant lives. Returns how many lived."""
+        if not self._alive():
+            return self._finish(0)
+        self._until_none(0.0 if self.cut else self.order["grace_s"])
+        leftover = len(self._alive())
+        if leftover:
+            self._signal_all(signal.SIGTERM)
+            self._until_none(1.0)
+        # A process in uninterruptible sleep outlives SIGKILL for a while: there is a limit.
+        until = time.monotonic() + KILL_FOR_S
+        while self._alive() and time.monotonic() < until:
+            self._signal_all(signal.SIGKILL)
+            self._until_none(0.05)
+        return self._finish(leftover)
+
+    def _until_none(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while self._alive() and (left := until - time.monotonic()) > 0:
+            self._wait(min(left, 0.05))
+
+    def _finish(self, leftover: int) -> int:
+        self._reap()
+        os.set_blocking(self.out, False)
+        try:
+            while chunk := os.read(self.out, 1 << 20):
+                self.output.feed(chunk)
+        except BlockingIOError:
+            pass
+        return leftover
+
+    def _answer(self, floor: int, leftover: int) -> dict[str, Any]:
+        tree, status = self.tree, self.root_status or 0
+        return {
+            "exec_error": None,
+            "wall_s": self.wall_s,
+            "exit_code": os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
+            "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else None,
+            "cut": self.cut,
+            "leftover": leftover,
+            "output_bytes": self.output.total,
+            "output_tail": self.output.tail.decode("utf-8", "replace"),
+            "rss_floor": floor,
+            "rss_peak": tree.rss_peak,
+            "hwm_peak": tree.hwm_peak,
+            "page_tables_peak": tree.page_tables_peak,
+            "threads_peak": tree.threads_peak,
+            "processes_peak": tree.processes_peak,
+            "files_peak": tree.files_peak,
+            "samples": tree.samples,
+            "sampling_cost_s": tree.cost_s,
+            "executables": list(tree.executables),
+            "libraries": list(tree.libraries),
+            "io": tree.io_total if tree.io_seen else None,
+            "usage": tree.usage,
+        }
+
+
+def main() -> None:
+    """Read the order, run it, print the answer."""
+    line = b""
+    while not line.endswith(b"\n"):
+        part = os.read(0, 65_536)
+        if not part:
+            sys.exit(1)
+        line += part
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    answer = Run(json.loads(line)).go()
+    os.write(1, json.dumps(answer).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    main()
