@@ -1,0 +1,257 @@
+"""The site file as it is written: ``berth.toml``, schema ``berth.site/1``.
+
+Each field's description is the text of ``docs/site-file.md``: a test keeps the two in step.
+What Berth works with is ``Site``, built from this by ``load.py``.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from berth.pilot.documents import Document
+from berth.pilot.profile import Name, NonNegative, Positive, Target
+from berth.plugin.site.quantities import Duration, Memory
+from berth.policies.settings import Objective
+from berth.policies.values import Mode
+
+SITE_SCHEMA = "berth.site/1"
+
+Text = Annotated[str, Field(min_length=1, max_length=256)]
+Names = tuple[Text, ...]
+
+
+class SiteTable(Document):
+    """`[site]`: who we are."""
+
+    name: Name = Field("site", description="name of the site or cluster, shown in messages")
+    scheduler: Literal["slurm"] = Field("slurm", description="the scheduler jobs are given to")
+    reference_platform: Name | None = Field(
+        None, description="platform that pilot jobs run on; speedups are told against it"
+    )
+    reference_partition: Text | None = Field(
+        None, description="partition that `berth pilot submit` sends pilot jobs to"
+    )
+    auto_partition: Text | None = Field(
+        None,
+        description="partition of the scheduler that means *Berth, choose*; it must exist there "
+        "with a safe set of nodes, because jobs run in it whenever Berth does not answer",
+    )
+    currency: Text = Field("EUR", description="currency of all prices")
+
+
+class WeightsTable(Document):
+    """`[policy.weights]`: only with objective balanced, and `wait`."""
+
+    time: NonNegative = Field(1.0, description="exponent of the time, objective balanced")
+    cost: NonNegative = Field(1.0, description="exponent of the cost, objective balanced")
+    wait: NonNegative = Field(
+        0.0, description="seconds that one second of expected waiting counts as; 0: ignored"
+    )
+
+
+class PolicyTable(Document):
+    """`[policy]`: how to choose."""
+
+    objective: Objective = Field(
+        Objective.FASTEST, description="`fastest`, `cheapest` or `balanced`"
+    )
+    allow_prior: bool = Field(
+        False, description="act on predictions for platforms without any calibration data"
+    )
+    may_raise_time_limit: bool = Field(
+        False,
+        description="raise a job's time limit (within the partition's) to the upper predicted time",
+    )
+    time_margin: float = Field(
+        1.0, ge=1, le=100, description="upper predicted time x this must fit the time limit"
+    )
+    max_interval_ratio: float = Field(
+        10.0, gt=1, description="act only where upper / lower predicted time is at most this"
+    )
+    stale_after_s: Positive = Field(
+        120.0, description="age in seconds from which a candidate's state is not trusted"
+    )
+    weights: WeightsTable = Field(
+        default_factory=WeightsTable, description="see `[policy.weights]`"
+    )
+
+
+class DaemonTable(Document):
+    """`[daemon]`: what answers the scheduler."""
+
+    socket: Text = Field("/run/berth/berth.sock", description="Unix socket of `berth serve`")
+    store: Text = Field(
+        "sqlite:////var/lib/berth/berth.db",
+        description="URL of the store: SQLite, or PostgreSQL where several hosts share it",
+    )
+    deadline_ms: int = Field(
+        50, ge=1, le=1000, description="most milliseconds one submission waits for Berth"
+    )
+    kill_switch: Text = Field(
+        "/etc/berth/off", description="while this file exists, every job is left alone"
+    )
+    scheduler_users: Names = Field(
+        ("slurm",),
+        min_length=1,
+        description="users that may ask the daemon (checked by SO_PEERCRED)",
+    )
+    state_refresh_s: Positive = Field(
+        15.0, description="seconds between two readings of the partitions' state"
+    )
+    breaker_failures: int = Field(
+        3, ge=1, le=1000, description="failures in a row after which the filter stops asking"
+    )
+    breaker_open_s: Positive = Field(30.0, description="seconds for which it then does not ask")
+
+
+class IncludeExclude(Document):
+    """Names taken in and left out; an empty `include` takes everybody."""
+
+    include: Names = Field((), description="only these; empty: all")
+    exclude: Names = Field((), description="never these, even if included")
+
+
+class CoverageTable(Document):
+    """`[coverage]`: which jobs Berth looks at."""
+
+    users: IncludeExclude = Field(default_factory=IncludeExclude, description="by user name")
+    accounts: IncludeExclude = Field(default_factory=IncludeExclude, description="by account")
+    partitions: IncludeExclude = Field(
+        default_factory=IncludeExclude, description="by the partition that the user wrote"
+    )
+    unnamed_partition: bool = Field(
+        True, description="jobs that name no partition at all are covered"
+    )
+    interactive: bool = Field(False, description="`salloc` and `srun` outside a job are covered")
+    arrays: bool = Field(True, description="array jobs are covered (as a whole)")
+    het: bool = Field(False, description="components of heterogeneous jobs are covered")
+
+
+class PlatformTable(Document):
+    """`[[platforms]]`: hardware of this site; the shipped ones need no entry."""
+
+    name: Name = Field(
+        description="name that candidates use; of a shipped platform, or of the file"
+    )
+    file: Text | None = Field(
+        None, description="platform file (JSON) relative to the site file; none: a shipped one"
+    )
+    price_per_hour: NonNegative | None = Field(
+        None, description="of one node (CPU platforms), GPU or slice"
+    )
+    power_w: Positive | None = Field(None, description="typical power under load, in watts")
+    carbon_g_per_kwh: NonNegative | None = Field(
+        None, description="carbon intensity of its electricity; kept for reports"
+    )
+
+
+class TranslationTable(Document):
+    """`[candidates.translation]`: how a request becomes this candidate's resources."""
+
+    gpus: int = Field(
+        0, ge=0, le=100_000, description="fewest GPUs or slices for a request that names none"
+    )
+    tasks_per_gpu: int | None = Field(
+        None, ge=1, le=1_000_000, description="one GPU for each so many tasks of such a request"
+    )
+    cpus_per_gpu: int | None = Field(
+        None, ge=1, le=100_000, description="cores for each GPU of such a request; none: 1"
+    )
+    keep_tasks: bool = Field(
+        False, description="keep the number of tasks; else such a request gets one task a GPU"
+    )
+    max_nodes: int | None = Field(None, ge=1, description="requests that need more do not fit")
+    max_cores: int | None = Field(None, ge=1, description="cores are cut down to so many")
+    keep_memory: bool = Field(
+        True,
+        description="keep the memory in all that was asked; false: ask for the predicted upper "
+        "bound (CPU candidates)",
+    )
+
+
+class CandidateTable(Document):
+    """`[[candidates]]`: a place where jobs can go."""
+
+    name: Name = Field(description="name shown to users")
+    platform: Name = Field(description="its hardware: a `[[platforms]]` entry or a shipped name")
+    partition: Text = Field(description="partition that the job is sent to")
+    constraint: Text | None = Field(
+        None, description="node feature to ask for, where the partition holds several kinds"
+    )
+    gres: Text | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9_.-]+(:[A-Za-z0-9_.-]+)?$",
+        description="GPU resource to ask for, without a count, for example `gpu:h200`",
+    )
+    nodes: int | None = Field(None, ge=1, description="number of such nodes")
+    cores_per_node: int | None = Field(
+        None, ge=1, le=1_000_000, description="default: the platform's cores (CPU platforms)"
+    )
+    memory_per_node: Memory | None = Field(
+        None, description='for example `"256G"`; default: the platform\'s (CPU platforms)'
+    )
+    gpus_per_node: int | None = Field(
+        None, ge=1, le=1000, description="GPUs or slices in a node; default 1 on GPU platforms"
+    )
+    features: Names = Field((), description="features that all its nodes have")
+    instruction_sets: Names | None = Field(
+        None,
+        description='of its CPUs, for example `["avx2"]`; default: the platform\'s. '
+        "Programs that need others are never sent here",
+    )
+    architecture: Name | None = Field(
+        None, description="of its CPUs (`uname -m`); default: the platform's"
+    )
+    targets: tuple[Target, ...] | None = Field(
+        None, min_length=1, description="`cpu`, `cuda`, `hip`; default: the platform's"
+    )
+    max_time: Duration | None = Field(None, description='longest job, for example `"2-00:00:00"`')
+    default_time: Duration | None = Field(
+        None, description="time limit of jobs that name none; default: the longest"
+    )
+    price_per_node_hour: NonNegative | None = Field(None, description="price of a node held")
+    price_per_gpu_hour: NonNegative | None = Field(
+        None, description="price of a GPU or slice held; default: the platform's price"
+    )
+    price_per_core_hour: NonNegative | None = Field(
+        None, description="price of a core held; default: the platform's price / its cores"
+    )
+    users: Names | None = Field(None, description="only these users; default: all")
+    accounts: Names | None = Field(None, description="only these accounts; default: all")
+    qos: Names | None = Field(None, description="only these QOS; default: all")
+    translation: TranslationTable = Field(
+        default_factory=TranslationTable, description="see `[candidates.translation]`"
+    )
+
+    @model_validator(mode="after")
+    def _limits_agree(self) -> CandidateTable:
+        if (
+            self.max_time is not None
+            and self.default_time is not None
+            and self.default_time > self.max_time
+        ):
+            raise ValueError("default_time is longer than max_time")
+        return self
+
+
+class SiteDocument(Document):
+    """The whole file."""
+
+    schema_: str = Field(SITE_SCHEMA, alias="schema", description="always `berth.site/1`")
+    mode: Mode = Field(
+        Mode.SHADOW,
+        description="`off`; `shadow`: decide and record only; `advise`: also tell the user; "
+        "`enforce`: change the job",
+    )
+    site: SiteTable = Field(default_factory=SiteTable, description="see `[site]`")
+    policy: PolicyTable = Field(default_factory=PolicyTable, description="see `[policy]`")
+    daemon: DaemonTable = Field(default_factory=DaemonTable, description="see `[daemon]`")
+    coverage: CoverageTable = Field(default_factory=CoverageTable, description="see `[coverage]`")
+    platforms: tuple[PlatformTable, ...] = Field(
+        (), max_length=1_000, description="see `[[platforms]]`"
+    )
+    candidates: tuple[CandidateTable, ...] = Field(
+        (), max_length=1_000, description="see `[[candidates]]`"
+    )

@@ -1,0 +1,255 @@
+"""From the site file to a Site: references checked, defaults taken from the platforms."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from berth.pilot.documents import read_json, read_toml
+from berth.pilot.errors import DocumentError
+from berth.pilot.platform import Platform
+from berth.plugin.site.document import (
+    CandidateTable,
+    CoverageTable,
+    IncludeExclude,
+    PlatformTable,
+    PolicyTable,
+    SiteDocument,
+)
+from berth.plugin.site.site import Coverage, DaemonSettings, NameFilter, Site
+from berth.policies import digest
+from berth.policies.settings import PolicySettings, Weights
+from berth.policies.values import Candidate, Translation
+from berth.predictor import platforms as known_platforms
+
+
+def load_site(path: Path) -> Site:
+    """Read and check one site file. Raises DocumentError: one sentence naming the key at fault."""
+    return build_site(read_toml(path, SiteDocument), path)
+
+
+def build_site(document: SiteDocument, path: Path) -> Site:
+    """The Site that ``document``, read from ``path``, describes. Raises DocumentError."""
+    platforms = _platforms(document, path)
+    candidates = _candidates(document, platforms, path)
+    reference = document.site.reference_platform
+    if reference is not None and reference not in platforms:
+        raise _unknown(path, "site.reference_platform", reference, platforms)
+    auto = document.site.auto_partition
+    used = {c.platform for c in candidates} | ({reference} if reference else set())
+    _check_auto(document, auto, path)
+    kept = {name: platforms[name] for name in sorted(used)}
+    daemon = document.daemon
+    return Site(
+        source=str(path),
+        digest=digest.of_text(
+            document.model_dump_json(by_alias=True), *(p.model_dump_json() for p in kept.values())
+        ),
+        name=document.site.name,
+        scheduler=document.site.scheduler,
+        mode=document.mode,
+        currency=document.site.currency,
+        reference_platform=reference,
+        reference_queue=document.site.reference_partition,
+        auto_queue=auto,
+        policy=_policy(document.policy),
+        daemon=DaemonSettings(
+            socket=_beside(path, daemon.socket),
+            store=daemon.store,
+            deadline_ms=daemon.deadline_ms,
+            kill_switch=_beside(path, daemon.kill_switch),
+            scheduler_users=daemon.scheduler_users,
+            state_refresh_s=daemon.state_refresh_s,
+            breaker_failures=daemon.breaker_failures,
+            breaker_open_s=daemon.breaker_open_s,
+        ),
+        coverage=_coverage(document.coverage),
+        platforms=kept,
+        candidates=candidates,
+    )
+
+
+def _beside(path: Path, text: str) -> Path:
+    """A relative path in the site file is relative to the file."""
+    return path.absolute().parent / text
+
+
+def _platforms(document: SiteDocument, path: Path) -> Mapping[str, Platform]:
+    """Shipped platforms and the site's, the latter's prices put in."""
+    found = dict(known_platforms.load())
+    seen: set[str] = set()
+    for index, table in enumerate(document.platforms):
+        key = f"platforms.{index}"
+        if table.name in seen:
+            raise DocumentError(path, f"{table.name!r} is defined twice", key=f"{key}.name")
+        seen.add(table.name)
+        found[table.name] = _priced(_platform(table, key, path, found), table)
+    return found
+
+
+def _platform(
+    table: PlatformTable, key: str, path: Path, known: Mapping[str, Platform]
+) -> Platform:
+    if table.file is None:
+        if table.name not in known:
+            raise _unknown(path, f"{key}.name", table.name, known)
+        return known[table.name]
+    try:
+        platform = read_json(_beside(path, table.file), Platform)
+    except DocumentError as error:
+        raise DocumentError(path, error.message, key=f"{key}.file", hint=error.hint) from None
+    if platform.name != table.name:
+        raise DocumentError(
+            path, f"{table.file} holds platform {platform.name!r}", key=f"{key}.name"
+        )
+    return platform
+
+
+def _priced(platform: Platform, table: PlatformTable) -> Platform:
+    changes = {
+        name: value
+        for name, value in (("price_per_hour", table.price_per_hour), ("power_w", table.power_w))
+        if value is not None
+    }
+    return platform.model_copy(update=changes) if changes else platform
+
+
+def _candidates(
+    document: SiteDocument, platforms: Mapping[str, Platform], path: Path
+) -> tuple[Candidate, ...]:
+    result: list[Candidate] = []
+    targets: dict[tuple[str, str | None, str | None], str] = {}
+    for index, table in enumerate(document.candidates):
+        key = f"candidates.{index}"
+        if any(c.name == table.name for c in result):
+            raise DocumentError(path, f"{table.name!r} is defined twice", key=f"{key}.name")
+        if table.platform not in platforms:
+            raise _unknown(path, f"{key}.platform", table.platform, platforms)
+        place = (table.partition, table.constraint, table.gres)
+        if place in targets:
+            raise DocumentError(
+                path, f"is the same place as candidate {targets[place]!r}", key=f"{key}.partition"
+            )
+        targets[place] = table.name
+        result.append(_candidate(table, platforms[table.platform], key, path))
+    return tuple(result)
+
+
+def _candidate(table: CandidateTable, platform: Platform, key: str, path: Path) -> Candidate:
+    cores = table.cores_per_node
+    if platform.is_gpu:
+        if cores is None:
+            raise DocumentError(
+                path,
+                "is missing; a GPU platform does not tell the cores of its node",
+                key=f"{key}.cores_per_node",
+            )
+        gpus = table.gpus_per_node or 1
+    else:
+        if table.gpus_per_node is not None or table.gres is not None:
+            wrong = "gres" if table.gres is not None else "gpus_per_node"
+            raise DocumentError(
+                path, f"is for GPU platforms; {platform.name} is a CPU", key=f"{key}.{wrong}"
+            )
+        gpus, cores = 0, cores or platform.cores
+    rule = table.translation
+    return Candidate(
+        name=table.name,
+        platform=platform.name,
+        queue=table.partition,
+        constraint=table.constraint,
+        gres=table.gres,
+        translation=Translation(
+            gpus=rule.gpus,
+            cpus_per_gpu=rule.cpus_per_gpu,
+            tasks_per_gpu=rule.tasks_per_gpu,
+            max_nodes=rule.max_nodes,
+            max_cores=rule.max_cores,
+            keep_memory=rule.keep_memory,
+            keep_tasks=rule.keep_tasks,
+        ),
+        cores_per_node=cores,
+        memory_bytes_per_node=table.memory_per_node
+        if table.memory_per_node is not None or platform.is_gpu
+        else int(platform.memory_bytes),
+        gpus_per_node=gpus,
+        gpu_memory_bytes=int(platform.memory_bytes) if platform.is_gpu else None,
+        nodes=table.nodes,
+        features=table.features,
+        max_time_s=table.max_time,
+        default_time_s=table.default_time,
+        **_prices(table, platform, cores),
+        targets=tuple(t.value for t in table.targets or platform.targets),
+        architecture=table.architecture or platform.architecture,
+        instruction_sets=platform.instruction_sets
+        if table.instruction_sets is None
+        else table.instruction_sets,
+        allowed_users=_names(table.users),
+        allowed_accounts=_names(table.accounts),
+        allowed_qos=_names(table.qos),
+    )
+
+
+def _prices(table: CandidateTable, platform: Platform, cores: int) -> dict[str, float | None]:
+    """The candidate's own prices; where it has none, the platform's for what a job holds of it."""
+    own = {
+        "price_per_node_hour": table.price_per_node_hour,
+        "price_per_gpu_hour": table.price_per_gpu_hour,
+        "price_per_core_hour": table.price_per_core_hour,
+    }
+    if platform.price_per_hour is not None and all(price is None for price in own.values()):
+        if platform.is_gpu:
+            own["price_per_gpu_hour"] = platform.price_per_hour
+        else:
+            own["price_per_core_hour"] = platform.price_per_hour / cores
+    return own
+
+
+def _check_auto(document: SiteDocument, auto: str | None, path: Path) -> None:
+    if auto is None:
+        return
+    for index, table in enumerate(document.candidates):
+        if table.partition == auto:
+            raise DocumentError(
+                path,
+                f"is {auto!r}, the partition that means Berth chooses; a candidate is a real place",
+                key=f"candidates.{index}.partition",
+            )
+
+
+def _policy(table: PolicyTable) -> PolicySettings:
+    return PolicySettings(
+        objective=table.objective,
+        weights=Weights(table.weights.time, table.weights.cost, table.weights.wait),
+        allow_prior=table.allow_prior,
+        may_raise_time_limit=table.may_raise_time_limit,
+        time_margin=table.time_margin,
+        max_interval_ratio=table.max_interval_ratio,
+        stale_after_s=table.stale_after_s,
+    )
+
+
+def _coverage(table: CoverageTable) -> Coverage:
+    def names(part: IncludeExclude) -> NameFilter:
+        return NameFilter(frozenset(part.include), frozenset(part.exclude))
+
+    return Coverage(
+        users=names(table.users),
+        accounts=names(table.accounts),
+        queues=names(table.partitions),
+        unnamed_queue=table.unnamed_partition,
+        interactive=table.interactive,
+        arrays=table.arrays,
+        het=table.het,
+    )
+
+
+def _names(names: tuple[str, ...] | None) -> frozenset[str] | None:
+    return None if names is None else frozenset(names)
+
+
+def _unknown(path: Path, key: str, name: str, known: Iterable[str]) -> DocumentError:
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.4)
+    hint = f"did you mean {near[0]!r}?" if near else "`berth platform list` shows the shipped ones"
+    return DocumentError(path, f"there is no platform {name!r}", key=key, hint=hint)

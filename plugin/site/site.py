@@ -1,0 +1,105 @@
+"""The Site: what the site file says, as the values that policies and the daemon work with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from berth.pilot.platform import Platform
+from berth.policies.codes import Code
+from berth.policies.settings import PolicySettings
+from berth.policies.values import Candidate, Mode
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonSettings:
+    """Where the daemon listens and writes, and how patient everybody is."""
+
+    socket: Path
+    store: str
+    deadline_ms: int
+    kill_switch: Path
+    scheduler_users: tuple[str, ...]
+    state_refresh_s: float
+    breaker_failures: int
+    breaker_open_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class NameFilter:
+    """Names taken in (empty: all) and left out."""
+
+    include: frozenset[str] = frozenset()
+    exclude: frozenset[str] = frozenset()
+
+    def admits(self, name: str | None) -> bool:
+        """True where ``name`` is taken in; a missing name is, unless names are listed."""
+        if name is None:
+            return not self.include
+        return name not in self.exclude and (not self.include or name in self.include)
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Which jobs Berth looks at."""
+
+    users: NameFilter = NameFilter()
+    accounts: NameFilter = NameFilter()
+    queues: NameFilter = NameFilter()
+    unnamed_queue: bool = True
+    interactive: bool = False
+    arrays: bool = True
+    het: bool = False
+
+    def why_not(
+        self,
+        *,
+        user: str,
+        account: str | None,
+        queue: str | None,
+        interactive: bool = False,
+        array: bool = False,
+        het: bool = False,
+    ) -> tuple[Code, str] | None:
+        """The code and sentence why such a job is not looked at; None: it is."""
+        if not self.users.admits(user):
+            return Code.NOT_COVERED_USER, f"This site's Berth does not look at jobs of {user}."
+        if not self.accounts.admits(account):
+            return (
+                Code.NOT_COVERED_ACCOUNT,
+                f"This site's Berth does not look at jobs of account {account or '(none)'}.",
+            )
+        if not (self.unnamed_queue if queue is None else self.queues.admits(queue)):
+            return (
+                Code.NOT_COVERED_QUEUE,
+                f"This site's Berth does not look at jobs for {queue or 'the default partition'}.",
+            )
+        kinds = ((interactive, self.interactive, "interactive"), (array, self.arrays, "array"))
+        for is_one, covered, word in (*kinds, (het, self.het, "heterogeneous")):
+            if is_one and not covered:
+                return Code.NOT_COVERED_KIND, f"This site's Berth does not look at {word} jobs."
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One site file, checked and resolved."""
+
+    source: str
+    """The file it is from, or a name for it."""
+    digest: str
+    """Of the file's text and the platforms it uses."""
+    name: str
+    scheduler: str
+    mode: Mode
+    currency: str
+    reference_platform: str | None
+    reference_queue: str | None
+    auto_queue: str | None
+    policy: PolicySettings
+    daemon: DaemonSettings
+    coverage: Coverage
+    platforms: Mapping[str, Platform]
+    """Those that candidates and the reference use, with the site's prices."""
+    candidates: tuple[Candidate, ...]
