@@ -1,0 +1,142 @@
+"""The door to a scheduler: what Berth asks of any of them, in nobody's own terms.
+
+A scheduler is read as ``ClusterFacts`` (queues and nodes as they are now); from these come the
+candidates' states and a first site file. Jobs go out as a command that ``render`` makes and
+``submit`` runs; what became of them comes back as Outcomes. Slurm is in ``plugin.slurm``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Protocol
+
+from berth.policies.values import Candidate, CandidateState, Edit, Request
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """One node. Cores are physical ones; ``gpus`` counts by the scheduler's type name."""
+
+    name: str
+    queues: tuple[str, ...]
+    usable: bool
+    cores: int
+    idle_cores: int
+    memory_bytes: int
+    architecture: str = "x86_64"
+    features: tuple[str, ...] = ()
+    gpus: Mapping[str, int] = field(default_factory=dict)
+    """For example ``{"gpu:h200": 4}``."""
+    idle_gpus: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFacts:
+    """One partition or queue. ``None`` lists mean everybody."""
+
+    name: str
+    up: bool
+    is_default: bool = False
+    max_time_s: float | None = None
+    default_time_s: float | None = None
+    allowed_accounts: tuple[str, ...] | None = None
+    allowed_qos: tuple[str, ...] | None = None
+    pending_jobs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """One reading of the whole cluster, at Unix time ``as_of_s``."""
+
+    name: str
+    version: str
+    as_of_s: float
+    queues: Mapping[str, QueueFacts]
+    nodes: tuple[NodeFacts, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What is to be run: a batch script with arguments, or a command."""
+
+    words: tuple[str, ...]
+    is_script: bool
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a job. ``peak_memory_bytes`` is the largest of one task, where known."""
+
+    job_id: str
+    state: str
+    """``pending``, ``running``, ``completed``, ``failed``, ``timeout``, ``out-of-memory``,
+    ``cancelled`` or ``unknown``."""
+    queue: str
+    elapsed_s: float
+    nodes: str = ""
+    peak_memory_bytes: int | None = None
+
+
+class Scheduler(Protocol):
+    """What Berth needs from a scheduler. All raise SchedulerError or ToolMissing on failure."""
+
+    name: str
+
+    def read(self) -> ClusterFacts:
+        """The cluster as it is now."""
+        ...
+
+    def render(self, job: Job, request: Request, edit: Edit | None) -> tuple[str, ...]:
+        """The submitting command: the request as asked, with the edit put in."""
+        ...
+
+    def submit(self, command: Sequence[str]) -> str:
+        """Run a command that ``render`` made; the new job's id."""
+        ...
+
+    def outcomes(self, job_ids: Sequence[str]) -> Mapping[str, Outcome]:
+        """What is known of these jobs; ids that the scheduler has forgotten are absent."""
+        ...
+
+
+def states_of(facts: ClusterFacts, candidates: Iterable[Candidate]) -> Mapping[str, CandidateState]:
+    """The state of each candidate; one whose queue is not there is down. Read-only."""
+    by_queue: dict[str, list[NodeFacts]] = {}
+    for node in facts.nodes:
+        for queue in node.queues:
+            by_queue.setdefault(queue, []).append(node)
+    return MappingProxyType({c.name: _state(c, facts, by_queue) for c in candidates})
+
+
+def _state(
+    candidate: Candidate, facts: ClusterFacts, by_queue: Mapping[str, list[NodeFacts]]
+) -> CandidateState:
+    queue = facts.queues.get(candidate.queue)
+    nodes = [n for n in by_queue.get(candidate.queue, ()) if _is_of(candidate, n) and n.usable]
+    return CandidateState(
+        up=queue is not None and queue.up,
+        idle_cores=sum(n.idle_cores for n in nodes),
+        idle_gpus=sum(_count(n.idle_gpus, candidate.gres) for n in nodes),
+        pending_jobs=0 if queue is None else queue.pending_jobs,
+        as_of_s=facts.as_of_s,
+        usable_nodes=len(nodes),
+    )
+
+
+def _is_of(candidate: Candidate, node: NodeFacts) -> bool:
+    if candidate.is_gpu and _count(node.gpus, candidate.gres) == 0:
+        return False
+    wanted = candidate.constraint
+    return wanted is None or all(name in node.features for name in wanted.split("&"))
+
+
+def _count(gpus: Mapping[str, int], gres: str | None) -> int:
+    """GPUs of that type; of any type where none, or only ``gpu``, is named."""
+    return sum(
+        count
+        for name, count in gpus.items()
+        if gres is None or name == gres or name.startswith(f"{gres}:")
+    )

@@ -1,0 +1,101 @@
+"""Reads a Slurm cluster by its commands, and gives the daemon the candidates' states."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from collections.abc import Mapping
+
+from berth.pilot.errors import SchedulerError
+from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts, states_of
+from berth.plugin.site.site import Site
+from berth.plugin.slurm import commands
+from berth.plugin.slurm.records import Record, allowed, duration_s, gres, names, records, whole
+from berth.policies.values import CandidateState
+
+_MIB = 2**20
+_UNUSABLE = re.compile(
+    r"\*|\b(?:DOWN|DRAIN(?:ED|ING)?|FAIL(?:ING)?|ERROR|UNKNOWN|FUTURE|INVAL(?:ID)?(?:_REG)?|"
+    r"NOT_RESPONDING|NO_RESPOND|MAINT(?:ENANCE)?|REBOOT(?:_ISSUED|_REQUESTED)?|BLOCKED|"
+    r"POWERING_DOWN)\b"
+)
+"""Words of a node's state that keep jobs off it; ``*``: it does not answer."""
+
+
+class ClusterReader:
+    """The state of a site's candidates, read again at each call (some tens of milliseconds)."""
+
+    def __init__(self, site: Site, *, timeout_s: float = commands.DEFAULT_TIMEOUT_S) -> None:
+        self.site = site
+        self.timeout_s = timeout_s
+
+    def read(self) -> Mapping[str, CandidateState]:
+        """By candidate name, read-only. Raises SchedulerError or ToolMissing."""
+        return states_of(read_cluster(timeout_s=self.timeout_s), self.site.candidates)
+
+
+def read_cluster(*, timeout_s: float = commands.DEFAULT_TIMEOUT_S) -> ClusterFacts:
+    """Queues and nodes as they are now. Raises SchedulerError or ToolMissing."""
+    now_s = time.time()
+    partitions = commands.run(("scontrol", "-a", "-o", "show", "partition"), timeout_s=timeout_s)
+    nodes = commands.run(("scontrol", "-a", "-d", "-o", "show", "node"), timeout_s=timeout_s)
+    waiting = commands.run(("squeue", "-a", "-h", "-t", "PENDING", "-o", "%P"), timeout_s=timeout_s)
+    version = commands.run(("sinfo", "-V"), timeout_s=timeout_s)
+    return parse_cluster(partitions, nodes, waiting, version, as_of_s=now_s)
+
+
+def parse_cluster(
+    partitions: str, nodes: str, waiting: str, version: str, *, as_of_s: float
+) -> ClusterFacts:
+    """From the commands' texts. Raises SchedulerError where they are not what Slurm writes."""
+    pending = Counter(name for line in waiting.split() for name in line.split(","))
+    queues = [_queue(r, pending) for r in records(partitions, "PartitionName")]
+    if not queues:
+        raise SchedulerError("Slurm has no partitions that this user may see")
+    found = tuple(_node(r) for r in records(nodes, "NodeName"))
+    if not found:
+        raise SchedulerError("Slurm has no nodes that this user may see")
+    return ClusterFacts(
+        name="slurm",
+        version=version.strip()[:64],
+        as_of_s=as_of_s,
+        queues={q.name: q for q in queues},
+        nodes=found,
+    )
+
+
+def _queue(record: Record, pending: Mapping[str, int]) -> QueueFacts:
+    name = record["PartitionName"]
+    return QueueFacts(
+        name=name,
+        up=record.get("State", "UP") == "UP",
+        is_default=record.get("Default") == "YES",
+        max_time_s=duration_s(record.get("MaxTime")),
+        default_time_s=duration_s(record.get("DefaultTime")),
+        allowed_accounts=allowed(record, "AllowAccounts"),
+        allowed_qos=allowed(record, "AllowQos"),
+        pending_jobs=pending.get(name, 0),
+    )
+
+
+def _node(record: Record) -> NodeFacts:
+    cpus = whole(record, "CPUTot", 1)
+    cores = max(1, whole(record, "Sockets") * whole(record, "CoresPerSocket") or cpus)
+    # Slurm counts hardware threads, or cores where the site says CPUs = cores.
+    cpus_per_core = max(1, cpus // cores)
+    idle_cpus = (whole(record, "CPUEfctv") or cpus) - whole(record, "CPUAlloc")
+    total = gres(record.get("Gres"))
+    used = gres(record.get("GresUsed"))
+    return NodeFacts(
+        name=record["NodeName"],
+        queues=names(record, "Partitions"),
+        usable=_UNUSABLE.search(record.get("State", "UNKNOWN")) is None,
+        cores=cores,
+        idle_cores=max(0, min(cores, idle_cpus // cpus_per_core)),
+        memory_bytes=whole(record, "RealMemory") * _MIB,
+        architecture=record.get("Arch") or "x86_64",
+        features=names(record, "ActiveFeatures") or names(record, "AvailableFeatures"),
+        gpus=total,
+        idle_gpus={name: max(0, count - used.get(name, 0)) for name, count in total.items()},
+    )

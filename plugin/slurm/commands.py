@@ -1,0 +1,66 @@
+"""Runs Slurm's own commands: bounded in time, in the C locale, failures as one sentence."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Sequence
+
+from berth.pilot.errors import SchedulerError, ToolMissing
+
+DEFAULT_TIMEOUT_S = 20.0
+_CLEARED = ("SINFO_", "SQUEUE_", "SACCT_")
+"""Variables that would change the output's format."""
+_NEVER_UP = ("fetch_config", "Could not establish a configuration source", "DNS SRV")
+
+
+def run(command: Sequence[str], *, timeout_s: float = DEFAULT_TIMEOUT_S) -> str:
+    """Standard output of one Slurm command.
+
+    Raises ToolMissing where it is not installed, SchedulerError where it fails, hangs or writes
+    something that is not text.
+    """
+    name = command[0]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(_CLEARED)}
+    environment.update(LC_ALL="C", SLURM_TIME_FORMAT="standard")
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=timeout_s,
+            env=environment,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise ToolMissing(
+            name,
+            needed_for="talking to Slurm",
+            hint="run this where Slurm's commands are installed (a login node)",
+        ) from None
+    except subprocess.TimeoutExpired:
+        raise SchedulerError(
+            f"{name} did not answer within {timeout_s:g} s",
+            hint="is slurmctld up? `scontrol ping` tells",
+        ) from None
+    except OSError as error:
+        raise SchedulerError(f"{name} could not be started: {error.strerror}") from None
+    if done.returncode != 0:
+        raise _failed(name, done.returncode, done.stderr.decode("utf-8", "replace"))
+    try:
+        return done.stdout.decode("utf-8")
+    except UnicodeDecodeError:
+        raise SchedulerError(f"{name} wrote something that is not text") from None
+
+
+def _failed(name: str, status: int, stderr: str) -> SchedulerError:
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    if any(mark in stderr for mark in _NEVER_UP):
+        return SchedulerError(
+            f"{name} found no Slurm configuration on this machine",
+            hint="set SLURM_CONF, or run this on a login node of the cluster",
+        )
+    said = lines[-1].removeprefix(f"{name}: ").removeprefix("error: ") if lines else "no message"
+    down = "Unable to contact slurm controller" in stderr or "Connection refused" in stderr
+    hint = "is slurmctld up? `scontrol ping` tells" if down else None
+    return SchedulerError(f"{name} failed with status {status}: {said[:300]}", hint=hint)

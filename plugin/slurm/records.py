@@ -1,0 +1,74 @@
+"""Slurm's ``key=value`` records (``scontrol -o show …``) and the notations inside them.
+
+Versions differ in which keys there are: a missing one is a default here, never an error. What
+cannot be read at all raises SchedulerError that shows it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from berth.pilot.errors import SchedulerError
+
+_KEY = re.compile(r"(?:^|\s)([A-Za-z][A-Za-z0-9_/:]*)=")
+_CLOCK = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?")
+_GRES = re.compile(r"(?P<name>[^:(,=]+)(?::(?P<type>[^:(,=]+))?[:=](?P<count>\d+)(?P<unit>[KMG]?)")
+
+Record = Mapping[str, str]
+
+
+def records(text: str, first_key: str) -> Iterator[Record]:
+    """One mapping a line; the first value of a key counts. Raises SchedulerError on odd lines."""
+    for line in text.splitlines():
+        if not line.strip() or line.startswith(("No ", "Slurm")):
+            continue
+        found = list(_KEY.finditer(line))
+        if not found or found[0].group(1) != first_key:
+            raise SchedulerError(f"Slurm answered something unreadable: {line.strip()[:80]!r}")
+        record: dict[str, str] = {}
+        for match, following in zip(found, [*found[1:], None], strict=True):
+            end = len(line) if following is None else following.start()
+            record.setdefault(match.group(1), line[match.end() : end].strip())
+        yield record
+
+
+def whole(record: Record, key: str, default: int = 0) -> int:
+    """A count; ``default`` where the key is absent or says ``N/A``."""
+    text = record.get(key, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else default
+
+
+def names(record: Record, key: str) -> tuple[str, ...]:
+    """A comma list; empty for ``(null)`` and the like."""
+    text = record.get(key, "")
+    if text in ("", "(null)", "N/A", "NONE", "None"):
+        return ()
+    return tuple(dict.fromkeys(part for part in text.split(",") if part))
+
+
+def allowed(record: Record, key: str) -> tuple[str, ...] | None:
+    """A list of those allowed; None: everybody."""
+    return None if record.get(key, "ALL") in ("ALL", "(null)", "N/A") else names(record, key)
+
+
+def duration_s(text: str | None) -> float | None:
+    """``2-00:00:00``, ``12:00:00`` or ``30:00`` in seconds; None for UNLIMITED, NONE or absent."""
+    match = _CLOCK.fullmatch(text or "")
+    if match is None:
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    return days * 86400.0 + hours * 3600.0 + minutes * 60.0 + seconds
+
+
+def gres(text: str | None) -> dict[str, int]:
+    """GPUs by type: ``gpu:h200:4(S:0-1),shard:8`` gives ``{"gpu:h200": 4}``; no type: ``gpu``."""
+    found: dict[str, int] = {}
+    # Device lists in brackets hold commas: (IDX:0-1,3).
+    for part in re.sub(r"\([^)]*\)?", "", text or "").split(","):
+        match = _GRES.match(part.strip())
+        if match is None or match["name"] != "gpu" or match["unit"] or len(match["count"]) > 6:
+            continue
+        name = f"gpu:{match['type']}" if match["type"] else "gpu"
+        found[name] = found.get(name, 0) + int(match["count"])
+    return found

@@ -1,0 +1,52 @@
+"""From a request and its edit to an ``sbatch`` command."""
+
+from __future__ import annotations
+
+import math
+import shlex
+
+from berth.plugin.scheduler import Job
+from berth.policies.values import Edit, Request
+
+_MIB = 2**20
+
+
+def sbatch(job: Job, request: Request, edit: Edit | None) -> tuple[str, ...]:
+    """The ``sbatch`` command of ``job``: what was asked, with ``edit`` put in.
+
+    A command that is not a script goes in ``--wrap``, under ``srun`` where it has several tasks.
+    """
+    edit = edit or Edit()
+    held = edit.resources or request.resources
+    options = {
+        "partition": edit.queue or request.queue,
+        "constraint": edit.constraint or request.features,
+        "gres": edit.gres or request.gres,
+        "nodes": held.nodes if _says_nodes(request, edit) else None,
+        "ntasks": held.tasks,
+        "cpus-per-task": held.cpus_per_task,
+        "mem": None
+        if held.memory_bytes_per_node is None
+        else f"{math.ceil(held.memory_bytes_per_node / _MIB)}M",
+        "time": _minutes(edit.time_limit_s or request.time_limit_s),
+        "account": request.account,
+        "qos": request.qos,
+        "comment": job.comment,
+    }
+    if options["gres"] is None and held.gpus:
+        options["gpus"] = held.gpus
+    words = [f"--{name}={value}" for name, value in options.items() if value is not None]
+    if job.is_script:
+        return ("sbatch", *words, *job.words)
+    command = shlex.join(job.words)
+    if held.tasks > 1:
+        command = f"srun {command}"
+    return ("sbatch", *words, f"--wrap={command}")
+
+
+def _says_nodes(request: Request, edit: Edit) -> bool:
+    return "nodes" in request.pinned or edit.resources is not None
+
+
+def _minutes(seconds: float | None) -> int | None:
+    return None if seconds is None else math.ceil(seconds / 60)
