@@ -213,11 +213,20 @@ static int run(const char *name, const struct options *options)
     return 0;
 }
 
+/* Sets the team's size; the environment (OMP_THREAD_LIMIT) may refuse it. */
 static void use_threads(int64_t threads)
 {
 #ifdef _OPENMP
+    int team = 1;
     omp_set_dynamic(0);
     omp_set_num_threads((int)threads);
+    OMP(parallel)
+    {
+        OMP(master)
+        team = omp_get_num_threads();
+    }
+    if (team < threads)
+        fail(FAILED, "only %d of %" PRId64 " threads could be had", team, threads);
 #else
     (void)threads;
 #endif
