@@ -29,7 +29,9 @@ def move_to(queue: str, **edits: Any) -> Reply:
 class FakeDaemon:
     """Answers each request by ``answer(request) -> bytes | Reply``; keeps the requests it saw."""
 
-    def __init__(self, path: Path, answer: Callable[[dict[str, Any]], Reply | bytes | None]) -> None:
+    def __init__(
+        self, path: Path, answer: Callable[[dict[str, Any]], Reply | bytes | None]
+    ) -> None:
         self.path = path
         self.answer = answer
         self.requests: list[dict[str, Any]] = []

@@ -327,8 +327,10 @@ class Cluster:
         for node in _NODE_NAMES:
             self.launch(node, "slurmd", "-D", "-N", node, "-f", str(self.etc / "slurm.conf"))
         wait_until(
-            lambda: self.run("sinfo", "-h", "-N", "-p", "cpu,gpu,mig", "-o", "%T").stdout.split()
-            == ["idle"] * 4,
+            lambda: (
+                self.run("sinfo", "-h", "-N", "-p", "cpu,gpu,mig", "-o", "%T").stdout.split()
+                == ["idle"] * 4
+            ),
             "all nodes are idle",
             note=lambda: self.run("sinfo", "-h", "-N", "-o", "%N %T %E").stdout,
         )

@@ -1,0 +1,70 @@
+"""One private Slurm cluster for the whole run; the filter alone under a plain Lua for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import slurm_cluster
+from filter_bench import FilterBench, require_lua
+from slurm_cluster import Cluster, ClusterUnavailable, cluster, require_slurm
+
+from berth.plugin.slurm.filter import FILTER_PATH
+
+CHAINED_FILTER = """\
+dofile("{filter}")
+local socket = require "socket"
+local submit = slurm_job_submit
+function slurm_job_submit(job_desc, part_list, submit_uid)
+  local begun = socket.gettime()
+  local code = submit(job_desc, part_list, submit_uid)
+  local file = io.open("{timings}", "a")
+  file:write(string.format("%.9f\\n", socket.gettime() - begun))
+  file:close()
+  return code
+end
+return slurm.SUCCESS
+"""
+"""A site's own job_submit.lua around Berth's, as docs/slurm.md shows; it times each call."""
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> FilterBench:
+    require_lua()
+    return FilterBench(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def running_cluster() -> Iterator[Cluster]:
+    try:
+        require_slurm()
+    except ClusterUnavailable as missing:
+        pytest.skip(f"SLURM TESTS SKIPPED: {missing}")
+    with cluster() as running:
+        timings = running.root / "run" / "timings"
+        running.set_job_submit(CHAINED_FILTER.format(filter=FILTER_PATH, timings=timings))
+        yield running
+
+
+@pytest.fixture
+def slurm(running_cluster: Cluster) -> Iterator[Cluster]:
+    """The cluster with Berth's filter, idle, asking a daemon at ``run/berth.sock``."""
+    running_cluster.set_filter_config(
+        socket=running_cluster.root / "run" / "berth.sock",
+        kill_switch=running_cluster.root / "run" / "off",
+        breaker_first_pause_s=0.05,
+        breaker_longest_pause_s=0.05,
+        reread_config_s=0,
+    )
+    yield running_cluster
+    running_cluster.cancel_everything()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "running_cluster" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slurm)
+
+
+__all__ = ["slurm_cluster"]

@@ -1,0 +1,136 @@
+"""The filter against a daemon that fails, under a plain Lua: deadline, breaker, recovery."""
+
+from __future__ import annotations
+
+import socket
+import statistics
+from pathlib import Path
+
+import pytest
+from fake_daemon import KEEP, FakeDaemon, move_to
+from filter_bench import FilterBench
+
+AUTO = {"partition": "auto"}
+DEADLINE_S = 0.03
+SLACK_S = 0.03  # what a busy machine may add to one wait
+
+
+@pytest.fixture
+def impatient(bench: FilterBench) -> FilterBench:
+    bench.settings = {"deadline_ms": DEADLINE_S * 1000, "breaker_first_pause_s": 30}
+    return bench
+
+
+def bind(path: Path, backlog: int = 8) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(str(path))
+    listener.listen(backlog)
+    return listener
+
+
+def test_without_a_daemon_the_breaker_opens_and_then_costs_microseconds(
+    impatient: FilterBench,
+) -> None:
+    outcome = impatient.submit(AUTO, submissions=100)
+    assert outcome.codes == [0] * 100
+    assert outcome.job["partition"] == "auto"
+    assert statistics.median(outcome.seconds[3:]) < 1e-4
+    assert sum("no answer from" in line for line in outcome.log) == 1
+
+
+def test_a_mute_daemon_costs_its_deadline_only_until_the_breaker_opens(
+    impatient: FilterBench,
+) -> None:
+    with bind(impatient.socket):
+        outcome = impatient.submit(AUTO, submissions=100)
+    assert all(DEADLINE_S * 0.9 < s < DEADLINE_S + SLACK_S for s in outcome.seconds[:3])
+    assert statistics.median(outcome.seconds[3:]) < 1e-4
+    assert sum(outcome.seconds) < 3 * (DEADLINE_S + SLACK_S) + 0.05
+
+
+def test_a_full_accept_queue_costs_no_more_than_the_deadline(impatient: FilterBench) -> None:
+    with bind(impatient.socket, backlog=0):
+        waiting = [socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(4)]
+        for one in waiting:
+            one.setblocking(False)
+            one.connect_ex(str(impatient.socket))
+        outcome = impatient.submit(AUTO, submissions=10)
+        for one in waiting:
+            one.close()
+    assert max(outcome.seconds) < DEADLINE_S + SLACK_S
+    assert outcome.codes == [0] * 10
+
+
+def test_a_trickling_answer_is_cut_off_at_the_deadline(impatient: FilterBench) -> None:
+    """Each byte comes in time; the whole does not. The limit is for the whole exchange."""
+    with FakeDaemon(impatient.socket, lambda _: move_to("gpu")) as daemon:
+        daemon.trickle_s = DEADLINE_S / 10
+        outcome = impatient.submit(AUTO)
+    assert outcome.job["partition"] == "auto"
+    assert DEADLINE_S * 0.9 < outcome.seconds[0] < DEADLINE_S + SLACK_S
+
+
+def test_one_probe_after_each_pause_and_the_pauses_grow(bench: FilterBench) -> None:
+    bench.settings = {
+        "breaker_failures": 2,
+        "breaker_first_pause_s": 0.05,
+        "breaker_longest_pause_s": 10,
+    }
+    with FakeDaemon(bench.socket, lambda _: b"no\n") as daemon:
+        outcome = bench.submit(AUTO, submissions=80, pause_s=0.01)
+    # 2 failures open it; probes follow after 50, 150, 350 and 750 ms of at least 800.
+    assert 4 <= len(daemon.requests) <= 7
+    assert outcome.codes == [0] * 80
+
+
+def test_after_an_answer_the_breaker_is_closed_again(bench: FilterBench) -> None:
+    bench.settings = {"breaker_failures": 1, "breaker_first_pause_s": 0.05}
+    replies = iter([b"no\n", *[KEEP] * 1000])
+    with FakeDaemon(bench.socket, lambda _: next(replies)) as daemon:
+        outcome = bench.submit({}, submissions=30, pause_s=0.01)
+    assert len(daemon.requests) > 15
+    assert any("answers again" in line for line in outcome.log)
+
+
+def test_a_refused_answer_is_no_failure_of_the_daemon(bench: FilterBench) -> None:
+    bench.settings = {"breaker_failures": 1, "breaker_first_pause_s": 30}
+    with FakeDaemon(bench.socket, lambda _: move_to("secret")) as daemon:
+        bench.submit({}, submissions=5)
+    assert len(daemon.requests) == 5
+
+
+def test_a_clock_set_back_neither_hangs_a_submission_nor_keeps_the_breaker_open(
+    bench: FilterBench,
+) -> None:
+    bench.settings = {"breaker_failures": 1, "breaker_first_pause_s": 30}
+    prelude = (
+        "local s = require 'socket'; local real, calls = s.gettime, 0; "
+        "s.gettime = function() calls = calls + 1; "
+        "return calls > 15 and real() - 86400 or real() end"
+    )
+    replies = iter([b"no\n", *[move_to("gpu")] * 1000])
+    with FakeDaemon(bench.socket, lambda _: next(replies)):
+        outcome = bench.submit(AUTO, submissions=10, prelude=prelude)
+    assert outcome.job["partition"] == "gpu"
+    assert outcome.codes == [0] * 10
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "link to nothing", "very long path"])
+def test_something_else_in_the_sockets_place_is_no_daemon(bench: FilterBench, kind: str) -> None:
+    path = bench.socket
+    if kind == "file":
+        path.write_text("not a socket")
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "link to nothing":
+        path.symlink_to(path.with_name("nowhere"))
+    else:
+        bench.settings = {"socket": "/tmp/" + "x" * 200}
+    outcome = bench.submit(AUTO, submissions=5)
+    assert outcome.codes == [0] * 5
+    assert outcome.job["partition"] == "auto"
+
+
+def test_the_user_who_asked_for_a_place_hears_that_there_is_none_now(bench: FilterBench) -> None:
+    assert bench.submit(AUTO).user == ["berth: no placement now, the job stays in partition auto"]
+    assert bench.submit({}).user == []

@@ -1,0 +1,416 @@
+"""The filter's own rules, under a plain Lua: what it asks, what it accepts, what it refuses."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from fake_daemon import KEEP, FakeDaemon, Reply, move_to
+from filter_bench import FilterBench, partition, partitions
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+AUTO = {"partition": "auto"}
+
+
+def answered(bench: FilterBench, reply: Reply | bytes, job: dict[str, Any], **rest: Any) -> Any:
+    with FakeDaemon(bench.socket, lambda _: reply):
+        return bench.submit(job, **rest)
+
+
+def test_the_request_holds_the_jobs_fields_and_omits_what_was_not_given(bench: FilterBench) -> None:
+    with FakeDaemon(bench.socket, lambda _: KEEP) as daemon:
+        bench.submit({"partition": "auto", "comment": "berth:stream"})
+        bench.submit(
+            {
+                "partition": "auto",
+                "account": "physics",
+                "min_nodes": 2,
+                "num_tasks": 8,
+                "cpus_per_task": 4,
+                "ntasks_per_node": 4,
+                "min_mem_per_node": 2048,
+                "gres": "gres:gpu:1",
+                "features": "avx512",
+                "time_limit": 30,
+                "array_inx": "0-9%2",
+                "het_job_offset": 0,
+                "req_nodes": "cpu1",
+                "qos": "high",
+            },
+            environment={"BERTH_PROFILE": "stream@4096", "BERTH_MODE": "advise", "HOME": "/"},
+        )
+    first, second = daemon.requests
+    assert first == {
+        "v": 1,
+        "op": "decide",
+        "scheduler": "slurm",
+        "job": {
+            "uid": 5,
+            "user": "games",
+            "name": "job",
+            "queue": "auto",
+            "queues": ["cpu", "gpu", "mig"],
+            "comment": "berth:stream",
+            "script": "#!/bin/sh\ntrue\n",
+            "kind": "batch",
+        },
+    }
+    job = second["job"]
+    assert sorted(job.pop("pinned")) == ["nodelist", "qos"]
+    assert job == {
+        "uid": 5,
+        "user": "games",
+        "account": "physics",
+        "qos": "high",
+        "name": "job",
+        "queue": "auto",
+        "queues": ["cpu", "gpu", "mig"],
+        "profile": "stream@4096",
+        "mode": "advise",
+        "script": "#!/bin/sh\ntrue\n",
+        "kind": "batch",
+        "nodes": 2,
+        "tasks": 8,
+        "cpus_per_task": 4,
+        "tasks_per_node": 4,
+        "memory_mib_per_node": 2048,
+        "gres": "gres:gpu:1",
+        "features": "avx512",
+        "time_limit_min": 30,
+        "array": "0-9%2",
+        "het": 0,
+    }
+
+
+def test_an_interactive_job_sends_no_script_and_its_environment_is_not_read(
+    bench: FilterBench,
+) -> None:
+    with FakeDaemon(bench.socket, lambda _: KEEP) as daemon:
+        outcome = bench.submit(AUTO, batch=False)
+    assert daemon.requests[0]["job"]["kind"] == "interactive"
+    assert outcome.complaints == []
+
+
+def test_a_later_component_of_a_het_job_counts_as_batch(bench: FilterBench) -> None:
+    with FakeDaemon(bench.socket, lambda _: KEEP) as daemon:
+        bench.submit({"het_job_offset": 1}, batch=False)
+    assert daemon.requests[0]["job"]["kind"] == "batch"
+
+
+def test_a_script_over_64_kib_is_not_sent(bench: FilterBench) -> None:
+    with FakeDaemon(bench.socket, lambda _: KEEP) as daemon:
+        bench.submit({"script": "#!/bin/sh\n" + "#" * 65536})
+        bench.submit({"script": "#!/bin/sh\n" + "#" * 65000})
+    assert ["script" in request["job"] for request in daemon.requests] == [False, True]
+
+
+def test_bytes_that_are_not_utf8_are_left_out(bench: FilterBench) -> None:
+    """Else one user's Latin-1 script would look like a broken daemon and open the breaker."""
+    with FakeDaemon(bench.socket, lambda _: KEEP) as daemon:
+        for text in (
+            "é€😀 ~".encode(),
+            "é".encode("latin-1"),
+            b"\xed\xa0\x80",
+            b"\xc0\xaf",
+            b"\xff",
+        ):
+            bench.submit(script_bytes=list(text))
+    scripts = [request["job"].get("script") for request in daemon.requests]
+    assert scripts == ["é€😀 ~", None, None, None, None]
+
+
+def test_an_edit_is_carried_out_and_stamped_and_told(bench: FilterBench) -> None:
+    outcome = answered(bench, move_to("gpu", gres="gpu:h200:1", time_limit_min=60), AUTO)
+    assert outcome.job["partition"] == "gpu"
+    assert outcome.job["gres"] == "gpu:h200:1"
+    assert outcome.job["time_limit"] == 60
+    assert outcome.job["admin_comment"] == "berth=1 place=gpu"
+    assert outcome.user == ["berth: this job runs in gpu; opt out with --comment=berth:off"]
+    assert outcome.complaints == []
+    assert outcome.codes == [0]
+
+
+def test_a_job_without_a_partition_may_be_moved(bench: FilterBench) -> None:
+    assert answered(bench, move_to("gpu"), {}).job["partition"] == "gpu"
+
+
+def test_a_new_shape_also_changes_what_sbatch_derived_from_the_old_one(bench: FilterBench) -> None:
+    outcome = answered(
+        bench,
+        move_to("gpu", nodes=1, tasks=2, cpus_per_task=4, memory_mib_per_node=64000),
+        {
+            **AUTO,
+            "num_tasks": 64,
+            "min_nodes": 2,
+            "max_nodes": 2,
+            "min_cpus": 64,
+            "pn_min_cpus": 32,
+            "ntasks_per_node": 32,
+            "min_mem_per_cpu": 1000,
+        },
+        environment={
+            "SLURM_NTASKS": "64",
+            "SLURM_NPROCS": "64",
+            "SLURM_NTASKS_PER_NODE": "32",
+            "HOME": "/",
+        },
+    )
+    job = outcome.job
+    assert (job["min_nodes"], job["max_nodes"], job["num_tasks"]) == (1, 1, 2)
+    assert (job["cpus_per_task"], job["min_cpus"], job["pn_min_cpus"]) == (4, 8, 4)
+    assert job["ntasks_per_node"] == 2
+    assert job["min_mem_per_cpu"] == 8000
+    assert "min_mem_per_node" not in job
+    assert outcome.environment == {
+        "SLURM_NTASKS": "2",
+        "SLURM_NPROCS": "2",
+        "SLURM_NTASKS_PER_NODE": "2",
+        "SLURM_CPUS_PER_TASK": "4",
+        "HOME": "/",
+    }
+
+
+def test_a_keep_with_stamp_and_message_changes_nothing_else(bench: FilterBench) -> None:
+    reply = {**KEEP, "stamp": "berth=1 advise=gpu", "message": "berth: gpu would be 3x faster"}
+    outcome = answered(bench, reply, AUTO)
+    assert outcome.job["partition"] == "auto"
+    assert outcome.job["admin_comment"] == "berth=1 advise=gpu"
+    assert outcome.user == ["berth: gpu would be 3x faster"]
+
+
+def test_a_stamp_is_added_to_what_another_filter_wrote(bench: FilterBench) -> None:
+    outcome = answered(bench, {**KEEP, "stamp": "berth=1"}, {**AUTO, "admin_comment": "site"})
+    assert outcome.job["admin_comment"] == "site berth=1"
+
+
+def test_messages_are_one_printable_line_of_bounded_length(bench: FilterBench) -> None:
+    reply = {**KEEP, "message": "a%s\n\x1b[31m" + "x" * 5000, "stamp": "s" * 513}
+    outcome = answered(bench, reply, AUTO)
+    assert outcome.user[0].startswith("a%s [31mxxx")
+    assert len(outcome.user[0]) == 400
+    assert "admin_comment" not in outcome.job
+
+
+REFUSED = {
+    "the user chose the partition": (move_to("gpu"), {"partition": "cpu"}),
+    "several partitions are a choice": (move_to("gpu"), {"partition": "auto,cpu"}),
+    "a partition that is not there": (move_to("secret"), AUTO),
+    "the place for undecided jobs": (move_to("auto"), AUTO),
+    "the user chose nodes": (move_to("gpu"), {**AUTO, "req_nodes": "cpu1"}),
+    "the user chose a reservation": (move_to("gpu"), {**AUTO, "reservation": "r"}),
+    "the user chose features": (move_to("gpu", features="h200"), {**AUTO, "features": "avx2"}),
+    "the user chose gres": (move_to("gpu", gres="gpu:1"), {**AUTO, "gres": "gres:gpu:2"}),
+    "the user chose GPUs in all": (move_to("gpu", gres="gpu:1"), {**AUTO, "tres_per_job": "gpu:2"}),
+    "a lowered time limit": (move_to("gpu", time_limit_min=5), {**AUTO, "time_limit": 10}),
+    "over the partition's time": (move_to("gpu", time_limit_min=1441), AUTO),
+    "asked time over the partition's": (move_to("gpu"), {**AUTO, "time_limit": 1441}),
+    "more nodes than there are": (move_to("gpu", nodes=5), AUTO),
+    "asked nodes more than there are": (move_to("gpu"), {**AUTO, "min_nodes": 5}),
+    "more CPUs than there are": (move_to("gpu", tasks=129), AUTO),
+    "an unknown edit": (move_to("gpu", priority=1), AUTO),
+    "a script as an edit": (move_to("gpu", script="#!/bin/sh"), AUTO),
+    "edits without a partition": ({"v": 1, "action": "edit", "edits": {"tasks": 2}}, AUTO),
+    "tasks as text": (move_to("gpu", tasks="4"), AUTO),
+    "half a task": (move_to("gpu", tasks=1.5), AUTO),
+    "no task": (move_to("gpu", tasks=0), AUTO),
+    "fewer than no tasks": (move_to("gpu", tasks=-1), AUTO),
+    "tasks as a list": (move_to("gpu", tasks=[1]), AUTO),
+    "a null": (move_to("gpu", tasks=None), AUTO),
+    "gres with a blank": (move_to("gpu", gres="gpu:1 --x"), AUTO),
+    "features with a quote": (move_to("gpu", features="a'b"), AUTO),
+    "a queue with a newline": (move_to("gpu\n"), AUTO),
+    "a queue that is a number": ({"v": 1, "action": "edit", "edits": {"queue": 1}}, AUTO),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_an_edit_is_refused_as_a_whole(bench: FilterBench, case: str) -> None:
+    reply, job = REFUSED[case]
+    given = {"user_id": 5, "user_name": "games", "name": "job", "script": "#!/bin/sh\ntrue\n"}
+    outcome = answered(bench, reply, job)
+    assert outcome.job == {**given, **job}
+    assert outcome.codes == [0]
+    assert outcome.log
+    assert "was not carried out" in outcome.log[0]
+    assert not any("runs in" in line for line in outcome.user)
+
+
+def test_an_interactive_job_keeps_its_shape(bench: FilterBench) -> None:
+    """srun starts its step with the tasks it was given, whatever the allocation became."""
+    kept = answered(bench, move_to("gpu", tasks=1), {**AUTO, "num_tasks": 8}, batch=False)
+    assert kept.job["partition"] == "auto"
+    moved = answered(bench, move_to("gpu", gres="gpu:1"), {**AUTO, "num_tasks": 8}, batch=False)
+    assert moved.job["partition"] == "gpu"
+
+
+CLOSED = {
+    "down": partition(state_up=1),
+    "draining": partition(state_up=2),
+    "needs a reservation": partition(flags=0x10),
+    "other submit hosts": partition(allow_alloc_nodes="login9"),
+    "other accounts": partition(allow_accounts="chemistry,biology"),
+    "denied account": partition(deny_accounts="x,physics"),
+    "other QOS": partition(allow_qos="high"),
+}
+
+
+@pytest.mark.parametrize("case", CLOSED)
+def test_a_partition_that_would_refuse_the_job_is_neither_offered_nor_accepted(
+    bench: FilterBench, case: str
+) -> None:
+    with FakeDaemon(bench.socket, lambda _: move_to("gpu")) as daemon:
+        outcome = bench.submit({**AUTO, "account": "physics"}, parts=partitions(gpu=CLOSED[case]))
+    assert daemon.requests[0]["job"]["queues"] == ["cpu", "mig"]
+    assert outcome.job["partition"] == "auto"
+
+
+def test_an_account_that_is_allowed_by_name_is_offered(bench: FilterBench) -> None:
+    with FakeDaemon(bench.socket, lambda _: move_to("gpu")) as daemon:
+        bench.submit(
+            {**AUTO, "default_account": "physics"},
+            parts=partitions(gpu=partition(allow_accounts="chemistry,physics")),
+        )
+    assert "gpu" in daemon.requests[0]["job"]["queues"]
+
+
+FIELDS = ("partition", "gres", "min_nodes", "num_tasks", "cpus_per_task", "time_limit",
+          "min_mem_per_node", "min_cpus", "features")  # fmt: skip
+
+
+@pytest.mark.parametrize("poison", FIELDS)
+def test_when_one_field_cannot_be_set_all_earlier_ones_are_put_back(
+    bench: FilterBench, poison: str
+) -> None:
+    job = {
+        **AUTO,
+        "num_tasks": 4,
+        "time_limit": 10,
+        "user_id": 5,
+        "user_name": "games",
+        "name": "job",
+        "script": "#!/bin/sh\ntrue\n",
+    }
+    environment = {"SLURM_NTASKS": "4"}
+    reply = move_to(
+        "gpu", gres="gpu:1", nodes=1, tasks=2, cpus_per_task=2, time_limit_min=20,
+        memory_mib_per_node=100, features="h200",
+    )  # fmt: skip
+    outcome = answered(bench, reply, job, environment=environment, poison=poison)
+    assert outcome.job == job
+    assert outcome.environment is not None
+    assert {k: v for k, v in outcome.environment.items() if v} == environment
+    assert not any("runs in" in line for line in outcome.user)
+
+
+OPT_OUTS = [
+    ({"comment": "berth:off"}, {}),
+    ({"comment": "thesis, berth:off"}, {}),
+    ({}, {"BERTH_MODE": "off"}),
+]
+
+
+@pytest.mark.parametrize(("job", "environment"), OPT_OUTS)
+def test_who_opts_out_is_not_even_asked_about(
+    bench: FilterBench, job: dict[str, str], environment: dict[str, str]
+) -> None:
+    with FakeDaemon(bench.socket, lambda _: move_to("gpu")) as daemon:
+        outcome = bench.submit({**AUTO, **job}, environment=environment)
+    assert daemon.requests == []
+    assert outcome.job["partition"] == "auto"
+    assert outcome.user == []
+
+
+def test_the_kill_switch_stops_all_questions(bench: FilterBench) -> None:
+    (bench.folder / "off").touch()
+    with FakeDaemon(bench.socket, lambda _: move_to("gpu")) as daemon:
+        outcome = bench.submit({})
+    assert daemon.requests == []
+    assert outcome.user == []
+
+
+def test_modification_is_never_touched(bench: FilterBench) -> None:
+    assert answered(bench, KEEP, {}).modify == 0
+
+
+@pytest.mark.parametrize("library", ["socket", "socket.unix", "cjson"])
+def test_a_missing_library_stops_neither_slurmctld_nor_jobs(
+    bench: FilterBench, library: str
+) -> None:
+    # The stub itself needs the libraries: only what is loaded after it finds one missing.
+    prelude = (
+        f"local load = dofile; function dofile(path) package.loaded['{library}'] = nil; "
+        f"package.preload['{library}'] = function() error('not installed') end; "
+        "return load(path) end"
+    )
+    outcome = bench.submit(AUTO, prelude=prelude)
+    assert outcome.codes == [0]
+    assert outcome.job["partition"] == "auto"
+    assert "missing" in outcome.log[0]
+
+
+BAD_REPLIES = {
+    "nothing": b"",
+    "half a line": b'{"v":1,"action":',
+    "not JSON": b"hello\n",
+    "a list": b"[1,2]\n",
+    "a number": b"1\n",
+    "null": b"null\n",
+    "two lines": b'{"v":1,"action":"keep"}\n{"v":1}\n',
+    "another version": b'{"v":2,"action":"edit","edits":{"queue":"gpu"}}\n',
+    "version as text": b'{"v":"1","action":"edit","edits":{"queue":"gpu"}}\n',
+    "an unknown action": b'{"v":1,"action":"reject"}\n',
+    "edits as a list": b'{"v":1,"action":"edit","edits":["gpu"]}\n',
+    "edits missing": b'{"v":1,"action":"edit"}\n',
+    "deep nesting": b"[" * 8000 + b"]" * 8000 + b"\n",
+    "too long": b'{"v":1,"action":"keep","message":"' + b"x" * 20000 + b'"}\n',
+    "endless": b"x" * 5_000_000,
+    "binary": bytes(range(256)) + b"\n",
+}
+
+
+@pytest.mark.parametrize("case", BAD_REPLIES)
+def test_a_bad_answer_leaves_the_job_as_it_was(bench: FilterBench, case: str) -> None:
+    outcome = answered(bench, BAD_REPLIES[case], {**AUTO, "num_tasks": 4})
+    assert outcome.job["partition"] == "auto"
+    assert outcome.job["num_tasks"] == 4
+    assert "admin_comment" not in outcome.job
+    assert outcome.codes == [0]
+    assert outcome.seconds[0] < 0.25
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
+    max_leaves=8,
+)
+edit_names = st.sampled_from(
+    ["queue", "features", "gres", "nodes", "tasks", "cpus_per_task", "memory_mib_per_node",
+     "time_limit_min", "other"]
+)  # fmt: skip
+
+
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(edits=st.dictionaries(edit_names, json_values), rest=st.dictionaries(st.text(), json_values))
+def test_whatever_the_answer_the_job_lands_in_an_open_partition_or_stays(
+    bench: FilterBench, edits: dict[str, Any], rest: dict[str, Any]
+) -> None:
+    reply = {**rest, "v": 1, "action": "edit", "edits": edits}
+    outcome = answered(bench, json.dumps(reply).encode() + b"\n", {**AUTO, "num_tasks": 4})
+    assert outcome.codes == [0]
+    assert outcome.job["partition"] in ("auto", "cpu", "gpu", "mig")
+    if outcome.job["partition"] == "auto":
+        assert outcome.job["num_tasks"] == 4
+
+
+def test_a_bad_configuration_line_keeps_the_default_and_is_named(bench: FilterBench) -> None:
+    bench.settings = {"deadline_ms": "soon", "colour": "red", "# a comment": ""}
+    outcome = answered(bench, move_to("gpu"), AUTO)
+    assert outcome.job["partition"] == "gpu"
+    assert any("deadline_ms must be a number from 1 to 1000" in line for line in outcome.log)
+    assert any("colour is not a known key" in line for line in outcome.log)
