@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import slurm_cluster
 from filter_bench import FilterBench, require_lua
 from slurm_cluster import Cluster, ClusterUnavailable, cluster, require_slurm
 
@@ -42,29 +41,27 @@ def running_cluster() -> Iterator[Cluster]:
     except ClusterUnavailable as missing:
         pytest.skip(f"SLURM TESTS SKIPPED: {missing}")
     with cluster() as running:
-        timings = running.root / "run" / "timings"
-        running.set_job_submit(CHAINED_FILTER.format(filter=FILTER_PATH, timings=timings))
         yield running
 
 
 @pytest.fixture
 def slurm(running_cluster: Cluster) -> Iterator[Cluster]:
-    """The cluster with Berth's filter, idle, asking a daemon at ``run/berth.sock``."""
-    running_cluster.set_filter_config(
-        socket=running_cluster.root / "run" / "berth.sock",
-        kill_switch=running_cluster.root / "run" / "off",
-        breaker_first_pause_s=0.05,
-        breaker_longest_pause_s=0.05,
+    """The cluster, idle, with Berth's filter freshly loaded, asking ``berth.sock``."""
+    running = running_cluster
+    running.timings.unlink(missing_ok=True)
+    running.berth_socket.unlink(missing_ok=True)
+    running.set_filter_config(
+        socket=running.berth_socket,
+        kill_switch=running.root / "run" / "off",
+        deadline_ms=200,
         reread_config_s=0,
     )
-    yield running_cluster
-    running_cluster.cancel_everything()
+    running.set_job_submit(CHAINED_FILTER.format(filter=FILTER_PATH, timings=running.timings))
+    yield running
+    running.cancel_everything()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "running_cluster" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.slurm)
-
-
-__all__ = ["slurm_cluster"]

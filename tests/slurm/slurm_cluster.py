@@ -119,6 +119,9 @@ class Cluster:
         self.root = _short_folder()
         self.etc = self.root / "etc"
         self.work = self.root / "work"
+        self.berth_socket = self.root / "run" / "berth.sock"
+        self.timings = self.root / "run" / "timings"
+        """Seconds of each call of the filter, where a test's filter writes them."""
         self._min_job_age_s = min_job_age_s
         self._job_submit = job_submit
         self.pids: dict[str, int] = {}
@@ -198,6 +201,21 @@ class Cluster:
             raise AssertionError(f"sbatch said {done.stdout!r}, {done.stderr!r}")
         return Submitted(int(found.group(1)), done.stderr)
 
+    def submit_many(self, count: int, *options: str, user: str = USER) -> list[int]:
+        """``count`` held batch jobs one after the other; their ids. Fails if one is refused."""
+        loop = 'n=$1; shift; while [ $n -gt 0 ]; do sbatch "$@" || exit 1; n=$((n-1)); done'
+        done = self.run(
+            "sh", "-c", loop, "sh", str(count), "--hold", "--parsable", "--wrap=true", *options,
+            user=user, timeout_s=90,
+        )  # fmt: skip
+        return [int(line) for line in done.stdout.split()]
+
+    def shapes(self, job_ids: Sequence[int]) -> set[str]:
+        """What differs between jobs that were submitted alike: partition, size, gres, stamp."""
+        text = self.run("squeue", "-h", "-a", "-o", "%A|%P|%C|%D|%m|%b|%f|%l|%k").stdout
+        found = dict(line.split("|", 1) for line in text.splitlines())
+        return {found[str(job_id)] for job_id in job_ids}
+
     def job(self, job_id: int | str) -> dict[str, str]:
         """What ``scontrol show job`` says of one job (the first record), by key."""
         text = self.run("scontrol", "show", "job", str(job_id)).stdout.strip().split("\n\n")[0]
@@ -226,10 +244,9 @@ class Cluster:
 
     def cancel_everything(self) -> None:
         """Cancel all jobs, so that the next test finds an idle cluster."""
-        self.run("scancel", "--user=root", f"--user={USER}", check=False)
         ids = self.run("squeue", "-h", "-a", "-o", "%A").stdout.split()
         if ids:
-            self.run("scancel", *ids, check=False)
+            self.run("scancel", "--quiet", *sorted(set(ids)), check=False)
 
     def set_filter_config(self, **values: object) -> None:
         """Write the filter's configuration file."""
@@ -237,12 +254,15 @@ class Cluster:
         (self.etc / "filter.conf").write_text(text)
 
     def set_job_submit(self, text: str) -> None:
-        """Replace job_submit.lua; slurmctld notices a file with a new time."""
+        """Replace job_submit.lua: at the next submission slurmctld loads it afresh."""
         path = self.etc / "job_submit.lua"
-        before = path.stat().st_mtime if path.exists() else 0.0
+        later = path.stat().st_mtime + 1  # that the time changed is what slurmctld looks at
         path.write_text(text)
-        moment = max(time.time(), before + 1)
-        os.utime(path, (moment, moment))
+        os.utime(path, (later, later))
+
+    def calls_s(self) -> list[float]:
+        """Seconds of each call of the filter so far."""
+        return [float(line) for line in self.timings.read_text().split()]
 
     def log(self, daemon: str = "slurmctld") -> str:
         """What a daemon logged so far."""

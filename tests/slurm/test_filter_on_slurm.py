@@ -1,0 +1,221 @@
+"""The filter inside a real slurmctld, with a stand-in for the daemon: jobs land where it says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fake_daemon import KEEP, FakeDaemon, move_to
+from slurm_cluster import OTHER_USER, USER, Cluster
+
+SHOW_SHAPE = """#!/bin/sh
+echo "tasks=$SLURM_NTASKS nodes=$SLURM_JOB_NUM_NODES gpus=$SLURM_JOB_GPUS mem=$SLURM_MEM_PER_NODE"
+srun sh -c 'echo step $SLURM_PROCID of $SLURM_NTASKS'
+"""
+
+
+def output_of(slurm: Cluster, job_id: int) -> str:
+    return (slurm.work / f"slurm-{job_id}.out").read_text()
+
+
+def test_a_job_for_auto_runs_in_the_partition_it_was_given(slurm: Cluster) -> None:
+    with FakeDaemon(slurm.berth_socket, lambda _: move_to("gpu", gres="gpu:h200:1")):
+        job = slurm.sbatch("-p", "auto")
+    assert "this job runs in gpu" in job.message
+    assert slurm.wait_for_state(job.id) == "COMPLETED"
+    found = slurm.job(job.id)
+    assert found["Partition"] == "gpu"
+    assert found["NodeList"] == "gpu1"
+    assert found["TresPerNode"] in ("gres:gpu:h200:1", "gres/gpu:h200:1")
+    assert found["AdminComment"] == "berth=1 place=gpu"
+
+
+def test_a_job_of_a_new_shape_runs_its_steps_in_that_shape(slurm: Cluster) -> None:
+    """sbatch has put the old number of tasks into the environment: srun must see the new one."""
+    reply = move_to("gpu", gres="gpu:h200:2", nodes=1, tasks=2, cpus_per_task=4,
+                    memory_mib_per_node=64000)  # fmt: skip
+    with FakeDaemon(slurm.berth_socket, lambda _: reply):
+        job = slurm.sbatch("-p", "auto", "-N", "2", "-n", "64", "--mem=4000", script=SHOW_SHAPE)
+    assert slurm.wait_for_state(job.id) == "COMPLETED", output_of(slurm, job.id)
+    text = output_of(slurm, job.id)
+    assert "tasks=2 nodes=1 gpus=0,1 mem=64000" in text
+    assert sorted(line for line in text.splitlines() if "step" in line) == [
+        "step 0 of 2",
+        "step 1 of 2",
+    ]
+
+
+def test_memory_per_cpu_stays_memory_per_cpu(slurm: Cluster) -> None:
+    """Both kinds at once would make srun refuse inside the job."""
+    reply = move_to("gpu", nodes=1, tasks=1, cpus_per_task=4, memory_mib_per_node=32000)
+    with FakeDaemon(slurm.berth_socket, lambda _: reply):
+        job = slurm.sbatch(
+            "-p", "auto", "-n", "8", "--ntasks-per-node=8", "--mem-per-cpu=4000", script=SHOW_SHAPE
+        )
+    assert slurm.wait_for_state(job.id) == "COMPLETED", output_of(slurm, job.id)
+    assert slurm.job(job.id)["MinMemoryCPU"] == "8000M"
+    assert "step 0 of 1" in output_of(slurm, job.id)
+
+
+def test_the_daemon_sees_what_the_user_asked(slurm: Cluster) -> None:
+    with FakeDaemon(slurm.berth_socket, lambda _: KEEP) as daemon:
+        slurm.sbatch(
+            "-p", "auto", "-N2", "-n4", "-c2", "--mem=100", "-t", "7", "-J", "name", "--hold",
+            "--comment=berth:stream@3", "--array=0-3%2", "-C", "intel|amd",
+            env={"BERTH_PROFILE": "other", "BERTH_MODE": "shadow"},
+        )  # fmt: skip
+    job = daemon.requests[0]["job"]
+    assert job.pop("script").startswith("#!/bin/sh")
+    assert job == {
+        "uid": 5,
+        "user": USER,
+        "name": "name",
+        "queue": "auto",
+        "queues": ["cpu", "gpu", "mig", "reserved"],
+        "comment": "berth:stream@3",
+        "profile": "other",
+        "mode": "shadow",
+        "kind": "batch",
+        "nodes": 2,
+        "tasks": 4,
+        "cpus_per_task": 2,
+        "memory_mib_per_node": 100,
+        "features": "intel|amd",
+        "time_limit_min": 7,
+        "array": "0-3%2",
+    }
+
+
+def test_a_plain_job_gives_nothing_it_did_not_ask_for(slurm: Cluster) -> None:
+    with FakeDaemon(slurm.berth_socket, lambda _: KEEP) as daemon:
+        slurm.sbatch("--hold")
+    job = daemon.requests[0]["job"]
+    del job["script"]
+    assert job == {
+        "uid": 5,
+        "user": USER,
+        "name": "sbatch",
+        "queues": ["cpu", "gpu", "mig", "reserved"],
+        "kind": "batch",
+    }
+
+
+def test_an_explicit_partition_is_kept_whatever_the_answer(slurm: Cluster) -> None:
+    with FakeDaemon(slurm.berth_socket, lambda _: move_to("gpu")):
+        job = slurm.sbatch("-p", "cpu")
+    assert slurm.job(job.id)["Partition"] == "cpu"
+    assert "runs in" not in job.message
+
+
+def test_a_user_is_never_sent_to_a_partition_closed_to_him(slurm: Cluster) -> None:
+    with FakeDaemon(slurm.berth_socket, lambda _: move_to("reserved")) as daemon:
+        allowed = slurm.sbatch("-p", "auto", user=USER)
+        other = slurm.sbatch("-p", "auto", user=OTHER_USER)
+    assert "reserved" in daemon.requests[0]["job"]["queues"]
+    assert "reserved" not in daemon.requests[1]["job"]["queues"]
+    assert slurm.job(allowed.id)["Partition"] == "reserved"
+    assert slurm.job(other.id)["Partition"] == "auto"
+
+
+def test_an_inactive_partition_is_no_place(slurm: Cluster) -> None:
+    with FakeDaemon(slurm.berth_socket, lambda _: move_to("closed")):
+        job = slurm.sbatch("-p", "auto")
+    assert slurm.job(job.id)["Partition"] == "auto"
+
+
+def test_auto_runs_in_its_own_nodes_when_nobody_answers(slurm: Cluster) -> None:
+    job = slurm.sbatch("-p", "auto")
+    assert "stays in partition auto" in job.message
+    assert slurm.wait_for_state(job.id) == "COMPLETED"
+    assert slurm.job(job.id)["NodeList"] in ("cpu1", "cpu2")
+
+
+def test_opting_out_needs_no_daemon(slurm: Cluster) -> None:
+    with FakeDaemon(slurm.berth_socket, lambda _: move_to("gpu")) as daemon:
+        job = slurm.sbatch("-p", "auto", "--comment=berth:off")
+        also = slurm.sbatch("-p", "auto", env={"BERTH_MODE": "off"})
+    assert daemon.requests == []
+    assert slurm.job(job.id)["Partition"] == slurm.job(also.id)["Partition"] == "auto"
+    assert job.message == also.message == ""
+
+
+def test_the_kill_switch_works_at_once_and_without_restart(slurm: Cluster) -> None:
+    switch = slurm.root / "run" / "off"
+    with FakeDaemon(slurm.berth_socket, lambda _: move_to("gpu")) as daemon:
+        switch.touch()
+        off = slurm.sbatch("--hold")
+        switch.unlink()
+        on = slurm.sbatch("--hold")
+    assert len(daemon.requests) == 1
+    assert slurm.job(off.id)["Partition"] == "cpu"
+    assert slurm.job(on.id)["Partition"] == "gpu"
+
+
+def test_every_task_of_an_array_goes_with_it(slurm: Cluster) -> None:
+    with FakeDaemon(slurm.berth_socket, lambda _: move_to("mig")) as daemon:
+        job = slurm.sbatch("-p", "auto", "--array=1-3")
+    assert len(daemon.requests) == 1
+    for task in (1, 2, 3):
+        slurm.wait_for_state(f"{job.id}_{task}")
+        assert slurm.job(f"{job.id}_{task}")["Partition"] == "mig"
+
+
+def test_each_component_of_a_het_job_is_asked_for_and_the_job_runs(slurm: Cluster) -> None:
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        return move_to("gpu", gres="gpu:h200:1") if request["job"]["het"] == 1 else KEEP
+
+    with FakeDaemon(slurm.berth_socket, answer) as daemon:
+        job = slurm.sbatch("-n1", "-p", "auto", ":", "-n1", "-p", "auto")
+    assert [request["job"]["het"] for request in daemon.requests] == [0, 1]
+    assert {request["job"]["kind"] for request in daemon.requests} == {"batch"}
+    slurm.wait_for_state(f"{job.id}+0")
+    assert slurm.job(f"{job.id}+0")["Partition"] == "auto"
+    assert slurm.job(f"{job.id}+1")["Partition"] == "gpu"
+
+
+@pytest.mark.parametrize("tool", ["srun", "salloc"])
+def test_interactive_jobs_are_placed_too_but_keep_their_shape(slurm: Cluster, tool: str) -> None:
+    replies = iter([move_to("gpu", gres="gpu:h200:1"), move_to("gpu", tasks=1)])
+    command = ("sh", "-c", "echo $SLURM_JOB_PARTITION $SLURM_NTASKS")
+    if tool == "salloc":
+        command = ("srun", *command)
+    with FakeDaemon(slurm.berth_socket, lambda _: next(replies)) as daemon:
+        moved = slurm.run(tool, "-p", "auto", "-n", "2", *command, user=USER)
+        kept = slurm.run(tool, "-p", "auto", "-n", "2", *command, user=USER)
+    assert [request["job"]["kind"] for request in daemon.requests] == ["interactive"] * 2
+    assert moved.stdout.split() == ["gpu", "2"] * 2
+    assert "this job runs in gpu" in moved.stderr
+    assert kept.stdout.split() == ["auto", "2"] * 2
+
+
+def test_modifying_a_job_does_not_ask(slurm: Cluster) -> None:
+    with FakeDaemon(slurm.berth_socket, lambda _: KEEP) as daemon:
+        job = slurm.sbatch("--hold")
+        slurm.run("scontrol", "update", f"JobId={job.id}", "TimeLimit=3", user=USER)
+    assert len(daemon.requests) == 1
+    assert slurm.job(job.id)["TimeLimit"] == "00:03:00"
+
+
+def test_slurmctld_starts_and_takes_jobs_without_the_lua_libraries(slurm: Cluster) -> None:
+    slurm.set_job_submit(
+        "package.preload['socket'] = function() error('not installed') end\n"
+        + "package.loaded['socket'] = nil\n"
+        + (slurm.etc / "job_submit.lua").read_text().splitlines()[0]
+        + "\nreturn slurm.SUCCESS\n"
+    )
+    with FakeDaemon(slurm.berth_socket, lambda _: move_to("gpu")) as daemon:
+        job = slurm.sbatch("-p", "auto")
+    assert daemon.requests == []
+    assert slurm.job(job.id)["Partition"] == "auto"
+    assert "lua-cjson is missing" in slurm.log()
+
+
+def test_the_filter_never_makes_slurmctld_complain(slurm: Cluster) -> None:
+    with FakeDaemon(slurm.berth_socket, lambda _: move_to("gpu", gres="gpu:h200:1")):
+        before = len(slurm.log())
+        slurm.sbatch("-p", "auto")
+        slurm.run("srun", "-p", "auto", "true", user=USER)
+        slurm.sbatch("-n1", ":", "-n1")
+    news = slurm.log()[before:].splitlines()
+    assert [line for line in news if "error" in line and "job_submit" in line] == []
+    assert [line for line in news if "NULL" in line] == []
