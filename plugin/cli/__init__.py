@@ -48,6 +48,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "berth.plugin.cli.pilot:pilot",
         "Measure a program, a machine, or a suite of kernels.",
     ),
+    "place": (
+        "berth.plugin.cli.place:place",
+        "Decide where a measured program should run.",
+    ),
 }
 
 

@@ -1,0 +1,169 @@
+"""``berth place``: where a measured program should run, why, and the line to submit it with."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from berth.pilot.documents import parse_json, read_json
+from berth.pilot.errors import BerthError, UsageError
+from berth.pilot.profile import Profile
+from berth.pilot.units import parse_bytes
+from berth.plugin.cli.place_text import as_json, as_text
+from berth.plugin.placing import place as decide_place
+from berth.plugin.placing import request_from
+from berth.plugin.scheduler import Job, Scheduler
+from berth.plugin.site import Site, demo_site, load_site
+from berth.plugin.site.quantities import parse_duration_s
+from berth.plugin.slurm.scheduler import Slurm
+from berth.policies import Objective, Request
+from berth.predictor.predictor import Predictor
+
+_POSITIVE = click.IntRange(min=1)
+
+
+@click.command()
+@click.argument("profile", metavar="PROFILE")
+@click.argument("words", nargs=-1, metavar="[-- SCRIPT | CMD ARGS...]")
+@click.option("--tasks", type=_POSITIVE, help="Tasks (ranks). Default: as profiled.")
+@click.option("--cpus-per-task", type=_POSITIVE, help="Cores for each. Default: as profiled.")
+@click.option("--nodes", type=_POSITIVE, help="Keep to so many nodes.")
+@click.option("--gpus", type=click.IntRange(min=0), help="GPUs in all. Default: as profiled.")
+@click.option("--mem", help="Memory for each node, for example 16G.")
+@click.option("--time-limit", help="For example 90m, 12h or 2-00:00:00.")
+@click.option("--partition", help="Stay in this partition.")
+@click.option("--constraint", help="Stay on nodes with these features.")
+@click.option("--gres", help="GPU resources to keep, for example gpu:h100:1.")
+@click.option("--policy", type=click.Choice([o.value for o in Objective]), help="Default: site's.")
+@click.option("--user", help="Decide for this user. Default: you.")
+@click.option("--account", help="Account to charge.")
+@click.option("--qos", help="Quality of service to keep.")
+@click.option("--size", type=float, help="Problem size, where it is not the profiled one.")
+@click.option(
+    "--site",
+    "site_file",
+    type=click.Path(path_type=Path),
+    envvar="BERTH_SITE",
+    help="Site file (berth.toml).",
+)
+@click.option("--bundle", type=click.Path(path_type=Path), help="Predictor bundle. Default: own.")
+@click.option("--strict", is_flag=True, help="Decide as the submit filter does.")
+@click.option("--state/--no-state", default=True, help="Ask the scheduler for its present state.")
+@click.option("--json", "json_", is_flag=True, help="Print the Decision as JSON.")
+@click.option("--submit", is_flag=True, help="Submit it and print the job's id.")
+def place(profile: str, words: tuple[str, ...], **options: Any) -> None:
+    """Decide where the program of PROFILE should run, and print the line that submits it.
+
+    PROFILE is a profile file or the name of one in the site's store. Without --site (or
+    BERTH_SITE), a demo site over the shipped platforms is used.
+
+    Example: berth place lu.json --tasks 32 --policy cheapest -- job.sh
+    """
+    site, is_demo = _site(options["site_file"])
+    if options["submit"] and is_demo:
+        raise UsageError("the demo site is not a cluster", hint="name yours: --site berth.toml")
+    if options["submit"] and not words:
+        raise UsageError("there is nothing to submit", hint="add: -- job.sh")
+    found = _profile(profile, site, in_store=not is_demo)
+    request = _request(found, options)
+    scheduler: Scheduler = Slurm()
+    placing = decide_place(
+        found,
+        request,
+        site,
+        predictor=Predictor.load(options["bundle"]),
+        scheduler=scheduler if options["state"] and not is_demo else None,
+        objective=Objective(options["policy"]) if options["policy"] else None,
+        strict=options["strict"],
+    )
+    command = None
+    if placing.decision.chosen is not None:
+        command = scheduler.render(_job(words, found), request, placing.decision.edit)
+    job_id = None
+    if options["submit"]:
+        if command is None:
+            raise BerthError(f"not submitted: {placing.decision.reason}")
+        job_id = scheduler.submit(command)
+    if options["json_"]:
+        answer = as_json(placing, site, command)
+        click.echo(json.dumps({**answer, "job_id": job_id}, indent=2))
+        return
+    click.echo(as_text(placing, site, command))
+    if job_id is not None:
+        click.echo(f"  Submitted as job {job_id}.")
+
+
+def _site(path: Path | None) -> tuple[Site, bool]:
+    """The named site, and whether it is the demo."""
+    return (demo_site(), True) if path is None else (load_site(path), False)
+
+
+def _profile(name: str, site: Site, *, in_store: bool) -> Profile:
+    """A profile file, or one by name in the site's store."""
+    path = Path(name)
+    if path.exists() or not in_store or path.suffix or len(path.parts) > 1:
+        return read_json(path, Profile)
+    from berth.plugin.store import Store  # noqa: PLC0415 - SQLAlchemy is slow to import
+
+    store = Store.open(site.daemon.store, create=False)
+    try:
+        record = store.profile(name)
+    finally:
+        store.close()
+    if record is None:
+        raise UsageError(
+            f"there is no file {name!r}, nor a profile of that name in {store.name}",
+            hint="measure the program: berth pilot run --name NAME -- CMD",
+        )
+    return parse_json(record.document, Profile, source=f"profile {name}")
+
+
+def _request(profile: Profile, options: dict[str, Any]) -> Request:
+    memory, limit = options["mem"], options["time_limit"]
+    try:
+        limit_s = None if limit is None else parse_duration_s(limit)
+    except ValueError as error:
+        raise UsageError(f"--time-limit {limit!r} {error}") from None
+    size = options["size"]
+    if size is not None and not (math.isfinite(size) and size > 0):
+        raise UsageError(f"--size {size} is not a problem size; it must be positive")
+    asked = request_from(
+        profile,
+        user=options["user"] or getpass.getuser(),
+        tasks=options["tasks"],
+        cpus_per_task=options["cpus_per_task"],
+        nodes=options["nodes"],
+        gpus=options["gpus"],
+        memory_bytes_per_node=None if memory is None else parse_bytes(memory),
+    )
+    return replace(
+        asked,
+        account=options["account"],
+        qos=options["qos"],
+        queue=options["partition"],
+        features=options["constraint"],
+        gres=options["gres"],
+        time_limit_s=limit_s,
+        size=size,
+    )
+
+
+def _job(words: tuple[str, ...], profile: Profile) -> Job:
+    """What to run: the words after ``--``, or the command that was profiled."""
+    words = words or profile.workload.command
+    return Job(words, is_script=_is_script(Path(words[0])), comment=f"berth:{profile.name}")
+
+
+def _is_script(path: Path) -> bool:
+    """Batch schedulers take text files that begin with ``#!``."""
+    try:
+        with path.open("rb") as stream:
+            return stream.read(2) == b"#!"
+    except (OSError, ValueError):
+        return False

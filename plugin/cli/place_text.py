@@ -1,0 +1,85 @@
+"""What ``berth place`` prints."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from berth.pilot.units import format_bytes, format_seconds
+from berth.plugin.cli.columns import columns
+from berth.plugin.placing import Placing
+from berth.plugin.site.site import Site
+from berth.policies.sentences import resources
+from berth.policies.values import Ranked
+from berth.predictor.prediction import Basis, Interval
+
+DECISION_SCHEMA = "berth.decision/1"
+
+
+def as_text(placing: Placing, site: Site, command: Sequence[str] | None) -> str:
+    """The decision, why, all alternatives, and the exact line to submit."""
+    decision = placing.decision
+    lines = [f"Decision: {decision.chosen or 'leave the job as it is'}  [{decision.code}]"]
+    lines.append(f"  {decision.reason}")
+    chosen = decision.ranked[0] if decision.chosen else None
+    if chosen is not None and chosen.warning:
+        lines.append(f"  WARNING: {chosen.warning}. {_advice(chosen)}".rstrip())
+    lines.extend(f"  Note: {note}" for note in placing.notes)
+    fits = [r for r in decision.ranked if r.score is not None]
+    if fits:
+        header = ("candidate", "platform", "resources", "time (90 %)", "speedup", "memory <=")
+        rows = [_row(r, site.currency) for r in fits]
+        lines += ["", columns((*header, "cost", "basis"), rows)]
+    excluded = [r for r in decision.ranked if r.score is None]
+    if excluded:
+        rows = [(r.candidate, r.platform, f"[{r.code}] {r.excluded}") for r in excluded]
+        lines += ["", columns(("ruled out", "platform", "why"), rows)]
+    if command is not None:
+        lines += ["", f"  {shlex.join(command)}"]
+    lines += [
+        "",
+        f"  policy {decision.policy}, site {site.name}, bundle {decision.bundle[:19]}, "
+        f"decision {decision.id}",
+    ]
+    return "\n".join(lines)
+
+
+def as_json(placing: Placing, site: Site, command: Sequence[str] | None) -> dict[str, Any]:
+    """The Decision as plain data, with the submitting command (null: nothing to submit)."""
+    return {
+        "schema": DECISION_SCHEMA,
+        **asdict(placing.decision),
+        "site": site.name,
+        "currency": site.currency,
+        "profile": placing.request.profile,
+        "notes": list(placing.notes),
+        "command": None if command is None else list(command),
+    }
+
+
+def _row(row: Ranked, currency: str) -> tuple[str, ...]:
+    time, speedup, memory = row.runtime_s, row.speedup, row.memory_bytes
+    return (
+        row.candidate,
+        row.platform,
+        resources(row.resources),
+        "-" if time is None else _interval(time),
+        "-" if speedup is None else f"{speedup.mid:.3g}x",
+        "-" if memory is None else format_bytes(memory.high),
+        "-" if row.cost is None else f"{row.cost:.3g} {currency}",
+        ("PRIOR ONLY" if row.basis is Basis.PRIOR else str(row.basis or "-"))
+        + (" (very uncertain)" if row.warning and "very uncertain" in row.warning else ""),
+    )
+
+
+def _interval(time: Interval) -> str:
+    low, mid, high = (format_seconds(value) for value in (time.low, time.mid, time.high))
+    return f"{mid} ({low} - {high})"
+
+
+def _advice(row: Ranked) -> str:
+    if row.basis is Basis.PRIOR:
+        return "The submit filter would not act on it; --strict decides as the filter does."
+    return ""
