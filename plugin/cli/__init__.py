@@ -52,6 +52,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "berth.plugin.cli.place:place",
         "Decide where a measured program should run.",
     ),
+    "slurm": (
+        "berth.plugin.cli.slurm:slurm",
+        "Set up the Slurm submit filter.",
+    ),
 }
 
 

@@ -30,14 +30,14 @@ local config = {
   deadline_ms = 50,
   breaker_failures = 3,
   breaker_first_pause_s = 1,
-  breaker_longest_pause_s = 60,
+  breaker_longest_pause_s = 30,
   reread_config_s = 10,
 }
 local RANGES = {
   deadline_ms = { 1, 1000 },
-  breaker_failures = { 1, 100 },
-  breaker_first_pause_s = { 0.05, 600 },
-  breaker_longest_pause_s = { 0.05, 3600 },
+  breaker_failures = { 1, 1000 },
+  breaker_first_pause_s = { 0.05, 86400 },
+  breaker_longest_pause_s = { 0.05, 86400 },
   reread_config_s = { 0, 3600 },
 }
 
