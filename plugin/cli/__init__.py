@@ -52,9 +52,17 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "berth.plugin.cli.place:place",
         "Decide where a measured program should run.",
     ),
+    "init": (
+        "berth.plugin.cli.init:init",
+        "Write a first site file by asking the scheduler.",
+    ),
     "slurm": (
         "berth.plugin.cli.slurm:slurm",
         "Set up the Slurm submit filter.",
+    ),
+    "serve": (
+        "berth.plugin.cli.serve:serve",
+        "Answer the scheduler's submit filter (the daemon).",
     ),
 }
 

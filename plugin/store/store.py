@@ -25,6 +25,7 @@ class Changes:
     revision: int
     profiles: frozenset[str]
     """All names there are now."""
+    profiles_without_forecast: frozenset[str]
     forecasts: tuple[ForecastRecord, ...]
     """The newest one of each profile whose forecast changed."""
     fingerprints: tuple[FingerprintRecord, ...]
@@ -196,11 +197,18 @@ class Store:
                 select(table).where(table.c.revision > revision).order_by(table.c.revision)
             )
             newest = {row.profile: _forecast(row) for row in rows}
+            forecast = connection.execute(select(table.c.profile).distinct()).scalars().all()
             scripts = [
                 FingerprintRecord(**row._mapping)
                 for row in connection.execute(select(tables.fingerprints))
             ]
-        return Changes(now, frozenset(names), tuple(newest.values()), tuple(scripts))
+        return Changes(
+            now,
+            frozenset(names),
+            frozenset(names) - frozenset(forecast),
+            tuple(newest.values()),
+            tuple(scripts),
+        )
 
     def _upsert(
         self, table: Table, values: dict[str, object], keys: Sequence[str]

@@ -1,0 +1,102 @@
+"""``berth serve``: the daemon that answers submit filters, and a look at a running one."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from pathlib import Path
+
+import click
+
+SITE_FILE = Path("/etc/berth/berth.toml")
+
+
+def _mode(_context: click.Context, _option: click.Parameter, text: str) -> int:
+    if not (3 <= len(text) <= 4 and all(c in "01234567" for c in text)):
+        raise click.BadParameter(f"{text!r} is not an octal mode such as 0660")
+    return int(text, 8)
+
+
+@click.command()
+@click.option(
+    "--site",
+    "site_file",
+    type=click.Path(path_type=Path),
+    envvar="BERTH_SITE",
+    default=SITE_FILE,
+    show_default=True,
+    help="Site file (berth.toml).",
+)
+@click.option("--status", is_flag=True, help="Ask the running daemon how it is, and end.")
+@click.option("--json", "json_", is_flag=True, help="With --status: as JSON.")
+@click.option(
+    "--socket-mode",
+    callback=_mode,
+    default="0666",
+    show_default=True,
+    help="Mode of the socket. Whoever connects is checked by uid in any case.",
+)
+@click.option("--log-decisions", is_flag=True, help="Log a line for each decision.")
+@click.option("--verbose", "-v", is_flag=True, help="Log more.")
+def serve(
+    site_file: Path,
+    *,
+    status: bool,
+    json_: bool,
+    socket_mode: int,
+    log_decisions: bool,
+    verbose: bool,
+) -> None:
+    """Answer the scheduler's submit filter on a Unix socket until SIGTERM.
+
+    SIGHUP reads the site file again (so does a change of the file); a broken one is refused and
+    the old one stays in force.
+
+    \b
+    Example:
+      berth serve --site /etc/berth/berth.toml
+      berth serve --status
+    """
+    if status:
+        _show_status(site_file, json_=json_)
+        return
+    from berth.plugin.daemon import logs  # noqa: PLC0415 - --help and --status need none of it
+    from berth.plugin.daemon.app import Daemon, read_states_of  # noqa: PLC0415
+
+    logs.to_stderr(logging.DEBUG if verbose else logging.INFO)
+    daemon = Daemon(site_file, read_states_of, socket_mode=socket_mode, log_decisions=log_decisions)
+    sys.exit(daemon.run())
+
+
+def _show_status(site_file: Path, *, json_: bool) -> None:
+    from berth.plugin.daemon.client import ask  # noqa: PLC0415
+    from berth.plugin.site.load import load_site  # noqa: PLC0415
+
+    site = load_site(site_file)
+    answer = ask(site.daemon.socket, {"v": 1, "op": "stats"})
+    if json_:
+        click.echo(json.dumps(answer, indent=2))
+        return
+    latency = answer["latency_us"]
+    rows = {
+        "version": answer["version"],
+        "mode": answer["mode"],
+        "up for": f"{answer['uptime_s']:.0f} s",
+        "decisions": _counts(answer["counts"]),
+        "codes": _counts(answer["codes"]),
+        "latency": "-"
+        if latency["p50"] is None
+        else "p50 {p50} us, p99 {p99} us".format(**latency),
+        "state age": "unknown" if answer["state_age_s"] is None else f"{answer['state_age_s']} s",
+        "candidates": answer["candidates"],
+        "profiles": f"{answer['profiles']} ({answer['forecasts']} forecast)",
+        "recorder": _counts({k: v for k, v in answer["recorder"].items() if k != "problem"}),
+        "problems": "; ".join(answer["problems"].values()) or "none",
+    }
+    for name, value in rows.items():
+        click.echo(f"{name:<12}{value}")
+
+
+def _counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.items()) or "none"

@@ -1,0 +1,228 @@
+"""``berth serve`` put together: site file, store, socket, threads, signals."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import pwd
+import resource
+import signal
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from berth.pilot.errors import BerthError, DocumentError
+from berth.plugin.daemon.background import (
+    SITE_PERIOD_S,
+    STORE_PERIOD_S,
+    Periodic,
+    ReadStates,
+    follow_cluster,
+    follow_store,
+)
+from berth.plugin.daemon.listener import Listener
+from berth.plugin.daemon.messages import Job
+from berth.plugin.daemon.notify import Notifier
+from berth.plugin.daemon.recorder import Recorder
+from berth.plugin.daemon.server import End, Server
+from berth.plugin.daemon.service import Service
+from berth.plugin.daemon.spool import Spool
+from berth.plugin.daemon.view import Kept, SiteView
+from berth.plugin.site.site import Site
+from berth.plugin.site.watch import SiteWatcher
+from berth.plugin.slurm.cluster import ClusterReader
+from berth.plugin.store.store import Store
+from berth.policies.decide import Decider
+
+log = logging.getLogger("berth.serve")
+
+FLUSH_S = 10.0
+_SWITCH_INTERVAL_S = 0.0005
+"""How long a background thread may hold the interpreter while the answering thread wants it."""
+_DESCRIPTORS = 4096
+
+ReaderOf = Callable[[Site], ReadStates]
+"""Makes what reads the candidates' states for a site."""
+
+
+def view(site: Site) -> SiteView:
+    """The part of the site file that answering needs."""
+    coverage, auto = site.coverage, site.auto_queue
+
+    def covers(job: Job) -> Kept | None:
+        queue = job.queue or None
+        if queue is not None and queue == auto:
+            queue = None  # asking for placement is covered as naming no partition is
+        found = coverage.why_not(
+            user=job.user or "",
+            account=job.account or None,
+            queue=queue,
+            interactive=job.kind == "interactive",
+            array=bool(job.array),
+            het=job.het is not None,
+        )
+        return None if found is None else Kept(found[0].value, found[1])
+
+    return SiteView(
+        mode=site.mode,
+        decider=Decider(site.candidates, site.policy),
+        covers=covers,
+        auto_queue=auto,
+        kill_switch=site.daemon.kill_switch,
+    )
+
+
+def uids_of(site: Site) -> frozenset[int]:
+    """The users that may ask: the site's scheduler users, root and the daemon's own user."""
+    return frozenset({0, os.geteuid(), *_resolve(site.daemon.scheduler_users, site.source)})
+
+
+def _resolve(users: Iterable[str], source: str) -> Iterable[int]:
+    for user in users:
+        if user.isascii() and user.isdigit():
+            yield int(user)
+            continue
+        try:
+            yield pwd.getpwnam(user).pw_uid
+        except KeyError:
+            raise DocumentError(
+                source,
+                f"there is no user {user!r} on this host",
+                key="daemon.scheduler_users",
+                hint="name the user that the scheduler runs as (SlurmUser, or flux)",
+            ) from None
+
+
+def spool_path(site: Site, store: Store) -> Path:
+    """Beside the SQLite file; beside the socket where the store is elsewhere."""
+    if store.database.path is not None:
+        return store.database.path.with_name(store.database.path.name + ".spool.jsonl")
+    return site.daemon.socket.with_name(site.daemon.socket.name + ".spool.jsonl")
+
+
+class Daemon:
+    """Everything that ``berth serve`` runs. Raises BerthError where it cannot start."""
+
+    def __init__(
+        self, site_file: Path, reader_of: ReaderOf, *, socket_mode: int, log_decisions: bool
+    ) -> None:
+        self._watcher = SiteWatcher(site_file)
+        site = self._watcher.site
+        self._reader_of = reader_of
+        uids = uids_of(site)
+        store = Store.open(site.daemon.store)
+        self._notifier = Notifier()
+        self._recorder = Recorder(
+            store, Spool(spool_path(site, store)), log_decisions=log_decisions
+        )
+        self.service = Service(view(site), self._recorder.record, background=self._summary)
+        self._store_thread = Periodic(
+            "store watcher", STORE_PERIOD_S, follow_store(self.service, store)
+        )
+        self._store_thread.once()
+        self._cluster_thread = self._new_cluster_thread(site)
+        self._site_thread = Periodic("site watcher", SITE_PERIOD_S, self._look_at_site)
+        self._hup = False
+        self.server = Server(
+            Listener(site.daemon.socket, mode=socket_mode),
+            self.service.handle,
+            uids,
+            tick=self._tick,
+        )
+
+    def run(self) -> int:
+        """Serve until told to stop; the exit status."""
+        self._install_signals()
+        _raise_descriptor_limit()
+        sys.setswitchinterval(_SWITCH_INTERVAL_S)
+        for thread in (
+            self._recorder,
+            self._store_thread,
+            self._cluster_thread,
+            self._site_thread,
+        ):
+            thread.start()
+        gc.collect()
+        gc.freeze()
+        site = self._watcher.site
+        log.info(
+            "ready socket=%s mode=%s candidates=%d forecasts=%d",
+            site.daemon.socket,
+            site.mode.value,
+            len(site.candidates),
+            len(self.service.shelf),
+        )
+        self._notifier.tell("READY=1")
+        end = self.server.run()
+        self._notifier.tell("STOPPING=1")
+        for thread in (self._store_thread, self._cluster_thread, self._site_thread):
+            thread.stop()
+        self._recorder.stop(FLUSH_S)
+        log.info("stopped")
+        return 0 if end is End.STOPPED else 1
+
+    def _install_signals(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self.server.stop())
+        signal.signal(signal.SIGHUP, self._on_hup)
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+
+    def _on_hup(self, *_: object) -> None:
+        self._hup = True
+        self._site_thread.poke()
+
+    def _tick(self) -> None:
+        self._notifier.tell("WATCHDOG=1")
+
+    def _look_at_site(self) -> None:
+        before = self._watcher.site
+        forced, self._hup = self._hup, False
+        found = self._watcher.reload() if forced else self._watcher.poll()
+        if found.problem is not None:
+            raise BerthError(f"{found.problem}; the site file read before stays in force")
+        if not found.changed:
+            return
+        site = found.site
+        self.server.uids = uids_of(site)
+        self.service.site = view(site)
+        for key in ("socket", "store"):
+            if getattr(site.daemon, key) != getattr(before.daemon, key):
+                log.warning("daemon.%s has changed: that needs a restart", key)
+        self._cluster_thread.stop()
+        self._cluster_thread = self._new_cluster_thread(site)
+        self._cluster_thread.start()
+        log.info(
+            "site file read again: mode=%s candidates=%d", site.mode.value, len(site.candidates)
+        )
+
+    def _new_cluster_thread(self, site: Site) -> Periodic:
+        return Periodic(
+            "cluster reader",
+            site.daemon.state_refresh_s,
+            follow_cluster(self.service, self._reader_of(site)),
+        )
+
+    def _summary(self) -> dict[str, object]:
+        return {
+            "site": self._watcher.site.source,
+            "connections": dict(self.server.counts),
+            "recorder": self._recorder.summary(),
+            "problems": {
+                thread.name: thread.problem
+                for thread in (self._store_thread, self._cluster_thread, self._site_thread)
+                if thread.problem is not None
+            },
+        }
+
+
+def _raise_descriptor_limit() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(_DESCRIPTORS, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def read_states_of(site: Site) -> ReadStates:
+    """What reads the candidates' states on this site's scheduler."""
+    return ClusterReader(site).read

@@ -1,0 +1,100 @@
+"""The threads that keep the tables fresh: the store's watcher, the site file's, the cluster's.
+
+Each makes something new and swaps it into the Service by one assignment. Each survives whatever
+goes wrong, says it once when it begins and once when it is over, and keeps the last good one.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from berth.pilot.errors import BerthError
+from berth.plugin.daemon.service import Service
+from berth.plugin.daemon.view import Snapshot
+from berth.plugin.store.store import Store
+from berth.policies.values import CandidateState
+
+log = logging.getLogger("berth.serve.background")
+
+ReadStates = Callable[[], Mapping[str, CandidateState]]
+STORE_PERIOD_S = 1.0
+SITE_PERIOD_S = 1.0
+
+
+class Periodic(threading.Thread):
+    """Calls ``step`` every ``period_s`` seconds, or at once after ``poke``."""
+
+    def __init__(self, name: str, period_s: float, step: Callable[[], None]) -> None:
+        super().__init__(name=name, daemon=True)
+        self.period_s = period_s
+        self.problem: str | None = None
+        """What went wrong at the last step; None: nothing."""
+        self._step = step
+        self._wake = threading.Event()
+        self._stopping = False
+
+    def run(self) -> None:
+        while not self._stopping:
+            self.once()
+            self._wake.wait(self.period_s)
+            self._wake.clear()
+
+    def once(self) -> None:
+        """One step; what it raises is logged when it is new, and remembered."""
+        try:
+            self._step()
+        except BerthError as error:
+            self._went_wrong(error.message)
+        except Exception as error:
+            if self.problem is None:
+                log.exception("%s failed; it goes on", self.name)
+            self._went_wrong(f"{type(error).__name__}: {error}")
+        else:
+            if self.problem is not None:
+                log.info("%s works again", self.name)
+            self.problem = None
+
+    def poke(self) -> None:
+        """Do the next step now."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """End after the present step."""
+        self._stopping = True
+        self._wake.set()
+
+    def _went_wrong(self, problem: str) -> None:
+        if problem != self.problem:
+            log.warning("%s: %s", self.name, problem)
+        self.problem = problem
+
+
+def follow_store(service: Service, store: Store) -> Callable[[], None]:
+    """A step that brings new profiles and forecasts onto the Service's shelf."""
+
+    def step() -> None:
+        shelf = service.shelf
+        revision = store.revision()
+        if revision == shelf.revision:
+            return
+        # A store that was replaced by an older one starts from the beginning.
+        since = shelf.revision if revision > shelf.revision else 0
+        service.shelf = shelf.updated(store.changes_since(since))
+        log.info("store revision %d: %d forecasts", revision, len(service.shelf))
+
+    return step
+
+
+def follow_cluster(service: Service, read: ReadStates) -> Callable[[], None]:
+    """A step that reads the candidates' states. A failed reading keeps the last: it gets stale."""
+
+    def step() -> None:
+        wall_s, monotonic_s = time.time(), time.monotonic()
+        states = MappingProxyType(dict(read()))
+        service.snapshot = Snapshot(states, wall_s, monotonic_s)
+
+    return step

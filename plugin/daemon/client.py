@@ -1,0 +1,53 @@
+"""A small client of the daemon, for the command line, tests and benchmarks."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from berth.pilot.errors import BerthError
+from berth.plugin.daemon.messages import MAX_REPLY_BYTES
+
+
+def ask(path: Path, message: Mapping[str, object], *, timeout_s: float = 5.0) -> dict[str, Any]:
+    """Send one message, give the reply. Raises BerthError where there is none in time."""
+    line = json.dumps(message, separators=(",", ":")).encode() + b"\n"
+    deadline_s = time.monotonic() + timeout_s
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
+        try:
+            peer.settimeout(timeout_s)
+            peer.connect(str(path))
+            peer.sendall(line)
+            reply = b""
+            while not reply.endswith(b"\n") and len(reply) <= 64 * MAX_REPLY_BYTES:
+                peer.settimeout(max(0.001, deadline_s - time.monotonic()))
+                part = peer.recv(65_536)
+                if not part:
+                    break
+                reply += part
+        except TimeoutError:
+            raise BerthError(
+                f"the daemon at {path} does not answer within {timeout_s:g} s",
+                hint="look at its log: journalctl -u berth",
+            ) from None
+        except OSError as error:
+            raise BerthError(
+                f"no daemon answers at {path}: {error.strerror}",
+                hint="start it: systemctl start berth, or berth serve --site FILE",
+            ) from None
+    if not reply:
+        raise BerthError(
+            f"the daemon at {path} refuses to talk to this user",
+            hint="only root, the daemon's user and daemon.scheduler_users of the site file may ask",
+        )
+    try:
+        answer = json.loads(reply)
+    except ValueError:
+        raise BerthError(f"what listens at {path} does not speak Berth's protocol") from None
+    if not isinstance(answer, dict):
+        raise BerthError(f"what listens at {path} does not speak Berth's protocol")
+    return answer

@@ -1,0 +1,55 @@
+"""The fingerprint of a batch script: what stays the same when only the submission changes.
+
+The normal form (docs/protocol.md): line ends become ``\\n``; trailing blanks go; the shebang
+keeps the interpreter's name and its options only; empty lines and whole-line comments (which
+all ``#SBATCH`` and ``# flux:`` directives are) go. A line after one that ends in a backslash,
+and everything from the first here-document (``<<``) on, is kept whatever it looks like: there a
+``#`` may belong to the program. Arguments given after the script's name count too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+
+def normalised(script: str) -> str:
+    """The script in its normal form, one ``\\n`` after each line."""
+    kept: list[str] = []
+    verbatim = False
+    for number, line in enumerate(script.replace("\r\n", "\n").split("\n")):
+        text = line.rstrip()
+        if number == 0 and text.startswith("#!"):
+            kept.append(_shebang(text))
+            continue
+        continues = bool(kept) and kept[-1].endswith("\\")
+        if not verbatim and not continues:
+            bare = text.lstrip()
+            if not bare or bare[0] == "#":
+                continue
+            verbatim = "<<" in text
+        kept.append(text)
+    while kept and not kept[-1]:
+        kept.pop()
+    return "\n".join(kept) + "\n"
+
+
+def fingerprint(script: str, arguments: Sequence[str] = ()) -> str:
+    """``sha256:`` and the digest of the normal form, with the script's arguments."""
+    hashed = hashlib.sha256(normalised(script).encode("utf-8", "surrogatepass"))
+    for argument in arguments:
+        hashed.update(b"\0" + argument.encode("utf-8", "surrogatepass"))
+    return "sha256:" + hashed.hexdigest()
+
+
+def _shebang(line: str) -> str:
+    """``#!/usr/bin/env bash -l`` and ``#!/bin/bash -l`` are both ``#!bash -l``."""
+    words = line[2:].split()
+    if not words:
+        return "#!"
+    name = PurePosixPath(words[0]).name
+    if name == "env" and len(words) > 1:
+        words = words[2:] if words[1] == "-S" and len(words) > 2 else words[1:]
+        name = PurePosixPath(words[0]).name
+    return " ".join(["#!" + name, *words[1:]])

@@ -1,0 +1,33 @@
+"""Names of recorded decisions: short, sorted by time, unique across hosts of one store."""
+
+from __future__ import annotations
+
+import secrets
+import time
+
+_DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
+"""Crockford's base 32 without the letters that people mistake for digits."""
+
+
+class Identifiers:
+    """``next()`` gives 16 characters: 9 of milliseconds, 3 counted, 4 of this process' own."""
+
+    def __init__(self) -> None:
+        self._own = _encode(secrets.randbits(20), 4)
+        self._count = secrets.randbits(15)
+        self._last_ms = 0
+
+    def next(self) -> str:
+        """A new name, sorting after the last one even if the clock was set back."""
+        now_ms = max(self._last_ms, time.time_ns() // 1_000_000)
+        self._last_ms = now_ms
+        self._count = (self._count + 1) % 32**3
+        return _encode(now_ms, 9) + _encode(self._count, 3) + self._own
+
+
+def _encode(value: int, length: int) -> str:
+    digits = []
+    for _ in range(length):
+        digits.append(_DIGITS[value & 31])
+        value >>= 5
+    return "".join(reversed(digits))

@@ -1,0 +1,141 @@
+"""The listening socket: made atomically, owned by one daemon, noticed when taken away.
+
+A lock file beside it (``flock``) tells a live owner, even one that hangs, from a stale socket
+file. The socket is bound under another name, given its mode, and renamed into place, so that
+nobody ever connects to one with the wrong mode.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import stat
+from enum import Enum
+from pathlib import Path
+
+from berth.pilot.errors import BerthError, UsageError
+
+BACKLOG = 512
+_MAX_PATH = 107
+"""Bytes that ``sockaddr_un`` holds, less the final zero."""
+
+
+class Standing(Enum):
+    """How the socket's path stands."""
+
+    OURS = "ours"
+    MISSING = "missing"
+    REPLACED = "replaced"
+
+
+class Listener:
+    """A Unix stream socket listening at ``path``. Raises BerthError where it cannot."""
+
+    def __init__(self, path: Path, *, mode: int = 0o666) -> None:
+        self.path = path
+        self._mode = mode
+        self._temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        if len(os.fsencode(self._temporary)) > _MAX_PATH:
+            raise UsageError(
+                f"{path}: the path is too long for a Unix socket",
+                hint=f"keep it under {_MAX_PATH - len(str(os.getpid())) - 2} bytes",
+            )
+        try:
+            path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            self._lock = self._take_lock()
+        except OSError as error:
+            raise _cannot(path, error) from None
+        try:
+            self._refuse_to_replace()
+            self.socket, self._identity = self._bind()
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def fileno(self) -> int:
+        """For the poll."""
+        return self.socket.fileno()
+
+    def standing(self) -> Standing:
+        """Whether the path still leads to this socket."""
+        try:
+            found = self.path.lstat()
+        except OSError:
+            return Standing.MISSING
+        same = (found.st_dev, found.st_ino) == self._identity
+        return Standing.OURS if same else Standing.REPLACED
+
+    def renew(self) -> socket.socket:
+        """Listen at the path again after its file was removed; gives the old socket to close."""
+        old = self.socket
+        self.socket, self._identity = self._bind()
+        return old
+
+    def close(self) -> None:
+        """Stop listening, and remove the file if it is still ours."""
+        if self.standing() is Standing.OURS:
+            self.path.unlink(missing_ok=True)
+        self.socket.close()
+        os.close(self._lock)
+
+    def _take_lock(self) -> int:
+        handle = os.open(
+            self.path.with_name(self.path.name + ".lock"),
+            os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW,
+            0o600,
+        )
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            raise BerthError(
+                f"another berth serve owns {self.path}",
+                hint="stop it first, or give this one another socket in the site file",
+            ) from None
+        return handle
+
+    def _refuse_to_replace(self) -> None:
+        try:
+            found = self.path.lstat()
+        except FileNotFoundError:
+            return
+        if not stat.S_ISSOCK(found.st_mode):
+            raise BerthError(
+                f"{self.path} is there and is not a socket", hint="move it away, it is not Berth's"
+            )
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.settimeout(1.0)
+            try:
+                probe.connect(str(self.path))
+            except (ConnectionRefusedError, FileNotFoundError):
+                return  # stale: nobody listens
+            except OSError:
+                pass
+        raise BerthError(
+            f"something else listens at {self.path}",
+            hint="stop it first, or give berth serve another socket in the site file",
+        )
+
+    def _bind(self) -> tuple[socket.socket, tuple[int, int]]:
+        listener = socket.socket(
+            socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
+        )
+        try:
+            self._temporary.unlink(missing_ok=True)
+            listener.bind(str(self._temporary))
+            self._temporary.chmod(self._mode)
+            listener.listen(BACKLOG)
+            found = self._temporary.lstat()
+            self._temporary.replace(self.path)
+        except OSError as error:
+            listener.close()
+            raise _cannot(self.path, error) from None
+        return listener, (found.st_dev, found.st_ino)
+
+
+def _cannot(path: Path, error: OSError) -> BerthError:
+    return BerthError(
+        f"{path}: cannot listen there: {error.strerror}",
+        hint="check that the folder exists and that this user may write to it",
+    )

@@ -1,0 +1,181 @@
+"""One line of the submit protocol, read strictly: an Ask, or a Refusal that says what is wrong.
+
+Runs on whatever bytes come in, so it never raises anything but Refusal. Keys that this version
+does not know are ignored: a newer filter may send more.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+PROTOCOL_VERSION = 1
+MAX_REQUEST_BYTES = 131_072
+MAX_REPLY_BYTES = 16_384
+MAX_SCRIPT_BYTES = 65_536
+MAX_TEXT = 4_096
+MAX_ITEMS = 4_096
+_MAX_NUMBER = 2**53
+
+
+class Refusal(Exception):
+    """A request that cannot be understood. ``str()`` is the reason, for the log and the reply."""
+
+
+@dataclass(slots=True)
+class Job:
+    """The job as the filter described it. None (or an empty list): not given."""
+
+    uid: int | None = None
+    user: str | None = None
+    account: str | None = None
+    qos: str | None = None
+    reservation: str | None = None
+    name: str | None = None
+    queue: str | None = None
+    queues: tuple[str, ...] | None = None
+    comment: str | None = None
+    profile: str | None = None
+    mode: str | None = None
+    script: str | None = None
+    arguments: tuple[str, ...] | None = None
+    kind: str | None = None
+    nodes: int | None = None
+    tasks: int | None = None
+    cpus_per_task: int | None = None
+    tasks_per_node: int | None = None
+    gpus: int | None = None
+    memory_mib_per_node: int | None = None
+    memory_mib_per_cpu: int | None = None
+    gres: str | None = None
+    features: str | None = None
+    time_limit_min: int | None = None
+    array: str | None = None
+    het: int | None = None
+    pinned: tuple[str, ...] | None = None
+
+
+@dataclass(slots=True)
+class Ask:
+    """One understood request."""
+
+    op: str
+    scheduler: str
+    job: Job
+
+
+_TEXTS = frozenset(
+    [
+        "user",
+        "account",
+        "qos",
+        "reservation",
+        "name",
+        "queue",
+        "comment",
+        "profile",
+        "mode",
+        "kind",
+        "gres",
+        "features",
+        "array",
+    ]
+)
+_NUMBERS = frozenset(
+    [
+        "uid",
+        "nodes",
+        "tasks",
+        "cpus_per_task",
+        "tasks_per_node",
+        "gpus",
+        "memory_mib_per_node",
+        "memory_mib_per_cpu",
+        "time_limit_min",
+        "het",
+    ]
+)
+_LISTS = frozenset(("queues", "pinned", "arguments"))
+_KINDS = (None, "batch", "interactive")
+_OPS = ("decide", "ping", "stats")
+_SCHEDULERS = ("slurm", "flux")
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise Refusal(f"{name} is not a number")
+
+
+_decode = json.JSONDecoder(parse_constant=_refuse_constant).decode
+
+
+def parse(line: bytes) -> Ask:
+    """The request on ``line``. Raises Refusal, and nothing else, where it is not one."""
+    if len(line) > MAX_REQUEST_BYTES:
+        raise Refusal(f"longer than {MAX_REQUEST_BYTES} bytes")
+    try:
+        # Job scripts may be in any encoding: what is not UTF-8 becomes a replacement character.
+        message = _decode(line.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        raise Refusal("not JSON") from None
+    if type(message) is not dict:
+        raise Refusal("not an object")
+    if type(message.get("v")) is not int or message["v"] != PROTOCOL_VERSION:
+        raise Refusal(f"not version {PROTOCOL_VERSION} of the protocol")
+    op = message.get("op")
+    if op not in _OPS:
+        raise Refusal("op is not decide, ping or stats")
+    if op != "decide":
+        return Ask(op, "", Job())
+    scheduler = message.get("scheduler")
+    if scheduler not in _SCHEDULERS:
+        raise Refusal("scheduler is not slurm or flux")
+    job = message.get("job")
+    if type(job) is not dict:
+        raise Refusal("job is not an object")
+    return Ask(op, scheduler, _job(job))
+
+
+def _job(fields: dict[str, Any]) -> Job:
+    job = Job()
+    for key, value in fields.items():
+        if value is None:
+            continue
+        if key in _TEXTS:
+            setattr(job, key, _text(key, value, MAX_TEXT))
+        elif key in _NUMBERS:
+            setattr(job, key, _number(key, value))
+        elif key in _LISTS:
+            setattr(job, key, _list(key, value))
+        elif key == "script":
+            job.script = _text(key, value, MAX_SCRIPT_BYTES)
+    if job.kind not in _KINDS:
+        raise Refusal("job.kind is not batch or interactive")
+    return job
+
+
+def _text(key: str, value: Any, longest: int) -> str:
+    if type(value) is not str:
+        raise Refusal(f"job.{key} is not a string")
+    if len(value) > longest:
+        raise Refusal(f"job.{key} is longer than {longest} characters")
+    return value
+
+
+def _number(key: str, value: Any) -> int:
+    if type(value) is float and value.is_integer():  # Lua has one kind of number
+        value = int(value)
+    if type(value) is not int or not 0 <= value <= _MAX_NUMBER:
+        raise Refusal(f"job.{key} is not a whole number from 0 to 2^53")
+    return value
+
+
+def _list(key: str, value: Any) -> tuple[str, ...]:
+    if value == {}:  # how Lua's cjson writes an empty table
+        return ()
+    if type(value) is not list or len(value) > MAX_ITEMS:
+        raise Refusal(f"job.{key} is not a list of at most {MAX_ITEMS} strings")
+    for item in value:
+        if type(item) is not str or len(item) > MAX_TEXT:
+            raise Refusal(f"job.{key} is not a list of strings")
+    return tuple(value)

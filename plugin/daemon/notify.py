@@ -1,0 +1,26 @@
+"""systemd's readiness protocol: one datagram, nothing where there is no systemd."""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import suppress
+
+
+class Notifier:
+    """Tells the service manager ``READY=1``, ``WATCHDOG=1``, ``STOPPING=1``; never blocks."""
+
+    def __init__(self, address: str | None = None) -> None:
+        address = os.environ.get("NOTIFY_SOCKET") if address is None else address
+        self._address = "\0" + address[1:] if address and address[0] == "@" else address
+        self._socket = (
+            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+            if address
+            else None
+        )
+
+    def tell(self, message: str) -> None:
+        """Send one message, if anybody asked for them."""
+        if self._socket is not None and self._address is not None:
+            with suppress(OSError):
+                self._socket.sendto(message.encode(), self._address)

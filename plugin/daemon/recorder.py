@@ -1,0 +1,184 @@
+"""Writes decisions down without ever being waited for.
+
+The answering thread appends to a bounded queue; this thread stores what is there in batches.
+While the store is locked, gone or damaged, the batches go to the spool beside it and come back
+later; where even that fails they are counted as dropped. Replies go on in every case.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping
+
+from berth.pilot.errors import BerthError
+from berth.plugin.daemon import replies
+from berth.plugin.daemon.service import Answered
+from berth.plugin.daemon.spool import Spool
+from berth.plugin.store.records import DecisionRecord
+from berth.plugin.store.store import Store
+
+log = logging.getLogger("berth.serve.recorder")
+
+QUEUE_LENGTH = 20_000
+BATCH = 1_000
+PERIOD_S = 0.2
+RETRY_S = 5.0
+
+
+class Recorder(threading.Thread):
+    """``record`` is for the answering thread; the rest is this thread's own."""
+
+    def __init__(
+        self,
+        store: Store,
+        spool: Spool,
+        *,
+        queue_length: int = QUEUE_LENGTH,
+        retry_s: float = RETRY_S,
+        log_decisions: bool = False,
+    ) -> None:
+        super().__init__(name="recorder", daemon=True)
+        self._store = store
+        self._spool = spool
+        self._queue: deque[Answered] = deque()
+        self._room = queue_length
+        self._retry_s = retry_s
+        self._log_decisions = log_decisions
+        self._stop = threading.Event()
+        self._host = socket.gethostname()
+        self._next_try_s = 0.0
+        self.stored = 0
+        self.spooled = 0
+        self.dropped = 0
+        self.problem: str | None = None
+        """Why the store does not take decisions at present; None: it does."""
+
+    def record(self, answered: Answered) -> None:
+        """Take one decision to write down, or count it as dropped where the queue is full."""
+        if len(self._queue) >= self._room:
+            self.dropped += 1
+            return
+        self._queue.append(answered)
+
+    def summary(self) -> Mapping[str, object]:
+        """For ``stats``."""
+        return {
+            "stored": self.stored,
+            "spooled": self.spooled,
+            "dropped": self.dropped,
+            "queued": len(self._queue),
+            "problem": self.problem,
+        }
+
+    def run(self) -> None:
+        while not self._stop.wait(PERIOD_S):
+            self._work()
+        self._next_try_s = 0.0
+        self._work()
+
+    def stop(self, timeout_s: float) -> None:
+        """Write down what is queued and end; what cannot be written in time is lost and said."""
+        self._stop.set()
+        self.join(timeout_s)
+        if self._queue:
+            log.error("stopped with %d decisions not written down", len(self._queue))
+
+    def _work(self) -> None:
+        try:
+            if self._spool.waiting and time.monotonic() >= self._next_try_s:
+                self._bring_back()
+            while self._queue:
+                count = min(BATCH, len(self._queue))
+                self._keep([self._written(self._queue.popleft()) for _ in range(count)])
+        except Exception:
+            log.exception("the recorder failed on a batch; it goes on")
+
+    def _keep(self, records: list[DecisionRecord]) -> None:
+        if time.monotonic() >= self._next_try_s:
+            try:
+                self._store.decisions.add(records)
+            except BerthError as error:
+                self._failed(error)
+            else:
+                self.stored += len(records)
+                self._works_again()
+                return
+        try:
+            self._spool.append(records)
+        except OSError as error:
+            if self.dropped == 0:
+                log.error("decisions cannot even be spooled (%s): they are dropped", error)
+            self.dropped += len(records)
+        else:
+            self.spooled += len(records)
+
+    def _bring_back(self) -> None:
+        try:
+            count = self._spool.drain(self._store.decisions.add)
+        except BerthError as error:
+            self._failed(error)
+        except OSError as error:
+            log.warning("the spool cannot be read: %s", error)
+            self._next_try_s = time.monotonic() + self._retry_s
+        else:
+            self.stored += count
+            self._works_again()
+            log.info("brought %d spooled decisions into the store", count)
+
+    def _failed(self, error: BerthError) -> None:
+        self._next_try_s = time.monotonic() + self._retry_s
+        if self.problem is None:
+            log.warning("%s; decisions go to %s", error.message, self._spool.path)
+        self.problem = error.message
+
+    def _works_again(self) -> None:
+        if self.problem is not None:
+            log.info("the store takes decisions again")
+        self.problem = None
+
+    def _written(self, a: Answered) -> DecisionRecord:
+        request, decision = a.request, a.decision
+        if self._log_decisions:
+            log.info(
+                "decision=%s action=%s code=%s mode=%s user=%s profile=%s chosen=%s latency_us=%d",
+                a.id,
+                a.action,
+                a.code,
+                a.mode.value,
+                _clean(request.user),
+                request.profile or "-",
+                (decision.chosen if decision else None) or "-",
+                a.latency_us,
+            )
+        return DecisionRecord(
+            id=a.id,
+            time_s=a.time_s,
+            host=self._host,
+            scheduler=a.scheduler,
+            user=_clean(request.user, 128),
+            account=_clean(request.account, 128) if request.account else None,
+            queue=_clean(request.queue, 255) if request.queue else None,
+            profile=request.profile,
+            mode=a.mode.value,
+            action=a.action,
+            code=a.code,
+            reason=_clean(a.reason, 4_000),
+            chosen=decision.chosen if decision else None,
+            bundle=(decision.bundle or None) if decision else None,
+            policy=decision.policy if decision else None,
+            inputs_digest=decision.inputs_digest if decision else "",
+            latency_us=min(a.latency_us, 2**31 - 1),
+            request=replies.request_json(request),
+            edits=replies.edits_json(a.changes),
+            ranked=replies.ranked_json(decision.ranked) if decision else "[]",
+        )
+
+
+def _clean(text: str, longest: int = 256) -> str:
+    """Text from a job as every database and log takes it: no NUL, no control characters."""
+    text = text[:longest]
+    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)

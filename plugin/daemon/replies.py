@@ -1,0 +1,178 @@
+"""From a Decision to the protocol's reply: which keys of the job change, the stamp, the message."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from berth.plugin.daemon.messages import MAX_REPLY_BYTES, PROTOCOL_VERSION
+from berth.policies.values import Decision, Ranked, Request
+
+MAX_STAMP_BYTES = 512
+_MAX_MESSAGE = 400
+_MIB = 2**20
+_encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), check_circular=False).encode
+
+Edits = dict[str, str | int]
+
+KEEP_LINE = b'{"v":1,"action":"keep"}\n'
+"""The reply that is always right."""
+
+
+def edits(request: Request, decision: Decision) -> Edits:
+    """The keys that change, each only where it differs from what was asked."""
+    edit = decision.edit
+    if edit is None:
+        return {}
+    changes: Edits = {}
+    if edit.queue is not None:
+        changes["queue"] = edit.queue
+    if edit.constraint is not None:
+        changes["features"] = edit.constraint
+    if edit.gres is not None and request.gres is None:  # what the user wrote stays
+        changes["gres"] = edit.gres
+    if edit.resources is not None:
+        asked, held = request.resources, edit.resources
+        if held.nodes != asked.nodes:
+            changes["nodes"] = held.nodes
+        if held.tasks != asked.tasks:
+            changes["tasks"] = held.tasks
+        if held.cpus_per_task != asked.cpus_per_task:
+            changes["cpus_per_task"] = held.cpus_per_task
+        memory = held.memory_bytes_per_node
+        if memory is not None and memory != asked.memory_bytes_per_node:
+            changes["memory_mib_per_node"] = -(-memory // _MIB)
+    if edit.time_limit_s is not None:
+        changes["time_limit_min"] = int(-(-edit.time_limit_s // 60))
+    return changes
+
+
+def stamp(
+    decision_id: str,
+    action: str,
+    code: str,
+    *,
+    chosen: str | None,
+    profile: str | None,
+    bundle: str,
+) -> str:
+    """``berth/1 id=... action=... code=... to=... profile=... bundle=...``: at most 512 bytes."""
+    parts = [f"berth/1 id={decision_id} action={action} code={code}"]
+    if chosen:
+        parts.append(f"to={chosen}")
+    if profile:
+        parts.append(f"profile={profile}")
+    if bundle:
+        parts.append(f"bundle={bundle}")
+    return " ".join(parts).encode("ascii", "replace")[:MAX_STAMP_BYTES].decode("ascii")
+
+
+def parse_stamp(text: str) -> dict[str, str] | None:
+    """What a stamp says, by key; None where the text is none."""
+    words = text.strip().split()
+    if not words or words[0] != "berth/1":
+        return None
+    return dict(word.split("=", 1) for word in words[1:] if "=" in word)
+
+
+def message(sentence: str, *, enforced: bool) -> str:
+    """The one line for the user, with the way out where the job was changed."""
+    line = " ".join(sentence.split())[:_MAX_MESSAGE]
+    if not line.isprintable():
+        line = "".join(c if c.isprintable() else "?" for c in line)
+    return f"{line} (opt out: --comment=berth:off)" if enforced else line
+
+
+def reply(
+    action: str,
+    *,
+    changes: Edits | None = None,
+    stamp: str | None = None,
+    message: str | None = None,
+    decision: str | None = None,
+    code: str | None = None,
+    problem: str | None = None,
+) -> bytes:
+    """One reply line. A reply that would be too long becomes a plain keep."""
+    fields: dict[str, object] = {"v": PROTOCOL_VERSION, "action": action}
+    if changes:
+        fields["edits"] = changes
+    if stamp:
+        fields["stamp"] = stamp
+    if message:
+        fields["message"] = message
+    if decision:
+        fields["decision"] = decision
+    if code:
+        fields["code"] = code
+    if problem:
+        fields["problem"] = problem
+    line = _encode(fields).encode("ascii") + b"\n"
+    return line if len(line) <= MAX_REPLY_BYTES else KEEP_LINE
+
+
+def answer(fields: Mapping[str, object]) -> bytes:
+    """A reply to ``ping`` or ``stats``."""
+    return _encode({"v": PROTOCOL_VERSION, "action": "keep", **fields}).encode("ascii") + b"\n"
+
+
+def ranked_json(ranked: tuple[Ranked, ...]) -> str:
+    """The alternatives as compact JSON, for the record of the decision."""
+    return _encode(
+        [
+            {
+                "candidate": r.candidate,
+                "platform": r.platform,
+                "nodes": r.resources.nodes,
+                "cores": r.resources.cores,
+                "gpus": r.resources.gpus,
+                "score": r.score,
+                "runtime_s": _three(r.runtime_s),
+                "speedup": _three(r.speedup),
+                "memory_bytes": _three(r.memory_bytes),
+                "cost": r.cost,
+                "basis": r.basis,
+                "excluded": r.excluded,
+                "code": r.code,
+                "warning": r.warning,
+            }
+            for r in ranked
+        ]
+    )
+
+
+def request_json(request: Request) -> str:
+    """The request as compact JSON, for the record of the decision."""
+    r = request.resources
+    return _encode(
+        {
+            "nodes": r.nodes,
+            "tasks": r.tasks,
+            "cpus_per_task": r.cpus_per_task,
+            "gpus": r.gpus,
+            "memory_bytes_per_node": r.memory_bytes_per_node,
+            "wants_placement": request.wants_placement,
+            "pinned": request.pinned,
+            "features": request.features,
+            "gres": request.gres,
+            "qos": request.qos,
+            "time_limit_s": request.time_limit_s,
+            "size": request.size,
+            "array_tasks": request.array_tasks,
+            "allowed_queues": None
+            if request.allowed_queues is None
+            else sorted(request.allowed_queues),
+        }
+    )
+
+
+def edits_json(changes: Edits) -> str:
+    """The edits as compact JSON, for the record of the decision."""
+    return _encode(changes)
+
+
+def _three(interval: object) -> list[float] | None:
+    if interval is None:
+        return None
+    low, mid, high = (getattr(interval, name) for name in ("low", "mid", "high"))
+    return [float(f"{value:.6g}") for value in (low, mid, high)]

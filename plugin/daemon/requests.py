@@ -1,0 +1,134 @@
+"""From the protocol's job to a policy's Request: scheduler-neutral, nothing looked up.
+
+``choice`` reads which profile the job names; ``request`` says what it asks for.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import NamedTuple
+
+from berth.plugin.daemon.messages import Job
+from berth.policies.values import Mode, Request, Resources
+
+_MIB = 2**20
+_MARK = re.compile(r"(?:^|[\s,;])berth:([^\s,;]*)")
+_NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.+-]{0,127})(?:@([0-9.eE+-]{1,32}))?")
+_GPU = re.compile(r"(?:gres[:/])?gpu(?::[^:,=()]+)?(?:[:=](\d{1,6}))?(?:\([^)]*\))?")
+_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?")
+_ORDER = (Mode.OFF, Mode.SHADOW, Mode.ADVISE, Mode.ENFORCE)
+
+
+class Choice(NamedTuple):
+    """What the submitter said to Berth."""
+
+    profile: str | None = None
+    size: float | None = None
+    opted_out: bool = False
+    problem: str | None = None
+    """A sentence where it could not be understood: the job is then left alone."""
+
+
+def choice(job: Job) -> Choice:
+    """The profile that the job names: in its comment first, else in its environment."""
+    if job.mode == "off":
+        return Choice(opted_out=True)
+    mark = _MARK.search(job.comment) if job.comment and "berth:" in job.comment else None
+    if mark is not None:
+        return Choice(opted_out=True) if mark[1] == "off" else _named(mark[1], "--comment=berth:")
+    if job.profile:
+        if job.profile == "off":
+            return Choice(opted_out=True)
+        return _named(job.profile, "BERTH_PROFILE=")
+    return Choice()
+
+
+def _named(text: str, source: str) -> Choice:
+    match = _NAME.fullmatch(text)
+    if match is None:
+        return Choice(problem=f"{source}{text[:80]} is not a profile's NAME or NAME@SIZE.")
+    if match[2] is None:
+        return Choice(match[1])
+    try:
+        size = float(match[2])
+    except ValueError:
+        size = 0.0
+    if not 0 < size < math.inf:
+        return Choice(problem=f"{source}{text[:80]}: the size is not a positive number.")
+    return Choice(match[1], size)
+
+
+def effective_mode(site: Mode, asked: str | None) -> Mode:
+    """The lower of the site's mode and the job's own; a word that is no mode counts as off."""
+    if asked is None or asked == "":
+        return site
+    try:
+        wanted = Mode(asked)
+    except ValueError:
+        return Mode.OFF
+    return _ORDER[min(_ORDER.index(site), _ORDER.index(wanted))]
+
+
+def request(job: Job, chosen: Choice, *, auto_queue: str | None) -> Request:
+    """The job as a Request. ``auto_queue`` is the queue whose users ask Berth to choose."""
+    queue = job.queue or None
+    wants = queue is not None and queue == auto_queue
+    nodes = job.nodes or 0
+    tasks = job.tasks or max(1, nodes) * (job.tasks_per_node or 1)
+    cpus = job.cpus_per_task or 1
+    gpus = job.gpus or gpus_in(job.gres) * max(1, nodes)
+    return Request(
+        user=job.user or (f"uid:{job.uid}" if job.uid is not None else ""),
+        account=job.account or None,
+        resources=Resources(nodes, tasks, cpus, gpus, _memory(job, nodes, tasks * cpus)),
+        queue=queue,
+        wants_placement=wants,
+        pinned=_pinned(job),
+        features=job.features or None,
+        gres=job.gres or None,
+        qos=job.qos or None,
+        time_limit_s=60.0 * job.time_limit_min if job.time_limit_min else None,
+        profile=chosen.profile,
+        size=chosen.size,
+        opted_out=chosen.opted_out,
+        array_tasks=array_tasks(job.array),
+        allowed_queues=None if job.queues is None else frozenset(job.queues),
+    )
+
+
+def gpus_in(gres: str | None) -> int:
+    """GPUs a node in ``gpu:2``, ``gres:gpu:a100:2``, ``gres/gpu=2``, ``gpu``; 0: none."""
+    if not gres or "gpu" not in gres:
+        return 0
+    found = (_GPU.fullmatch(part.strip()) for part in gres.split(","))
+    return sum(int(match[1] or 1) for match in found if match is not None)
+
+
+def array_tasks(indices: str | None) -> int:
+    """How many tasks ``0-9:2,15%4`` has; 1 where there is no array or it cannot be read."""
+    if not indices:
+        return 1
+    total = 0
+    for part in indices.partition("%")[0].split(","):
+        match = _RANGE.fullmatch(part.strip())
+        if match is None:
+            return 1
+        first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
+        total += max(0, (last - first) // max(1, step) + 1)
+    return max(1, total)
+
+
+def _memory(job: Job, nodes: int, cores: int) -> int | None:
+    if job.memory_mib_per_node:
+        return job.memory_mib_per_node * _MIB
+    if job.memory_mib_per_cpu:
+        return job.memory_mib_per_cpu * _MIB * -(-cores // max(1, nodes))
+    return None
+
+
+def _pinned(job: Job) -> tuple[str, ...]:
+    pinned = set(job.pinned or ())
+    if job.reservation:
+        pinned.add("reservation")
+    return tuple(sorted(pinned))

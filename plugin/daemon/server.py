@@ -1,0 +1,298 @@
+"""The answering thread: one epoll loop over all connections, nothing in it ever waits.
+
+Each connection has at most one reply on its way: a peer that does not read is not read from
+either. A peer that is slow, silent or gone costs its own connection and nobody else's.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import select
+import socket
+import struct
+import time
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from enum import Enum
+
+from berth.pilot.errors import BerthError
+from berth.plugin.daemon import replies
+from berth.plugin.daemon.listener import Listener, Standing
+from berth.plugin.daemon.messages import MAX_REQUEST_BYTES
+
+log = logging.getLogger("berth.serve.server")
+
+Handle = Callable[[bytes], bytes]
+
+MAX_CONNECTIONS = 512
+HALF_LINE_S = 5.0
+"""A request that was begun must be whole within this time."""
+IDLE_S = 300.0
+"""A connection kept open without any request is closed after this time."""
+GRACE_S = 1.0
+"""Given to requests under way when the daemon is told to stop."""
+TICK_S = 0.5
+
+_CREDENTIALS = struct.Struct("3i")
+_DONTWAIT = socket.MSG_DONTWAIT
+_NO_WAIT_NO_SIGNAL = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
+_ACCEPTS_A_TURN = 32
+_TOO_LONG = replies.reply(
+    "keep", code="bad-request", problem=f"longer than {MAX_REQUEST_BYTES} bytes"
+)
+
+
+class End(Enum):
+    """Why the loop ended."""
+
+    STOPPED = "stopped"
+    SOCKET_LOST = "socket-lost"
+
+
+class _Connection:
+    __slots__ = ("blocked", "buffer", "last_s", "out", "served", "socket")
+
+    def __init__(self, peer: socket.socket, now_s: float) -> None:
+        self.socket = peer
+        self.buffer = b""
+        self.out = b""
+        self.blocked = False
+        self.served = False
+        self.last_s = now_s
+
+
+class Server:
+    """Serves ``handle`` to peers whose uid is in ``uids`` until ``stop``."""
+
+    def __init__(
+        self,
+        listener: Listener,
+        handle: Handle,
+        uids: Collection[int],
+        *,
+        max_connections: int = MAX_CONNECTIONS,
+        tick: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.uids = frozenset(uids)
+        self.counts = {"accepted": 0, "wrong-uid": 0, "evicted": 0, "timed-out": 0}
+        self._listener = listener
+        self._handle = handle
+        self._max_connections = max_connections
+        self._tick = tick
+        self._connections: dict[int, _Connection] = {}
+        self._pipelined: list[_Connection] = []
+        self._space = bytearray(MAX_REQUEST_BYTES + 1)
+        self._poll = select.epoll()
+        self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._stopping_s: float | None = None
+        self._wrong_uids_told: set[int] = set()
+
+    def stop(self) -> None:
+        """Finish what is under way and end. From a signal handler or another thread."""
+        if self._stopping_s is None:
+            self._stopping_s = time.monotonic() + GRACE_S
+        with suppress(BlockingIOError):
+            os.write(self._wake_write, b"s")
+
+    def run(self) -> End:
+        """The loop. Gives why it ended; everything is closed then."""
+        self._poll.register(self._listener.fileno(), select.EPOLLIN)
+        self._poll.register(self._wake_read, select.EPOLLIN)
+        try:
+            return self._loop()
+        finally:
+            for connection in list(self._connections.values()):
+                self._close(connection)
+            self._listener.close()
+            self._poll.close()
+            for handle in (self._spare, self._wake_read, self._wake_write):
+                os.close(handle)
+
+    def _loop(self) -> End:
+        next_tick_s = time.monotonic() + TICK_S
+        while True:
+            timeout = 0 if self._pipelined else max(0.0, next_tick_s - time.monotonic())
+            events = self._poll.poll(timeout, 64)
+            listening = self._listener.fileno()
+            for fd, mask in events:
+                connection = self._connections.get(fd)
+                if connection is not None:
+                    self._serve(connection, mask)
+                elif fd == listening:
+                    self._accept()
+                elif fd == self._wake_read:
+                    os.read(self._wake_read, 4096)
+            if self._pipelined:
+                waiting, self._pipelined = self._pipelined, []
+                for connection in waiting:
+                    if self._connections.get(connection.socket.fileno()) is connection:
+                        self._answer_next(connection)
+            now_s = time.monotonic()
+            if now_s >= next_tick_s:
+                next_tick_s = now_s + TICK_S
+                self._tick()
+                self._sweep(now_s)
+                if self._stopping_s is None and not self._still_ours():
+                    return End.SOCKET_LOST
+            if self._stopping_s is not None and self._wound_up(now_s):
+                return End.STOPPED
+
+    # Connections come and go
+
+    def _accept(self) -> None:
+        for _ in range(_ACCEPTS_A_TURN):
+            try:
+                peer, _address = self._listener.socket.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                    self._make_room()
+                return
+            credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            uid = _CREDENTIALS.unpack(credentials)[1]
+            if uid not in self.uids:
+                peer.close()
+                self._refused(uid)
+                continue
+            if len(self._connections) >= self._max_connections:
+                self._evict()
+            connection = _Connection(peer, time.monotonic())
+            fd = peer.fileno()
+            self._connections[fd] = connection
+            self._poll.register(fd, select.EPOLLIN)
+            self.counts["accepted"] += 1
+            self._read(connection)
+
+    def _refused(self, uid: int) -> None:
+        self.counts["wrong-uid"] += 1
+        if uid not in self._wrong_uids_told and len(self._wrong_uids_told) < 100:
+            self._wrong_uids_told.add(uid)
+            log.warning("uid %d is not a scheduler user of the site file: not answered", uid)
+
+    def _make_room(self) -> None:
+        """Out of file descriptors: close the idlest connection, or refuse the one that waits."""
+        if self._connections:
+            self._evict()
+            return
+        os.close(self._spare)
+        with suppress(OSError):
+            self._listener.socket.accept()[0].close()
+        self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+
+    def _evict(self) -> None:
+        self.counts["evicted"] += 1
+        self._close(min(self._connections.values(), key=lambda c: c.last_s))
+
+    def _close(self, connection: _Connection) -> None:
+        # Closing the last descriptor of a socket takes it out of the epoll set, too.
+        self._connections.pop(connection.socket.fileno(), None)
+        connection.socket.close()
+
+    def _sweep(self, now_s: float) -> None:
+        for connection in list(self._connections.values()):
+            patience = HALF_LINE_S if connection.buffer or connection.out else IDLE_S
+            if now_s - connection.last_s > patience:
+                self.counts["timed-out"] += 1
+                self._close(connection)
+
+    # Requests and replies
+
+    def _serve(self, connection: _Connection, mask: int) -> None:
+        if connection.out:
+            self._write(connection)
+        elif mask & (select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR):
+            self._read(connection)
+
+    def _read(self, connection: _Connection) -> None:
+        try:
+            count = connection.socket.recv_into(self._space, 0, _DONTWAIT)
+        except BlockingIOError:
+            return
+        except OSError:
+            count = 0
+        if count == 0:
+            self._close(connection)
+            return
+        fresh = bytes(memoryview(self._space)[:count])
+        if connection.buffer:
+            connection.buffer += fresh
+        else:
+            connection.buffer = fresh
+            connection.last_s = time.monotonic()
+        self._answer_next(connection)
+
+    def _answer_next(self, connection: _Connection) -> None:
+        """Answer one line of the buffer, if a whole one is there; the rest waits its turn."""
+        end = connection.buffer.find(b"\n")
+        if end < 0:
+            if len(connection.buffer) > MAX_REQUEST_BYTES:
+                self._refuse_long(connection)
+            return
+        line, connection.buffer = connection.buffer[:end], connection.buffer[end + 1 :]
+        if len(line) > MAX_REQUEST_BYTES:
+            self._refuse_long(connection)
+            return
+        connection.out = self._handle(line)
+        connection.last_s = time.monotonic()
+        connection.served = True
+        self._write(connection)
+
+    def _refuse_long(self, connection: _Connection) -> None:
+        with suppress(OSError):
+            connection.socket.send(_TOO_LONG, _NO_WAIT_NO_SIGNAL)
+        self._close(connection)
+
+    def _write(self, connection: _Connection) -> None:
+        try:
+            sent = connection.socket.send(connection.out, _NO_WAIT_NO_SIGNAL)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            self._close(connection)
+            return
+        if sent < len(connection.out):
+            connection.out = connection.out[sent:]
+            if not connection.blocked:
+                connection.blocked = True
+                self._poll.modify(connection.socket.fileno(), select.EPOLLOUT)
+            return
+        connection.out = b""
+        if connection.blocked:
+            connection.blocked = False
+            self._poll.modify(connection.socket.fileno(), select.EPOLLIN)
+        if connection.buffer:
+            self._pipelined.append(connection)
+
+    # The end
+
+    def _still_ours(self) -> bool:
+        standing = self._listener.standing()
+        if standing is Standing.OURS:
+            return True
+        if standing is Standing.REPLACED:
+            log.error("%s now is somebody else's: giving up", self._listener.path)
+            return False
+        try:
+            old = self._listener.renew()
+        except BerthError as error:
+            log.error("%s; %s", error.message, error.hint)
+            return False
+        self._poll.register(self._listener.fileno(), select.EPOLLIN)
+        old.close()
+        log.warning("%s had been removed: made again", self._listener.path)
+        return True
+
+    def _wound_up(self, now_s: float) -> bool:
+        """After ``stop``: true once nothing is under way, or the grace is over."""
+        assert self._stopping_s is not None  # noqa: S101
+        self._accept()
+        for connection in list(self._connections.values()):
+            if connection.served and not connection.buffer and not connection.out:
+                self._read(connection)  # what came before we were told to stop is answered
+                if not connection.buffer and not connection.out:
+                    self._close(connection)
+        return not self._connections or now_s >= self._stopping_s

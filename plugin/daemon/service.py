@@ -1,0 +1,223 @@
+"""From a request line to a reply line: pure look-ups, and never an exception."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from berth.pilot.version import VERSION
+from berth.plugin.daemon import replies, requests
+from berth.plugin.daemon.fingerprint import fingerprint
+from berth.plugin.daemon.identifiers import Identifiers
+from berth.plugin.daemon.messages import Ask, Job, Refusal, parse
+from berth.plugin.daemon.shelf import Shelf
+from berth.plugin.daemon.stats import Stats
+from berth.plugin.daemon.view import Kept, SiteView, Snapshot
+from berth.policies.codes import Code
+from berth.policies.values import Decision, Mode, Request
+
+log = logging.getLogger("berth.serve")
+
+
+@dataclass(slots=True)
+class Answered:
+    """One decision as it was made, for the recorder to write down later."""
+
+    id: str
+    time_s: float
+    scheduler: str
+    mode: Mode
+    action: str
+    code: str
+    reason: str
+    request: Request
+    decision: Decision | None
+    changes: replies.Edits
+    latency_us: int
+
+
+Record = Callable[[Answered], None]
+
+
+class Service:
+    """Answers lines from the present ``site``, ``shelf`` and ``snapshot``.
+
+    Those three are replaced by background threads (one assignment each); a request reads each
+    of them once.
+    """
+
+    def __init__(
+        self,
+        site: SiteView,
+        record: Record,
+        *,
+        background: Callable[[], Mapping[str, object]] = dict,
+    ) -> None:
+        self.site = site
+        self.shelf = Shelf()
+        self.snapshot = Snapshot()
+        self.stats = Stats()
+        self._record = record
+        self._background = background
+        self._identifiers = Identifiers()
+
+    def handle(self, line: bytes) -> bytes:
+        """The reply to one request line; whatever goes wrong, it is a valid keep."""
+        started_ns = time.perf_counter_ns()
+        try:
+            ask = parse(line)
+            if ask.op == "decide":
+                return self._decide(ask, started_ns)
+            self.stats.counts[ask.op] += 1
+            return replies.answer(self._pong() if ask.op == "ping" else self.status())
+        except Refusal as refusal:
+            self.stats.counts["refused"] += 1
+            return replies.reply("keep", code="bad-request", problem=str(refusal))
+        except Exception:
+            self.stats.counts["internal-errors"] += 1
+            if self.stats.counts["internal-errors"] <= 100:
+                log.exception("a request failed; its job is left as it is")
+            return replies.KEEP_LINE
+
+    def status(self) -> dict[str, object]:
+        """What ``stats`` answers."""
+        snapshot = self.snapshot
+        age = time.monotonic() - snapshot.monotonic_s if snapshot.monotonic_s else None
+        return {
+            **self._pong(),
+            **self.stats.summary(),
+            "state_age_s": None if age is None else round(age, 3),
+            "candidates": len(self.site.decider.candidates),
+            "profiles": len(self.shelf.names),
+            "forecasts": len(self.shelf),
+            "store_revision": self.shelf.revision,
+            **self._background(),
+        }
+
+    def _pong(self) -> dict[str, object]:
+        mode = Mode.OFF if _exists(self.site.kill_switch) else self.site.mode
+        return {"version": VERSION, "mode": mode.value}
+
+    def _decide(self, ask: Ask, started_ns: int) -> bytes:
+        site, job = self.site, ask.job
+        if site.mode is Mode.OFF or _exists(site.kill_switch):
+            code = Code.OFF.value if site.mode is Mode.OFF else "kill-switch"
+            self.stats.decided(code, "keep", (time.perf_counter_ns() - started_ns) // 1000)
+            return replies.reply("keep", code=code)
+        mode = requests.effective_mode(site.mode, job.mode)
+        chosen = requests.choice(job)
+        kept = self._kept_at_once(site, job, mode, chosen)
+        if kept is None and chosen.profile is None:
+            chosen = self._by_script(job)
+        request = requests.request(job, chosen, auto_queue=site.auto_queue)
+        decision = None
+        if kept is None and request.queue is not None and not request.wants_placement:
+            kept = Kept("own-queue", f"You chose {request.queue} yourself.")
+        if kept is None:
+            forecast = self.shelf.forecast(chosen.profile) if chosen.profile else None
+            if forecast is None and chosen.profile is not None:
+                kept = self._no_forecast(chosen.profile)
+            else:
+                snapshot = self.snapshot
+                now_s = snapshot.now_s(time.monotonic())
+                decision = site.decider.decide(request, snapshot.states, forecast, now_s)
+        return self._reply(ask, mode, request, decision=decision, kept=kept, started_ns=started_ns)
+
+    def _kept_at_once(
+        self, site: SiteView, job: Job, mode: Mode, chosen: requests.Choice
+    ) -> Kept | None:
+        if chosen.opted_out:
+            return _OPTED_OUT
+        if mode is Mode.OFF:
+            return _BAD_MODE
+        if chosen.problem is not None:
+            return Kept("bad-profile-name", chosen.problem)
+        return site.covers(job)
+
+    def _by_script(self, job: Job) -> requests.Choice:
+        if not job.script or not self.shelf.has_scripts:
+            return requests.Choice()
+        found = self.shelf.attached(fingerprint(job.script, job.arguments or ()))
+        return requests.Choice() if found is None else requests.Choice(found.profile, found.size)
+
+    def _no_forecast(self, profile: str) -> Kept:
+        if profile in self.shelf.names:
+            return Kept(
+                "no-forecast",
+                f"Nothing is predicted yet for profile {profile}: berth profile refresh {profile}.",
+            )
+        return Kept(Code.NO_PROFILE.value, f"There is no profile named {profile} in the store.")
+
+    def _reply(
+        self,
+        ask: Ask,
+        mode: Mode,
+        request: Request,
+        *,
+        decision: Decision | None,
+        kept: Kept | None,
+        started_ns: int,
+    ) -> bytes:
+        changes: replies.Edits = {}
+        code, reason = kept or ("", "")
+        if decision is not None:
+            code, reason = decision.code, decision.reason
+            changes = replies.edits(request, decision)
+            if ask.job.kind == "interactive" and not _SHAPE.isdisjoint(changes):
+                (code, reason), changes = _INTERACTIVE_SHAPE, {}
+        action = "edit" if changes and mode is Mode.ENFORCE else "keep"
+        message = None
+        if action == "edit":
+            message = replies.message(reason, enforced=True)
+        elif mode is Mode.ADVISE and changes:
+            message = replies.message(f"Berth would choose: {reason}", enforced=False)
+        elif mode in (Mode.ADVISE, Mode.ENFORCE) and (request.wants_placement or request.profile):
+            message = replies.message(reason, enforced=False)
+        name = self._identifiers.next()
+        latency_us = (time.perf_counter_ns() - started_ns) // 1000
+        self.stats.decided(code, action, latency_us)
+        self._record(
+            Answered(
+                name,
+                time.time(),
+                ask.scheduler,
+                mode,
+                action,
+                code,
+                reason,
+                request,
+                decision,
+                changes,
+                latency_us,
+            )
+        )
+        return replies.reply(
+            action,
+            changes=changes if action == "edit" else None,
+            stamp=replies.stamp(
+                name,
+                action,
+                code,
+                chosen=decision.chosen if decision else None,
+                profile=request.profile,
+                bundle=decision.bundle if decision else "",
+            ),
+            message=message if code != Code.OPTED_OUT else None,
+            decision=name,
+            code=code,
+        )
+
+
+_OPTED_OUT = Kept(Code.OPTED_OUT.value, "You asked Berth to leave this job alone.")
+_BAD_MODE = Kept("bad-mode", "BERTH_MODE is not off, shadow, advise or enforce.")
+_INTERACTIVE_SHAPE = Kept(
+    "interactive-shape", "srun and salloc keep the tasks, cores and memory that you gave them."
+)
+_SHAPE = frozenset(("nodes", "tasks", "cpus_per_task", "memory_mib_per_node"))
+
+
+def _exists(path: Path | None) -> bool:
+    return path is not None and path.exists()

@@ -1,0 +1,83 @@
+"""The look-up tables of the answering thread: profile name -> Forecast, fingerprint -> profile.
+
+Forecasts stay compressed until they are asked for, and only the most recent stay unpacked, so
+that thousands of profiles fit the daemon's memory. A Shelf is never changed but by its own
+thread's cache: the watcher makes a new one and swaps it in whole.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from berth.pilot.errors import DocumentError
+from berth.plugin.store.store import Changes
+from berth.predictor.forecast import Forecast
+
+UNPACKED_KEPT = 64
+
+
+class Attached(NamedTuple):
+    """What a script's fingerprint stands for."""
+
+    profile: str
+    size: float | None
+
+
+class Shelf:
+    """Forecasts by profile name and profiles by fingerprint, as of one revision of the store."""
+
+    def __init__(
+        self,
+        revision: int = 0,
+        names: Iterable[str] = (),
+        packed: Mapping[str, bytes] | None = None,
+        scripts: Mapping[str, Attached] | None = None,
+    ) -> None:
+        self.revision = revision
+        self.names = frozenset(names)
+        self._packed = dict(packed or {})
+        self._scripts = dict(scripts or {})
+        self._unpacked: OrderedDict[str, Forecast] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._packed)
+
+    def forecast(self, name: str) -> Forecast | None:
+        """The forecast of that profile, or None where there is none (or an unreadable one)."""
+        found = self._unpacked.get(name)
+        if found is not None:
+            self._unpacked.move_to_end(name)
+            return found
+        packed = self._packed.get(name)
+        if packed is None:
+            return None
+        try:
+            found = Forecast.from_json(zlib.decompress(packed))
+        except (DocumentError, zlib.error):
+            return None
+        self._unpacked[name] = found
+        if len(self._unpacked) > UNPACKED_KEPT:
+            self._unpacked.popitem(last=False)
+        return found
+
+    def attached(self, digest: str) -> Attached | None:
+        """The profile that a script's fingerprint stands for, or None."""
+        return self._scripts.get(digest)
+
+    @property
+    def has_scripts(self) -> bool:
+        """False: no fingerprint can match, so none need be computed."""
+        return bool(self._scripts)
+
+    def updated(self, changes: Changes) -> Shelf:
+        """A new Shelf with the changes applied; this one stays as it is."""
+        packed = {name: data for name, data in self._packed.items() if name in changes.profiles}
+        for name in changes.profiles_without_forecast:
+            packed.pop(name, None)
+        for record in changes.forecasts:
+            packed[record.profile] = zlib.compress(record.document.encode(), level=1)
+        scripts = {r.digest: Attached(r.profile, r.size) for r in changes.fingerprints}
+        return Shelf(changes.revision, changes.profiles, packed, scripts)

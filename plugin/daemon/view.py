@@ -1,0 +1,52 @@
+"""What the answering thread needs of a site file, ready for use; replaced whole on reload."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+from berth.plugin.daemon.messages import Job
+from berth.policies.decide import Decider
+from berth.policies.values import CandidateState, Mode
+
+
+class Kept(NamedTuple):
+    """Why a job is left as it is: a stable code and a sentence."""
+
+    code: str
+    sentence: str
+
+
+Coverage = Callable[[Job], Kept | None]
+"""None where the site lets Berth look at this job."""
+
+
+@dataclass(frozen=True, slots=True)
+class SiteView:
+    """The site file as far as answering needs it."""
+
+    mode: Mode
+    decider: Decider
+    covers: Coverage
+    auto_queue: str | None = None
+    kill_switch: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The candidates' states of one reading, and both clocks at that moment.
+
+    Ages are told by the monotonic clock: a wall clock that is set back or forth neither makes
+    a fresh state stale nor a stale one fresh.
+    """
+
+    states: Mapping[str, CandidateState] = field(default_factory=lambda: MappingProxyType({}))
+    wall_s: float = 0.0
+    monotonic_s: float = 0.0
+
+    def now_s(self, monotonic_s: float) -> float:
+        """Unix time at ``monotonic_s`` by the wall clock of the reading."""
+        return self.wall_s + (monotonic_s - self.monotonic_s)

@@ -1,0 +1,403 @@
+"""A real ``berth serve`` for tests: started on a socket of its own, stopped by its pid.
+
+Also here: forecasts made by hand (no predictor needed), a site file over them, and stand-ins for
+Slurm's reading commands, so that candidates have a state without a cluster.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from berth.pilot.errors import BerthError
+from berth.plugin.daemon.client import ask
+from berth.plugin.store import ForecastRecord, ProfileRecord, Store
+from berth.predictor.forecast import Forecast
+from berth.predictor.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
+from berth.predictor.sizes import SizeLaw
+
+READY_S = 20.0
+_BERTH = "from berth.plugin.cli import main; main()"
+
+
+def wait_until(condition: Callable[[], Any], timeout_s: float = 20.0, what: str = "") -> Any:
+    """The first true value of ``condition``; AssertionError when it does not come in time."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        found = condition()
+        if found:
+            return found
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {timeout_s} s: {what or condition}")
+        time.sleep(0.005)
+
+
+# Forecasts and profiles by hand
+
+
+def interval(mid: float, spread: float = 1.2) -> Interval:
+    """``mid`` with a factor of ``spread`` on both sides."""
+    return Interval(mid / spread, mid, mid * spread)
+
+
+def curve(
+    profile: str,
+    platform: str,
+    times_s: Mapping[int, float],
+    *,
+    gpu: bool = False,
+    basis: Basis = Basis.CALIBRATED,
+    abstained: str | None = None,
+    memory_bytes: float = 2e9,
+    reference_s: float = 600.0,
+) -> PredictionCurve:
+    """A curve with the given seconds by cores (or by GPUs)."""
+    return PredictionCurve(
+        tuple(
+            Prediction(
+                profile=profile,
+                platform=platform,
+                cores=1 if gpu else units,
+                gpus=units if gpu else 0,
+                basis=basis,
+                speedup=interval(reference_s / seconds),
+                runtime_s=interval(seconds),
+                memory_bytes=interval(memory_bytes),
+                energy_j=None,
+                bound=Bound.MEMORY,
+                abstained=abstained,
+            )
+            for units, seconds in sorted(times_s.items())
+        )
+    )
+
+
+def forecast(
+    name: str,
+    cpu_s: float = 600.0,
+    gpu_s: float = 60.0,
+    *,
+    platforms: Sequence[tuple[str, bool]] = (("rome-7742", False), ("a100-80gb", True)),
+    basis: Basis = Basis.CALIBRATED,
+    abstained: str | None = None,
+    bundle: str = "bundle-of-tests",
+) -> Forecast:
+    """A program that takes ``cpu_s`` on one core, scales to 64, and ``gpu_s`` on one GPU."""
+    curves = {
+        platform: curve(
+            name,
+            platform,
+            {1: gpu_s} if gpu else {1: cpu_s, 64: cpu_s / 50},
+            gpu=gpu,
+            basis=basis,
+            abstained=abstained,
+        )
+        for platform, gpu in platforms
+    }
+    return Forecast(
+        profile=name,
+        profile_digest=f"sha256:{name}-{cpu_s}-{gpu_s}",
+        bundle=bundle,
+        targets=("cpu", "cuda"),
+        architecture="x86_64",
+        instruction_sets=(),
+        threads=1,
+        ranks=1,
+        gpus=0,
+        container=None,
+        reference_platform="rome-7742",
+        reference_runtime_s=600.0,
+        sizes=SizeLaw(size=None, peak_memory_bytes=2e9),
+        curves=curves,
+    )
+
+
+def put(store: Store, *forecasts: Forecast) -> None:
+    """Store forecasts, each under a profile made up for it."""
+    for made in forecasts:
+        store.add_profile(
+            ProfileRecord(made.profile, made.profile_digest, "{}", "tester", time.time()),
+            replace=True,
+        )
+        store.put_forecast(
+            ForecastRecord(made.profile, made.bundle, made.to_json(), time.time())
+        )
+
+
+# A site and its cluster
+
+SITE = """\
+schema = "berth.site/1"
+mode = "{mode}"
+
+[site]
+name = "tests"
+reference_platform = "rome-7742"
+auto_partition = "auto"
+
+[daemon]
+socket = "berth.sock"
+store = "{store}"
+kill_switch = "off"
+scheduler_users = ["{user}"]
+state_refresh_s = 1.0
+{daemon}
+
+[coverage]
+interactive = true
+{coverage}
+
+[[candidates]]
+name = "cpu"
+platform = "rome-7742"
+partition = "cpu"
+cores_per_node = 64
+memory_per_node = "256G"
+nodes = 2
+
+[[candidates]]
+name = "gpu"
+platform = "a100-80gb"
+partition = "gpu"
+gres = "gpu:a100"
+gpus_per_node = 4
+cores_per_node = 32
+memory_per_node = "256G"
+nodes = 1
+[candidates.translation]
+gpus = 1
+cpus_per_gpu = 8
+"""
+
+PARTITIONS = """\
+PartitionName=cpu AllowAccounts=ALL AllowQos=ALL Default=YES MaxTime=UNLIMITED DefaultTime=NONE \
+State=UP TotalCPUs=128 TotalNodes=2 Nodes=cpu[1-2]
+PartitionName=gpu AllowAccounts=ALL AllowQos=ALL Default=NO MaxTime=UNLIMITED DefaultTime=NONE \
+State=UP TotalCPUs=32 TotalNodes=1 Nodes=gpu1
+PartitionName=auto AllowAccounts=ALL AllowQos=ALL Default=NO MaxTime=UNLIMITED DefaultTime=NONE \
+State=UP TotalCPUs=128 TotalNodes=2 Nodes=cpu[1-2]
+"""
+
+NODES = """\
+NodeName=cpu1 Arch=x86_64 CoresPerSocket=32 CPUAlloc=0 CPUTot=64 Gres=(null) RealMemory=262144 \
+Sockets=2 State=IDLE Partitions=cpu,auto
+NodeName=cpu2 Arch=x86_64 CoresPerSocket=32 CPUAlloc=0 CPUTot=64 Gres=(null) RealMemory=262144 \
+Sockets=2 State=IDLE Partitions=cpu,auto
+NodeName=gpu1 Arch=x86_64 CoresPerSocket=16 CPUAlloc=0 CPUTot=32 Gres=gpu:a100:4 \
+GresUsed=gpu:a100:0 RealMemory=262144 Sockets=2 State=IDLE Partitions=gpu
+"""
+
+
+def fake_slurm(folder: Path, *, partitions: str = PARTITIONS, nodes: str = NODES) -> Path:
+    """Stand-ins for scontrol, squeue and sinfo that print recorded answers; the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "partitions").write_text(partitions)
+    (folder / "nodes").write_text(nodes)
+    either = f"*partition*) cat {folder}/partitions;; *) cat {folder}/nodes;;"
+    scripts = {
+        "scontrol": f'case "$*" in {either} esac',
+        "squeue": "true",
+        "sinfo": "echo slurm 22.05.8",
+    }
+    for name, body in scripts.items():
+        path = folder / name
+        path.write_text(f"#!/bin/sh\n{body}\n")
+        path.chmod(0o755)
+    return folder
+
+
+# The daemon
+
+
+@dataclass
+class RunningDaemon:
+    """A started ``berth serve``. ``log`` is its standard error so far."""
+
+    process: subprocess.Popen[bytes]
+    site_file: Path
+    socket: Path
+    log_file: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def pid(self) -> int:
+        """Of the daemon itself."""
+        return self.process.pid
+
+    @property
+    def log(self) -> str:
+        """Everything it has logged."""
+        return self.log_file.read_text(errors="replace")
+
+    def ask(self, **message: Any) -> dict[str, Any]:
+        """One message, one reply."""
+        return ask(self.socket, {"v": 1, **message}, timeout_s=10)
+
+    def decide(self, *, scheduler: str = "slurm", **job: Any) -> dict[str, Any]:
+        """Ask about a job."""
+        described = {"user": "alice", "uid": 1000, "kind": "batch", **job}
+        return self.ask(op="decide", scheduler=scheduler, job=described)
+
+    def stats(self) -> dict[str, Any]:
+        """What ``stats`` answers."""
+        return self.ask(op="stats")
+
+    def stop(self, number: int = signal.SIGTERM, timeout_s: float = 15.0) -> int:
+        """End it (SIGTERM) and give its exit status."""
+        if self.process.poll() is None:
+            os.kill(self.pid, number)
+        try:
+            return self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise
+
+
+def start_daemon(
+    site_file: Path,
+    socket_path: Path,
+    *,
+    arguments: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+    path: Path | None = None,
+    wait: bool = True,
+    preexec: Callable[[], None] | None = None,
+) -> RunningDaemon:
+    """Start ``berth serve`` and wait until it answers; AssertionError with its log if it does not.
+
+    ``path`` goes in front of PATH (``fake_slurm``).
+    """
+    settings = dict(os.environ)
+    settings.update(environment or {})
+    if path is not None:
+        settings["PATH"] = f"{path}:{settings['PATH']}"
+    log_file = site_file.with_suffix(".log")
+    with log_file.open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-c", _BERTH, "serve", "--site", str(site_file), *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=settings,
+            preexec_fn=preexec,
+        )
+    daemon = RunningDaemon(process, site_file, socket_path, log_file, settings)
+    if not wait:
+        return daemon
+    deadline = time.monotonic() + READY_S
+    while True:
+        if process.poll() is not None:
+            raise AssertionError(f"berth serve ended with {process.returncode}:\n{daemon.log}")
+        try:
+            daemon.ask(op="ping")
+        except BerthError:
+            if time.monotonic() > deadline:
+                daemon.stop(signal.SIGKILL)
+                raise AssertionError(f"berth serve is not ready:\n{daemon.log}") from None
+            time.sleep(0.01)
+        else:
+            return daemon
+
+
+@dataclass
+class Harbour:
+    """A site, its store and what is needed to start daemons on them; in a short folder."""
+
+    folder: Path
+    store_url: str
+    daemons: list[RunningDaemon] = field(default_factory=list)
+
+    @property
+    def site_file(self) -> Path:
+        """The site file."""
+        return self.folder / "berth.toml"
+
+    @property
+    def socket(self) -> Path:
+        """Where the daemon listens."""
+        return self.folder / "berth.sock"
+
+    @property
+    def kill_switch(self) -> Path:
+        """Make this file to stop every placement."""
+        return self.folder / "off"
+
+    def write_site(
+        self, *, mode: str = "enforce", user: str = "root", daemon: str = "", coverage: str = ""
+    ) -> Path:
+        """(Re)write the site file, at once for a reader."""
+        text = SITE.format(
+            mode=mode, store=self.store_url, user=user, daemon=daemon, coverage=coverage
+        )
+        fresh = self.site_file.with_suffix(".new")
+        fresh.write_text(text)
+        fresh.replace(self.site_file)
+        return self.site_file
+
+    def store(self) -> Store:
+        """The store, made if need be."""
+        return Store.open(self.store_url)
+
+    def start(self, *, state: bool = True, **options: Any) -> RunningDaemon:
+        """A daemon; with ``state`` also wait until it knows the (fake) cluster's state."""
+        if state:
+            options.setdefault("path", fake_slurm(self.folder / "bin"))
+        daemon = start_daemon(self.site_file, self.socket, **options)
+        self.daemons.append(daemon)
+        if state:
+            wait_until(
+                lambda: daemon.stats()["state_age_s"] is not None,
+                what=f"the cluster's state\n{daemon.log}",
+            )
+        return daemon
+
+
+@contextmanager
+def harbour(store_url: str | None = None) -> Iterator[Harbour]:
+    """A Harbour in a folder with a short path (socket paths are limited), removed afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="berth-"))
+    folder.chmod(0o755)
+    made = Harbour(folder, store_url or f"sqlite:///{folder}/store.db")
+    made.write_site()
+    try:
+        yield made
+    finally:
+        for daemon in made.daemons:
+            daemon.stop(signal.SIGKILL)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def raw(path: Path, *parts: bytes, timeout_s: float = 10.0) -> bytes:
+    """Send bytes as they are, close our sending side, and give all that comes back."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
+        peer.settimeout(timeout_s)
+        peer.connect(str(path))
+        received = b""
+        try:
+            for part in parts:
+                peer.sendall(part)
+            peer.shutdown(socket.SHUT_WR)
+            while part := peer.recv(65536):
+                received += part
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        return received
+
+
+def is_keep(line: bytes) -> bool:
+    """Whether a reply line is a valid keep."""
+    reply = json.loads(line)
+    return bool(reply["v"] == 1 and reply["action"] == "keep" and "edits" not in reply)
