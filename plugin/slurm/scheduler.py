@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from berth.pilot.errors import SchedulerError
 from berth.plugin.scheduler import ClusterFacts, Job, Outcome
@@ -41,7 +42,7 @@ class Slurm:
 
     def read(self) -> ClusterFacts:
         """See Scheduler."""
-        return read_cluster()
+        return replace(read_cluster(), name=_cluster_name())
 
     def render(self, job: Job, request: Request, edit: Edit | None) -> tuple[str, ...]:
         """See Scheduler."""
@@ -64,6 +65,12 @@ class Slurm:
         except SchedulerError:
             return _remembered(job_ids)
         return parse_sacct(text)
+
+
+def _cluster_name() -> str:
+    text = commands.run(("scontrol", "show", "config"))
+    found = re.search(r"^ClusterName\s*=\s*(\S+)", text, re.MULTILINE)
+    return "slurm" if found is None else found.group(1)
 
 
 def parse_sacct(text: str) -> dict[str, Outcome]:

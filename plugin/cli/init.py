@@ -1,0 +1,81 @@
+"""``berth init``: a first site file by asking the scheduler."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import click
+
+from berth.pilot.documents import validate, write_json, write_text
+from berth.pilot.errors import SchedulerError, UsageError
+from berth.plugin.site.document import SiteDocument
+from berth.plugin.site.first import FirstSite, first_site
+from berth.plugin.site.write import PLATFORM_FOLDER, auto_line, toml_text
+from berth.plugin.slurm.scheduler import Slurm
+from berth.predictor import platforms as known_platforms
+
+
+@click.command()
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("berth.toml"),
+    show_default=True,
+    help="File to write; platform stubs go in platforms/ beside it.",
+)
+@click.option("--name", default=None, help="Name of the site. Default: the cluster's.")
+@click.option("--dry-run", is_flag=True, help="Print the file, write nothing.")
+@click.option("--force", is_flag=True, help="Overwrite what is there.")
+def init(output: Path, name: str | None, dry_run: bool, force: bool) -> None:
+    """Ask Slurm for its partitions and nodes and write a first site file.
+
+    One candidate for each kind of node and GPU type in each partition, in mode shadow.
+
+    Example: berth init --output /etc/berth/berth.toml
+    """
+    site = first_site(Slurm().read(), known_platforms.load())
+    if not site.candidates:
+        raise SchedulerError("Slurm has no partition with nodes in it")
+    text = toml_text(site, name=name or site.facts.name)
+    validate(tomllib.loads(text), SiteDocument, source=output)
+    if dry_run:
+        click.echo(text, nl=False)
+        return
+    stubs = {
+        output.parent / PLATFORM_FOLDER / f"{stub.name}.json": stub for stub in site.stubs.values()
+    }
+    there = [path for path in (output, *stubs) if path.exists()]
+    if there and not force:
+        raise UsageError(
+            f"{there[0]} is there already; nothing was written",
+            hint="--force overwrites it, --dry-run only shows the new one",
+        )
+    try:
+        for path, stub in stubs.items():
+            write_json(path, stub)
+        write_text(output, text)
+    except OSError as error:
+        raise UsageError(
+            f"{error.filename or output} cannot be written: {error.strerror}"
+        ) from None
+    click.echo(_summary(site, output))
+
+
+def _summary(site: FirstSite, output: Path) -> str:
+    count = len(site.candidates)
+    lines = [f"Wrote {output}: {count} candidate{'s' if count > 1 else ''}, mode shadow."]
+    lines += [
+        f"  {c.name}: {c.nodes} x {c.platform} in partition {c.queue.name}" for c in site.candidates
+    ]
+    remarks = [f"  CHECK {c.name}: {remark}." for c in site.candidates for remark in c.remarks]
+    lines += remarks
+    line = auto_line(site)
+    if line is not None:
+        lines += [
+            "For `sbatch --partition=auto`, add to slurm.conf (nodes where any job may run):",
+            f"  {line}",
+            'and auto_partition = "auto" to [site].',
+        ]
+    return "\n".join(lines)

@@ -1,0 +1,175 @@
+"""A first site file from what a scheduler says: candidates by partition and kind of node."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from berth.pilot.platform import Platform
+from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts
+from berth.plugin.site.guess import Guess, family, guess_cpu, guess_gpu, instruction_sets
+from berth.plugin.site.stub import cpu_stub, gpu_stub
+
+AUTO_QUEUE = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class FirstCandidate:
+    """One ``[[candidates]]`` entry to be, with remarks for its comment."""
+
+    name: str
+    platform: str
+    queue: QueueFacts
+    nodes: int
+    cores_per_node: int
+    memory_bytes: int
+    gres: str | None = None
+    gpus_per_node: int = 0
+    constraint: str | None = None
+    features: tuple[str, ...] = ()
+    instruction_sets: tuple[str, ...] = ()
+    architecture: str = "x86_64"
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class FirstSite:
+    """What ``berth init`` found: to be written as ``berth.toml`` and platform files."""
+
+    facts: ClusterFacts
+    candidates: list[FirstCandidate] = field(default_factory=list)
+    stubs: dict[str, Platform] = field(default_factory=dict)
+    reference_platform: str | None = None
+    reference_queue: str | None = None
+    has_auto: bool = False
+
+
+def first_site(facts: ClusterFacts, known: Mapping[str, Platform]) -> FirstSite:
+    """One candidate for each kind of node and GPU type in each queue; ``auto`` is none."""
+    site = FirstSite(facts, has_auto=AUTO_QUEUE in facts.queues)
+    for queue in facts.queues.values():
+        if queue.name == AUTO_QUEUE:
+            continue
+        nodes = [n for n in facts.nodes if queue.name in n.queues]
+        kinds = _kinds(nodes)
+        for kind in kinds:
+            _add(site, queue, kind, kinds, known)
+    in_default = [c for c in site.candidates if c.queue.is_default and c.gres is None]
+    reference = next(iter(in_default or [c for c in site.candidates if c.gres is None]), None)
+    if reference is not None:
+        site.reference_platform = reference.platform
+        site.reference_queue = reference.queue.name
+    return site
+
+
+def _kinds(nodes: Sequence[NodeFacts]) -> list[list[NodeFacts]]:
+    """Nodes that are alike; kinds that no feature and no GPU type tells apart are one."""
+    groups: dict[object, list[NodeFacts]] = {}
+    for node in nodes:
+        key = (node.architecture, node.cores, tuple(sorted(node.gpus.items())), family(node))
+        groups.setdefault(key, []).append(node)
+    kinds = list(groups.values())
+    clear = [k for k in kinds if len(kinds) == 1 or _told_apart(k, kinds)]
+    rest = [node for kind in kinds if kind not in clear for node in kind]
+    return [*clear, rest] if rest else clear
+
+
+def _told_apart(kind: Sequence[NodeFacts], kinds: Sequence[Sequence[NodeFacts]]) -> bool:
+    if _own_feature(kind, kinds) is not None:
+        return True
+    types = set(kind[0].gpus)
+    return bool(types) and all(not types & set(other[0].gpus) for other in kinds if other != kind)
+
+
+def _own_feature(kind: Sequence[NodeFacts], kinds: Sequence[Sequence[NodeFacts]]) -> str | None:
+    """A feature of all these nodes and of no other; one that names the CPU is preferred."""
+    others = {f for other in kinds if other != kind for node in other for f in node.features}
+    shared = [f for f in _shared_features(kind) if f not in others]
+    shared = [f for f in shared if re.fullmatch(r"[A-Za-z0-9_.+-]+", f)]
+    naming = [f for f in shared if f in family(kind[0])]
+    return next(iter(naming or shared), None)
+
+
+def _shared_features(kind: Sequence[NodeFacts]) -> tuple[str, ...]:
+    return tuple(f for f in kind[0].features if all(f in node.features for node in kind))
+
+
+def _add(
+    site: FirstSite,
+    queue: QueueFacts,
+    kind: Sequence[NodeFacts],
+    kinds: Sequence[Sequence[NodeFacts]],
+    known: Mapping[str, Platform],
+) -> None:
+    constraint = _own_feature(kind, kinds) if len(kinds) > 1 else None
+    mixed = len({n.cores for n in kind}) > 1
+    remarks = ["holds several kinds of nodes that no feature tells apart"] if mixed else []
+    smallest = min(kind, key=lambda n: n.cores)
+    features = _shared_features(kind)
+    types: list[str | None] = [g for g in sorted(smallest.gpus) if all(g in n.gpus for n in kind)]
+    for gres in types or [None]:
+        if gres is None:
+            guess, of_stub = guess_cpu(smallest, known), _cpu_stub(kind)
+        else:
+            guess, of_stub = (
+                guess_gpu(gres, smallest, known),
+                gpu_stub(_name(gres.replace(":", "-")), architecture=smallest.architecture),
+            )
+        platform, more = _settle(site, guess, of_stub)
+        suffix = constraint if gres is None or len(kinds) == 1 else gres.rpartition(":")[2]
+        if gres is not None and len(types) > 1:
+            suffix = gres.rpartition(":")[2]
+        sets = instruction_sets(features)
+        if not sets and gres is None and guess is not None:
+            sets = platform.instruction_sets
+        site.candidates.append(
+            FirstCandidate(
+                name=_unique(_name(f"{queue.name}-{suffix}" if suffix else queue.name), site),
+                platform=platform.name,
+                queue=queue,
+                nodes=len(kind),
+                cores_per_node=smallest.cores,
+                memory_bytes=min(n.memory_bytes for n in kind),
+                gres=gres,
+                gpus_per_node=0 if gres is None else min(n.gpus[gres] for n in kind),
+                constraint=constraint,
+                features=features,
+                instruction_sets=sets,
+                architecture=smallest.architecture,
+                remarks=(*remarks, *more),
+            )
+        )
+
+
+def _cpu_stub(kind: Sequence[NodeFacts]) -> Platform:
+    node = min(kind, key=lambda n: n.cores)
+    memory = min(n.memory_bytes for n in kind)
+    words = [*sorted(f for f in family(node)), f"{node.cores}c", f"{memory // 2**30}g"]
+    return cpu_stub(
+        _name("-".join(["cpu", *words])),
+        cores=node.cores,
+        memory_bytes=max(1, memory),
+        architecture=_name(node.architecture),
+        instruction_sets=instruction_sets(_shared_features(kind)),
+    )
+
+
+def _settle(site: FirstSite, guess: Guess | None, stub: Platform) -> tuple[Platform, list[str]]:
+    """The guessed platform with its doubt as a remark, or the stub, kept for writing."""
+    if guess is not None:
+        return guess.platform, [f"check the platform: {guess.doubt}"] if guess.doubt else []
+    site.stubs.setdefault(stub.name, stub)
+    return stub, ["an unknown kind of hardware: the platform file is a stub, to be benchmarked"]
+
+
+def _name(text: str) -> str:
+    """``text`` as a Berth name: letters, digits and ``_.+-``."""
+    cleaned = re.sub(r"[^A-Za-z0-9_.+-]+", "-", text).lstrip("_.+-")[:100]
+    return cleaned or "unnamed"
+
+
+def _unique(name: str, site: FirstSite) -> str:
+    taken = {c.name for c in site.candidates}
+    numbered = (f"{name}-{i}" for i in range(2, len(taken) + 3))
+    return name if name not in taken else next(n for n in numbered if n not in taken)

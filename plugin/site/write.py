@@ -1,0 +1,121 @@
+"""The text of a first ``berth.toml``, with comments for the person who will edit it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from berth.plugin.site.first import AUTO_QUEUE, FirstCandidate, FirstSite
+
+PLATFORM_FOLDER = "platforms"
+
+
+def toml_text(site: FirstSite, *, name: str) -> str:
+    """The whole file. Every value is written so that ``load_site`` reads it back."""
+    return "\n".join(_lines(site, name)) + "\n"
+
+
+def auto_line(site: FirstSite) -> str | None:
+    """The line for slurm.conf that makes the auto partition; None: there is one already."""
+    default = site.reference_queue
+    if site.has_auto or default is None:
+        return None
+    nodes = [n.name for n in site.facts.nodes if default in n.queues]
+    return f"PartitionName={AUTO_QUEUE} Nodes={','.join(nodes)} State=UP"
+
+
+def _lines(site: FirstSite, name: str) -> Iterator[str]:
+    yield f"# First site file for {name}, written by berth init from {site.facts.version}."
+    yield "# Every key is explained in docs/site-file.md. Prices are yours to fill in."
+    yield 'schema = "berth.site/1"'
+    yield "# shadow: decide and record, change nothing. Look at `berth decisions`, then enforce."
+    yield 'mode = "shadow"'
+    yield ""
+    yield "[site]"
+    yield f"name = {_string(name)}"
+    if site.reference_platform is not None and site.reference_queue is not None:
+        yield f"reference_platform = {_string(site.reference_platform)}"
+        yield f"reference_partition = {_string(site.reference_queue)}"
+    line = auto_line(site)
+    if site.has_auto:
+        yield f"auto_partition = {_string(AUTO_QUEUE)}"
+    elif line is not None:
+        yield "# For `sbatch --partition=auto`, add to slurm.conf a partition of nodes where any"
+        yield "# job may run (it does, whenever Berth does not answer), and uncomment the key:"
+        yield f"#   {_comment(line)}"
+        yield f'# auto_partition = "{AUTO_QUEUE}"'
+    yield 'currency = "EUR"'
+    yield ""
+    yield "[policy]"
+    yield 'objective = "fastest"'
+    yield "allow_prior = false"
+    yield "may_raise_time_limit = false"
+    for stub in site.stubs.values():
+        yield ""
+        yield "[[platforms]]"
+        yield "# Not measured: run `berth pilot bench` on such a node and put its file here."
+        yield f"name = {_string(stub.name)}"
+        yield f"file = {_string(f'{PLATFORM_FOLDER}/{stub.name}.json')}"
+        yield "# price_per_hour = 0.0"
+    for candidate in site.candidates:
+        yield ""
+        yield from _candidate(candidate)
+
+
+def _candidate(c: FirstCandidate) -> Iterator[str]:
+    yield "[[candidates]]"
+    yield from (f"# CHECK: {_comment(remark)}." for remark in c.remarks)
+    if not c.instruction_sets:
+        yield "# instruction_sets is not known: programs that need AVX or the like are not sent here"
+        yield '# before you write, for example: instruction_sets = ["sse4_2", "avx", "avx2", "fma"]'
+    memory = f"{c.memory_bytes // 2**20}M" if c.memory_bytes >= 2**20 else None
+    keys: dict[str, str | int | tuple[str, ...] | None] = {
+        "name": c.name,
+        "platform": c.platform,
+        "partition": c.queue.name,
+        "constraint": c.constraint,
+        "gres": c.gres,
+        "gpus_per_node": c.gpus_per_node or None,
+        "nodes": c.nodes,
+        "cores_per_node": c.cores_per_node,
+        "memory_per_node": memory,
+        "features": c.features or None,
+        "architecture": c.architecture if c.gres else None,
+        "instruction_sets": c.instruction_sets or None,
+        "max_time": _duration(c.queue.max_time_s),
+        "default_time": _duration(c.queue.default_time_s),
+        "accounts": c.queue.allowed_accounts,
+        "qos": c.queue.allowed_qos,
+    }
+    yield from (f"{key} = {_value(value)}" for key, value in keys.items() if value is not None)
+    if c.gres is not None:
+        yield "[candidates.translation]"
+        yield "# A request without GPUs becomes one GPU with so many cores."
+        yield "gpus = 1"
+        yield f"cpus_per_gpu = {max(1, c.cores_per_node // max(1, c.gpus_per_node))}"
+
+
+def _duration(seconds: float | None) -> str | None:
+    """``"2d"``, ``"90m"``: the largest unit that leaves a whole number."""
+    if not seconds:
+        return None
+    whole = int(seconds)
+    for unit, name in ((86400, "d"), (3600, "h"), (60, "m")):
+        if whole % unit == 0:
+            return f"{whole // unit}{name}"
+    return f"{whole}s"
+
+
+def _value(value: str | int | tuple[str, ...]) -> str:
+    if isinstance(value, tuple):
+        return "[" + ", ".join(_string(text) for text in value) + "]"
+    return _string(value) if isinstance(value, str) else str(value)
+
+
+def _string(text: str) -> str:
+    """A TOML basic string: JSON's escapes are TOML's, and DEL must be escaped as well."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _comment(text: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in text)
