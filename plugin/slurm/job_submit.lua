@@ -13,6 +13,8 @@
 local CONFIG_PATH = os.getenv("BERTH_FILTER_CONFIG") or "/etc/berth/filter.conf"
 local PROTOCOL = 1
 local MAX_SCRIPT_BYTES = 65536
+local MAX_ARGUMENT_BYTES = 4096
+local MAX_ARGUMENTS = 256
 local MAX_REQUEST_BYTES = 131072
 local MAX_REPLY_BYTES = 16384
 local MAX_STAMP_BYTES = 512
@@ -261,6 +263,20 @@ local function first_gres(job)
     or text_of(job.tres_per_socket)
 end
 
+-- What was written after the script's name: nil for none, false for what cannot be sent.
+local function arguments(job)
+  local argv = job.argv
+  if not argv or argv[1] == nil then return nil end
+  local found, bytes = {}, 0
+  for index = 1, #argv do -- argv[0] is the script
+    bytes = bytes + #argv[index]
+    if bytes > MAX_ARGUMENT_BYTES or index > MAX_ARGUMENTS then return false end
+    if not is_utf8(argv[index]) then return false end
+    found[index] = argv[index]
+  end
+  return found
+end
+
 local PINS = { req_nodes = "nodelist", reservation = "reservation", licenses = "licenses", qos = "qos" }
 
 local function describe(job, partitions)
@@ -288,7 +304,11 @@ local function describe(job, partitions)
     het = count_of(job.het_job_offset, slurm.NO_VAL),
   }
   if script then
-    details.script = text_of(script, MAX_SCRIPT_BYTES)
+    local words = arguments(job)
+    if words ~= false then -- a script without its arguments would be another program
+      details.script = text_of(script, MAX_SCRIPT_BYTES)
+      details.arguments = words
+    end
     -- Only batch jobs carry their environment; asking others for it fills slurmctld's log.
     details.profile = text_of(job.environment["BERTH_PROFILE"])
     details.mode = text_of(job.environment["BERTH_MODE"])

@@ -15,7 +15,7 @@ local NUMBERS = {
 local TEXTS = {}
 for name in ([[account default_account qos default_qos reservation name partition comment
   admin_comment gres tres_per_job tres_per_task tres_per_socket features array_inx req_nodes
-  licenses user_name script]]):gmatch("%S+") do TEXTS[name] = true end
+  licenses user_name script argv]]):gmatch("%S+") do TEXTS[name] = true end
 
 local result = { user = {}, log = {}, complaints = {}, seconds = {} }
 local function complain(text) table.insert(result.complaints, text) end
@@ -27,6 +27,10 @@ slurm = {
 }
 
 local fields, environment = order.job, order.environment
+if order.argv then
+  fields.argv = {}
+  for index, word in ipairs(order.argv) do fields.argv[index - 1] = word end
+end
 if order.script_bytes then fields.script = string.char(unpack(order.script_bytes)) end
 local job = setmetatable({}, {
   __index = function(_, name)
@@ -83,5 +87,6 @@ for index = 1, order.submissions or 1 do
 end
 result.modify = slurm_job_modify(job, {}, order.partitions, 0)
 fields.script = order.script_bytes and "bytes" or fields.script
+fields.argv = nil
 result.job, result.environment = fields, environment
 print(json.encode(result))

@@ -106,6 +106,15 @@ def test_a_script_over_64_kib_is_not_sent(bench: FilterBench) -> None:
     assert ["script" in request["job"] for request in daemon.requests] == [False, True]
 
 
+def test_a_script_goes_with_its_arguments_or_not_at_all(bench: FilterBench) -> None:
+    """The daemon knows programs by script and arguments together."""
+    with FakeDaemon(bench.socket, lambda _: KEEP) as daemon:
+        for words in (["job.sh"], ["job.sh", "4096", "fast"], ["job.sh", "x" * 5000]):
+            bench.submit(argv=words)
+    found = [(r["job"].get("arguments"), "script" in r["job"]) for r in daemon.requests]
+    assert found == [(None, True), (["4096", "fast"], True), (None, False)]
+
+
 def test_bytes_that_are_not_utf8_are_left_out(bench: FilterBench) -> None:
     """Else one user's Latin-1 script would look like a broken daemon and open the breaker."""
     with FakeDaemon(bench.socket, lambda _: KEEP) as daemon:
