@@ -35,10 +35,10 @@ class Periodic(threading.Thread):
         """What went wrong at the last step; None: nothing."""
         self._step = step
         self._wake = threading.Event()
-        self._stopping = False
+        self._ending = False
 
     def run(self) -> None:
-        while not self._stopping:
+        while not self._ending:
             self.once()
             self._wake.wait(self.period_s)
             self._wake.clear()
@@ -64,7 +64,7 @@ class Periodic(threading.Thread):
 
     def stop(self) -> None:
         """End after the present step."""
-        self._stopping = True
+        self._ending = True
         self._wake.set()
 
     def _went_wrong(self, problem: str) -> None:

@@ -48,7 +48,7 @@ class Recorder(threading.Thread):
         self._room = queue_length
         self._retry_s = retry_s
         self._log_decisions = log_decisions
-        self._stop = threading.Event()
+        self._ending = threading.Event()
         self._host = socket.gethostname()
         self._next_try_s = 0.0
         self.stored = 0
@@ -75,14 +75,14 @@ class Recorder(threading.Thread):
         }
 
     def run(self) -> None:
-        while not self._stop.wait(PERIOD_S):
+        while not self._ending.wait(PERIOD_S):
             self._work()
         self._next_try_s = 0.0
         self._work()
 
     def stop(self, timeout_s: float) -> None:
         """Write down what is queued and end; what cannot be written in time is lost and said."""
-        self._stop.set()
+        self._ending.set()
         self.join(timeout_s)
         if self._queue:
             log.error("stopped with %d decisions not written down", len(self._queue))

@@ -42,6 +42,12 @@ class Shelf:
         self._scripts = dict(scripts or {})
         self._unpacked: OrderedDict[str, Forecast] = OrderedDict()
 
+    @classmethod
+    def of(cls, forecasts: Iterable[Forecast]) -> Shelf:
+        """A Shelf of these forecasts, without a store."""
+        packed = {f.profile: zlib.compress(f.to_json().encode(), level=1) for f in forecasts}
+        return cls(1, packed, packed)
+
     def __len__(self) -> int:
         return len(self._packed)
 

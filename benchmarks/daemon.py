@@ -1,0 +1,378 @@
+"""How fast ``berth serve`` answers, and how small it is, beside trivial servers in the same run.
+
+Every server runs in a process of its own on one core, the client on another where there is one.
+``rate`` is what came back in wall time; ``a core`` is what one core could do: requests divided by
+the processor time that the server used (``/proc``), which a slow client cannot hide.
+
+    python benchmarks/daemon.py [--requests 20000] [--json FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import select
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "tests" / "support"))
+
+from berth_daemon import fake_slurm, forecast, harbour, put, wait_until  # noqa: E402
+
+from berth.plugin.daemon.app import view  # noqa: E402
+from berth.plugin.daemon.service import Service  # noqa: E402
+from berth.plugin.daemon.shelf import Shelf  # noqa: E402
+from berth.plugin.daemon.view import Snapshot  # noqa: E402
+from berth.plugin.site import load_site  # noqa: E402
+from berth.policies.values import CandidateState  # noqa: E402
+
+CANDIDATES = 20
+BAR_DECISION_US = 150.0
+BAR_RATE = 5_000.0
+BAR_READY_S = 1.0
+BAR_RESIDENT_MIB = 120 * 1e6 / 2**20
+_CLIENTS = 16
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+RIVALS = {
+    "asyncio echo": """
+import asyncio, sys
+async def serve(reader, writer):
+    while line := await reader.readline():
+        writer.write(line)
+        await writer.drain()
+    writer.close()
+async def main():
+    server = await asyncio.start_unix_server(serve, sys.argv[1], backlog=512)
+    await server.serve_forever()
+asyncio.run(main())
+""",
+    "threads echo": """
+import socketserver, sys
+class Echo(socketserver.StreamRequestHandler):
+    def handle(self):
+        while line := self.rfile.readline():
+            self.wfile.write(line)
+class Server(socketserver.ThreadingUnixStreamServer):
+    request_queue_size = 512
+    daemon_threads = True
+Server(sys.argv[1], Echo).serve_forever()
+""",
+    "berth's loop, echo": """
+import os, sys
+from pathlib import Path
+from berth.plugin.daemon.listener import Listener
+from berth.plugin.daemon.server import Server
+Server(Listener(Path(sys.argv[1])), lambda line: line + b"\\n", {os.geteuid()}).run()
+""",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One server, one way of connecting."""
+
+    server: str
+    connection: str
+    p50_us: float
+    p99_us: float
+    rate: float
+    a_core: float
+
+
+def site_text(folder: Path) -> str:
+    """A site with twenty candidates: half CPU, half GPU partitions of distinct kinds."""
+    lines = [
+        'schema = "berth.site/1"\nmode = "enforce"\n[site]\nauto_partition = "auto"\n'
+        f'[daemon]\nsocket = "berth.sock"\nstore = "sqlite:///{folder}/store.db"\n'
+        'kill_switch = "off"\nscheduler_users = ["root"]\nstate_refresh_s = 1\n'
+    ]
+    for index in range(CANDIDATES // 2):
+        lines.append(
+            f'[[candidates]]\nname = "cpu{index}"\nplatform = "rome-7742"\n'
+            f'partition = "cpu{index}"\ncores_per_node = {32 + index}\nnodes = 8\n'
+            f'[[candidates]]\nname = "gpu{index}"\nplatform = "a100-80gb"\n'
+            f'partition = "gpu{index}"\ngres = "gpu:a100"\ngpus_per_node = 4\n'
+            f"cores_per_node = {32 + index}\nnodes = 4\n"
+            "[candidates.translation]\ngpus = 1\ncpus_per_gpu = 8\n"
+        )
+    return "\n".join(lines)
+
+
+def slurm_texts() -> tuple[str, str]:
+    """What the fake scontrol says of that site's partitions and nodes."""
+    partitions, nodes = [], []
+    for index in range(CANDIDATES // 2):
+        for kind, gres in (("cpu", "(null)"), ("gpu", "gpu:a100:4")):
+            name = f"{kind}{index}"
+            partitions.append(f"PartitionName={name} State=UP MaxTime=UNLIMITED AllowAccounts=ALL")
+            nodes.append(
+                f"NodeName={name} CPUTot=64 CPUAlloc=0 Sockets=2 CoresPerSocket=32 State=IDLE "
+                f"Gres={gres} GresUsed={gres} RealMemory=262144 Partitions={name}"
+            )
+    return "\n".join(partitions) + "\n", "\n".join(nodes) + "\n"
+
+
+def request_line(number: int) -> bytes:
+    """A decide request as the Slurm filter sends it; ``number`` makes them differ."""
+    queues = [f"{kind}{index}" for kind in ("cpu", "gpu") for index in range(CANDIDATES // 2)]
+    job = {
+        "uid": 1000 + number % 50,
+        "user": f"user{number % 50}",
+        "account": "physics",
+        "queue": "auto",
+        "queues": queues,
+        "comment": f"berth:program{number % 7}",
+        "script": "#!/bin/bash\n#SBATCH -n 16\nsrun ./app input\n" * 4,
+        "kind": "batch",
+        "tasks": 1 + number % 32,
+        "cpus_per_task": 1,
+        "time_limit_min": 600 + number % 600,
+    }
+    message = {"v": 1, "op": "decide", "scheduler": "slurm", "job": job}
+    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
+
+
+def inside(requests: int) -> tuple[float, float]:
+    """Median and p99 microseconds of one decision within the process, over 20 candidates."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "berth.toml").write_text(site_text(folder))
+        site = load_site(folder / "berth.toml")
+    service = Service(view(site), lambda _: None)
+    made = [forecast(f"program{n}", cpu_s=600.0 + n) for n in range(7)]
+    service.shelf = Shelf.of(made)
+    states: Mapping[str, CandidateState] = MappingProxyType(
+        {c.name: CandidateState(True, 64, 4, 0, time.time(), 8) for c in site.candidates}
+    )
+    service.snapshot = Snapshot(states, time.time(), time.monotonic())
+    lines = [request_line(n)[:-1] for n in range(requests)]
+    assert json.loads(service.handle(lines[0]))["action"] == "edit"
+    spent = []
+    for line in lines:
+        start = time.perf_counter_ns()
+        service.handle(line)
+        spent.append((time.perf_counter_ns() - start) / 1e3)
+    return statistics.median(spent), statistics.quantiles(spent, n=100)[98]
+
+
+def processor_s(pid: int) -> float:
+    """User and system seconds a process has used, all its threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def connected(path: str) -> socket.socket:
+    """A connection to the server."""
+    peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    peer.connect(path)
+    return peer
+
+
+def one_by_one(path: str, lines: list[bytes], *, keep_open: bool) -> list[float]:
+    """Microseconds of each exchange, one at a time: what a single submission waits."""
+    spent = []
+    kept = connected(path) if keep_open else None
+    for line in lines:
+        start = time.perf_counter_ns()
+        peer = kept or connected(path)
+        peer.sendall(line)
+        while not peer.recv(65536).endswith(b"\n"):
+            pass
+        if kept is None:
+            peer.close()
+        spent.append((time.perf_counter_ns() - start) / 1e3)
+    if kept is not None:
+        kept.close()
+    return spent
+
+
+def many_at_once(path: str, lines: list[bytes], *, keep_open: bool) -> float:
+    """Exchanges a second with 16 clients at once."""
+    poll = select.epoll()
+    peers: dict[int, socket.socket] = {}
+    waiting = iter(lines)
+
+    def begin(peer: socket.socket | None) -> None:
+        line = next(waiting, None)
+        if line is None:
+            if peer is not None:
+                poll.unregister(peer)
+                peers.pop(peer.fileno()).close()
+            return
+        if peer is None:
+            peer = connected(path)
+            peers[peer.fileno()] = peer
+            poll.register(peer, select.EPOLLIN)
+        peer.sendall(line)
+
+    start = time.perf_counter()
+    for _ in range(_CLIENTS):
+        begin(None)
+    while peers:
+        for fd, _mask in poll.poll():
+            peer = peers[fd]
+            if not peer.recv(65536).endswith(b"\n"):
+                continue
+            if keep_open:
+                begin(peer)
+            else:
+                poll.unregister(peer)
+                peers.pop(fd).close()
+                begin(None)
+    return len(lines) / (time.perf_counter() - start)
+
+
+def measure(name: str, pid: int, path: str, lines: list[bytes]) -> Iterator[Row]:
+    """Both ways of connecting."""
+    for connection, keep_open in (("each anew", False), ("kept open", True)):
+        many_at_once(path, lines[:500], keep_open=keep_open)
+        before = processor_s(pid)
+        rate = many_at_once(path, lines, keep_open=keep_open)
+        used = processor_s(pid) - before
+        spent = one_by_one(path, lines[: len(lines) // 4], keep_open=keep_open)
+        yield Row(
+            name,
+            connection,
+            statistics.median(spent),
+            statistics.quantiles(spent, n=100)[98],
+            rate,
+            len(lines) / max(used, 1 / _TICKS),
+        )
+
+
+@contextmanager
+def rival(source: str) -> Iterator[tuple[int, str]]:
+    """A trivial server in its own process: its pid and socket."""
+    with tempfile.TemporaryDirectory(prefix="berth-") as folder:
+        path = f"{folder}/rival.sock"
+        process = subprocess.Popen([sys.executable, "-c", source, path], preexec_fn=on_core(0))
+        try:
+            wait_until(lambda: Path(path).exists() and answers(path), what="the rival")
+            yield process.pid, path
+        finally:
+            process.kill()
+            process.wait()
+
+
+def answers(path: str) -> bool:
+    """Whether something accepts connections there."""
+    with contextlib.suppress(OSError):
+        connected(path).close()
+        return True
+    return False
+
+
+def on_core(index: int) -> Callable[[], None]:
+    """Bind the calling process to one of its cores."""
+    cores = sorted(os.sched_getaffinity(0))
+
+    def bind() -> None:
+        os.sched_setaffinity(0, {cores[index % len(cores)]})
+
+    return bind
+
+
+def main() -> None:
+    """Measure and print the tables."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--requests", type=int, default=20_000)
+    options.add_argument("--json", type=Path)
+    arguments = options.parse_args()
+    decision_p50, decision_p99 = inside(min(arguments.requests, 10_000))
+    lines = [request_line(n) for n in range(arguments.requests)]
+    bind_server, bind_client = on_core(0), on_core(1)
+    rows: list[Row] = []
+    with harbour() as site:
+        site.site_file.write_text(site_text(site.folder))
+        put(site.store(), *(forecast(f"program{n}", cpu_s=600.0 + n) for n in range(7)))
+        partitions, nodes = slurm_texts()
+        commands = fake_slurm(site.folder / "bin", partitions=partitions, nodes=nodes)
+        starts = []
+        for _ in range(5):
+            start = time.perf_counter()
+            daemon = site.start(state=False, path=commands, preexec=bind_server)
+            starts.append(time.perf_counter() - start)
+            daemon.stop()
+        daemon = site.start(state=False, path=commands, preexec=bind_server)
+        wait_until(lambda: daemon.stats()["state_age_s"] is not None)
+        bind_client()
+        first = json.loads(one_answer(str(site.socket), lines[0]))
+        assert first["action"] == "edit", first
+        rows += measure("berth serve", daemon.pid, str(site.socket), lines)
+        status = daemon.stats()
+        resident = resident_mib(daemon.pid)
+        wait_until(lambda: daemon.stats()["recorder"]["queued"] == 0, 60, "the recorder")
+        recorder = daemon.stats()["recorder"]
+    for name, source in RIVALS.items():
+        with rival(source) as (pid, path):
+            rows += measure(name, pid, path, lines)
+    show(rows, decision_p50, decision_p99, min(starts), statistics.median(starts), resident)
+    print(f"in the daemon, as it counts itself: {status['latency_us']}; recorder: {recorder}")
+    if arguments.json:
+        arguments.json.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n")
+
+
+def one_answer(path: str, line: bytes) -> bytes:
+    """The reply to one line."""
+    with connected(path) as peer:
+        peer.sendall(line)
+        reply = b""
+        while not reply.endswith(b"\n"):
+            reply += peer.recv(65536)
+        return reply
+
+
+def resident_mib(pid: int) -> float:
+    """Resident memory of a process."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+
+
+def show(
+    rows: list[Row],
+    decision_p50: float,
+    decision_p99: float,
+    best_ready_s: float,
+    ready_s: float,
+    resident: float,
+) -> None:
+    """The tables, each bar with its verdict."""
+
+    def verdict(met: bool) -> str:
+        return "met" if met else "missed"
+
+    print(f"{'server':<20}{'connection':<12}{'p50 us':>8}{'p99 us':>9}{'rate/s':>9}{'a core/s':>10}")
+    for row in rows:
+        print(
+            f"{row.server:<20}{row.connection:<12}{row.p50_us:>8.0f}{row.p99_us:>9.0f}"
+            f"{row.rate:>9.0f}{row.a_core:>10.0f}"
+        )
+    rate = next(row for row in rows if row.server == "berth serve").a_core
+    print(
+        f"\ndecision over {CANDIDATES} candidates: p50 {decision_p50:.0f} us, "
+        f"p99 {decision_p99:.0f} us   bar {BAR_DECISION_US:.0f} us: "
+        f"{verdict(decision_p50 <= BAR_DECISION_US)}\n"
+        f"decisions a second on one core, connection each: {rate:.0f}   bar {BAR_RATE:.0f}: "
+        f"{verdict(rate >= BAR_RATE)}\n"
+        f"start to ready: median {ready_s:.2f} s, best {best_ready_s:.2f} s   "
+        f"bar {BAR_READY_S:.0f} s: {verdict(ready_s <= BAR_READY_S)}\n"
+        f"resident: {resident:.0f} MiB   bar {BAR_RESIDENT_MIB:.0f} MiB: "
+        f"{verdict(resident <= BAR_RESIDENT_MIB)}"
+    )
+
+
+if __name__ == "__main__":
+    main()
