@@ -1,0 +1,28 @@
+"""MIG: what each GPU can be cut into, and how to cut a fleet for the jobs that are coming.
+
+Geometry (``geometry``, ``layout``, ``states``) is a table per GPU model and a few rules; the
+planners (``planner_gpu`` exact for one GPU, ``planner_fleet`` a column model for many,
+``heuristic`` without a solver) turn demands and the fleet as it stands into target layouts, and
+``steps`` into an order of destroying and creating that never touches a running instance.
+Carrying a plan out is ``berth.plugin.mig``.
+"""
+
+from __future__ import annotations
+
+from berth.policies.mig.catalogue import known_gpus, lookup
+from berth.policies.mig.geometry import Difference, Geometry, Media, SliceProfile, diff
+from berth.policies.mig.layout import GpuState, Instance, Layout, Running
+
+__all__ = [
+    "Difference",
+    "Geometry",
+    "GpuState",
+    "Instance",
+    "Layout",
+    "Media",
+    "Running",
+    "SliceProfile",
+    "diff",
+    "known_gpus",
+    "lookup",
+]
