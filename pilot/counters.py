@@ -416,6 +416,15 @@ COUNTERS: tuple[Counter, ...] = (
         {},
         {"proc": "ru_majflt"},
     ),
+    Counter(
+        "cgroup_memory_peak_bytes",
+        "byte",
+        "Largest memory charged to the program's control group, page cache and kernel memory "
+        "included: what a scheduler's memory limit counts.",
+        "memory",
+        {},
+        {"cgroup": "memory.peak"},
+    ),
     # --- input and output ---------------------------------------------------------------------
     Counter(
         "io_bytes_read",

@@ -65,14 +65,14 @@ def derive(measured: Mapping[str, Measurement]) -> dict[str, Measurement]:
         present = result.get(name)
         if present is not None and present.value is not None:
             continue
-        made = _apply(name, operands, formula, result)
+        made = _apply(operands, formula, result)
         if made is not None:
             result[name] = made
     return result
 
 
 def _apply(
-    name: str, operands: tuple[str, ...], formula: Formula, known: Mapping[str, Measurement]
+    operands: tuple[str, ...], formula: Formula, known: Mapping[str, Measurement]
 ) -> Measurement | None:
     found = [known.get(operand) for operand in operands]
     used = [measurement for measurement in found if measurement is not None]

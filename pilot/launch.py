@@ -41,6 +41,8 @@ class Order:
     cut_grace_s: float = 5.0
     leftover_grace_s: float = 2.0
     nice: int = 0
+    cgroup: str | None = None
+    """Control group folder that the program is to run in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,72 +120,89 @@ def resolve_command(command: Sequence[str], env: Mapping[str, str]) -> tuple[str
     raise UsageError(f"{program}: command not found", hint=hint)
 
 
-def run_one(order: Order, *, watch: Callable[[int], None] | None = None) -> Outcome:
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during a run; ``outcomes`` (by index of the order) is what was measured till then."""
+
+    def __init__(self, outcomes: Mapping[int, Outcome]) -> None:
+        super().__init__()
+        self.outcomes = dict(outcomes)
+
+
+Watch = Callable[[int], None]
+
+
+def run_one(order: Order, *, watch: Watch | None = None) -> Outcome:
     """Run one order; ``watch`` is called with the shepherd's pid every TICK_S seconds."""
     return run_all([order], jobs=1, watch=watch)[0]
 
 
-def run_all(
-    orders: Sequence[Order], *, jobs: int, watch: Callable[[int], None] | None = None
-) -> list[Outcome]:
+def run_all(orders: Sequence[Order], *, jobs: int, watch: Watch | None = None) -> list[Outcome]:
     """Run all orders, at most ``jobs`` at a time; outcomes in the orders' order.
 
     Raises:
-        PilotError: a program could not be started, or a shepherd died.
+        UsageError: a program could not be started.
+        PilotError: a shepherd died.
+        Interrupted: Ctrl-C; every program has been ended, with what it had counted.
     """
-    outcomes: dict[int, Outcome] = {}
-    waiting = list(enumerate(orders))
-    with selectors.DefaultSelector() as selector:
-        running: dict[int, _Shepherd] = {}
-        try:
-            while waiting or running:
-                while waiting and len(running) < max(1, jobs):
-                    index, order = waiting.pop(0)
-                    running[index] = _Shepherd(order)
-                    selector.register(running[index].answers, selectors.EVENT_READ, index)
-                for key, _ in selector.select(TICK_S):
-                    shepherd = running[key.data]
-                    if shepherd.read():
-                        selector.unregister(shepherd.answers)
-                        outcomes[key.data] = running.pop(key.data).outcome()
-                if watch is not None:
-                    for shepherd in running.values():
-                        watch(shepherd.pid)
-        finally:
-            for shepherd in running.values():
-                shepherd.let_go()
-            for shepherd in running.values():
-                shepherd.wait()
-    return [outcomes[index] for index in range(len(orders))]
+    flock = _Flock(orders, jobs)
+    try:
+        while flock.busy():
+            try:
+                flock.step(watch)
+            except KeyboardInterrupt:
+                flock.interrupt()
+    finally:
+        flock.end()
+    if flock.interrupted:
+        raise Interrupted(flock.outcomes)
+    return [flock.outcomes[index] for index in range(len(orders))]
 
 
-class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during a run; ``outcome`` is what was measured until then."""
+class _Flock:
+    """The orders not yet begun and the shepherds at work."""
 
-    def __init__(self, outcome: Outcome) -> None:
-        super().__init__()
-        self.outcome = outcome
+    def __init__(self, orders: Sequence[Order], jobs: int) -> None:
+        self._waiting = list(enumerate(orders))
+        self._jobs = max(1, jobs)
+        self._running: dict[int, _Shepherd] = {}
+        self._selector = selectors.DefaultSelector()
+        self.outcomes: dict[int, Outcome] = {}
+        self.interrupted = False
 
+    def busy(self) -> bool:
+        return bool(self._waiting or self._running)
 
-def run_keeping(order: Order, *, watch: Callable[[int], None] | None = None) -> Outcome:
-    """Like :func:`run_one`, but Ctrl-C ends the program and raises Interrupted with the outcome."""
-    shepherd = _Shepherd(order)
-    with selectors.DefaultSelector() as selector:
-        selector.register(shepherd.answers, selectors.EVENT_READ)
-        try:
-            while True:
-                if selector.select(TICK_S) and shepherd.read():
-                    return shepherd.outcome()
-                if watch is not None:
-                    watch(shepherd.pid)
-        except KeyboardInterrupt:
+    def step(self, watch: Watch | None) -> None:
+        """Start what may start, then wait a tick for answers."""
+        while self._waiting and len(self._running) < self._jobs:
+            index, order = self._waiting.pop(0)
+            self._running[index] = _Shepherd(order)
+            self._selector.register(self._running[index].answers, selectors.EVENT_READ, index)
+        for key, _ in self._selector.select(TICK_S):
+            shepherd = self._running[key.data]
+            if shepherd.read():
+                self._selector.unregister(shepherd.answers)
+                self.outcomes[key.data] = self._running.pop(key.data).outcome()
+        if watch is not None:
+            for shepherd in self._running.values():
+                watch(shepherd.pid)
+
+    def interrupt(self) -> None:
+        """The first time: end the programs but hear what they counted. The second: give up."""
+        if self.interrupted:
+            raise KeyboardInterrupt
+        self.interrupted = True
+        self._waiting.clear()
+        for shepherd in self._running.values():
             shepherd.let_go()
-            while not shepherd.read():
-                selector.select(TICK_S)
-            raise Interrupted(shepherd.outcome()) from None
-        finally:
+
+    def end(self) -> None:
+        """No shepherd is left after this."""
+        for shepherd in self._running.values():
             shepherd.let_go()
+        for shepherd in self._running.values():
             shepherd.wait()
+        self._selector.close()
 
 
 class _Shepherd:
@@ -269,4 +288,5 @@ def _as_message(order: Order) -> dict[str, object]:
         "cut_grace_s": order.cut_grace_s,
         "grace_s": order.leftover_grace_s,
         "nice": order.nice,
+        "cgroup": order.cgroup,
     }

@@ -27,10 +27,12 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 PAGE = os.sysconf("SC_PAGE_SIZE")
 SAMPLE_SHARE = 0.004
-"""Sampling takes at most about this share of one core."""
+"""Sampling takes at most about this share of one core,"""
+FIRST_SAMPLES, FIRST_SHARE = 10, 0.05
+"""except for the first few samples: short programs are to be seen too."""
 SLOW_SAMPLE_S = 1.0
 KILL_FOR_S = 10.0
-HAS_CHILDREN_FILES = os.path.exists(f"/proc/self/task/{os.getpid()}/children")  # noqa: PTH110
+HAS_CHILDREN_FILES = os.path.exists(f"/proc/self/task/{os.getpid()}/children")
 LIBRARIES_MAX = 2_000
 
 
@@ -222,6 +224,9 @@ def start(order: dict[str, Any], output_end: int) -> tuple[int, str | None]:
 def _become_program(order: dict[str, Any], output_end: int, shepherd: int) -> None:
     os.setsid()
     os.nice(order["nice"])
+    if order["cgroup"]:
+        with open(f"{order['cgroup']}/cgroup.procs", "w", encoding="ascii") as procs:
+            procs.write("0")
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != shepherd:
         os._exit(127)
@@ -295,7 +300,8 @@ class Run:
             if self.order["sample"] and now >= next_sample:
                 cost = self.tree.sample()
                 interval = min(0.1, interval * 1.5)
-                next_sample = time.monotonic() + max(interval, cost / SAMPLE_SHARE)
+                share = FIRST_SHARE if self.tree.samples < FIRST_SAMPLES else SAMPLE_SHARE
+                next_sample = time.monotonic() + max(interval, cost / share)
             waits = [1.0]
             if self.order["sample"]:
                 waits.append(next_sample - now)

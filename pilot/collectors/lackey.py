@@ -38,6 +38,10 @@ INTEGER = ("I8", "I16", "I32", "I64", "I128")
 FLOAT = ("F32", "F64", "F128")
 VECTOR = ("V128", "V256")
 NUMBER = r"([0-9][0-9,]{0,23})"
+JUMPS = re.compile(
+    rf"Jccs:\s*\n==\d+==\s+total:\s+{NUMBER}\s*\n==\d+==\s+taken:\s+{NUMBER}", re.ASCII
+)
+ROW = re.compile(rf"^==\d+==\s+([IFVD]\d+)\s+{NUMBER}\s+{NUMBER}\s+{NUMBER}\s*$", re.M | re.A)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,9 @@ import click
 
 from berth.plugin.cli import LazyGroup
 
-PILOT_COMMANDS: dict[str, tuple[str, str]] = {}
+PILOT_COMMANDS: dict[str, tuple[str, str]] = {
+    "run": ("berth.plugin.cli.pilot_run:run", "Measure one program and write its Profile."),
+}
 
 
 @click.group(cls=LazyGroup, lazy=PILOT_COMMANDS)

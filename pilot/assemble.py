@@ -1,0 +1,127 @@
+"""From what the runs gave to the Profile: names, faults, and the reason for each missing counter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from berth.pilot import host
+from berth.pilot.catalogue import BY_NAME
+from berth.pilot.collectors.proc import peak_memory
+from berth.pilot.derive import derive, missing
+from berth.pilot.launch import Outcome
+from berth.pilot.native import Native
+from berth.pilot.options import Plan
+from berth.pilot.profile import (
+    CollectorReport,
+    Measurement,
+    Profile,
+    ScalingPoint,
+    SizePoint,
+    Workload,
+)
+from berth.pilot.runs_on import detect
+
+
+@dataclass(slots=True)
+class Extra:
+    """What was measured after the native runs; empty where they failed."""
+
+    counters: dict[str, Measurement] = field(default_factory=dict)
+    reports: list[CollectorReport] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    sizes: tuple[SizePoint, ...] = ()
+    scaling: tuple[ScalingPoint, ...] = ()
+    extensions: tuple[str, ...] = ()
+    gpus_used: int = 0
+    interrupted: bool = False
+
+
+def assemble(plan: Plan, native: Native, extra: Extra) -> Profile:
+    """The Profile of one pilot."""
+    first, options = native.first, plan.options
+    command = plan.order(plan.main).command
+    runs_on, hints = detect(
+        command,
+        options.env,
+        first,
+        extensions=extra.extensions,
+        gpus_used=extra.gpus_used,
+        overrides=options.overrides,
+    )
+    interrupted = native.interrupted or extra.interrupted
+    warnings = [*faults(first), *native.warnings, *extra.warnings, *hints]
+    if interrupted:
+        warnings.insert(0, "the pilot was interrupted: this is what was measured until then")
+    memory = peak_memory(first)
+    if memory is not None and memory.note:
+        warnings.append(f"peak memory: {memory.note}")
+    reports = (*native.reports, *extra.reports)
+    return Profile(
+        name=plan.name,
+        platform=options.platform,
+        workload=Workload(
+            command=options.command,
+            size=plan.main,
+            executable_sha256=host.sha256_of(Path(command[0])),
+        ),
+        runs_on=runs_on,
+        exit_status=exit_status_of(first),
+        complete=first.succeeded and not interrupted,
+        runtime=native.runtime,
+        peak_memory_bytes=memory.bytes if memory is not None else None,
+        counters=with_missing(derive({**native.counters, **extra.counters}), reports),
+        sizes=extra.sizes,
+        scaling=extra.scaling,
+        collectors=reports,
+        warnings=tuple(warnings),
+        provenance=host.provenance(),
+    )
+
+
+def exit_status_of(outcome: Outcome) -> int:
+    """The status as a shell tells it: 128 plus the signal for a killed program."""
+    if outcome.signal is not None:
+        return 128 + outcome.signal
+    return outcome.exit_code or 0
+
+
+def faults(first: Outcome) -> list[str]:
+    """What went wrong with the program itself, in sentences."""
+    found = []
+    if not first.succeeded:
+        found.append(f"the program {first.describe()}: counters are of that part only")
+    if first.exit_code:
+        found.append("a pilot gives no terminal and an empty standard input; --stdin gives a file")
+    if first.leftover:
+        found.append(
+            f"the program left {first.leftover} processes behind; they were ended after a grace"
+        )
+    return found
+
+
+def with_missing(
+    counters: Mapping[str, Measurement], reports: Sequence[CollectorReport]
+) -> dict[str, Measurement]:
+    """Every counter of the catalogue: those that nothing gave are missing, with the reason."""
+    unused = {report.name: report.detail for report in reports if report.status != "used"}
+    result = {}
+    for name, entry in BY_NAME.items():
+        found = counters.get(name)
+        result[name] = found if found is not None else missing("none", _why(entry.sources, unused))
+    return result
+
+
+def _why(sources: Mapping[str, str], unused: Mapping[str, str]) -> str:
+    collectors = {source.partition(":")[0] for source in sources}
+    reasons = (
+        (bool(collectors & {"cachegrind", "callgrind", "lackey"}), "no emulated run counted it"),
+        ("perf" in collectors, f"needs hardware counters: {unused.get('perf', 'not counted')}"),
+        ("nvml" in collectors, f"needs a GPU: {unused.get('nvml', 'the program used none')}"),
+        ("derived" in collectors, "one of the counters that it is computed from is missing"),
+        ("cgroup" in collectors, f"needs a control group: {unused.get('cgroup', 'not told')}"),
+        ("proc" in collectors, "the program ended before it was seen, or the kernel did not tell"),
+    )
+    default = "no collector gives it; imported profiles may"
+    return next((reason for holds, reason in reasons if holds), default)

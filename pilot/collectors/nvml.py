@@ -1,0 +1,111 @@
+"""GPU counters through NVML (``nvidia-ml-py``): what the program's processes did on the GPUs."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from berth.pilot.collectors.base import Readings, measured
+from berth.pilot.launch import Order, Outcome
+from berth.pilot.profile import Measurement
+from berth.pilot.shepherd import descendants_of
+
+SOURCE = "nvml"
+KIB = 1024
+MAIN_GPU_NOTE = "mean of samples, whole GPUs"
+
+
+class NvmlCollector:
+    """Samples the GPUs on which processes below the shepherd appear."""
+
+    name = "nvml"
+
+    def __init__(
+        self,
+        library: Any | None = None,
+        family_of: Callable[[int], list[int]] = descendants_of,
+    ) -> None:
+        self._nvml = library
+        self._family_of = family_of
+        self._handles: list[Any] = []
+        self._energy_at_start: dict[int, float] = {}
+        self.gpus_used: set[int] = set()
+        self._memory_peak = 0
+        self._samples: dict[str, list[float]] = {"util": [], "rx": [], "tx": []}
+
+    def probe(self) -> str | None:
+        if self._nvml is None:
+            try:
+                self._nvml = importlib.import_module("pynvml")
+            except ImportError:
+                return "the Python module pynvml (nvidia-ml-py) is not installed"
+        try:
+            self._nvml.nvmlInit()
+            count = self._nvml.nvmlDeviceGetCount()
+            self._handles = [self._nvml.nvmlDeviceGetHandleByIndex(i) for i in range(count)]
+        except self._nvml.NVMLError as error:
+            return f"NVML: {error}"
+        return None if self._handles else "NVML sees no GPU"
+
+    def prepare(self, order: Order) -> Order:
+        for index, handle in enumerate(self._handles):
+            energy = self._ask("nvmlDeviceGetTotalEnergyConsumption", handle)
+            if energy is not None:
+                self._energy_at_start[index] = float(energy)
+        return order
+
+    def watch(self, shepherd_pid: int) -> None:
+        ours = set(self._family_of(shepherd_pid))
+        memory = 0
+        for index, handle in enumerate(self._handles):
+            running = self._ask("nvmlDeviceGetComputeRunningProcesses", handle) or []
+            here = [process for process in running if process.pid in ours]
+            if not here:
+                continue
+            self.gpus_used.add(index)
+            memory += sum(int(process.usedGpuMemory or 0) for process in here)
+            rates = self._ask("nvmlDeviceGetUtilizationRates", handle)
+            if rates is not None:
+                self._samples["util"].append(rates.gpu / 100)
+            for key, which in (("rx", 1), ("tx", 0)):
+                rate = self._ask("nvmlDeviceGetPcieThroughput", handle, which)
+                if rate is not None:
+                    self._samples[key].append(float(rate) * KIB)
+        self._memory_peak = max(self._memory_peak, memory)
+
+    def finish(self, outcome: Outcome) -> Readings:
+        counters: dict[str, Measurement] = {}
+        if self.gpus_used:
+            counters["gpu_memory_bytes"] = measured(SOURCE, self._memory_peak, "sampled")
+            names = {
+                "util": "gpu_utilisation",
+                "rx": "host_to_device_bytes_per_s",
+                "tx": "device_to_host_bytes_per_s",
+            }
+            for key, name in names.items():
+                values = self._samples[key]
+                if values:
+                    counters[name] = measured(SOURCE, sum(values) / len(values), MAIN_GPU_NOTE)
+            energy = self._energy_used_j()
+            if energy is not None:
+                counters["gpu_energy_j"] = measured(SOURCE, energy)
+        return Readings(counters, f"{len(self.gpus_used)} of {len(self._handles)} GPUs used")
+
+    def _energy_used_j(self) -> float | None:
+        total = 0.0
+        for index in self.gpus_used:
+            now = self._ask("nvmlDeviceGetTotalEnergyConsumption", self._handles[index])
+            if now is None or index not in self._energy_at_start:
+                return None
+            total += max(0.0, float(now) - self._energy_at_start[index]) / 1000
+        return total
+
+    def _ask(self, function: str, *arguments: Any) -> Any:
+        """The library's answer, or None where this GPU (or MIG) does not support the question."""
+        if self._nvml is None:
+            return None
+        try:
+            return getattr(self._nvml, function)(*arguments)
+        except self._nvml.NVMLError:
+            return None

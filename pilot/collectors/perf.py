@@ -1,0 +1,201 @@
+"""Hardware counters: ``perf stat -x,`` as a subprocess, on whatever the processor offers.
+
+One run under perf counts all events; where the processor has fewer counters than events, perf
+multiplexes and scales, which each counter's note says. Many machines (virtual ones, containers,
+hardened kernels) have no hardware counters at all: the probe says why.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from berth.pilot.catalogue import from_source
+from berth.pilot.collectors.base import Readings, measured
+from berth.pilot.derive import missing
+from berth.pilot.launch import Order, Outcome
+from berth.pilot.profile import Measurement
+
+SOURCE = "perf"
+PROBE_TIMEOUT_S = 10.0
+TERM = re.compile(r"(?:(\d+)\*)?([A-Za-z][\w-]*)", re.ASCII)
+HYBRID = re.compile(r"(cpu_core|cpu_atom)/([^/]*)/?([a-zA-Z]*)")
+NUMBER = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
+WHOLE_PERCENT = 99.95
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of perf's output. ``value`` is None with ``problem`` saying why."""
+
+    name: str
+    value: float | None
+    problem: str | None
+    share: float
+    """Share of the time in which the event was really counted (1: no multiplexing)."""
+
+
+def parse(text: str) -> list[Event]:
+    """Events in ``perf stat -x,`` output; lines that are none are skipped.
+
+    Fields: value, unit, event, time counted, percentage of the time counted, metric, its unit.
+    """
+    events = []
+    for line in text.splitlines():
+        fields = line.split(",")
+        if line.startswith("#") or len(fields) < 5:
+            continue
+        # A raw event with terms has commas of its own: cpu/event=0xc7,umask=0x1/.
+        while len(fields) > 5 and fields[2].count("/") == 1:
+            fields[2:4] = [f"{fields[2]},{fields[3]}"]
+        if len(fields) < 5 or not fields[2]:
+            continue
+        value = fields[0].strip()
+        percent = fields[4].strip()
+        share = float(percent) / 100 if NUMBER.fullmatch(percent) else 0.0
+        name = _plain(fields[2])
+        if NUMBER.fullmatch(value):
+            events.append(Event(name, float(value), None, min(1.0, share)))
+        elif value.startswith("<") and value.endswith(">"):
+            events.append(Event(name, None, value.strip("<>"), share))
+    return events
+
+
+def _plain(event: str) -> str:
+    """``instructions:u`` and ``cpu_core/instructions/u`` both name ``instructions``."""
+    hybrid = HYBRID.fullmatch(event)
+    if hybrid:
+        return f"{hybrid.group(1)}/{hybrid.group(2)}"
+    return re.sub(r":[ukhGHpP]+$", "", event)
+
+
+def totals(events: list[Event]) -> dict[str, Event]:
+    """Events by plain name; performance and efficiency cores of a hybrid processor summed.
+
+    Raw codes mean different things on the two kinds of cores: of those, only the performance
+    cores' count.
+    """
+    result: dict[str, Event] = {}
+    for event in events:
+        kind, slash, name = event.name.partition("/")
+        if not slash:
+            kind, name = "", event.name
+        raw = re.fullmatch(r"r[0-9a-f]+", name) is not None
+        if kind == "cpu_atom" and raw:
+            continue
+        known = result.get(name)
+        renamed = replace(event, name=name)
+        if known is None or known.value is None:
+            result[name] = renamed
+        elif renamed.value is not None:
+            share = min(known.share, renamed.share)
+            result[name] = Event(name, known.value + renamed.value, None, share)
+    return result
+
+
+def evaluate(formula: str, events: Mapping[str, Event]) -> Measurement:
+    """A catalogue formula over events: ``"r01c7 + 2*r04c7"``."""
+    total, share = 0.0, 1.0
+    for weight, name in terms(formula):
+        event = events.get(name)
+        if event is None or event.value is None:
+            problem = event.problem if event is not None else "not reported"
+            return missing(SOURCE, f"event {name}: {problem}")
+        total += weight * event.value
+        share = min(share, event.share)
+    note = None
+    if share * 100 < WHOLE_PERCENT:
+        note = f"multiplexed: counted {share:.0%} of the time and scaled"
+    return measured(SOURCE, total, note)
+
+
+def terms(formula: str) -> list[tuple[int, str]]:
+    """(weight, event) pairs of a formula of the catalogue."""
+    found = []
+    for part in formula.split(" + "):
+        match = TERM.fullmatch(part)
+        if match is None:
+            raise ValueError(f"not a sum of events: {formula!r}")
+        found.append((int(match.group(1) or 1), match.group(2)))
+    return found
+
+
+def family(cpuinfo: str) -> str | None:
+    """The catalogue's name of the processor family, from the text of /proc/cpuinfo."""
+    for mark, name in (
+        ("GenuineIntel", "perf:intel"),
+        ("AuthenticAMD", "perf:amd"),
+        ("CPU implementer", "perf:arm"),
+        ("POWER", "perf:power"),
+    ):
+        if mark in cpuinfo:
+            return name
+    return None
+
+
+class PerfCollector:
+    """One run under ``perf stat``, counting user mode of the whole process tree."""
+
+    name = "perf"
+
+    def __init__(self, folder: Path, cpuinfo: Path = Path("/proc/cpuinfo")) -> None:
+        self._output = folder / "perf.csv"
+        self._folder = folder
+        text = cpuinfo.read_text(errors="replace") if cpuinfo.exists() else ""
+        self._formulas = from_source(family(text) or "perf:unknown")
+        self._events: list[str] = []
+
+    def probe(self) -> str | None:
+        if shutil.which("perf") is None:
+            return "perf is not installed"
+        if not self._formulas:
+            return "no events are known for this processor family"
+        found = totals(_try_out(["instructions"]))
+        basic = found.get("instructions")
+        if basic is None:
+            return "perf cannot count here (is kernel.perf_event_paranoid above 2?)"
+        if basic.value is None:
+            return f"perf prints <{basic.problem}>: no hardware counters here (virtual machine?)"
+        wanted = sorted({name for text in self._formulas.values() for _, name in terms(text)})
+        # perf refuses the whole list for one event that it does not know.
+        self._events = wanted if _try_out(wanted) else [w for w in wanted if _try_out([w])]
+        return None
+
+    def prepare(self, order: Order) -> Order:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        events = ",".join(f"{name}:u" for name in self._events)
+        perf = shutil.which("perf") or "perf"
+        prefix = (perf, "stat", "-x,", "-o", str(self._output), "-e", events, "--")
+        return replace(order, command=(*prefix, *order.command))
+
+    def watch(self, shepherd_pid: int) -> None:
+        return
+
+    def finish(self, outcome: Outcome) -> Readings:
+        if not self._output.exists():
+            return Readings(detail="perf wrote no counts", failed=True)
+        events = totals(parse(self._output.read_text(errors="replace")))
+        counters = {name: evaluate(text, events) for name, text in self._formulas.items()}
+        counted = sum(1 for m in counters.values() if m.value is not None)
+        return Readings(counters, f"{counted} of {len(counters)} counters", failed=not counted)
+
+
+def _try_out(events: list[str]) -> list[Event]:
+    """What perf says of these events on a trivial program; empty when it refuses them."""
+    names = ",".join(f"{name}:u" for name in events)
+    try:
+        done = subprocess.run(
+            ["perf", "stat", "-x,", "-e", names, "--", "true"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=PROBE_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return parse(done.stderr) if done.returncode == 0 else []

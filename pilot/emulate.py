@@ -1,0 +1,135 @@
+"""The emulated part of a pilot: several valgrind tools over the same command, bounded.
+
+Counts of one tool can differ from another's: runs are cut at different points, and cachegrind
+and lackey count a forked process's inherited past again. The stated rule: the first tool with an
+instruction count leads (callgrind, else cachegrind); a tool that saw over 1 % more or fewer
+instructions has its other counts scaled by the ratio. Totals of a cut run are never extrapolated.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from berth.pilot.collectors.base import Collector, Readings
+from berth.pilot.collectors.cachegrind import L2, LLC, CachegrindCollector
+from berth.pilot.collectors.callgrind import CallgrindCollector
+from berth.pilot.collectors.lackey import LackeyCollector
+from berth.pilot.launch import Interrupted, Order, Outcome, run_all
+from berth.pilot.profile import CollectorReport, Measurement
+
+SAME_RUN = 0.01
+"""Instruction counts of two tools within this fraction of each other are of the same run."""
+TOOLS = ("callgrind", "cachegrind", "lackey")
+"""Best first: where two tools give the same counter, the earlier one's stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Emulation:
+    """Counters of all tools, what each did, and what was noticed."""
+
+    counters: dict[str, Measurement]
+    reports: tuple[CollectorReport, ...]
+    warnings: tuple[str, ...]
+    extensions: tuple[str, ...]
+    interrupted: bool
+
+
+def emulate(order: Order, *, tools: Sequence[str], budget_s: float, jobs: int) -> Emulation:
+    """Run ``order`` under each of ``tools`` (of TOOLS) within ``budget_s`` of wall time in all."""
+    with _scratch() as folder:
+        collectors, reports = _usable(tools, folder)
+        if not collectors:
+            return Emulation({}, tuple(reports), (), (), False)
+        rounds = -(-len(collectors) // max(1, jobs))
+        limit = budget_s / rounds
+        orders = [c.prepare(replace(order, time_limit_s=limit)) for c in collectors]
+        interrupted = False
+        try:
+            outcomes: dict[int, Outcome] = dict(enumerate(run_all(orders, jobs=jobs)))
+        except Interrupted as stop:
+            outcomes, interrupted = stop.outcomes, True
+        found = [
+            (collector, collector.finish(outcomes[index]))
+            for index, collector in enumerate(collectors)
+            if index in outcomes
+        ]
+        extensions = next(
+            (c.extensions for c in collectors if isinstance(c, CallgrindCollector)), ()
+        )
+    reports += [
+        CollectorReport(
+            name=collector.name,
+            status="failed" if readings.failed else "used",
+            detail=readings.detail,
+        )
+        for collector, readings in found
+    ]
+    warnings = [warning for _, readings in found for warning in readings.warnings]
+    warnings += [f"{c.name}: {r.detail}" for c, r in found if r.failed]
+    counters = merge([readings for _, readings in found])
+    warnings += sorted({m.note for m in counters.values() if m.note and not m.complete})
+    return Emulation(
+        counters, tuple(reports), tuple(dict.fromkeys(warnings)), extensions, interrupted
+    )
+
+
+def merge(readings: Sequence[Readings]) -> dict[str, Measurement]:
+    """One value a counter, the earliest tool's, brought to the leading tool's instructions."""
+    leader: float | None = None
+    result: dict[str, Measurement] = {}
+    for one in readings:
+        own = one.counters.get("instructions")
+        ratio = 1.0
+        if own is not None and own.value:
+            leader = leader or own.value
+            if abs(own.value - leader) > SAME_RUN * leader:
+                ratio = leader / own.value
+        for name, measurement in one.counters.items():
+            result.setdefault(name, _scaled(measurement, ratio))
+    return result
+
+
+def _scaled(measurement: Measurement, ratio: float) -> Measurement:
+    if ratio == 1.0 or measurement.value is None:
+        return measurement
+    note = f"scaled by {ratio:.4g} to the instructions that the leading tool counted"
+    return measurement.model_copy(
+        update={
+            "value": measurement.value * ratio,
+            "note": f"{measurement.note}; {note}" if measurement.note else note,
+        }
+    )
+
+
+def _usable(tools: Sequence[str], folder: Path) -> tuple[list[Collector], list[CollectorReport]]:
+    every: dict[str, list[Collector]] = {
+        "callgrind": [CallgrindCollector(folder / "callgrind")],
+        "cachegrind": [
+            CachegrindCollector(LLC, folder / "llc"),
+            CachegrindCollector(L2, folder / "l2"),
+        ],
+        "lackey": [LackeyCollector(folder / "lackey")],
+    }
+    usable, reports = [], []
+    for tool in TOOLS:
+        for collector in every[tool] if tool in tools else ():
+            why = collector.probe()
+            if why is None:
+                usable.append(collector)
+            else:
+                reports.append(CollectorReport(name=collector.name, status="absent", detail=why))
+    return usable, reports
+
+
+@contextmanager
+def _scratch() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="berth-pilot-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,63 @@
+"""This machine, as far as a Profile's provenance wants to know it."""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import os
+import platform
+from datetime import UTC, datetime
+from pathlib import Path
+
+from berth.pilot.profile import Provenance
+from berth.pilot.version import VERSION
+
+CHUNK_BYTES = 1 << 20
+
+
+def provenance() -> Provenance:
+    """Who measures here, when, with what."""
+    return Provenance(
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        berth_version=VERSION,
+        host_cpu=cpu_model(),
+        kernel=f"{platform.system()} {platform.release()}",
+        user=_user(),
+    )
+
+
+def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """The processor's model name, or the machine type where none is told."""
+    try:
+        with cpuinfo.open(encoding="utf-8", errors="replace") as stream:
+            for line in stream:
+                key, _, value = line.partition(":")
+                if key.strip() in ("model name", "cpu", "Model"):
+                    return value.strip()
+    except OSError:
+        pass
+    return platform.machine()
+
+
+def cores() -> int:
+    """Processors that this process may use."""
+    return max(1, len(os.sched_getaffinity(0)))
+
+
+def sha256_of(path: Path) -> str | None:
+    """Digest of a file, or None where it cannot be read."""
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as stream:
+            while chunk := stream.read(CHUNK_BYTES):
+                digest.update(chunk)
+    except OSError:
+        return None
+    return digest.hexdigest()
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())

@@ -1,0 +1,120 @@
+"""The native part of a pilot: repeats for the runtime, the collectors on the first of them."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from berth.pilot.collectors.base import Collector
+from berth.pilot.launch import Interrupted, Order, Outcome, run_all
+from berth.pilot.profile import CollectorReport, Measurement, Runtime
+
+LONG_S = 20.0
+VERY_LONG_S = 60.0
+"""Programs longer than these are repeated twice, or run once."""
+LEAST_S = 1e-9
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    """What the native runs gave. ``first`` is the run that the collectors watched."""
+
+    first: Outcome
+    runtime: Runtime | None
+    counters: dict[str, Measurement]
+    reports: tuple[CollectorReport, ...]
+    warnings: tuple[str, ...]
+    interrupted: bool = False
+
+
+def repeats_for(first_s: float, wanted: int) -> int:
+    """How many repeats a program of this length gets: long ones get fewer."""
+    if first_s > VERY_LONG_S:
+        return 1
+    return min(wanted, 2) if first_s > LONG_S else wanted
+
+
+def runtime_of(times_s: Sequence[float]) -> Runtime:
+    """Median and interquartile range (0 for one run; the range for two)."""
+    ordered = sorted(max(time, LEAST_S) for time in times_s)
+    spread = 0.0
+    if len(ordered) == 2:
+        spread = ordered[1] - ordered[0]
+    elif len(ordered) > 2:
+        low, _, high = statistics.quantiles(ordered, n=4, method="inclusive")
+        spread = high - low
+    return Runtime(median_s=statistics.median(ordered), spread_s=spread, repeats_s=tuple(times_s))
+
+
+def run_native(
+    order: Order,
+    collectors: Sequence[Collector],
+    *,
+    repeats: int,
+    left_s: Callable[[], float],
+    say: Say,
+) -> Native:
+    """Run ``order`` with the collectors attached, then plainly until there are enough repeats.
+
+    ``left_s`` says how much of the whole pilot's time limit is left.
+    """
+    usable, reports = _probe(collectors)
+    say("native run 1")
+    prepared = replace(order, time_limit_s=left_s())
+    for collector in usable:
+        prepared = collector.prepare(prepared)
+    interrupted = False
+    try:
+        [first] = run_all([prepared], jobs=1, watch=_watch_all(usable))
+    except Interrupted as stop:
+        if not stop.outcomes:
+            raise
+        first, interrupted = stop.outcomes[0], True
+    counters: dict[str, Measurement] = {}
+    warnings: list[str] = []
+    for collector in usable:
+        readings = collector.finish(first)
+        status = "failed" if readings.failed else "used"
+        reports.append(CollectorReport(name=collector.name, status=status, detail=readings.detail))
+        warnings.extend(readings.warnings)
+        for name, measurement in readings.counters.items():
+            counters.setdefault(name, measurement)
+    if not first.succeeded:
+        return Native(first, None, counters, tuple(reports), tuple(warnings), interrupted)
+    times = [first.wall_s]
+    plain = replace(order, discard=True, sample=False, forward_bytes=0)
+    wanted = repeats_for(first.wall_s, repeats)
+    while len(times) < wanted and left_s() > 1.5 * first.wall_s:
+        say(f"native run {len(times) + 1} of {wanted}")
+        try:
+            [outcome] = run_all([replace(plain, time_limit_s=left_s())], jobs=1)
+        except Interrupted:
+            interrupted = True
+            break
+        if not outcome.succeeded:
+            warnings.append(f"repeat {len(times) + 1} {outcome.describe()}, the first did not")
+            break
+        times.append(outcome.wall_s)
+    return Native(first, runtime_of(times), counters, tuple(reports), tuple(warnings), interrupted)
+
+
+def _probe(collectors: Sequence[Collector]) -> tuple[list[Collector], list[CollectorReport]]:
+    usable, reports = [], []
+    for collector in collectors:
+        why = collector.probe()
+        if why is None:
+            usable.append(collector)
+        else:
+            reports.append(CollectorReport(name=collector.name, status="absent", detail=why))
+    return usable, reports
+
+
+def _watch_all(collectors: Sequence[Collector]) -> Callable[[int], None]:
+    def watch(shepherd_pid: int) -> None:
+        for collector in collectors:
+            collector.watch(shepherd_pid)
+
+    return watch

@@ -1,0 +1,96 @@
+"""What a pilot is asked to do, checked before anything runs."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+
+from berth.pilot.emulate import TOOLS
+from berth.pilot.errors import UsageError
+from berth.pilot.launch import Order, resolve_command
+from berth.pilot.runs_on import Overrides
+
+COLLECTORS = ("perf", "proc", "cgroup", "nvml", *TOOLS)
+SIZE_MARK = "{size}"
+
+
+@dataclass(frozen=True, slots=True)
+class PilotOptions:
+    """What to run and how thoroughly. ``size`` and ``sizes`` replace ``{size}`` in the command."""
+
+    command: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    name: str | None = None
+    platform: str = "local"
+    size: float | None = None
+    sizes: tuple[float, ...] = ()
+    threads_sweep: tuple[int, ...] = ()
+    repeats: int = 3
+    time_limit_s: float = 600.0
+    """For the whole pilot."""
+    max_slowdown: float = 100.0
+    """All emulated runs together take at most this times the native runtime (and some seconds)."""
+    collectors: tuple[str, ...] = COLLECTORS
+    stdin: str | None = None
+    show_output: bool = True
+    overrides: Overrides = field(default_factory=Overrides)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The checked options: ``main`` is the size whose counters the Profile gives."""
+
+    options: PilotOptions
+    main: float | None
+    sizes: tuple[float, ...]
+
+    def order(self, size: float | None) -> Order:
+        """The command at one size, its program as a path. Raises UsageError."""
+        words = self.options.command
+        if size is not None:
+            words = tuple(word.replace(SIZE_MARK, f"{size:.15g}") for word in words)
+        env = self.options.env
+        return Order(resolve_command(words, env), env, stdin=self.options.stdin)
+
+    @property
+    def name(self) -> str:
+        """The profile's name: the user's, else from the program's file name and the size."""
+        return self.options.name or default_name(self.options.command, self.main)
+
+
+def default_name(command: Sequence[str], size: float | None) -> str:
+    """``("./my app", "5")`` as ``"my-app"``; with a size ``"my-app-100"``."""
+    stem = re.sub(r"[^A-Za-z0-9_.+-]+", "-", PurePath(command[0]).name).strip("-.+_") or "program"
+    return f"{stem}-{size:.15g}"[:128] if size is not None else stem[:128]
+
+
+def make_plan(options: PilotOptions) -> Plan:
+    """Check the options against each other. Raises UsageError."""
+    sizes = tuple(dict.fromkeys(options.sizes))
+    main = options.size if options.size is not None else min(sizes, default=None)
+    marked = any(SIZE_MARK in word for word in options.command)
+    if sizes and not marked:
+        raise UsageError(
+            "--sizes needs {size} in the command", hint="for example: -- ./app --cells {size}"
+        )
+    if marked and main is None:
+        raise UsageError("the command holds {size} but no size was given", hint="add --size 1000")
+    if main is not None and sizes and main not in sizes:
+        sizes = (*sizes, main)
+    if any(not 0 < size < float("inf") for size in (*sizes, *(() if main is None else (main,)))):
+        raise UsageError("a problem size must be above 0")
+    if options.repeats < 1:
+        raise UsageError("--repeats must be at least 1")
+    if not (options.time_limit_s > 0 and options.max_slowdown > 0):
+        raise UsageError("--time-limit and --max-slowdown must be above 0")
+    unknown = [name for name in options.collectors if name not in COLLECTORS]
+    if unknown:
+        raise UsageError(
+            f"{unknown[0]!r} is not a collector", hint=f"there are: {', '.join(COLLECTORS)}"
+        )
+    if options.stdin is not None and not Path(options.stdin).is_file():
+        raise UsageError(f"--stdin: {options.stdin} is not a file")
+    return Plan(options, main, tuple(sorted(sizes)))

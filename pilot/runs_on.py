@@ -1,0 +1,126 @@
+"""Where the program can run: detected from its files and its run, corrected by the user.
+
+Evidence: ELF machine, libraries linked and mapped, sections that hold GPU code (static CUDA
+runtimes leave no library), the launcher's arguments, the environment of MPI and Slurm.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+
+from berth.pilot import elf
+from berth.pilot.launch import Outcome
+from berth.pilot.profile import RunsOn, Target
+
+CUDA_LIBRARY = re.compile(r"lib(cuda|cudart|cublas|cudnn|cufft|cusparse|cusolver|nccl)\b.*\.so")
+HIP_LIBRARY = re.compile(r"lib(amdhip64|hsa-runtime64|rocblas|MIOpen|rccl)\b.*\.so")
+CUDA_SECTIONS = frozenset({".nv_fatbin", ".nvFatBinSegment", "__nv_module_id"})
+HIP_SECTIONS = frozenset({".hip_fatbin", ".hipFatBinSegment"})
+LAUNCHERS = frozenset({"mpirun", "mpiexec", "mpiexec.hydra", "srun", "prun", "jsrun", "orterun"})
+REMOTE_LAUNCHERS = frozenset({"srun", "jsrun", "sbatch", "ssh", "docker"})
+RANK_FLAGS = frozenset({"-n", "-np", "--np", "--ntasks", "--n"})
+RANK_VARIABLES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE", "SLURM_STEP_NUM_TASKS")
+CONTAINERS = frozenset({"apptainer", "singularity", "docker", "podman", "ch-run", "enroot"})
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """What the user says instead of what was detected; empty means detect."""
+
+    targets: tuple[Target, ...] = ()
+    needs: tuple[str, ...] = ()
+    threads: int | None = None
+    ranks: int | None = None
+
+
+def detect(
+    command: Sequence[str],
+    env: Mapping[str, str],
+    outcome: Outcome,
+    *,
+    extensions: Iterable[str] = (),
+    gpus_used: int = 0,
+    overrides: Overrides,
+) -> tuple[RunsOn, tuple[str, ...]]:
+    """What the program runs on, and warnings where that is a guess worth checking."""
+    program = Path(command[0])
+    files = [program, *(Path(name) for name in outcome.executables)]
+    facts = [fact for path in dict.fromkeys(files) if (fact := elf.read(path)) is not None]
+    targets, warnings = _targets(facts, outcome, gpus_used)
+    runs_on = RunsOn(
+        targets=overrides.targets or targets,
+        architecture=facts[0].machine if facts else platform.machine(),
+        instruction_sets=tuple(sorted({*extensions, *overrides.needs})),
+        threads=overrides.threads or max(1, outcome.threads_peak),
+        ranks=overrides.ranks or ranks_of(command, env),
+        gpus=gpus_used,
+        container=container_of(command),
+    )
+    remote = PurePath(command[0]).name
+    if remote in REMOTE_LAUNCHERS:
+        warnings = (
+            *warnings,
+            f"{remote} starts the program outside of this process tree, where it is not counted: "
+            f"put the pilot inside, as in: {remote} ... berth pilot run -- ./app",
+        )
+    return runs_on, () if overrides.targets and not warnings else warnings
+
+
+def _targets(
+    facts: list[elf.Elf], outcome: Outcome, gpus_used: int
+) -> tuple[tuple[Target, ...], tuple[str, ...]]:
+    names = {PurePath(path).name for path in outcome.libraries}
+    names |= {name for fact in facts for name in fact.needed}
+    sections = {name for fact in facts for name in fact.sections}
+    cuda = any(CUDA_LIBRARY.match(name) for name in names) or bool(sections & CUDA_SECTIONS)
+    hip = any(HIP_LIBRARY.match(name) for name in names) or bool(sections & HIP_SECTIONS)
+    found = ((Target.CUDA,) if cuda else ()) + ((Target.HIP,) if hip else ())
+    if gpus_used:
+        return found or (Target.CUDA,), ()
+    if not found:
+        return (Target.CPU,), ()
+    kinds = " and ".join(target.value for target in found)
+    warning = (
+        f"the program has {kinds} code but used no GPU here: taken to run on cpu and {kinds}; "
+        f"say otherwise with --runs-on {found[0].value}"
+    )
+    return (Target.CPU, *found), (warning,)
+
+
+def ranks_of(command: Sequence[str], env: Mapping[str, str]) -> int:
+    """Processes of the parallel job, by its launcher's arguments, else by the environment."""
+    name = PurePath(command[0]).name
+    words = list(command[1:])
+    if name == "flux" and words[:1] and words[0] in ("run", "submit"):
+        name, words = "srun", words[1:]
+    if name in LAUNCHERS:
+        for index, word in enumerate(words):
+            flag, equals, value = word.partition("=")
+            if flag not in RANK_FLAGS:
+                continue
+            text = value if equals else (words[index + 1] if index + 1 < len(words) else "")
+            return _count(text) or 1
+    return next((count for key in RANK_VARIABLES if (count := _count(env.get(key, "")))), 1)
+
+
+def container_of(command: Sequence[str]) -> str | None:
+    """The container image that the command names, or None."""
+    name = PurePath(command[0]).name
+    image = next((w.partition("=")[2] for w in command if w.startswith("--container-image=")), None)
+    if image or name not in CONTAINERS:
+        return image or None
+    words = [word for word in command[1:] if not word.startswith("-")]
+    if name != "ch-run" and words and words[0] in ("exec", "run", "shell", "start"):
+        words = words[1:]
+    marked = (w for w in words if re.search(r"\.(sif|simg|sqsh|img)$|://", w) or ":" in w)
+    return next(marked, words[0] if words else None)
+
+
+def _count(text: str) -> int | None:
+    if text.isascii() and text.isdigit() and 0 < int(text[:9]) <= 10_000_000:
+        return int(text[:9])
+    return None

@@ -1,0 +1,177 @@
+"""``berth pilot run``."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+
+from berth.pilot.documents import to_json, write_json
+from berth.pilot.errors import UsageError
+from berth.pilot.options import COLLECTORS, PilotOptions
+from berth.pilot.profile import Profile, Target
+from berth.pilot.runs_on import Overrides
+
+EMULATORS = ("callgrind", "cachegrind", "lackey")
+
+
+def _words(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
+    return tuple(word.strip() for word in (value or "").split(",") if word.strip())
+
+
+def _numbers(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> tuple[float, ...]:
+    try:
+        return tuple(float(word) for word in _words(context, parameter, value))
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is not a list of numbers like 100,200") from None
+
+
+def _counts(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> tuple[int, ...]:
+    found = _numbers(context, parameter, value)
+    if any(number < 1 or number != int(number) for number in found):
+        raise click.BadParameter(f"{value!r} is not a list of whole numbers like 1,2,4")
+    return tuple(int(number) for number in found)
+
+
+def _targets(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> tuple[Target, ...]:
+    try:
+        return tuple(Target(word) for word in _words(context, parameter, value))
+    except ValueError:
+        known = ", ".join(target.value for target in Target)
+        raise click.BadParameter(f"{value!r}: there are {known}") from None
+
+
+@click.command(
+    context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
+    epilog="Example: berth pilot run --sizes 100,200 -o app.json -- ./app --cells {size}",
+)
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.option("--name", help="Name of the profile [default: the program's file name].")
+@click.option(
+    "--platform",
+    default=lambda: os.environ.get("BERTH_PLATFORM", "local"),
+    help="Name of the platform that this is [default: $BERTH_PLATFORM, else local].",
+)
+@click.option("--output", "-o", type=click.Path(path_type=Path), help="Write the Profile here.")
+@click.option("--json", "as_json", is_flag=True, help="Print the Profile as JSON.")
+@click.option("--size", type=float, help="Problem size; replaces {size} in the command.")
+@click.option("--sizes", callback=_numbers, help="Also time these sizes, as 100,200,400.")
+@click.option("--threads-sweep", callback=_counts, help="Also time with 1,2,4 threads.")
+@click.option("--repeats", default=3, show_default=True, help="Native runs; long ones get fewer.")
+@click.option("--time-limit", default=600.0, show_default=True, help="Seconds for the whole pilot.")
+@click.option(
+    "--max-slowdown",
+    default=100.0,
+    show_default=True,
+    help="Emulation takes at most this times the native runtime (at least 10 s).",
+)
+@click.option("--collectors", callback=_words, help=f"Only these of {','.join(COLLECTORS)}.")
+@click.option("--no-emulation", is_flag=True, help="Leave the emulated run out.")
+@click.option("--runs-on", callback=_targets, help="Say what it runs on: cpu, cuda, hip.")
+@click.option("--needs", callback=_words, help="Instruction sets that it needs, as avx512f.")
+@click.option("--threads", type=click.IntRange(min=1), help="Threads that it uses.")
+@click.option("--ranks", type=click.IntRange(min=1), help="MPI ranks that it uses.")
+@click.option("--stdin", help="File to give as standard input [default: empty].")
+@click.option("--quiet", "-q", is_flag=True, help="Do not show the program's output.")
+def run(
+    command: tuple[str, ...],
+    name: str | None,
+    platform: str,
+    output: Path | None,
+    as_json: bool,
+    size: float | None,
+    sizes: tuple[float, ...],
+    threads_sweep: tuple[int, ...],
+    repeats: int,
+    time_limit: float,
+    max_slowdown: float,
+    collectors: tuple[str, ...],
+    no_emulation: bool,
+    runs_on: tuple[Target, ...],
+    needs: tuple[str, ...],
+    threads: int | None,
+    ranks: int | None,
+    stdin: str | None,
+    quiet: bool,
+) -> None:
+    """Run COMMAND here, measure it, and describe it in a Profile.
+
+    The command's output goes to standard error; the table of counters (or --json) to standard
+    output. Exit status 1 when the command failed: what was measured until then is kept.
+    """
+    from berth.pilot.run import run_pilot
+
+    chosen = collectors or COLLECTORS
+    if no_emulation:
+        chosen = tuple(word for word in chosen if word not in EMULATORS)
+    options = PilotOptions(
+        command=command,
+        name=name,
+        platform=platform,
+        size=size,
+        sizes=sizes,
+        threads_sweep=threads_sweep,
+        repeats=repeats,
+        time_limit_s=time_limit,
+        max_slowdown=max_slowdown,
+        collectors=chosen,
+        stdin=stdin,
+        show_output=not quiet,
+        overrides=Overrides(runs_on, needs, threads, ranks),
+    )
+    _check_output(output)
+    with progress() as say:
+        profile = run_pilot(options, say)
+    if output is not None:
+        write_json(output, profile)
+    if as_json:
+        click.echo(to_json(profile), nl=False)
+    else:
+        show(profile, output)
+    if not profile.complete:
+        raise click.exceptions.Exit(1)
+
+
+def show(profile: Profile, output: Path | None) -> None:
+    """Print the profile as tables."""
+    from berth.plugin.cli.pilot_show import print_profile
+
+    print_profile(profile)
+    if output is not None:
+        click.echo(f"\nwritten to {output}")
+
+
+def _check_output(output: Path | None) -> None:
+    """Find out before the pilot, not after it, that its result has nowhere to go."""
+    if output is None:
+        return
+    folder = output.resolve().parent
+    if output.is_dir():
+        raise UsageError(f"--output: {output} is a folder")
+    if not folder.is_dir():
+        raise UsageError(f"--output: the folder {folder} does not exist")
+    if not os.access(folder, os.W_OK):
+        raise UsageError(f"--output: no right to write in {folder}")
+
+
+@contextlib.contextmanager
+def progress() -> Iterator[Callable[[str], None]]:
+    """Says on standard error what is going on, where that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    with console.status("pilot") as status:
+        yield lambda text: status.update(f"pilot: {text}")
