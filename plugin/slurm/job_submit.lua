@@ -146,13 +146,34 @@ end
 ---------------------------------------------------------------------------------------------------
 -- The exchange: one line out, one line back, one deadline for all of it.
 
-local function converse(peer, line, left)
+-- The connection is kept from one submission to the next: connecting costs the daemon more than
+-- some answers do. It is used again only after a whole, clean exchange.
+local kept = { peer = nil, path = nil }
+
+local function connect(left)
+  local peer = new_peer()
   peer:settimeout(left())
   local connected, problem = peer:connect(config.socket)
-  if not connected then return nil, problem end
+  if connected then return peer end
+  peer:close()
+  return nil, problem
+end
+
+-- The kept connection, unless the daemon has closed it or there is something unasked on it.
+local function take_kept()
+  local peer, path = kept.peer, kept.path
+  kept.peer = nil
+  if not peer then return nil end
+  peer:settimeout(0)
+  local byte, problem = peer:receive(1)
+  if path == config.socket and not byte and problem == "timeout" then return peer end
+  peer:close()
+  return nil
+end
+
+local function converse(peer, line, left)
   peer:settimeout(left())
-  local sent
-  sent, problem = peer:send(line)
+  local sent, problem = peer:send(line)
   if not sent then return nil, problem end
   local received = ""
   while true do
@@ -182,11 +203,22 @@ local function exchange(line)
   local function left()
     return math.max(0, math.min(stop - now(), limit)) -- the clock may be set back meanwhile
   end
-  local peer = new_peer()
-  local fine, reply, problem = pcall(converse, peer, line, left)
-  pcall(peer.close, peer)
-  if not fine then return nil, reply end
-  return reply, problem
+  -- A daemon that restarts, or tidies up, may close a kept connection just as it is used again.
+  for _, peer in ipairs({ take_kept() or false, false }) do
+    local reused, problem = peer ~= false, nil
+    if not reused then
+      peer, problem = connect(left)
+      if not peer then return nil, problem end
+    end
+    local fine, reply
+    fine, reply, problem = pcall(converse, peer, line, left)
+    if fine and reply then
+      kept.peer, kept.path = peer, config.socket
+      return reply
+    end
+    pcall(peer.close, peer)
+    if not (reused and problem == "closed") then return nil, fine and problem or reply end
+  end
 end
 
 local function parse(text)
@@ -473,7 +505,9 @@ local function stamp(job, text)
 end
 
 local function tell(text)
-  if text_of(text, MAX_REPLY_BYTES) then slurm.log_user("%s", one_line(text, MAX_MESSAGE_BYTES)) end
+  if not text_of(text, MAX_REPLY_BYTES) then return end
+  if not text:lower():find("^berth") then text = "berth: " .. text end -- sbatch's users must know who speaks
+  slurm.log_user("%s", one_line(text, MAX_MESSAGE_BYTES))
 end
 
 ---------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,10 @@ class FakeDaemon:
         self.answer = answer
         self.requests: list[dict[str, Any]] = []
         self.trickle_s = 0.0
+        self.close_each = True
+        self.connections = 0
+        self.afterwards = b""
+        """Sent a little after the next reply, unasked."""
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         path.unlink(missing_ok=True)
         self._listener.bind(str(path))
@@ -58,16 +63,17 @@ class FakeDaemon:
                 peer, _ = self._listener.accept()
             except OSError:
                 return
-            with peer:
-                try:
-                    self._one(peer)
-                except OSError:
-                    continue
+            self.connections += 1
+            threading.Thread(target=self._one, args=(peer,), daemon=True).start()
 
     def _one(self, peer: socket.socket) -> None:
-        line = peer.makefile("rb").readline()
-        if not line:
-            return
+        with suppress(OSError), peer, peer.makefile("rb") as stream:
+            while line := stream.readline():
+                self._answer(peer, line)
+                if self.close_each:
+                    return
+
+    def _answer(self, peer: socket.socket, line: bytes) -> None:
         request = json.loads(line)
         self.requests.append(request)
         answer = self.answer(request)
@@ -76,6 +82,10 @@ class FakeDaemon:
         raw = answer if isinstance(answer, bytes) else json.dumps(answer).encode() + b"\n"
         if not self.trickle_s:
             peer.sendall(raw)
+            if self.afterwards:
+                time.sleep(0.01)
+                peer.sendall(self.afterwards)
+                self.afterwards = b""
             return
         for index in range(len(raw)):
             peer.sendall(raw[index : index + 1])

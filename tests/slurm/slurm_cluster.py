@@ -106,7 +106,7 @@ def require_slurm() -> None:
     """Raises ClusterUnavailable where Slurm's daemons or the rights to run them are missing."""
     missing = [tool for tool in DAEMONS if shutil.which(tool) is None]
     if missing:
-        raise ClusterUnavailable(f"no {', '.join(missing)} here; `make system` installs Slurm")
+        raise ClusterUnavailable(f"no {', '.join(missing)} here; `make slurm` installs Slurm")
     if os.geteuid() != 0:
         raise ClusterUnavailable("a private cluster whose jobs run as several users needs root")
 
@@ -397,11 +397,6 @@ def cluster(**options: Any) -> Iterator[Cluster]:
         running.stop()
 
 
-def options(**given: str) -> Sequence[str]:
-    """``options(ntasks="4")`` as ``["--ntasks=4"]``."""
-    return [f"--{key.replace('_', '-')}={value}" for key, value in given.items()]
-
-
 def _short_folder() -> Path:
     """Unix socket paths hold about 108 bytes, so a deep temporary folder will not do."""
     folder = tempfile.gettempdir()
@@ -421,3 +416,11 @@ def _free_ports(count: int) -> list[int]:
 
 def _group_of(user: str) -> str:
     return grp.getgrgid(pwd.getpwnam(user).pw_gid).gr_name
+
+
+def tool_path(name: str) -> str:
+    """Where a command of Slurm is."""
+    found = shutil.which(name)
+    if found is None:
+        raise ClusterUnavailable(f"no {name} here; `make slurm` installs Slurm")
+    return found

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import statistics
+import time
 from pathlib import Path
 
 import pytest
-from fake_daemon import KEEP, FakeDaemon, move_to
+from fake_daemon import KEEP, FakeDaemon, Reply, move_to
 from filter_bench import FilterBench
 
 AUTO = {"partition": "auto"}
@@ -134,3 +136,58 @@ def test_something_else_in_the_sockets_place_is_no_daemon(bench: FilterBench, ki
 def test_the_user_who_asked_for_a_place_hears_that_there_is_none_now(bench: FilterBench) -> None:
     assert bench.submit(AUTO).user == ["berth: no placement now, the job stays in partition auto"]
     assert bench.submit({}).user == []
+
+
+def test_a_connection_is_kept_from_one_job_to_the_next(bench: FilterBench) -> None:
+    with FakeDaemon(bench.socket, lambda _: move_to("gpu")) as daemon:
+        daemon.close_each = False
+        outcome = bench.submit({}, submissions=1)
+        assert outcome.job["partition"] == "gpu"
+        bench.submit({"comment": "many"}, submissions=20)
+        assert len(daemon.requests) == 21
+        assert daemon.connections == 2
+
+
+def test_a_connection_closed_by_the_daemon_is_made_again_without_a_failure(
+    bench: FilterBench,
+) -> None:
+    """A restart between two jobs must cost neither of them its placement."""
+    bench.settings = {"breaker_failures": 1, "breaker_first_pause_s": 30}
+    with FakeDaemon(bench.socket, lambda _: KEEP) as daemon:
+        outcome = bench.submit({}, submissions=50, pause_s=0.001)
+    assert len(daemon.requests) >= 50
+    assert daemon.connections >= 50
+    assert not any("no answer" in line for line in outcome.log)
+
+
+def test_an_answer_that_comes_too_late_is_never_taken_for_the_next_one(bench: FilterBench) -> None:
+    """The first reply arrives after its deadline; the second job must not get it."""
+    bench.settings = {"deadline_ms": 30}
+
+    def answer(request: dict[str, object]) -> Reply | bytes:
+        first = len(daemon.requests) == 1
+        if first:
+            time.sleep(0.06)
+        return move_to("mig") if first else KEEP
+
+    with FakeDaemon(bench.socket, answer) as daemon:
+        daemon.close_each = False
+        outcome = bench.submit({}, submissions=4, pause_s=0.05)
+    assert "partition" not in outcome.job
+    assert len(daemon.requests) == 4
+
+
+def test_unasked_bytes_on_the_kept_connection_are_not_an_answer(bench: FilterBench) -> None:
+    """Two replies to the first request; the second one arrives before the second job."""
+    bench.settings = {"breaker_failures": 1}
+
+    def answer(_: dict[str, object]) -> Reply | bytes | None:
+        if len(daemon.requests) > 1:
+            return KEEP
+        daemon.afterwards = json.dumps(move_to("mig")).encode() + b"\n"
+        return KEEP
+
+    with FakeDaemon(bench.socket, answer) as daemon:
+        daemon.close_each = False
+        outcome = bench.submit({}, submissions=3, pause_s=0.05)
+    assert "partition" not in outcome.job

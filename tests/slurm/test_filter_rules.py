@@ -197,7 +197,7 @@ def test_a_stamp_is_added_to_what_another_filter_wrote(bench: FilterBench) -> No
 def test_messages_are_one_printable_line_of_bounded_length(bench: FilterBench) -> None:
     reply = {**KEEP, "message": "a%s\n\x1b[31m" + "x" * 5000, "stamp": "s" * 513}
     outcome = answered(bench, reply, AUTO)
-    assert outcome.user[0].startswith("a%s [31mxxx")
+    assert outcome.user[0].startswith("berth: a%s [31mxxx")
     assert len(outcome.user[0]) == 400
     assert "admin_comment" not in outcome.job
 

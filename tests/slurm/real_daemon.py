@@ -1,0 +1,243 @@
+"""``berth serve`` for a test's cluster: its site file, its store, forecasts written by hand.
+
+The forecasts are made up, so that each test knows where each profile belongs: ``stream`` runs ten
+times as fast on the GPU, ``serial`` is fastest on CPUs, ``wide`` is uncertain by a factor 100.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from slurm_cluster import Cluster, wait_until
+
+from berth.plugin.store import Store
+from berth.plugin.store.records import ForecastRecord, ProfileRecord
+from berth.predictor.forecast import Forecast
+from berth.predictor.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
+from berth.predictor.sizes import SizeLaw
+
+GIB = 2.0**30
+SITE = """\
+schema = "berth.site/1"
+mode = "{mode}"
+
+[site]
+name = "test"
+reference_platform = "quartz"
+reference_partition = "cpu"
+auto_partition = "auto"
+
+[daemon]
+socket = "{root}/run/berth.sock"
+store = "sqlite:///{root}/store/berth.db"
+kill_switch = "{root}/run/off"
+scheduler_users = ["root"]
+state_refresh_s = 2
+
+[coverage]
+interactive = {interactive}
+het = {het}
+
+[[candidates]]
+name = "cpu"
+platform = "quartz"
+partition = "cpu"
+nodes = 2
+cores_per_node = 32
+memory_per_node = "120G"
+max_time = "2d"
+default_time = "1h"
+
+[[candidates]]
+name = "gpu"
+platform = "lassen-v100"
+partition = "gpu"
+gres = "gpu:h200"
+nodes = 1
+cores_per_node = 64
+memory_per_node = "500G"
+gpus_per_node = 4
+instruction_sets = []
+architecture = "x86_64"
+targets = ["cpu", "cuda"]
+max_time = "1d"
+default_time = "1h"
+translation = {{ gpus = 1, cpus_per_gpu = 4 }}
+
+[[candidates]]
+name = "reserved"
+platform = "h200-141gb"
+partition = "reserved"
+gres = "gpu:h200"
+nodes = 1
+cores_per_node = 64
+memory_per_node = "500G"
+gpus_per_node = 4
+instruction_sets = []
+architecture = "x86_64"
+targets = ["cpu", "cuda"]
+max_time = "1d"
+default_time = "1h"
+translation = {{ gpus = 1, cpus_per_gpu = 4 }}
+"""
+
+
+def _curve(profile: str, platform: str, runtime: Interval, **gone: Any) -> PredictionCurve:
+    gpu = platform != "quartz"
+    return PredictionCurve(
+        tuple(
+            Prediction(
+                profile=profile,
+                platform=platform,
+                cores=0 if gpu else units,
+                gpus=units if gpu else 0,
+                basis=Basis.CALIBRATED,
+                speedup=Interval(1, 1, 1),
+                runtime_s=runtime,
+                memory_bytes=Interval(GIB, GIB, 2 * GIB),
+                energy_j=None,
+                bound=Bound.MEMORY,
+                **gone,
+            )
+            for units in (1, 2, 4)
+        )
+    )
+
+
+def forecast(
+    name: str, runtimes_s: Mapping[str, Interval], abstained: str | None = None
+) -> Forecast:
+    """A forecast with one time for each platform, whatever the resources."""
+    return Forecast(
+        profile=name,
+        profile_digest=f"sha256:{name}",
+        bundle="test",
+        targets=("cpu", "cuda"),
+        architecture="x86_64",
+        instruction_sets=(),
+        threads=1,
+        ranks=1,
+        gpus=0,
+        container=None,
+        reference_platform="quartz",
+        reference_runtime_s=runtimes_s["quartz"].mid,
+        sizes=SizeLaw(size=None, peak_memory_bytes=GIB),
+        curves={
+            platform: _curve(name, platform, runtime, abstained=abstained)
+            for platform, runtime in runtimes_s.items()
+        },
+    )
+
+
+def sure(seconds: float) -> Interval:
+    return Interval(0.9 * seconds, seconds, 1.1 * seconds)
+
+
+FORECASTS = (
+    forecast("stream", {"quartz": sure(100), "lassen-v100": sure(10)}),
+    forecast("serial", {"quartz": sure(10), "lassen-v100": sure(100)}),
+    forecast("hopper", {"quartz": sure(100), "lassen-v100": sure(10), "h200-141gb": sure(1)}),
+    forecast("wide", {"quartz": Interval(10, 100, 1000), "lassen-v100": Interval(1, 10, 100)}),
+    forecast(
+        "strange",
+        {"quartz": sure(100), "lassen-v100": sure(10)},
+        "its counters are outside the range that the predictor was trained on",
+    ),
+)
+
+
+def fill(store: Store) -> None:
+    """Put the forecasts in, with placeholder profiles of their names."""
+    for one in FORECASTS:
+        store.add_profile(ProfileRecord(one.profile, one.profile_digest, "{}", "test", 0.0))
+        store.put_forecast(ForecastRecord(one.profile, one.bundle, one.to_json(), 0.0))
+
+
+class RealDaemon:
+    """A running ``berth serve``."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.socket = cluster.berth_socket
+        self.site_file = cluster.etc / "berth.toml"
+        self.store_file = cluster.root / "store" / "berth.db"
+        self.pid = 0
+
+    def write_site(
+        self, mode: str = "enforce", *, interactive: bool = True, het: bool = True
+    ) -> None:
+        """Write the site file; a running daemon notices."""
+        self.site_file.write_text(
+            SITE.format(
+                mode=mode,
+                root=self.cluster.root,
+                interactive=str(interactive).lower(),
+                het=str(het).lower(),
+            )
+        )
+
+    def start(self) -> None:
+        """Start it and wait until it answers and knows the partitions' state."""
+        berth = Path(sys.executable).with_name("berth")
+        self.pid = self.cluster.launch(
+            "berth", str(berth), "serve", "--site", str(self.site_file),
+            env={"PATH": self.cluster.environment["PATH"]},
+        )  # fmt: skip
+        wait_until(
+            self.is_ready, "berth serve is ready", 20, note=lambda: self.cluster.log("berth")
+        )
+
+    def is_ready(self) -> bool:
+        """True once it has forecasts and a reading of the cluster."""
+        found = self.ask({"v": 1, "op": "stats"})
+        return (
+            found is not None
+            and found.get("forecasts") == len(FORECASTS)
+            and found.get("state_age_s") is not None
+        )
+
+    def ask(self, request: Mapping[str, Any]) -> dict[str, Any] | None:
+        """One request of our own; None where nobody answers."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
+            peer.settimeout(2)
+            try:
+                peer.connect(str(self.socket))
+                peer.sendall(json.dumps(request).encode() + b"\n")
+                answer: dict[str, Any] = json.loads(peer.makefile("rb").readline())
+            except (OSError, ValueError):
+                return None
+        return answer
+
+
+@contextmanager
+def real_daemon(cluster: Cluster, mode: str = "enforce", **site: bool) -> Iterator[RealDaemon]:
+    """A daemon with a filled store, ended at the end."""
+    daemon = RealDaemon(cluster)
+    daemon.store_file.parent.mkdir(exist_ok=True)
+    daemon.write_site(mode, **site)
+    store = Store.open(f"sqlite:///{daemon.store_file}")
+    fill(store)
+    store.close()
+    daemon.start()
+    try:
+        yield daemon
+    finally:
+        for number in (signal.SIGCONT, signal.SIGKILL):
+            try:
+                os.kill(daemon.pid, number)
+            except ProcessLookupError:
+                break
+        deadline = time.monotonic() + 5
+        while Path(f"/proc/{daemon.pid}").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        shutil.rmtree(daemon.store_file.parent, ignore_errors=True)
