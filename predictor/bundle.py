@@ -1,0 +1,243 @@
+"""The Bundle: a trained predictor as data: JSON manifest, ONNX models, range data. No pickles.
+
+A folder. ``manifest.json`` names every other file with its SHA-256; the bundle's id is the digest
+of all that its predictions depend on, so that the same data, seed and code give the same id.
+Loading checks everything before a model is built from it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from pydantic import Field
+
+from berth.pilot.documents import Document, read_json
+from berth.pilot.errors import DocumentError
+from berth.pilot.profile import Name, Positive
+from berth.predictor.ceilings import Floats
+from berth.predictor.features import FEATURES, WORK_FEATURES
+from berth.predictor.range_check import RangeCheck
+
+BUNDLE_SCHEMA = "berth.bundle/1"
+MANIFEST = "manifest.json"
+RANGE = "range.json"
+CARD = "CARD.md"
+DEFAULT_BUNDLE = Path(__file__).parent / "bundles" / "default"
+_MAX_FILE_BYTES = 64 * 2**20
+
+
+class Calibration(Document):
+    """How the roofline becomes a time: ``log t = log T + bias + carry * log(efficiency)``.
+
+    ``efficiency`` is the measured reference time over its own roofline: ``carry`` is the share of
+    it that goes along to the other platform.
+    """
+
+    bias: float
+    carry: float
+    log_quantile: Positive
+    """Half width of the 90 % interval in log time, of this prior alone."""
+
+
+class Labelled(Document):
+    """A platform that the bundle has measured times for, and its residual model."""
+
+    platform: Name
+    cores: int = Field(ge=0)
+    gpus: int = Field(ge=0)
+    rows: int = Field(ge=1)
+    kernels: int = Field(ge=1)
+    label: str
+    """Which rows of which data set the times are."""
+    model: str
+    prior: Calibration
+    log_quantile: Positive
+    """Half width of the 90 % interval in log time, of prior and residual together."""
+
+
+class Training(Document):
+    """What the bundle was made of and how."""
+
+    profiles_sha256: str
+    labels_sha256: str
+    rows: int
+    kernels: int
+    sizes: tuple[float, ...]
+    seed: int
+    hyperparameters: dict[str, float]
+    libraries: dict[str, str]
+
+
+class Manifest(Document):
+    """``manifest.json``."""
+
+    schema_: str = Field(default=BUNDLE_SCHEMA, alias="schema")
+    id: str
+    created: str
+    command: str
+    berth_version: str
+    reference: Name
+    """Platform that the training profiles were measured on."""
+    features: tuple[str, ...]
+    labelled: tuple[Labelled, ...] = Field(min_length=1)
+    typical_log_efficiency: float
+    """Mean log of measured reference time over its roofline, in training."""
+    priors: dict[str, Calibration]
+    """For platforms without labels, by kind: ``cpu`` and ``gpu``."""
+    training: Training
+    figures: dict[str, float]
+    """Of the nested leave-one-kernel-out evaluation; see the model card for the split."""
+    files: dict[str, str]
+    """File name -> SHA-256."""
+
+    def digest(self) -> str:
+        """What ``id`` must be: over everything that a prediction depends on."""
+        data = self.model_dump(mode="json", by_alias=True)
+        for key in ("id", "created", "command", "figures"):
+            del data[key]
+        data["files"] = {k: v for k, v in self.files.items() if k != CARD}
+        text = json.dumps(data, sort_keys=True, separators=(",", ":"))
+        return "berth-" + hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A verified bundle with its models ready to run."""
+
+    folder: Path
+    manifest: Manifest
+    models: Mapping[str, onnxruntime.InferenceSession]
+    """By labelled platform."""
+    range_check: RangeCheck
+
+    @property
+    def id(self) -> str:
+        """The bundle's digest."""
+        return self.manifest.id
+
+    def residual(self, platform: str, rows: Floats) -> Floats:
+        """Log residuals of the prior for feature rows (n x features), float32 inside."""
+        session = self.models[platform]
+        (output,) = session.run(None, {"features": rows.astype(np.float32)})
+        return np.asarray(output, dtype=np.float64).reshape(-1)
+
+
+def verify(folder: Path) -> Manifest:
+    """The manifest, after every checksum has been compared. Raises DocumentError."""
+    if not folder.is_dir():
+        raise DocumentError(folder, "is not a bundle folder", hint="`berth train` makes one")
+    manifest = read_json(folder / MANIFEST, Manifest)
+    for name, expected in manifest.files.items():
+        if Path(name).name != name:
+            raise DocumentError(folder / MANIFEST, f"names a file elsewhere: {name!r}", key="files")
+        if _sha256(folder / name) != expected:
+            raise DocumentError(
+                folder / name,
+                "is not the file that the manifest names (its checksum differs)",
+                hint="the bundle was changed or damaged: install it again or run `berth train`",
+            )
+    needed = {RANGE, *(entry.model for entry in manifest.labelled)}
+    if absent := sorted(needed - manifest.files.keys()):
+        raise DocumentError(folder / MANIFEST, f"has no checksum for {absent[0]}", key="files")
+    if manifest.digest() != manifest.id:
+        raise DocumentError(
+            folder / MANIFEST,
+            "does not match its own id: it was changed after it was written",
+            key="id",
+            hint="install the bundle again or run `berth train`",
+        )
+    if manifest.features != FEATURES:
+        raise DocumentError(
+            folder / MANIFEST,
+            "was trained on other features than this version of Berth computes",
+            key="features",
+            hint="run `berth train` with this version",
+        )
+    return manifest
+
+
+def load(folder: Path = DEFAULT_BUNDLE) -> Bundle:
+    """Verify and load a bundle. Raises DocumentError where anything about it is wrong."""
+    manifest = verify(folder)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    models = {}
+    for entry in manifest.labelled:
+        path = folder / entry.model
+        try:
+            session = onnxruntime.InferenceSession(
+                path.read_bytes(), options, providers=["CPUExecutionProvider"]
+            )
+        except Exception as error:  # onnxruntime raises a dozen classes of its own
+            raise DocumentError(path, f"is not a model that can run: {error}") from None
+        models[entry.platform] = session
+    return Bundle(folder, manifest, models, read_range(folder / RANGE))
+
+
+def write_range(check: RangeCheck) -> str:
+    """The range data as JSON text."""
+    data = {
+        "names": check.names,
+        "centre": check.centre.tolist(),
+        "scale": check.scale.tolist(),
+        "rows": [[None if math.isnan(v) else round(v, 5) for v in row] for row in check.rows],
+        "low": [_finite(v) for v in check.low],
+        "high": [_finite(v) for v in check.high],
+        "threshold": check.threshold,
+    }
+    return json.dumps(data, separators=(",", ":"), allow_nan=False) + "\n"
+
+
+def read_range(path: Path) -> RangeCheck:
+    """What ``write_range`` wrote. Raises DocumentError."""
+    try:
+        data: dict[str, Any] = json.loads(path.read_text())
+        check = RangeCheck(
+            names=tuple(data["names"]),
+            centre=_array(data["centre"]),
+            scale=_array(data["scale"]),
+            rows=_array(data["rows"]),
+            low=_array(data["low"], -math.inf),
+            high=_array(data["high"], math.inf),
+            threshold=float(data["threshold"]),
+        )
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise DocumentError(path, f"is not range data: {error!r}") from None
+    if check.names != WORK_FEATURES or check.rows.shape[1:] != check.centre.shape:
+        raise DocumentError(path, "is of other features than this version of Berth computes")
+    return check
+
+
+def _array(values: Any, missing: float = math.nan) -> Floats:
+    filled = [
+        [missing if v is None else v for v in row]
+        if isinstance(row, list)
+        else (missing if row is None else row)
+        for row in values
+    ]
+    return np.array(filled, dtype=np.float64)
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _sha256(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            raw = stream.read(_MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise DocumentError(path, f"cannot be read: {error.strerror}") from None
+    if len(raw) > _MAX_FILE_BYTES:
+        raise DocumentError(path, f"is larger than {_MAX_FILE_BYTES} bytes")
+    return hashlib.sha256(raw).hexdigest()

@@ -1,0 +1,101 @@
+"""The roofline prior: how long a program's work takes under a platform's ceilings.
+
+Time is the largest of what the floating-point units, the instruction front end and each level
+of the memory hierarchy need (they overlap), plus what cannot overlap: mispredicted branches,
+starting parallel regions or GPU kernels, and contended atomic updates. Traffic at a cache
+capacity that nobody counted is interpolated between those that were (log-log), and vanishes
+where the footprint fits. For a GPU this is the time of an *equivalent* GPU build of the program.
+Source: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009; the hierarchical form by
+Ilic, Pratas, Sousa, CAL 13(1), 2014.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from berth.predictor.ceilings import Ceilings, Floats
+from berth.predictor.prediction import Bound
+from berth.predictor.scaling import ThreadScaling
+from berth.predictor.work import (
+    EMULATED_L1_BYTES,
+    EMULATED_L2_BYTES,
+    EMULATED_LLC_BYTES,
+    LINE_BYTES,
+    Work,
+)
+
+_BOUNDS = (Bound.COMPUTE, Bound.COMPUTE, Bound.MEMORY, Bound.MEMORY, Bound.MEMORY, Bound.MEMORY)
+_TINY_S = 1e-12
+LEAST_TRAFFIC = 0.02
+"""Share of the last-level misses that stays where all of the footprint fits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Seconds by component over the points of a ceiling table."""
+
+    flops: Floats
+    instructions: Floats
+    l1: Floats
+    l2: Floats
+    l3: Floats
+    dram: Floats
+    branches: Floats
+    launches: Floats
+    atomics: Floats
+    serial: Floats
+    """What the program's own serial share adds over perfect scaling."""
+    total: Floats
+
+    def bound(self, index: int) -> Bound:
+        """What takes longest at one point."""
+        overlapping = [
+            float(a[index])
+            for a in (self.flops, self.instructions, self.l1, self.l2, self.l3, self.dram)
+        ]
+        largest = max(range(len(overlapping)), key=overlapping.__getitem__)
+        rivals = [
+            (overlapping[largest], _BOUNDS[largest]),
+            (float(self.branches[index]), Bound.LATENCY),
+            (float(self.atomics[index]), Bound.LATENCY),
+            (float(self.launches[index]), Bound.LAUNCH),
+            (float(self.serial[index]), Bound.SERIAL),
+        ]
+        return max(rivals, key=lambda pair: pair[0])[1]
+
+
+def times(work: Work, ceilings: Ceilings, scaling: ThreadScaling) -> Times:
+    """Seconds for ``work`` at every point, absolute (nothing anchored on a measurement)."""
+    gpu = ceilings.is_gpu
+    cores = scaling.usable(ceilings.units)
+    # Rates in the table are for all units in use; idle cores give theirs back.
+    used = np.where(gpu, 1.0, cores / ceilings.units)
+    flops = (work.flops_f64 / ceilings.flops_f64 + work.flops_f32 / ceilings.flops_f32) / used
+    instructions = work.instructions / ceilings.instructions / used
+    l1 = work.access_bytes / ceilings.l1_bytes / used
+    l2 = work.l1_misses * LINE_BYTES / ceilings.l2_bytes / used
+    l3 = traffic_bytes(work, ceilings.l2_capacity) / ceilings.l3_bytes / used
+    dram = traffic_bytes(work, ceilings.l3_capacity) / ceilings.dram_bytes
+    branches = work.mispredicts / ceilings.mispredicts / used
+    launches = (work.regions or 0.0) * ceilings.fork_s
+    atomics = (work.atomics or 0.0) / ceilings.atomics
+    overlapping = np.maximum.reduce([flops, instructions, l1, l2, l3, dram])
+    # Too few parallel iterations leave a GPU's multiprocessors idle.
+    parallel = overlapping + np.where(gpu, 0.0, branches)
+    spread = scaling.stretch(cores)
+    serial = np.where(gpu, 0.0, parallel * (spread - 1))
+    total = parallel + serial + launches + atomics + _TINY_S
+    return Times(flops, instructions, l1, l2, l3, dram, branches, launches, atomics, serial, total)
+
+
+def traffic_bytes(work: Work, capacity: Floats) -> Floats:
+    """Bytes that miss a cache of ``capacity``: from the emulated caches and the footprint."""
+    known = (EMULATED_L1_BYTES, EMULATED_L2_BYTES, EMULATED_LLC_BYTES)
+    misses = [max(m, 1.0) for m in (work.l1_misses, work.l2_misses, work.llc_misses)]
+    missed = LINE_BYTES * np.exp(np.interp(np.log(capacity), np.log(known), np.log(misses)))
+    # Beyond the emulated caches: a footprint that fits stays after its first touch.
+    fits = np.clip(2.0 - 2.0 * capacity / work.footprint_bytes, LEAST_TRAFFIC, 1.0)
+    beyond = capacity > EMULATED_LLC_BYTES
+    return np.asarray(missed * np.where(beyond, fits, 1.0))

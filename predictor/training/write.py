@@ -1,0 +1,46 @@
+"""Writing a bundle: all of it or nothing, and only what loads again."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from berth.pilot.documents import to_json
+from berth.pilot.errors import UsageError
+from berth.predictor import bundle as bundles
+from berth.predictor.bundle import MANIFEST, Manifest
+
+
+def write_bundle(folder: Path, manifest: Manifest, files: Mapping[str, bytes]) -> Manifest:
+    """Write ``files`` and the manifest (its id and checksums filled in) as ``folder``.
+
+    Made beside ``folder``, verified by loading it, then renamed; an older bundle there is
+    replaced. Raises UsageError where ``folder`` exists and is something else.
+    """
+    if folder.exists() and not (folder / MANIFEST).is_file():
+        raise UsageError(
+            f"{folder} exists and is not a bundle", hint="name a new folder or an old bundle"
+        )
+    sums = {name: hashlib.sha256(raw).hexdigest() for name, raw in sorted(files.items())}
+    filled = manifest.model_copy(update={"files": sums})
+    filled = filled.model_copy(update={"id": filled.digest()})
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    try:
+        for name, raw in files.items():
+            (made / name).write_bytes(raw)
+        (made / MANIFEST).write_text(to_json(filled), encoding="utf-8")
+        bundles.load(made)
+        made.chmod(0o755)
+        old = folder.with_name(f".{folder.name}.old")
+        if folder.exists():
+            folder.rename(old)
+        made.rename(folder)
+        shutil.rmtree(old, ignore_errors=True)
+    except BaseException:
+        shutil.rmtree(made, ignore_errors=True)
+        raise
+    return filled

@@ -1,0 +1,128 @@
+"""Work: what a Profile says a program does, in the terms that a machine's ceilings are in.
+
+The only place in the predictor that knows the counters' catalogue names. A counter that the
+pilot could not measure stays None; what may be derived from another one is derived here, and
+``missing`` names what the roofline cannot do without.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from berth.pilot.errors import UsageError
+from berth.pilot.profile import Profile
+
+LINE_BYTES = 64
+"""Cache line of the emulated caches and of every x86-64 and most Arm machines."""
+WORD_BYTES = 8
+EMULATED_L1_BYTES = 32 * 2**10
+"""Capacity of the first-level data cache behind ``l1_*_misses`` (emulated or a usual core's)."""
+EMULATED_L2_BYTES = 2**20
+EMULATED_LLC_BYTES = 32 * 2**20
+"""Capacities of the second- and last-level caches behind ``l2_*`` and ``llc_*_misses``."""
+
+REQUIRED = ("instructions", "loads", "stores", "l1_load_misses", "llc_load_misses")
+"""Without these nothing can be predicted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Totals of one complete run. Counts, or bytes where the name says so."""
+
+    instructions: float
+    loads: float
+    stores: float
+    access_bytes: float
+    """Bytes that loads and stores moved, before any cache."""
+    flops_f64: float
+    flops_f32: float
+    int_ops: float
+    branches: float
+    mispredicts: float
+    l1_misses: float
+    l2_misses: float
+    llc_misses: float
+    footprint_bytes: float
+    regions: float | None
+    """Parallel loops started (kernels of an equivalent GPU build); None: unknown."""
+    atomics: float | None
+    """Atomic updates; None: unknown."""
+    complete: bool
+    """False: the counts are of a part of the run, known up to a common factor."""
+
+    @property
+    def accesses(self) -> float:
+        """Loads and stores."""
+        return self.loads + self.stores
+
+    @property
+    def flops(self) -> float:
+        """Floating-point operations of both precisions."""
+        return self.flops_f64 + self.flops_f32
+
+    def scaled(self, factor: float) -> Work:
+        """The same program running ``factor`` times as long over the same memory."""
+        return replace(
+            self,
+            instructions=self.instructions * factor,
+            loads=self.loads * factor,
+            stores=self.stores * factor,
+            access_bytes=self.access_bytes * factor,
+            flops_f64=self.flops_f64 * factor,
+            flops_f32=self.flops_f32 * factor,
+            int_ops=self.int_ops * factor,
+            branches=self.branches * factor,
+            mispredicts=self.mispredicts * factor,
+            l1_misses=self.l1_misses * factor,
+            l2_misses=self.l2_misses * factor,
+            llc_misses=self.llc_misses * factor,
+            regions=None if self.regions is None else self.regions * factor,
+            atomics=None if self.atomics is None else self.atomics * factor,
+        )
+
+
+def work_of(profile: Profile) -> Work:
+    """The work that ``profile`` measured.
+
+    Raises UsageError naming the needed counters that it lacks, or counts that cannot be.
+    """
+    absent = [name for name in REQUIRED if profile.value(name) is None]
+    if absent:
+        raise UsageError(
+            f"profile {profile.name!r} has no {', no '.join(absent)}",
+            hint="pilot it again where these can be counted (hardware counters or valgrind)",
+        )
+    counters = profile.counters
+
+    def total(*names: str) -> float:
+        return sum(profile.value(name) or 0.0 for name in names)
+
+    instructions, loads, stores = total("instructions"), total("loads"), total("stores")
+    if instructions < 1:
+        raise UsageError(f"profile {profile.name!r} counts no instructions: nothing ran")
+    llc = total("llc_load_misses", "llc_store_misses")
+    l2 = max(llc, total("l2_load_misses", "l2_store_misses"))
+    l1 = max(l2, total("l1_load_misses", "l1_store_misses"))
+    fp64, fp32 = total("fp64_ops"), total("fp32_ops")
+    if profile.value("fp64_ops") is None and profile.value("fp32_ops") is None:
+        # Some sources count only the sum; double precision is the slower reading.
+        fp64 = total("fp_ops")
+    moved = total("load_bytes", "store_bytes") or WORD_BYTES * (loads + stores)
+    return Work(
+        instructions=instructions,
+        loads=loads,
+        stores=stores,
+        access_bytes=moved,
+        flops_f64=fp64,
+        flops_f32=fp32,
+        int_ops=total("int_ops"),
+        branches=total("branches"),
+        mispredicts=total("branch_misses"),
+        l1_misses=l1,
+        l2_misses=l2,
+        llc_misses=llc,
+        footprint_bytes=profile.peak_memory_bytes or max(llc, 1.0) * LINE_BYTES,
+        regions=profile.value("gpu_kernels"),
+        atomics=profile.value("atomic_ops"),
+        complete=all(counters[name].complete for name in REQUIRED),
+    )
