@@ -1,4 +1,4 @@
-"""From what the runs gave to the Profile: names, faults, and the reason for each missing counter."""
+"""From what the runs gave to the Profile: faults in words, a reason for each missing counter."""
 
 from __future__ import annotations
 

@@ -24,6 +24,8 @@ from berth.pilot.profile import CollectorReport, Measurement
 
 SAME_RUN = 0.01
 """Instruction counts of two tools within this fraction of each other are of the same run."""
+ROUGH = frozenset({"fp_ops"})
+"""Lackey's guess is worth nothing beside callgrind's exact operations, whose sum is derived."""
 TOOLS = ("callgrind", "cachegrind", "lackey")
 """Best first: where two tools give the same counter, the earlier one's stands."""
 
@@ -90,7 +92,8 @@ def merge(readings: Sequence[Readings]) -> dict[str, Measurement]:
             if abs(own.value - leader) > SAME_RUN * leader:
                 ratio = leader / own.value
         for name, measurement in one.counters.items():
-            result.setdefault(name, _scaled(measurement, ratio))
+            if name not in result and not (name in ROUGH and "fp64_ops" in result):
+                result[name] = _scaled(measurement, ratio)
     return result
 
 

@@ -260,7 +260,9 @@ class Run:
         self.leash_open = True
 
     def go(self) -> dict[str, Any]:
-        floor = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        # A forked child's ru_maxrss starts with its parent's resident memory (not with the
+        # parent's own ru_maxrss, which is inherited through exec).
+        floor = numbers_of(read_file("/proc/self/status")).get("VmHWM", 0) * 1024
         wake_read, wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)

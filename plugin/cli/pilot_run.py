@@ -9,12 +9,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
+from rich.console import Console
 
 from berth.pilot.documents import to_json, write_json
 from berth.pilot.errors import UsageError
 from berth.pilot.options import COLLECTORS, PilotOptions
 from berth.pilot.profile import Profile, Target
+from berth.pilot.run import run_pilot
 from berth.pilot.runs_on import Overrides
+from berth.plugin.cli.pilot_show import print_profile
 
 EMULATORS = ("callgrind", "cachegrind", "lackey")
 
@@ -83,7 +86,7 @@ def _targets(
 @click.option("--ranks", type=click.IntRange(min=1), help="MPI ranks that it uses.")
 @click.option("--stdin", help="File to give as standard input [default: empty].")
 @click.option("--quiet", "-q", is_flag=True, help="Do not show the program's output.")
-def run(
+def run(  # noqa: PLR0917
     command: tuple[str, ...],
     name: str | None,
     platform: str,
@@ -109,8 +112,6 @@ def run(
     The command's output goes to standard error; the table of counters (or --json) to standard
     output. Exit status 1 when the command failed: what was measured until then is kept.
     """
-    from berth.pilot.run import run_pilot
-
     chosen = collectors or COLLECTORS
     if no_emulation:
         chosen = tuple(word for word in chosen if word not in EMULATORS)
@@ -144,8 +145,6 @@ def run(
 
 def show(profile: Profile, output: Path | None) -> None:
     """Print the profile as tables."""
-    from berth.plugin.cli.pilot_show import print_profile
-
     print_profile(profile)
     if output is not None:
         click.echo(f"\nwritten to {output}")
@@ -170,8 +169,6 @@ def progress() -> Iterator[Callable[[str], None]]:
     if not sys.stderr.isatty():
         yield lambda _: None
         return
-    from rich.console import Console
-
     console = Console(stderr=True)
     with console.status("pilot") as status:
         yield lambda text: status.update(f"pilot: {text}")

@@ -9,12 +9,16 @@ from berth.pilot.catalogue import BY_NAME, GROUPS
 from berth.pilot.profile import Measurement, Profile, Quality
 from berth.pilot.units import format_bytes, format_count, format_seconds
 
+WIDTH = 100
+"""Columns of the table where there is no terminal to ask."""
+
 
 def print_profile(profile: Profile) -> None:
     """Counters by group with unit, quality and source; runtime, memory, warnings."""
-    console = Console(highlight=False, soft_wrap=False)
-    width = console.width if console.is_terminal else 100
-    table = Table(box=None, pad_edge=False, header_style="bold", width=min(width, 110))
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=WIDTH)
+    table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("counter", "value", "unit", "quality", "source"):
         table.add_column(title, justify="right" if title == "value" else "left", no_wrap=True)
     for group, title in GROUPS.items():
@@ -27,7 +31,7 @@ def print_profile(profile: Profile) -> None:
     console.print(table)
     console.print()
     for line in summary(profile):
-        console.print(line, markup=False)
+        console.print(line, markup=False, soft_wrap=True)
 
 
 def summary(profile: Profile) -> list[str]:

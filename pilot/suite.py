@@ -1,0 +1,281 @@
+"""The reference suite: sixty small kernels with known work, and the machine benchmark.
+
+Names, problem sizes and the work of one repetition are those of the RAJA Performance Suite, so
+that what is counted here can be joined with its published times. ``build_suite()`` builds the C
+sources in ``pilot/kernels/`` at first use::
+
+    suite = build_suite()
+    run = suite.run("Stream_TRIAD", size=1_048_576, reps=5)
+    print(run.rep_s, run.bytes_per_rep / run.rep_s)
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import statistics
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from berth.pilot.errors import PilotError, ToolMissing, UsageError
+from berth.pilot.suite_build import Build, build
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel of the suite."""
+
+    name: str
+    """``Group_NAME``, as in published RAJA Performance Suite results."""
+    group: str
+    sampled: bool
+    """Whether ``fraction`` below 1 runs fewer of its outermost iterations."""
+    default_sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class KernelWork:
+    """What one whole repetition of a kernel does at a size, by the suite's definitions."""
+
+    name: str
+    target_size: int
+    size: int
+    """The size that the target becomes (a square, a cube, ...)."""
+    iterations_per_rep: int
+    bytes_per_rep: int
+    flops_per_rep: int
+    kernels_per_rep: int
+    """Parallel loops (launches on a GPU) in one repetition."""
+    bytes_allocated: int
+
+
+@dataclass(frozen=True)
+class KernelRun:
+    """One run of one kernel."""
+
+    work: KernelWork
+    threads: int
+    outer_executed: int
+    outer_total: int
+    seconds: tuple[float, ...]
+    """Of each repetition as executed: divide by ``fraction`` for a whole one."""
+    checksum: float | None
+    """None where the results are not finite."""
+
+    @property
+    def fraction(self) -> float:
+        """The part of each repetition that was executed, exactly executed / total."""
+        return self.outer_executed / self.outer_total
+
+    @property
+    def rep_s(self) -> float:
+        """Seconds of one whole repetition: the median, scaled by the fraction."""
+        if not self.seconds:
+            raise UsageError(f"{self.work.name} was run with no repetitions: it has no time")
+        return statistics.median(self.seconds) / self.fraction
+
+
+@dataclass(frozen=True)
+class SweepPoint:
+    """A rate (byte/s) or latency (ns) at one working-set size."""
+
+    working_set_bytes: int
+    value: float
+
+
+@dataclass(frozen=True)
+class BenchResult:
+    """What one part of the machine benchmark measured."""
+
+    what: str
+    threads: int
+    value: float | None = None
+    """In ``unit``, all threads together; None for sweeps and where it does not apply."""
+    unit: str = ""
+    points: tuple[SweepPoint, ...] = ()
+    details: Mapping[str, float | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Suite:
+    """The built suite. ``openmp`` is None, with the reason, where it could not be built."""
+
+    build: Build
+    kernels: tuple[Kernel, ...]
+
+    @property
+    def serial(self) -> Path:
+        """The binary that runs on one thread."""
+        return self.build.serial
+
+    @property
+    def openmp(self) -> Path | None:
+        """The binary that runs on many threads."""
+        return self.build.openmp
+
+    @property
+    def openmp_problem(self) -> str | None:
+        """Why there is no OpenMP binary."""
+        return self.build.openmp_problem
+
+    def kernel(self, name: str) -> Kernel:
+        """The kernel of that name. Raises UsageError."""
+        for kernel in self.kernels:
+            if kernel.name == name:
+                return kernel
+        known = ", ".join(kernel.name for kernel in self.kernels)
+        raise UsageError(f"no kernel {name!r} in the suite", hint=f"there are: {known}")
+
+    def work(self, size: int) -> dict[str, KernelWork]:
+        """What a repetition of each kernel does at this target size, by name."""
+        entries = _ask([str(self.serial), "list", "--size", str(size)])
+        return {entry["name"]: _work(entry) for entry in entries}
+
+    def command(
+        self,
+        kernel: Kernel | str,
+        size: int,
+        reps: int = 1,
+        fraction: float = 1.0,
+        threads: int = 1,
+        *,
+        openmp: bool = False,
+    ) -> list[str]:
+        """The command that runs a kernel, for running it under a counting tool.
+
+        With ``reps=0`` it only starts, allocates and fills: subtract those counts. Counts of
+        the rest are of ``fraction`` repetitions each; the run's JSON says the exact one.
+        Raises UsageError for an unknown kernel, ToolMissing without OpenMP.
+        """
+        name = kernel.name if isinstance(kernel, Kernel) else self.kernel(kernel).name
+        return [
+            *(str(self._binary(threads, openmp=openmp)), "run", name, "--size", str(size)),
+            *("--reps", str(reps), "--fraction", repr(fraction), "--threads", str(threads)),
+        ]
+
+    def run(
+        self,
+        kernel: Kernel | str,
+        size: int,
+        reps: int = 1,
+        fraction: float = 1.0,
+        threads: int = 1,
+        *,
+        openmp: bool | None = None,
+        timeout_s: float | None = None,
+    ) -> KernelRun:
+        """Runs a kernel here; ``openmp`` by default when there are several threads.
+
+        Raises UsageError, ToolMissing, or PilotError when the run fails (memory, time limit).
+        """
+        use_openmp = threads > 1 if openmp is None else openmp
+        command = self.command(kernel, size, reps, fraction, threads, openmp=use_openmp)
+        return parse_run(_ask(command, timeout_s))
+
+    def bench(
+        self, what: str, threads: int = 1, *, seconds: float | None = None, openmp: bool = False
+    ) -> BenchResult:
+        """One part of the machine benchmark, about ``seconds`` long (by default up to 1 s)."""
+        binary = self._binary(threads, openmp=openmp or threads > 1)
+        command = [str(binary), "bench", what, "--threads", str(threads)]
+        if seconds is not None:
+            command += ["--seconds", f"{seconds:g}"]
+        answer = _ask(command)
+        points = answer.get("points", ())
+        known = {"what", "threads", "value", "unit", "points"}
+        return BenchResult(
+            what=answer["what"],
+            threads=answer["threads"],
+            value=answer.get("value"),
+            unit=answer.get("unit", ""),
+            points=tuple(SweepPoint(p["bytes"], p.get("bytes_per_s", p.get("ns"))) for p in points),
+            details={key: value for key, value in answer.items() if key not in known},
+        )
+
+    def _binary(self, threads: int, *, openmp: bool) -> Path:
+        if not openmp:
+            if threads != 1:
+                raise UsageError(
+                    f"the serial kernels cannot use {threads} threads", hint="ask for openmp=True"
+                )
+            return self.serial
+        if self.openmp is None:
+            raise ToolMissing(
+                "OpenMP",
+                needed_for="kernels on several threads",
+                hint=f"the compiler said: {self.openmp_problem}; "
+                f"when that is mended, remove {self.build.folder}",
+            )
+        return self.openmp
+
+
+def build_suite(*, sources: Path | None = None, cache: Path | None = None) -> Suite:
+    """The suite, built at first use (some seconds) and found again afterwards.
+
+    ``sources`` defaults to the package's own, ``cache`` to ``$BERTH_CACHE``, else
+    ``$XDG_CACHE_HOME/berth``, else ``~/.cache/berth``. Raises ToolMissing, PilotError.
+    """
+    made = build(sources=sources, cache=cache)
+    entries = _ask([str(made.serial), "list"])
+    kernels = tuple(
+        Kernel(entry["name"], entry["group"], entry["sampled"], tuple(entry["default_sizes"]))
+        for entry in entries
+    )
+    return Suite(made, kernels)
+
+
+def parse_run(answer: Any) -> KernelRun:
+    """The KernelRun in the JSON object that the ``run`` command printed."""
+    return KernelRun(
+        work=_work(answer),
+        threads=answer["threads"],
+        outer_executed=answer["outer_executed"],
+        outer_total=answer["outer_total"],
+        seconds=tuple(answer["seconds"]),
+        checksum=answer["checksum"],
+    )
+
+
+def _work(entry: Any) -> KernelWork:
+    return KernelWork(
+        name=entry["name"],
+        target_size=entry["target_size"],
+        size=entry["size"],
+        iterations_per_rep=entry["iterations_per_rep"],
+        bytes_per_rep=entry["bytes_per_rep"],
+        flops_per_rep=entry["flops_per_rep"],
+        kernels_per_rep=entry["kernels_per_rep"],
+        bytes_allocated=entry["bytes_allocated"],
+    )
+
+
+def _ask(command: list[str], timeout_s: float | None = None) -> Any:
+    """Runs a kernel binary and reads the JSON that it prints."""
+    doing = " ".join(command[1:3])
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=timeout_s, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise PilotError(f"{doing} took longer than {timeout_s:g} s") from error
+    except OSError as error:
+        raise PilotError(
+            f"the built kernels in {Path(command[0]).parent} do not run: {error.strerror}",
+            hint="remove that folder; they are built again",
+        ) from error
+    if done.returncode < 0:
+        number = -done.returncode
+        name = signal.Signals(number).name if number in set(signal.Signals) else str(number)
+        hint = "the machine may be out of memory" if name == "SIGKILL" else None
+        raise PilotError(f"{doing} was ended by {name}", hint=hint)
+    if done.returncode != 0:
+        said = done.stderr.strip().removeprefix("berth-kernels: ")
+        kind = UsageError if done.returncode == UsageError.exit_status else PilotError
+        raise kind(said or f"{doing} ended with exit status {done.returncode}")
+    try:
+        return json.loads(done.stdout)
+    except ValueError as error:
+        raise PilotError(f"{doing} printed something that is not JSON") from error

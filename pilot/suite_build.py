@@ -1,0 +1,251 @@
+"""Builds the reference kernels with the local C compiler, once, into a cache folder.
+
+A build is a folder named by a digest of everything that went into it (sources, compiler,
+instruction set). It is made beside its final place and renamed there, so that a build is whole
+or absent and two processes that build at once both end with the same one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import tempfile
+from dataclasses import asdict, dataclass
+from importlib import resources
+from pathlib import Path
+
+from berth.pilot.errors import PilotError, ToolMissing
+
+SERIAL_NAME = "berth-kernels"
+OPENMP_NAME = "berth-kernels-omp"
+_MANIFEST = "build.json"
+_COMPILE_TIMEOUT_S = 300
+
+_INSTALL_HINT = (
+    "install one (Debian, Ubuntu: apt install gcc libc6-dev; Red Hat, SUSE: dnf or zypper "
+    "install gcc glibc-devel), or name yours in the variable CC"
+)
+# What x86-64-v3 adds over x86-64. The emulated CPU of the counting tools ends there too.
+_V3_FEATURES = frozenset({"avx", "avx2", "fma", "bmi1", "bmi2", "f16c", "movbe"})
+# haswell names the same level to compilers that are too old to know it as x86-64-v3.
+_V3_FLAGS = ("-march=x86-64-v3", "-march=haswell")
+_COMMON_FLAGS = ("-std=c11", "-O3", "-ffast-math", "-fno-math-errno")
+
+
+@dataclass(frozen=True)
+class Build:
+    """Where the two binaries are and how they were made."""
+
+    folder: Path
+    compiler: str
+    """The compiler's own first line about itself."""
+    flags: tuple[str, ...]
+    openmp_problem: str | None
+    """Why there is no OpenMP binary; None where there is one."""
+
+    @property
+    def serial(self) -> Path:
+        """The binary that runs on one thread."""
+        return self.folder / SERIAL_NAME
+
+    @property
+    def openmp(self) -> Path | None:
+        """The binary that runs on many threads, if the compiler can make it."""
+        return None if self.openmp_problem else self.folder / OPENMP_NAME
+
+
+def find_compiler() -> list[str]:
+    """The C compiler's command: ``$CC``, else cc, gcc or clang. Raises ToolMissing."""
+    named = shlex.split(os.environ.get("CC", ""))
+    if named:
+        found = shutil.which(named[0])
+        if found is None:
+            raise ToolMissing(
+                f"the C compiler {named[0]!r}, named by CC,",
+                needed_for="the reference kernels",
+                hint="correct or unset CC, or " + _INSTALL_HINT,
+            )
+        return [found, *named[1:]]
+    for name in ("cc", "gcc", "clang"):
+        found = shutil.which(name)
+        if found is not None:
+            return [found]
+    raise ToolMissing("a C compiler", needed_for="the reference kernels", hint=_INSTALL_HINT)
+
+
+def cache_folder() -> Path:
+    """``$BERTH_CACHE``, else ``$XDG_CACHE_HOME/berth``, else ``~/.cache/berth``."""
+    chosen = os.environ.get("BERTH_CACHE")
+    if chosen:
+        return Path(chosen).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "berth"
+
+
+def build(*, sources: Path | None = None, cache: Path | None = None) -> Build:
+    """The kernels' binaries, built now if this compiler has not built these sources before.
+
+    Takes some seconds the first time and milliseconds afterwards. Raises ToolMissing without a
+    compiler and PilotError when it cannot build them or the cache cannot be written.
+    """
+    sources = sources or _packaged_sources()
+    cache = cache or cache_folder()
+    command = find_compiler()
+    identity = _identity(command)
+    folder = cache / f"kernels-{_digest(sources, command, identity)}"
+    existing = _read(folder)
+    if existing is not None:
+        return existing
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix="building-", dir=cache))
+    except OSError as error:
+        raise PilotError(
+            f"the reference kernels cannot be built in {cache}: {error.strerror}",
+            hint="name a folder that you may write in the variable BERTH_CACHE",
+        ) from error
+    try:
+        return _build_into(temporary, folder, sources, command, identity)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _packaged_sources() -> Path:
+    folder = Path(str(resources.files("berth.pilot"))) / "kernels"
+    if not (folder / "main.c").is_file():
+        raise PilotError(
+            f"the reference kernels' sources are not in {folder}", hint="reinstall berth"
+        )
+    return folder
+
+
+def _identity(command: list[str]) -> str:
+    """What the compiler says of itself; distinguishes versions behind one name."""
+    try:
+        answer = subprocess.run(
+            [*command, "--version"], capture_output=True, text=True, timeout=60, check=True
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise PilotError(
+            f"the C compiler {shlex.join(command)!r} does not work: {error}", hint=_INSTALL_HINT
+        ) from error
+    lines = answer.stdout.strip().splitlines()
+    return lines[0] if lines else "unknown compiler"
+
+
+def _has_v3() -> bool:
+    if platform.machine() not in ("x86_64", "AMD64"):
+        return False
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return False
+    line = next((x for x in text.splitlines() if x.startswith("flags")), "")
+    return set(line.split()) >= _V3_FEATURES
+
+
+def _digest(sources: Path, command: list[str], identity: str) -> str:
+    digest = hashlib.sha256()
+    for part in (*command, identity, *_COMMON_FLAGS, platform.machine(), str(_has_v3())):
+        digest.update(part.encode() + b"\0")
+    for path in sorted([*sources.glob("*.c"), *sources.glob("*.h")]):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def _read(folder: Path) -> Build | None:
+    try:
+        manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+        found = Build(
+            folder, manifest["compiler"], tuple(manifest["flags"]), manifest["openmp_problem"]
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    complete = found.serial.is_file() and (found.openmp is None or found.openmp.is_file())
+    return found if complete else None
+
+
+def _build_into(
+    temporary: Path, folder: Path, sources: Path, command: list[str], identity: str
+) -> Build:
+    flags = [*_COMMON_FLAGS, *_instruction_set(command)]
+    openmp = _start(command, [*flags, "-fopenmp"], sources, temporary / OPENMP_NAME)
+    serial = _start(command, flags, sources, temporary / SERIAL_NAME)
+    openmp_problem = _outcome(openmp, temporary / OPENMP_NAME)
+    problem = _outcome(serial, temporary / SERIAL_NAME)
+    if problem:
+        missing_headers = "No such file" in problem or "not found" in problem
+        raise PilotError(
+            f"{shlex.join(command)} cannot build the reference kernels: {problem}",
+            hint=_INSTALL_HINT if missing_headers else "try another compiler in the variable CC",
+        )
+    made = Build(temporary, identity, tuple(flags), openmp_problem)
+    manifest = {k: v for k, v in asdict(made).items() if k != "folder"}
+    (temporary / _MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+    temporary.chmod(0o755)
+    try:
+        temporary.rename(folder)
+    except OSError as error:
+        other = _read(folder)  # another process was faster
+        if other is not None:
+            return other
+        raise PilotError(
+            f"the reference kernels cannot be put into {folder}: {error.strerror}",
+            hint="remove that folder and try again",
+        ) from error
+    return Build(folder, made.compiler, made.flags, made.openmp_problem)
+
+
+def _instruction_set(command: list[str]) -> list[str]:
+    if platform.machine() not in ("x86_64", "AMD64"):
+        return []
+    if _has_v3():
+        for flag in _V3_FLAGS:
+            probe = subprocess.run(
+                [*command, flag, "-E", "-x", "c", "-"],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=60,
+                check=False,
+            )
+            if probe.returncode == 0:
+                return [flag]
+    return ["-march=x86-64"]
+
+
+def _start(
+    command: list[str], flags: list[str], sources: Path, target: Path
+) -> subprocess.Popen[str]:
+    files = sorted(str(path) for path in sources.glob("*.c"))
+    return subprocess.Popen(
+        [*command, *flags, *files, "-o", str(target), "-lm"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+    )
+
+
+def _outcome(compiling: subprocess.Popen[str], target: Path) -> str | None:
+    """Why there is no working binary after all, or None."""
+    with compiling:
+        try:
+            _, errors = compiling.communicate(timeout=_COMPILE_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            compiling.kill()
+            return f"took longer than {_COMPILE_TIMEOUT_S} s"
+    if compiling.returncode != 0:
+        lines = [line.strip() for line in errors.splitlines() if line.strip()]
+        telling = [line for line in lines if "error" in line.lower()]
+        return (telling or lines or [f"exit status {compiling.returncode}"])[0]
+    try:
+        subprocess.run([str(target), "check"], capture_output=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"what it built does not pass its own check ({error})"
+    return None
