@@ -1,0 +1,324 @@
+"""The reference suite: what it promises of kernels, counts of work, and its own building."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+
+from berth.pilot.errors import PilotError, ToolMissing, UsageError
+from berth.pilot.suite import Suite, build_suite
+
+SOURCES = Path(__file__).parents[2] / "pilot" / "kernels"
+SMALL = 5_000
+
+pytestmark = pytest.mark.skipif(
+    not any(shutil.which(name) for name in ("cc", "gcc", "clang")), reason="no C compiler"
+)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def suite(cache: Path) -> Suite:
+    return build_suite(cache=cache)
+
+
+@pytest.fixture(scope="module")
+def openmp_suite(suite: Suite) -> Suite:
+    if suite.openmp is None:
+        pytest.skip(f"no OpenMP: {suite.openmp_problem}")
+    return suite
+
+
+def close(a: float | None, b: float | None) -> bool:
+    assert a is not None
+    assert b is not None
+    return math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9)
+
+
+def test_sixty_kernels_in_six_groups(suite: Suite) -> None:
+    assert len({kernel.name for kernel in suite.kernels}) == 60
+    assert {kernel.group for kernel in suite.kernels} == {
+        "Algorithm", "Apps", "Basic", "Lcals", "Polybench", "Stream",
+    }  # fmt: skip
+    assert all(kernel.name.startswith(kernel.group + "_") for kernel in suite.kernels)
+
+
+def test_serial_and_openmp_agree_on_every_kernel(openmp_suite: Suite) -> None:
+    differing = []
+    for kernel in openmp_suite.kernels:
+        serial = openmp_suite.run(kernel, SMALL, reps=2)
+        threaded = openmp_suite.run(kernel, SMALL, reps=2, threads=3)
+        assert threaded.threads == 3
+        assert len(serial.seconds) == 2
+        if not close(serial.checksum, threaded.checksum):
+            differing.append((kernel.name, serial.checksum, threaded.checksum))
+    assert not differing
+
+
+def test_runs_repeat_exactly(suite: Suite) -> None:
+    for name in ("Basic_IF_QUAD", "Lcals_HYDRO_2D", "Polybench_ADI", "Apps_ENERGY"):
+        runs = [suite.run(name, SMALL, reps=3).checksum for _ in range(2)]
+        assert runs[0] == runs[1]
+
+
+def test_both_builds_pass_their_own_check(suite: Suite) -> None:
+    for binary in filter(None, (suite.serial, suite.openmp)):
+        done = subprocess.run([binary, "check"], capture_output=True, text=True, check=True)
+        assert json.loads(done.stdout) == {"checked": 60}
+
+
+def test_the_check_notices_a_wrong_kernel(suite: Suite, tmp_path: Path) -> None:
+    broken = tmp_path / "kernels"
+    shutil.copytree(SOURCES, broken)
+    source = broken / "polybench_stencil.c"
+    text = source.read_text()
+    assert "- 0.7 *" in text
+    source.write_text(text.replace("- 0.7 *", "- 0.71 *"))
+    with pytest.raises(PilotError, match="own check"):
+        build_suite(sources=broken, cache=tmp_path / "cache")
+
+
+def test_fraction_is_what_was_executed(suite: Suite) -> None:
+    for kernel in suite.kernels:
+        run = suite.run(kernel, SMALL, fraction=0.3)
+        if kernel.sampled:
+            assert run.outer_executed == max(1, math.floor(0.3 * run.outer_total + 0.5))
+        else:
+            assert (run.outer_executed, run.outer_total) == (1, 1)
+        assert run.fraction == run.outer_executed / run.outer_total
+
+
+def test_a_tiny_fraction_still_runs_one_iteration(suite: Suite) -> None:
+    run = suite.run("Polybench_GEMM", SMALL, fraction=1e-9)
+    assert run.outer_executed == 1
+    assert run.rep_s == pytest.approx(run.seconds[0] * run.outer_total)
+
+
+def test_no_repetitions_only_initialise(suite: Suite) -> None:
+    for kernel in suite.kernels:
+        run = suite.run(kernel, SMALL, reps=0)
+        assert run.seconds == ()
+        assert run.checksum is not None
+    with pytest.raises(UsageError, match="no repetitions"):
+        _ = suite.run("Stream_ADD", SMALL, reps=0).rep_s
+
+
+def test_the_command_is_what_run_runs(suite: Suite) -> None:
+    command = suite.command("Stream_TRIAD", SMALL, reps=1)
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    answer = json.loads(done.stdout)
+    assert answer["name"] == "Stream_TRIAD"
+    assert answer["bytes_per_rep"] == 24 * SMALL
+
+
+@pytest.mark.parametrize("size", [1_048_576, 2_097_152, 8_388_608])
+def test_work_is_that_of_the_published_measurements(suite: Suite, size: int) -> None:
+    folder = Path(os.environ.get("BERTH_DATASETS", SOURCES.parents[2] / "shared" / "datasets"))
+    source = folder / "counters" / "rajaperf_quartz_lassen.parquet"
+    if not source.is_file():
+        pytest.skip(f"no {source.name} in BERTH_DATASETS")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    columns = ["ProblemSize", "Iterations/Rep", "Bytes/Rep", "Flops/Rep", "Kernels/Rep"]
+    table = parquet.read_table(source, columns=["kernel", "problem_size_run", *columns])
+    work = suite.work(size)
+    compared = set()
+    for row in table.to_pylist():
+        ours = work.get(row["kernel"])
+        if ours is None or row["problem_size_run"] != size:
+            continue
+        compared.add(row["kernel"])
+        assert [
+            ours.size,
+            ours.iterations_per_rep,
+            ours.bytes_per_rep,
+            ours.flops_per_rep,
+            ours.kernels_per_rep,
+        ] == [row[column] for column in columns], row["kernel"]
+    assert len(compared) == 60
+
+
+def test_allocations_are_accounted(suite: Suite) -> None:
+    assert suite.work(SMALL)["Stream_TRIAD"].bytes_allocated == 3 * 8 * SMALL
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ([], "usage"),
+        (["run", "Stream_NONE"], "no kernel 'Stream_NONE'"),
+        (["run", "Stream_ADD", "--size", "12"], "from 64 to"),
+        (["run", "Stream_ADD", "--size", "1e6"], "whole number"),
+        (["run", "Stream_ADD", "--fraction", "nan"], "--fraction must be"),
+        (["run", "Stream_ADD", "--fraction", "0"], "--fraction must be"),
+        (["run", "Stream_ADD", "--reps"], "needs a value"),
+        (["run", "Stream_ADD", "--speed", "1"], "unknown argument '--speed'"),
+        (["run", "Stream_ADD", "--threads", "2"], "serial build"),
+        (["bench", "nothing"], "no benchmark 'nothing'"),
+    ],
+)
+def test_wrong_usage_is_one_clear_line(suite: Suite, arguments: list[str], says: str) -> None:
+    done = subprocess.run([suite.serial, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert says in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_more_memory_than_there_is_fails_in_a_sentence(suite: Suite) -> None:
+    with pytest.raises(PilotError, match="GiB"):
+        suite.run("Lcals_DIFF_PREDICT", 2**30)
+
+
+def test_unknown_kernels_and_thread_counts_are_refused(suite: Suite) -> None:
+    with pytest.raises(UsageError, match="no kernel 'Nope'"):
+        suite.command("Nope", SMALL)
+    with pytest.raises(UsageError, match="2 threads"):
+        suite.command("Stream_ADD", SMALL, threads=2)
+
+
+def test_every_part_of_the_machine_benchmark_answers(suite: Suite) -> None:
+    for what in ("flops_f64", "flops_f32", "int_ops", "scalar_chain", "branchy", "atomic"):
+        result = suite.bench(what, seconds=0.02)
+        assert result.value is not None
+        assert result.value > 1e6
+    for what in ("reduction", "gather"):
+        result = suite.bench(what, seconds=0.02)
+        assert result.value is not None
+        assert result.value > 1e5
+    for what in ("bandwidth", "latency"):
+        sizes = [point.working_set_bytes for point in suite.bench(what, seconds=0.05).points]
+        assert sizes[0] == 16_384
+        assert sizes == sorted(sizes)
+    assert suite.bench("fork_join", seconds=0.02).value is None  # no regions in the serial build
+
+
+def test_launching_a_region_takes_time(openmp_suite: Suite) -> None:
+    result = openmp_suite.bench("fork_join", threads=2, seconds=0.02)
+    assert result.unit == "ns"
+    assert result.value is not None
+    assert result.value > 0
+
+
+def test_a_second_build_is_found_not_made(suite: Suite, cache: Path) -> None:
+    before = suite.serial.stat().st_mtime_ns
+    again = build_suite(cache=cache)
+    assert again == suite
+    assert again.serial.stat().st_mtime_ns == before
+
+
+def test_changed_sources_are_another_build(suite: Suite, tmp_path: Path, cache: Path) -> None:
+    changed = tmp_path / "kernels"
+    shutil.copytree(SOURCES, changed)
+    (changed / "stream.c").open("a").write("/* changed */\n")
+    other = build_suite(sources=changed, cache=cache)
+    assert other.build.folder != suite.build.folder
+
+
+def test_builds_at_once_all_succeed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slim = tmp_path / "slow-cc"
+    slim.write_text('#!/bin/sh\nfor a; do [ "$a" = -O3 ] && set -- "$@" -O0; done\nexec cc "$@"\n')
+    slim.chmod(0o755)
+    monkeypatch.setenv("CC", str(slim))
+    found: list[Suite] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(build_suite(cache=tmp_path / "cache")))
+        for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 3
+    assert len({suite.build.folder for suite in found}) == 1
+    assert [p.name for p in (tmp_path / "cache").iterdir()] == [found[0].build.folder.name]
+
+
+def test_no_compiler_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ToolMissing, match="C compiler") as caught:
+        build_suite(cache=tmp_path / "cache")
+    assert caught.value.hint is not None
+    assert "gcc" in caught.value.hint
+
+
+def test_a_compiler_that_is_not_there_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CC", "icc-of-yore -m64")
+    with pytest.raises(ToolMissing, match="icc-of-yore"):
+        build_suite(cache=tmp_path / "cache")
+
+
+def _compiler(folder: Path, body: str) -> str:
+    path = folder / "strange-cc"
+    path.write_text(f'#!/bin/sh\n[ "$1" = --version ] && exec cc --version\n{body}\n')
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_a_broken_compiler_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = "echo 'main.c:1:10: fatal error: stdio.h: No such file or directory' >&2; exit 1"
+    monkeypatch.setenv("CC", _compiler(tmp_path, body))
+    with pytest.raises(PilotError, match=r"stdio\.h") as caught:
+        build_suite(cache=tmp_path / "cache")
+    assert caught.value.hint is not None
+    assert "libc6-dev" in caught.value.hint
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_a_compiler_that_makes_nonsense_is_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CC", _compiler(tmp_path, "exit 0"))
+    with pytest.raises(PilotError, match="own check"):
+        build_suite(cache=tmp_path / "cache")
+
+
+def test_without_openmp_the_serial_suite_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = (
+        'case "$*" in *-fopenmp*) echo "error: \'omp.h\' file not found" >&2; exit 1;; esac\n'
+        'exec cc "$@" -O0'
+    )
+    monkeypatch.setenv("CC", _compiler(tmp_path, body))
+    suite = build_suite(cache=tmp_path / "cache")
+    assert suite.openmp is None
+    assert suite.openmp_problem is not None
+    assert "omp.h" in suite.openmp_problem
+    assert suite.run("Stream_ADD", SMALL).checksum is not None
+    with pytest.raises(ToolMissing, match="OpenMP"):
+        suite.run("Stream_ADD", SMALL, threads=2)
+
+
+def test_a_cache_that_cannot_be_written_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("BERTH_CACHE", str(tmp_path / "file" / "cache"))
+    with pytest.raises(PilotError, match="cannot be built in") as caught:
+        build_suite()
+    assert caught.value.hint is not None
+    assert "BERTH_CACHE" in caught.value.hint
+
+
+def test_a_damaged_binary_says_what_to_remove(tmp_path: Path, suite: Suite) -> None:
+    copy = tmp_path / suite.build.folder.name
+    shutil.copytree(suite.build.folder, copy)
+    (copy / "berth-kernels").write_bytes(b"")
+    with pytest.raises(PilotError, match="do not run") as caught:
+        build_suite(cache=tmp_path)
+    assert caught.value.hint is not None
+    assert "remove" in caught.value.hint
