@@ -1,0 +1,183 @@
+"""The whole submit path on a real Slurm: sbatch, the filter, ``berth serve``, the store, back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from real_daemon import RealDaemon, real_daemon
+from slurm_cluster import OTHER_USER, USER, Cluster, wait_until
+
+from berth.plugin.daemon.replies import parse_stamp
+from berth.plugin.store import Store
+
+
+@pytest.fixture
+def daemon(slurm: Cluster) -> Iterator[RealDaemon]:
+    with real_daemon(slurm) as running:
+        yield running
+
+
+def stamp_of(slurm: Cluster, job_id: int) -> dict[str, str]:
+    found = parse_stamp(slurm.job(job_id).get("AdminComment", ""))
+    assert found is not None
+    return found
+
+
+def test_enforced_jobs_run_where_they_run_best(slurm: Cluster, daemon: RealDaemon) -> None:
+    gpu = slurm.sbatch("-p", "auto", "-n", "8", "--comment=berth:stream")
+    cpu = slurm.sbatch("-p", "auto", "-n", "8", env={"BERTH_PROFILE": "serial"})
+    assert "gpu" in gpu.message
+    assert "--comment=berth:off" in gpu.message
+    assert len(gpu.message.strip().splitlines()) == 1
+    for job, partition, node in ((gpu, "gpu", ("gpu1",)), (cpu, "cpu", ("cpu1", "cpu2"))):
+        assert slurm.wait_for_state(job.id) == "COMPLETED"
+        found = slurm.job(job.id)
+        assert found["Partition"] == partition
+        assert found["NodeList"] in node
+    assert slurm.job(gpu.id)["NumTasks"] == "1"
+    assert slurm.job(cpu.id)["NumTasks"] == "8"
+    assert "gpu:h200:1" in slurm.job(gpu.id)["TresPerNode"]
+
+
+def test_the_stamp_leads_to_the_recorded_decision(slurm: Cluster, daemon: RealDaemon) -> None:
+    job = slurm.sbatch("-p", "auto", "--comment=berth:stream")
+    stamp = stamp_of(slurm, job.id)
+    assert stamp["action"] == "edit"
+    assert stamp["to"] == "gpu"
+    store = Store.open(f"sqlite:///{daemon.store_file}", create=False)
+    wait_until(lambda: store.decisions.get(stamp["id"]) is not None, "the decision is stored", 10)
+    record = store.decisions.get(stamp["id"])
+    store.close()
+    assert record is not None
+    assert (record.user, record.profile, record.chosen) == (USER, "stream", "gpu")
+    assert record.bundle == "test"
+    assert record.inputs_digest
+    assert record.reason
+
+
+def test_the_same_job_gets_the_same_decision(slurm: Cluster, daemon: RealDaemon) -> None:
+    jobs = [slurm.sbatch("-p", "auto", "--hold", "--comment=berth:stream") for _ in range(10)]
+    assert len(slurm.shapes([job.id for job in jobs])) == 1
+    assert len({job.message for job in jobs}) == 1
+
+
+def test_in_shadow_nothing_changes_but_the_stamp(slurm: Cluster) -> None:
+    with real_daemon(slurm, "shadow"):
+        job = slurm.sbatch("-p", "auto", "-n", "8", "--comment=berth:stream")
+    assert job.message == ""
+    found = slurm.job(job.id)
+    assert (found["Partition"], found["NumTasks"]) == ("auto", "8")
+    assert stamp_of(slurm, job.id)["to"] == "gpu"
+
+
+def test_advice_is_told_and_not_taken(slurm: Cluster) -> None:
+    with real_daemon(slurm, "advise"):
+        job = slurm.sbatch("-p", "auto", "-n", "8", "--comment=berth:stream")
+    assert "gpu" in job.message
+    found = slurm.job(job.id)
+    assert (found["Partition"], found["NumTasks"]) == ("auto", "8")
+
+
+def test_off_leaves_no_trace(slurm: Cluster) -> None:
+    with real_daemon(slurm, "off"):
+        job = slurm.sbatch("-p", "auto", "--comment=berth:stream")
+    assert slurm.job(job.id)["Partition"] == "auto"
+    assert "AdminComment" not in slurm.job(job.id)
+
+
+def test_a_job_may_ask_for_less_than_the_sites_mode_but_not_for_more(slurm: Cluster) -> None:
+    with real_daemon(slurm, "enforce"):
+        less = slurm.sbatch("-p", "auto", "--comment=berth:stream", env={"BERTH_MODE": "shadow"})
+    with real_daemon(slurm, "shadow"):
+        more = slurm.sbatch("-p", "auto", "--comment=berth:stream", env={"BERTH_MODE": "enforce"})
+    assert slurm.job(less.id)["Partition"] == slurm.job(more.id)["Partition"] == "auto"
+
+
+def test_explicit_choices_are_kept(slurm: Cluster, daemon: RealDaemon) -> None:
+    partition = slurm.sbatch("-p", "cpu", "--comment=berth:stream", "--hold")
+    out = slurm.sbatch("-p", "auto", "--comment=berth:off", "--hold")
+    node = slurm.sbatch("-p", "auto", "-w", "cpu2", "--comment=berth:stream", "--hold")
+    feature = slurm.sbatch("-p", "auto", "-C", "avx2", "--comment=berth:stream", "--hold")
+    assert slurm.job(partition.id)["Partition"] == "cpu"
+    assert slurm.job(out.id)["Partition"] == "auto"
+    assert slurm.job(node.id)["ReqNodeList"] == "cpu2"
+    assert slurm.job(node.id)["Partition"] == "auto"
+    assert slurm.job(feature.id)["Features"] == "avx2"
+    assert slurm.job(feature.id)["Partition"] in ("auto", "cpu")
+
+
+def test_only_who_may_use_a_partition_is_sent_there(slurm: Cluster, daemon: RealDaemon) -> None:
+    """``reserved`` is the fastest place for this profile, and open to one group only."""
+    member = slurm.sbatch("-p", "auto", "--comment=berth:hopper", user=USER)
+    other = slurm.sbatch("-p", "auto", "--comment=berth:hopper", user=OTHER_USER)
+    assert slurm.job(member.id)["Partition"] == "reserved"
+    assert slurm.job(other.id)["Partition"] == "gpu"
+    assert slurm.wait_for_state(other.id) == "COMPLETED"
+
+
+@pytest.mark.parametrize(
+    ("comment", "why"),
+    [
+        ("", "no profile"),
+        ("berth:nobody", "no profile named nobody"),
+        ("berth:strange", "outside the range"),
+        ("berth:wide", ""),
+    ],
+)
+def test_berth_abstains_where_it_does_not_know(
+    slurm: Cluster, daemon: RealDaemon, comment: str, why: str
+) -> None:
+    job = slurm.sbatch("-p", "auto", f"--comment={comment}")
+    assert why in job.message
+    assert slurm.wait_for_state(job.id) == "COMPLETED"
+    assert slurm.job(job.id)["Partition"] == "auto"
+
+
+def test_a_time_limit_that_the_place_would_break_keeps_the_job_away(
+    slurm: Cluster, daemon: RealDaemon
+) -> None:
+    long = slurm.sbatch("-p", "auto", "--time=1-12:00:00", "--comment=berth:stream", "--hold")
+    assert slurm.job(long.id)["Partition"] != "gpu"
+
+
+def test_arrays_and_het_jobs_are_placed(slurm: Cluster, daemon: RealDaemon) -> None:
+    array = slurm.sbatch("-p", "auto", "--array=0-3", "--comment=berth:stream")
+    het = slurm.sbatch("-p", "auto", "--comment=berth:stream", ":", "-p", "cpu")
+    for task in range(4):
+        assert slurm.wait_for_state(f"{array.id}_{task}") == "COMPLETED"
+        assert slurm.job(f"{array.id}_{task}")["Partition"] == "gpu"
+    assert slurm.job(f"{het.id}+0")["Partition"] == "gpu"
+    assert slurm.job(f"{het.id}+1")["Partition"] == "cpu"
+    slurm.wait_for_state(f"{het.id}+0", "COMPLETED")
+
+
+def test_srun_and_salloc_are_placed_as_they_are_shaped(slurm: Cluster, daemon: RealDaemon) -> None:
+    where = ("sh", "-c", "echo $SLURM_JOB_PARTITION")
+    named = ("-p", "auto", "-n1", "-c4", "--comment=berth:stream")
+    srun = slurm.run("srun", *named, *where, user=USER)
+    salloc = slurm.run("salloc", *named, *where, user=USER)
+    assert srun.stdout.split() == ["gpu"]
+    assert salloc.stdout.split() == ["gpu"]
+
+
+def test_auto_is_safe_before_during_and_after_the_daemon(slurm: Cluster) -> None:
+    before = slurm.sbatch("-p", "auto", "--comment=berth:stream")
+    with real_daemon(slurm):
+        during = slurm.sbatch("-p", "auto", "--comment=berth:stream")
+    after = slurm.sbatch("-p", "auto", "--comment=berth:stream")
+    found = []
+    for job in (before, during, after):
+        assert slurm.wait_for_state(job.id) == "COMPLETED"
+        found.append(slurm.job(job.id)["Partition"])
+    assert found == ["auto", "gpu", "auto"]
+    assert "stays in partition auto" in before.message
+
+
+def test_a_reloaded_site_file_changes_the_mode_without_restart(
+    slurm: Cluster, daemon: RealDaemon
+) -> None:
+    daemon.write_site("shadow")
+    wait_until(lambda: (daemon.ask({"v": 1, "op": "ping"}) or {}).get("mode") == "shadow", "reload")
+    job = slurm.sbatch("-p", "auto", "--comment=berth:stream", "--hold")
+    assert slurm.job(job.id)["Partition"] == "auto"
