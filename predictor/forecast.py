@@ -52,10 +52,7 @@ class Forecast:
         curve = self.curves.get(platform)
         if curve is None:
             return None
-        runtime, factor = curve.runtime_at(units), self.sizes.runtime_factor(size)
-        return Interval(
-            runtime.low * factor.low, runtime.mid * factor.mid, runtime.high * factor.high
-        )
+        return curve.runtime_at(units).times(self.sizes.runtime_factor(size))
 
     def memory_at(self, platform: str, size: float | None = None) -> Interval | None:
         """Peak memory (of the node, or of the GPU) at problem ``size`` (None: as profiled)."""
@@ -67,9 +64,7 @@ class Forecast:
         if size is None or ours is None or theirs is None:
             return here
         # What a platform adds (a GPU's context, say) does not grow with the problem.
-        low = max(0.0, here.low + theirs.low - ours.low)
-        mid = max(low, here.mid + theirs.mid - ours.mid)
-        return Interval(low, mid, max(mid, here.high + theirs.high - ours.high))
+        return here.moved(ours, theirs)
 
     def to_json(self) -> str:
         """Compact JSON text on one line."""

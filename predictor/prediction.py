@@ -47,6 +47,16 @@ class Interval:
         """The interval with all three numbers times ``factor`` (>= 0)."""
         return Interval(self.low * factor, self.mid * factor, self.high * factor)
 
+    def times(self, other: Interval) -> Interval:
+        """The product of two quantities whose errors may add up."""
+        return Interval(self.low * other.low, self.mid * other.mid, self.high * other.high)
+
+    def moved(self, old: Interval, new: Interval) -> Interval:
+        """With the part ``old`` replaced by ``new``: what is beside it stays as it is."""
+        low = max(0.0, self.low + new.low - old.low)
+        mid = max(low, self.mid + new.mid - old.mid)
+        return Interval(low, mid, max(mid, self.high + new.high - old.high))
+
 
 @dataclass(frozen=True, slots=True)
 class Prediction:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from berth.pilot.errors import UsageError
@@ -164,6 +165,25 @@ def usable_cores(profile: Profile, platform: Platform) -> int:
     if len({p.threads for p in profile.scaling}) >= 2:
         return platform.cores
     return max(1, min(platform.cores, profile.runs_on.threads * profile.runs_on.ranks))
+
+
+def at_size(prediction: Prediction, profile: Profile, size: float | None) -> Prediction:
+    """The prediction moved to another problem size by the profile's own law of size.
+
+    Time, energy and memory move; the speedup stays, for lack of anything that says otherwise.
+    """
+    law = size_law(profile)
+    there, here = law.memory_bytes(size), law.memory_bytes()
+    if size is None or there is None or here is None:
+        return prediction
+    factor, memory = law.runtime_factor(size), prediction.memory_bytes
+    energy = prediction.energy_j
+    return replace(
+        prediction,
+        runtime_s=prediction.runtime_s.times(factor),
+        energy_j=None if energy is None else energy.times(factor),
+        memory_bytes=memory.moved(here, there),
+    )
 
 
 def size_law(profile: Profile) -> SizeLaw:

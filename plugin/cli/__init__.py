@@ -48,6 +48,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "berth.plugin.cli.pilot:pilot",
         "Measure a program, a machine, or a suite of kernels.",
     ),
+    "predict": (
+        "berth.plugin.cli.predict:predict",
+        "Rank platforms for a measured program.",
+    ),
     "place": (
         "berth.plugin.cli.place:place",
         "Decide where a measured program should run.",
@@ -63,6 +67,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "serve": (
         "berth.plugin.cli.serve:serve",
         "Answer the scheduler's submit filter (the daemon).",
+    ),
+    "platform": (
+        "berth.plugin.cli.platform:platform",
+        "List, show and add kinds of hardware.",
+    ),
+    "bundle": (
+        "berth.plugin.cli.bundle:bundle",
+        "Show and verify a trained predictor.",
     ),
 }
 

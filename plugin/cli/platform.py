@@ -1,0 +1,93 @@
+"""``berth platform``: the kinds of hardware that Berth knows."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import click
+
+from berth.pilot.documents import to_json
+from berth.pilot.errors import UsageError
+from berth.pilot.platform import Platform
+from berth.pilot.units import format_bytes, format_count
+from berth.plugin.cli.columns import columns
+from berth.predictor import platforms as known
+
+_FOLDER = click.option(
+    "--platforms",
+    "folder",
+    type=click.Path(path_type=Path),
+    help=f"A site's own platform files (default: ${known.FOLDER_VARIABLE}).",
+)
+
+
+@click.group()
+def platform() -> None:
+    """Kinds of hardware with their measured or published ceilings."""
+
+
+@platform.command("list", epilog="Example: berth platform list")
+@_FOLDER
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_platforms(folder: Path | None, as_json: bool) -> None:
+    """Every platform with its main ceilings and their source."""
+    platforms = known.load(folder)
+    if as_json:
+        click.echo(json.dumps([_summary(p) for p in platforms.values()], indent=2))
+        return
+    header = ("platform", "kind", "cores", "memory", "flop/s f64", "byte/s", "source")
+    rows = []
+    for p in platforms.values():
+        dram = p.signature.level("dram")
+        rows.append(
+            (
+                p.name,
+                p.kind.value,
+                str(p.cores),
+                format_bytes(p.memory_bytes),
+                format_count(p.signature.flops_f64_per_s),
+                format_count(dram.total_bytes_per_s if dram else 0.0),
+                p.signature.source.value,
+            )
+        )
+    click.echo(columns(header, rows, indent=0))
+
+
+@platform.command(epilog="Example: berth platform show lassen-v100")
+@click.argument("name")
+@_FOLDER
+def show(name: str, folder: Path | None) -> None:
+    """One platform as JSON."""
+    click.echo(to_json(known.get(name, known.load(folder))), nl=False)
+
+
+@platform.command(epilog="Example: berth platform add mynode.json --platforms /etc/berth/platforms")
+@click.argument("source", type=click.Path(path_type=Path))
+@_FOLDER
+def add(source: Path, folder: Path | None) -> None:
+    """Check the platform file SOURCE (from `berth pilot bench`) and keep it for predictions."""
+    if folder is None and os.environ.get(known.FOLDER_VARIABLE):
+        folder = Path(os.environ[known.FOLDER_VARIABLE])
+    if folder is None:
+        raise UsageError(
+            "there is no folder to keep it in",
+            hint=f"name one by --platforms or {known.FOLDER_VARIABLE}",
+        )
+    added = known.add(source, folder)
+    click.echo(f"{added.name}: kept in {folder}")
+
+
+def _summary(p: Platform) -> dict[str, object]:
+    dram = p.signature.level("dram")
+    return {
+        "name": p.name,
+        "kind": p.kind.value,
+        "cores": p.cores,
+        "memory_bytes": p.memory_bytes,
+        "flops_f64_per_s": p.signature.flops_f64_per_s,
+        "dram_bytes_per_s": dram.total_bytes_per_s if dram else None,
+        "source": p.signature.source.value,
+        "parent": p.parent,
+    }

@@ -1,0 +1,141 @@
+"""``berth predict``: a profile's ranking over platforms."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from berth.pilot.documents import read_json
+from berth.pilot.profile import Profile
+from berth.pilot.units import format_bytes, format_seconds
+from berth.predictor import platforms as known
+from berth.predictor.prediction import Basis, Interval, Prediction
+from berth.predictor.predictor import Predictor, at_size
+
+
+@click.command(
+    epilog="Example: berth predict triad.json --platform quartz --platform lassen-v100",
+)
+@click.argument("profile", type=click.Path(path_type=Path))
+@click.option("--platform", "names", multiple=True, help="Only these (default: all known).")
+@click.option("--size", type=float, help="At this problem size instead of the profiled one.")
+@click.option("--cores", type=click.IntRange(min=1), help="On so many cores of CPU platforms.")
+@click.option(
+    "--platforms", "folder", type=click.Path(path_type=Path), help="A site's own platform files."
+)
+@click.option("--bundle", type=click.Path(path_type=Path), help="Instead of the shipped bundle.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def predict(
+    *,
+    profile: Path,
+    names: tuple[str, ...],
+    size: float | None,
+    cores: int | None,
+    folder: Path | None,
+    bundle: Path | None,
+    as_json: bool,
+) -> None:
+    """Rank platforms for the program of PROFILE by predicted time."""
+    measured = read_json(profile, Profile)
+    platforms = known.load(folder)
+    chosen = [known.get(name, platforms) for name in names] or list(platforms.values())
+    predictor = Predictor.load(bundle)
+    reference = platforms.get(measured.platform)
+    if cores is None:
+        found = predictor.predict_all(measured, chosen, reference)
+    else:
+        found = [
+            predictor.predict(measured, p, reference=reference, cores=min(cores, p.cores))
+            for p in chosen
+        ]
+    ranking = sorted(
+        (at_size(p, measured, size) for p in found), key=lambda p: (p.runtime_s.mid, p.platform)
+    )
+    if as_json:
+        click.echo(json.dumps(_document(measured, predictor.bundle_id, ranking, size), indent=2))
+    else:
+        _show(measured, predictor.bundle_id, ranking, size, anchored=reference is not None)
+
+
+def _document(
+    profile: Profile, bundle: str, ranking: list[Prediction], size: float | None
+) -> dict[str, Any]:
+    return {
+        "profile": profile.name,
+        "reference": profile.platform,
+        "bundle": bundle,
+        "size": size or profile.workload.size,
+        "predictions": [
+            {
+                "platform": p.platform,
+                "cores": p.cores,
+                "gpus": p.gpus,
+                "basis": p.basis.value,
+                "speedup": _numbers(p.speedup),
+                "runtime_s": _numbers(p.runtime_s),
+                "memory_bytes": _numbers(p.memory_bytes),
+                "energy_j": None if p.energy_j is None else _numbers(p.energy_j),
+                "bound": p.bound.value,
+                "abstained": p.abstained,
+            }
+            for p in ranking
+        ],
+    }
+
+
+def _numbers(interval: Interval) -> dict[str, float]:
+    return {"low": interval.low, "mid": interval.mid, "high": interval.high}
+
+
+def _show(
+    profile: Profile,
+    bundle: str,
+    ranking: list[Prediction],
+    size: float | None,
+    *,
+    anchored: bool,
+) -> None:
+    console = Console(highlight=False)
+    wide = Console(highlight=False, width=max(console.width, 118)) if console.is_terminal else None
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title, justify in (
+        ("platform", "left"), ("with", "left"), ("speedup", "right"), ("90 % interval", "left"),
+        ("time", "right"), ("90 % interval", "left"), ("memory, at most", "right"),
+        ("bound", "left"), ("basis", "left"),
+    ):  # fmt: skip
+        table.add_column(title, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    for p in ranking:
+        unit = f"{p.cores} core{'s' * (p.cores > 1)}" if p.cores else f"{p.gpus} GPU"
+        dim = "dim" if p.abstained else None
+        table.add_row(
+            p.platform,
+            unit,
+            f"{p.speedup.mid:.3g}x",
+            f"{p.speedup.low:.3g} to {p.speedup.high:.3g}",
+            format_seconds(p.runtime_s.mid),
+            f"{format_seconds(p.runtime_s.low)} to {format_seconds(p.runtime_s.high)}",
+            format_bytes(p.memory_bytes.high),
+            p.bound.value,
+            p.basis.value + (" (abstains)" if p.abstained else ""),
+            style=dim,
+        )
+    at = f" at size {size:g}" if size is not None else ""
+    click.echo(f"{profile.name}{at}, measured on {profile.platform}; bundle {bundle}\n")
+    (wide or Console(highlight=False, width=140)).print(table)
+    click.echo()
+    for reason in dict.fromkeys(p.abstained for p in ranking if p.abstained):
+        click.echo(f"abstains: {reason}")
+    if any(not p.cores and Basis.MEASURED is not p.basis for p in ranking):
+        click.echo("GPU rows are of an equivalent GPU build of the program.")
+    if any(p.basis is Basis.PRIOR for p in ranking):
+        click.echo("prior: roofline only, no measured times of that platform in the bundle.")
+    if not anchored:
+        click.echo(
+            f"{profile.platform} has no signature here, so nothing is anchored on the measured "
+            "time: `berth pilot bench` there, then `berth platform add`."
+        )
