@@ -2,7 +2,9 @@
 
 A constraint looks at one Case (a request on one candidate) and answers None, or an Exclusion with
 a stable code and a sentence for the user. The first one that excludes gives the reason, so the
-order is from what can never change to what is so at this moment.
+order is from what can never change to what is so at this moment. ``LASTING`` ones look at the
+program, what was asked and the site file only, so that their answers can be remembered;
+``PRESENT`` ones look at who asks and at the candidate's state (a Moment).
 """
 
 from __future__ import annotations
@@ -28,7 +30,10 @@ class Exclusion(NamedTuple):
 
 @dataclass(slots=True)
 class Case:
-    """One request on one candidate: all that a constraint may look at."""
+    """One request on one candidate: all that a lasting constraint may look at.
+
+    Of the request this is what was asked, not who asks: the same for every user.
+    """
 
     request: Request
     candidate: Candidate
@@ -39,11 +44,22 @@ class Case:
     prediction: Prediction | None
     runtime_s: Interval | None
     memory_bytes: Interval | None
+
+
+@dataclass(slots=True)
+class Moment:
+    """One request on one candidate now: all that a present constraint may look at."""
+
+    request: Request
+    candidate: Candidate
+    settings: PolicySettings
+    resources: Resources
     state: CandidateState | None
     now_s: float
 
 
-Constraint = Callable[[Case], Exclusion | None]
+LastingConstraint = Callable[[Case], Exclusion | None]
+PresentConstraint = Callable[[Moment], Exclusion | None]
 
 
 def runs_there(case: Case) -> Exclusion | None:
@@ -119,7 +135,7 @@ def gres_matches(asked: str, offered: str | None) -> bool:
     return offered.split(":")[: len(parts)] == parts
 
 
-def allowed(case: Case) -> Exclusion | None:
+def allowed(case: Moment) -> Exclusion | None:
     """Never more than the submitter may use: queue, user, account, QOS."""
     request, candidate = case.request, case.candidate
     if request.allowed_queues is not None and candidate.queue not in request.allowed_queues:
@@ -139,18 +155,10 @@ def allowed(case: Case) -> Exclusion | None:
     return None
 
 
-def enough_resources(case: Case) -> Exclusion | None:
-    """The request has a translation here, and as many nodes exist and work."""
+def translates(case: Case) -> Exclusion | None:
+    """The request has a translation here: as much of everything exists."""
     if isinstance(case.resources, str):
         return Exclusion(Code.TOO_FEW_RESOURCES, case.resources)
-    state = case.state
-    if state is None or state.usable_nodes is None:
-        return None
-    if case.resources.nodes > state.usable_nodes > 0:
-        return Exclusion(
-            Code.TOO_FEW_RESOURCES,
-            f"it needs {case.resources.nodes} nodes and {state.usable_nodes} work at present",
-        )
     return None
 
 
@@ -243,7 +251,7 @@ def present_limit_s(request: Request, candidate: Candidate) -> float | None:
     return candidate.max_time_s if candidate.default_time_s is None else candidate.default_time_s
 
 
-def fresh_and_up(case: Case) -> Exclusion | None:
+def fresh_and_up(case: Moment) -> Exclusion | None:
     """The candidate is up, by a reading that is not stale (an unknown state only when strict)."""
     state, settings = case.state, case.settings
     if state is None or case.now_s - state.as_of_s > settings.stale_after_s:
@@ -258,20 +266,30 @@ def fresh_and_up(case: Case) -> Exclusion | None:
     return None
 
 
-CONSTRAINTS: tuple[Constraint, ...] = (
+def enough_nodes_work(case: Moment) -> Exclusion | None:
+    """As many nodes as it needs are neither down nor drained."""
+    state = case.state
+    if state is None or state.usable_nodes is None or case.resources.nodes <= state.usable_nodes:
+        return None
+    return Exclusion(
+        Code.TOO_FEW_RESOURCES,
+        f"it needs {case.resources.nodes} nodes and {state.usable_nodes} work at present",
+    )
+
+
+LASTING: tuple[LastingConstraint, ...] = (
     runs_there,
     own_queue,
     own_features,
     own_gres,
-    allowed,
-    enough_resources,
+    translates,
     predicted,
     better_than_a_prior,
     narrow_enough,
     memory_fits,
     time_fits,
-    fresh_and_up,
 )
+PRESENT: tuple[PresentConstraint, ...] = (allowed, fresh_and_up, enough_nodes_work)
 
 
 def _or(names: tuple[str, ...]) -> str:

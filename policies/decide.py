@@ -1,8 +1,8 @@
 """From a request, the candidates, their states and a forecast to a Decision with its reason.
 
-``decide`` is a pure function. ``Decider`` is the same made once for a site: it keeps what only
-depends on the site file, and remembers predictions already looked up, so that the daemon decides
-over twenty candidates in some tens of microseconds.
+``decide`` is a pure function. ``Decider`` is the same made once for a site: it remembers what does
+not depend on who asks or on the moment, so that the daemon decides over twenty candidates in some
+tens of microseconds.
 """
 
 from __future__ import annotations
@@ -13,29 +13,17 @@ from dataclasses import replace
 
 from berth.policies import digest, sentences
 from berth.policies.codes import Code
-from berth.policies.constraints import CONSTRAINTS, Case, Exclusion, present_limit_s
-from berth.policies.objectives import cost_of, score
+from berth.policies.constraints import PRESENT, Exclusion, Moment, present_limit_s
+from berth.policies.objectives import score
+from berth.policies.ranking import Ranking, order
 from berth.policies.settings import PolicySettings
-from berth.policies.translate import translate
-from berth.policies.values import (
-    Candidate,
-    CandidateState,
-    Decision,
-    Edit,
-    Ranked,
-    Request,
-    Resources,
-)
+from berth.policies.values import Candidate, CandidateState, Decision, Edit, Ranked, Request
 from berth.predictor.forecast import Forecast
-from berth.predictor.prediction import Interval, Prediction
 
 RAISED_LIMIT_MARGIN = 1.2
 """A time limit that Berth raises gets this much above the upper predicted time."""
-_LOOKUPS_KEPT = 65_536
 _MINUTE_S = 60.0
 _MIB = 2**20
-
-_Looked = tuple[Prediction | None, Interval | None, Interval | None]
 
 
 def decide(
@@ -56,18 +44,21 @@ def decide(
 
 
 class Decider:
-    """``decide`` for a fixed site. ``states`` passed to it must not be changed afterwards."""
+    """``decide`` for a fixed site. ``states`` passed to it must not be changed afterwards.
+
+    Not safe to share between threads.
+    """
 
     def __init__(self, candidates: Sequence[Candidate], settings: PolicySettings) -> None:
         self.candidates = tuple(sorted(candidates, key=lambda c: c.name))
         if len({c.name for c in self.candidates}) != len(self.candidates):
             raise ValueError("two candidates have the same name")
         self.settings = settings
+        self._ranking = Ranking(self.candidates, settings)
         self._by_name = {c.name: c for c in self.candidates}
         self._site_digest = digest.of_site(self.candidates, settings)
         self._states: Mapping[str, CandidateState] | None = None
         self._states_digest = ""
-        self._lookups: dict[tuple[str, str, str, int, float | None], _Looked] = {}
 
     def decide(
         self,
@@ -84,10 +75,20 @@ class Decider:
             return self._decision(inputs, forecast, code, sentence)
         fits: list[Ranked] = []
         ruled_out: list[Ranked] = []
-        for candidate in self.candidates:
-            row = self._rank(request, candidate, states.get(candidate.name), forecast, now_s)
-            (ruled_out if row.score is None else fits).append(row)
-        fits.sort(key=_order)
+        for row in self._ranking.rows(request, forecast):
+            if row.score is None:
+                ruled_out.append(row)
+                continue
+            state = states.get(row.candidate)
+            excluded = self._at_present(request, row, state, now_s)
+            if excluded is None:
+                fits.append(self._waiting(row, state))
+            else:
+                code, sentence = excluded
+                ruled_out.append(replace(row, score=None, excluded=sentence, code=code.value))
+        if self.settings.weights.wait > 0:
+            fits.sort(key=order)
+        ruled_out.sort(key=lambda row: row.candidate)
         ranked = (*fits, *ruled_out)
         if not fits:
             return self._decision(inputs, forecast, *_nothing_fits(ruled_out), ranked=ranked)
@@ -101,84 +102,23 @@ class Decider:
             edit=self._edit(request, self._by_name[best.candidate], best),
         )
 
-    def _rank(
-        self,
-        request: Request,
-        candidate: Candidate,
-        state: CandidateState | None,
-        forecast: Forecast,
-        now_s: float,
-    ) -> Ranked:
-        resources = translate(request, candidate)
-        prediction, runtime, memory = self._look_up(request, candidate, resources, forecast)
-        case = Case(
-            request,
-            candidate,
-            self.settings,
-            forecast,
-            resources,
-            prediction,
-            runtime,
-            memory,
-            state,
-            now_s,
-        )
-        excluded: Exclusion | None = None
-        for constraint in CONSTRAINTS:
-            excluded = constraint(case)
+    def _at_present(
+        self, request: Request, row: Ranked, state: CandidateState | None, now_s: float
+    ) -> Exclusion | None:
+        candidate = self._by_name[row.candidate]
+        moment = Moment(request, candidate, self.settings, row.resources, state, now_s)
+        for constraint in PRESENT:
+            excluded = constraint(moment)
             if excluded is not None:
-                break
-        held = request.resources if isinstance(resources, str) else resources
-        cost = points = None
-        if runtime is not None:
-            cost = cost_of(candidate, held, runtime.mid)
-            if excluded is None:
-                points = score(self.settings, held, runtime, cost, state)
-                if points is None:
-                    excluded = Exclusion(Code.NO_PRICE, "the site file gives no price for it")
-        return Ranked(
-            candidate.name,
-            candidate.platform,
-            held,
-            points,
-            runtime,
-            _speedup(prediction, runtime),
-            memory,
-            cost,
-            None if prediction is None else prediction.basis,
-            None if excluded is None else excluded.sentence,
-            None if excluded is None else excluded.code.value,
-            sentences.warning(prediction, runtime, state, self.settings, now_s),
-        )
+                return excluded
+        return None
 
-    def _look_up(
-        self,
-        request: Request,
-        candidate: Candidate,
-        resources: Resources | str,
-        forecast: Forecast,
-    ) -> _Looked:
-        """Prediction at the grid point, time and memory: remembered by the forecast's digest."""
-        held = request.resources if isinstance(resources, str) else resources
-        units = max(1, held.gpus if candidate.is_gpu else held.cores)
-        key = (
-            forecast.profile_digest,
-            forecast.bundle,
-            candidate.platform,
-            units,
-            request.size,
-        )
-        found = self._lookups.get(key)
-        if found is None:
-            found = (
-                forecast.prediction(candidate.platform, units),
-                forecast.runtime_at(candidate.platform, units, request.size),
-                forecast.memory_at(candidate.platform, request.size),
-            )
-            if len(self._lookups) >= _LOOKUPS_KEPT:
-                self._lookups.clear()
-            self._lookups[key] = found
-        return found
+    def _waiting(self, row: Ranked, state: CandidateState | None) -> Ranked:
+        """The row with the expected wait in its score, where the site counts it."""
+        if self.settings.weights.wait <= 0 or row.runtime_s is None:
+            return row
+        points = score(self.settings, row.resources, row.runtime_s, row.cost, state)
+        return replace(row, score=points)
 
     def _edit(self, request: Request, candidate: Candidate, best: Ranked) -> Edit:
         """What must change in the job, and nothing else."""
@@ -221,10 +161,14 @@ class Decider:
         if states is not self._states:
             self._states, self._states_digest = states, digest.of_states(states)
         stale_before = now_s - self.settings.stale_after_s
-        stale = "".join("1" if s.as_of_s < stale_before else "0" for s in states.values())
+        stale = [name for name, s in states.items() if s.as_of_s < stale_before]
         predicted = "" if forecast is None else f"{forecast.profile_digest} {forecast.bundle}"
         return digest.of_text(
-            self._site_digest, self._states_digest, stale, predicted, digest.of_request(request)
+            self._site_digest,
+            self._states_digest,
+            "" if not stale else repr(sorted(stale)),
+            predicted,
+            digest.of_request(request),
         )
 
     def _decision(
@@ -269,18 +213,3 @@ def _nothing_fits(ruled_out: Sequence[Ranked]) -> tuple[str, str]:
     if len(codes) == 1 and (only := codes.pop()) is not None:
         return only, sentences.nothing_fits(ruled_out, same=True)
     return Code.NO_CANDIDATE.value, sentences.nothing_fits(ruled_out, same=False)
-
-
-def _order(row: Ranked) -> tuple[float, float, float, str]:
-    """Ties in the score go to the shorter, then the cheaper, then by name."""
-    time = math.inf if row.runtime_s is None else row.runtime_s.mid
-    return (row.score or 0.0, time, math.inf if row.cost is None else row.cost, row.candidate)
-
-
-def _speedup(prediction: Prediction | None, runtime: Interval | None) -> Interval | None:
-    """Over the reference platform with the same size, at the very units of the request."""
-    if prediction is None or runtime is None:
-        return None
-    point = prediction.runtime_s.mid
-    factor = point / runtime.mid if runtime.mid > 0 else 1.0
-    return prediction.speedup if factor == 1.0 else prediction.speedup.scaled(factor)

@@ -55,13 +55,11 @@ def of_states(states: Mapping[str, CandidateState]) -> str:
 def of_request(request: Request) -> str:
     """The request as one line of text, for ``of_text``."""
     r, q = request.resources, request
-    return repr(
-        (
-            (r.nodes, r.tasks, r.cpus_per_task, r.gpus, r.memory_bytes_per_node),
-            (q.user, q.account, q.qos, q.queue, q.wants_placement, q.pinned, q.features, q.gres),
-            (q.time_limit_s, q.profile, q.size, q.opted_out, q.array_tasks),
-            _ordered(q.allowed_queues),
-        )
+    queues = None if q.allowed_queues is None else sorted(q.allowed_queues)
+    return (
+        f"{r.nodes} {r.tasks} {r.cpus_per_task} {r.gpus} {r.memory_bytes_per_node} "
+        f"{q.wants_placement} {q.time_limit_s} {q.size} {q.opted_out} {q.array_tasks} "
+        f"{(q.user, q.account, q.qos, q.queue, q.pinned, q.features, q.gres, q.profile)} {queues}"
     )
 
 

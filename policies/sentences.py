@@ -7,11 +7,12 @@ from collections.abc import Sequence
 
 from berth.pilot.units import format_seconds
 from berth.policies.settings import Objective, PolicySettings
-from berth.policies.values import CandidateState, Ranked, Resources
+from berth.policies.values import Ranked, Resources
 from berth.predictor.prediction import Basis, Interval, Prediction
 
 NO_PROFILE = "There is no profile of this program: measure it once with berth pilot run."
 PRIOR = "prior only: no data for this platform"
+UNCERTAIN = "very uncertain"
 _SUPERLATIVE = {
     Objective.FASTEST: "fastest",
     Objective.CHEAPEST: "cheapest",
@@ -64,20 +65,12 @@ def resources(held: Resources) -> str:
 
 
 def warning(
-    prediction: Prediction | None,
-    runtime: Interval | None,
-    state: CandidateState | None,
-    settings: PolicySettings,
-    now_s: float,
+    prediction: Prediction | None, runtime: Interval | None, settings: PolicySettings
 ) -> str | None:
     """What a person should know before trusting a row that was not ruled out."""
     if prediction is None or runtime is None:
         return None
-    found = []
-    if prediction.basis is Basis.PRIOR:
-        found.append(PRIOR)
+    prior = prediction.basis is Basis.PRIOR
     if runtime.high > runtime.low * settings.max_interval_ratio:
-        found.append("very uncertain")
-    if state is not None and now_s - state.as_of_s > settings.stale_after_s:
-        found.append("its state is old")
-    return "; ".join(found) or None
+        return f"{PRIOR}; {UNCERTAIN}" if prior else UNCERTAIN
+    return PRIOR if prior else None

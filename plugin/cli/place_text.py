@@ -11,7 +11,7 @@ from berth.pilot.units import format_bytes, format_seconds
 from berth.plugin.cli.columns import columns
 from berth.plugin.placing import Placing
 from berth.plugin.site.site import Site
-from berth.policies.sentences import resources
+from berth.policies.sentences import UNCERTAIN, resources
 from berth.policies.values import Ranked
 from berth.predictor.prediction import Basis, Interval
 
@@ -70,7 +70,7 @@ def _row(row: Ranked, currency: str) -> tuple[str, ...]:
         "-" if memory is None else format_bytes(memory.high),
         "-" if row.cost is None else f"{row.cost:.3g} {currency}",
         ("PRIOR ONLY" if row.basis is Basis.PRIOR else str(row.basis or "-"))
-        + (" (very uncertain)" if row.warning and "very uncertain" in row.warning else ""),
+        + (f" ({UNCERTAIN})" if row.warning and UNCERTAIN in row.warning else ""),
     )
 
 

@@ -66,7 +66,7 @@ def _candidate(c: FirstCandidate) -> Iterator[str]:
     yield "[[candidates]]"
     yield from (f"# CHECK: {_comment(remark)}." for remark in c.remarks)
     if not c.instruction_sets:
-        yield "# instruction_sets is not known: programs that need AVX or the like are not sent here"
+        yield "# instruction_sets is not known: programs that need AVX or the like do not come here"
         yield '# before you write, for example: instruction_sets = ["sse4_2", "avx", "avx2", "fma"]'
     memory = f"{c.memory_bytes // 2**20}M" if c.memory_bytes >= 2**20 else None
     keys: dict[str, str | int | tuple[str, ...] | None] = {

@@ -1,0 +1,142 @@
+"""A decision over 20 candidates: microseconds in pure Python, and decisions per second.
+
+Bar: at most 150 us p50. The first line is what the daemon mostly sees; the others are where the
+Decider remembers less and less of it.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from berth.policies import Candidate, CandidateState, Decider, PolicySettings, Request, Resources
+from berth.predictor.forecast import Forecast
+from berth.predictor.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
+from berth.predictor.sizes import SizeLaw
+
+CANDIDATES = 20
+BAR_US = 150.0
+GIB = 2**30
+
+
+def candidates() -> list[Candidate]:
+    """Half CPU partitions, half GPU."""
+    found = []
+    for i in range(CANDIDATES):
+        gpu = i % 2
+        found.append(
+            Candidate(
+                name=f"place{i:02d}",
+                platform=f"platform{i:02d}",
+                queue=f"queue{i % 5}",
+                gres="gpu:h100" if gpu else None,
+                cores_per_node=64,
+                memory_bytes_per_node=256 * GIB,
+                gpus_per_node=4 if gpu else 0,
+                gpu_memory_bytes=80 * GIB if gpu else None,
+                nodes=16,
+                max_time_s=86400.0,
+                price_per_core_hour=0.02 + i / 1000,
+                targets=("cuda",) if gpu else ("cpu",),
+                instruction_sets=("avx", "avx2", "fma"),
+            )
+        )
+    return found
+
+
+def forecast(digest: str) -> Forecast:
+    """Curves of realistic length on every platform."""
+    curves = {}
+    for i in range(CANDIDATES):
+        grid = (1, 2, 4, 8) if i % 2 else (1, 2, 4, 8, 16, 32, 64)
+        points = tuple(
+            Prediction(
+                profile="p",
+                platform=f"platform{i:02d}",
+                cores=0 if i % 2 else n,
+                gpus=n if i % 2 else 0,
+                basis=Basis.CALIBRATED,
+                speedup=Interval(n / 2, float(n), n * 2.0),
+                runtime_s=Interval(50 / n, 100 / n, 200 / n),
+                memory_bytes=Interval(1e9, 2e9, 3e9),
+                energy_j=None,
+                bound=Bound.MEMORY,
+            )
+            for n in grid
+        )
+        curves[f"platform{i:02d}"] = PredictionCurve(points)
+    return Forecast(
+        profile="p",
+        profile_digest=digest,
+        bundle="sha256:bundle",
+        targets=("cpu", "cuda"),
+        architecture="x86_64",
+        instruction_sets=("avx2",),
+        threads=1,
+        ranks=1,
+        gpus=0,
+        container=None,
+        reference_platform="platform00",
+        reference_runtime_s=100.0,
+        sizes=SizeLaw(1000.0, 2e9),
+        curves=curves,
+    )
+
+
+def measure(call: Callable[[int], object], repeats: int) -> list[float]:
+    """Microseconds of each call."""
+    found = []
+    for i in range(repeats):
+        start = time.perf_counter_ns()
+        call(i)
+        found.append((time.perf_counter_ns() - start) / 1000)
+    return found
+
+
+def main() -> None:
+    """Print the table."""
+    places = candidates()
+    now = 1_000_000.0
+    states = {c.name: CandidateState(True, 512, 32, 3, now - 5, 16) for c in places}
+    decider = Decider(places, PolicySettings())
+    base = Request(
+        user="ada",
+        account="physics",
+        resources=Resources(nodes=1, tasks=24, cpus_per_task=1),
+        time_limit_s=7200.0,
+        allowed_queues=frozenset(f"queue{i}" for i in range(5)),
+    )
+    asked = forecast("sha256:one")
+    assert decider.decide(base, states, asked, now).chosen is not None
+
+    def shape(i: int) -> object:
+        request = replace(base, time_limit_s=7200.0 + i, resources=Resources(1, 1 + i % 64, 1))
+        return decider.decide(request, states, asked, now)
+
+    def size(i: int) -> object:
+        return decider.decide(replace(base, size=1000.0 + i / 7), states, asked, now)
+
+    def seen(i: int) -> object:
+        return decider.decide(replace(base, user=f"user{i}"), states, asked, now)
+
+    rows = {
+        "same program and shape, another user": measure(seen, 5_000),
+        "same program, a shape never seen": measure(shape, 3_000),
+        "same program, a problem size never seen": measure(size, 3_000),
+    }
+    print(f"Decision over {CANDIDATES} candidates; bar: p50 at most {BAR_US:.0f} us")
+    print("| request | p50 us | p99 us | per second |")
+    print("|---|---|---|---|")
+    for name, times in rows.items():
+        ordered = sorted(times)
+        p50, p99 = statistics.median(ordered), ordered[int(len(ordered) * 0.99)]
+        verdict = "met" if p50 <= BAR_US else "missed"
+        print(
+            f"| {name} | {p50:.0f} ({verdict}) | {p99:.0f} | {1e6 / statistics.fmean(times):.0f} |"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+"""The candidates ranked for what was asked, whoever asks and whatever the moment.
+
+This is the larger part of a decision and the same for every submission of the same program in
+the same shape, so it is remembered: the submit path then only looks at rights and states.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+from berth.policies import sentences
+from berth.policies.codes import Code
+from berth.policies.constraints import LASTING, Case, Exclusion
+from berth.policies.objectives import cost_of, score
+from berth.policies.settings import PolicySettings
+from berth.policies.translate import translate
+from berth.policies.values import Candidate, Ranked, Request, Resources
+from berth.predictor.forecast import Forecast
+from berth.predictor.prediction import Interval, Prediction
+
+SHAPES_KEPT = 1_000
+_LOOKUPS_KEPT = 8_192
+
+_Looked = tuple[Prediction | None, Interval | None, Interval | None, Interval | None]
+"""Grid point, time, memory, speedup."""
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Ranking:
+    """Ranks a site's candidates. What it remembers is bounded, the oldest forgotten first."""
+
+    def __init__(self, candidates: Sequence[Candidate], settings: PolicySettings) -> None:
+        self._candidates = tuple(candidates)
+        self._settings = settings
+        self._shapes: Memory[object, tuple[Ranked, ...]] = Memory(SHAPES_KEPT)
+        self._translations: Memory[object, tuple[Resources | str, ...]] = Memory(SHAPES_KEPT)
+        self._lookups: Memory[object, _Looked] = Memory(_LOOKUPS_KEPT)
+
+    def rows(self, request: Request, forecast: Forecast) -> tuple[Ranked, ...]:
+        """Those that fit, best first (without any waiting time), then those ruled out."""
+        key = (
+            forecast.profile_digest,
+            forecast.bundle,
+            request.resources,
+            request.size,
+            request.queue,
+            request.wants_placement,
+            request.pinned,
+            request.features,
+            request.gres,
+            request.time_limit_s,
+        )
+        rows = self._shapes.get(key)
+        if rows is None:
+            held = self._translate(request)
+            found = [
+                self._row(request, candidate, resources, forecast)
+                for candidate, resources in zip(self._candidates, held, strict=True)
+            ]
+            found.sort(key=order)
+            rows = self._shapes.keep(key, tuple(found))
+        return rows
+
+    def _translate(self, request: Request) -> tuple[Resources | str, ...]:
+        key = (request.resources, request.pinned)
+        found = self._translations.get(key)
+        if found is None:
+            found = tuple(translate(request, candidate) for candidate in self._candidates)
+            self._translations.keep(key, found)
+        return found
+
+    def _row(
+        self, request: Request, candidate: Candidate, resources: Resources | str, forecast: Forecast
+    ) -> Ranked:
+        held = request.resources if isinstance(resources, str) else resources
+        units = max(1, held.gpus if candidate.is_gpu else held.cores)
+        prediction, runtime, memory, speedup = self._look_up(
+            forecast, candidate.platform, units, request.size
+        )
+        settings = self._settings
+        case = Case(request, candidate, settings, forecast, resources, prediction, runtime, memory)
+        excluded: Exclusion | None = None
+        for constraint in LASTING:
+            excluded = constraint(case)
+            if excluded is not None:
+                break
+        cost = points = None
+        if runtime is not None:
+            cost = cost_of(candidate, held, runtime.mid)
+            if excluded is None:
+                points = score(settings, held, runtime, cost, None)
+                if points is None:
+                    excluded = Exclusion(Code.NO_PRICE, "the site file gives no price for it")
+        code, sentence = (None, None) if excluded is None else (excluded.code.value, excluded[1])
+        return Ranked(
+            candidate.name,
+            candidate.platform,
+            held,
+            points,
+            runtime,
+            speedup,
+            memory,
+            cost,
+            None if prediction is None else prediction.basis,
+            sentence,
+            code,
+            sentences.warning(prediction, runtime, settings),
+        )
+
+    def _look_up(
+        self, forecast: Forecast, platform: str, units: int, size: float | None
+    ) -> _Looked:
+        """What is forecast there, remembered by the forecast's digest."""
+        key = (forecast.profile_digest, forecast.bundle, platform, units, size)
+        found = self._lookups.get(key)
+        if found is not None:
+            return found
+        prediction, memory = (
+            forecast.prediction(platform, units),
+            forecast.memory_at(platform, size),
+        )
+        if size is None:
+            runtime = forecast.runtime_at(platform, units)
+            speedup = _speedup(prediction, runtime)
+        else:
+            runtime = forecast.runtime_at(platform, units, size)
+            speedup = self._look_up(forecast, platform, units, None)[3]
+        return self._lookups.keep(key, (prediction, runtime, memory, speedup))
+
+
+def order(row: Ranked) -> tuple[bool, float, float, float, str]:
+    """Best first. Ties in the score go to the shorter, then the cheaper, then by name."""
+    if row.score is None:
+        return (True, 0.0, 0.0, 0.0, row.candidate)
+    time = math.inf if row.runtime_s is None else row.runtime_s.mid
+    cost = math.inf if row.cost is None else row.cost
+    return (False, row.score, time, cost, row.candidate)
+
+
+def _speedup(point: Prediction | None, runtime: Interval | None) -> Interval | None:
+    """Over the reference at the profiled size: the grid point's, moved to the very units."""
+    if point is None or runtime is None or runtime.mid <= 0:
+        return None
+    factor = point.runtime_s.mid / runtime.mid
+    return point.speedup if factor == 1.0 else point.speedup.scaled(factor)
+
+
+class Memory(Generic[K, V]):
+    """At most ``most`` values; the oldest is forgotten first."""
+
+    def __init__(self, most: int) -> None:
+        self._values: OrderedDict[K, V] = OrderedDict()
+        self._most = most
+        self.get = self._values.get
+
+    def keep(self, key: K, value: V) -> V:
+        """Remember ``value``, and give it back."""
+        if len(self._values) >= self._most:
+            self._values.popitem(last=False)
+        self._values[key] = value
+        return value
