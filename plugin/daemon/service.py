@@ -12,6 +12,7 @@ from berth.pilot.version import VERSION
 from berth.plugin.daemon import replies, requests
 from berth.plugin.daemon.fingerprint import fingerprint
 from berth.plugin.daemon.identifiers import Identifiers
+from berth.plugin.daemon.memory import Memory
 from berth.plugin.daemon.messages import Ask, Job, Refusal, parse
 from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.daemon.stats import Stats
@@ -63,6 +64,7 @@ class Service:
         self._record = record
         self._background = background
         self._identifiers = Identifiers()
+        self._memory = Memory()
 
     def handle(self, line: bytes) -> bytes:
         """The reply to one request line; whatever goes wrong, it is a valid keep."""
@@ -121,9 +123,7 @@ class Service:
             if forecast is None and chosen.profile is not None:
                 kept = self._no_forecast(chosen.profile)
             else:
-                snapshot = self.snapshot
-                now_s = snapshot.now_s(time.monotonic())
-                decision = site.decider.decide(request, snapshot.states, forecast, now_s)
+                decision = self._memory.decide(site, self.snapshot, request, forecast)
         return self._reply(ask, mode, request, decision=decision, kept=kept, started_ns=started_ns)
 
     def _kept_at_once(
@@ -166,8 +166,11 @@ class Service:
         if decision is not None:
             code, reason = decision.code, decision.reason
             changes = replies.edits(request, decision)
-            if ask.job.kind == "interactive" and not _SHAPE.isdisjoint(changes):
-                (code, reason), changes = _INTERACTIVE_SHAPE, {}
+            if ask.job.kind == "interactive":
+                if request.resources.nodes == 0 and request.resources.tasks == 1:
+                    changes.pop("nodes", None)  # one task is on one node without saying so
+                if not _SHAPE.isdisjoint(changes):
+                    (code, reason), changes = _INTERACTIVE_SHAPE, {}
         action = "edit" if changes and mode is Mode.ENFORCE else "keep"
         message = None
         if action == "edit":

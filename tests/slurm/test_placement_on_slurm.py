@@ -156,6 +156,7 @@ def test_srun_and_salloc_are_placed_as_they_are_shaped(slurm: Cluster, daemon: R
     where = ("sh", "-c", "echo $SLURM_JOB_PARTITION")
     named = ("-p", "auto", "-n1", "-c4", "--comment=berth:stream")
     srun = slurm.run("srun", *named, *where, user=USER)
+    assert "gpu" in srun.stderr, srun.stderr
     salloc = slurm.run("salloc", *named, *where, user=USER)
     assert srun.stdout.split() == ["gpu"]
     assert salloc.stdout.split() == ["gpu"]
