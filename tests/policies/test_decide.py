@@ -1,0 +1,320 @@
+"""Decisions: the best of what passes every hard constraint, and why not the others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from policy_builders import GIB, NOW_S, H, cpu, curve, forecast, gpu, request, state, states
+
+from berth.policies import (
+    Candidate,
+    Code,
+    Decider,
+    Decision,
+    Objective,
+    PolicySettings,
+    Request,
+    Translation,
+    Weights,
+    decide,
+)
+from berth.predictor.forecast import Forecast
+from berth.predictor.prediction import Basis
+
+CPU, GPU = cpu(), gpu()
+FORECAST = forecast(curve("cpu", 800.0), curve("gpu", 20.0, gpus=True))
+CHEAPEST = PolicySettings(objective=Objective.CHEAPEST)
+
+
+def run(
+    asked: Request | None = None,
+    candidates: tuple[Candidate, ...] = (CPU, GPU),
+    predicted: Forecast | None = FORECAST,
+    settings: PolicySettings | None = None,
+    **state_changes: Any,
+) -> Decision:
+    return decide(
+        asked or request(),
+        candidates,
+        states(*candidates, **state_changes),
+        predicted,
+        settings or PolicySettings(),
+        now_s=NOW_S,
+    )
+
+
+def why_not(decision: Decision, name: str) -> tuple[str | None, str | None]:
+    row = next(r for r in decision.ranked if r.candidate == name)
+    assert row.score is None
+    return row.code, row.excluded
+
+
+def test_fastest_takes_the_shortest_time() -> None:
+    decision = run()
+    assert decision.chosen == "gpu"
+    assert decision.code == "placed"
+    assert decision.reason == (
+        "gpu (1 GPU, 8 cores of gpu) is predicted fastest: 20 s (13.3 s to 30 s), "
+        "5.0 times faster than cpu."
+    )
+    assert [r.candidate for r in decision.ranked] == ["gpu", "cpu"]
+
+
+def test_cheapest_takes_price_times_time() -> None:
+    # 8 cores x 0.05 x 100 s = 0.0111; one GPU x 3 x 20 s = 0.0167.
+    decision = run(settings=CHEAPEST)
+    assert decision.chosen == "cpu"
+    assert decision.ranked[0].cost == pytest.approx(8 * 0.05 * 100 / 3600)
+    assert decision.ranked[1].cost == pytest.approx(3.0 * 20 / 3600)
+
+
+def test_cheapest_rules_out_what_has_no_price() -> None:
+    decision = run(candidates=(CPU, gpu(price_per_gpu_hour=None)), settings=CHEAPEST)
+    assert why_not(decision, "gpu")[0] == Code.NO_PRICE
+
+
+def test_balanced_weighs_time_and_cost() -> None:
+    def chosen(time: float, cost: float) -> str | None:
+        weights = Weights(time=time, cost=cost)
+        return run(settings=PolicySettings(objective=Objective.BALANCED, weights=weights)).chosen
+
+    assert chosen(1.0, 0.1) == "gpu"
+    assert chosen(0.1, 1.0) == "cpu"
+
+
+def test_edit_says_all_that_must_change_and_nothing_else() -> None:
+    edit = run().edit
+    assert edit is not None
+    assert (edit.queue, edit.gres, edit.constraint, edit.time_limit_s) == (
+        "gpu", "gpu:h100:1", None, None,
+    )  # fmt: skip
+    assert edit.resources is not None
+    assert (edit.resources.tasks, edit.resources.cpus_per_task, edit.resources.gpus) == (1, 8, 1)
+    unchanged = run(request(queue="cpu"), candidates=(CPU,)).edit
+    assert unchanged is not None
+    assert (unchanged.queue, unchanged.resources, unchanged.gres) == (None, None, None)
+
+
+def test_gres_counts_are_for_each_node() -> None:
+    edit = run(request(gpus=6, tasks=6, gres="gpu:6"), candidates=(GPU,)).edit
+    assert edit is not None
+    assert edit.gres == "gpu:h100:3"
+    assert edit.resources is not None
+    assert edit.resources.nodes == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"targets": ("cpu",)}, Code.CANNOT_RUN),
+        ({"architecture": "aarch64"}, Code.WRONG_ARCHITECTURE),
+        ({"instruction_sets": ("avx2", "avx512f")}, Code.INSTRUCTION_SET),
+    ],
+)
+def test_never_where_the_program_cannot_run(changes: dict[str, Any], code: Code) -> None:
+    assert why_not(run(predicted=replace(FORECAST, **changes)), "gpu")[0] == code
+
+
+@pytest.mark.parametrize(
+    ("changes", "candidate", "code"),
+    [
+        ({"queue": "cpu"}, "gpu", Code.OTHER_QUEUE),
+        ({"features": "avx512"}, "gpu", Code.OTHER_FEATURES),
+        ({"features": "a|b"}, "gpu", Code.OTHER_FEATURES),
+        ({"gres": "gpu:1", "gpus": 1}, "cpu", Code.OTHER_GRES),
+        ({"gres": "gpu:a100:1", "gpus": 1}, "gpu", Code.OTHER_GRES),
+        ({"gpus": 1}, "cpu", Code.OTHER_GRES),
+        ({"gres": "craynetwork:1"}, "gpu", Code.OTHER_GRES),
+        ({"pinned": ("gres",)}, "gpu", Code.OTHER_GRES),
+        ({"allowed_queues": frozenset({"cpu"})}, "gpu", Code.QUEUE_NOT_ALLOWED),
+    ],
+)
+def test_the_users_own_choices_and_rights_are_kept(
+    changes: dict[str, Any], candidate: str, code: Code
+) -> None:
+    assert why_not(run(request(**changes)), candidate)[0] == code
+
+
+def test_a_pinned_constraint_is_not_replaced_by_the_candidates() -> None:
+    place = cpu(constraint="rome", features=("rome", "ib"))
+    for asked in (request(pinned=("constraint",)), request(features="ib")):
+        assert why_not(run(asked, candidates=(place,)), "cpu")[0] == Code.OTHER_FEATURES
+    assert run(request(features="rome"), candidates=(place,)).chosen == "cpu"
+
+
+def test_features_that_all_nodes_have_are_met() -> None:
+    place = cpu(features=("rome", "ib"))
+    decision = run(request(features="rome&ib"), candidates=(place,))
+    assert decision.chosen == "cpu"
+    assert decision.edit is not None
+    assert decision.edit.constraint is None
+
+
+def test_asking_berth_to_choose_is_no_choice_of_a_partition() -> None:
+    decision = run(request(queue="auto", wants_placement=True))
+    assert decision.chosen == "gpu"
+    assert decision.edit is not None
+    assert decision.edit.queue == "gpu"
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"allowed_users": frozenset({"bob"})}, Code.USER_NOT_ALLOWED),
+        ({"allowed_accounts": frozenset({"chemistry"})}, Code.ACCOUNT_NOT_ALLOWED),
+    ],
+)
+def test_the_sites_own_lists_are_kept(changes: dict[str, Any], code: Code) -> None:
+    assert why_not(run(candidates=(CPU, gpu(**changes))), "gpu")[0] == code
+
+
+def test_a_qos_must_be_allowed_there() -> None:
+    places = (CPU, gpu(allowed_qos=frozenset({"normal"})))
+    assert why_not(run(request(qos="high"), candidates=places), "gpu")[0] == Code.QOS_NOT_ALLOWED
+    assert run(request(qos="normal"), candidates=places).chosen == "gpu"
+
+
+@pytest.mark.parametrize(
+    ("asked", "code"),
+    [
+        (request(opted_out=True), Code.OPTED_OUT),
+        (request(pinned=("nodelist",)), Code.PINNED_NODES),
+        (request(pinned=("reservation",)), Code.PINNED_RESERVATION),
+    ],
+)
+def test_some_requests_are_left_alone_altogether(asked: Request, code: Code) -> None:
+    decision = run(asked)
+    assert (decision.chosen, decision.edit, decision.ranked) == (None, None, ())
+    assert decision.code == code
+
+
+def test_without_a_profile_nothing_is_decided() -> None:
+    decision = run(predicted=None)
+    assert (decision.chosen, decision.code) == (None, "no-profile")
+
+
+def test_memory_must_fit_by_its_upper_bound() -> None:
+    # 40 GiB x 1.2 = 48 GiB
+    program = forecast(curve("cpu", 800.0), curve("gpu", 20.0, gpus=True, memory_bytes=40.0 * GIB))
+    assert run(predicted=program).chosen == "gpu"
+    small = run(predicted=program, candidates=(CPU, gpu(gpu_memory_bytes=47 * GIB)))
+    assert why_not(small, "gpu") == (
+        "memory",
+        "it may need 48.0 GiB of GPU memory; there is 47.0 GiB",
+    )
+    assert small.chosen == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("asked", "place", "code"),
+    [
+        ({"time_limit_s": 29.0}, {}, Code.TIME_OVER_LIMIT),
+        ({}, {"default_time_s": 29.0}, Code.TIME_OVER_LIMIT),
+        ({}, {"max_time_s": 29.0}, Code.TIME_OVER_QUEUE),
+        ({"time_limit_s": 49 * H}, {}, Code.ASKED_TIME_OVER_QUEUE),
+    ],
+)
+def test_time_must_fit_by_its_upper_bound(
+    asked: dict[str, Any], place: dict[str, Any], code: Code
+) -> None:
+    decision = run(request(**asked), candidates=(gpu(**place),))
+    assert (decision.chosen, decision.code) == (None, code)
+
+
+def test_a_time_limit_is_raised_only_where_the_site_says_so() -> None:
+    settings = PolicySettings(may_raise_time_limit=True)
+    asked = request(time_limit_s=29.0)
+    decision = run(asked, candidates=(GPU,), settings=settings)
+    assert decision.edit is not None
+    assert decision.edit.time_limit_s == 60.0  # 30 s x 1.2, in whole minutes
+    tight = run(asked, candidates=(gpu(max_time_s=40.0),), settings=settings)
+    assert tight.edit is not None
+    assert tight.edit.time_limit_s == 40.0  # never over the partition's
+    enough = run(request(time_limit_s=H), candidates=(GPU,), settings=settings)
+    assert enough.edit is not None
+    assert enough.edit.time_limit_s is None
+
+
+def test_a_prior_is_not_enforced_unless_the_site_says_so() -> None:
+    program = forecast(curve("cpu", 800.0), curve("gpu", 20.0, gpus=True, basis=Basis.PRIOR))
+    assert why_not(run(predicted=program), "gpu")[0] == Code.PRIOR_ONLY
+    assert run(predicted=program, settings=PolicySettings(allow_prior=True)).chosen == "gpu"
+    by_hand = run(predicted=program, settings=PolicySettings(strict=False))
+    assert by_hand.chosen == "gpu"
+    assert by_hand.ranked[0].warning == "prior only: no data for this platform"
+
+
+def test_what_berth_does_not_know_it_does_not_do() -> None:
+    wide = forecast(curve("gpu", 20.0, gpus=True, factor=4.0))
+    assert run(predicted=wide, candidates=(GPU,)).code == Code.INTERVAL_TOO_WIDE
+    vague = forecast(curve("gpu", 20.0, gpus=True, abstained="unlike any program seen"))
+    decision = run(predicted=vague, candidates=(GPU,))
+    assert decision.code == Code.OUT_OF_RANGE
+    assert decision.reason == "Left as it is: unlike any program seen."
+    assert run(predicted=vague, candidates=(CPU,)).code == Code.NO_PREDICTION
+
+
+def test_a_state_that_is_old_missing_or_down_rules_out() -> None:
+    assert run(as_of_s=NOW_S - 121).code == Code.STALE_STATE
+    assert run(up=False).code == Code.DOWN
+    assert run(usable_nodes=0).code == Code.DOWN
+    unknown = decide(request(), (GPU,), {}, FORECAST, PolicySettings(), now_s=NOW_S)
+    assert unknown.code == Code.STALE_STATE
+    by_hand = PolicySettings(strict=False)
+    assert decide(request(), (GPU,), {}, FORECAST, by_hand, now_s=NOW_S).chosen == "gpu"
+
+
+def test_drained_nodes_do_not_count() -> None:
+    decision = run(request(gpus=8, tasks=8), candidates=(GPU,), usable_nodes=1)
+    assert decision.code == Code.TOO_FEW_RESOURCES
+    assert decision.ranked[0].excluded == "it needs 2 nodes and 1 work at present"
+
+
+def test_different_reasons_are_summed_up() -> None:
+    decision = run(replace(request(queue="gpu"), time_limit_s=1.0))
+    assert decision.code == Code.NO_CANDIDATE
+    assert decision.reason.startswith("Left as it is: no place fits; ")
+
+
+def test_no_candidates_is_no_placement() -> None:
+    decision = run(candidates=())
+    assert (decision.chosen, decision.code) == (None, Code.NO_CANDIDATE)
+
+
+def test_waiting_counts_only_where_the_site_says_so() -> None:
+    there = states(CPU, GPU) | {"gpu": state(idle_gpus=0, pending_jobs=50)}
+
+    def chosen(wait: float) -> str | None:
+        settings = PolicySettings(weights=Weights(wait=wait))
+        return decide(request(), (CPU, GPU), there, FORECAST, settings, now_s=NOW_S).chosen
+
+    assert chosen(0.0) == "gpu"
+    assert chosen(1.0) == "cpu"
+
+
+def test_predicted_memory_is_asked_where_the_site_says_so() -> None:
+    place = cpu(translation=Translation(keep_memory=False))
+    edit = run(request(memory_bytes_per_node=100 * GIB), candidates=(place,)).edit
+    assert edit is not None
+    assert edit.resources is not None
+    assert edit.resources.memory_bytes_per_node == pytest.approx(2.4 * GIB, rel=1e-3)
+
+
+def test_ties_go_to_the_cheaper_then_by_name() -> None:
+    a, b = cpu("a", platform="cpu"), cpu("b", platform="cpu")
+    assert run(candidates=(b, a)).chosen == "a"
+    cheap = cpu("b", platform="cpu", price_per_core_hour=0.01)
+    assert run(candidates=(cheap, a)).chosen == "b"
+
+
+def test_two_candidates_of_one_name_are_refused() -> None:
+    with pytest.raises(ValueError, match="same name"):
+        Decider((CPU, CPU), PolicySettings())
+
+
+def test_an_unlike_problem_size_widens_until_berth_abstains() -> None:
+    decision = run(request(size=8000.0))
+    assert {r.code for r in decision.ranked} <= {"interval-too-wide", "time-over-queue", "memory"}
+    assert decision.chosen is None

@@ -1,0 +1,248 @@
+"""What must hold of every decision, whatever the site, the program and the request."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+from policy_builders import GIB, NOW_S, cpu, curve, forecast, gpu, state
+
+from berth.policies import (
+    Candidate,
+    CandidateState,
+    Decider,
+    Objective,
+    PolicySettings,
+    Request,
+    Resources,
+    Translation,
+    decide,
+)
+from berth.predictor.forecast import Forecast
+from berth.predictor.prediction import Basis
+
+QUEUES = ("q0", "q1", "q2")
+seconds = st.floats(1.0, 1e6)
+
+
+@st.composite
+def places(draw: st.DrawFn) -> tuple[tuple[Candidate, ...], Forecast]:
+    found, curves = [], []
+    for i in range(draw(st.integers(0, 5))):
+        is_gpu = draw(st.booleans())
+        rule = Translation(
+            gpus=draw(st.integers(0, 2)),
+            cpus_per_gpu=draw(st.none() | st.integers(1, 80)),
+            tasks_per_gpu=draw(st.none() | st.integers(1, 64)),
+            max_nodes=draw(st.none() | st.integers(1, 4)),
+            max_cores=draw(st.none() | st.integers(1, 64)),
+            keep_memory=draw(st.booleans()),
+            keep_tasks=draw(st.booleans()),
+        )
+        build = gpu if is_gpu else cpu
+        found.append(
+            build(
+                f"c{i}",
+                queue=draw(st.sampled_from(QUEUES)),
+                translation=rule,
+                nodes=draw(st.none() | st.integers(1, 8)),
+                max_time_s=draw(st.none() | seconds),
+                price_per_core_hour=draw(st.none() | st.floats(0, 10)),
+                allowed_users=draw(st.none() | st.just(frozenset({"ada"}))),
+                features=draw(st.sampled_from([(), ("rome",), ("rome", "ib")])),
+                constraint=draw(st.none() | st.just("rome")),
+            )
+        )
+        basis = draw(st.sampled_from(list(Basis)))
+        if draw(st.booleans()) or i == 0:
+            memory = draw(st.floats(1.0, 500.0 * GIB))
+            curves.append(
+                curve(f"c{i}", draw(seconds), gpus=is_gpu, basis=basis, memory_bytes=memory)
+            )
+    targets = draw(st.sampled_from([("cpu",), ("cuda",), ("cpu", "cuda")]))
+    return tuple(found), forecast(*curves, targets=targets)
+
+
+requests = st.builds(
+    Request,
+    user=st.sampled_from(["ada", "bob"]),
+    account=st.none(),
+    resources=st.builds(
+        Resources,
+        nodes=st.integers(0, 3),
+        tasks=st.integers(0, 80),
+        cpus_per_task=st.integers(0, 40),
+        gpus=st.integers(0, 6),
+        memory_bytes_per_node=st.none() | st.integers(1, 600 * GIB),
+    ),
+    queue=st.none() | st.sampled_from((*QUEUES, "auto")),
+    wants_placement=st.booleans(),
+    pinned=st.lists(
+        st.sampled_from(["nodes", "gres", "constraint", "qos", "licenses"]), unique=True
+    ).map(tuple),
+    features=st.none() | st.sampled_from(["rome", "rome&ib", "a|b"]),
+    gres=st.none() | st.sampled_from(["gpu:1", "gpu:h100:2", "gpu:a100:1"]),
+    time_limit_s=st.none() | seconds,
+    size=st.none() | st.floats(1.0, 1e4),
+    allowed_queues=st.none() | st.frozensets(st.sampled_from(QUEUES)),
+)
+settings_ = st.builds(
+    PolicySettings,
+    objective=st.sampled_from(list(Objective)),
+    strict=st.booleans(),
+    allow_prior=st.booleans(),
+    may_raise_time_limit=st.booleans(),
+)
+some_states = st.dictionaries(
+    st.sampled_from([f"c{i}" for i in range(6)]),
+    st.builds(
+        state,
+        up=st.booleans(),
+        usable_nodes=st.none() | st.integers(0, 8),
+        as_of_s=st.sampled_from([NOW_S, NOW_S - 1e4]),
+    ),
+)
+
+
+@given(places(), requests, settings_, some_states)
+def test_what_is_chosen_passed_and_keeps_rights_and_choices(
+    there: tuple[tuple[Candidate, ...], Forecast],
+    asked: Request,
+    settings: PolicySettings,
+    present: dict[str, CandidateState],
+) -> None:
+    candidates, predicted = there
+    decision = decide(asked, candidates, present, predicted, settings, now_s=NOW_S)
+    assert sorted(r.candidate for r in decision.ranked) == sorted(c.name for c in candidates)
+    for row in decision.ranked:
+        assert (row.score is None) == (row.excluded is not None) == (row.code is not None)
+    if decision.chosen is None:
+        assert decision.edit is None
+        assert decision.code != "placed"
+        return
+    best, edit = decision.ranked[0], decision.edit
+    place = next(c for c in candidates if c.name == decision.chosen)
+    assert best.candidate == decision.chosen
+    assert edit is not None
+    assert best.excluded is None
+    assert best.runtime_s is not None
+    assert all(r.score is None or r.score >= (best.score or 0) for r in decision.ranked)
+    # Rights
+    assert asked.allowed_queues is None or place.queue in asked.allowed_queues
+    assert place.allowed_users is None or asked.user in place.allowed_users
+    # The user's own choices
+    if asked.queue is not None and not asked.wants_placement:
+        assert edit.queue is None
+        assert place.queue == asked.queue
+    if asked.features is not None or "constraint" in asked.pinned:
+        assert edit.constraint is None
+    if asked.resources.gpus > 0:
+        assert best.resources.gpus == asked.resources.gpus
+    # Where it can run, and to the end
+    assert set(place.targets) & set(predicted.targets)
+    upper = best.runtime_s.high
+    assert place.max_time_s is None or upper <= place.max_time_s
+    limit = edit.time_limit_s or asked.time_limit_s
+    assert limit is None or upper <= limit
+    if edit.time_limit_s is not None:
+        assert settings.may_raise_time_limit
+        assert place.max_time_s is None or edit.time_limit_s <= place.max_time_s
+    # What it holds exists
+    held = best.resources
+    assert place.nodes is None or held.nodes <= place.nodes
+    assert held.gpus <= held.nodes * place.gpus_per_node
+    assert held.cpus_per_task <= place.cores_per_node
+    if settings.strict:
+        assert best.basis is not Basis.PRIOR or settings.allow_prior
+        assert place.name in present
+
+
+@given(places(), requests, settings_, some_states, st.randoms())
+def test_the_same_input_gives_the_same_decision_in_any_order(
+    there: tuple[tuple[Candidate, ...], Forecast],
+    asked: Request,
+    settings: PolicySettings,
+    present: dict[str, CandidateState],
+    random: Random,
+) -> None:
+    candidates, predicted = there
+    first = decide(asked, candidates, present, predicted, settings, now_s=NOW_S)
+    mixed = list(candidates)
+    random.shuffle(mixed)
+    turned = dict(reversed(list(present.items())))
+    assert decide(asked, mixed, turned, predicted, settings, now_s=NOW_S) == first
+
+
+@given(places(), st.lists(requests, min_size=2, max_size=6), settings_, some_states)
+def test_what_was_decided_before_does_not_matter(
+    there: tuple[tuple[Candidate, ...], Forecast],
+    several: list[Request],
+    settings: PolicySettings,
+    present: dict[str, CandidateState],
+) -> None:
+    candidates, predicted = there
+    decider = Decider(candidates, settings)
+    for asked in [*several, *reversed(several)]:
+        fresh = decide(asked, candidates, present, predicted, settings, now_s=NOW_S)
+        assert decider.decide(asked, present, predicted, NOW_S) == fresh
+
+
+@given(places(), requests, some_states, st.floats(1.0, 100.0))
+def test_a_dearer_candidate_never_comes_out_better(
+    there: tuple[tuple[Candidate, ...], Forecast],
+    asked: Request,
+    present: dict[str, CandidateState],
+    factor: float,
+) -> None:
+    candidates, predicted = there
+    settings = PolicySettings(objective=Objective.CHEAPEST)
+    before = decide(asked, candidates, present, predicted, settings, now_s=NOW_S)
+    for name in (c.name for c in candidates):
+        dearer = [
+            c
+            if c.name != name or c.price_per_core_hour is None
+            else replace(c, price_per_core_hour=c.price_per_core_hour * factor)
+            for c in candidates
+        ]
+        after = decide(asked, dearer, present, predicted, settings, now_s=NOW_S)
+        if after.chosen == name:
+            assert before.chosen == name
+
+
+@given(places(), requests, some_states, st.floats(1.0, 100.0))
+def test_a_longer_partition_limit_never_rules_a_candidate_out(
+    there: tuple[tuple[Candidate, ...], Forecast],
+    asked: Request,
+    present: dict[str, CandidateState],
+    factor: float,
+) -> None:
+    candidates, predicted = there
+    settings = PolicySettings()
+    longer = [
+        c if c.max_time_s is None else replace(c, max_time_s=c.max_time_s * factor)
+        for c in candidates
+    ]
+    before = decide(asked, candidates, present, predicted, settings, now_s=NOW_S)
+    after = decide(asked, longer, present, predicted, settings, now_s=NOW_S)
+    fitted = {r.candidate for r in before.ranked if r.score is not None}
+    assert fitted <= {r.candidate for r in after.ranked if r.score is not None}
+
+
+@given(places(), requests, settings_, some_states)
+def test_the_digest_tells_requests_apart(
+    there: tuple[tuple[Candidate, ...], Forecast],
+    asked: Request,
+    settings: PolicySettings,
+    present: dict[str, CandidateState],
+) -> None:
+    candidates, predicted = there
+    decider = Decider(candidates, settings)
+
+    def digest(changed: Request) -> str:
+        return decider.decide(changed, present, predicted, NOW_S).inputs_digest
+
+    assert digest(asked) == digest(replace(asked))
+    assert digest(asked) != digest(replace(asked, user="eve"))
+    assert digest(asked) != digest(replace(asked, time_limit_s=77.0))
