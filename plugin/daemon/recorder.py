@@ -15,9 +15,9 @@ from collections import deque
 from collections.abc import Mapping
 
 from berth.pilot.errors import BerthError
-from berth.plugin.daemon import replies
 from berth.plugin.daemon.service import Answered
 from berth.plugin.daemon.spool import Spool
+from berth.plugin.daemon.written import Writer
 from berth.plugin.store.records import DecisionRecord
 from berth.plugin.store.store import Store
 
@@ -49,7 +49,7 @@ class Recorder(threading.Thread):
         self._retry_s = retry_s
         self._log_decisions = log_decisions
         self._ending = threading.Event()
-        self._host = socket.gethostname()
+        self._writer = Writer(socket.gethostname())
         self._next_try_s = 0.0
         self.stored = 0
         self.spooled = 0
@@ -140,45 +140,18 @@ class Recorder(threading.Thread):
             log.info("the store takes decisions again")
         self.problem = None
 
-    def _written(self, a: Answered) -> DecisionRecord:
-        request, decision = a.request, a.decision
+    def _written(self, answered: Answered) -> DecisionRecord:
+        record = self._writer.record(answered)
         if self._log_decisions:
             log.info(
                 "decision=%s action=%s code=%s mode=%s user=%s profile=%s chosen=%s latency_us=%d",
-                a.id,
-                a.action,
-                a.code,
-                a.mode.value,
-                _clean(request.user),
-                request.profile or "-",
-                (decision.chosen if decision else None) or "-",
-                a.latency_us,
+                record.id,
+                record.action,
+                record.code,
+                record.mode,
+                record.user,
+                record.profile or "-",
+                record.chosen or "-",
+                record.latency_us,
             )
-        return DecisionRecord(
-            id=a.id,
-            time_s=a.time_s,
-            host=self._host,
-            scheduler=a.scheduler,
-            user=_clean(request.user, 128),
-            account=_clean(request.account, 128) if request.account else None,
-            queue=_clean(request.queue, 255) if request.queue else None,
-            profile=request.profile,
-            mode=a.mode.value,
-            action=a.action,
-            code=a.code,
-            reason=_clean(a.reason, 4_000),
-            chosen=decision.chosen if decision else None,
-            bundle=(decision.bundle or None) if decision else None,
-            policy=decision.policy if decision else None,
-            inputs_digest=decision.inputs_digest if decision else "",
-            latency_us=min(a.latency_us, 2**31 - 1),
-            request=replies.request_json(request),
-            edits=replies.edits_json(a.changes),
-            ranked=replies.ranked_json(decision.ranked) if decision else "[]",
-        )
-
-
-def _clean(text: str, longest: int = 256) -> str:
-    """Text from a job as every database and log takes it: no NUL, no control characters."""
-    text = text[:longest]
-    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
+        return record

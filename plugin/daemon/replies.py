@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 
 from berth.plugin.daemon.messages import MAX_REPLY_BYTES, PROTOCOL_VERSION
-from berth.policies.values import Decision, Ranked, Request
+from berth.policies.values import Decision, Request
 
 MAX_STAMP_BYTES = 512
 _MAX_MESSAGE = 400
@@ -114,65 +114,3 @@ def reply(
 def answer(fields: Mapping[str, object]) -> bytes:
     """A reply to ``ping`` or ``stats``."""
     return _encode({"v": PROTOCOL_VERSION, "action": "keep", **fields}).encode("ascii") + b"\n"
-
-
-def ranked_json(ranked: tuple[Ranked, ...]) -> str:
-    """The alternatives as compact JSON, for the record of the decision."""
-    return _encode(
-        [
-            {
-                "candidate": r.candidate,
-                "platform": r.platform,
-                "nodes": r.resources.nodes,
-                "cores": r.resources.cores,
-                "gpus": r.resources.gpus,
-                "score": r.score,
-                "runtime_s": _three(r.runtime_s),
-                "speedup": _three(r.speedup),
-                "memory_bytes": _three(r.memory_bytes),
-                "cost": r.cost,
-                "basis": r.basis,
-                "excluded": r.excluded,
-                "code": r.code,
-                "warning": r.warning,
-            }
-            for r in ranked
-        ]
-    )
-
-
-def request_json(request: Request) -> str:
-    """The request as compact JSON, for the record of the decision."""
-    r = request.resources
-    return _encode(
-        {
-            "nodes": r.nodes,
-            "tasks": r.tasks,
-            "cpus_per_task": r.cpus_per_task,
-            "gpus": r.gpus,
-            "memory_bytes_per_node": r.memory_bytes_per_node,
-            "wants_placement": request.wants_placement,
-            "pinned": request.pinned,
-            "features": request.features,
-            "gres": request.gres,
-            "qos": request.qos,
-            "time_limit_s": request.time_limit_s,
-            "size": request.size,
-            "array_tasks": request.array_tasks,
-            "allowed_queues": None
-            if request.allowed_queues is None
-            else sorted(request.allowed_queues),
-        }
-    )
-
-
-def edits_json(changes: Edits) -> str:
-    """The edits as compact JSON, for the record of the decision."""
-    return _encode(changes)
-
-
-def _three(interval: object) -> list[float] | None:
-    if interval is None:
-        return None
-    low, mid, high = (getattr(interval, name) for name in ("low", "mid", "high"))
-    return [float(f"{value:.6g}") for value in (low, mid, high)]

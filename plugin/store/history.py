@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 from sqlalchemy import delete, func, insert, select
-from sqlalchemy.dialects import postgresql, sqlite
 
 from berth.plugin.store import tables
 from berth.plugin.store.database import Database
 from berth.plugin.store.records import DecisionRecord, OutcomeRecord
+
+_COLUMNS = tuple(column.name for column in tables.decisions.columns)
+_columns = attrgetter(*_COLUMNS)
 
 
 class Decisions:
@@ -17,19 +20,21 @@ class Decisions:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        # Compiled once and given to the driver as it is: a third of the time of a Core insert,
+        # and the daemon's recorder shares its interpreter with the answers.
+        holes = ", ".join("?" if database.path is not None else "%s" for _ in _COLUMNS)
+        names = ", ".join(f'"{name}"' for name in _COLUMNS)
+        self._insert = (
+            f"INSERT INTO decisions ({names}) VALUES ({holes}) "  # noqa: S608 - our own names
+            "ON CONFLICT (id) DO NOTHING"
+        )
 
     def add(self, records: Sequence[DecisionRecord]) -> None:
         """Store a batch in one transaction; a record that is there already is left alone."""
         if not records:
             return
-        table = tables.decisions
-        dialect = sqlite if self._database.path is not None else postgresql
-        statement: postgresql.Insert | sqlite.Insert = dialect.insert(table)
         with self._database.write() as connection:
-            connection.execute(
-                statement.on_conflict_do_nothing(index_elements=["id"]),
-                [{name: getattr(r, name) for name in r.__slots__} for r in records],
-            )
+            connection.exec_driver_sql(self._insert, [_columns(r) for r in records])
 
     def get(self, decision: str) -> DecisionRecord | None:
         """One decision by its id, or None."""

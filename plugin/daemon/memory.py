@@ -1,0 +1,53 @@
+"""Decisions remembered while nothing they were made from has changed.
+
+Jobs come in bursts of equals (a loop around ``sbatch``, a workflow): the same request, forecast,
+site and state give the same decision, so it is made once. A new reading of the cluster, every
+few seconds, forgets them all.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+
+from berth.plugin.daemon.view import SiteView, Snapshot
+from berth.policies.values import Decision, Request
+from berth.predictor.forecast import Forecast
+
+_KEPT = 4_096
+
+
+class Memory:
+    """``decide`` as the site's Decider would, from memory where the answer is known."""
+
+    def __init__(self) -> None:
+        self.hits = 0
+        self._site: SiteView | None = None
+        self._snapshot: Snapshot | None = None
+        self._until_s = 0.0
+        self._known: dict[Request, tuple[Forecast | None, Decision]] = {}
+
+    def decide(
+        self, site: SiteView, snapshot: Snapshot, request: Request, forecast: Forecast | None
+    ) -> Decision:
+        """The Decision at this moment."""
+        now_s = snapshot.now_s(time.monotonic())
+        if site is not self._site or snapshot is not self._snapshot or now_s > self._until_s:
+            self._forget(site, snapshot, now_s)
+        found = self._known.get(request)
+        if found is not None and found[0] is forecast:
+            self.hits += 1
+            return found[1]
+        decision = site.decider.decide(request, snapshot.states, forecast, now_s)
+        if len(self._known) >= _KEPT:
+            self._known.clear()
+        self._known[request] = forecast, decision
+        return decision
+
+    def _forget(self, site: SiteView, snapshot: Snapshot, now_s: float) -> None:
+        """Start anew; what is known holds until the next state grows stale."""
+        self._known.clear()
+        self._site, self._snapshot = site, snapshot
+        patience_s = site.decider.settings.stale_after_s
+        ends = (state.as_of_s + patience_s for state in snapshot.states.values())
+        self._until_s = min((end for end in ends if end >= now_s), default=math.inf)
