@@ -188,14 +188,18 @@ class RealDaemon:
 
     def start(self) -> None:
         """Start it and wait until it answers and knows the partitions' state."""
+        self.launch()
+        wait_until(
+            self.is_ready, "berth serve is ready", 20, note=lambda: self.cluster.log("berth")
+        )
+
+    def launch(self) -> None:
+        """Start it."""
         berth = Path(sys.executable).with_name("berth")
         self.pid = self.cluster.launch(
             "berth", str(berth), "serve", "--site", str(self.site_file),
             env={"PATH": self.cluster.environment["PATH"]},
         )  # fmt: skip
-        wait_until(
-            self.is_ready, "berth serve is ready", 20, note=lambda: self.cluster.log("berth")
-        )
 
     def is_ready(self) -> bool:
         """True once it has forecasts and a reading of the cluster."""

@@ -1,0 +1,250 @@
+"""Whatever happens to the daemon, 100 of 100 jobs are accepted, unchanged, and soon at no cost."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sqlite3
+import statistics
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+
+import pytest
+from fake_daemon import FakeDaemon, move_to
+from real_daemon import RealDaemon, real_daemon
+from slurm_cluster import Cluster, wait_until
+
+JOBS = 100
+FAILURES_TO_OPEN = 3
+DEADLINE_S = 0.05
+ASKED = ("-p", "auto", "-n", "4", "--mem=100", "--comment=berth:stream")
+
+Fault = Callable[[Cluster], AbstractContextManager[object]]
+
+
+@pytest.fixture
+def cluster_under_fault(slurm: Cluster) -> Cluster:
+    slurm.set_filter_config(
+        socket=slurm.berth_socket,
+        kill_switch=slurm.root / "run" / "off",
+        deadline_ms=DEADLINE_S * 1000,
+        breaker_failures=FAILURES_TO_OPEN,
+        breaker_first_pause_s=30,
+    )
+    return slurm
+
+
+def unchanged_shape(slurm: Cluster) -> str:
+    """What the same job looks like when it opts out of Berth."""
+    words = [word for word in ASKED if not word.startswith("--comment")]
+    ids = slurm.submit_many(1, *words, "--comment=berth:off")
+    return next(iter(slurm.shapes(ids))).replace("berth:off", "berth:stream")
+
+
+def absent(_: Cluster) -> AbstractContextManager[object]:
+    return nullcontext()
+
+
+def answering(raw: bytes, *, trickle_s: float = 0.0) -> Fault:
+    def fault(slurm: Cluster) -> AbstractContextManager[object]:
+        daemon = FakeDaemon(slurm.berth_socket, lambda _: raw)
+        daemon.trickle_s = trickle_s
+        return daemon
+
+    return fault
+
+
+@contextmanager
+def stopped(slurm: Cluster) -> Iterator[None]:
+    with real_daemon(slurm) as daemon:
+        os.kill(daemon.pid, signal.SIGSTOP)
+        yield
+
+
+@contextmanager
+def killed(slurm: Cluster) -> Iterator[None]:
+    with real_daemon(slurm) as daemon:
+        os.kill(daemon.pid, signal.SIGKILL)
+        yield
+
+
+@contextmanager
+def a_file(slurm: Cluster) -> Iterator[None]:
+    slurm.berth_socket.write_text("this is not a socket")
+    yield
+    slurm.berth_socket.unlink()
+
+
+@contextmanager
+def a_folder(slurm: Cluster) -> Iterator[None]:
+    slurm.berth_socket.mkdir()
+    yield
+    slurm.berth_socket.rmdir()
+
+
+@contextmanager
+def a_mute_listener(slurm: Cluster) -> Iterator[None]:
+    """Another program has taken the path: it accepts, and says nothing."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(slurm.berth_socket))
+        listener.listen(200)
+        yield
+    slurm.berth_socket.unlink()
+
+
+@contextmanager
+def a_web_server(slurm: Cluster) -> Iterator[None]:
+    """Another program has taken the path, and speaks something else."""
+    with FakeDaemon(slurm.berth_socket, lambda _: b"HTTP/1.1 400 Bad Request\r\n\r\n"):
+        yield
+
+
+ANSWER = json.dumps(move_to("gpu")).encode() + b"\n"
+FAULTS: dict[str, Fault] = {
+    "absent": absent,
+    "killed": killed,
+    "stopped": stopped,
+    "killed in the middle of its answer": answering(ANSWER[:40]),
+    "trickling bytes": answering(ANSWER, trickle_s=DEADLINE_S / 10),
+    "garbage": answering(b"\x00\xff{]\n"),
+    "an answer too long": answering(b'{"v":1,"message":"' + b"x" * 300_000 + b'"}\n'),
+    "an endless answer": answering(b"x" * 10_000_000),
+    "a file in the socket's place": a_file,
+    "a folder in the socket's place": a_folder,
+    "a mute listener in its place": a_mute_listener,
+    "another server in its place": a_web_server,
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_all_jobs_are_accepted_unchanged_and_soon_at_no_cost(
+    cluster_under_fault: Cluster, name: str
+) -> None:
+    slurm = cluster_under_fault
+    expected = unchanged_shape(slurm)
+    slurm.timings.unlink()
+    with FAULTS[name](slurm):
+        jobs = slurm.submit_many(JOBS, *ASKED)
+        assert len(jobs) == JOBS
+        assert slurm.shapes(jobs) == {expected}
+    calls = slurm.calls_s()
+    assert len(calls) == JOBS
+    assert max(calls) < DEADLINE_S + 0.1
+    assert statistics.median(calls[FAILURES_TO_OPEN:]) < 1e-3
+
+
+def test_a_daemon_killed_while_jobs_come_in_harms_none_of_them(
+    cluster_under_fault: Cluster,
+) -> None:
+    """Each job is either placed or unchanged, never in between, never lost."""
+    slurm = cluster_under_fault
+    unchanged = unchanged_shape(slurm)
+    with real_daemon(slurm) as daemon:
+        placed = slurm.shapes(slurm.submit_many(1, *ASKED))
+        killer = threading.Timer(0.25, os.kill, (daemon.pid, signal.SIGKILL))
+        killer.start()
+        jobs = slurm.submit_many(JOBS, *ASKED)
+        killer.join()
+    assert len(jobs) == JOBS
+    assert slurm.shapes(jobs) <= placed | {unchanged}
+    assert slurm.shapes(jobs[-10:]) == {unchanged}
+
+
+def test_after_a_fault_the_daemon_is_asked_again(slurm: Cluster) -> None:
+    slurm.set_filter_config(
+        socket=slurm.berth_socket, breaker_first_pause_s=0.05, breaker_longest_pause_s=0.05
+    )
+    slurm.submit_many(5, *ASKED)
+    with real_daemon(slurm):
+
+        def placed() -> bool:
+            return slurm.job(slurm.submit_many(1, *ASKED)[0])["Partition"] == "gpu"
+
+        wait_until(placed, "jobs are placed again", 5)
+    assert "answers again" in slurm.log()
+
+
+@contextmanager
+def locked(daemon: RealDaemon) -> Iterator[None]:
+    """Somebody holds the database's write lock."""
+    with sqlite3.connect(daemon.store_file, isolation_level=None) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        yield
+        other.execute("ROLLBACK")
+
+
+@contextmanager
+def deleted(daemon: RealDaemon) -> Iterator[None]:
+    for path in daemon.store_file.parent.glob("berth.db*"):
+        path.unlink()
+    yield
+
+
+@contextmanager
+def overwritten(daemon: RealDaemon) -> Iterator[None]:
+    daemon.store_file.write_bytes(b"not a database" * 1000)
+    yield
+
+
+@contextmanager
+def broken_site(daemon: RealDaemon) -> Iterator[None]:
+    daemon.site_file.write_text("mode = 'enforce'\n[daemon\n")
+    os.kill(daemon.pid, signal.SIGHUP)
+    wait_until(lambda: "stays in force" in daemon.cluster.log("berth"), "the daemon complains", 10)
+    yield
+
+
+@contextmanager
+def missing_site(daemon: RealDaemon) -> Iterator[None]:
+    daemon.site_file.unlink()
+    os.kill(daemon.pid, signal.SIGHUP)
+    wait_until(lambda: "stays in force" in daemon.cluster.log("berth"), "the daemon complains", 10)
+    yield
+
+
+BEHIND = {
+    "database locked": locked,
+    "database deleted": deleted,
+    "database overwritten": overwritten,
+    "site file broken": broken_site,
+    "site file missing": missing_site,
+}
+
+
+@pytest.mark.parametrize("name", BEHIND)
+def test_a_fault_behind_the_daemon_changes_no_decision(
+    cluster_under_fault: Cluster, name: str
+) -> None:
+    """What it knew it still knows: jobs are treated as before, at the same cost."""
+    slurm = cluster_under_fault
+    unknown = ("-p", "auto", "-n", "4", "--comment=berth:nobody")
+    with real_daemon(slurm) as daemon, ExitStack() as stack:
+        before = slurm.submit_many(1, *ASKED) + slurm.submit_many(1, *unknown)
+        stack.enter_context(BEHIND[name](daemon))
+        slurm.timings.unlink()
+        placed = slurm.submit_many(JOBS // 2, *ASKED)
+        kept = slurm.submit_many(JOBS // 2, *unknown)
+        assert slurm.shapes(placed) == slurm.shapes(before[:1])
+        assert slurm.shapes(kept) == slurm.shapes(before[1:])
+        assert len(placed) + len(kept) == JOBS
+        assert max(slurm.calls_s()) < DEADLINE_S
+        assert (daemon.ask({"v": 1, "op": "ping"}) or {}).get("v") == 1
+        with suppress(OSError):
+            os.kill(daemon.pid, 0)
+
+
+def test_a_daemon_that_cannot_start_is_an_absent_daemon(cluster_under_fault: Cluster) -> None:
+    slurm = cluster_under_fault
+    expected = unchanged_shape(slurm)
+    daemon = RealDaemon(slurm)
+    daemon.write_site()
+    daemon.store_file.parent.mkdir(exist_ok=True)
+    daemon.store_file.write_bytes(b"not a database" * 1000)
+    before = len(slurm.log("berth")) if (slurm.root / "log" / "berth.log").exists() else 0
+    daemon.launch()
+    wait_until(lambda: "berth.db" in slurm.log("berth")[before:], "it says why", 10)
+    assert slurm.shapes(slurm.submit_many(JOBS, *ASKED)) == {expected}
+    daemon.store_file.unlink()
