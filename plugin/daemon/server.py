@@ -19,9 +19,9 @@ from enum import Enum
 
 from berth.pilot.errors import BerthError
 from berth.plugin.daemon import replies
-from berth.plugin.daemon.codes import DaemonCode
 from berth.plugin.daemon.listener import Listener, Standing
 from berth.plugin.daemon.messages import MAX_REQUEST_BYTES
+from berth.policies.codes import Code
 
 log = logging.getLogger("berth.serve.server")
 
@@ -41,7 +41,7 @@ _DONTWAIT = socket.MSG_DONTWAIT
 _NO_WAIT_NO_SIGNAL = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
 _ACCEPTS_A_TURN = 32
 _TOO_LONG = replies.reply(
-    "keep", code=DaemonCode.BAD_REQUEST, problem=f"longer than {MAX_REQUEST_BYTES} bytes"
+    "keep", code=Code.BAD_REQUEST, problem=f"longer than {MAX_REQUEST_BYTES} bytes"
 )
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from berth.pilot.version import VERSION
 from berth.plugin.daemon import replies, requests
-from berth.plugin.daemon.codes import DaemonCode
 from berth.plugin.daemon.fingerprint import fingerprint
 from berth.plugin.daemon.identifiers import Identifiers
 from berth.plugin.daemon.memory import Memory
@@ -78,7 +77,7 @@ class Service:
             return replies.answer(self._pong() if ask.op == "ping" else self.status())
         except Refusal as refusal:
             self.stats.counts["refused"] += 1
-            return replies.reply("keep", code=DaemonCode.BAD_REQUEST, problem=str(refusal))
+            return replies.reply("keep", code=Code.BAD_REQUEST, problem=str(refusal))
         except Exception:
             self.stats.counts["internal-errors"] += 1
             if self.stats.counts["internal-errors"] <= 100:
@@ -107,7 +106,7 @@ class Service:
     def _decide(self, ask: Ask, started_ns: int) -> bytes:
         site, job = self.site, ask.job
         if site.mode is Mode.OFF or _exists(site.kill_switch):
-            code = Code.OFF.value
+            code = Code.OFF if site.mode is Mode.OFF else Code.KILL_SWITCH
             self.stats.decided(code, "keep", (time.perf_counter_ns() - started_ns) // 1000)
             return replies.reply("keep", code=code)
         mode = requests.effective_mode(site.mode, job.mode)
@@ -118,7 +117,7 @@ class Service:
         request = requests.request(job, chosen, auto_queue=site.auto_queue)
         decision = None
         if kept is None and request.queue is not None and not request.wants_placement:
-            kept = Kept(DaemonCode.OWN_QUEUE, f"You chose {request.queue} yourself.")
+            kept = Kept(Code.OWN_QUEUE, f"You chose {request.queue} yourself.")
         if kept is None:
             forecast = self.shelf.forecast(chosen.profile) if chosen.profile else None
             if forecast is None and chosen.profile is not None:
@@ -135,7 +134,7 @@ class Service:
         if mode is Mode.OFF:
             return _BAD_MODE
         if chosen.problem is not None:
-            return Kept(DaemonCode.BAD_PROFILE_NAME, chosen.problem)
+            return Kept(Code.BAD_PROFILE_NAME, chosen.problem)
         return site.covers(job)
 
     def _by_script(self, job: Job) -> requests.Choice:
@@ -147,10 +146,10 @@ class Service:
     def _no_forecast(self, profile: str) -> Kept:
         if profile in self.shelf.names:
             return Kept(
-                DaemonCode.NO_FORECAST,
+                Code.NO_FORECAST,
                 f"Nothing is predicted yet for profile {profile}: berth profile refresh {profile}.",
             )
-        return Kept(Code.NO_PROFILE.value, f"There is no profile named {profile} in the store.")
+        return Kept(Code.NO_PROFILE, f"There is no profile named {profile} in the store.")
 
     def _reply(
         self,
@@ -215,10 +214,10 @@ class Service:
         )
 
 
-_OPTED_OUT = Kept(Code.OPTED_OUT.value, "You asked Berth to leave this job alone.")
-_BAD_MODE = Kept(DaemonCode.BAD_MODE, "BERTH_MODE is not off, shadow, advise or enforce.")
+_OPTED_OUT = Kept(Code.OPTED_OUT, "You asked Berth to leave this job alone.")
+_BAD_MODE = Kept(Code.BAD_MODE, "BERTH_MODE is not off, shadow, advise or enforce.")
 _INTERACTIVE_SHAPE = Kept(
-    DaemonCode.INTERACTIVE_SHAPE,
+    Code.INTERACTIVE_SHAPE,
     "srun and salloc keep the tasks, cores and memory that you gave them.",
 )
 _SHAPE = frozenset(("nodes", "tasks", "cpus_per_task", "memory_mib_per_node"))
