@@ -237,7 +237,8 @@ COUNTERS: tuple[Counter, ...] = (
     Counter(
         "loads",
         "count",
-        "Data reads from memory by instructions.",
+        "Data reads from memory by instructions, one an operand. Cachegrind and lackey split some "
+        "vector operands and count their lanes.",
         "memory",
         {},
         {
@@ -245,6 +246,7 @@ COUNTERS: tuple[Counter, ...] = (
             AMD: "r0129",
             ARM: "r70",
             POWER: "L1-dcache-loads",
+            "callgrind": "memory operands read",
             "cachegrind": "Dr",
             "lackey": "Loads, all types",
             "papi": "PAPI_LD_INS",
@@ -262,6 +264,7 @@ COUNTERS: tuple[Counter, ...] = (
             AMD: "r0229",
             ARM: "r71",
             POWER: "L1-dcache-stores",
+            "callgrind": "memory operands written",
             "cachegrind": "Dw",
             "lackey": "Stores, all types",
             "papi": "PAPI_SR_INS",

@@ -1,4 +1,4 @@
-"""What kind of instruction an x86 mnemonic is: precision, lanes, integer, control, vector.
+"""What kind of instruction an x86 text is: precision, lanes, integer, control, vector, memory.
 
 Floating-point arithmetic is what Intel's FP_ARITH_INST_RETIRED events count (add, subtract,
 multiply, divide, minimum, maximum, square root, reciprocals, dot products, fused multiply-add;
@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+
+from berth.pilot.collectors.x86_memory import accesses
 
 FP_ARITHMETIC = re.compile(
     r"v?(?:add|sub|mul|div|sqrt|max|min|rcp|rsqrt|hadd|hsub|addsub|dp)(ss|sd|ps|pd)"
@@ -44,6 +46,8 @@ class Kind:
     control: bool = False
     vector: bool = False
     atomic: bool = False
+    loads: int = 0
+    stores: int = 0
     extension: str | None = None
     """Instruction set beyond x86-64-v1 (SSE2), in /proc/cpuinfo's terms."""
 
@@ -72,7 +76,10 @@ def classify(text: str) -> Kind:
     elif X87.fullmatch(mnemonic):
         fp64 = 1
     vector_integer = bool(VECTOR_INTEGER.fullmatch(mnemonic))
+    loads, stores = accesses(mnemonic, operands)
     return Kind(
+        loads=loads,
+        stores=stores,
         fp32_ops=fp32,
         fp64_ops=fp64,
         integer=vector_integer or bool(SCALAR_INTEGER.fullmatch(mnemonic)),

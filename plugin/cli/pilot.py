@@ -8,6 +8,10 @@ from berth.plugin.cli import LazyGroup
 
 PILOT_COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("berth.plugin.cli.pilot_run:run", "Measure one program and write its Profile."),
+    "campaign": (
+        "berth.plugin.cli.pilot_campaign:campaign",
+        "Profile every kernel of the reference suite.",
+    ),
 }
 
 

@@ -22,23 +22,23 @@ from berth.plugin.cli.pilot_show import print_profile
 EMULATORS = ("callgrind", "cachegrind", "lackey")
 
 
-def _words(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
+def parse_words(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
     return tuple(word.strip() for word in (value or "").split(",") if word.strip())
 
 
-def _numbers(
+def parse_numbers(
     context: click.Context, parameter: click.Parameter, value: str | None
 ) -> tuple[float, ...]:
     try:
-        return tuple(float(word) for word in _words(context, parameter, value))
+        return tuple(float(word) for word in parse_words(context, parameter, value))
     except ValueError:
         raise click.BadParameter(f"{value!r} is not a list of numbers like 100,200") from None
 
 
-def _counts(
+def parse_counts(
     context: click.Context, parameter: click.Parameter, value: str | None
 ) -> tuple[int, ...]:
-    found = _numbers(context, parameter, value)
+    found = parse_numbers(context, parameter, value)
     if any(number < 1 or number != int(number) for number in found):
         raise click.BadParameter(f"{value!r} is not a list of whole numbers like 1,2,4")
     return tuple(int(number) for number in found)
@@ -48,7 +48,7 @@ def _targets(
     context: click.Context, parameter: click.Parameter, value: str | None
 ) -> tuple[Target, ...]:
     try:
-        return tuple(Target(word) for word in _words(context, parameter, value))
+        return tuple(Target(word) for word in parse_words(context, parameter, value))
     except ValueError:
         known = ", ".join(target.value for target in Target)
         raise click.BadParameter(f"{value!r}: there are {known}") from None
@@ -68,8 +68,8 @@ def _targets(
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="Write the Profile here.")
 @click.option("--json", "as_json", is_flag=True, help="Print the Profile as JSON.")
 @click.option("--size", type=float, help="Problem size; replaces {size} in the command.")
-@click.option("--sizes", callback=_numbers, help="Also time these sizes, as 100,200,400.")
-@click.option("--threads-sweep", callback=_counts, help="Also time with 1,2,4 threads.")
+@click.option("--sizes", callback=parse_numbers, help="Also time these sizes, as 100,200,400.")
+@click.option("--threads-sweep", callback=parse_counts, help="Also time with 1,2,4 threads.")
 @click.option("--repeats", default=3, show_default=True, help="Native runs; long ones get fewer.")
 @click.option("--time-limit", default=600.0, show_default=True, help="Seconds for the whole pilot.")
 @click.option(
@@ -78,10 +78,10 @@ def _targets(
     show_default=True,
     help="Emulation takes at most this times the native runtime (at least 10 s).",
 )
-@click.option("--collectors", callback=_words, help=f"Only these of {','.join(COLLECTORS)}.")
+@click.option("--collectors", callback=parse_words, help=f"Only these of {','.join(COLLECTORS)}.")
 @click.option("--no-emulation", is_flag=True, help="Leave the emulated run out.")
 @click.option("--runs-on", callback=_targets, help="Say what it runs on: cpu, cuda, hip.")
-@click.option("--needs", callback=_words, help="Instruction sets that it needs, as avx512f.")
+@click.option("--needs", callback=parse_words, help="Instruction sets that it needs, as avx512f.")
 @click.option("--threads", type=click.IntRange(min=1), help="Threads that it uses.")
 @click.option("--ranks", type=click.IntRange(min=1), help="MPI ranks that it uses.")
 @click.option("--stdin", help="File to give as standard input [default: empty].")

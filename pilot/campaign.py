@@ -1,0 +1,271 @@
+"""``berth pilot campaign``: one Profile for each reference kernel and problem size.
+
+Everything in these profiles is of *one repetition*: the runtime is the median time that the
+program itself took around its repetitions; the emulated counts are those of a run with one
+repetition minus those of a run with none, so that start-up and initialisation are not in them,
+divided by the fraction of the repetition that was run. The file is JSON lines, one Profile a
+line, rewritten after each step: an interrupted campaign goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from berth.pilot import host
+from berth.pilot.collectors.base import measured
+from berth.pilot.collectors.proc import peak_memory
+from berth.pilot.derive import derive
+from berth.pilot.documents import parse_json, write_text
+from berth.pilot.emulate import TOOLS, Emulation, emulate
+from berth.pilot.errors import BerthError, DocumentError, PilotError
+from berth.pilot.launch import Order, Outcome, run_one
+from berth.pilot.native import runtime_of
+from berth.pilot.profile import Measurement, Profile, RunsOn, SizePoint, Workload
+from berth.pilot.suite import Kernel, KernelRun, Suite, parse_run
+
+DEFAULT_SIZES = (1_048_576, 2_097_152, 8_388_608)
+EMULATED_INSTRUCTIONS = 1.5e8
+"""About how many instructions of a repetition are emulated at most."""
+INSTRUCTIONS_PER_S = 5e9
+"""More than a core retires: turns a native time into an upper guess of the instructions."""
+NATIVE_S = 1.0
+"""Seconds of repetitions for one native time,"""
+NATIVE_REPS = (5, 25)
+"""but at least and at most so many."""
+LONG_REP_S = 3.0
+"""Kernels with longer repetitions are timed on a part of them, where they allow it."""
+TRIAL_FRACTION = 0.02
+LIMIT_S = 600.0
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignOptions:
+    """What to measure, and into which file."""
+
+    output: Path
+    sizes: tuple[int, ...] = DEFAULT_SIZES
+    kernels: tuple[str, ...] = ()
+    """Empty: all of the suite."""
+    platform: str = "local"
+    native: bool = True
+    emulated: bool = True
+    refresh: bool = False
+    """Measure again what the file already has."""
+    nice: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignResult:
+    """How many profiles the file now has, and which could not be measured, with the reason."""
+
+    profiles: int
+    measured: int
+    failed: tuple[str, ...]
+
+
+def run_campaign(
+    options: CampaignOptions, suite: Suite, say: Say = lambda _: None
+) -> CampaignResult:
+    """Measure what the file lacks. Raises DocumentError for a file that is not such a campaign."""
+    kernels = [suite.kernel(name) for name in options.kernels] or list(suite.kernels)
+    known = {p.name: p for p in read_profiles(options.output)} if options.output.exists() else {}
+    failed: list[str] = []
+    done = 0
+    steps = [(kernel, size) for kernel in kernels for size in options.sizes]
+    for number, (kernel, size) in enumerate(steps, 1):
+        name = profile_name(kernel.name, size)
+        before = known.get(name) or _blank(kernel.name, size, suite, options)
+        need_native = options.native and (options.refresh or before.runtime is None)
+        need_counts = options.emulated and (options.refresh or before.value("instructions") is None)
+        if not (need_native or need_counts):
+            continue
+        say(f"{number} of {len(steps)}: {name}")
+        subject = _Subject(suite, kernel, size, options)
+        try:
+            after = before
+            if need_native:
+                after = _timed(after, subject)
+            if need_counts:
+                after = _counted(after, subject)
+        except BerthError as error:
+            failed.append(f"{name}: {error.message}")
+            continue
+        known[name] = after
+        done += 1
+        write_profiles(options.output, _with_sizes(known.values()))
+    return CampaignResult(len(known), done, tuple(failed))
+
+
+def profile_name(kernel: str, size: int) -> str:
+    """``Stream_TRIAD-8388608``."""
+    return f"{kernel}-{size}"
+
+
+def read_profiles(path: Path) -> list[Profile]:
+    """The profiles of a campaign file. Raises DocumentError naming the line."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DocumentError(path, f"cannot be read: {error}") from None
+    return [
+        parse_json(line, Profile, source=f"{path}, line {number}")
+        for number, line in enumerate(lines, 1)
+        if line.strip()
+    ]
+
+
+def write_profiles(path: Path, profiles: Iterable[Profile]) -> None:
+    """One compact line a profile, ordered by name and size; counters that are missing left out."""
+    ordered = sorted(profiles, key=lambda p: (p.name.rpartition("-")[0], p.workload.size or 0))
+    write_text(path, "".join(json.dumps(_compact(profile)) + "\n" for profile in ordered))
+
+
+def _compact(profile: Profile) -> dict[str, Any]:
+    data: dict[str, Any] = profile.model_dump(mode="json", by_alias=True)
+    counters = data["counters"].items()
+    data["counters"] = {
+        name: {
+            key: value for key, value in entry.items() if value is not None and value is not True
+        }
+        for name, entry in counters
+        if entry["value"] is not None
+    }
+    return data
+
+
+def _blank(kernel: str, size: int, suite: Suite, options: CampaignOptions) -> Profile:
+    return Profile(
+        name=profile_name(kernel, size),
+        platform=options.platform,
+        workload=Workload(
+            command=("berth-kernels", "run", kernel, "--size", str(size)),
+            size=size,
+            executable_sha256=host.sha256_of(suite.serial),
+        ),
+        runs_on=RunsOn(),
+        runtime=None,
+        peak_memory_bytes=None,
+        counters={},
+        provenance=host.provenance().model_copy(update={"user": ""}),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    """One kernel at one size."""
+
+    suite: Suite
+    kernel: Kernel
+    size: int
+    options: CampaignOptions
+
+    def order(self, reps: int, fraction: float) -> Order:
+        """The run of so many repetitions, each a fraction of a whole one."""
+        command = self.suite.command(self.kernel, self.size, reps, fraction)
+        return Order(tuple(command), dict(os.environ), nice=self.options.nice)
+
+    def run(self, reps: int, fraction: float) -> tuple[KernelRun, Outcome]:
+        """Run it natively. Raises PilotError."""
+        outcome = run_one(replace(self.order(reps, fraction), time_limit_s=LIMIT_S))
+        if not outcome.succeeded:
+            said = outcome.output_tail.strip()[-200:]
+            raise PilotError(f"{self.kernel.name} {outcome.describe()}: {said}")
+        try:
+            return parse_run(json.loads(outcome.output_tail)), outcome
+        except (ValueError, KeyError) as error:
+            raise PilotError(f"{self.kernel.name} printed something unreadable: {error}") from None
+
+
+def _timed(profile: Profile, subject: _Subject) -> Profile:
+    """With the native time of a repetition, and the peak memory."""
+    trial, _ = subject.run(1, TRIAL_FRACTION)
+    fraction = min(1.0, LONG_REP_S / max(trial.rep_s, 1e-9))
+    each_s = max(trial.rep_s * fraction, 1e-9)
+    reps = int(min(max(NATIVE_S / each_s, NATIVE_REPS[0]), NATIVE_REPS[1]))
+    run, outcome = subject.run(reps, fraction)
+    memory = peak_memory(outcome)
+    counters = dict(profile.counters)
+    counters["gpu_kernels"] = measured("suite", run.work.kernels_per_rep)
+    counters["threads"] = measured("proc", 1)
+    return profile.model_copy(
+        update={
+            "runtime": runtime_of([seconds / run.fraction for seconds in run.seconds]),
+            "peak_memory_bytes": memory.bytes if memory else run.work.bytes_allocated,
+            "counters": counters,
+            "platform": subject.options.platform,
+            "provenance": host.provenance().model_copy(update={"user": ""}),
+        }
+    )
+
+
+def _counted(profile: Profile, subject: _Subject) -> Profile:
+    """With the emulated counters of a repetition."""
+    trial, _ = subject.run(1, TRIAL_FRACTION)
+    guess = trial.rep_s * INSTRUCTIONS_PER_S
+    fraction = min(1.0, EMULATED_INSTRUCTIONS / max(guess, 1.0))
+    exact = subject.run(1, fraction)[0].fraction
+    none, one = (_emulated(subject.order(reps, fraction)) for reps in (0, 1))
+    counters = subtract(one.counters, none.counters, exact)
+    runs_on = profile.runs_on.model_copy(update={"instruction_sets": one.extensions})
+    return profile.model_copy(
+        update={
+            "counters": derive({**profile.counters, **counters}),
+            "collectors": one.reports,
+            "runs_on": runs_on,
+            "warnings": tuple(dict.fromkeys((*none.warnings, *one.warnings))),
+        }
+    )
+
+
+def _emulated(order: Order) -> Emulation:
+    found = emulate(
+        replace(order, discard=True), tools=TOOLS, budget_s=2 * LIMIT_S, jobs=host.cores()
+    )
+    if found.interrupted:
+        raise KeyboardInterrupt
+    if "instructions" not in found.counters:
+        raise PilotError("; ".join(found.warnings) or "the emulated run gave no counts")
+    return found
+
+
+def subtract(
+    one: dict[str, Measurement], none: dict[str, Measurement], fraction: float
+) -> dict[str, Measurement]:
+    """Counts of a whole repetition: (with one - with none) / fraction, never below zero."""
+    note = "of one repetition" if fraction == 1 else f"of one repetition, from {fraction:.3g} of it"
+    result = {}
+    for name, measurement in one.items():
+        start = none.get(name)
+        if measurement.value is None or start is None or start.value is None:
+            continue
+        value = max(0.0, measurement.value - start.value) / fraction
+        result[name] = measurement.model_copy(update={"value": value, "note": note})
+    return result
+
+
+def _with_sizes(profiles: Iterable[Profile]) -> list[Profile]:
+    """Each profile with time and memory of its kernel at every size that was measured."""
+    found = list(profiles)
+    points: dict[str, list[SizePoint]] = {}
+    for profile in found:
+        if profile.runtime and profile.peak_memory_bytes and profile.workload.size:
+            points.setdefault(profile.name.rpartition("-")[0], []).append(
+                SizePoint(
+                    size=profile.workload.size,
+                    runtime_s=profile.runtime.median_s,
+                    peak_memory_bytes=profile.peak_memory_bytes,
+                )
+            )
+    return [_sized(profile, points.get(profile.name.rpartition("-")[0], ())) for profile in found]
+
+
+def _sized(profile: Profile, points: Sequence[SizePoint]) -> Profile:
+    ordered = tuple(sorted(points, key=lambda point: point.size))
+    return profile.model_copy(update={"sizes": ordered})
