@@ -30,9 +30,25 @@ class States:
         """For asking whether a layout is legal."""
         return frozenset(self.layouts)
 
+    @cached_property
+    def bit(self) -> dict[Instance, int]:
+        """One bit for each place (profile and start), to write layouts as numbers."""
+        places = (Instance(s, p.name) for p in self.geometry.profiles for s in p.placements)
+        return {instance: 1 << n for n, instance in enumerate(places)}
+
+    def coded(self, layout: Layout) -> int:
+        """The layout as a number: the sum of its places' bits."""
+        return sum(self.bit[i] for i in layout.instances)
+
+    @cached_property
+    def codes(self) -> tuple[tuple[int, Layout, tuple[int, ...]], ...]:
+        """Every layout as a number, itself, and how many of each profile it has."""
+        return tuple((self.coded(x), x, self.counts(x)) for x in self.layouts)
+
     def beside(self, busy: Layout) -> tuple[Layout, ...]:
         """The layouts that keep these instances where they are."""
-        return tuple(x for x in self.layouts if x.contains(busy.instances))
+        kept = self.coded(busy)
+        return tuple(x for code, x, _ in self.codes if code & kept == kept)
 
     def counts(self, layout: Layout) -> Counts:
         """How many of each profile the layout has."""

@@ -1,0 +1,216 @@
+"""One GPU, exactly: a table over how many slots of each kind are used, filled job by job.
+
+The slots that a GPU can offer together are closed downwards (a part of a legal layout is legal),
+so the table holds only sets of slots that some layout has. Each job is one step: it takes a slot
+of some kind or none. What is kept for each entry is the lexicographically best value; the re-cuts
+that reach it, and whether the GPU is used, depend on the entry alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import nlargest
+
+from berth.policies.mig.objectives import Objective
+from berth.policies.mig.offers import Kind, Offer
+from berth.policies.mig.problem import Edge, Group, Problem
+
+Value = tuple[int, ...]
+"""Larger is better, the first entry deciding before the second."""
+
+_BITS = 4
+"""Per kind in a packed count; no GPU has more than seven instances, so the top bit is free."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The best for one GPU: a layout and who takes which kind of slot."""
+
+    offer: Offer
+    taken: tuple[tuple[int, Kind], ...]
+    """Type of job (its number in the problem) and kind of slot, one entry a job."""
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """One unit of demand with its values by kind."""
+
+    type_: int
+    gains: tuple[tuple[int, Value], ...]
+    """Packed kind and value."""
+
+
+class Table:
+    """The offers of one group of GPUs, packed for look-up."""
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+        self.kinds = sorted({kind for o in group.offers for kind, _ in o.counts})
+        self.one = {kind: 1 << (_BITS * n) for n, kind in enumerate(self.kinds)}
+        self.guard = sum(one << (_BITS - 1) for one in self.one.values())
+        self.slots = max((sum(n for _, n in o.counts) for o in group.offers), default=0)
+        by_cost = sorted(group.offers, key=lambda o: (o.recuts, o.layout))
+        self.packed = [(sum(self.one[k] * n for k, n in o.counts), o) for o in by_cost]
+        self.feasible = frozenset(packed for packed, _ in self.packed)
+
+    def cheapest(self, used: int) -> Offer:
+        """The offer with these slots, and perhaps more, that needs the fewest re-cuts."""
+        for packed, offer in self.packed:
+            if ((packed | self.guard) - used) & self.guard == self.guard:
+                return offer
+        raise AssertionError("used slots that no layout has")
+
+
+def best_for_gpu(
+    table: Table, problem: Problem, left: Sequence[int], prices: Sequence[Value] | None = None
+) -> Choice:
+    """The best for one GPU of this group, with ``left`` jobs of each type to choose from.
+
+    Lexicographic in the problem's order; with makespan among them, the least limit at which
+    what goes before it is still the best. ``prices`` are taken off the value of each job.
+    """
+    if Objective.MAKESPAN not in problem.order:
+        return _solve(table, problem, problem.order, left, prices)
+    place = problem.order.index(Objective.MAKESPAN)
+    before = problem.order[:place]
+    rest = tuple(o for o in problem.order if o is not Objective.MAKESPAN)
+    best = _solve(table, problem, before, left, prices)
+    ends = sorted({e.finish_ms for edges in problem.edges for e in edges.values()} | {0})
+    low, high = 0, len(ends) - 1
+    while low < high:
+        middle = (low + high) // 2
+        tried = _solve(table, problem.without(ends[middle]), before, left, prices)
+        low, high = (low, middle) if tried.value == best.value else (middle + 1, high)
+    limited = problem.without(ends[low])
+    found = _solve(table, limited, rest, left, prices)
+    width = _width(before, problem)
+    last_ms = max((problem.edges[t][k].finish_ms for t, k in found.taken), default=0)
+    value = (*found.value[:width], -last_ms, *found.value[width:])
+    return Choice(found.offer, found.taken, value)
+
+
+def _width(order: Sequence[Objective], problem: Problem) -> int:
+    return sum(len(problem.priorities) if o is Objective.JOBS else 1 for o in order)
+
+
+def job_value(problem: Problem, order: Sequence[Objective], type_: int, edge: Edge) -> Value:
+    """What one job on one slot adds, objective by objective."""
+    parts: list[int] = []
+    for objective in order:
+        if objective is Objective.JOBS:
+            mine = problem.types[type_].priority
+            parts.extend(int(mine == p) for p in problem.priorities)
+        elif objective is Objective.THROUGHPUT:
+            parts.append(edge.throughput)
+        elif objective is Objective.ENERGY:
+            parts.append(-edge.energy)
+        else:
+            parts.append(0)
+    return tuple(parts)
+
+
+def _solve(
+    table: Table,
+    problem: Problem,
+    order: Sequence[Objective],
+    left: Sequence[int],
+    prices: Sequence[Value] | None,
+) -> Choice:
+    zero = (0,) * _width(order, problem)
+    best: dict[int, tuple[Value, tuple[object, ...]]] = {0: (zero, ())}
+    for job in _candidates(table, problem, order, left, prices):
+        grown: dict[int, tuple[Value, tuple[object, ...]]] = {}
+        for used, (value, chain) in best.items():
+            for one, gain in job.gains:
+                after = used + one
+                if after not in table.feasible:
+                    continue
+                total = tuple(map(sum, zip(value, gain, strict=True)))
+                known = grown.get(after) or best.get(after)
+                if known is None or total > known[0]:
+                    grown[after] = (total, (chain, job.type_, one))
+        best.update(grown)
+    return _pick(table, order, problem, best)
+
+
+def _pick(
+    table: Table,
+    order: Sequence[Objective],
+    problem: Problem,
+    best: Mapping[int, tuple[Value, tuple[object, ...]]],
+) -> Choice:
+    gpus = _width(order[: order.index(Objective.GPUS)], problem) if Objective.GPUS in order else -1
+    cuts = (
+        _width(order[: order.index(Objective.RECUTS)], problem) if Objective.RECUTS in order else -1
+    )
+    chosen: tuple[Value, int, Offer] | None = None
+    # Without their re-cuts the entries are as good as they can be: stop when that is not enough.
+    hopeful = sorted(
+        ((_put(v, gpus, -int(bool(u) or table.group.is_busy)), u) for u, (v, _) in best.items()),
+        key=lambda item: (tuple(-x for x in item[0]), item[1]),
+    )
+    for hope, used in hopeful:
+        if chosen is not None and hope <= chosen[0]:
+            break
+        offer = table.cheapest(used)
+        value = _put(hope, cuts, -offer.recuts)
+        if chosen is None or value > chosen[0]:
+            chosen = (value, used, offer)
+    assert chosen is not None  # noqa: S101 - the empty entry is always there
+    kinds = {one: kind for kind, one in table.one.items()}
+    taken = tuple((t, kinds[one]) for t, one in _unwound(best[chosen[1]][1]))
+    return Choice(chosen[2], taken, chosen[0])
+
+
+def _put(value: Value, place: int, number: int) -> Value:
+    return value if place < 0 else (*value[:place], number, *value[place + 1 :])
+
+
+def _unwound(chain: tuple[object, ...]) -> Iterator[tuple[int, int]]:
+    while chain:
+        before, type_, one = chain
+        assert isinstance(before, tuple) and isinstance(type_, int) and isinstance(one, int)  # noqa: S101, PT018
+        yield type_, one
+        chain = before
+
+
+def _candidates(
+    table: Table,
+    problem: Problem,
+    order: Sequence[Objective],
+    left: Sequence[int],
+    prices: Sequence[Value] | None,
+) -> list[_Job]:
+    """The jobs worth looking at: for each kind of slot as many of the best as the GPU has slots.
+
+    Any other job on that kind could be exchanged for one of them without loss.
+    """
+    gains: list[dict[Kind, Value]] = []
+    for type_, edges in enumerate(problem.edges):
+        mine = {}
+        if left[type_] > 0:
+            for kind in table.kinds:
+                if kind in edges:
+                    value = job_value(problem, order, type_, edges[kind])
+                    if prices is not None:
+                        value = tuple(v - p for v, p in zip(value, prices[type_], strict=True))
+                    mine[kind] = value
+        gains.append(mine)
+    wanted: dict[int, int] = {}
+    for kind in table.kinds:
+        able = [(mine[kind], -t) for t, mine in enumerate(gains) if kind in mine]
+        room = table.slots
+        for _, minus_type in nlargest(table.slots, able):
+            type_ = -minus_type
+            units = min(room, left[type_])
+            wanted[type_] = max(wanted.get(type_, 0), units)
+            room -= units
+            if not room:
+                break
+    return [
+        _Job(t, tuple((table.one[k], v) for k, v in gains[t].items()))
+        for t in sorted(wanted)
+        for _ in range(wanted[t])
+    ]

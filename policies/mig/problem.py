@@ -1,0 +1,164 @@
+"""The planner's problem in whole numbers: kinds of slots, types of jobs, and what each pair gives.
+
+Throughput and energy become integers in millionths of the largest value, times milliseconds, so
+that sums, comparisons and bounds are exact; differences below a millionth are not seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from berth.pilot.errors import UsageError
+from berth.policies.mig.demands import Demand, DemandType, SliceOption, grouped
+from berth.policies.mig.geometry import Geometry
+from berth.policies.mig.layout import GpuState
+from berth.policies.mig.objectives import Objective
+from berth.policies.mig.offers import Kind, Offer, Standing, offers, standing
+
+RESOLUTION = 1_000_000
+READY_CLASSES = 8
+"""Into how many classes the horizon is divided when many GPUs are planned together."""
+
+_NEEDS = {
+    Objective.THROUGHPUT: "throughput",
+    Objective.MAKESPAN: "runtime_s",
+    Objective.ENERGY: "energy_j",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """What a job of one type gives on a slot of one kind."""
+
+    throughput: int
+    energy: int
+    finish_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """GPUs that can be planned alike."""
+
+    stand: Standing
+    members: tuple[GpuState, ...]
+    offers: tuple[Offer, ...]
+    is_busy: bool
+    """True where something runs on each of them that stays."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Demands and fleet, ready for any of the planners."""
+
+    types: tuple[DemandType, ...]
+    groups: tuple[Group, ...]
+    edges: tuple[Mapping[Kind, Edge], ...]
+    """Of each type, by kind of slot."""
+    order: tuple[Objective, ...]
+    priorities: tuple[int, ...]
+    """The distinct ones, highest first."""
+    throughput_unit: float
+    energy_unit: float
+
+    def without(self, limit_ms: int) -> Problem:
+        """The same where no job may end later than that."""
+        kept = tuple(
+            {kind: e for kind, e in edges.items() if e.finish_ms <= limit_ms}
+            for edges in self.edges
+        )
+        return self.with_edges(kept)
+
+    def with_edges(self, edges: tuple[Mapping[Kind, Edge], ...]) -> Problem:
+        """The same with other edges."""
+        return Problem(self.types, self.groups, edges, self.order, self.priorities,
+                       self.throughput_unit, self.energy_unit)  # fmt: skip
+
+
+def build(
+    states: Sequence[GpuState],
+    demands: Iterable[Demand],
+    order: tuple[Objective, ...],
+    *,
+    now_s: float = 0.0,
+    horizon_s: float = 0.0,
+    recut: bool = True,
+) -> Problem:
+    """Demands and GPUs as a Problem.
+
+    ``horizon_s``: running instances known to end within it may be waited for. ``recut=False``:
+    every layout stays as it is. Raises UsageError where an objective needs a prediction that an
+    option lacks.
+    """
+    types = grouped(demands)
+    _check_predictions(types, order)
+    single = len(states) == 1
+    step_ms = 1 if single else max(1, int(horizon_s * 1000) // READY_CLASSES)
+    wanted: dict[str, frozenset[str]] = {}
+    gathered: dict[tuple[object, ...], tuple[Standing, list[GpuState]]] = {}
+    for state in sorted(states, key=lambda s: s.gpu):
+        name = state.geometry.gpu
+        if name not in wanted:
+            wanted[name] = _profiles(state.geometry, types)
+        stand = standing(
+            state, wanted[name], now_s=now_s, horizon_s=horizon_s,
+            frozen=not recut or not state.mig_enabled, ready_step_ms=step_ms,
+        )  # fmt: skip
+        gathered.setdefault(stand.key, (stand, []))[1].append(state)
+    groups = tuple(
+        Group(stand, tuple(members), offers(stand), bool(stand.pinned.instances or stand.ending))
+        for stand, members in gathered.values()
+    )
+    return _with_values(types, groups, order)
+
+
+def _profiles(geometry: Geometry, types: Sequence[DemandType]) -> frozenset[str]:
+    return frozenset(
+        p.name
+        for p in geometry.profiles
+        if any(t.members[0].on(geometry, p.name) is not None for t in types)
+    )
+
+
+def _check_predictions(types: Sequence[DemandType], order: Sequence[Objective]) -> None:
+    for objective in order:
+        field = _NEEDS.get(objective)
+        for t in types if field else ():
+            for option in t.options:
+                if getattr(option, field or "") is None:
+                    raise UsageError(
+                        f"job {t.members[0].name}: {field} on {option.profile} is missing; "
+                        f"the objective {objective.value} needs it",
+                        hint="give it for each slice, or choose another objective",
+                    )
+
+
+def _with_values(
+    types: tuple[DemandType, ...], groups: tuple[Group, ...], order: tuple[Objective, ...]
+) -> Problem:
+    geometries = {g.stand.geometry.gpu: g.stand.geometry for g in groups}
+    kinds = sorted({kind for g in groups for o in g.offers for kind, _ in o.counts})
+    found: list[dict[Kind, SliceOption]] = []
+    for t in types:
+        options: dict[Kind, SliceOption] = {}
+        for kind in kinds:
+            option = t.members[0].on(geometries[kind.gpu], kind.profile)
+            if option is not None:
+                options[kind] = option
+        found.append(options)
+    every = [option for options in found for option in options.values()]
+    throughput_unit = max((o.throughput or 0.0 for o in every), default=0.0) / RESOLUTION or 1.0
+    energy_unit = max((o.energy_j or 0.0 for o in every), default=0.0) / RESOLUTION or 1.0
+    edges = tuple(
+        {
+            kind: Edge(
+                throughput=round((o.throughput or 0.0) / throughput_unit),
+                energy=round((o.energy_j or 0.0) / energy_unit),
+                finish_ms=kind.ready_ms + round((o.runtime_s or 0.0) * 1000),
+            )
+            for kind, o in options.items()
+        }
+        for options in found
+    )
+    priorities = tuple(sorted({t.priority for t in types}, reverse=True))
+    return Problem(types, groups, edges, order, priorities, throughput_unit, energy_unit)
