@@ -16,6 +16,13 @@ class Code(StrEnum):
 
     # The whole request is left alone.
     OFF = "off"
+    KILL_SWITCH = "kill-switch"
+    OWN_QUEUE = "own-queue"
+    BAD_REQUEST = "bad-request"
+    BAD_MODE = "bad-mode"
+    BAD_PROFILE_NAME = "bad-profile-name"
+    INTERACTIVE_SHAPE = "interactive-shape"
+    NO_FORECAST = "no-forecast"
     OPTED_OUT = "opted-out"
     NOT_COVERED_USER = "not-covered-user"
     NOT_COVERED_ACCOUNT = "not-covered-account"

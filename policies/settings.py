@@ -42,6 +42,7 @@ class PolicySettings:
     may_raise_time_limit: bool = False
     time_margin: float = 1.0
     """The upper predicted time is multiplied by this before it is compared with a limit."""
-    max_interval_ratio: float = 10.0
-    """Largest upper / lower bound of the predicted time that is still acted on."""
+    max_interval_ratio: float = 30.0
+    """Largest upper / lower bound of the predicted time that is still acted on: a factor of five
+    and a half either way. Limits are held by the upper bound, so width costs gain, not jobs."""
     stale_after_s: float = 120.0

@@ -68,7 +68,7 @@ class PolicyTable(Document):
         1.0, ge=1, le=100, description="upper predicted time x this must fit the time limit"
     )
     max_interval_ratio: float = Field(
-        10.0, gt=1, description="act only where upper / lower predicted time is at most this"
+        30.0, gt=1, description="act only where upper / lower predicted time is at most this"
     )
     stale_after_s: Positive = Field(
         120.0, description="age in seconds from which a candidate's state is not trusted"

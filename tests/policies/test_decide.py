@@ -247,7 +247,7 @@ def test_a_prior_is_not_enforced_unless_the_site_says_so() -> None:
 
 
 def test_what_berth_does_not_know_it_does_not_do() -> None:
-    wide = forecast(curve("gpu", 20.0, gpus=True, factor=4.0))
+    wide = forecast(curve("gpu", 20.0, gpus=True, factor=6.0))
     assert run(predicted=wide, candidates=(GPU,)).code == Code.INTERVAL_TOO_WIDE
     vague = forecast(curve("gpu", 20.0, gpus=True, abstained="unlike any program seen"))
     decision = run(predicted=vague, candidates=(GPU,))
