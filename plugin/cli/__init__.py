@@ -72,9 +72,25 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "berth.plugin.cli.platform:platform",
         "List, show and add kinds of hardware.",
     ),
+    "train": (
+        "berth.plugin.cli.train:train",
+        "Train a predictor from kernel profiles.",
+    ),
+    "evaluate": (
+        "berth.plugin.cli.evaluate:evaluate",
+        "Measure how good the predictions are.",
+    ),
     "bundle": (
         "berth.plugin.cli.bundle:bundle",
         "Show and verify a trained predictor.",
+    ),
+    "store": (
+        "berth.plugin.cli.store:store",
+        "Make, upgrade and prune the store.",
+    ),
+    "profile": (
+        "berth.plugin.cli.profile:profile",
+        "Add measured profiles to the store, list, show and remove them.",
     ),
 }
 

@@ -1,0 +1,61 @@
+"""``berth store``: make and upgrade the store, and keep it small."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from berth.plugin.cli.where import find_site, open_store, store_options, store_url_of
+from berth.plugin.store.database import Database
+from berth.plugin.store.upgrade import HEAD, schema_version
+from berth.plugin.store.upgrade import upgrade as run_migrations
+
+_DAY_S = 86_400.0
+
+
+@click.group()
+def store() -> None:
+    """Make, upgrade and prune the store.
+
+    \b
+    Example:
+      berth store upgrade --site /etc/berth/berth.toml
+    """
+
+
+@store.command()
+@store_options
+def upgrade(*, site_file: Path | None, store_url: str | None) -> None:
+    """Make the store, or bring it to this version's schema. Changes nothing where it is so.
+
+    \b
+    Example:
+      berth store upgrade --store postgresql://berth@db/berth
+    """
+    database = Database(store_url_of(None if store_url else find_site(site_file), store_url))
+    database.create_file()
+    before = schema_version(database)
+    run_migrations(database)
+    if before == HEAD:
+        click.echo(f"{database.name}: schema {HEAD}, nothing to do")
+    else:
+        click.echo(f"{database.name}: schema {before or '(none)'} -> {HEAD}")
+
+
+@store.command()
+@click.option(
+    "--older-than-days", type=click.FloatRange(min=0), required=True, help="Keep what is younger."
+)
+@store_options
+def prune(*, older_than_days: float, site_file: Path | None, store_url: str | None) -> None:
+    """Delete old decisions. Profiles, forecasts and outcomes stay.
+
+    \b
+    Example:
+      berth store prune --older-than-days 90
+    """
+    opened = open_store(site_file, store_url)
+    count = opened.decisions.prune(time.time() - older_than_days * _DAY_S)
+    click.echo(f"{opened.name}: {count} decisions deleted")

@@ -1,0 +1,56 @@
+"""Which site file and which store a command works on: the same options everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from berth.pilot.errors import UsageError
+from berth.plugin.site.load import load_site
+from berth.plugin.site.site import Site
+from berth.plugin.store import Store
+
+SITE_FILE = Path("/etc/berth/berth.toml")
+
+
+def store_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds ``--site`` and ``--store``, given to the command as ``site_file`` and ``store_url``."""
+    command = click.option(
+        "--store",
+        "store_url",
+        envvar="BERTH_STORE",
+        help="Store, as a path or URL. Default: the site file's.",
+    )(command)
+    return click.option(
+        "--site",
+        "site_file",
+        type=click.Path(path_type=Path),
+        envvar="BERTH_SITE",
+        help=f"Site file (berth.toml). Default: {SITE_FILE}, where there is one.",
+    )(command)
+
+
+def find_site(site_file: Path | None) -> Site | None:
+    """The site that is named, else the installed one, else None. Raises DocumentError."""
+    if site_file is not None:
+        return load_site(site_file)
+    return load_site(SITE_FILE) if SITE_FILE.exists() else None
+
+
+def store_url_of(site: Site | None, store_url: str | None) -> str:
+    """The named store's URL, else the site's. Raises UsageError where neither is known."""
+    url = store_url or (site.daemon.store if site else None)
+    if url is None:
+        raise UsageError(
+            "there is neither a site file nor a store to work on",
+            hint=f"give --site FILE or --store PATH, or make {SITE_FILE} with: berth init",
+        )
+    return url
+
+
+def open_store(site_file: Path | None, store_url: str | None) -> Store:
+    """The named store, else that of the named (or installed) site file."""
+    return Store.open(store_url_of(None if store_url else find_site(site_file), store_url))

@@ -1,0 +1,79 @@
+"""Profiles into the store with their forecasts: nothing is left to predict at submit time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+
+from berth.pilot.documents import parse_json, to_json
+from berth.pilot.errors import UsageError
+from berth.pilot.platform import Platform
+from berth.pilot.profile import Profile
+from berth.plugin.placing import Forecaster
+from berth.plugin.site.site import Site
+from berth.plugin.store import ForecastRecord, ProfileRecord, Store
+from berth.predictor import platforms as known_platforms
+from berth.predictor.forecast import Forecast
+from berth.predictor.predictor import profile_digest
+
+
+def add_profile(
+    store: Store,
+    profile: Profile,
+    *,
+    predictor: Forecaster,
+    platforms: Mapping[str, Platform],
+    owner: str,
+    replace: bool = False,
+) -> Forecast:
+    """Store a profile and its forecast. Nothing is stored where no forecast can be made.
+
+    Raises UsageError for a profile that cannot be predicted from, or where another one has its
+    name, and StoreError.
+    """
+    if profile.name == "off":
+        raise UsageError("a profile cannot be named 'off'", hint="berth:off is how jobs opt out")
+    forecast = predictor.forecast(profile, platforms)
+    record = ProfileRecord(
+        profile.name, profile_digest(profile), to_json(profile), owner, time.time()
+    )
+    store.add_profile(record, replace=replace)
+    _put(store, forecast)
+    return forecast
+
+
+def refresh(
+    store: Store,
+    names: Iterable[str],
+    *,
+    predictor: Forecaster,
+    platforms: Mapping[str, Platform],
+) -> list[Forecast]:
+    """Make the forecasts of stored profiles again (a new bundle, new platforms)."""
+    made = []
+    for name in names:
+        forecast = predictor.forecast(stored_profile(store, name), platforms)
+        _put(store, forecast)
+        made.append(forecast)
+    return made
+
+
+def stored_profile(store: Store, name: str) -> Profile:
+    """A profile of the store by its name. Raises UsageError where there is none."""
+    record = store.profile(name)
+    if record is None:
+        raise UsageError(
+            f"no profile named {name!r} is in {store.name}", hint="see: berth profile list"
+        )
+    return parse_json(record.document, Profile, source=f"{store.name}: profile {name}")
+
+
+def platforms_for(site: Site | None) -> Mapping[str, Platform]:
+    """All that a forecast covers: the shipped platforms and the site's own."""
+    return {**known_platforms.load(), **(site.platforms if site else {})}
+
+
+def _put(store: Store, forecast: Forecast) -> None:
+    store.put_forecast(
+        ForecastRecord(forecast.profile, forecast.bundle, forecast.to_json(), time.time())
+    )
