@@ -12,6 +12,7 @@ sources in ``pilot/kernels/`` at first use::
 from __future__ import annotations
 
 import json
+import os
 import signal
 import statistics
 import subprocess
@@ -165,15 +166,18 @@ class Suite:
         threads: int = 1,
         *,
         openmp: bool | None = None,
+        pinned: bool = False,
         timeout_s: float | None = None,
     ) -> KernelRun:
         """Runs a kernel here; ``openmp`` by default when there are several threads.
 
+        ``pinned`` spreads the threads over the cores and keeps them there: for a machine that
+        does nothing else meanwhile.
         Raises UsageError, ToolMissing, or PilotError when the run fails (memory, time limit).
         """
         use_openmp = threads > 1 if openmp is None else openmp
         command = self.command(kernel, size, reps, fraction, threads, openmp=use_openmp)
-        return parse_run(_ask(command, timeout_s))
+        return parse_run(_ask(command, timeout_s, pinned=pinned))
 
     def bench(
         self, what: str, threads: int = 1, *, seconds: float | None = None, openmp: bool = False
@@ -183,7 +187,7 @@ class Suite:
         command = [str(binary), "bench", what, "--threads", str(threads)]
         if seconds is not None:
             command += ["--seconds", f"{seconds:g}"]
-        answer = _ask(command)
+        answer = _ask(command, pinned=True)
         points = answer.get("points", ())
         known = {"what", "threads", "value", "unit", "points"}
         return BenchResult(
@@ -252,12 +256,21 @@ def _work(entry: Any) -> KernelWork:
     )
 
 
-def _ask(command: list[str], timeout_s: float | None = None) -> Any:
+_PINNED = {"OMP_PLACES": "cores", "OMP_PROC_BIND": "spread"}
+
+
+def _ask(command: list[str], timeout_s: float | None = None, *, pinned: bool = False) -> Any:
     """Runs a kernel binary and reads the JSON that it prints."""
     doing = " ".join(command[1:3])
+    environment = {**_PINNED, **os.environ} if pinned else None
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=timeout_s, check=False
+            command,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+            env=environment,
         )
     except subprocess.TimeoutExpired as error:
         raise PilotError(f"{doing} took longer than {timeout_s:g} s") from error

@@ -1,0 +1,266 @@
+"""The machine benchmark: this machine's Signature, from the suite's C programs.
+
+Cache levels are told from main memory by the caches that the system reports; a working set
+stands for a level when it fits that level and clearly not the one before. Everything is
+compiled as the reference kernels are (``pilot/suite_build.py``): the ceilings are those of code
+for that instruction set, not of the widest vectors that the machine has.
+"""
+
+from __future__ import annotations
+
+import platform
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from berth.pilot.errors import PilotError
+from berth.pilot.host import cpu_model
+from berth.pilot.platform import MemoryLevel, Platform, PlatformKind, Signature, SignatureSource
+from berth.pilot.profile import Target
+from berth.pilot.suite import BenchResult, Suite, SweepPoint
+from berth.pilot.topology import Topology, topology
+
+Progress = Callable[[str, int, int], None]
+"""Told what is measured next, how many steps are done, and of how many."""
+
+ANCHORS = (
+    "Stream_TRIAD", "Stream_DOT", "Algorithm_MEMCPY", "Basic_IF_QUAD", "Basic_INDEXLIST",
+    "Basic_TRAP_INT", "Basic_MAT_MAT_SHARED", "Lcals_HYDRO_2D", "Lcals_PLANCKIAN",
+    "Lcals_DIFF_PREDICT", "Apps_LTIMES", "Apps_VOL3D", "Apps_NODAL_ACCUMULATION_3D",
+    "Polybench_GEMM", "Polybench_JACOBI_2D", "Polybench_FLOYD_WARSHALL", "Polybench_ADI",
+)  # fmt: skip
+"""Kernels that a quick benchmark times; a full one times all."""
+QUICK_SIZES = (1_048_576,)
+FULL_SIZES = (1_048_576, 8_388_608)
+SAMPLED_FRACTION = 0.05
+"""Of the repetition of a kernel that is too long to run whole."""
+_CACHE_NAMES = {1: "l1", 2: "l2", 3: "l3"}
+_SCALING_SIZE = 8_388_608
+_TRIAD_BYTES = 24
+_INSTRUCTION_SETS = (
+    "sse4_2", "avx", "avx2", "fma", "avx512f", "avx512dq", "avx512bw", "avx512vl", "avx512cd",
+    "avx512_vnni", "avx512_bf16", "amx_tile", "asimd", "sve", "sve2",
+)  # fmt: skip
+
+
+def measure_signature(
+    suite: Suite,
+    *,
+    full: bool = False,
+    machine: Topology | None = None,
+    progress: Progress | None = None,
+) -> Signature:
+    """What this machine can do; quick in about ten seconds, full in some minutes.
+
+    Quick mode measures every rate briefly and times the anchor kernels on one core. Full mode
+    takes its time and times all kernels, at two sizes, on one core and on all. Without an
+    OpenMP build, rates of the whole platform are those of one core (``measured_on`` says so).
+    The machine should do nothing else meanwhile.
+    """
+    machine = machine or topology()
+    cores = machine.cores if suite.openmp else 1
+    anchors = _anchor_steps(suite, machine, cores, full=full)
+    scaling = _thread_counts(cores)
+    steps = _Steps(progress, total=15 + len(scaling) + len(anchors))
+    seconds = None if full else 0.12
+
+    def bench(what: str, threads: int = 1, *, sweep_s: float | None = None) -> BenchResult:
+        steps.next(f"{what} on {threads} core{'s' if threads > 1 else ''}")
+        chosen = seconds if sweep_s is None or full else sweep_s
+        return suite.bench(what, threads, seconds=chosen, openmp=threads > 1)
+
+    f64 = bench("flops_f64")
+    f64_all = bench("flops_f64", cores)
+    f32 = bench("flops_f32")
+    f32_all = bench("flops_f32", cores)
+    bandwidth = bench("bandwidth", sweep_s=0.5)
+    bandwidth_all = bench("bandwidth", cores, sweep_s=0.5)
+    latency = bench("latency", sweep_s=0.8)
+    reduction = bench("reduction", cores)
+    gather = bench("gather", sweep_s=0.3)
+    gather_all = bench("gather", cores, sweep_s=0.3)
+    branchy = bench("branchy", sweep_s=0.2)
+    integers = bench("int_ops")
+    chain = bench("scalar_chain")
+    atomic = bench("atomic", cores)
+    region = bench("fork_join", cores)
+    return Signature(
+        source=SignatureSource.BENCHMARK,
+        measured_on=_measured_on(suite, machine, full=full),
+        flops_f64_per_s=_value(f64_all),
+        flops_f32_per_s=_value(f32_all),
+        flops_f64_core_per_s=_value(f64),
+        flops_f32_core_per_s=_value(f32),
+        memory=memory_levels(
+            machine, cores, bandwidth.points, bandwidth_all.points, latency.points
+        ),
+        int_ops_core_per_s=integers.value,
+        scalar_chain_core_per_s=chain.value,
+        branch_misses_core_per_s=branchy.details.get("misses_per_s"),
+        gather_core_per_s=gather.value,
+        gather_total_per_s=gather_all.value,
+        reduction_total_bytes_per_s=reduction.value,
+        atomics_per_s=atomic.value,
+        launch_overhead_s=None if region.value is None else region.value * 1e-9,
+        thread_scaling=tuple(_scaling(suite, machine, scaling, steps)),
+        kernel_times_s=_anchor_times(suite, anchors, steps, full=full),
+    )
+
+
+def platform_here(name: str, signature: Signature, *, description: str = "") -> Platform:
+    """This machine as a CPU platform with that signature; price and power are left to the site."""
+    machine = topology()
+    return Platform(
+        name=name,
+        kind=PlatformKind.CPU,
+        description=description or f"{machine.cores} cores of {cpu_model()}",
+        architecture=platform.machine(),
+        targets=(Target.CPU,),
+        instruction_sets=instruction_sets(),
+        cores=machine.cores,
+        memory_bytes=machine.memory_bytes,
+        signature=signature,
+    )
+
+
+def instruction_sets(cpuinfo: Path = Path("/proc/cpuinfo")) -> tuple[str, ...]:
+    """The extensions of the instruction set that programs ask for and this machine has."""
+    try:
+        lines = cpuinfo.read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return ()
+    told = next((line for line in lines if line.lower().startswith(("flags", "features"))), "")
+    have = set(told.partition(":")[2].split())
+    return tuple(name for name in _INSTRUCTION_SETS if name in have)
+
+
+def memory_levels(
+    machine: Topology,
+    cores: int,
+    core_points: Sequence[SweepPoint],
+    total_points: Sequence[SweepPoint],
+    latency_points: Sequence[SweepPoint],
+) -> tuple[MemoryLevel, ...]:
+    """The levels that sweeps over the working set show: byte/s, byte/s and ns at each size."""
+    levels = []
+    smaller_core = smaller_total = 0
+    for cache in machine.caches:
+        name = _CACHE_NAMES.get(cache.level)
+        private = machine.private(cache)
+        in_use = min(cache.total_bytes, cache.instance_bytes * cores if private else 2**63)
+        core = _within(core_points, smaller_core, cache.instance_bytes)
+        total = _within(total_points, smaller_total, in_use)
+        latency = _within(latency_points, smaller_core, cache.instance_bytes)
+        smaller_core, smaller_total = cache.instance_bytes, in_use
+        if name is None or total is None:
+            continue  # a level that no working set of the sweep fits
+        levels.append(
+            MemoryLevel(
+                level=name,
+                capacity_bytes=cache.instance_bytes if private else cache.total_bytes,
+                core_bytes_per_s=core,
+                total_bytes_per_s=total,
+                latency_s=None if latency is None else latency * 1e-9,
+            )
+        )
+    levels.append(
+        MemoryLevel(
+            level="dram",
+            capacity_bytes=machine.memory_bytes,
+            core_bytes_per_s=_beyond(core_points, smaller_core),
+            total_bytes_per_s=_beyond(total_points, smaller_total),
+            latency_s=_beyond(latency_points, smaller_core) * 1e-9,
+        )
+    )
+    return tuple(levels)
+
+
+def _within(points: Sequence[SweepPoint], smaller: int, capacity: int) -> float | None:
+    """The median where the working set fits this cache and not the one before, or None."""
+    fitting = [p.value for p in points if 1.25 * smaller < p.working_set_bytes <= capacity]
+    return statistics.median(fitting) if fitting else None
+
+
+def _beyond(points: Sequence[SweepPoint], last_cache: int) -> float:
+    """The median where the working set is four times the last cache, else at the largest."""
+    clear = [p.value for p in points if p.working_set_bytes >= 4 * last_cache]
+    return statistics.median(clear or [points[-1].value])
+
+
+class _Steps:
+    def __init__(self, progress: Progress | None, total: int) -> None:
+        self._progress = progress
+        self._total = total
+        self._done = 0
+
+    def next(self, what: str) -> None:
+        if self._progress is not None:
+            self._progress(what, self._done, self._total)
+        self._done += 1
+
+
+def _value(result: BenchResult) -> float:
+    if result.value is None:
+        raise PilotError(f"the benchmark of {result.what} gave no value")
+    return result.value
+
+
+def _measured_on(suite: Suite, machine: Topology, *, full: bool) -> str:
+    parts = [
+        datetime.now(UTC).date().isoformat(),
+        f"berth pilot bench{' --full' if full else ''}",
+        f"{machine.cores} cores of {cpu_model()}",
+        f"{suite.build.compiler} {' '.join(suite.build.flags)}",
+    ]
+    if suite.openmp is None:
+        parts.append("no OpenMP: rates of the whole platform are of one core")
+    return "; ".join(parts)
+
+
+def _thread_counts(cores: int) -> tuple[int, ...]:
+    counts = [1]
+    while counts[-1] * 2 < cores:
+        counts.append(counts[-1] * 2)
+    return (*counts, cores) if cores > 1 else (1,)
+
+
+def _scaling(
+    suite: Suite, machine: Topology, counts: Iterable[int], steps: _Steps
+) -> Iterable[tuple[int, float]]:
+    """Triad bytes per second out of cache, by threads."""
+    last = machine.caches[-1].total_bytes if machine.caches else 0
+    wanted = max(_SCALING_SIZE, 4 * last // _TRIAD_BYTES)
+    size = min(wanted, machine.memory_bytes // 4 // _TRIAD_BYTES)
+    for threads in counts:
+        steps.next(f"memory bandwidth on {threads} cores")
+        run = suite.run("Stream_TRIAD", size, reps=5, threads=threads, pinned=True)
+        yield threads, run.work.bytes_per_rep / run.rep_s
+
+
+def _anchor_steps(
+    suite: Suite, machine: Topology, cores: int, *, full: bool
+) -> list[tuple[str, int, int]]:
+    """(kernel, size, threads) of the runs that fit half the memory."""
+    names = [kernel.name for kernel in suite.kernels] if full else list(ANCHORS)
+    teams = (1, cores) if full and cores > 1 else (1,)
+    steps = []
+    for size in FULL_SIZES if full else QUICK_SIZES:
+        work = suite.work(size)
+        fitting = [n for n in names if work[n].bytes_allocated <= machine.memory_bytes // 2]
+        steps += [(name, size, threads) for name in fitting for threads in teams]
+    return steps
+
+
+def _anchor_times(
+    suite: Suite, anchors: Sequence[tuple[str, int, int]], steps: _Steps, *, full: bool
+) -> dict[str, float]:
+    times = {}
+    for name, size, threads in anchors:
+        steps.next(f"{name} at {size} on {threads} core{'s' if threads > 1 else ''}")
+        fraction = SAMPLED_FRACTION if suite.kernel(name).sampled else 1.0
+        run = suite.run(
+            name, size, reps=5 if full else 3, fraction=fraction, threads=threads, pinned=True
+        )
+        times[f"{name}@{size}x{threads}"] = run.rep_s
+    return times

@@ -1,0 +1,24 @@
+"""The reference suite, built once for all tests that run kernels."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from berth.pilot.suite import Suite, build_suite
+
+
+@pytest.fixture(scope="session")
+def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The cache folder that ``suite`` is built in."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="session")
+def suite(kernel_cache: Path) -> Suite:
+    """The suite as users build it."""
+    if not any(shutil.which(name) for name in ("cc", "gcc", "clang")):
+        pytest.skip("no C compiler")
+    return build_suite(cache=kernel_cache)

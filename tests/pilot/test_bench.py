@@ -1,0 +1,126 @@
+"""The machine benchmark: levels told apart by the machine's caches, a Signature that loads."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from berth.pilot import bench
+from berth.pilot.documents import to_json
+from berth.pilot.errors import PilotError
+from berth.pilot.platform import Platform, Signature
+from berth.pilot.suite import BenchResult, Suite, SweepPoint
+from berth.pilot.topology import Cache, Topology, topology
+
+KIB, MIB, GIB = 2**10, 2**20, 2**30
+SIZES = [16 * KIB * 2**k for k in range(16)]
+GENOA = Topology(8, 64 * GIB, (Cache(1, 32 * KIB, 8), Cache(2, MIB, 8), Cache(3, 32 * MIB, 1)))
+
+
+def sweep(*steps: tuple[int, float]) -> list[SweepPoint]:
+    """Points whose value is that of the first step whose capacity holds the working set."""
+    return [
+        SweepPoint(size, next(value for capacity, value in steps if size <= capacity))
+        for size in SIZES
+    ]
+
+
+def test_each_level_gets_the_rate_of_its_working_sets() -> None:
+    core = sweep((32 * KIB, 300e9), (MIB, 100e9), (32 * MIB, 50e9), (2**40, 20e9))
+    total = sweep((256 * KIB, 2400e9), (8 * MIB, 800e9), (32 * MIB, 200e9), (2**40, 80e9))
+    latency = sweep((32 * KIB, 1.0), (MIB, 4.0), (32 * MIB, 15.0), (2**40, 100.0))
+    levels = {m.level: m for m in bench.memory_levels(GENOA, 8, core, total, latency)}
+    assert list(levels) == ["l1", "l2", "l3", "dram"]
+    assert [m.core_bytes_per_s for m in levels.values()] == [300e9, 100e9, 50e9, 20e9]
+    assert [m.total_bytes_per_s for m in levels.values()] == [2400e9, 800e9, 200e9, 80e9]
+    assert [m.latency_s for m in levels.values()] == pytest.approx([1e-9, 4e-9, 15e-9, 100e-9])
+    assert levels["l2"].capacity_bytes == MIB  # a core's own
+    assert levels["l3"].capacity_bytes == 32 * MIB  # everybody's
+    assert levels["dram"].capacity_bytes == 64 * GIB
+
+
+def test_without_known_caches_there_is_only_main_memory() -> None:
+    points = sweep((2**40, 10e9))
+    (only,) = bench.memory_levels(Topology(1, GIB, ()), 1, points, points, points)
+    assert only.level == "dram"
+
+
+def test_a_cache_as_large_as_the_sweep_leaves_main_memory_the_largest_set() -> None:
+    huge = Topology(1, 64 * GIB, (Cache(1, 32 * KIB, 1), Cache(3, GIB, 1)))
+    points = sweep((32 * KIB, 300e9), (256 * MIB, 60e9), (2**40, 50e9))
+    levels = bench.memory_levels(huge, 1, points, points, points)
+    assert levels[-1].core_bytes_per_s == 50e9
+
+
+def write_cache(index: Path, **files: str) -> None:
+    index.mkdir(parents=True)
+    for name, text in files.items():
+        (index / name).write_text(text + "\n")
+
+
+def test_topology_counts_cores_not_their_threads(tmp_path: Path) -> None:
+    for number in range(8):  # four cores of two threads; two last-level caches
+        caches, core = tmp_path / f"cpu{number}" / "cache", number // 2
+        own = f"{2 * core}-{2 * core + 1}"
+        half = "0-3" if number < 4 else "4-7"
+        write_cache(caches / "index0", level="1", type="Data", size="48K", shared_cpu_list=own)
+        write_cache(
+            caches / "index1", level="1", type="Instruction", size="32K", shared_cpu_list=own
+        )
+        write_cache(caches / "index2", level="3", type="Unified", size="16M", shared_cpu_list=half)
+    machine = topology(range(8), sysfs=tmp_path)
+    assert machine.cores == 4
+    assert machine.caches == (Cache(1, 48 * KIB, 4), Cache(3, 16 * MIB, 2))
+    assert machine.private(machine.caches[0])
+    assert not machine.private(machine.caches[1])
+    assert topology([0, 1], sysfs=tmp_path).cores == 1
+
+
+def test_topology_without_sysfs_takes_processors_for_cores(tmp_path: Path) -> None:
+    assert topology([0, 1, 2], sysfs=tmp_path) == Topology(3, topology().memory_bytes, ())
+
+
+def test_instruction_sets_are_those_that_jobs_ask_for(tmp_path: Path) -> None:
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text("processor: 0\nflags\t\t: fpu sse sse4_2 avx avx2 fma rdrand\n")
+    assert bench.instruction_sets(cpuinfo) == ("sse4_2", "avx", "avx2", "fma")
+    cpuinfo.write_text("processor: 0\nFeatures\t: fp asimd sve\n")
+    assert bench.instruction_sets(cpuinfo) == ("asimd", "sve")
+    assert bench.instruction_sets(tmp_path / "none") == ()
+
+
+def test_a_rate_that_was_not_measured_is_not_invented(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(PilotError, match="flops_f64"):
+        bench._value(BenchResult("flops_f64", 1))
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "ANCHORS", ("Stream_TRIAD", "Polybench_GEMM"))
+    monkeypatch.setattr(bench, "QUICK_SIZES", (65_536,))
+    monkeypatch.setattr(bench, "_SCALING_SIZE", 65_536)
+
+
+def test_this_machine_becomes_a_platform_document(suite: Suite, short: None) -> None:
+    told: list[tuple[int, int]] = []
+    signature = bench.measure_signature(
+        suite, progress=lambda _what, done, total: told.append((done, total))
+    )
+    assert told == [(k, len(told)) for k in range(len(told))]
+    here = bench.platform_here("here", signature)
+    assert Platform.model_validate_json(to_json(here)) == here
+    assert set(signature.kernel_times_s) == {"Stream_TRIAD@65536x1", "Polybench_GEMM@65536x1"}
+    assert [m.level for m in signature.memory][-1] == "dram"
+    assert all(m.latency_s for m in signature.memory)
+    assert signature.thread_scaling[-1][0] == (here.cores if suite.openmp else 1)
+
+
+def test_without_openmp_the_platform_is_one_core(suite: Suite, short: None) -> None:
+    build = dataclasses.replace(suite.build, openmp_problem="no omp.h")
+    alone = dataclasses.replace(suite, build=build)
+    signature: Signature = bench.measure_signature(alone)
+    assert signature.launch_overhead_s is None
+    assert [threads for threads, _ in signature.thread_scaling] == [1]
+    assert "no OpenMP" in signature.measured_on
