@@ -1,0 +1,147 @@
+"""The front door of actuation: preview a target, apply it, or go on after a crash."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from berth.plugin.mig.blueprint import changes, recorded, wanted
+from berth.plugin.mig.errors import PlanRefused
+from berth.plugin.mig.inventory import Fleet
+from berth.plugin.mig.journal import Journal
+from berth.plugin.mig.keeper import Keeper
+from berth.plugin.mig.lock import applier_lock
+from berth.plugin.mig.nvml import Nvml
+from berth.plugin.mig.target import Target, checked, find
+from berth.plugin.mig.transaction import Terms, Transaction
+from berth.policies.mig import Instance, Layout
+
+
+@dataclass(frozen=True, slots=True)
+class GpuPreview:
+    """What an apply does to one GPU."""
+
+    uuid: str
+    index: int
+    name: str
+    destroy: tuple[Instance, ...]
+    create: tuple[Instance, ...]
+    keep: tuple[Instance, ...]
+    busy: tuple[Instance, ...]
+    """Those of ``destroy`` that processes are using now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What became of an apply or a resume."""
+
+    outcome: str
+    """``new``, ``old`` or ``unchanged``: the layout that stands."""
+    id: str | None
+    gpus: tuple[GpuPreview, ...] = ()
+    resumed: str | None = None
+    """What became of an earlier apply that was found unfinished: ``new`` or ``old``."""
+
+
+class Applier:
+    """Applies targets on this machine; one state folder, one keeper."""
+
+    def __init__(
+        self,
+        nvml: Nvml,
+        keeper: Keeper,
+        folder: Path,
+        *,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._nvml = nvml
+        self._keeper = keeper
+        self._folder = folder
+        self._journal = Journal(folder)
+        self._tell = tell
+
+    def preview(self, target: Target) -> tuple[GpuPreview, ...]:
+        """What an apply would do; reads only. Raises PlanRefused."""
+        fleet = self._nvml.read()
+        return previews(fleet, checked(target, fleet))
+
+    def apply(self, target: Target, *, wait_s: float = 0.0, enable_mig: bool = False) -> Report:
+        """Reach the target or leave all as it was.
+
+        Raises Locked, PlanRefused or Busy (nothing touched), RolledBack (as it was again) or
+        Unfinished (``resume`` goes on). An unfinished earlier apply is brought to its end first.
+        """
+        with applier_lock(self._folder):
+            resumed = self._resume()
+            if enable_mig:
+                self._enable(target)
+            fleet = self._nvml.read()
+            layouts = checked(target, fleet)
+            shown = previews(fleet, layouts)
+            touched = {p.uuid for p in shown if p.destroy or p.create}
+            if not touched:
+                return Report("unchanged", None, shown, resumed)
+            terms = self._terms(fleet, {u: layouts[u] for u in layouts if u in touched})
+            Transaction(
+                terms, self._nvml, self._keeper, self._journal, wait_s=wait_s, tell=self._tell
+            ).run()
+            return Report("new", terms.id, shown, resumed)
+
+    def resume(self) -> Report:
+        """Bring an unfinished apply to an end; ``unchanged`` where there is none."""
+        with applier_lock(self._folder):
+            outcome = self._resume()
+        return Report(outcome or "unchanged", None, resumed=outcome)
+
+    def _resume(self) -> str | None:
+        records = self._journal.unfinished()
+        if not records:
+            return None
+        terms = Terms.from_record(records[0])
+        self._tell(f"going on with the unfinished apply {terms.id}")
+        return Transaction(terms, self._nvml, self._keeper, self._journal, tell=self._tell).resume(
+            records
+        )
+
+    def _terms(self, fleet: Fleet, layouts: dict[str, Layout]) -> Terms:
+        by_uuid = {gpu.uuid: gpu for gpu in fleet}
+        return Terms(
+            id=secrets.token_hex(4),
+            old=recorded(fleet, layouts),
+            new={u: wanted(by_uuid[u], layout) for u, layout in layouts.items()},
+            notice=self._keeper.prepare(fleet, layouts),
+        )
+
+    def _enable(self, target: Target) -> None:
+        fleet = self._nvml.read()
+        for name in target.layouts:
+            gpu = find(fleet, name)
+            if not gpu.capable or gpu.enabled:
+                continue
+            if not gpu.pending and self._nvml.set_mig_mode(gpu.uuid, on=True):
+                continue
+            raise PlanRefused(
+                f"MIG is asked for on GPU {gpu.index} and needs a reset of the GPU",
+                hint=f"when it is empty: nvidia-smi --gpu-reset -i {gpu.index}; then apply again",
+            )
+
+
+def previews(fleet: Fleet, layouts: dict[str, Layout]) -> tuple[GpuPreview, ...]:
+    """What each GPU of these layouts needs."""
+    found = []
+    for gpu in fleet:
+        if gpu.uuid not in layouts:
+            continue
+        one = changes(gpu, wanted(gpu, layouts[gpu.uuid]))
+        found.append(
+            GpuPreview(
+                gpu.uuid, gpu.index, gpu.name,
+                destroy=tuple(r.instance for r in one.destroy),
+                create=tuple(p.instance for p in one.create),
+                keep=tuple(r.instance for r in one.keep),
+                busy=tuple(r.instance for r in one.destroy if r.pids),
+            )
+        )  # fmt: skip
+    return tuple(found)

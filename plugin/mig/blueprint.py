@@ -1,0 +1,110 @@
+"""What the GPUs are to look like, down to compute instances, and what that takes.
+
+A blueprint is a layout whose instances also say how their compute slices are cut: recorded before
+an apply for the way back, made from the target for the way forth. Plain data in the journal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from berth.plugin.mig.inventory import ComputeInstance, GpuRecord, InstanceRecord
+from berth.policies.mig import Instance, Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """An instance as it is wanted. ``compute`` None: one compute instance holds all of it."""
+
+    instance: Instance
+    compute: tuple[ComputeInstance, ...] | None = None
+
+    @classmethod
+    def of(cls, record: InstanceRecord) -> Piece:
+        """The piece that this existing instance is."""
+        return cls(record.instance, None if record.whole else record.compute)
+
+    def is_met_by(self, record: InstanceRecord) -> bool:
+        """True where the existing instance is as wanted."""
+        if record.instance != self.instance:
+            return False
+        return record.whole if self.compute is None else record.compute == self.compute
+
+
+Blueprint = Mapping[str, tuple[Piece, ...]]
+"""Wanted pieces by GPU UUID."""
+
+
+def recorded(fleet: Iterable[GpuRecord], uuids: Iterable[str]) -> dict[str, tuple[Piece, ...]]:
+    """The blueprint of these GPUs as they are."""
+    wanted = set(uuids)
+    return {g.uuid: tuple(map(Piece.of, g.instances)) for g in fleet if g.uuid in wanted}
+
+
+def wanted(gpu: GpuRecord, target: Layout) -> tuple[Piece, ...]:
+    """The pieces for a target layout: what is there stays as it is cut, the rest comes whole.
+
+    An instance without any compute instance is of no use to a job, so it is made anew.
+    """
+    there = {r.instance: r for r in gpu.instances if r.compute}
+    return tuple(Piece.of(there[i]) if i in there else Piece(i) for i in target.instances)
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What one GPU needs to meet its blueprint."""
+
+    uuid: str
+    destroy: tuple[InstanceRecord, ...]
+    create: tuple[Piece, ...]
+    keep: tuple[InstanceRecord, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.destroy or self.create)
+
+
+def changes(gpu: GpuRecord, pieces: Iterable[Piece]) -> Changes:
+    """From the GPU as it is to the blueprint: nothing that already fits is touched."""
+    pieces = tuple(pieces)
+    keep = tuple(r for r in gpu.instances if any(p.is_met_by(r) for p in pieces))
+    return Changes(
+        gpu.uuid,
+        destroy=tuple(r for r in gpu.instances if r not in keep),
+        create=tuple(p for p in pieces if not any(p.is_met_by(r) for r in keep)),
+        keep=keep,
+    )
+
+
+def to_data(blueprint: Blueprint) -> dict[str, Any]:
+    """As plain JSON data."""
+    return {
+        uuid: [
+            {
+                "profile": piece.instance.profile,
+                "start": piece.instance.start,
+                "compute": None
+                if piece.compute is None
+                else [[c.start, c.size, c.profile_id] for c in piece.compute],
+            }
+            for piece in pieces
+        ]
+        for uuid, pieces in blueprint.items()
+    }
+
+
+def from_data(data: Mapping[str, Any]) -> dict[str, tuple[Piece, ...]]:
+    """Back from JSON data. Raises KeyError, TypeError or ValueError where it is no blueprint."""
+    return {
+        str(uuid): tuple(
+            Piece(
+                Instance(int(row["start"]), str(row["profile"])),
+                None
+                if row["compute"] is None
+                else tuple(ComputeInstance(*map(int, part)) for part in row["compute"]),
+            )
+            for row in rows
+        )
+        for uuid, rows in data.items()
+    }

@@ -1,0 +1,83 @@
+"""The GPUs of this machine as NVML describes them: frozen values, no driver handles."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from berth.policies.mig import Geometry, GpuState, Instance, Layout, Running
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ComputeInstance:
+    """A part of a GPU instance's compute slices, where programs run."""
+
+    start: int
+    size: int
+    profile_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceRecord:
+    """A GPU instance that exists."""
+
+    instance: Instance
+    gi_id: int
+    profile_id: int
+    compute: tuple[ComputeInstance, ...]
+    whole: bool
+    """One compute instance holds all compute slices: what a plain profile name stands for."""
+    uuids: tuple[str, ...] = ()
+    """MIG device UUIDs, as CUDA_VISIBLE_DEVICES takes them."""
+    compute_ids: tuple[int, ...] = ()
+    pids: tuple[int, ...] = ()
+    """Processes on it now."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuRecord:
+    """One GPU with its MIG mode, what it can be cut into, and what it is cut into."""
+
+    uuid: str
+    index: int
+    minor: int
+    """Number in ``/dev/nvidia<minor>``."""
+    name: str
+    capable: bool
+    enabled: bool
+    pending: bool
+    """The mode after the next reset."""
+    geometry: Geometry | None
+    """None where MIG is off or not possible."""
+    instances: tuple[InstanceRecord, ...] = ()
+
+    @property
+    def layout(self) -> Layout:
+        """Its instances as a layout."""
+        return Layout.of(*(record.instance for record in self.instances))
+
+    def find(self, instance: Instance) -> InstanceRecord | None:
+        """The record of that instance; None where it does not exist."""
+        return next((r for r in self.instances if r.instance == instance), None)
+
+    def state(self, name: str | None = None) -> GpuState | None:
+        """For the planner; None where this GPU cannot be cut now."""
+        if self.geometry is None:
+            return None
+        running = tuple(
+            Running(r.instance, uuid=r.uuids[0] if r.uuids else None)
+            for r in self.instances
+            if r.pids
+        )
+        return GpuState(name or self.uuid, self.geometry, self.layout, running, self.enabled)
+
+
+Fleet = tuple[GpuRecord, ...]
+
+
+def digest(fleet: Iterable[GpuRecord]) -> str:
+    """Stable for the same GPUs with the same modes and layouts, whatever runs on them."""
+    rows = sorted((gpu.uuid, gpu.enabled, str(gpu.layout)) for gpu in fleet)
+    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()[:16]

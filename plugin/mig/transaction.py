@@ -1,0 +1,264 @@
+"""From the recorded layout to the planned one, or back: never left in between on purpose.
+
+Forth: drain, cut, look, publish, release. Any failure on the way turns back: cut to the recorded
+layout, look, publish what was, release. After a crash ``resume`` reads journal and GPUs and goes
+on, forth where the new layout already stands or where the way back is barred by a running job,
+else back. An instance is destroyed only when it belongs to one of the two layouts, nobody runs
+on it at that moment and the scheduler has given it to no job.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from berth.pilot.errors import BerthError
+from berth.plugin.mig.blueprint import Blueprint, Changes, changes, from_data, to_data
+from berth.plugin.mig.errors import Busy, RolledBack, Unfinished
+from berth.plugin.mig.inventory import Fleet, GpuRecord, InstanceRecord
+from berth.plugin.mig.journal import Journal, Record
+from berth.plugin.mig.keeper import Keeper, Notice
+from berth.plugin.mig.nvml import Nvml
+from berth.policies.mig import Instance
+
+BACK_ATTEMPTS = 3
+POLL_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What one apply is about; all of it is in the journal's first record."""
+
+    id: str
+    old: Blueprint
+    new: Blueprint
+    notice: Notice
+
+    @property
+    def reason(self) -> str:
+        """The reason of the node's drain, by which it is known as ours."""
+        return f"berth: cutting MIG slices ({self.id})"
+
+    def to_record(self) -> Record:
+        """For the journal."""
+        return {
+            "id": self.id, "old": to_data(self.old), "new": to_data(self.new),
+            "notice": self.notice,
+        }  # fmt: skip
+
+    @classmethod
+    def from_record(cls, record: Record) -> Terms:
+        """From the journal. Raises BerthError where it is not readable."""
+        try:
+            return cls(
+                str(record["id"]), from_data(record["old"]), from_data(record["new"]),
+                dict(record["notice"]),
+            )  # fmt: skip
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise BerthError(
+                "the journal's first record is not readable",
+                hint="look at the layout with `berth mig show`, then remove the journal by hand",
+            ) from None
+
+
+class Transaction:
+    """One apply under way."""
+
+    def __init__(
+        self,
+        terms: Terms,
+        nvml: Nvml,
+        keeper: Keeper,
+        journal: Journal,
+        *,
+        wait_s: float = 0.0,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.terms = terms
+        self._nvml = nvml
+        self._keeper = keeper
+        self._journal = journal
+        self._wait_s = wait_s
+        self._tell = tell
+        self._published = False
+
+    def run(self) -> None:
+        """Forth. Raises Busy or RolledBack with the old layout standing, or Unfinished."""
+        self._journal.begin(self.terms.to_record())
+        try:
+            self._forth_until_published()
+        except BaseException as error:
+            self._turn_back(error)
+            if isinstance(error, Busy) or not isinstance(error, Exception):
+                raise
+            raise RolledBack(
+                f"{_sentence(error)}; the layout is what it was before",
+                hint=getattr(error, "hint", None),
+            ) from error
+        self._finish("new")
+
+    def resume(self, records: list[Record]) -> str:
+        """Go on after a crash; ``new`` or ``old``: the layout that stands. Raises Unfinished."""
+        kinds = [record.get("kind") for record in records]
+        self._published = "publish" in kinds
+        preferred = "old" if "back" in kinds else "new" if self._stands(self.terms.new) else "old"
+        try:
+            self._go(preferred)
+        except Busy as error:
+            other = "new" if preferred == "old" else "old"
+            try:
+                self._go(other)
+            except Busy:
+                raise self._unfinished(error) from error
+            return other
+        except BerthError as error:
+            raise self._unfinished(error) from error
+        return preferred
+
+    def _go(self, way: str) -> None:
+        if way == "old":
+            self._journal.append("back", reason="resumed after a crash")
+            self._back()
+        else:
+            self._forth_until_published()
+        self._finish(way)
+
+    def _forth_until_published(self) -> None:
+        self._tell("draining the node")
+        self._keeper.drain(self.terms.reason)
+        self._wait_until_idle()
+        self._cut(self.terms.new)
+        self._journal.append("cut")
+        self._publish("new")
+
+    def _publish(self, way: str) -> None:
+        self._journal.append("publish", to=way)
+        self._published = True
+        self._tell("telling the scheduler")
+        self._keeper.publish(self.terms.notice[way], self._nvml.read())
+
+    def _finish(self, outcome: str) -> None:
+        try:
+            self._keeper.release(self.terms.reason)
+        except BerthError as error:
+            raise Unfinished(
+                f"the {outcome} layout stands, but the node could not be released: "
+                f"{_sentence(error)}",
+                hint="`berth mig apply --resume` tries again",
+            ) from error
+        self._journal.append("end", outcome=outcome)
+
+    def _turn_back(self, error: BaseException) -> None:
+        self._tell(f"turning back: {_sentence(error)}")
+        last: BaseException = error
+        for _ in range(BACK_ATTEMPTS):
+            try:
+                self._journal.append("back", reason=_sentence(error))
+                self._back()
+                self._finish("old")
+            except BerthError as failure:
+                last = failure
+                continue
+            return
+        raise self._unfinished(last) from error
+
+    def _back(self) -> None:
+        self._keeper.drain(self.terms.reason)
+        self._cut(self.terms.old)
+        if self._published:
+            self._publish("old")
+
+    def _unfinished(self, error: BaseException) -> Unfinished:
+        return Unfinished(
+            f"stopped between the old and the new layout: {_sentence(error)}",
+            hint="the node stays drained; once that is mended, run `berth mig apply --resume`",
+        )
+
+    def _stands(self, blueprint: Blueprint) -> bool:
+        fleet = {gpu.uuid: gpu for gpu in self._nvml.read()}
+        return all(u in fleet and not changes(fleet[u], p) for u, p in blueprint.items())
+
+    def _wait_until_idle(self) -> None:
+        deadline = time.monotonic() + self._wait_s
+        while True:
+            fleet = self._nvml.read()
+            todo = self._todo(fleet, self.terms.new)
+            try:
+                return self._check_idle(fleet, todo)
+            except Busy:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise
+                time.sleep(min(POLL_S, left))
+
+    def _todo(self, fleet: Fleet, blueprint: Blueprint) -> list[Changes]:
+        """What the blueprint takes. Raises BerthError where a GPU is not as either layout says."""
+        by_uuid = {gpu.uuid: gpu for gpu in fleet}
+        todo = []
+        for uuid, pieces in blueprint.items():
+            gpu = by_uuid.get(uuid)
+            if gpu is None or not gpu.enabled:
+                what = "is gone" if gpu is None else "has MIG off"
+                raise BerthError(f"GPU {uuid} {what}", hint="enable it: nvidia-smi -mig 1")
+            one = changes(gpu, pieces)
+            self._refuse_foreign(gpu, one)
+            todo.append(one)
+        return [one for one in todo if one]
+
+    def _refuse_foreign(self, gpu: GpuRecord, one: Changes) -> None:
+        ours = {p.instance for b in (self.terms.old, self.terms.new) for p in b[gpu.uuid]}
+        foreign = [str(r.instance) for r in one.destroy if r.instance not in ours]
+        if foreign:
+            raise BerthError(
+                f"GPU {gpu.uuid} has instances that somebody else made: {', '.join(foreign)}",
+                hint="destroy them by hand, or take them into a new plan",
+            )
+
+    def _check_idle(self, fleet: Fleet, todo: list[Changes]) -> None:
+        given = self._keeper.allocated(fleet) if any(one.destroy for one in todo) else frozenset()
+        for one in todo:
+            for record in one.destroy:
+                self._check_one(one.uuid, record, record.pids, given)
+
+    def _check_one(
+        self,
+        uuid: str,
+        record: InstanceRecord,
+        pids: tuple[int, ...],
+        given: frozenset[tuple[str, Instance]],
+    ) -> None:
+        if pids:
+            who = ", ".join(map(str, pids[:4]))
+            raise Busy(f"{record.instance} on {uuid} is in use by process {who}")
+        if (uuid, record.instance) in given:
+            raise Busy(f"{record.instance} on {uuid} is allocated to a job")
+
+    def _cut(self, blueprint: Blueprint) -> None:
+        """Destroy and create until the blueprint stands, and look that it does."""
+        fleet = self._nvml.read()
+        todo = self._todo(fleet, blueprint)
+        self._check_idle(fleet, todo)
+        for one in todo:
+            for record in one.destroy:
+                self._check_one(one.uuid, record, self._nvml.pids(one.uuid, record), frozenset())
+                self._step("destroy", one.uuid, record.instance)
+                self._nvml.destroy(one.uuid, record)
+            for piece in one.create:
+                self._step("create", one.uuid, piece.instance)
+                self._nvml.create(one.uuid, piece.instance, piece.compute)
+        if not self._stands(blueprint):
+            raise BerthError("the driver accepted every step, but the layout is another one")
+
+    def _step(self, kind: str, uuid: str, instance: Instance) -> None:
+        self._tell(f"{kind} {instance} on {uuid}")
+        self._journal.append(kind, gpu=uuid, instance=str(instance))
+
+
+def _sentence(error: Any) -> str:
+    if isinstance(error, BerthError):
+        return error.message
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    return f"{type(error).__name__}: {error}"
