@@ -142,9 +142,6 @@ class PlatformTable(Document):
         None, description="of one node (CPU platforms), GPU or slice"
     )
     power_w: Positive | None = Field(None, description="typical power under load, in watts")
-    carbon_g_per_kwh: NonNegative | None = Field(
-        None, description="carbon intensity of its electricity; kept for reports"
-    )
 
 
 class TranslationTable(Document):

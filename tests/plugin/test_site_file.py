@@ -213,7 +213,7 @@ def test_an_unknown_name_comes_with_the_nearest_known_one(
         (SCHEMA.encode() + b'[site]\nauto_partition = "a"\nauto_partition = "b"', "is not TOML"),
         (SCHEMA.encode() + b"x = " + b"[" * 5000 + b"]" * 5000, "nested deeper than"),
         (SCHEMA.encode() + b"x = " + b"[" * 40 + b"]" * 40, "nested deeper than"),
-        (SCHEMA.encode() + b"x = [" + b"0," * 1_000_000 + b"]", "more than 100000"),
+        (SCHEMA.encode() + b"x = [" + b"0," * 200_000 + b"]", "more than 100000"),
         (b"#" * (8 * 2**20 + 1), "larger than"),
     ],
 )
@@ -225,8 +225,8 @@ def test_hostile_text_is_one_sentence(tmp_path: Path, raw: bytes, says: str) -> 
     assert len(caught.value.message) < 500
 
 
-def test_a_million_keys_are_refused(tmp_path: Path) -> None:
-    text = SCHEMA + "\n".join(f"k{i} = 1" for i in range(600_000))
+def test_too_many_keys_are_refused(tmp_path: Path) -> None:
+    text = SCHEMA + "\n".join(f"k{i} = 1" for i in range(150_000))
     assert "keys" in refused(tmp_path, text).message
 
 
