@@ -92,6 +92,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "berth.plugin.cli.profile:profile",
         "Add measured profiles to the store, list, show and remove them.",
     ),
+    "decisions": (
+        "berth.plugin.cli.decisions:decisions",
+        "Show what was decided for jobs, and explain why.",
+    ),
 }
 
 

@@ -1,0 +1,215 @@
+"""``berth decisions``: what the daemon answered, and why."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from berth.pilot.errors import BerthError, UsageError
+from berth.pilot.units import format_bytes, format_seconds
+from berth.plugin.cli.columns import columns
+from berth.plugin.cli.where import open_store, store_options
+from berth.plugin.slurm import commands
+from berth.plugin.store import DecisionRecord, Store
+
+_STAMP = re.compile(r"\bberth/1 id=([0-9a-z]{1,32})\b")
+_json_option = click.option("--json", "json_", is_flag=True, help="Print JSON.")
+
+
+@click.group(invoke_without_command=True)
+@click.option(
+    "--last", type=click.IntRange(1, 100_000), default=20, show_default=True, help="So many."
+)
+@click.option("--user", help="Only of this user.")
+@click.option("--code", help="Only with this code (docs/reasons.md), for example no-profile.")
+@click.option("--profile", help="Only of this profile.")
+@click.option("--job", help="The decision for this job id.")
+@_json_option
+@store_options
+@click.pass_context
+def decisions(
+    context: click.Context,
+    *,
+    last: int,
+    user: str | None,
+    code: str | None,
+    profile: str | None,
+    job: str | None,
+    json_: bool,
+    site_file: Path | None,
+    store_url: str | None,
+) -> None:
+    """List what was decided, newest first; `show ID` explains one.
+
+    \b
+    Example:
+      berth decisions --user alice --last 5
+      berth decisions --job 1234
+      berth decisions show 1m7y4whj8kbbvxmm
+    """
+    context.obj = (site_file, store_url)
+    if context.invoked_subcommand is not None:
+        return
+    store = open_store(site_file, store_url)
+    if job is not None:
+        found = _by_id(store, decision_of_job(store, job))
+        click.echo(json.dumps(as_json(found), indent=2) if json_ else as_text(store, found))
+        return
+    records = store.decisions.last(last, user=user, code=code, profile=profile)
+    if json_:
+        click.echo(json.dumps([as_json(r) for r in records], indent=2))
+        return
+    if not records:
+        click.echo("no decisions yet")
+        return
+    rows = [
+        [
+            r.id,
+            _moment(r.time_s),
+            r.user,
+            r.profile or "-",
+            r.mode,
+            r.action,
+            r.code,
+            r.chosen or "-",
+            f"{r.latency_us} us",
+        ]
+        for r in records
+    ]
+    header = ("ID", "TIME", "USER", "PROFILE", "MODE", "ACTION", "CODE", "CHOSEN", "TOOK")
+    click.echo(columns(header, rows, indent=0))
+
+
+@decisions.command()
+@click.argument("decision")
+@_json_option
+@click.pass_obj
+def show(place: tuple[Path | None, str | None], decision: str, *, json_: bool) -> None:
+    """Explain one decision: what was asked, what was chosen, what else there was and why not.
+
+    \b
+    Example:
+      berth decisions show 1m7y4whj8kbbvxmm
+    """
+    store = open_store(*place)
+    found = _by_id(store, decision)
+    click.echo(json.dumps(as_json(found), indent=2) if json_ else as_text(store, found))
+
+
+def decision_of_job(store: Store, job: str) -> str:
+    """The id of the decision for a job, from its outcome or from its stamp in Slurm.
+
+    Raises UsageError where the job has none.
+    """
+    outcome = store.outcomes.of_job(job)
+    if outcome is not None and outcome.decision is not None:
+        return outcome.decision
+    if re.fullmatch(r"[0-9]+(_[0-9]+)?", job) is None:
+        raise UsageError(f"{job!r} is not a job id")
+    asked = (
+        ("scontrol", "-o", "show", "job", job),
+        ("sacct", "-a", "-n", "-X", "-P", "-o", "AdminComment", "-j", job),
+    )
+    for command in asked:
+        try:
+            found = _STAMP.search(commands.run(command))
+        except BerthError:
+            continue
+        if found is not None:
+            return found[1]
+    raise UsageError(
+        f"job {job} carries no decision of Berth's",
+        hint="it was submitted without Berth, or the scheduler has forgotten it",
+    )
+
+
+def _by_id(store: Store, decision: str) -> DecisionRecord:
+    found = store.decisions.get(decision)
+    if found is None:
+        raise UsageError(
+            f"no decision {decision!r} is in {store.name}", hint="list them: berth decisions"
+        )
+    return found
+
+
+def as_json(record: DecisionRecord) -> dict[str, Any]:
+    """Everything kept of a decision, as plain data."""
+    data = dataclasses.asdict(record)
+    for key in ("request", "edits", "ranked"):
+        data[key] = json.loads(data[key])
+    return data
+
+
+def as_text(store: Store, record: DecisionRecord) -> str:
+    """The decision explained."""
+    request, edits = json.loads(record.request), json.loads(record.edits)
+    ranked: list[dict[str, Any]] = json.loads(record.ranked)
+    lines = [
+        f"{record.id}  {_moment(record.time_s)}  {record.host}  mode {record.mode}",
+        record.reason,
+        "",
+        f"asked    by {record.user}{_of(record.account)}: {_asked(record, request)}",
+        f"profile  {record.profile or 'none'}"
+        + (f", size {request['size']:g}" if request.get("size") else ""),
+        f"answer   {record.action} ({record.code}), {record.latency_us} us",
+    ]
+    if edits:
+        verb = "changed" if record.action == "edit" else "would change"
+        lines.append(f"{verb}  " + ", ".join(f"{key}={value}" for key, value in edits.items()))
+    if record.bundle:
+        lines.append(f"made by  policy {record.policy}, bundle {record.bundle}")
+    lines.append(f"inputs   {record.inputs_digest or '-'}")
+    for outcome in store.outcomes.of_decision(record.id):
+        lines.append(f"outcome  job {outcome.job_id}: {outcome.state}")
+    if ranked:
+        lines += ["", _table(ranked)]
+    return "\n".join(lines)
+
+
+def _table(ranked: list[dict[str, Any]]) -> str:
+    rows = []
+    for row in ranked:
+        runtime, memory = row.get("runtime_s"), row.get("memory_bytes")
+        rows.append(
+            [
+                row["candidate"],
+                row["platform"],
+                "-" if runtime is None else format_seconds(runtime[1]),
+                "-" if runtime is None else "{} to {}".format(*map(format_seconds, runtime[::2])),
+                "-" if memory is None else format_bytes(memory[2]),
+                row.get("basis") or "-",
+                row.get("excluded") or row.get("warning") or "",
+            ]
+        )
+    header = ("CANDIDATE", "PLATFORM", "TIME", "90 %", "MEMORY AT MOST", "BASIS", "WHY NOT")
+    return columns(header, rows, indent=0)
+
+
+def _asked(record: DecisionRecord, request: dict[str, Any]) -> str:
+    parts = [
+        f"queue {record.queue}" if record.queue else "no queue",
+        f"{request['tasks']} x {request['cpus_per_task']} cores",
+    ]
+    if request["nodes"]:
+        parts.append(f"{request['nodes']} nodes")
+    if request["gpus"]:
+        parts.append(f"{request['gpus']} GPUs")
+    if request["memory_bytes_per_node"]:
+        parts.append(f"{format_bytes(request['memory_bytes_per_node'])} a node")
+    if request["time_limit_s"]:
+        parts.append(f"limit {format_seconds(request['time_limit_s'])}")
+    return ", ".join(parts)
+
+
+def _of(account: str | None) -> str:
+    return f" ({account})" if account else ""
+
+
+def _moment(unix_s: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(unix_s))
