@@ -185,6 +185,7 @@ COUNTERS: tuple[Counter, ...] = (
         {},
         {
             **_everywhere("branches"),
+            "callgrind": "Bc + Bi",
             "cachegrind": "Bc + Bi",
             "lackey": "Jccs total",
             "papi": "PAPI_BR_INS",
@@ -207,6 +208,7 @@ COUNTERS: tuple[Counter, ...] = (
         {},
         {
             **_everywhere("branch-misses"),
+            "callgrind": "Bcm + Bim",
             "cachegrind": "Bcm + Bim",
             "papi": "PAPI_BR_MSP",
             "likwid": "BR_MISP_RETIRED_ALL_BRANCHES",
@@ -295,6 +297,7 @@ COUNTERS: tuple[Counter, ...] = (
         {TABLE_II: "L1 Load Misses"},
         {
             **_everywhere("L1-dcache-load-misses"),
+            "callgrind": "D1mr",
             "cachegrind": "D1mr",
             "papi": "PAPI_L1_LDM",
             "likwid": "L1D_REPLACEMENT",
@@ -307,7 +310,7 @@ COUNTERS: tuple[Counter, ...] = (
         "reach the second level.",
         "memory",
         {TABLE_II: "L1 Store Misses"},
-        {INTEL: "re224", "cachegrind": "D1mw", "papi": "PAPI_L1_STM"},
+        {INTEL: "re224", "callgrind": "D1mw", "cachegrind": "D1mw", "papi": "PAPI_L1_STM"},
     ),
     Counter(
         "l2_load_misses",
@@ -341,6 +344,7 @@ COUNTERS: tuple[Counter, ...] = (
             INTEL: "LLC-load-misses",
             ARM: "r37",
             POWER: "LLC-load-misses",
+            "callgrind": "DLmr with LL = 32 MiB",
             "cachegrind": "DLmr with LL = 32 MiB",
             "papi": "PAPI_L3_LDM",
         },
@@ -354,6 +358,7 @@ COUNTERS: tuple[Counter, ...] = (
         {
             INTEL: "LLC-store-misses",
             POWER: "LLC-store-misses",
+            "callgrind": "DLmw with LL = 32 MiB",
             "cachegrind": "DLmw with LL = 32 MiB",
             "papi": "PAPI_L3_STM",
         },
@@ -364,7 +369,12 @@ COUNTERS: tuple[Counter, ...] = (
         "Instruction fetches that miss the first-level instruction cache.",
         "memory",
         {},
-        {**_everywhere("L1-icache-load-misses"), "cachegrind": "I1mr", "papi": "PAPI_L1_ICM"},
+        {
+            **_everywhere("L1-icache-load-misses"),
+            "callgrind": "I1mr",
+            "cachegrind": "I1mr",
+            "papi": "PAPI_L1_ICM",
+        },
     ),
     Counter(
         "dram_bytes",

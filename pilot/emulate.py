@@ -1,9 +1,11 @@
 """The emulated part of a pilot: several valgrind tools over the same command, bounded.
 
-Counts of one tool can differ from another's: runs are cut at different points, and cachegrind
-and lackey count a forked process's inherited past again. The stated rule: the first tool with an
-instruction count leads (callgrind, else cachegrind); a tool that saw over 1 % more or fewer
-instructions has its other counts scaled by the ratio. Totals of a cut run are never extrapolated.
+Callgrind's one run gives what belongs together: instruction mix, first and last level of cache,
+branches. Cachegrind adds the second level (or, where instructions cannot be classified, all of
+it), lackey the bytes of loads and stores. Their counts can differ from callgrind's: runs are cut
+at different points, and they count a forked process's inherited past again. The stated rule: the
+first tool with an instruction count leads; another that saw over 1 % more or fewer instructions
+has its counts scaled by the ratio. Totals of a cut run are never extrapolated.
 """
 
 from __future__ import annotations
@@ -71,13 +73,19 @@ def emulate(order: Order, *, tools: Sequence[str], budget_s: float, jobs: int) -
         )
         for collector, readings in found
     ]
-    warnings = [warning for _, readings in found for warning in readings.warnings]
-    warnings += [f"{c.name}: {r.detail}" for c, r in found if r.failed]
+    warnings = _gathered(found)
     counters = merge([readings for _, readings in found])
-    warnings += sorted({m.note for m in counters.values() if m.note and not m.complete})
-    return Emulation(
-        counters, tuple(reports), tuple(dict.fromkeys(warnings)), extensions, interrupted
-    )
+    return Emulation(counters, tuple(reports), tuple(warnings), extensions, interrupted)
+
+
+def _gathered(found: Sequence[tuple[Collector, Readings]]) -> list[str]:
+    """Warnings, each once, with the tools that gave it."""
+    tools: dict[str, list[str]] = {}
+    for collector, readings in found:
+        said = (*readings.warnings, *((readings.detail,) if readings.failed else ()))
+        for text in dict.fromkeys(said):
+            tools.setdefault(text, []).append(collector.name)
+    return [f"{', '.join(names)}: {text}" for text, names in tools.items()]
 
 
 def merge(readings: Sequence[Readings]) -> dict[str, Measurement]:
@@ -118,14 +126,16 @@ def _usable(tools: Sequence[str], folder: Path) -> tuple[list[Collector], list[C
         ],
         "lackey": [LackeyCollector(folder / "lackey")],
     }
-    usable, reports = [], []
-    for tool in TOOLS:
-        for collector in every[tool] if tool in tools else ():
-            why = collector.probe()
-            if why is None:
-                usable.append(collector)
-            else:
-                reports.append(CollectorReport(name=collector.name, status="absent", detail=why))
+    usable: list[Collector] = []
+    reports = []
+    for collector in (one for tool in TOOLS if tool in tools for one in every[tool]):
+        why, status = collector.probe(), "absent"
+        if collector.name == "cachegrind-llc" and any(c.name == "callgrind" for c in usable):
+            why, status = "callgrind simulates the same caches in its run", "skipped"
+        if why is None:
+            usable.append(collector)
+        else:
+            reports.append(CollectorReport(name=collector.name, status=status, detail=why))
     return usable, reports
 
 

@@ -46,13 +46,24 @@ L2 = Level("l2", MIB, {"l2_load_misses": ("DLmr",), "l2_store_misses": ("DLmw",)
 LLC = Level("llc", 32 * MIB, COMMON | {"llc_load_misses": ("DLmr",), "llc_store_misses": ("DLmw",)})
 
 
+def simulation(level: Level) -> list[str]:
+    """Valgrind's options for the pinned caches; by default it would copy the host's."""
+    return [
+        "--cache-sim=yes",
+        "--branch-sim=yes",
+        f"--I1={L1}",
+        f"--D1={L1}",
+        f"--LL={level.capacity_bytes},{WAYS},64",
+    ]
+
+
 def parse(text: str) -> dict[str, int]:
-    """Totals by event name from one cachegrind output file; empty where it holds none."""
+    """Totals by event name from one cachegrind (or callgrind) file; empty where it holds none."""
     names: list[str] = []
     for line in text.splitlines():
         if line.startswith("events:"):
             names = line.split()[1:]
-        elif line.startswith("summary:") and names:
+        elif line.startswith(("summary:", "totals:")) and names:
             values = [word.replace(",", "") for word in line.split()[1:]]
             if len(values) == len(names) and all(re.fullmatch(r"[0-9]{1,18}", v) for v in values):
                 return {name: int(value) for name, value in zip(names, values, strict=True)}
@@ -83,11 +94,7 @@ class CachegrindCollector:
         self._folder.mkdir(parents=True, exist_ok=True)
         tool = [
             "--tool=cachegrind",
-            "--cache-sim=yes",
-            "--branch-sim=yes",
-            f"--I1={L1}",
-            f"--D1={L1}",
-            f"--LL={self._level.capacity_bytes},{WAYS},64",
+            *simulation(self._level),
             f"--cachegrind-out-file={self._folder}/out.%p",
         ]
         return valgrind.wrap(order, tool, self._folder)
@@ -114,14 +121,4 @@ class CachegrindCollector:
         counters.setdefault("instructions", own)
         size = self._level.capacity_bytes // MIB
         detail = f"last level pinned to {size} MiB, {len(found)} processes, {outcome.wall_s:.1f} s"
-        return Readings(counters, detail, _warnings(found))
-
-
-def _warnings(found: list[valgrind.Process]) -> tuple[str, ...]:
-    forked = valgrind.forked_without_exec(found)
-    if not forked:
-        return ()
-    return (
-        f"{forked} processes forked without exec: cachegrind counts what their parent did before "
-        "the fork once more for each",
-    )
+        return Readings(counters, detail, valgrind.notices(note, found))

@@ -1,7 +1,9 @@
 """The instruction mix: valgrind's callgrind counts each executed instruction, objdump names it.
 
 Unlike lackey this sees real instructions, so single and double precision, vector lanes and fused
-operations are told apart. Dumping before each fork makes the counts of forked processes exact.
+operations are told apart. Callgrind simulates caches and branches as cachegrind does, here with
+the large last level, so that one run, even one cut short, gives counters that fit together.
+Dumping before each fork makes the counts of forked processes exact.
 """
 
 from __future__ import annotations
@@ -12,14 +14,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from berth.pilot.collectors import disassembly, valgrind
+from berth.pilot.collectors import cachegrind, disassembly, valgrind
 from berth.pilot.collectors.base import Readings, emulated
 from berth.pilot.collectors.x86 import classify
 from berth.pilot.launch import Order, Outcome
 from berth.pilot.profile import Measurement
 
 SOURCE = "callgrind"
-COST = re.compile(r"^(0x[0-9a-f]{1,16}) (\d{1,18})$", re.ASCII)
+COST = re.compile(r"^(0x[0-9a-f]{1,16}) (\d{1,18})(?: \d{1,18})*$", re.ASCII)
 ENOUGH = 0.995
 """Objects are disassembled, largest first, until this share of the instructions is covered."""
 LEAST = 0.95
@@ -49,12 +51,18 @@ class Mix:
     """Of the program's own file: libraries choose theirs by what the processor has."""
 
 
-def parse(lines: Iterable[str], into: Executed) -> None:
-    """Add the self cost of each instruction of one callgrind file (``--dump-instr=yes``)."""
+def parse(lines: Iterable[str], into: Executed) -> dict[str, int]:
+    """Add how often each instruction ran (``--dump-instr=yes``); returns the file's totals.
+
+    A file that was cut off in the middle has no totals: its instructions count all the same.
+    """
     place: dict[int, int] = {}
     skip = False
+    totals: list[str] = []
     for line in lines:
-        if line.startswith("ob="):
+        if line.startswith(("events:", "totals:")):
+            totals.append(line)
+        elif line.startswith("ob="):
             place = into.setdefault(line[3:].strip(), {})
         elif line.startswith("calls="):
             skip = True
@@ -64,6 +72,7 @@ def parse(lines: Iterable[str], into: Executed) -> None:
                 address = int(match.group(1), 16)
                 place[address] = place.get(address, 0) + int(match.group(2))
             skip = False
+    return cachegrind.parse("\n".join(totals))
 
 
 def mix_of(executed: Mapping[str, Mapping[int, int]], own: frozenset[str]) -> Mix:
@@ -98,7 +107,7 @@ def _add(mix: Mix, text: str, times: int, own: bool) -> None:
 
 
 class CallgrindCollector:
-    """One run under callgrind without cache simulation; ``extensions`` is there after finish."""
+    """One run under callgrind; ``extensions`` is there after finish."""
 
     name = "callgrind"
 
@@ -120,6 +129,7 @@ class CallgrindCollector:
             "--tool=callgrind",
             "--dump-instr=yes",
             "--dump-line=no",
+            *cachegrind.simulation(cachegrind.LLC),
             "--compress-strings=no",
             "--compress-pos=no",
             *(f"--dump-before={name}" for name in FORKS),
@@ -134,22 +144,30 @@ class CallgrindCollector:
         found = valgrind.processes(self._folder)
         note = valgrind.how_it_ended(outcome, found)
         executed: Executed = {}
+        parts = []
         for path in sorted(self._folder.glob("out.*")):
             with path.open(encoding="utf-8", errors="replace") as stream:
-                parse(stream, executed)
+                parts.append(parse(stream, executed))
         total = sum(sum(counts.values()) for counts in executed.values())
         if not total:
             return Readings(detail=note or "callgrind wrote no counts", failed=True)
-        mix = mix_of(executed, frozenset({self._program}))
-        self.extensions = tuple(sorted(mix.extensions))
         complete = note is None
+        mix = mix_of(executed, frozenset({self._program}))
+        if valgrind.needs_avx512(found):
+            mix.extensions.add("avx512f")
+        self.extensions = tuple(sorted(mix.extensions))
+        simulated = cachegrind.add_up(parts)
         counters: dict[str, Measurement] = {
-            "instructions": emulated(SOURCE, total, note, complete=complete)
+            name: emulated(SOURCE, sum(simulated[c] for c in columns), note, complete=complete)
+            for name, columns in cachegrind.LLC.columns.items()
+            if all(column in simulated for column in columns)
         }
+        counters["instructions"] = emulated(SOURCE, total, note, complete=complete)
         share = mix.classified / total
+        noticed = valgrind.notices(note)
         if share < LEAST:
             why = f"only {share:.0%} of the instructions could be disassembled (generated code?)"
-            return Readings(counters, why, (f"no instruction mix: {why}",))
+            return Readings(counters, why, (*noticed, f"no instruction mix: {why}"))
         for name in (
             "fp32_ops",
             "fp64_ops",
@@ -164,4 +182,4 @@ class CallgrindCollector:
         ):
             counters[name] = emulated(SOURCE, getattr(mix, name), note, complete=complete)
         detail = f"{share:.1%} of the instructions classified, {outcome.wall_s:.1f} s"
-        return Readings(counters, detail)
+        return Readings(counters, detail, noticed)

@@ -127,7 +127,8 @@ class LackeyCollector:
             name: emulated(SOURCE, value, note, complete=note is None)
             for name, value in values.items()
         }
-        return Readings(counters, f"{len(parts)} processes, {outcome.wall_s:.1f} s")
+        detail = f"{len(parts)} processes, {outcome.wall_s:.1f} s"
+        return Readings(counters, detail, valgrind.notices(note, found))
 
 
 def _number(pattern: str, text: str) -> int | None:

@@ -35,13 +35,14 @@ def peak_memory(outcome: Outcome) -> PeakMemory | None:
     process that forked it; the sampled sum covers several processes. The larger one counts.
     """
     exact = int(outcome.usage.get("ru_maxrss", 0))
-    trusted = exact if exact > outcome.rss_floor else 0
-    best = max(trusted, outcome.hwm_peak, outcome.rss_peak)
-    if best == 0 and exact:
-        return PeakMemory(exact, "an upper bound: the program ended before it could be sampled")
+    summed = outcome.rss_peak if outcome.processes_peak > 1 or not exact else 0
+    best = max(exact, summed)
     if best == 0:
         return None
-    return PeakMemory(best, SAMPLED if best > trusted else None)
+    if best > exact:
+        return PeakMemory(best, "the sum over several processes, " + SAMPLED)
+    low = exact <= outcome.rss_floor
+    return PeakMemory(best, "an upper bound: the program is too small to tell" if low else None)
 
 
 class ProcCollector:

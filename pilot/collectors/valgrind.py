@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -86,7 +86,7 @@ def processes(folder: Path) -> list[Process]:
     return sorted(found, key=lambda process: process.pid)
 
 
-def forked_without_exec(found: list[Process]) -> int:
+def forked_without_exec(found: Sequence[Process]) -> int:
     """Processes that went on with their parent's program: their counts begin with its counts."""
     commands = {process.pid: process.command for process in found}
     return sum(
@@ -96,15 +96,14 @@ def forked_without_exec(found: list[Process]) -> int:
     )
 
 
-def illegal_instruction(found: list[Process]) -> str | None:
+def illegal_instruction(found: Sequence[Process]) -> str | None:
     """A sentence when valgrind met an instruction that it cannot emulate (AVX-512, mostly)."""
     for process in found:
         head = _first(r"unhandled instruction bytes: (.*)$", process.text)
         if head is None and "Illegal opcode" not in process.text:
             continue
         first = (head or "").split()
-        avx512 = bool(first) and first[0].lower() == "0x62"
-        kind = "an AVX-512 instruction" if avx512 else "an instruction"
+        kind = "an AVX-512 instruction" if needs_avx512(found) else "an instruction"
         shown = f" ({' '.join(first[:6])})" if first else ""
         return (
             f"valgrind cannot emulate {kind}{shown} of {process.command or 'the program'}: "
@@ -113,16 +112,35 @@ def illegal_instruction(found: list[Process]) -> str | None:
     return None
 
 
-def how_it_ended(outcome: Outcome, found: list[Process]) -> str | None:
+def needs_avx512(found: Sequence[Process]) -> bool:
+    """True when the instruction that valgrind could not emulate has AVX-512's EVEX prefix."""
+    heads = (_first(r"unhandled instruction bytes: (\S+)", process.text) for process in found)
+    return any(head is not None and head.lower() == "0x62" for head in heads)
+
+
+def how_it_ended(outcome: Outcome, found: Sequence[Process]) -> str | None:
     """None after a whole run, else the note for every counter of this run."""
     illegal = illegal_instruction(found)
     if illegal:
-        return f"counted until {illegal}"
+        return f"a part of the program: {illegal}"
     if outcome.cut:
-        return f"cut after {outcome.wall_s:.3g} s of emulation: counts of a part of the program"
+        return (
+            "a part of the program: the emulation was cut by --max-slowdown or --time-limit "
+            "(raise them, or give a smaller --size)"
+        )
     if outcome.signal is not None or outcome.exit_code != 0:
         return f"under emulation the program {outcome.describe()}"
     return None
+
+
+def notices(note: str | None, found: Sequence[Process] = ()) -> tuple[str, ...]:
+    """Warnings of one tool's run: how it ended, and forks that made it count twice."""
+    forked = forked_without_exec(found)
+    twice = (
+        f"{forked} processes forked without exec, and what their parent did before the "
+        "fork is in their counts again",
+    )
+    return ((note,) if note else ()) + (twice if forked else ())
 
 
 def _first(pattern: str, text: str) -> str | None:
