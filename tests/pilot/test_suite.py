@@ -228,13 +228,13 @@ def test_builds_at_once_all_succeed(tmp_path: Path, quick_cc: None) -> None:
     found: list[Suite] = []
     threads = [
         threading.Thread(target=lambda: found.append(build_suite(cache=tmp_path / "cache")))
-        for _ in range(3)
+        for _ in range(2)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == 3
+    assert len(found) == 2
     assert len({suite.build.folder for suite in found}) == 1
     assert [p.name for p in (tmp_path / "cache").iterdir()] == [found[0].build.folder.name]
 
