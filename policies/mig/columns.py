@@ -1,0 +1,125 @@
+"""The columns of the fleet model: for each bundle of GPUs the layouts that are worth offering.
+
+A column is left out when another one of the same bundle offers at least its slots for no more
+re-cuts: whatever uses it could use the other.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from berth.policies.mig.objectives import Objective
+from berth.policies.mig.offers import Counts, Kind, Offer
+from berth.policies.mig.problem import Group, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One choice for a GPU: the slots that it gives and what that costs."""
+
+    counts: Counts
+    recuts: int
+    offer: Offer
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """GPUs with the same columns."""
+
+    groups: tuple[int, ...]
+    """Their groups, as numbers in the problem."""
+    size: int
+    is_busy: bool
+    columns: tuple[Column, ...]
+
+
+def bundles_by_slots(problem: Problem) -> list[Bundle]:
+    """Groups merged that have the same slots to offer, whatever the re-cuts."""
+    wanted = frozenset(kind for edges in problem.edges for kind in edges)
+    merged: dict[object, list[int]] = defaultdict(list)
+    for n, group in enumerate(problem.groups):
+        s = group.stand
+        key = (s.geometry.gpu, s.geometry.profiles, s.pinned, s.ending, s.frozen)
+        merged[key if not s.frozen else n].append(n)
+    made = []
+    for numbers in merged.values():
+        first = problem.groups[numbers[0]]
+        columns = _columns(first, wanted, problem, free=True)
+        size = sum(len(problem.groups[n].members) for n in numbers)
+        made.append(Bundle(tuple(numbers), size, first.is_busy, columns))
+    return made
+
+
+def bundles_by_group(
+    problem: Problem, merged: Sequence[Bundle], taking: Sequence[Sequence[int]]
+) -> list[tuple[Bundle, list[int]]]:
+    """One bundle for each group, with a start that takes what the merged solution takes."""
+    wanted = frozenset(kind for edges in problem.edges for kind in edges)
+    made = []
+    for bundle, row in zip(merged, taking, strict=True):
+        left = list(row)
+        for n in bundle.groups:
+            group = problem.groups[n]
+            columns = _columns(group, wanted, problem, free=False)
+            start = [0] * len(columns)
+            for _ in group.members:
+                place = _place(bundle.columns, left, columns)
+                start[place] += 1
+            made.append((Bundle((n,), len(group.members), group.is_busy, columns), start))
+    return made
+
+
+def _place(given: Sequence[Column], left: list[int], columns: Sequence[Column]) -> int:
+    """Which column gives what one of the ``given`` still ``left`` gives, for fewest re-cuts."""
+    best: tuple[int, int, int] | None = None
+    for number, column in enumerate(given):
+        if left[number]:
+            for place, own in enumerate(columns):
+                if (best is None or own.recuts < best[0]) and _covers(own.counts, column.counts):
+                    best = (own.recuts, place, number)
+    if best is None:
+        return 0
+    left[best[2]] -= 1
+    return best[1]
+
+
+def _covers(counts: Counts, needed: Counts) -> bool:
+    have = dict(counts)
+    return all(have.get(kind, 0) >= n for kind, n in needed)
+
+
+def _columns(
+    group: Group, wanted: frozenset[Kind], problem: Problem, *, free: bool
+) -> tuple[Column, ...]:
+    """The undominated columns; with ``free`` re-cuts cost nothing."""
+    best: dict[Counts, Column] = {}
+    for offer in group.offers:
+        counts = tuple((kind, n) for kind, n in offer.counts if kind in wanted)
+        recuts = 0 if free else offer.recuts
+        if counts not in best or recuts < best[counts].recuts:
+            best[counts] = Column(counts, recuts, offer)
+    # Those with most slots first, so that of equals the first stays.
+    columns = sorted(best.values(), key=lambda c: (c.recuts, -sum(n for _, n in c.counts)))
+    kept = [c for c, keep in zip(columns, ~_dominated(columns), strict=True) if keep]
+    if Objective.GPUS in problem.order and not any(not c.counts for c in kept):
+        kept.append(next(c for c in columns if not c.counts))
+    return tuple(replace(c, recuts=c.offer.recuts) for c in kept)
+
+
+def _dominated(columns: Sequence[Column]) -> NDArray[np.bool_]:
+    kinds = sorted({kind for c in columns for kind, _ in c.counts})
+    place = {kind: n for n, kind in enumerate(kinds)}
+    table = np.zeros((len(columns), len(kinds) + 1), dtype=np.int16)
+    for row, column in enumerate(columns):
+        table[row, -1] = -column.recuts
+        for kind, n in column.counts:
+            table[row, place[kind]] = n
+    covered = (table[:, None, :] >= table[None, :, :]).all(axis=2)
+    others: NDArray[np.bool_] = ~np.eye(len(columns), dtype=np.bool_)
+    dominated: NDArray[np.bool_] = (covered & others).any(axis=0)
+    return dominated

@@ -1,0 +1,113 @@
+"""The planner's front: demands and a fleet in, a plan out.
+
+One GPU goes to the exact table, many to CP-SAT, and to the heuristic where OR-tools is missing
+or ``solver`` says so.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Sequence
+from importlib.util import find_spec
+
+from berth.pilot.errors import UsageError
+from berth.policies.mig import heuristic, planner_fleet
+from berth.policies.mig.allot import Cut, allot
+from berth.policies.mig.demands import Demand
+from berth.policies.mig.explain import unplaced
+from berth.policies.mig.layout import GpuState
+from berth.policies.mig.objectives import ordered
+from berth.policies.mig.plan import Plan
+from berth.policies.mig.planner_gpu import Table, best_for_gpu
+from berth.policies.mig.problem import Problem, build
+from berth.policies.mig.reached import in_units, stages_of
+from berth.policies.mig.solution import Solution
+
+SOLVERS = ("auto", "table", "cp-sat", "heuristic")
+
+
+def plan(
+    states: Sequence[GpuState],
+    demands: Sequence[Demand],
+    objectives: Sequence[str] | str = "jobs,throughput",
+    *,
+    now_s: float = 0.0,
+    horizon_s: float = 0.0,
+    solver: str = "auto",
+    time_limit_s: float = 30.0,
+    workers: int = 2,
+    recut: bool = True,
+) -> Plan:
+    """The layout for each GPU and who runs where; running instances stay where they are.
+
+    ``horizon_s``: running instances known to end within it may be waited for and re-cut.
+    ``recut=False``: only what exists and is idle is given away. Deterministic, as long as
+    the time limit does not cut a proof short. Raises UsageError for impossible input.
+    """
+    begin = time.perf_counter()
+    order = ordered(objectives)
+    _check(states, solver)
+    problem = build(states, demands, order, now_s=now_s, horizon_s=horizon_s, recut=recut)
+    used = _solver(solver, len(states))
+    if used == "table":
+        found = _exactly(problem)
+    elif used == "cp-sat":
+        found = planner_fleet.solve(problem, time_limit_s=time_limit_s, workers=workers)
+    else:
+        found = heuristic.solve(problem, time_limit_s=time_limit_s)
+    taken = [(t, kind) for t, kind, n in found.taken for _ in range(n)]
+    gpus = allot(problem, _named(problem, found), taken)
+    return Plan(
+        gpus=tuple(sorted(gpus, key=lambda g: g.state.gpu)),
+        unplaced=unplaced(problem, taken),
+        order=order,
+        reached=in_units(problem, found.stages),
+        solver=used,
+        seconds=time.perf_counter() - begin,
+        notes=tuple(
+            f"{s.gpu}: MIG mode is off, so it cannot be cut"
+            for s in sorted(states, key=lambda s: s.gpu)
+            if not s.mig_enabled
+        ),
+    )
+
+
+def _check(states: Sequence[GpuState], solver: str) -> None:
+    if not states:
+        raise UsageError("the fleet has no GPU")
+    name, count = Counter(s.gpu for s in states).most_common(1)[0]
+    if count > 1:
+        raise UsageError(f"the GPU {name} is given twice")
+    if solver not in SOLVERS:
+        raise UsageError(f"{solver!r} is not a solver", hint=f"known: {', '.join(SOLVERS)}")
+    if solver == "table" and len(states) > 1:
+        raise UsageError("the table plans one GPU; for more use cp-sat or heuristic")
+
+
+def _solver(asked: str, gpus: int) -> str:
+    if asked != "auto":
+        return asked
+    if gpus == 1:
+        return "table"
+    return "cp-sat" if find_spec("ortools") else "heuristic"
+
+
+def _exactly(problem: Problem) -> Solution:
+    (group,) = problem.groups
+    choice = best_for_gpu(Table(group), problem, [t.count for t in problem.types])
+    return Solution(
+        chosen=((0, choice.offer, 1),),
+        taken=tuple((t, kind, 1) for t, kind in choice.taken),
+        stages=stages_of(problem, choice.value),
+    )
+
+
+def _named(problem: Problem, found: Solution) -> list[Cut]:
+    """Which GPU of each group takes which offer: by name, in the order of the offers."""
+    members = [deque(group.members) for group in problem.groups]
+    return [
+        Cut(problem.groups[group], members[group].popleft(), offer)
+        for group, offer, count in found.chosen
+        for _ in range(count)
+    ]

@@ -1,0 +1,250 @@
+"""Many GPUs: a model with one whole number for each group of GPUs and each layout it could get.
+
+GPUs that stand alike form a group; a *column* is one offer of a group, and its variable says how
+many GPUs of the group take it. Jobs are flows from types to kinds of slots. OR-tools' CP-SAT
+solves the objectives one after the other, each under what was reached before; its bound is the
+proof. (A variable for each job instead of each column does not close 32 GPUs and 120 jobs.)
+
+Until re-cuts count, what a GPU has now does not matter, only what runs on it: groups that differ
+in idle instances are merged and only the largest columns kept.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from berth.pilot.errors import ToolMissing
+from berth.policies.mig.columns import Bundle, bundles_by_group, bundles_by_slots
+from berth.policies.mig.objectives import Objective
+from berth.policies.mig.offers import Kind
+from berth.policies.mig.problem import Problem
+from berth.policies.mig.reached import Stage, steps
+from berth.policies.mig.solution import Solution
+
+SEED = 20_261_121
+
+
+def solve(problem: Problem, *, time_limit_s: float, workers: int = 2) -> Solution:
+    """The best found within the limit, with a bound for each objective that was reached.
+
+    Raises ToolMissing without OR-tools.
+    """
+    try:
+        from ortools.sat.python import cp_model  # noqa: PLC0415 - heavy, and an extra
+    except ImportError:
+        raise ToolMissing(
+            "OR-tools", needed_for="planning a fleet exactly", hint="pip install 'berth[mig]'"
+        ) from None
+    return _Stages(problem, cp_model, time_limit_s, workers).run()
+
+
+class _Columns:
+    """One CP-SAT model over bundles of GPUs."""
+
+    def __init__(self, problem: Problem, cp: Any, bundles_: Sequence[Bundle]) -> None:
+        self.problem = problem
+        self.cp = cp
+        self.bundles = bundles_
+        self.model = cp.CpModel()
+        self.takes: list[list[Any]] = []
+        self.flows: dict[tuple[int, Kind], Any] = {}
+        supply: dict[Kind, list[Any]] = defaultdict(list)
+        for bundle in bundles_:
+            row = [self.model.new_int_var(0, bundle.size, "") for _ in bundle.columns]
+            self.model.add(sum(row) == bundle.size)
+            self.takes.append(row)
+            for variable, column in zip(row, bundle.columns, strict=True):
+                for kind, number in column.counts:
+                    supply[kind].append(number * variable)
+        uses: dict[Kind, list[Any]] = defaultdict(list)
+        for type_, edges in enumerate(problem.edges):
+            count = problem.types[type_].count
+            mine = []
+            for kind in sorted(edges):
+                if kind in supply:
+                    flow = self.model.new_int_var(0, count, "")
+                    self.flows[type_, kind] = flow
+                    uses[kind].append(flow)
+                    mine.append(flow)
+            if mine:
+                self.model.add(sum(mine) <= count)
+        for kind, users in uses.items():
+            self.model.add(sum(users) <= sum(supply[kind]))
+
+    def expression(self, objective: Objective, priority: int | None = None) -> Any:
+        """What is to be made large, as a linear expression."""
+        if objective is Objective.GPUS:
+            return -sum(
+                variable
+                for row, bundle in zip(self.takes, self.bundles, strict=True)
+                for variable, column in zip(row, bundle.columns, strict=True)
+                if column.counts or bundle.is_busy
+            )
+        if objective is Objective.RECUTS:
+            return -sum(
+                column.recuts * variable
+                for row, bundle in zip(self.takes, self.bundles, strict=True)
+                for variable, column in zip(row, bundle.columns, strict=True)
+            )
+        terms = []
+        for (type_, kind), flow in self.flows.items():
+            edge = self.problem.edges[type_][kind]
+            if objective is Objective.JOBS:
+                if self.problem.types[type_].priority == priority:
+                    terms.append(flow)
+            elif objective is Objective.THROUGHPUT:
+                terms.append(edge.throughput * flow)
+            elif objective is Objective.ENERGY:
+                terms.append(-edge.energy * flow)
+        return sum(terms)
+
+
+class _Stages:
+    """The objectives one after the other; each is fixed before the next is looked at."""
+
+    def __init__(self, problem: Problem, cp: Any, time_limit_s: float, workers: int) -> None:
+        self.problem = problem
+        self.cp = cp
+        self.deadline = time.monotonic() + time_limit_s
+        self.workers = workers
+        self.stages: list[Stage] = []
+        assert Objective.RECUTS in problem.order  # noqa: S101 - objectives.ordered sees to it
+        self.fixed: list[tuple[Objective, int | None, int]] = []
+        self.limit_ms: int | None = None
+        self.columns = _Columns(problem, cp, bundles_by_slots(problem))
+        self.values: dict[tuple[int, Kind], int] = {}
+        self.taking: list[list[int]] = []
+
+    def run(self) -> Solution:
+        """All stages, then the counts of the last solution."""
+        merged = True
+        todo = steps(self.problem)
+        for n, (objective, priority) in enumerate(todo):
+            if objective is Objective.RECUTS and merged:
+                merged = False
+                self._rebuild()
+            share = 1.0 if n == len(todo) - 1 else 0.6
+            if objective is Objective.MAKESPAN:
+                self._least_makespan(share)
+            else:
+                self._improve(objective, priority, share)
+        return self._solution()
+
+    def _rebuild(self) -> None:
+        """From merged bundles to single groups: now it matters what each GPU has."""
+        bundles_ = bundles_by_group(self.problem, self.columns.bundles, self.taking)
+        self.columns = _Columns(self.problem, self.cp, [b for b, _ in bundles_])
+        self.taking = [start for _, start in bundles_]
+        for objective, priority, value in self.fixed:
+            self.columns.model.add(self.columns.expression(objective, priority) >= value)
+        if self.limit_ms is not None:
+            self._forbid(self.columns.model, self.limit_ms)
+
+    def _left_s(self) -> float:
+        return max(0.05, self.deadline - time.monotonic())
+
+    def _solver(self, seconds: float) -> Any:
+        solver = self.cp.CpSolver()
+        solver.parameters.max_time_in_seconds = seconds
+        solver.parameters.num_workers = self.workers
+        solver.parameters.random_seed = SEED
+        return solver
+
+    def _improve(self, objective: Objective, priority: int | None, share: float) -> None:
+        expression = self.columns.expression(objective, priority)
+        model = self.columns.model
+        model.maximize(expression)
+        self._hint(model)
+        solver = self._solver(share * self._left_s())
+        status = solver.solve(model)
+        model.clear_objective()
+        if status in (self.cp.OPTIMAL, self.cp.FEASIBLE):
+            self._read(solver)
+            value = self._value(objective, priority)
+            bound = value if status == self.cp.OPTIMAL else int(solver.best_objective_bound)
+        else:
+            value, bound = self._value(objective, priority), None
+        self.stages.append(Stage(objective, value, bound))
+        self.fixed.append((objective, priority, value))
+        model.add(expression >= value)
+
+    def _least_makespan(self, share: float) -> None:
+        """Bisect over the times at which jobs can end; each time is a question of feasibility."""
+        ends = sorted({0, *(self.problem.edges[t][k].finish_ms for t, k in self.columns.flows)})
+        used = [self.problem.edges[t][k].finish_ms for (t, k), n in self.values.items() if n]
+        low, high = 0, ends.index(max(used, default=0))
+        proven = True
+        stop = time.monotonic() + share * self._left_s()
+        while low < high:
+            middle = (low + high) // 2
+            trial = self.columns.model.clone()
+            self._forbid(trial, ends[middle])
+            solver = self._solver(max(0.05, stop - time.monotonic()))
+            status = solver.solve(trial)
+            if status in (self.cp.OPTIMAL, self.cp.FEASIBLE):
+                self._read(solver)
+                used = [
+                    self.problem.edges[t][k].finish_ms for (t, k), n in self.values.items() if n
+                ]
+                high = ends.index(max(used, default=0))
+            else:
+                proven = proven and status == self.cp.INFEASIBLE
+                low = middle + 1
+        self.limit_ms = ends[high]
+        self._forbid(self.columns.model, self.limit_ms)
+        self.stages.append(
+            Stage(Objective.MAKESPAN, -self.limit_ms, -self.limit_ms if proven else None)
+        )
+
+    def _forbid(self, model: Any, limit_ms: int) -> None:
+        for (type_, kind), flow in self.columns.flows.items():
+            if self.problem.edges[type_][kind].finish_ms > limit_ms:
+                model.add(model.get_int_var_from_proto_index(flow.index) == 0)
+
+    def _hint(self, model: Any) -> None:
+        model.clear_hints()
+        for key, flow in self.columns.flows.items():
+            if self.values:
+                model.add_hint(flow, self.values.get(key, 0))
+        for row, start in zip(self.columns.takes, self.taking, strict=False):
+            for variable, number in zip(row, start, strict=True):
+                model.add_hint(variable, number)
+
+    def _read(self, solver: Any) -> None:
+        self.values = {key: solver.value(flow) for key, flow in self.columns.flows.items()}
+        self.taking = [[solver.value(v) for v in row] for row in self.columns.takes]
+
+    def _value(self, objective: Objective, priority: int | None) -> int:
+        """The objective at the solution in hand."""
+        columns = [
+            (column, number, bundle)
+            for bundle, row in zip(self.columns.bundles, self.taking, strict=True)
+            for column, number in zip(bundle.columns, row, strict=True)
+        ]
+        if objective is Objective.GPUS:
+            return -sum(n for c, n, b in columns if c.counts or b.is_busy)
+        if objective is Objective.RECUTS:
+            return -sum(c.recuts * n for c, n, _ in columns)
+        total = 0
+        for (type_, kind), number in self.values.items():
+            edge = self.problem.edges[type_][kind]
+            if objective is Objective.JOBS:
+                total += number * (self.problem.types[type_].priority == priority)
+            elif objective is Objective.THROUGHPUT:
+                total += number * edge.throughput
+            elif objective is Objective.ENERGY:
+                total -= number * edge.energy
+        return total
+
+    def _solution(self) -> Solution:
+        chosen = tuple(
+            (bundle.groups[0], column.offer, number)
+            for bundle, row in zip(self.columns.bundles, self.taking, strict=True)
+            for column, number in zip(bundle.columns, row, strict=True)
+            if number
+        )
+        taken = tuple((t, k, n) for (t, k), n in sorted(self.values.items()) if n)
+        return Solution(chosen, taken, tuple(self.stages))
