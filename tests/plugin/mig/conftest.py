@@ -1,0 +1,48 @@
+"""One library with NVML's symbols for the whole run; a fresh fleet and folder for each test."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fake_nvml import FakeFleet, build
+
+from berth.plugin.mig.nvml import Nvml
+
+
+@pytest.fixture(scope="session")
+def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("nvml"))
+
+
+@pytest.fixture(scope="session")
+def only_fleet(nvml_library: Path, tmp_path_factory: pytest.TempPathFactory) -> FakeFleet:
+    return FakeFleet(nvml_library, tmp_path_factory.mktemp("fleet") / "state")
+
+
+@pytest.fixture
+def fleet(only_fleet: FakeFleet) -> Iterator[FakeFleet]:
+    """One empty A100 with MIG on; `reset` makes another fleet."""
+    only_fleet.reset("a100-40")
+    yield only_fleet
+    only_fleet.reset()
+
+
+@pytest.fixture
+def nvml(fleet: FakeFleet) -> Iterator[Nvml]:
+    with Nvml() as opened:
+        yield opened
+
+
+@pytest.fixture
+def state_folder() -> Iterator[Path]:
+    """In memory where there is such a place: hundreds of journals wait for their disk."""
+    memory = Path("/dev/shm")
+    parent = memory if os.access(memory, os.W_OK) else Path(tempfile.gettempdir())
+    folder = Path(tempfile.mkdtemp(prefix="berth-mig-", dir=parent))
+    yield folder
+    shutil.rmtree(folder)

@@ -1,0 +1,149 @@
+"""Whatever fails and wherever: the layout is the old or the new one, and what runs is left alone.
+
+Each test goes through the NVML calls of an apply by their number: all that change something, and
+every few of those that read (all of them with BERTH_MIG_SWEEP=full).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fake_nvml import FakeFleet
+from runs import Stage
+from scenes import BESIDE_RUNNING, SCENES, Scene
+
+from berth.plugin.mig.apply import Report
+from berth.plugin.mig.errors import RolledBack, Unfinished
+from berth.plugin.mig.journal import Journal
+
+CHANGING = (
+    "nvmlGpuInstanceDestroy",
+    "nvmlComputeInstanceDestroy",
+    "nvmlDeviceCreateGpuInstanceWithPlacement",
+    "nvmlGpuInstanceCreateComputeInstance",
+)
+CODES = (3, 4, 19, 23, 999)
+"""Not supported, no permission, in use, no resources, unknown."""
+STRIDE = 1 if os.environ.get("BERTH_MIG_SWEEP") == "full" else 29
+
+
+def by_name(scene: Scene) -> str:
+    return scene.name.replace(" ", "-")
+
+
+@pytest.fixture(params=SCENES, ids=by_name)
+def stage(request: pytest.FixtureRequest, fleet: FakeFleet, state_folder: Path) -> Iterator[Stage]:
+    yield Stage(request.param, fleet, state_folder)
+
+
+def faults_everywhere(calls: int, actions: tuple[str, ...], offset: int = 0) -> Iterator[str]:
+    """One fault a run: in every changing call, and at every few calls of any kind."""
+    for function in CHANGING:
+        for nth in range(1, 6):
+            yield from (f"{function}:{nth}:{action}" for action in actions)
+    for nth in range(1 + offset % STRIDE, calls + 1, STRIDE):
+        yield f"*:{nth}:{actions[nth % len(actions)]}"
+
+
+def test_undisturbed_it_reaches_the_new_layout(stage: Stage) -> None:
+    stage.set_up()
+    report = stage.apply()
+    assert isinstance(report, Report)
+    assert report.outcome == "new"
+    assert stage.outcome == "new"
+
+
+def test_a_call_that_fails_leaves_the_old_or_the_new_layout(stage: Stage) -> None:
+    actions = tuple(f"fail:{code}" for code in CODES)
+    failed = 0
+    for fault in faults_everywhere(stage.count_calls(), actions):
+        stage.set_up()
+        result = stage.apply(fault)
+        failed += not isinstance(result, Report)
+        assert stage.outcome == ("new" if isinstance(result, Report) else "old"), fault
+        assert not isinstance(result, Unfinished), fault
+        assert not stage.unfinished(), fault
+    assert failed > 20
+
+
+def test_a_call_that_did_its_work_and_yet_reports_failure(stage: Stage) -> None:
+    for fault in faults_everywhere(stage.count_calls(), ("lost:999", "lost:10"), 5):
+        stage.set_up()
+        result = stage.apply(fault)
+        assert stage.outcome == ("new" if isinstance(result, Report) else "old"), fault
+        assert not stage.unfinished(), fault
+
+
+def test_a_driver_that_stays_broken_is_brought_to_an_end_once_it_is_mended(stage: Stage) -> None:
+    unfinished = 0
+    for fault in faults_everywhere(stage.count_calls(), ("fail:999", "fail:23"), 7):
+        stage.set_up()
+        number, action = fault.split(":", 1)[0], fault.split(":", 1)[1]
+        result = stage.apply(f"{number}:{action.replace(':', '+:', 1)}")
+        unfinished += isinstance(result, Unfinished)
+        stage.resume()
+        assert stage.outcome in ("old", "new"), fault
+        assert not stage.unfinished(), fault
+    assert unfinished > 5
+
+
+@pytest.mark.parametrize("action", ["kill", "killafter"])
+def test_a_killed_apply_is_resumed_to_the_old_or_the_new_layout(stage: Stage, action: str) -> None:
+    outcomes = set()
+    killed = 0
+    for fault in faults_everywhere(stage.count_calls(), (action,), 3):
+        stage.set_up()
+        killed += stage.crash_apply(fault)
+        stage.resume()
+        outcomes.add(stage.outcome)
+        assert not stage.unfinished(), fault
+    assert killed > 20
+    assert outcomes == {"old", "new"}
+
+
+def test_an_apply_killed_and_its_resume_killed_as_well(stage: Stage) -> None:
+    calls = stage.count_calls()
+    for step in range(24):
+        stage.set_up()
+        first = (step * 37) % calls + 1
+        stage.crash_apply(f"*:{first}:kill")
+        stage.crash(lambda nvml: stage.applier(nvml).resume(), f"*:{(step * 71) % calls + 1}:kill")
+        stage.resume()
+        assert stage.outcome in ("old", "new"), step
+
+
+def test_after_power_loss_the_recorded_layout_is_made_again(stage: Stage) -> None:
+    for fault in faults_everywhere(stage.count_calls(), ("kill",), 9):
+        stage.set_up()
+        stage.crash_apply(fault)
+        begun = bool(Journal(stage.folder).unfinished())
+        stage.fleet.power_loss()
+        stage.running = frozenset()
+        report = stage.resume()
+        if begun:
+            assert report.outcome in ("old", "new"), fault
+            assert stage.outcome == report.outcome, fault
+
+
+def test_the_next_apply_ends_a_crashed_one_first(fleet: FakeFleet, state_folder: Path) -> None:
+    stage = Stage(BESIDE_RUNNING, fleet, state_folder)
+    stage.set_up()
+    assert stage.crash_apply("nvmlDeviceCreateGpuInstanceWithPlacement:2:kill")
+    report = stage.apply()
+    assert isinstance(report, Report)
+    assert (report.resumed, report.outcome) == ("old", "new")
+    assert stage.outcome == "new"
+
+
+def test_a_failure_says_what_failed_and_that_all_is_as_before(
+    fleet: FakeFleet, state_folder: Path
+) -> None:
+    stage = Stage(BESIDE_RUNNING, fleet, state_folder)
+    stage.set_up()
+    error = stage.apply("nvmlDeviceCreateGpuInstanceWithPlacement:2:fail:23")
+    assert isinstance(error, RolledBack)
+    assert "nvmlDeviceCreateGpuInstanceWithPlacement" in error.message
+    assert "the layout is what it was before" in error.message
