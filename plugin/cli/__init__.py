@@ -96,6 +96,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "berth.plugin.cli.decisions:decisions",
         "Show what was decided for jobs, and explain why.",
     ),
+    "doctor": (
+        "berth.plugin.cli.doctor:doctor",
+        "Check this installation and say what to do.",
+    ),
 }
 
 

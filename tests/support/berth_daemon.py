@@ -131,9 +131,7 @@ def put(store: Store, *forecasts: Forecast) -> None:
             ProfileRecord(made.profile, made.profile_digest, "{}", "tester", time.time()),
             replace=True,
         )
-        store.put_forecast(
-            ForecastRecord(made.profile, made.bundle, made.to_json(), time.time())
-        )
+        store.put_forecast(ForecastRecord(made.profile, made.bundle, made.to_json(), time.time()))
 
 
 # A site and its cluster
@@ -274,7 +272,6 @@ def start_daemon(
     environment: Mapping[str, str] | None = None,
     path: Path | None = None,
     wait: bool = True,
-    preexec: Callable[[], None] | None = None,
 ) -> RunningDaemon:
     """Start ``berth serve`` and wait until it answers; AssertionError with its log if it does not.
 
@@ -292,7 +289,6 @@ def start_daemon(
             stdout=log,
             stderr=log,
             env=settings,
-            preexec_fn=preexec,
         )
     daemon = RunningDaemon(process, site_file, socket_path, log_file, settings)
     if not wait:

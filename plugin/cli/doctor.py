@@ -1,0 +1,66 @@
+"""``berth doctor``: what is sound here, what is not, and what to do."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from berth.pilot.errors import BerthError
+from berth.plugin.cli.where import SITE_FILE, find_site
+from berth.plugin.doctor import Finding, Status, examine, examine_machine
+
+
+@click.command()
+@click.option(
+    "--site",
+    "site_file",
+    type=click.Path(path_type=Path),
+    envvar="BERTH_SITE",
+    help=f"Site file (berth.toml). Default: {SITE_FILE}, where there is one.",
+)
+@click.option("--json", "json_", is_flag=True, help="Print JSON.")
+def doctor(site_file: Path | None, *, json_: bool) -> None:
+    """Check this installation: site file, bundle, store, daemon, scheduler, filter, collectors.
+
+    Exit status 1 where something fails; warnings alone are 0.
+
+    \b
+    Example:
+      berth doctor --site /etc/berth/berth.toml
+    """
+    findings = [*_of_site(site_file), *examine_machine()]
+    if json_:
+        data = [
+            {"check": f.check, "status": f.status, "text": f.text, "advice": f.advice}
+            for f in findings
+        ]
+        click.echo(json.dumps(data, indent=2))
+    else:
+        for finding in findings:
+            click.echo(_line(finding))
+    sys.exit(1 if any(f.status is Status.FAIL for f in findings) else 0)
+
+
+def _of_site(site_file: Path | None) -> list[Finding]:
+    try:
+        site = find_site(site_file)
+    except BerthError as error:
+        return [Finding("site file", Status.FAIL, error.message, error.hint)]
+    if site is None:
+        return [
+            Finding(
+                "site file",
+                Status.WARN,
+                f"there is no {SITE_FILE}: nothing of a site can be checked",
+                "make one with berth init, or give --site FILE",
+            )
+        ]
+    return list(examine(site))
+
+
+def _line(finding: Finding) -> str:
+    text = f"{finding.status.value:<5}{finding.check:<12} {finding.text}"
+    return f"{text}\n     {'':<12} -> {finding.advice}" if finding.advice else text

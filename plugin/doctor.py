@@ -1,0 +1,240 @@
+"""Is this installation sound? Each check looks at one thing and says what to do about it.
+
+A check never raises: what it could not look at is a finding, too.
+"""
+
+from __future__ import annotations
+
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from berth.pilot.collectors.base import Collector
+from berth.pilot.errors import BerthError, SchedulerError, ToolMissing
+from berth.plugin.daemon.app import uids_of
+from berth.plugin.daemon.client import ask
+from berth.plugin.scheduler import ClusterFacts
+from berth.plugin.site.site import Site
+from berth.plugin.slurm.cluster import read_cluster
+from berth.plugin.slurm.filter import CONFIG_PATH, filter_config
+from berth.plugin.store import Store
+from berth.policies.values import Mode
+from berth.predictor.bundle import DEFAULT_BUNDLE, verify
+
+LONG_REFRESHES = 3.0
+"""The cluster's state is late when it is older than so many refresh periods."""
+
+
+class Status(StrEnum):
+    """How a check came out."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the examination."""
+
+    check: str
+    status: Status
+    text: str
+    advice: str | None = None
+
+
+Findings = Iterator[Finding]
+
+
+def examine(site: Site, *, filter_config_path: Path = CONFIG_PATH) -> Findings:
+    """Every check that needs a site file, in the order in which they build on each other."""
+    yield from _guarded("site file", lambda: _site(site))
+    yield from _guarded("bundle", _bundle)
+    yield from _guarded("store", lambda: _store(site))
+    yield from _guarded("daemon", lambda: _daemon(site))
+    yield from _guarded("scheduler", lambda: _scheduler(site))
+    yield from _guarded("filter", lambda: _filter(site, filter_config_path))
+
+
+def examine_machine() -> Findings:
+    """What a pilot could measure with on this machine."""
+    # Here: they import what only pilots need.
+    from berth.pilot.collectors import perf, proc, valgrind  # noqa: PLC0415
+    from berth.pilot.collectors.cgroup import CgroupCollector  # noqa: PLC0415
+    from berth.pilot.collectors.nvml import NvmlCollector  # noqa: PLC0415
+
+    collectors: tuple[Collector, ...] = (
+        perf.PerfCollector(Path(tempfile.gettempdir())),
+        proc.ProcCollector(),
+        CgroupCollector(),
+        NvmlCollector(),
+    )
+    for collector in collectors:
+        yield _collector(collector.name, collector.probe())
+    yield _collector("valgrind", valgrind.probe())
+
+
+def _collector(name: str, absent: str | None) -> Finding:
+    if absent is None:
+        return Finding("collector", Status.OK, f"{name} can be used here")
+    return Finding("collector", Status.WARN, f"{name}: {absent}", "pilots do without it")
+
+
+def _guarded(check: str, look: Callable[[], Findings]) -> Findings:
+    try:
+        yield from look()
+    except BerthError as error:
+        yield Finding(check, Status.FAIL, error.message, error.hint)
+    except OSError as error:
+        yield Finding(check, Status.FAIL, f"{error.filename}: {error.strerror}")
+
+
+def _site(site: Site) -> Findings:
+    text = f"{site.source}: {len(site.candidates)} candidates, mode {site.mode.value}"
+    if site.candidates:
+        yield Finding("site file", Status.OK, text)
+    else:
+        yield Finding("site file", Status.FAIL, text, "describe places in [[candidates]]")
+    uids_of(site)
+    if site.mode is Mode.OFF:
+        yield Finding("mode", Status.WARN, "Berth is off", 'set mode = "shadow" in the site file')
+    if site.daemon.kill_switch.exists():
+        yield Finding(
+            "kill switch",
+            Status.WARN,
+            f"{site.daemon.kill_switch} exists: every job is left alone",
+            "remove the file to let Berth work again",
+        )
+    if site.auto_queue is None:
+        yield Finding(
+            "auto queue",
+            Status.WARN,
+            "there is no partition by which users ask Berth to choose",
+            "make one and name it: site.auto_partition",
+        )
+
+
+def _bundle() -> Findings:
+    manifest = verify(DEFAULT_BUNDLE)
+    labelled = ", ".join(entry.platform for entry in manifest.labelled)
+    yield Finding("bundle", Status.OK, f"{manifest.id}, calibrated for {labelled}")
+
+
+def _store(site: Site) -> Findings:
+    store = Store.open(site.daemon.store, create=False, check=False)
+    problem = store.database.integrity_problem()
+    if problem is not None:
+        yield Finding(
+            "store", Status.FAIL, f"{store.name}: damaged: {problem}", "restore a backup of it"
+        )
+        return
+    changes = store.changes_since(0)
+    yield Finding("store", Status.OK, f"{store.name}: {len(changes.profiles)} profiles")
+    if store.database.path is not None and store.database.path.stat().st_mode & stat.S_IRWXO:
+        yield Finding(
+            "store",
+            Status.WARN,
+            "everybody on this host can read who submitted what",
+            f"chmod o-rwx {store.database.path}",
+        )
+    current = verify(DEFAULT_BUNDLE).id
+    old = [f.profile for f in changes.forecasts if f.bundle != current]
+    old += sorted(changes.profiles_without_forecast)
+    if old:
+        yield Finding(
+            "forecasts",
+            Status.WARN,
+            f"{len(old)} profiles are not predicted by the present bundle",
+            "berth profile refresh",
+        )
+    if not changes.profiles:
+        yield Finding(
+            "store",
+            Status.WARN,
+            "there are no profiles: every job is left alone",
+            "berth pilot run -- CMD, then berth profile add FILE",
+        )
+
+
+def _daemon(site: Site) -> Findings:
+    answer = ask(site.daemon.socket, {"v": 1, "op": "stats"})
+    yield Finding(
+        "daemon",
+        Status.OK,
+        f"answers at {site.daemon.socket}, mode {answer['mode']}, {answer['forecasts']} forecasts",
+    )
+    age, patience = answer["state_age_s"], LONG_REFRESHES * site.daemon.state_refresh_s
+    if age is None or age > patience:
+        seen = "never" if age is None else f"{age:.0f} s ago"
+        yield Finding(
+            "daemon",
+            Status.WARN,
+            f"it last read the cluster's state {seen}",
+            "does its user have Slurm's commands on its PATH? see its log",
+        )
+    problems = dict(answer["problems"])
+    if answer["recorder"]["problem"]:
+        problems["recorder"] = answer["recorder"]["problem"]
+    for name, problem in problems.items():
+        yield Finding("daemon", Status.WARN, f"{name}: {problem}", "see its log")
+
+
+def _scheduler(site: Site) -> Findings:
+    try:
+        facts = read_cluster(timeout_s=10)
+    except (SchedulerError, ToolMissing) as error:
+        yield Finding("scheduler", Status.FAIL, error.message, error.hint)
+        return
+    yield Finding(
+        "scheduler",
+        Status.OK,
+        f"{facts.version}: {len(facts.queues)} partitions, {len(facts.nodes)} nodes",
+    )
+    yield from _partitions(site, facts)
+
+
+def _partitions(site: Site, facts: ClusterFacts) -> Findings:
+    for candidate in site.candidates:
+        if candidate.queue not in facts.queues:
+            yield Finding(
+                "candidate",
+                Status.FAIL,
+                f"{candidate.name}: there is no partition {candidate.queue}",
+                "correct the site file",
+            )
+    if site.auto_queue is not None and site.auto_queue not in facts.queues:
+        yield Finding(
+            "auto queue",
+            Status.FAIL,
+            f"there is no partition {site.auto_queue}: sbatch refuses jobs for it",
+            "add it to slurm.conf with a safe set of nodes",
+        )
+
+
+def _filter(site: Site, path: Path) -> Findings:
+    try:
+        there = path.read_text(errors="replace")
+    except FileNotFoundError:
+        yield Finding(
+            "filter",
+            Status.WARN,
+            f"{path} does not exist: the filter uses its defaults",
+            f"berth slurm filter-config --site {site.source} > {path}",
+        )
+        return
+    if _settings(there) == _settings(filter_config(site)):
+        yield Finding("filter", Status.OK, f"{path} agrees with the site file")
+    else:
+        yield Finding(
+            "filter",
+            Status.WARN,
+            f"{path} is not what the site file says",
+            f"berth slurm filter-config --site {site.source} > {path}",
+        )
+
+
+def _settings(text: str) -> list[str]:
+    return sorted(line.strip() for line in text.splitlines() if line.strip() and line[0] != "#")

@@ -1,0 +1,234 @@
+"""What a store must do, on SQLite and on PostgreSQL alike."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from berth.pilot.errors import UsageError
+from berth.plugin.store import (
+    DecisionRecord,
+    ForecastRecord,
+    OutcomeRecord,
+    ProfileRecord,
+    Store,
+)
+from berth.plugin.store.records import FingerprintRecord
+from berth.plugin.store.tables import REVISIONS, metadata
+from berth.plugin.store.upgrade import schema_version
+
+PROFILE = ProfileRecord("stream", "sha256:1", '{"name": "stream"}', "alice", 1000.0)
+FORECAST = ForecastRecord("stream", "bundle-1", '{"curves": {}}', 1001.0)
+DECISION = DecisionRecord(
+    id="1m7y4whj8kbbvxmm",
+    time_s=1002.5,
+    host="ctl",
+    scheduler="slurm",
+    user="alice",
+    account="physics",
+    queue="auto",
+    profile="stream",
+    mode="enforce",
+    action="edit",
+    code="placed",
+    reason="because",
+    chosen="gpu",
+    bundle="bundle-1",
+    policy="fastest",
+    inputs_digest="abc",
+    latency_us=80,
+    request='{"tasks": 1}',
+    edits='{"queue": "gpu"}',
+    ranked="[]",
+)
+
+
+def test_the_tables_are_what_the_migrations_make(store: Store) -> None:
+    with store.database.read() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        found = [d for d in compare_metadata(context, metadata) if not _only_a_comment(d)]
+    assert found == []
+
+
+def _only_a_comment(difference: object) -> bool:
+    return isinstance(difference, tuple) and difference[0] in (
+        "add_table_comment",
+        "remove_table_comment",
+    )
+
+
+def test_a_new_store_has_the_newest_schema(store: Store) -> None:
+    assert schema_version(store.database) == REVISIONS[-1]
+
+
+def test_opening_twice_at_once_migrates_once(store_url: str) -> None:
+    problems: list[BaseException] = []
+    start = threading.Barrier(4)
+
+    def open_it() -> None:
+        start.wait()
+        try:
+            Store.open(store_url).close()
+        except BaseException as error:
+            problems.append(error)
+
+    threads = [threading.Thread(target=open_it) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    assert Store.open(store_url, create=False).revision() == 0
+
+
+def test_a_profile_comes_back_as_it_was_stored(store: Store) -> None:
+    assert store.profile("stream") is None
+    store.add_profile(PROFILE)
+    assert store.profile("stream") == PROFILE
+    assert store.profiles() == [PROFILE]
+
+
+def test_a_different_profile_of_the_same_name_is_refused_unless_asked(store: Store) -> None:
+    store.add_profile(PROFILE)
+    store.add_profile(PROFILE)  # the same again is no news
+    other = replace(PROFILE, digest="sha256:2", document="{}")
+    with pytest.raises(UsageError, match="in the store already") as refused:
+        store.add_profile(other)
+    assert "--replace" in (refused.value.hint or "")
+    assert store.profile("stream") == PROFILE
+    store.put_forecast(FORECAST)
+    store.add_profile(other, replace=True)
+    assert store.profile("stream") == other
+    assert store.forecasts("stream") == []  # it was of the old content
+
+
+def test_a_forecast_needs_its_profile(store: Store) -> None:
+    with pytest.raises(UsageError, match="no profile named 'stream'"):
+        store.put_forecast(FORECAST)
+    with pytest.raises(UsageError, match="no profile named 'stream'"):
+        store.attach_script(FingerprintRecord("sha256:s", "stream", None, 1.0))
+
+
+def test_the_newest_forecast_comes_first(store: Store) -> None:
+    store.add_profile(PROFILE)
+    newer = replace(FORECAST, bundle="bundle-2", created_s=900.0)  # a clock that was set back
+    store.put_forecast(FORECAST)
+    store.put_forecast(newer)
+    assert store.forecasts("stream") == [newer, FORECAST]
+    again = replace(FORECAST, document='{"again": 1}')
+    store.put_forecast(again)
+    assert store.forecasts("stream") == [again, newer]
+    assert store.changes_since(0).forecasts == (again,)
+
+
+def test_removing_a_profile_removes_all_that_hangs_on_it(store: Store) -> None:
+    store.add_profile(PROFILE)
+    store.put_forecast(FORECAST)
+    store.attach_script(FingerprintRecord("sha256:s", "stream", 3.5, 1.0))
+    assert store.remove_profile("stream")
+    assert not store.remove_profile("stream")
+    changes = store.changes_since(0)
+    assert (changes.profiles, changes.forecasts, changes.fingerprints) == (frozenset(), (), ())
+
+
+def test_every_change_raises_the_revision_and_shows_only_what_is_new(store: Store) -> None:
+    seen = [store.revision()]
+    store.add_profile(PROFILE)
+    seen.append(store.revision())
+    store.put_forecast(FORECAST)
+    seen.append(store.revision())
+    store.attach_script(FingerprintRecord("sha256:s", "stream", 3.5, 1.0))
+    seen.append(store.revision())
+    assert seen == sorted(set(seen))
+    assert store.changes_since(seen[1]).forecasts == (FORECAST,)
+    assert store.changes_since(seen[2]).forecasts == ()
+    assert store.changes_since(seen[2]).fingerprints[0].size == 3.5
+    store.remove_profile("stream")
+    assert store.revision() > seen[-1]
+
+
+def test_a_script_can_be_given_another_meaning(store: Store) -> None:
+    store.add_profile(PROFILE)
+    store.add_profile(replace(PROFILE, name="wide"))
+    store.attach_script(FingerprintRecord("sha256:s", "stream", None, 1.0))
+    store.attach_script(FingerprintRecord("sha256:s", "wide", 2.0, 2.0))
+    assert store.fingerprints("stream") == []
+    assert store.fingerprints("wide") == [FingerprintRecord("sha256:s", "wide", 2.0, 2.0)]
+
+
+def test_a_decision_stored_twice_is_there_once(store: Store) -> None:
+    store.decisions.add([])
+    store.decisions.add([DECISION, DECISION])
+    store.decisions.add([DECISION])
+    assert store.decisions.count() == 1
+    assert store.decisions.get(DECISION.id) == DECISION
+    assert store.decisions.get("unknown") is None
+
+
+def test_decisions_are_listed_newest_first_and_by_what_is_asked(store: Store) -> None:
+    many = [
+        replace(
+            DECISION,
+            id=f"{n:016d}",
+            time_s=float(n),
+            user="bob" if n % 2 else "alice",
+            code="placed" if n % 3 else "no-profile",
+            profile="wide" if n == 7 else "stream",
+        )
+        for n in range(30)
+    ]
+    store.decisions.add(many)
+    assert [d.time_s for d in store.decisions.last(3)] == [29.0, 28.0, 27.0]
+    assert [d.time_s for d in store.decisions.last(2, user="bob", code="no-profile")] == [27.0, 21]
+    assert [d.time_s for d in store.decisions.last(9, profile="wide")] == [7.0]
+
+
+def test_pruning_deletes_what_is_older_and_nothing_else(store: Store) -> None:
+    store.decisions.add([replace(DECISION, id=str(n), time_s=float(n)) for n in range(10)])
+    store.add_profile(PROFILE)
+    assert store.decisions.prune(4.0) == 4
+    assert [d.time_s for d in store.decisions.last(99)] == [9.0, 8, 7, 6, 5, 4]
+    assert store.profile("stream") == PROFILE
+
+
+def test_outcomes_are_found_by_job_and_by_decision(store: Store) -> None:
+    first = OutcomeRecord("lab", "17", "alice", "RUNNING", decision=DECISION.id)
+    store.outcomes.put([first, replace(first, job_id="18"), replace(first, cluster="other")])
+    done = replace(first, state="COMPLETED", max_rss_bytes=2**40, end_s=5.0)
+    store.outcomes.put([done])
+    assert store.outcomes.of_job("17", cluster="lab") == done
+    assert store.outcomes.of_job("99") is None
+    assert len(store.outcomes.of_decision(DECISION.id)) == 3
+
+
+@settings(
+    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(text=st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])))
+def test_text_comes_back_letter_by_letter(store: Store, text: str) -> None:
+    odd = replace(DECISION, id=f"{time.time_ns()}", reason=text, user=text[:128], request=text)
+    store.decisions.add([odd])
+    assert store.decisions.get(odd.id) == odd
+
+
+def test_writers_at_once_lose_nothing(store: Store) -> None:
+    def write(who: int) -> None:
+        for n in range(10):
+            store.decisions.add([replace(DECISION, id=f"{who}-{n}")])
+            store.add_profile(replace(PROFILE, name=f"p{who}-{n}"))
+
+    threads = [threading.Thread(target=write, args=(who,)) for who in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert store.decisions.count() == 40
+    assert len(store.profiles()) == 40
+    assert store.revision() == 40

@@ -1,0 +1,174 @@
+"""A store that is locked, gone, damaged, read-only, foreign or too new: one clear sentence."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from berth.pilot.errors import StoreError, UsageError
+from berth.plugin.store import ProfileRecord, Store
+
+PROFILE = ProfileRecord("stream", "sha256:1", "{}", "alice", 1000.0)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A store with one profile."""
+    made = tmp_path / "store.db"
+    store = Store.open(made)
+    store.add_profile(PROFILE)
+    store.close()
+    return made
+
+
+def test_the_file_is_not_for_others(path: Path) -> None:
+    assert path.stat().st_mode & 0o007 == 0
+
+
+def test_a_locked_store_says_so_and_loses_nothing(path: Path) -> None:
+    store = Store.open(path, busy_timeout_s=0.05)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(StoreError, match="locked for too long"):
+        store.add_profile(PROFILE)
+    assert store.profile("stream") == PROFILE  # reading goes on: it is WAL
+    other.execute("ROLLBACK")
+    store.remove_profile("stream")
+    assert store.profiles() == []
+
+
+def test_a_store_deleted_while_open_is_noticed_and_not_made_again(path: Path) -> None:
+    store = Store.open(path)
+    path.unlink()
+    with pytest.raises(StoreError, match="not there"):
+        store.add_profile(PROFILE)
+    with pytest.raises(StoreError, match="not there"):
+        store.revision()
+    assert not path.exists()
+
+
+def test_the_log_of_a_deleted_store_does_not_get_into_the_next_one(path: Path) -> None:
+    holder = sqlite3.connect(path)
+    holder.execute("SELECT count(*) FROM profiles").fetchone()
+    Store.open(path).add_profile(ProfileRecord("late", "sha256:2", "{}", "bob", 1.0))
+    wal = path.with_name(path.name + "-wal")
+    assert wal.stat().st_size > 0
+    path.unlink()
+    assert Store.open(path).profiles() == []
+    assert wal.with_name(wal.name + ".orphaned").stat().st_size > 0
+
+
+def test_a_damaged_store_is_refused_at_opening(path: Path) -> None:
+    with path.open("r+b") as stream:
+        stream.seek(100)
+        stream.write(os.urandom(path.stat().st_size - 100))
+    with pytest.raises(StoreError, match=r"damaged|not a store|lacks a table") as refused:
+        Store.open(path)
+    assert refused.value.hint
+
+
+def test_a_truncated_store_is_refused_at_opening(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+    with pytest.raises(StoreError, match="damaged"):
+        Store.open(path)
+
+
+def test_a_file_that_is_no_database_is_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("this is my shopping list\n" * 200)
+    with pytest.raises(StoreError, match="not a store"):
+        Store.open(path)
+    assert path.read_text().startswith("this is my shopping list")
+
+
+def test_a_database_of_something_else_is_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    other = sqlite3.connect(path)
+    other.execute("CREATE TABLE recipes (name TEXT)")
+    other.commit()
+    with pytest.raises(StoreError, match="not Berth's"):
+        Store.open(path)
+    assert [row[0] for row in other.execute("SELECT name FROM sqlite_master")] == ["recipes"]
+
+
+def test_a_store_of_a_newer_berth_is_refused_and_not_touched(path: Path) -> None:
+    raw = sqlite3.connect(path)
+    raw.execute("UPDATE alembic_version SET version_num = 'v0999'")
+    raw.commit()
+    for create in (True, False):
+        with pytest.raises(StoreError, match="v0999, made by a newer Berth") as refused:
+            Store.open(path, create=create)
+        assert refused.value.hint == "upgrade Berth on this host"
+
+
+def test_without_create_nothing_is_made(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="not there"):
+        Store.open(tmp_path / "absent.db", create=False)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "empty.db").touch()
+    with pytest.raises(StoreError, match="is empty") as refused:
+        Store.open(tmp_path / "empty.db", create=False)
+    assert refused.value.hint == "run: berth store upgrade"
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match="cannot be made"):
+        Store.open(tmp_path / "file" / "store.db")
+    with pytest.raises(StoreError):
+        Store.open(tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become somebody else")
+def test_a_store_that_is_read_only_for_us_says_so(path: Path) -> None:
+    path.chmod(0o644)
+    for parent in (path.parent, *path.parents):
+        if parent.stat().st_uid == os.geteuid() and str(parent).startswith("/tmp/"):
+            parent.chmod(0o755)
+    script = (
+        "from berth.plugin.store import Store, ProfileRecord\n"
+        "from berth.pilot.errors import StoreError\n"
+        "import os, sys\n"
+        "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+        "try:\n"
+        "    Store.open(sys.argv[1]).add_profile(ProfileRecord('a', 'b', '{}', 'c', 1.0))\n"
+        "except StoreError as error:\n"
+        "    print(error.message)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True
+    )
+    assert "read-only" in done.stdout or "may not be opened" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "url", ["mysql://host/db", "sqlite://", "sqlite:///:memory:", "nonsense://x"]
+)
+def test_an_address_of_another_kind_is_wrong_usage(url: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        Store.open(url)
+    assert refused.value.exit_status == 2
+
+
+def test_an_unreachable_server_is_a_sentence_without_the_password() -> None:
+    with pytest.raises(StoreError) as refused:
+        Store.open("postgresql://berth:s3cret@/berth?host=/nowhere/at/all", busy_timeout_s=1)
+    assert "s3cret" not in refused.value.message
+    assert "reached" in refused.value.message
+    assert refused.value.hint
+
+
+def test_a_backup_put_back_is_read_at_once(path: Path, tmp_path: Path) -> None:
+    store = Store.open(path)
+    shutil.copy(path, tmp_path / "backup")
+    store.remove_profile("stream")
+    for file in tmp_path.glob("store.db*"):
+        file.unlink()
+    shutil.copy(tmp_path / "backup", path)
+    assert store.profile("stream") == PROFILE
