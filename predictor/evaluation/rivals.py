@@ -41,7 +41,7 @@ def residual_alone(data: Columns, settings: Settings, seed: int) -> Predict:
 
 def extra_trees(data: Columns, _settings: Settings, seed: int) -> Predict:
     """Extra trees on whatever features the columns hold (published bytes and flops)."""
-    model = ExtraTreesRegressor(300, random_state=seed, n_jobs=1)
+    model = ExtraTreesRegressor(100, random_state=seed, n_jobs=1)
     model.fit(data.features, data.log_reference - data.log_time)
 
     def predict(rows: Columns) -> Floats:

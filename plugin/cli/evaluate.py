@@ -1,0 +1,75 @@
+"""``berth evaluate``: how good predictions are on kernels that nothing was fitted on."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TimeRemainingColumn
+
+from berth.plugin.cli.columns import columns
+from berth.plugin.cli.training_input import read_examples, require_training
+from berth.predictor import platforms as known
+
+
+@click.command(epilog="Example: berth evaluate --report report/")
+@click.argument("profiles", required=False, type=click.Path(path_type=Path))
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option(
+    "--jobs", type=click.IntRange(min=1), default=os.cpu_count() or 1, show_default="all cores"
+)
+@click.option("--report", type=click.Path(path_type=Path), help="Folder for report.md and JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option(
+    "--platforms", "folder", type=click.Path(path_type=Path), help="A site's own platform files."
+)
+def evaluate(
+    *,
+    profiles: Path | None,
+    seed: int,
+    jobs: int,
+    report: Path | None,
+    as_json: bool,
+    folder: Path | None,
+) -> None:
+    """Nested leave-one-kernel-out over PROFILES (default: the committed kernel profiles)."""
+    require_training("evaluation")
+    from berth.predictor.evaluation import run  # noqa: PLC0415 - needs the extra
+    from berth.predictor.evaluation.report import (  # noqa: PLC0415
+        HEADER,
+        by_task,
+        table,
+        write_report,
+    )
+
+    examples, platforms = read_examples(profiles), known.load(folder)
+    console = Console(stderr=True)
+    bar = (*Progress.get_default_columns()[:1], BarColumn(), TimeRemainingColumn())
+    with Progress(
+        *bar, console=console, transient=True, disable=not console.is_terminal
+    ) as progress:
+        task = progress.add_task("evaluating", total=run.steps(examples, platforms))
+        found = run.evaluate(
+            examples, platforms, seed=seed, jobs=jobs, advance=lambda: progress.advance(task)
+        )
+    if report is not None:
+        write_report(found, report)
+    if as_json:
+        click.echo(json.dumps(found.as_dict(), indent=1))
+        return
+    click.echo(f"Split: {found.split}.")
+    click.echo(f"Rows: {found.rows} of {found.kernels} kernels. Labels: {found.source}.")
+    for name, rows in found.labels.items():
+        click.echo(f"  {name}: {rows}")
+    for name, results in by_task(found).items():
+        click.echo(f"\n{name}")
+        click.echo(columns(HEADER, table(results)))
+    if found.ranking is not None:
+        click.echo(
+            f"\nranking of our machine, one Quartz core and one V100: Kendall tau "
+            f"{found.ranking.kendall_tau:.3f}, regret {found.ranking.regret:.3f} (worst "
+            f"{found.ranking.worst_regret:.2f}), best one chosen {found.ranking.right:.1%}"
+        )

@@ -1,0 +1,52 @@
+"""``berth train``: a bundle from kernel profiles and published times."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import Progress
+
+from berth.plugin.cli.training_input import read_examples, read_figures, require_training
+from berth.predictor import platforms as known
+
+
+@click.command(epilog="Example: berth train --out my-bundle --figures report/evaluation.json")
+@click.argument("profiles", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, help="Folder of the new bundle."
+)
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option(
+    "--figures",
+    type=click.Path(path_type=Path),
+    help="evaluation.json of `berth evaluate --report`: its figures go into the model card.",
+)
+@click.option(
+    "--platforms", "folder", type=click.Path(path_type=Path), help="A site's own platform files."
+)
+def train(
+    *, profiles: Path | None, out: Path, seed: int, figures: Path | None, folder: Path | None
+) -> None:
+    """Train on PROFILES (JSON lines; default: the committed kernel profiles)."""
+    require_training("training")
+    from berth.predictor.datasets.rajaperf import LABELS  # noqa: PLC0415 - needs the extra
+    from berth.predictor.training.train import train as run  # noqa: PLC0415
+
+    examples = read_examples(profiles)
+    shown = {} if figures is None else read_figures(figures)
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("training", total=len(LABELS) + 1)
+        manifest = run(
+            examples,
+            known.load(folder),
+            out,
+            seed=seed,
+            command=" ".join(["berth", *sys.argv[1:]]),
+            figures=shown,
+            advance=lambda _: progress.advance(task),
+        )
+    click.echo(f"{manifest.id}: {manifest.training.rows} profiles, written to {out}")
