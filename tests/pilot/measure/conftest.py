@@ -1,0 +1,97 @@
+"""Tiny C programs with known behaviour, compiled once; valgrind where it is needed."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+SOURCES = {
+    # 4 x n double multiply-adds as two flops each, three arrays of n.
+    "triad": """
+#include <stdlib.h>
+#include <stdio.h>
+int main(int c, char **v) { long n = atol(v[1]); (void)c;
+  double *a = malloc(n * 8), *b = malloc(n * 8), *d = malloc(n * 8);
+  for (long i = 0; i < n; i++) { a[i] = i; b[i] = 2 * i; }
+  for (int r = 0; r < 4; r++) for (long i = 0; i < n; i++) d[i] = a[i] + 3.0 * b[i];
+  printf("%g\\n", d[n / 2]); return 0; }""",
+    # A million turns, then a child without exec makes a hundred thousand more.
+    "forker": """
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <sys/wait.h>
+int main(int c, char **v) { volatile long s = 0; (void)v;
+  for (long i = 0; i < 1000000; i++) s += i;
+  if (c > 1) { if (fork() == 0) { for (long i = 0; i < 100000; i++) s += i; exit(0); }
+    int st; wait(&st); }
+  return 0; }""",
+    # A child that outlives its parent in a session of its own, deaf to SIGTERM.
+    "orphan": """
+#include <signal.h>
+#include <unistd.h>
+int main(void) { if (fork() == 0) { setsid(); if (fork() == 0) {
+    signal(SIGTERM, SIG_IGN); for (;;) pause(); } _exit(0); } usleep(50000); return 0; }""",
+    "segv": """
+int main(void) { volatile int *p = 0; return *p; }""",
+    # Holds argv[1] MiB and burns about argv[2] ms.
+    "hold": """
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+int main(int c, char **v) { (void)c; long n = atol(v[1]) << 20; char *p = malloc(n);
+  memset(p, 1, n); struct timespec a, b; clock_gettime(CLOCK_MONOTONIC, &a);
+  do clock_gettime(CLOCK_MONOTONIC, &b);
+  while ((b.tv_sec - a.tv_sec) * 1000 + (b.tv_nsec - a.tv_nsec) / 1000000 < atol(v[2]));
+  return p[n / 2] - 1; }""",
+    # Two children at once with argv[1] MiB each.
+    "pair": """
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/wait.h>
+int main(int c, char **v) { (void)c; long n = atol(v[1]) << 20;
+  for (int k = 0; k < 2; k++) if (fork() == 0) {
+    char *p = malloc(n); memset(p, 1, n); usleep(400000); _exit(p[n / 2] - 1); }
+  while (wait(0) > 0) ; return 0; }""",
+    "avx512": """
+#include <immintrin.h>
+int main(void) { __asm__ volatile(".byte 0x62,0xf1,0xfd,0x48,0x6f,0xc0"); return 0; }""",
+}
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
+    """Path of one of SOURCES, compiled."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler: programs to measure cannot be built")
+    folder = tmp_path_factory.mktemp("programs")
+
+    def build(name: str) -> str:
+        path = folder / name
+        if not path.exists():
+            source = folder / f"{name}.c"
+            source.write_text(SOURCES[name])
+            subprocess.run([compiler, "-O1", "-o", str(path), str(source)], check=True)
+        return str(path)
+
+    return build
+
+
+@pytest.fixture
+def valgrind() -> None:
+    """Skip where valgrind is not installed."""
+    if shutil.which("valgrind") is None:
+        pytest.skip("valgrind is not installed")
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty current folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path

@@ -1,0 +1,156 @@
+"""Emulated counters are right, deterministic, bounded, and say when they are of a part only."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from berth.pilot.collectors.base import Readings, emulated
+from berth.pilot.derive import derive
+from berth.pilot.emulate import TOOLS, Emulation, emulate, merge
+from berth.pilot.launch import Order
+from berth.pilot.profile import Measurement, Quality
+
+Program = Callable[[str], str]
+pytestmark = [pytest.mark.valgrind]
+N = 20_000
+
+
+@pytest.fixture(autouse=True)
+def _needs_valgrind(valgrind: None) -> None:
+    return
+
+
+def counts(*command: str, **env: str) -> Emulation:
+    order = Order(command, {**os.environ, **env}, discard=True)
+    return emulate(order, tools=TOOLS, budget_s=120, jobs=2)
+
+
+def values(found: Emulation) -> Mapping[str, float | None]:
+    return {name: measurement.value for name, measurement in found.counters.items()}
+
+
+def test_counts_are_those_of_the_source(program: Program) -> None:
+    base = values(counts(program("triad"), "0"))
+    more = values(counts(program("triad"), str(N)))
+    grown = {name: (more[name] or 0) - (base[name] or 0) for name in base}
+    assert grown["fp64_ops"] == 8 * N
+    assert grown["fp32_ops"] == 0
+    assert grown["loads"] == pytest.approx(8 * N, rel=0.01)
+    assert grown["stores"] == pytest.approx(6 * N, rel=0.01)
+    assert grown["load_bytes"] == pytest.approx(64 * N, rel=0.01)
+    assert grown["l1_load_misses"] == pytest.approx(2 * 4 * N / 8, rel=0.05)
+
+
+def test_the_same_program_counts_the_same_twice(program: Program) -> None:
+    one = counts(program("triad"), str(N))
+    two = counts(program("triad"), str(N), SHLVL="77", SSH_TTY="/dev/pts/3", TERM="dumb")
+    assert one.counters == two.counters
+    assert len(one.counters) > 15
+
+
+def test_every_value_is_marked_emulated_with_its_tool(program: Program) -> None:
+    found = counts(program("triad"), "100")
+    assert {m.quality for m in found.counters.values()} == {Quality.EMULATED}
+    assert {m.source for m in found.counters.values()} == {"callgrind", "cachegrind", "lackey"}
+    assert {r.name for r in found.reports if r.status == "used"} == {
+        "callgrind",
+        "cachegrind-l2",
+        "lackey",
+    }
+
+
+def test_a_forked_child_is_counted_once(program: Program) -> None:
+    alone = values(counts(program("forker")))
+    forked = counts(program("forker"), "fork")
+    grown = (forked.counters["instructions"].value or 0) - (alone["instructions"] or 0)
+    # The child's hundred thousand turns of six instructions, and the fork itself.
+    assert 590_000 < grown < 640_000
+    assert any("forked without exec" in warning for warning in forked.warnings)
+
+
+def test_programs_started_by_a_shell_are_followed(program: Program) -> None:
+    direct = values(counts(program("triad"), str(N)))
+    shell = values(counts("/bin/sh", "-c", f"{program('triad')} {N}; :"))
+    assert shell["fp64_ops"] == direct["fp64_ops"]
+    assert (shell["instructions"] or 0) > (direct["instructions"] or 0)
+
+
+def test_a_run_that_is_cut_keeps_its_counts_marked_as_a_part(program: Program) -> None:
+    order = Order((program("hold"), "1", "60000"), dict(os.environ), discard=True)
+    started = time.monotonic()
+    found = emulate(order, tools=TOOLS, budget_s=6, jobs=2)
+    assert time.monotonic() - started < 40
+    derived = derive(found.counters)
+    assert (derived["instructions"].value or 0) > 100_000
+    assert derived["instructions"].complete is False
+    assert derived["load_ratio"].complete is False
+    assert any("cut" in warning for warning in found.warnings)
+
+
+def test_avx512_is_recognised_and_said(program: Program) -> None:
+    found = counts(program("avx512"))
+    assert any("AVX-512" in warning for warning in found.warnings)
+    assert "avx512f" in found.extensions
+    assert found.counters["instructions"].complete is False
+
+
+def test_without_objdump_cachegrind_and_lackey_stand_in(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found_by = shutil.which
+
+    def which(name: str, **more: str) -> str | None:
+        return None if name == "objdump" else found_by(name, **more)
+
+    monkeypatch.setattr(shutil, "which", which)
+    found = counts(program("triad"), str(N))
+    used = {report.name for report in found.reports if report.status == "used"}
+    assert used == {"cachegrind-llc", "cachegrind-l2", "lackey"}
+    assert found.counters["loads"].source == "cachegrind"
+    assert found.counters["llc_load_misses"].value is not None
+    assert "fp64_ops" not in found.counters
+
+
+def test_without_valgrind_every_tool_is_absent(
+    program: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    found = emulate(Order((program("triad"), "1"), {}), tools=TOOLS, budget_s=10, jobs=1)
+    assert found.counters == {}
+    assert {report.status for report in found.reports} == {"absent"}
+
+
+def _readings(**counters: float) -> Readings:
+    made = {name: emulated("x", value, None, complete=True) for name, value in counters.items()}
+    return Readings(made)
+
+
+def test_tools_that_saw_another_part_are_brought_to_the_leading_one() -> None:
+    merged = merge(
+        [
+            _readings(instructions=1000, fp64_ops=50),
+            _readings(instructions=2000, l2_load_misses=10),
+            _readings(instructions=1005, load_bytes=800),
+        ]
+    )
+    assert merged["instructions"].value == 1000
+    assert merged["l2_load_misses"].value == 5
+    assert "scaled by 0.5" in (merged["l2_load_misses"].note or "")
+    assert merged["load_bytes"].value == 800
+
+
+def test_lackeys_guess_of_flops_does_not_stand_beside_exact_ones() -> None:
+    merged = merge([_readings(instructions=9, fp64_ops=4, fp32_ops=2), _readings(fp_ops=1)])
+    assert derive(merged)["fp_ops"].value == 6
+
+
+def test_a_ratio_with_nothing_below_is_missing_not_infinite() -> None:
+    measured: dict[str, Measurement] = dict(_readings(branches=0, branch_misses=0).counters)
+    found = derive(measured)["branch_miss_ratio"]
+    assert found.value is None
+    assert "zero" in (found.note or "")
