@@ -12,6 +12,19 @@ PILOT_COMMANDS: dict[str, tuple[str, str]] = {
         "berth.plugin.cli.pilot_campaign:campaign",
         "Profile every kernel of the reference suite.",
     ),
+    "bench": ("berth.plugin.cli.pilot_bench:bench", "Benchmark this machine: its Signature."),
+    "submit": (
+        "berth.plugin.cli.pilot_submit:submit",
+        "Measure it in a job on the reference partition.",
+    ),
+    "count": (
+        "berth.plugin.cli.pilot_count:count",
+        "Add one rank's counters to a Profile (pilot jobs run this).",
+    ),
+    "deliver": (
+        "berth.plugin.cli.pilot_deliver:deliver",
+        "Bring a pilot job's Profile home (pilot jobs run this).",
+    ),
 }
 
 

@@ -1,0 +1,128 @@
+"""What the pilot job does at its end: places the job that waits for it, as its user.
+
+The waiting job depends on the pilot by ``afterany``, so that whatever happens here it will run,
+at the latest where it was asked. It is changed only after Slurm has said (``sbatch --test-only``)
+that it would take such a job, and put back where the change fails half-way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from berth.pilot.errors import SchedulerError
+from berth.plugin.slurm import commands
+from berth.plugin.slurm.records import records
+from berth.policies.values import Edit, Request
+
+_MIB = 2**20
+_NEVER = ("PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit", "BadConstraints")
+"""Reasons for which Slurm would keep a job waiting without end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of a waiting job: as ``scontrol update`` words, and as a new job's options."""
+
+    update: tuple[str, ...]
+    options: tuple[str, ...]
+
+
+def waiting_for(pilot_job: str) -> str | None:
+    """The pending job of this user that depends on the pilot, or None. Raises SchedulerError."""
+    text = commands.run(("squeue", "--me", "-h", "-t", "PENDING", "-o", "%A|%E"))
+    for line in text.splitlines():
+        job, _, dependency = line.strip().partition("|")
+        if dependency.startswith(f"afterany:{pilot_job}("):
+            return job
+    return None
+
+
+def change_of(request: Request, edit: Edit) -> Change:
+    """What ``edit`` changes of the waiting job that ``request`` describes."""
+    held = edit.resources or request.resources
+    cores = held.tasks * held.cpus_per_task
+    limit = edit.time_limit_s or request.time_limit_s
+    minutes = None if limit is None else math.ceil(limit / 60)
+    memory = held.memory_bytes_per_node
+    mib = None if memory is None else math.ceil(memory / _MIB)
+    nodes = held.nodes or None
+    update = {
+        "Partition": edit.queue,
+        "Features": edit.constraint,
+        "Gres": edit.gres,
+        "NumNodes": None if nodes is None else f"{nodes}-{nodes}",
+        "NumTasks": held.tasks,
+        "CPUsPerTask": held.cpus_per_task,
+        "NumCPUs": f"{cores}-{cores}",
+        "MinMemoryNode": mib,
+        "TimeLimit": minutes if edit.time_limit_s is not None else None,
+        "Comment": f"berth:{request.profile}",
+    }
+    options = {
+        "partition": edit.queue,
+        "constraint": edit.constraint or request.features,
+        "gres": edit.gres,
+        "nodes": nodes,
+        "ntasks": held.tasks,
+        "cpus-per-task": held.cpus_per_task,
+        "mem": None if mib is None else f"{mib}M",
+        "time": minutes,
+        "account": request.account,
+        "qos": request.qos,
+    }
+    return Change(
+        tuple(f"{key}={value}" for key, value in update.items() if value is not None),
+        tuple(f"--{key}={value}" for key, value in options.items() if value is not None),
+    )
+
+
+def apply(job: str, change: Change) -> None:
+    """Change the waiting job, or leave it as it is and raise SchedulerError."""
+    commands.run(("sbatch", "--test-only", *change.options, "--comment=berth:off", "--wrap=true"))
+    before = _record(job)
+    if before.get("JobState") != "PENDING":
+        raise SchedulerError(f"job {job} waits no more: it is {before.get('JobState', 'gone')}")
+    try:
+        _update(job, change.update)
+        reason = _record(job).get("Reason", "")
+        if reason in _NEVER:
+            raise SchedulerError(f"Slurm would keep job {job} waiting there ({reason})")
+    except SchedulerError:
+        _update(job, _words_back(before))
+        raise
+
+
+def _update(job: str, words: Sequence[str]) -> None:
+    commands.run(("scontrol", "update", f"JobId={job}", *words))
+
+
+def _record(job: str) -> Mapping[str, str]:
+    text = commands.run(("scontrol", "-o", "show", "job", job))
+    return next(iter(records(text, "JobId")), {})
+
+
+def _words_back(before: Mapping[str, str]) -> list[str]:
+    cores = before.get("NumCPUs", "1")
+    words = [
+        f"Partition={before['Partition']}",
+        f"NumTasks={before.get('NumTasks', '1')}",
+        f"CPUsPerTask={before.get('CPUs/Task', '1')}",
+        f"NumCPUs={cores}",
+        f"NumNodes={before.get('NumNodes', '1')}",
+        f"TimeLimit={before.get('TimeLimit', 'UNLIMITED')}",
+        f"Gres={_or_nothing(before.get('TresPerNode')).removeprefix('gres:')}",
+        f"Features={_or_nothing(before.get('Features'))}",
+        f"Comment={_or_nothing(before.get('Comment'))}",
+    ]
+    words += [
+        f"{key}={before[key].removesuffix('M')}"
+        for key in ("MinMemoryNode",)
+        if before.get(key, "").endswith("M")
+    ]
+    return words
+
+
+def _or_nothing(text: str | None) -> str:
+    return "" if text in (None, "(null)", "N/A") else text

@@ -1,0 +1,257 @@
+"""``berth pilot submit`` on a real Slurm: measured there, brought home, the real job placed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from real_daemon import RealDaemon
+from slurm_cluster import OTHER_USER, USER, Cluster, wait_until
+
+from berth.pilot.documents import read_json
+from berth.pilot.errors import SchedulerError
+from berth.pilot.profile import Profile
+from berth.plugin.slurm.pilot_tail import Change, apply, change_of, waiting_for
+from berth.plugin.store import Store
+from berth.policies import Edit, Request, Resources
+
+BERTH = str(Path(sys.executable).with_name("berth"))
+QUICK = ("--repeats", "1", "--max-slowdown", "10")
+SHOW = "#!/bin/sh\necho where=$SLURM_JOB_PARTITION tasks=$SLURM_NTASKS gpus=$SLURM_JOB_GPUS\n"
+
+
+@pytest.fixture
+def site(slurm: Cluster) -> Iterator[RealDaemon]:
+    """The site file and an empty store; no daemon is needed."""
+    daemon = RealDaemon(slurm)
+    daemon.write_site()
+    daemon.store_file.parent.mkdir(exist_ok=True)
+    Store.open(f"sqlite:///{daemon.store_file}").close()
+    yield daemon
+    daemon.store_file.unlink(missing_ok=True)
+
+
+@pytest.fixture
+def app(slurm: Cluster) -> str:
+    path = slurm.work / "app.sh"
+    path.write_text(SHOW)
+    path.chmod(0o755)
+    return str(path)
+
+
+def submit(slurm: Cluster, site: RealDaemon, *words: str) -> dict[str, str]:
+    done = slurm.run(BERTH, "pilot", "submit", "--site", str(site.site_file), "--json", *words)
+    found: dict[str, str] = json.loads(done.stdout)
+    return found
+
+
+def log_of(found: dict[str, str]) -> str:
+    return Path(found["profile"].replace(".profile.json", ".log")).read_text()
+
+
+def test_the_pilot_runs_on_the_reference_partition_and_its_profile_comes_home(
+    slurm: Cluster, site: RealDaemon, app: str
+) -> None:
+    found = submit(slurm, site, "--name", "shown", *QUICK, "--", app)
+    assert slurm.wait_for_state(found["pilot_job"], timeout_s=60) == "COMPLETED", log_of(found)
+    job = slurm.job(found["pilot_job"])
+    assert job["Partition"] == "cpu"
+    profile = read_json(Path(found["profile"]), Profile)
+    assert (profile.name, profile.platform, profile.complete) == ("shown", "quartz", True)
+    assert profile.workload.command == (app,)
+    store = Store.open(f"sqlite:///{site.store_file}", create=False)
+    record = store.profile("shown")
+    store.close()
+    assert record is not None, log_of(found)
+
+
+def test_a_profile_goes_to_the_spool_where_the_store_is_out_of_reach(
+    slurm: Cluster, site: RealDaemon, app: str
+) -> None:
+    site.store_file.unlink()
+    site.store_file.mkdir()
+    spool = slurm.work / "spool"
+    spool.mkdir(exist_ok=True)
+    found = submit(slurm, site, "--spool", str(spool), *QUICK, "--", app)
+    slurm.wait_for_state(found["pilot_job"], timeout_s=60)
+    site.store_file.rmdir()
+    assert [read_json(path, Profile).name for path in spool.iterdir()] == ["app.sh"]
+
+
+def test_rank_zero_of_a_launch_is_measured_and_stands_for_all(
+    slurm: Cluster, site: RealDaemon
+) -> None:
+    """Two launches, and in each of them every rank runs once: ranks wait for each other."""
+    ranks = slurm.work / "ranks"
+    ranks.mkdir(exist_ok=True)
+    program = slurm.work / "rank.sh"
+    program.write_text(
+        f"#!/bin/sh\necho x >> {ranks}/$SLURM_PROCID\n"
+        f"n=$(wc -l < {ranks}/$SLURM_PROCID)\n"
+        f"until [ $(cat {ranks}/[012] 2>/dev/null | wc -l) -ge $((3 * n)) ]; do sleep 0.05; done\n"
+    )
+    program.chmod(0o755)
+    found = submit(slurm, site, "--name", "mpi", "-n", "3", "--", str(program))
+    assert slurm.wait_for_state(found["pilot_job"], timeout_s=60) == "COMPLETED", log_of(found)
+    assert {path.name: path.read_text() for path in ranks.iterdir()} == dict.fromkeys(
+        "012", "x\nx\n"
+    )
+    profile = read_json(Path(found["profile"]), Profile)
+    assert profile.runs_on.ranks == 3
+    assert (profile.value("instructions") or 0) > 0
+    assert any("stands for all 3 ranks" in warning for warning in profile.warnings)
+
+
+def test_the_real_job_waits_for_the_pilot_and_is_told_where_it_goes(
+    slurm: Cluster, site: RealDaemon, app: str
+) -> None:
+    found = submit(slurm, site, "--then-place", "--name", "placed", *QUICK, "--", app)
+    waiting = slurm.job(found["job"])
+    assert waiting["Partition"] == "auto"
+    assert slurm.wait_for_state(found["job"], timeout_s=60) == "COMPLETED"
+    assert f"Job {found['job']}" in log_of(found)
+    assert slurm.job(found["pilot_job"])["JobState"] in ("COMPLETED", "FAILED")
+    assert "where=" in (slurm.work / f"slurm-{found['job']}.out").read_text()
+
+
+def test_the_real_job_runs_where_it_was_asked_when_the_pilot_dies(
+    slurm: Cluster, site: RealDaemon
+) -> None:
+    found = submit(slurm, site, "--then-place", "-p", "mig", "--", "sleep", "30")
+    slurm.wait_for_state(found["pilot_job"], "RUNNING")
+    slurm.run("scancel", "--signal=KILL", "--full", found["pilot_job"])
+    slurm.run("scancel", found["pilot_job"])
+    slurm.wait_for_state(found["job"], "RUNNING")
+    assert slurm.job(found["job"])["Partition"] == "mig"
+
+
+def test_a_failing_program_is_said_and_the_real_job_still_runs(
+    slurm: Cluster, site: RealDaemon
+) -> None:
+    found = submit(slurm, site, "--then-place", "--name", "bad", *QUICK, "--", "false")
+    assert slurm.wait_for_state(found["pilot_job"], timeout_s=60) == "FAILED"
+    assert slurm.wait_for_state(found["job"], timeout_s=60) == "FAILED"
+
+
+def test_dry_run_shows_the_scripts_and_submits_nothing(
+    slurm: Cluster, site: RealDaemon, app: str
+) -> None:
+    done = slurm.run(BERTH, "pilot", "submit", "--site", str(site.site_file), "--dry-run",
+                     "--then-place", "-n", "4", "--", app)  # fmt: skip
+    assert "--dependency=afterany:PILOT" in done.stdout
+    assert "pilot deliver" in done.stdout
+    assert slurm.run("squeue", "-h").stdout == ""
+
+
+def test_a_site_without_reference_partition_says_what_to_set(
+    slurm: Cluster, site: RealDaemon
+) -> None:
+    text = site.site_file.read_text().replace('reference_partition = "cpu"\n', "")
+    site.site_file.write_text(text)
+    done = slurm.run(BERTH, "pilot", "submit", "--site", str(site.site_file), "--", "true",
+                     check=False)  # fmt: skip
+    assert done.returncode == 2
+    assert "site.reference_partition" in done.stderr
+
+
+# The placing itself, with a decision of ours: what the predictor says is not this test's matter.
+
+
+@pytest.fixture
+def in_cluster(slurm: Cluster, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    for key, value in slurm.environment.items():
+        monkeypatch.setenv(key, value)
+    monkeypatch.chdir(slurm.work)
+    return slurm
+
+
+REQUEST = Request(user="root", account=None, resources=Resources(nodes=0, tasks=8), profile="p")
+TO_GPU = Edit(queue="gpu", gres="gpu:h200:1", resources=Resources(1, 1, 4, gpus=1))
+
+
+def waiting_job(slurm: Cluster, *options: str, script: str = SHOW) -> tuple[int, int]:
+    """A pilot that runs for a while, and a job that waits for it; both root's."""
+    pilot = slurm.sbatch("-p", "cpu", script="#!/bin/sh\nsleep 60\n", user=None)
+    job = slurm.sbatch(
+        "-p", "auto", f"--dependency=afterany:{pilot.id}", *options, script=script, user=None
+    )
+    return pilot.id, job.id
+
+
+def test_a_waiting_job_is_found_and_moved_and_runs_in_its_new_shape(in_cluster: Cluster) -> None:
+    slurm = in_cluster
+    script = "#!/bin/sh\n" + "scontrol show job $SLURM_JOB_ID | grep -o 'NumTasks=[0-9]*'\n" + SHOW
+    pilot, job = waiting_job(slurm, "-n", "8", "--mem=1000", script=script)
+    assert waiting_for(str(pilot)) == str(job)
+    apply(str(job), change_of(REQUEST, TO_GPU))
+    assert slurm.job(job)["JobState"] == "PENDING"
+    slurm.run("scancel", str(pilot))
+    assert slurm.wait_for_state(job) == "COMPLETED"
+    text = (slurm.work / f"slurm-{job}.out").read_text()
+    assert "where=gpu" in text
+    assert "gpus=0" in text
+    assert "NumTasks=1" in text
+    assert slurm.job(job)["Comment"] == "berth:p"
+
+
+def test_no_job_waits_for_a_pilot_of_its_own(in_cluster: Cluster) -> None:
+    pilot = in_cluster.sbatch("-p", "cpu", "--hold", user=None)
+    assert waiting_for(str(pilot.id)) is None
+
+
+IMPOSSIBLE = {
+    "a partition that is not there": Edit(queue="nowhere"),
+    "more GPUs than there are": Edit(queue="gpu", gres="gpu:h200:9"),
+    "a closed partition": Edit(queue="closed"),
+}
+
+
+@pytest.mark.parametrize("case", IMPOSSIBLE)
+def test_a_place_that_slurm_would_refuse_leaves_the_waiting_job_as_it_was(
+    in_cluster: Cluster, case: str
+) -> None:
+    slurm = in_cluster
+    pilot, job = waiting_job(slurm, "-n", "8")
+    before = slurm.job(job)
+    with pytest.raises(SchedulerError):
+        apply(str(job), change_of(REQUEST, IMPOSSIBLE[case]))
+    after = slurm.job(job)
+    for key in ("Partition", "NumTasks", "NumCPUs", "NumNodes", "TresPerNode", "Comment"):
+        assert after.get(key) == before.get(key)
+    slurm.run("scancel", str(pilot))
+    assert slurm.wait_for_state(job) == "COMPLETED"
+
+
+def test_a_change_that_fails_half_way_is_put_back(in_cluster: Cluster) -> None:
+    """Slurm 22.05 keeps the first fields of an update whose last one it refuses."""
+    slurm = in_cluster
+    pilot, job = waiting_job(slurm, "-n", "8")
+    change = Change(("NumTasks=1", "NumCPUs=1-1", "Gres=gpu:h200:1", "Partition=nowhere"), ())
+    with pytest.raises(SchedulerError):
+        apply(str(job), change)
+    after = slurm.job(job)
+    assert (after["Partition"], after["NumTasks"]) == ("auto", "8")
+    slurm.run("scancel", str(pilot))
+    assert slurm.wait_for_state(job) == "COMPLETED"
+
+
+def test_who_may_not_use_a_partition_is_not_sent_there_by_his_pilot(
+    slurm: Cluster,
+) -> None:
+    """The test of Slurm's own: what ``apply`` asks first is asked as the user."""
+    for user, allowed in ((USER, True), (OTHER_USER, False)):
+        done = slurm.run(
+            "sbatch", "--test-only", "-p", "reserved", "--wrap=true", user=user, check=False
+        )
+        assert (done.returncode == 0) is allowed
+
+
+def test_a_job_that_no_longer_waits_is_left_alone(in_cluster: Cluster) -> None:
+    slurm = in_cluster
+    job = slurm.sbatch("-p", "cpu", user=None)
+    wait_until(lambda: slurm.job(job.id)["JobState"] == "COMPLETED", "it has run")
+    with pytest.raises(SchedulerError, match="waits no more"):
+        apply(str(job.id), change_of(REQUEST, TO_GPU))
