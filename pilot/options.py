@@ -11,9 +11,11 @@ from pathlib import Path, PurePath
 from berth.pilot.emulate import TOOLS
 from berth.pilot.errors import UsageError
 from berth.pilot.launch import Order, resolve_command
+from berth.pilot.profile import NAME_PATTERN
 from berth.pilot.runs_on import Overrides
 
 COLLECTORS = ("perf", "proc", "cgroup", "nvml", *TOOLS)
+NAME = re.compile(NAME_PATTERN)
 SIZE_MARK = "{size}"
 
 
@@ -67,6 +69,14 @@ def default_name(command: Sequence[str], size: float | None) -> str:
     return f"{stem}-{size:.15g}"[:128] if size is not None else stem[:128]
 
 
+def check_name(option: str, given: str | None) -> None:
+    """Raises UsageError for what cannot name a profile or platform."""
+    if given is not None and not NAME.fullmatch(given):
+        raise UsageError(
+            f"{option}: {given!r} is not a name", hint="letters, digits and _.+- (at most 128)"
+        )
+
+
 def make_plan(options: PilotOptions) -> Plan:
     """Check the options against each other. Raises UsageError."""
     sizes = tuple(dict.fromkeys(options.sizes))
@@ -82,6 +92,8 @@ def make_plan(options: PilotOptions) -> Plan:
         sizes = (*sizes, main)
     if any(not 0 < size < float("inf") for size in (*sizes, *(() if main is None else (main,)))):
         raise UsageError("a problem size must be above 0")
+    check_name("--name", options.name)
+    check_name("--platform", options.platform)
     if options.repeats < 1:
         raise UsageError("--repeats must be at least 1")
     if not (options.time_limit_s > 0 and options.max_slowdown > 0):

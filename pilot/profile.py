@@ -18,7 +18,8 @@ PROFILE_SCHEMA = "berth.profile/1"
 
 NonNegative = Annotated[float, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0)]
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]{0,127}$")]
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.+-]{0,127}$"
+Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 
 
 class Quality(StrEnum):

@@ -9,6 +9,7 @@ import click
 
 from berth.pilot.campaign import DEFAULT_SIZES, CampaignOptions, run_campaign
 from berth.pilot.errors import UsageError
+from berth.pilot.options import check_name
 from berth.pilot.suite import build_suite
 from berth.plugin.cli.pilot_run import parse_counts, parse_words, progress
 
@@ -58,6 +59,7 @@ def campaign(  # noqa: PLR0917
     """
     if native_only and emulated_only:
         raise UsageError("--native-only and --emulated-only leave nothing to measure")
+    check_name("--platform", platform)
     if not sizes:
         raise UsageError("--sizes is empty")
     options = CampaignOptions(

@@ -130,7 +130,7 @@ def run(  # noqa: PLR0917
         show_output=not quiet,
         overrides=Overrides(runs_on, needs, threads, ranks),
     )
-    _check_output(output)
+    check_output(output)
     with progress() as say:
         profile = run_pilot(options, say)
     if output is not None:
@@ -150,7 +150,7 @@ def show(profile: Profile, output: Path | None) -> None:
         click.echo(f"\nwritten to {output}")
 
 
-def _check_output(output: Path | None) -> None:
+def check_output(output: Path | None) -> None:
     """Find out before the pilot, not after it, that its result has nowhere to go."""
     if output is None:
         return
