@@ -35,8 +35,8 @@ def by_name(scene: Scene) -> str:
 
 
 @pytest.fixture(params=SCENES, ids=by_name)
-def stage(request: pytest.FixtureRequest, fleet: FakeFleet, state_folder: Path) -> Iterator[Stage]:
-    yield Stage(request.param, fleet, state_folder)
+def stage(request: pytest.FixtureRequest, fleet: FakeFleet, state_folder: Path) -> Stage:
+    return Stage(request.param, fleet, state_folder)
 
 
 def faults_everywhere(calls: int, actions: tuple[str, ...], offset: int = 0) -> Iterator[str]:

@@ -1,0 +1,142 @@
+"""Slurm's numbering of a node's GPUs, kept under running jobs: pure functions.
+
+Slurm numbers a node's ``gpu`` resources through the type groups of ``Gres=`` in slurm.conf, in the
+order of that line, and a running job owns *numbers*. Re-cutting beside a running job is therefore
+safe only if the total stays the same (a changed total kills running jobs) and each instance that a
+job holds keeps its number (otherwise Slurm gives the slice to a second job; tried on 22.05). So a
+new layout is arranged around the numbers in use, and what is left is padded with types that no
+job asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from berth.plugin.mig.errors import PlanRefused
+from berth.policies.mig import Instance
+
+PADDING = "off"
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One of the node's numbers. No ``gpu``: padding. No ``instance``: a whole GPU."""
+
+    type: str
+    gpu: str | None = None
+    instance: Instance | None = None
+
+    @property
+    def is_padding(self) -> bool:
+        """True where there is no device behind it."""
+        return self.gpu is None
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A type's run of numbers that must be placed: ``slots`` long, over all of ``fixed``."""
+
+    type: str
+    slots: tuple[Slot, ...]
+    fixed: Mapping[int, Slot]
+
+
+def arrange(devices: Iterable[Slot], total: int, held: Mapping[int, Slot]) -> tuple[Slot, ...]:
+    """Numbers for these devices: ``held`` keep theirs, each type is one run, the rest is padding.
+
+    Raises PlanRefused where there are more devices than numbers or no such order exists.
+    """
+    wanted = tuple(devices)
+    if len(wanted) > total:
+        raise PlanRefused(
+            f"{len(wanted)} slices do not fit the {total} numbers that Slurm has for this node",
+            hint="the total may change only while no job holds a slice of the node",
+        )
+    lost = [slot for slot in held.values() if not slot.is_padding and slot not in wanted]
+    if lost:
+        raise PlanRefused(f"a running job holds {lost[0].instance} on {lost[0].gpu}")
+    blocks = [_block(name, wanted, held) for name in dict.fromkeys(s.type for s in wanted)]
+    # Those bound to numbers first, then the longest: the search meets its dead ends early.
+    blocks.sort(key=lambda b: (not b.fixed, -len(b.slots), b.type))
+    taken: list[Slot | None] = [held.get(n) for n in range(total)]
+    starts = _search(blocks, [s is not None and s.is_padding for s in taken])
+    if starts is None:
+        raise PlanRefused(
+            "running jobs hold slices whose numbers in Slurm do not allow this layout",
+            hint="wait for one of them to end, or plan a layout nearer to the present one",
+        )
+    for block, start in zip(blocks, starts, strict=True):
+        loose = iter([s for s in block.slots if s not in block.fixed.values()])
+        for number in range(start, start + len(block.slots)):
+            taken[number] = block.fixed.get(number) or next(loose)
+    return _padded(taken)
+
+
+def _block(name: str, wanted: Sequence[Slot], held: Mapping[int, Slot]) -> _Block:
+    return _Block(
+        name,
+        tuple(s for s in wanted if s.type == name),
+        {n: s for n, s in held.items() if s.type == name and not s.is_padding},
+    )
+
+
+def _search(blocks: Sequence[_Block], occupied: Sequence[bool]) -> list[int] | None:
+    """First numbers of the blocks, found by trying; None: there is no way."""
+    if not blocks:
+        return []
+    block, others = blocks[0], blocks[1:]
+    reserved = {n for other in others for n in other.fixed}
+    size = len(block.slots)
+    low = max(block.fixed, default=size - 1) - size + 1
+    high = min(block.fixed, default=len(occupied) - size)
+    for start in range(max(low, 0), min(high, len(occupied) - size) + 1):
+        numbers = range(start, start + size)
+        if any(occupied[n] or n in reserved for n in numbers):
+            continue
+        rest = _search(others, [o or n in numbers for n, o in enumerate(occupied)])
+        if rest is not None:
+            return [start, *rest]
+    return None
+
+
+def _padded(taken: Sequence[Slot | None]) -> tuple[Slot, ...]:
+    """Each gap its own padding type: a type in two places would be pulled together by Slurm."""
+    found: list[Slot] = []
+    gap = 0
+    for number, slot in enumerate(taken):
+        if slot is not None and not slot.is_padding:
+            found.append(slot)
+            continue
+        if number == 0 or not found[-1].is_padding:
+            gap += 1
+        found.append(Slot(f"{PADDING}{gap}"))
+    return tuple(found)
+
+
+def gres_of(slots: Iterable[Slot]) -> str:
+    """The ``Gres=`` value: type groups in the order of their numbers."""
+    counts: dict[str, int] = {}
+    for slot in slots:
+        counts[slot.type] = counts.get(slot.type, 0) + 1
+    return ",".join(f"gpu:{name}:{count}" for name, count in counts.items()) or "(null)"
+
+
+def to_rows(slots: Iterable[Slot]) -> list[list[object]]:
+    """As plain JSON data."""
+    return [
+        [s.type, s.gpu, s.instance and s.instance.profile, s.instance and s.instance.start]
+        for s in slots
+    ]
+
+
+def from_rows(rows: Iterable[Sequence[object]]) -> tuple[Slot, ...]:
+    """Back from JSON data."""
+    return tuple(
+        Slot(
+            str(kind),
+            None if gpu is None else str(gpu),
+            None if profile is None else Instance(int(str(start)), str(profile)),
+        )
+        for kind, gpu, profile, start in rows
+    )

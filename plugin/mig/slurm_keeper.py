@@ -1,0 +1,231 @@
+"""Slurm's part of an apply: drain the node, write its gres, restart the daemons, resume it.
+
+``explicit``: Berth writes one gres.conf line for each slice and pads to a constant total, so that
+jobs on the node's other slices run on. ``autodetect``: the lines are NVML's own affair
+(``AutoDetect=nvml``); the total changes with the layout, so the node must be empty.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from berth.pilot.documents import write_text
+from berth.pilot.errors import BerthError, SchedulerError
+from berth.plugin.mig import config_files, gres_files
+from berth.plugin.mig.device_files import DeviceFiles
+from berth.plugin.mig.errors import PlanRefused
+from berth.plugin.mig.inventory import Fleet, GpuRecord
+from berth.plugin.mig.keeper import Notice
+from berth.plugin.mig.slots import Slot, arrange, from_rows, gres_of, to_rows
+from berth.plugin.slurm.commands import run
+from berth.plugin.slurm.records import records
+from berth.policies.mig import Instance, Layout
+
+POLL_S = 0.1
+
+
+class Restarter(Protocol):
+    """Restarts Slurm's daemons; returns when told, not when they are up."""
+
+    def controller(self) -> None:
+        """slurmctld: it alone reads a changed ``Gres=``."""
+        ...
+
+    def node(self) -> None:
+        """The node's slurmd: it reads gres.conf."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFiles:
+    """One node and the files in which Slurm finds its GPUs."""
+
+    node: str
+    slurm_conf: Path
+    """Holds the node's ``NodeName=`` line."""
+    gres_conf: Path
+    """Included by gres.conf; holds this node's lines and nothing else."""
+    padding: str = "/dev/berth-off{number}"
+    device_map: Path | None = None
+    """For the task prolog: a line ``NUMBER MIG-UUID`` for each slice."""
+    type_pattern: str = "{profile}"
+    explicit: bool = True
+    ready_timeout_s: float = 120.0
+    devices: DeviceFiles = field(default_factory=DeviceFiles)
+
+
+class SlurmKeeper:
+    """Keeps jobs off one Slurm node while its GPUs are cut."""
+
+    def __init__(
+        self,
+        files: NodeFiles,
+        restarter: Restarter,
+        *,
+        command: Callable[[list[str]], str] = run,
+    ) -> None:
+        self._files = files
+        self._restarter = restarter
+        self._command = command
+
+    def allocated(self, fleet: Fleet) -> frozenset[tuple[str, Instance]]:
+        """By number; where the numbers are not Berth's own, any job bars every instance."""
+        used = self._used()
+        if not used:
+            return frozenset()
+        slots = self._slots()
+        if slots is None:
+            return frozenset((gpu.uuid, r.instance) for gpu in fleet for r in gpu.instances)
+        held = (slots[n] for n in used if n < len(slots))
+        return frozenset((s.gpu, s.instance) for s in held if s.gpu and s.instance)
+
+    def prepare(self, fleet: Fleet, target: Mapping[str, Layout]) -> Notice:
+        """Both arrangements. Raises PlanRefused where running jobs do not allow the new one."""
+        used, slots = self._used(), self._slots()
+        old: dict[str, Any] = {"gres": self._gres(), "lines": self._lines()}
+        if slots is not None:
+            old = {"slots": to_rows(slots)}
+        if used and (slots is None or not self._files.explicit):
+            raise PlanRefused(
+                f"jobs hold GPUs of {self._files.node}, and which ones only Slurm knows",
+                hint="the first cut, and each with AutoDetect=nvml, needs the node free of GPU "
+                "jobs: drain it and wait",
+            )
+        wanted = [slot for gpu in fleet for slot in self._devices(gpu, target.get(gpu.uuid))]
+        if not self._files.explicit:
+            return {"old": old, "new": {"slots": to_rows(wanted)}}
+        total = len(slots) if used and slots else sum(map(_most, fleet))
+        held = {n: slots[n] for n in used if n < len(slots)} if slots else {}
+        return {"old": old, "new": {"slots": to_rows(arrange(wanted, total, held))}}
+
+    def drain(self, reason: str) -> None:
+        """Unless somebody has drained it already: then it is theirs to resume."""
+        if "DRAIN" not in self._node()["State"]:
+            self._command(
+                ["scontrol", "update", f"NodeName={self._files.node}", "State=DRAIN",
+                 f"Reason={reason}"]
+            )  # fmt: skip
+
+    def publish(self, part: Any, fleet: Fleet) -> None:
+        """Write the files, restart where they changed or Slurm has not read them, and wait."""
+        slots = from_rows(part["slots"]) if "slots" in part else None
+        gres, lines = part.get("gres"), part.get("lines")
+        if slots is not None:
+            gres, lines = gres_of(slots), self._rendered(slots, fleet)
+            self._write_map(slots, fleet)
+        conf = self._files.slurm_conf
+        whole = gres_files.with_node_gres(
+            config_files.read(conf), self._files.node, str(gres), source=str(conf)
+        )
+        config_files.replace(self._files.gres_conf, str(lines))
+        config_files.replace(conf, whole)
+        self._restarter.controller()
+        self._wait("slurmctld answers", self._answers)
+        self._restarter.node()
+        self._wait(f"{self._files.node} is registered with its new slices", self._registered)
+
+    def release(self, reason: str) -> None:
+        """Resume the node where the drain is ours, or Slurm's own doubt while it restarted."""
+        self._wait(f"{self._files.node} is resumed", lambda: self._resumed(reason))
+
+    def _resumed(self, reason: str) -> bool:
+        node = self._node()
+        ours = node.get("Reason", "").startswith((reason, "gres/gpu"))
+        if "DRAIN" not in node["State"] or not ours:
+            return True
+        # A slurmctld that has just started refuses this until it has heard from the node.
+        self._command(["scontrol", "update", f"NodeName={self._files.node}", "State=RESUME"])
+        return "DRAIN" not in self._node()["State"]
+
+    def _devices(self, gpu: GpuRecord, target: Layout | None) -> list[Slot]:
+        if not gpu.enabled:
+            return [Slot(gpu.name.lower().replace(" ", "_"), gpu.uuid)]
+        layout = gpu.layout if target is None else target
+        pattern = self._files.type_pattern
+        return [
+            Slot(gres_files.type_name(i.profile, pattern), gpu.uuid, i) for i in layout.instances
+        ]
+
+    def _rendered(self, slots: tuple[Slot, ...], fleet: Fleet) -> str:
+        files = self._files
+        if not files.explicit:
+            return f"{gres_files.HEADER}\nNodeName={files.node} AutoDetect=nvml\n"
+        gpus = {gpu.uuid: gpu for gpu in fleet}
+
+        def paths(slot: Slot) -> tuple[str, ...]:
+            gpu = gpus[slot.gpu or ""]
+            if slot.instance is None:
+                return files.devices.of_gpu(gpu)
+            record = gpu.find(slot.instance)
+            if record is None:
+                raise BerthError(f"{slot.instance} on {gpu.uuid} is not there to be published")
+            return files.devices.of_instance(gpu, record)
+
+        return gres_files.gres_conf(
+            files.node, slots, paths, lambda number: files.padding.format(number=number)
+        )
+
+    def _write_map(self, slots: tuple[Slot, ...], fleet: Fleet) -> None:
+        if self._files.device_map is None:
+            return
+        gpus = {gpu.uuid: gpu for gpu in fleet}
+        lines = []
+        for number, slot in enumerate(slots):
+            record = gpus[slot.gpu].find(slot.instance) if slot.gpu and slot.instance else None
+            uuid = record.uuids[0] if record and record.uuids else slot.gpu
+            lines.append(f"{number} {uuid or '-'}\n")
+        write_text(self._files.device_map, "".join(lines))
+
+    def _slots(self) -> tuple[Slot, ...] | None:
+        return gres_files.read_slots(self._lines(), self._files.node)
+
+    def _lines(self) -> str:
+        return config_files.read(self._files.gres_conf)
+
+    def _gres(self) -> str:
+        return gres_files.node_gres(config_files.read(self._files.slurm_conf), self._files.node)
+
+    def _node(self) -> dict[str, str]:
+        text = self._command(["scontrol", "-d", "-o", "show", "node", self._files.node])
+        found = list(records(text, "NodeName"))
+        if len(found) != 1 or "State" not in found[0]:
+            raise SchedulerError(f"Slurm knows no node {self._files.node}")
+        return dict(found[0])
+
+    def _used(self) -> tuple[int, ...]:
+        return gres_files.numbers(self._node().get("GresUsed", ""))
+
+    def _answers(self) -> bool:
+        return " is UP" in self._command(["scontrol", "ping"])
+
+    def _registered(self) -> bool:
+        node = self._node()
+        state = node["State"]
+        if "INVALID" in state:
+            raise SchedulerError(
+                f"Slurm refuses the new gres of {self._files.node}: {node.get('Reason', '')}"
+            )
+        return node.get("Gres", "") == self._gres() and not any(
+            word in state for word in ("NOT_RESPONDING", "DOWN", "UNKNOWN", "*")
+        )
+
+    def _wait(self, what: str, reached: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + self._files.ready_timeout_s
+        last = ""
+        while time.monotonic() < deadline:
+            try:
+                if reached():
+                    return
+            except BerthError as error:
+                last = f": {error.message}"
+            time.sleep(POLL_S)
+        raise SchedulerError(f"not within {self._files.ready_timeout_s:.0f} s: {what}{last}")
+
+
+def _most(gpu: GpuRecord) -> int:
+    """How many slices the GPU can ever have; 1 for a whole GPU."""
+    return 1 if gpu.geometry is None else gpu.geometry.compute_slices

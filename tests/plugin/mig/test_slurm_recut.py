@@ -1,0 +1,142 @@
+"""On a real Slurm: a node's slices change while jobs on its other slices run on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fake_nvml import FakeFleet
+from slurm_cluster import Cluster, ClusterUnavailable, cluster, require_slurm, wait_until
+from slurm_node import SLEEPER, keeper, numbers_of, prepare, show_node
+
+from berth.plugin.mig.apply import Applier
+from berth.plugin.mig.errors import Busy, PlanRefused
+from berth.plugin.mig.gres_files import read_slots
+from berth.plugin.mig.nvml import Nvml
+from berth.plugin.mig.slots import Slot
+from berth.plugin.mig.slurm_keeper import NodeFiles
+from berth.plugin.mig.target import Target
+from berth.policies.mig import Layout
+
+pytestmark = [pytest.mark.slurm, pytest.mark.timeout(180)]
+
+FIRST = "1g.5gb@0 1g.5gb@1 2g.10gb@2 3g.20gb@4"
+
+
+@pytest.fixture(scope="module")
+def slurm() -> Iterator[Cluster]:
+    """Its own cluster: the tests restart its daemons."""
+    try:
+        require_slurm()
+    except ClusterUnavailable as missing:
+        pytest.skip(f"SLURM TESTS SKIPPED: {missing}")
+    with cluster() as running:
+        yield running
+
+
+class Node:
+    """The node under test, its GPU and its applier."""
+
+    def __init__(self, slurm: Cluster, fleet: FakeFleet, folder: Path) -> None:
+        self.slurm = slurm
+        self.fleet = fleet
+        self.files: NodeFiles = prepare(slurm)
+        self.folder = folder
+        self._next_pid = 5000
+
+    def apply(self, layout: str) -> str:
+        with Nvml() as nvml:
+            applier = Applier(nvml, keeper(self.slurm, self.files), self.folder)
+            return applier.apply(Target({"0": Layout.parse(layout)})).outcome
+
+    def run_job(self, gres: str) -> int:
+        """A job that runs, with a process on the slice that Slurm gave it."""
+        job = self.slurm.sbatch("-pmig", f"--gres=gpu:{gres}:1", "--mem=10", script=SLEEPER).id
+        self.slurm.wait_for_state(job, "RUNNING")
+        slot = self.slot_of(job)
+        assert slot.type == gres
+        assert slot.instance is not None
+        self._next_pid += 1
+        self.fleet.start_process(0, slot.instance.start, self._next_pid)
+        return job
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        slots = read_slots(self.files.gres_conf.read_text(), "mig1")
+        assert slots is not None
+        return slots
+
+    def slot_of(self, job: int) -> Slot:
+        (number,) = numbers_of(self.slurm, job)
+        return self.slots[number]
+
+
+@pytest.fixture
+def node(
+    slurm: Cluster, fleet: FakeFleet, state_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Node]:
+    """The node with ``FIRST`` published and no jobs."""
+    monkeypatch.setenv("SLURM_CONF", str(slurm.etc / "slurm.conf"))
+    found = Node(slurm, fleet, state_folder)
+    found.apply(FIRST)
+    yield found
+    slurm.cancel_everything()
+    wait_until(lambda: not slurm.run("squeue", "-h").stdout.strip(), "all jobs have ended")
+
+
+def test_slices_change_beside_jobs_that_run_on(node: Node) -> None:
+    slurm = node.slurm
+    small, large = node.run_job("1g.5gb"), node.run_job("3g.20gb")
+    before = {job: (slurm.job(job)["StartTime"], node.slot_of(job)) for job in (small, large)}
+    assert "gpu:1g.10gb" not in show_node(slurm)["Gres"]
+
+    assert node.apply("1g.5gb@0 1g.5gb@1 1g.10gb@2 3g.20gb@4") == "new"
+
+    shown = show_node(slurm)
+    assert "gpu:1g.10gb:1" in shown["Gres"]
+    assert "gpu:2g.10gb" not in shown["Gres"]
+    assert "DRAIN" not in shown["State"]
+    for job, (start, slot) in before.items():
+        assert slurm.job(job)["JobState"] == "RUNNING"
+        assert slurm.job(job)["StartTime"] == start
+        assert node.slot_of(job) == slot
+    fresh = [node.run_job("1g.10gb"), node.run_job("1g.5gb")]
+    held = [node.slot_of(job).instance for job in (small, large, *fresh)]
+    assert len(set(held)) == 4, "no slice has two jobs"
+    assert node.fleet.touched == 0
+
+
+def test_a_slice_that_slurm_gave_to_a_job_is_not_cut_though_no_process_is_on_it(
+    node: Node,
+) -> None:
+    job = node.slurm.sbatch("-pmig", "--gres=gpu:2g.10gb:1", "--mem=10", script=SLEEPER).id
+    node.slurm.wait_for_state(job, "RUNNING")
+    look = node.fleet.layout()
+    with pytest.raises((Busy, PlanRefused)):
+        node.apply("1g.5gb@0 1g.5gb@1 1g.10gb@2 3g.20gb@4")
+    assert node.fleet.layout() == look
+    assert "DRAIN" not in show_node(node.slurm)["State"]
+    assert node.slurm.job(job)["JobState"] == "RUNNING"
+
+
+def test_a_node_that_somebody_else_drained_stays_drained(node: Node) -> None:
+    node.slurm.run("scontrol", "update", "NodeName=mig1", "State=DRAIN", "Reason=fan broken")
+    try:
+        assert node.apply("7g.40gb@0") == "new"
+        assert "DRAIN" in show_node(node.slurm)["State"]
+    finally:
+        node.slurm.run("scontrol", "update", "NodeName=mig1", "State=RESUME")
+
+
+def test_a_cut_that_fails_leaves_slurm_as_it_was(node: Node) -> None:
+    job = node.run_job("3g.20gb")
+    gres, lines = show_node(node.slurm)["Gres"], node.files.gres_conf.read_text()
+    node.fleet.faults("nvmlDeviceCreateGpuInstanceWithPlacement:1:fail:23")
+    with pytest.raises(Exception, match="what it was before"):
+        node.apply("1g.5gb@0 1g.5gb@1 1g.10gb@2 3g.20gb@4")
+    node.fleet.faults("")
+    shown = show_node(node.slurm)
+    assert (shown["Gres"], node.files.gres_conf.read_text()) == (gres, lines)
+    assert "DRAIN" not in shown["State"]
+    assert node.slurm.job(job)["JobState"] == "RUNNING"
