@@ -281,8 +281,9 @@ def answers(path: str) -> bool:
 def on_core(index: int, pid: int = 0) -> None:
     """Bind a process (0: this one) and the threads it has to one of the machine's cores."""
     cores = sorted(CORES)
-    for thread in os.listdir(f"/proc/{pid}/task") if pid else ("0",):
-        os.sched_setaffinity(int(thread), {cores[index % len(cores)]})
+    threads = [int(t.name) for t in Path(f"/proc/{pid}/task").iterdir()] if pid else [0]
+    for thread in threads:
+        os.sched_setaffinity(thread, {cores[index % len(cores)]})
 
 
 def main() -> None:

@@ -1,0 +1,230 @@
+"""From the protocol's job to a Request, and the script's fingerprint."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from berth.plugin.daemon.fingerprint import fingerprint, normalised
+from berth.plugin.daemon.messages import Job
+from berth.plugin.daemon.requests import (
+    Choice,
+    array_tasks,
+    choice,
+    effective_mode,
+    gpus_in,
+    request,
+)
+from berth.policies.values import Mode, Resources
+
+MIB = 2**20
+
+
+@pytest.mark.parametrize(
+    ("comment", "chosen"),
+    [
+        ("berth:stream", Choice("stream")),
+        ("berth:stream@2.5e3", Choice("stream", 2500.0)),
+        ("run 7; berth:a.b+c-d_e, thanks", Choice("a.b+c-d_e")),
+        ("berth:off", Choice(opted_out=True)),
+        ("nothing for anybody", Choice()),
+        ("see berthing:x or xberth:y", Choice()),
+    ],
+)
+def test_the_comment_names_a_profile(comment: str, chosen: Choice) -> None:
+    assert choice(Job(comment=comment)) == chosen
+
+
+@pytest.mark.parametrize("text", ["", "-x", "a b@", "a@", "a@0", "a@-1", "a@1e999", "a@nan", "é"])
+def test_a_name_that_cannot_be_read_is_a_problem_and_not_a_guess(text: str) -> None:
+    found = choice(Job(comment=f"berth:{text}"))
+    if text == "a b@":  # the word ends at the blank
+        assert found == Choice("a")
+    else:
+        assert found.profile is None
+        assert found.problem
+
+
+def test_the_comment_is_stronger_than_the_environment() -> None:
+    assert choice(Job(comment="berth:a", profile="b")).profile == "a"
+    assert choice(Job(comment="hello", profile="b@3")) == Choice("b", 3.0)
+    assert choice(Job(comment="berth:off", profile="b")).opted_out
+    assert choice(Job(profile="off")).opted_out
+    assert choice(Job(mode="off", comment="berth:a")).opted_out
+
+
+@given(st.sampled_from(Mode), st.sampled_from(Mode))
+def test_a_job_lowers_the_mode_and_never_raises_it(site: Mode, job: Mode) -> None:
+    order = list(Mode)
+    assert order.index(effective_mode(site, job.value)) == min(order.index(site), order.index(job))
+
+
+def test_a_word_that_is_no_mode_is_the_safest_mode() -> None:
+    assert effective_mode(Mode.ENFORCE, "enforced") is Mode.OFF
+    assert effective_mode(Mode.ADVISE, None) is Mode.ADVISE
+    assert effective_mode(Mode.ADVISE, "") is Mode.ADVISE
+
+
+@pytest.mark.parametrize(
+    ("gres", "gpus"),
+    [
+        (None, 0),
+        ("", 0),
+        ("gpu", 1),
+        ("gpu:2", 2),
+        ("gpu:a100:3", 3),
+        ("gpu:a100", 1),
+        ("gres:gpu:2", 2),
+        ("gres/gpu=2", 2),
+        ("gres/gpu:h200=4", 4),
+        ("gres:gpu:a100_3g.20gb:1", 1),
+        ("gpu:a:1,gpu:b:2,lustre:1", 3),
+        ("gpu:2(S:0-1)", 2),
+        ("license:4", 0),
+        ("gpufan:4", 0),
+    ],
+)
+def test_gpus_of_a_gres(gres: str | None, gpus: int) -> None:
+    assert gpus_in(gres) == gpus
+
+
+@pytest.mark.parametrize(
+    ("indices", "tasks"),
+    [
+        (None, 1),
+        ("", 1),
+        ("7", 1),
+        ("0-9", 10),
+        ("0-9%2", 10),
+        ("0-9:2", 5),
+        ("1,3,5-6", 4),
+        ("9-0", 1),
+        ("0-9:0", 10),
+        ("x", 1),
+        ("0-999999999:1", 10**9),
+    ],
+)
+def test_tasks_of_an_array(indices: str | None, tasks: int) -> None:
+    assert array_tasks(indices) == tasks
+
+
+@pytest.mark.parametrize(
+    ("job", "resources"),
+    [
+        (Job(), Resources(0, 1, 1, 0, None)),
+        (Job(tasks=32), Resources(0, 32, 1, 0, None)),
+        (Job(nodes=4), Resources(4, 4, 1, 0, None)),
+        (Job(nodes=4, tasks_per_node=8), Resources(4, 32, 1, 0, None)),
+        (Job(nodes=2, gres="gpu:3"), Resources(2, 2, 1, 6, None)),
+        (Job(gpus=3, gres="gpu:1"), Resources(0, 1, 1, 3, None)),
+        (Job(memory_mib_per_node=10), Resources(0, 1, 1, 0, 10 * MIB)),
+        (
+            Job(nodes=2, tasks=3, cpus_per_task=2, memory_mib_per_cpu=10),
+            Resources(2, 3, 2, 0, 30 * MIB),
+        ),
+    ],
+)
+def test_what_is_asked_for(job: Job, resources: Resources) -> None:
+    assert request(job, Choice(), auto_queue=None).resources == resources
+
+
+def test_only_the_auto_queue_asks_for_placement() -> None:
+    for queue, auto, wants in (
+        ("auto", "auto", True),
+        ("cpu", "auto", False),
+        (None, "auto", False),
+        ("auto", None, False),
+    ):
+        assert request(Job(queue=queue), Choice(), auto_queue=auto).wants_placement is wants
+
+
+def test_explicit_choices_and_rights_are_carried_over() -> None:
+    job = Job(
+        user="alice",
+        account="physics",
+        reservation="maintenance",
+        pinned=("qos", "nodelist"),
+        qos="long",
+        features="avx512",
+        gres="gpu:1",
+        queues=("a", "b"),
+        time_limit_min=90,
+        array="0-9",
+    )
+    made = request(job, Choice("stream", 3.0), auto_queue="auto")
+    assert made.pinned == ("nodelist", "qos", "reservation")
+    assert (made.user, made.account, made.qos) == ("alice", "physics", "long")
+    assert (made.features, made.gres) == ("avx512", "gpu:1")
+    assert made.allowed_queues == {"a", "b"}
+    assert (made.time_limit_s, made.array_tasks) == (5400.0, 10)
+    assert (made.profile, made.size) == ("stream", 3.0)
+    assert request(Job(uid=7), Choice(), auto_queue=None).user == "uid:7"
+    assert request(Job(queues=()), Choice(), auto_queue=None).allowed_queues == frozenset()
+
+
+SCRIPT = """#!/bin/bash -l
+#SBATCH --ntasks=4
+#SBATCH --time=60
+
+# My great job
+module load app
+srun ./app \\
+   #input
+cat > code.c <<END
+#include <stdio.h>
+
+END
+./last
+"""
+
+
+def test_the_normal_form_of_a_script() -> None:
+    assert normalised(SCRIPT) == (
+        "#!bash -l\nmodule load app\nsrun ./app \\\n   #input\ncat > code.c <<END\n"
+        "#include <stdio.h>\n\nEND\n./last\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        SCRIPT.replace("\n", "\r\n"),
+        SCRIPT.replace("#SBATCH --ntasks=4\n", "#SBATCH --ntasks=8\n#SBATCH -p gpu\n"),
+        SCRIPT.replace("# My great job", "#   another comment"),
+        SCRIPT.replace("module load app", "module load app   \n\n"),
+        SCRIPT.replace("#!/bin/bash -l", "#!/usr/bin/env bash -l"),
+        SCRIPT + "\n\n",
+    ],
+)
+def test_what_only_changes_the_submission_keeps_the_fingerprint(other: str) -> None:
+    assert fingerprint(other) == fingerprint(SCRIPT)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        SCRIPT.replace("./last", "./first"),
+        SCRIPT.replace("#include <stdio.h>", "#include <math.h>"),
+        SCRIPT.replace("#input", "#output"),
+        SCRIPT.replace("bash -l", "zsh -l"),
+        SCRIPT.replace("bash -l", "bash"),
+        SCRIPT.replace("srun ./app", "  srun ./app"),
+    ],
+)
+def test_what_changes_the_program_changes_the_fingerprint(other: str) -> None:
+    assert fingerprint(other) != fingerprint(SCRIPT)
+
+
+def test_arguments_are_part_of_the_fingerprint_and_kept_apart() -> None:
+    known = {
+        fingerprint(SCRIPT, arguments)
+        for arguments in ((), ("a",), ("a", "b"), ("ab",), ("a b",), ("", "a"))
+    }
+    assert len(known) == 6
+
+
+@given(st.text(), st.lists(st.text(), max_size=3))
+def test_any_text_has_a_stable_fingerprint(script: str, arguments: list[str]) -> None:
+    assert fingerprint(script, arguments) == fingerprint(script, arguments)
+    assert fingerprint(normalised(script)) == fingerprint(normalised(normalised(script)))

@@ -1,0 +1,290 @@
+"""What is answered: modes, opt-outs, coverage, explicit choices, profiles, edits."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from berth_daemon import forecast
+from views import knowing_service, site_of, snapshot_of
+
+from berth.plugin.daemon.app import view
+from berth.plugin.daemon.fingerprint import fingerprint
+from berth.plugin.daemon.identifiers import Identifiers
+from berth.plugin.daemon.replies import parse_stamp
+from berth.plugin.daemon.service import Service
+from berth.plugin.daemon.shelf import Attached, Shelf
+from berth.plugin.daemon.view import Snapshot
+from berth.policies.values import Mode
+from berth.predictor.prediction import Basis
+
+ASK = {"user": "alice", "uid": 1000, "kind": "batch", "queue": "auto", "comment": "berth:stream"}
+
+
+def decide(service: Service, **job: Any) -> dict[str, Any]:
+    message = {"v": 1, "op": "decide", "scheduler": "slurm", "job": {**ASK, **job}}
+    reply = json.loads(service.handle(json.dumps(message).encode()))
+    assert service.stats.counts["internal-errors"] == 0
+    assert isinstance(reply, dict)
+    return reply
+
+
+def test_in_enforce_the_job_is_edited_stamped_and_explained() -> None:
+    service, recorded = knowing_service()
+    reply = decide(service)
+    assert reply["action"] == "edit"
+    assert reply["edits"] == {"queue": "gpu", "gres": "gpu:a100:1", "nodes": 1, "cpus_per_task": 8}
+    stamp = parse_stamp(reply["stamp"])
+    assert stamp is not None
+    assert stamp["id"] == reply["decision"] == recorded[0].id
+    assert (stamp["to"], stamp["profile"], stamp["code"]) == ("gpu", "stream", "placed")
+    assert "berth:off" in reply["message"]
+    assert recorded[0].changes == reply["edits"]
+
+
+def test_in_advise_the_user_is_told_and_nothing_changes() -> None:
+    service, recorded = knowing_service(site=site_of("advise"))
+    reply = decide(service)
+    assert reply["action"] == "keep"
+    assert "edits" not in reply
+    assert reply["message"].startswith("Berth would choose: gpu")
+    assert recorded[0].changes["queue"] == "gpu"
+
+
+def test_in_shadow_it_is_only_recorded() -> None:
+    service, recorded = knowing_service(site=site_of("shadow"))
+    reply = decide(service)
+    assert reply["action"] == "keep"
+    assert "message" not in reply
+    assert recorded[0].mode is Mode.SHADOW
+    assert recorded[0].changes["queue"] == "gpu"
+
+
+def test_in_off_nothing_is_decided_or_recorded() -> None:
+    service, recorded = knowing_service(site=site_of("off"))
+    assert decide(service) == {"v": 1, "action": "keep", "code": "off"}
+    assert recorded == []
+
+
+def test_the_kill_switch_works_from_one_request_to_the_next(tmp_path: Path) -> None:
+    service, recorded = knowing_service(site=site_of(folder=str(tmp_path)))
+    assert decide(service)["action"] == "edit"
+    (tmp_path / "off").touch()
+    assert decide(service) == {"v": 1, "action": "keep", "code": "kill-switch"}
+    (tmp_path / "off").unlink()
+    assert decide(service)["action"] == "edit"
+    assert len(recorded) == 2
+
+
+@pytest.mark.parametrize(
+    ("job", "code"),
+    [
+        ({"comment": "berth:off"}, "opted-out"),
+        ({"mode": "off"}, "opted-out"),
+        ({"mode": "of"}, "bad-mode"),
+        ({"comment": "berth:a@b"}, "bad-profile-name"),
+        ({"comment": "berth:unknown"}, "no-profile"),
+        ({"comment": ""}, "no-profile"),
+        ({"queue": "cpu"}, "own-queue"),
+        ({"queue": "unheard-of"}, "own-queue"),
+        ({"pinned": ["nodelist"]}, "pinned-nodes"),
+        ({"reservation": "r"}, "pinned-reservation"),
+        ({"queues": []}, "queue-not-allowed"),
+        ({"het": 0}, "not-covered-kind"),
+    ],
+)
+def test_a_job_is_left_alone_with_its_reason(job: dict[str, Any], code: str) -> None:
+    service, recorded = knowing_service()
+    reply = decide(service, **job)
+    assert (reply["action"], reply["code"]) == ("keep", code)
+    assert [a.code for a in recorded] == [code]
+
+
+def test_who_opted_out_or_did_not_ask_is_not_talked_to() -> None:
+    service, _ = knowing_service()
+    assert "message" not in decide(service, comment="berth:off")
+    assert "message" not in decide(service, queue=None, comment=None)
+    assert "unknown" in decide(service, comment="berth:unknown")["message"]
+    assert "no profile" in decide(service, comment=None)["message"]  # --partition=auto asked
+
+
+def test_a_lower_mode_of_the_job_holds() -> None:
+    service, _ = knowing_service()
+    assert decide(service, mode="shadow")["action"] == "keep"
+    assert decide(service, mode="enforce")["action"] == "edit"
+    shadow, _ = knowing_service(site=site_of("shadow"))
+    assert decide(shadow, mode="enforce")["action"] == "keep"
+
+
+def test_coverage_names_who_is_looked_at() -> None:
+    coverage = '[coverage.users]\nexclude = ["bob"]\n[coverage.accounts]\ninclude = ["physics"]'
+    service, _ = knowing_service(site=site_of(coverage=coverage))
+    assert decide(service, account="physics")["action"] == "edit"
+    assert decide(service, account="physics", user="bob")["code"] == "not-covered-user"
+    assert decide(service, account="biology")["code"] == "not-covered-account"
+
+
+def test_only_what_the_submitter_may_use_is_chosen() -> None:
+    service, _ = knowing_service()
+    assert decide(service, queues=["cpu"])["edits"]["queue"] == "cpu"
+    assert decide(service, queues=["gpu", "cpu"])["edits"]["queue"] == "gpu"
+
+
+def test_what_the_user_wrote_of_gres_and_features_is_never_replaced() -> None:
+    service, _ = knowing_service()
+    reply = decide(service, gres="gpu:1")
+    assert reply["edits"]["queue"] == "gpu"
+    assert "gres" not in reply["edits"]
+    assert "features" not in decide(service, features="avx2").get("edits", {})
+
+
+def test_an_interactive_job_keeps_its_shape() -> None:
+    service, recorded = knowing_service()
+    assert decide(service, kind="interactive")["code"] == "interactive-shape"
+    assert recorded[0].changes == {}
+    reply = decide(service, kind="interactive", cpus_per_task=8)
+    assert reply["edits"] == {"queue": "gpu", "gres": "gpu:a100:1"}
+
+
+def test_a_script_stands_for_its_profile() -> None:
+    service, recorded = knowing_service()
+    script = "#!/bin/bash\n#SBATCH -n 4\nsrun ./stream\n"
+    shelf = Shelf.of([forecast("stream")])
+    digest = fingerprint(script, ["big"])
+    service.shelf = Shelf(1, ["stream"], shelf._packed, {digest: Attached("stream", None)})
+    assert decide(service, comment=None, script=script, arguments=["big"])["action"] == "edit"
+    assert decide(service, comment=None, script=script)["code"] == "no-profile"
+    assert decide(service, comment=None, script=script, arguments=["small"])["action"] == "keep"
+    assert recorded[0].request.profile == "stream"
+
+
+def test_a_profile_without_a_forecast_says_what_to_do() -> None:
+    service, _ = knowing_service()
+    service.shelf = Shelf(1, ["fresh"])
+    reply = decide(service, comment="berth:fresh")
+    assert reply["code"] == "no-forecast"
+    assert "berth profile refresh fresh" in reply["message"]
+
+
+def test_an_unreadable_forecast_is_no_forecast() -> None:
+    service, _ = knowing_service()
+    service.shelf = Shelf(1, ["stream"], {"stream": b"garbage"})
+    assert decide(service)["code"] == "no-forecast"
+
+
+@pytest.mark.parametrize(
+    ("made", "code"),
+    [
+        (forecast("stream", basis=Basis.PRIOR), "prior-only"),
+        (forecast("stream", abstained="unlike all that is known"), "out-of-range"),
+        (replace(forecast("stream"), targets=("hip",)), "cannot-run"),
+        (replace(forecast("stream"), architecture="aarch64"), "wrong-architecture"),
+    ],
+)
+def test_what_is_not_known_well_enough_is_not_acted_on(made: Any, code: str) -> None:
+    service, _ = knowing_service(made)
+    assert decide(service)["code"] == code
+
+
+def test_without_a_state_nothing_is_placed() -> None:
+    service, _ = knowing_service()
+    service.snapshot = Snapshot()
+    assert decide(service)["code"] == "stale-state"
+
+
+def test_a_state_that_grows_old_is_not_acted_on_even_from_memory() -> None:
+    service, _ = knowing_service()
+    fresh = service.snapshot
+    assert decide(service)["action"] == "edit"
+    service.snapshot = Snapshot(fresh.states, fresh.wall_s, fresh.monotonic_s - 10_000)
+    assert decide(service)["code"] == "stale-state"
+
+
+def test_a_wall_clock_set_back_or_forth_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    service, recorded = knowing_service()
+    decide(service)
+    real = time.time()
+    for jump_s in (-1e6, 1e6, -real):
+        monkeypatch.setattr(time, "time", lambda jump_s=jump_s: real + jump_s)
+        monkeypatch.setattr(time, "time_ns", lambda jump_s=jump_s: int((real + jump_s) * 1e9))
+        assert decide(service)["action"] == "edit"
+    ids = [a.id for a in recorded]
+    assert ids == sorted(set(ids))
+
+
+def test_equal_jobs_are_decided_once_and_recorded_each() -> None:
+    service, recorded = knowing_service()
+    for _ in range(5):
+        decide(service)
+    decide(service, user="bob")
+    assert service._memory.hits == 4
+    assert len({a.id for a in recorded}) == 6
+    assert recorded[0].decision is recorded[4].decision
+
+
+def test_a_new_state_a_new_site_and_a_new_forecast_are_seen_at_once() -> None:
+    service, _ = knowing_service()
+    assert decide(service)["edits"]["queue"] == "gpu"
+    service.shelf = Shelf.of([forecast("stream", cpu_s=6.0)])
+    assert decide(service)["edits"]["queue"] == "cpu"
+    service.shelf = Shelf.of([forecast("stream")])
+    service.snapshot = snapshot_of(site_of(), up=False)
+    assert decide(service)["code"] == "down"
+    service.snapshot = snapshot_of(site_of())
+    service.site = view(site_of("shadow"))
+    assert decide(service)["action"] == "keep"
+
+
+def test_the_same_request_gives_the_same_decision() -> None:
+    first, second = knowing_service(), knowing_service()
+    for service, _ in (first, second):
+        decide(service)
+    one, two = first[1][0].decision, second[1][0].decision
+    assert one is not None
+    assert two is not None
+    assert one.inputs_digest == two.inputs_digest
+    assert one.ranked == two.ranked
+
+
+def test_a_failure_inside_leaves_the_job_alone(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(_: object) -> None:
+        raise MemoryError
+
+    service, _ = knowing_service()
+    service._record = fail
+    message = {"v": 1, "op": "decide", "scheduler": "slurm", "job": ASK}
+    reply = json.loads(service.handle(json.dumps(message).encode()))
+    assert reply == {"v": 1, "action": "keep"}
+    assert service.stats.counts["internal-errors"] == 1
+
+
+def test_hostile_text_stays_text() -> None:
+    service, recorded = knowing_service()
+    reply = decide(service, user='eve"\n\x00\ud800', comment="berth:stream\u2028x", queue=None)
+    assert len(json.dumps(reply)) < 2000
+    assert recorded
+
+
+def test_stats_tell_what_happened() -> None:
+    service, _ = knowing_service()
+    for _ in range(3):
+        decide(service)
+    decide(service, comment="berth:off")
+    service.handle(b"garbage")
+    stats = json.loads(service.handle(b'{"v":1,"op":"stats"}'))
+    assert stats["counts"] == {"decisions": 4, "edit": 3, "keep": 1, "refused": 1, "stats": 1}
+    assert stats["codes"] == {"placed": 3, "opted-out": 1}
+    assert 0 < stats["latency_us"]["p50"] <= stats["latency_us"]["p99"]
+    assert stats["state_age_s"] < 60
+    assert (stats["profiles"], stats["forecasts"], stats["candidates"]) == (1, 1, 2)
+
+
+def test_names_of_decisions_are_unique_and_sorted() -> None:
+    names = Identifiers()
+    made = [names.next() for _ in range(100_000)]
+    assert len(set(made)) == len(made)
+    assert all(len(name) == 16 for name in made)
