@@ -119,7 +119,10 @@ def berth() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point: exit status 0 done, 1 failed, 2 wrong usage; never a traceback for bad input."""
     try:
-        berth.main(args=arguments, standalone_mode=False)
+        # Outside of standalone mode click hands back the status of an Exit instead of raising it.
+        status = berth.main(args=arguments, standalone_mode=False)
+        if isinstance(status, int) and status:
+            sys.exit(status)
     except click.exceptions.Exit as stop:
         sys.exit(stop.exit_code)
     except click.ClickException as error:
