@@ -36,7 +36,7 @@ def plan(
     horizon_s: float = 0.0,
     solver: str = "auto",
     time_limit_s: float = 30.0,
-    workers: int = 2,
+    workers: int = 1,
     recut: bool = True,
 ) -> Plan:
     """The layout for each GPU and who runs where; running instances stay where they are.

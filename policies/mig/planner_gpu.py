@@ -63,28 +63,26 @@ class Table:
         raise AssertionError("used slots that no layout has")
 
 
-def best_for_gpu(
-    table: Table, problem: Problem, left: Sequence[int], prices: Sequence[Value] | None = None
-) -> Choice:
+def best_for_gpu(table: Table, problem: Problem, left: Sequence[int]) -> Choice:
     """The best for one GPU of this group, with ``left`` jobs of each type to choose from.
 
     Lexicographic in the problem's order; with makespan among them, the least limit at which
-    what goes before it is still the best. ``prices`` are taken off the value of each job.
+    what goes before it is still the best.
     """
     if Objective.MAKESPAN not in problem.order:
-        return _solve(table, problem, problem.order, left, prices)
+        return _solve(table, problem, problem.order, left)
     place = problem.order.index(Objective.MAKESPAN)
     before = problem.order[:place]
     rest = tuple(o for o in problem.order if o is not Objective.MAKESPAN)
-    best = _solve(table, problem, before, left, prices)
+    best = _solve(table, problem, before, left)
     ends = sorted({e.finish_ms for edges in problem.edges for e in edges.values()} | {0})
     low, high = 0, len(ends) - 1
     while low < high:
         middle = (low + high) // 2
-        tried = _solve(table, problem.without(ends[middle]), before, left, prices)
+        tried = _solve(table, problem.without(ends[middle]), before, left)
         low, high = (low, middle) if tried.value == best.value else (middle + 1, high)
     limited = problem.without(ends[low])
-    found = _solve(table, limited, rest, left, prices)
+    found = _solve(table, limited, rest, left)
     width = _width(before, problem)
     last_ms = max((problem.edges[t][k].finish_ms for t, k in found.taken), default=0)
     value = (*found.value[:width], -last_ms, *found.value[width:])
@@ -116,11 +114,10 @@ def _solve(
     problem: Problem,
     order: Sequence[Objective],
     left: Sequence[int],
-    prices: Sequence[Value] | None,
 ) -> Choice:
     zero = (0,) * _width(order, problem)
     best: dict[int, tuple[Value, tuple[object, ...]]] = {0: (zero, ())}
-    for job in _candidates(table, problem, order, left, prices):
+    for job in _candidates(table, problem, order, left):
         grown: dict[int, tuple[Value, tuple[object, ...]]] = {}
         for used, (value, chain) in best.items():
             for one, gain in job.gains:
@@ -181,7 +178,6 @@ def _candidates(
     problem: Problem,
     order: Sequence[Objective],
     left: Sequence[int],
-    prices: Sequence[Value] | None,
 ) -> list[_Job]:
     """The jobs worth looking at: for each kind of slot as many of the best as the GPU has slots.
 
@@ -194,8 +190,6 @@ def _candidates(
             for kind in table.kinds:
                 if kind in edges:
                     value = job_value(problem, order, type_, edges[kind])
-                    if prices is not None:
-                        value = tuple(v - p for v, p in zip(value, prices[type_], strict=True))
                     mine[kind] = value
         gains.append(mine)
     wanted: dict[int, int] = {}
