@@ -51,8 +51,10 @@ def detect(
     files = [program, *(Path(name) for name in outcome.executables)]
     facts = [fact for path in dict.fromkeys(files) if (fact := elf.read(path)) is not None]
     targets, warnings = _targets(facts, outcome, gpus_used)
+    if overrides.targets:
+        targets, warnings = overrides.targets, ()
     runs_on = RunsOn(
-        targets=overrides.targets or targets,
+        targets=targets,
         architecture=facts[0].machine if facts else platform.machine(),
         instruction_sets=tuple(sorted({*extensions, *overrides.needs})),
         threads=overrides.threads or max(1, outcome.threads_peak),
@@ -67,7 +69,7 @@ def detect(
             f"{remote} starts the program outside of this process tree, where it is not counted: "
             f"put the pilot inside, as in: {remote} ... berth pilot run -- ./app",
         )
-    return runs_on, () if overrides.targets and not warnings else warnings
+    return runs_on, warnings
 
 
 def _targets(
