@@ -18,7 +18,8 @@ _OPSET = 15
 def to_onnx(model: xgboost.XGBRegressor, feature_count: int) -> bytes:
     """The ensemble as ONNX with one input ``features`` (rows x features, float32)."""
     inputs = [("features", FloatTensorType([None, feature_count]))]
-    converted = convert_xgboost(model, initial_types=inputs, target_opset=_OPSET)
+    # Without a name of its own each conversion would get a random one, and bundles another id.
+    converted = convert_xgboost(model, "residual", inputs, target_opset=_OPSET)
     return bytes(converted.SerializeToString())
 
 

@@ -112,8 +112,8 @@ def check(data: Columns) -> None:
     if not np.isfinite(data.log_time).all():
         raise UsageError("a label is not a number; every measured time must be positive and finite")
     usable = ~np.isnan(data.features)
-    spread = np.where(usable, data.features, 0.0).std(axis=0)
-    if len(data) > 1 and not (spread > 0).any():
+    spread = np.ptp(np.where(usable, data.features, 0.0), axis=0)
+    if not (spread > 1e-9).any():
         raise UsageError(
             "every counter is the same in all profiles: there is nothing to learn from",
             hint="train on profiles of different programs",

@@ -1,0 +1,28 @@
+"""One small bundle for all of the predictor's tests, trained once on made-up programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from toy_profiles import QUICK, examples
+
+from berth.predictor import platforms
+from berth.predictor.predictor import Predictor
+from berth.predictor.training.train import train
+
+
+@pytest.fixture(scope="session")
+def toy_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A whole bundle folder; copy it before changing it."""
+    folder = tmp_path_factory.mktemp("bundles") / "toy"
+    train(
+        examples(), platforms.load(), folder, seed=0, command="test", figures={}, candidates=QUICK
+    )
+    return folder
+
+
+@pytest.fixture(scope="session")
+def predictor(toy_bundle: Path) -> Predictor:
+    """Loaded from the toy bundle."""
+    return Predictor.load(toy_bundle)

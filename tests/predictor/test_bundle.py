@@ -1,0 +1,129 @@
+"""A bundle is whole or it is refused, with a sentence that names the file."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from berth.pilot.errors import DocumentError, UsageError
+from berth.predictor import bundle as bundles
+from berth.predictor.bundle import MANIFEST, RANGE, Manifest
+from berth.predictor.training.write import write_bundle
+
+
+@pytest.fixture
+def copy(toy_bundle: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(toy_bundle, tmp_path / "copy"))
+
+
+def edit(folder: Path, **changes: object) -> None:
+    data = json.loads((folder / MANIFEST).read_text())
+    data.update(changes)
+    (folder / MANIFEST).write_text(json.dumps(data))
+
+
+def test_a_whole_bundle_loads(copy: Path) -> None:
+    assert bundles.load(copy).id.startswith("berth-")
+
+
+@pytest.mark.parametrize(
+    "name", ["residual-quartz.onnx", "residual-lassen-v100.onnx", RANGE, "CARD.md"]
+)
+def test_a_changed_file_is_named(copy: Path, name: str) -> None:
+    raw = bytearray((copy / name).read_bytes())
+    raw[len(raw) // 2] ^= 1
+    (copy / name).write_bytes(raw)
+    with pytest.raises(DocumentError, match="checksum") as raised:
+        bundles.load(copy)
+    assert name in raised.value.message
+
+
+def test_a_missing_file_is_named(copy: Path) -> None:
+    (copy / "residual-quartz.onnx").unlink()
+    with pytest.raises(DocumentError, match="residual-quartz"):
+        bundles.load(copy)
+
+
+def test_a_manifest_changed_by_hand_no_longer_fits_its_id(copy: Path) -> None:
+    edit(copy, reference="another-machine")
+    with pytest.raises(DocumentError, match="its own id"):
+        bundles.load(copy)
+
+
+def test_the_date_and_the_command_are_not_part_of_the_id(copy: Path) -> None:
+    edit(copy, created="2001-01-01", command="by hand")
+    bundles.load(copy)
+
+
+def test_a_newer_schema_is_named_as_such(copy: Path) -> None:
+    edit(copy, schema="berth.bundle/2")
+    with pytest.raises(DocumentError, match="newer Berth"):
+        bundles.load(copy)
+
+
+def test_a_file_outside_the_folder_is_refused(copy: Path) -> None:
+    edit(copy, files={"../../etc/passwd": "0" * 64})
+    with pytest.raises(DocumentError, match="elsewhere"):
+        bundles.load(copy)
+
+
+def test_a_file_without_checksum_is_refused(copy: Path) -> None:
+    data = json.loads((copy / MANIFEST).read_text())
+    edit(copy, files={k: v for k, v in data["files"].items() if k != RANGE})
+    with pytest.raises(DocumentError, match="no checksum"):
+        bundles.load(copy)
+
+
+def test_other_features_are_refused(copy: Path) -> None:
+    data = Manifest.model_validate_json((copy / MANIFEST).read_text())
+    changed = data.model_copy(update={"features": ("one",)})
+    edit(copy, features=["one"], id=changed.digest())
+    with pytest.raises(DocumentError, match="other features"):
+        bundles.load(copy)
+
+
+@pytest.mark.parametrize("content", [b"", b"not a model", b"\x00" * 100])
+def test_a_model_that_cannot_run_is_refused_and_nothing_is_left(
+    toy_bundle: Path, tmp_path: Path, content: bytes
+) -> None:
+    manifest = bundles.verify(toy_bundle)
+    files = {name: (toy_bundle / name).read_bytes() for name in manifest.files}
+    files["residual-quartz.onnx"] = content
+    with pytest.raises(DocumentError, match="residual-quartz"):
+        write_bundle(tmp_path / "new", manifest, files)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_no_bundle_is_never_overwritten(toy_bundle: Path, tmp_path: Path) -> None:
+    target = tmp_path / "mine"
+    target.mkdir()
+    (target / "thesis.tex").write_text("irreplaceable")
+    manifest = bundles.verify(toy_bundle)
+    files = {name: (toy_bundle / name).read_bytes() for name in manifest.files}
+    with pytest.raises(UsageError, match="not a bundle"):
+        write_bundle(target, manifest, files)
+    assert (target / "thesis.tex").read_text() == "irreplaceable"
+
+
+def test_an_old_bundle_is_replaced_whole(toy_bundle: Path, copy: Path) -> None:
+    manifest = bundles.verify(toy_bundle)
+    (copy / "leftover").write_text("x")
+    files = {name: (toy_bundle / name).read_bytes() for name in manifest.files}
+    assert write_bundle(copy, manifest, files).id == manifest.id
+    assert sorted(p.name for p in copy.iterdir()) == sorted([*manifest.files, MANIFEST])
+    assert [p.name for p in copy.parent.iterdir()] == [copy.name]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"schema": "berth.platform/1"}', "null"])
+def test_a_manifest_that_is_none_is_refused(copy: Path, text: str) -> None:
+    (copy / MANIFEST).write_text(text)
+    with pytest.raises(DocumentError):
+        bundles.load(copy)
+
+
+def test_no_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DocumentError, match="not a bundle folder"):
+        bundles.load(tmp_path / "absent")

@@ -1,0 +1,115 @@
+"""The roofline prior says what physics says, on every platform."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from toy_profiles import profile
+
+from berth.pilot.errors import UsageError
+from berth.pilot.profile import ScalingPoint
+from berth.predictor import platforms
+from berth.predictor.ceilings import Ceilings, Point, core_grid
+from berth.predictor.prediction import Bound
+from berth.predictor.roofline import times, traffic_bytes
+from berth.predictor.scaling import ThreadScaling
+from berth.predictor.work import work_of
+
+ALL = list(platforms.shipped().values())
+WHOLE = Ceilings.of([Point(p, 1 if p.is_gpu else p.cores) for p in ALL])
+PARALLEL = ThreadScaling(0.0, float("inf"), measured=True)
+WORK = st.fixed_dictionaries({"bytes_moved": st.floats(1e5, 1e13), "flops": st.floats(0, 1e15)})
+
+
+def seconds(**work: float | None) -> np.ndarray:
+    return times(work_of(profile(**work)), WHOLE, PARALLEL).total
+
+
+def test_a_streaming_program_is_bound_by_memory_everywhere() -> None:
+    found = times(work_of(profile(bytes_moved=1e12, flops=1e10, peak=1e12)), WHOLE, PARALLEL)
+    assert {found.bound(i) for i in range(len(ALL))} == {Bound.MEMORY}
+
+
+def test_its_time_is_bytes_over_bandwidth() -> None:
+    found = times(work_of(profile(bytes_moved=1e12, flops=0, peak=1e12)), WHOLE, PARALLEL)
+    for index, platform in enumerate(ALL):
+        dram = platform.signature.level("dram")
+        assert dram is not None
+        assert found.total[index] == pytest.approx(1e12 / dram.total_bytes_per_s, rel=0.25)
+
+
+def test_a_compute_program_is_bound_by_compute_everywhere() -> None:
+    found = times(work_of(profile(bytes_moved=1e8, flops=1e13)), WHOLE, PARALLEL)
+    assert {found.bound(i) for i in range(len(ALL))} == {Bound.COMPUTE}
+
+
+def test_many_tiny_kernels_are_bound_by_launches_on_gpus() -> None:
+    found = times(work_of(profile(bytes_moved=1e7, flops=1e6, regions=1e4)), WHOLE, PARALLEL)
+    bounds = {found.bound(i) for i, p in enumerate(ALL) if p.is_gpu}
+    assert bounds == {Bound.LAUNCH}
+
+
+@given(WORK)
+def test_twice_the_work_takes_longer_everywhere(work: dict[str, float]) -> None:
+    more = {key: 2 * value for key, value in work.items()}
+    assert (seconds(**more) >= seconds(**work)).all()
+
+
+@given(WORK)
+def test_a_slice_is_never_faster_than_its_parent(work: dict[str, float]) -> None:
+    found = dict(zip((p.name for p in ALL), seconds(**work), strict=True))
+    for platform in ALL:
+        if platform.parent:
+            assert found[platform.name] >= found[platform.parent] * 0.999
+
+
+@given(WORK)
+def test_more_cores_are_never_slower_but_for_starting_them(work: dict[str, float]) -> None:
+    quartz = platforms.shipped()["quartz"]
+    table = Ceilings.of([Point(quartz, n) for n in core_grid(quartz)])
+    found = times(work_of(profile(**work)), table, PARALLEL)
+    rest = found.total - found.launches
+    assert (np.diff(rest) <= rest[:-1] * 1e-9).all()
+
+
+def test_a_serial_program_gains_nothing_from_cores() -> None:
+    quartz = platforms.shipped()["quartz"]
+    table = Ceilings.of([Point(quartz, n) for n in core_grid(quartz)])
+    own = profile(bytes_moved=1e6, flops=1e12, peak=1e6)
+    found = times(work_of(own), table, ThreadScaling.of(own))
+    assert np.ptp(found.total - found.launches) <= found.total[0] * 0.5
+    assert found.total[-1] >= found.total[0] * 0.5
+
+
+def test_a_larger_cache_misses_less() -> None:
+    work = work_of(
+        profile(counters={"l1_load_misses": 1e7, "l2_load_misses": 1e6, "llc_load_misses": 1e4})
+    )
+    capacity = np.geomspace(2**15, 2**30, 30)
+    assert (np.diff(traffic_bytes(work, capacity)) <= 0).all()
+
+
+def test_amdahl_is_recovered() -> None:
+    points = tuple(ScalingPoint(threads=n, runtime_s=10 * (0.2 + 0.8 / n)) for n in (1, 2, 4, 8))
+    found = ThreadScaling.of(profile(scaling=points, threads=8))
+    assert found.serial_share == pytest.approx(0.2, abs=0.01)
+    assert found.measured
+
+
+def test_without_measured_scaling_the_declared_threads_are_the_limit() -> None:
+    found = ThreadScaling.of(profile(threads=4))
+    assert found.most_cores == 4
+    assert not found.measured
+
+
+@pytest.mark.parametrize("name", ["instructions", "loads", "llc_load_misses"])
+def test_a_missing_counter_is_named(name: str) -> None:
+    with pytest.raises(UsageError, match=name):
+        work_of(profile(drop=(name,)))
+
+
+def test_a_program_of_no_instructions_is_refused() -> None:
+    with pytest.raises(UsageError, match="no instructions"):
+        work_of(profile(counters={"instructions": 0.0}))

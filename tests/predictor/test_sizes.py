@@ -1,0 +1,92 @@
+"""The law of size: recovers what made it, and its upper bound is never below what was seen."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from berth.pilot.errors import UsageError
+from berth.predictor.sizes import MEASURED_MARGIN, SINGLE_SIZE_MARGIN, SizeLaw
+
+POSITIVE = st.floats(min_value=1e-3, max_value=1e12)
+
+
+def test_a_power_law_with_a_constant_is_recovered() -> None:
+    points = [(n, 0.5 + 2e-6 * n**1.5, 1e7 + 24 * n) for n in (1e4, 1e5, 1e6)]
+    law = SizeLaw.fit(points, size=1e5)
+    factor = law.runtime_factor(1e6)
+    assert factor.mid == pytest.approx(points[2][1] / points[1][1], rel=0.05)
+    memory = law.memory_bytes(1e6)
+    assert memory is not None
+    assert memory.mid == pytest.approx(points[2][2], rel=0.05)
+
+
+def test_the_profiled_size_is_exact() -> None:
+    law = SizeLaw.fit([(10, 1.0, 100.0), (20, 2.0, 200.0)], size=10, peak_memory_bytes=100.0)
+    assert law.runtime_factor(10).mid == 1.0
+    assert law.runtime_factor(None).high == 1.0
+    memory = law.memory_bytes()
+    assert memory is not None
+    assert memory.high == pytest.approx(100 * MEASURED_MARGIN)
+
+
+def test_the_interval_widens_away_from_the_measured_sizes() -> None:
+    law = SizeLaw.fit([(10, 1.0, 100.0), (20, 2.0, 200.0)], size=10)
+    near, far = law.runtime_factor(40), law.runtime_factor(4000)
+    assert far.high / far.mid > near.high / near.mid > 1.0
+
+
+def test_one_size_says_little_about_another() -> None:
+    law = SizeLaw.fit([(10, 1.0, 100.0)])
+    same, other = law.memory_bytes(), law.memory_bytes(20)
+    assert same is not None
+    assert other is not None
+    assert same.high == pytest.approx(100 * SINGLE_SIZE_MARGIN)
+    assert other.high >= 100 * 8
+    assert other.low <= 100
+
+
+def test_no_size_at_all_keeps_the_measured_peak() -> None:
+    law = SizeLaw.fit([], peak_memory_bytes=5e8)
+    memory = law.memory_bytes(123.0)
+    assert memory is not None
+    assert memory.mid == 5e8
+    assert SizeLaw.fit([]).memory_bytes() is None
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])
+def test_sizes_that_are_none_are_refused(bad: float) -> None:
+    with pytest.raises(UsageError):
+        SizeLaw.fit([(bad, 1.0, 1.0)])
+    with pytest.raises(UsageError, match="problem size"):
+        SizeLaw.fit([(1.0, 1.0, 1.0), (2.0, 2.0, 2.0)]).runtime_factor(bad)
+
+
+@given(
+    st.lists(st.tuples(POSITIVE, POSITIVE, POSITIVE), min_size=1, max_size=5,
+             unique_by=lambda p: round(math.log(p[0]), 3)),
+    st.floats(min_value=1e-3, max_value=1e9),
+)  # fmt: skip
+def test_every_interval_is_ordered_and_finite(
+    points: list[tuple[float, float, float]], size: float
+) -> None:
+    law = SizeLaw.fit(points)
+    assert law.runtime_factor(size).mid >= 0
+    memory = law.memory_bytes(size)
+    assert memory is not None
+    assert memory.low <= memory.mid <= memory.high < math.inf
+
+
+@given(st.lists(st.tuples(POSITIVE, POSITIVE), min_size=2, max_size=4,
+                unique_by=lambda p: round(math.log(p[0]), 2)))  # fmt: skip
+def test_the_upper_memory_at_a_measured_size_covers_what_was_measured(
+    points: list[tuple[float, float]],
+) -> None:
+    law = SizeLaw.fit([(size, 1.0, memory) for size, memory in points])
+    for size, measured in points:
+        memory = law.memory_bytes(size)
+        assert memory is not None
+        assert memory.high >= measured * 0.999

@@ -1,0 +1,162 @@
+"""Training: deterministic by seed, and bad data is named before anything is written."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from toy_profiles import QUICK, examples, profile
+
+from berth.pilot.errors import BerthError, DocumentError, UsageError
+from berth.predictor import platforms
+from berth.predictor.bundle import Manifest
+from berth.predictor.training.convert import check_agreement, to_onnx
+from berth.predictor.training.examples import (
+    Example,
+    columns,
+    join,
+    kernel_and_size,
+    read_profiles,
+)
+from berth.predictor.training.model import Settings, fit, fit_prior
+from berth.predictor.training.select import folds, select
+from berth.predictor.training.train import train
+
+ALL = platforms.shipped()
+
+
+def run(made: list[Example], folder: Path, seed: int = 0) -> Manifest:
+    return train(made, ALL, folder, seed=seed, command="test", figures={}, candidates=QUICK)
+
+
+def test_the_same_seed_gives_the_same_bundle(tmp_path: Path) -> None:
+    one, two = run(examples(), tmp_path / "a"), run(examples(), tmp_path / "b")
+    assert one.id == two.id
+    assert run(examples(), tmp_path / "c", seed=1).id != one.id
+
+
+def test_fewer_kernels_than_folds_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="3 kernels are fewer than the 10 folds"):
+        run(examples(kernels=3), tmp_path / "a")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, 0.0, -1.0])
+def test_a_label_that_is_no_time_is_named(bad: float) -> None:
+    made = examples()
+    row = replace(made[0].row, seconds={"quartz": bad, "lassen-v100": 1.0})
+    with pytest.raises(UsageError, match=r"Toy_K0 .* on quartz"):
+        join([made[0].profile], [row])
+
+
+def test_nan_labels_never_reach_a_model(tmp_path: Path) -> None:
+    made = examples()
+    made[3] = replace(made[3], seconds={"quartz": math.nan, "lassen-v100": 1.0})
+    with pytest.raises(UsageError, match="label"):
+        run(made, tmp_path / "a")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_constant_counters_are_said(tmp_path: Path) -> None:
+    made = examples()
+    same = made[0].profile
+    made = [replace(e, profile=same.model_copy(update={"name": e.profile.name})) for e in made]
+    with pytest.raises(UsageError, match="every counter is the same"):
+        run(made, tmp_path / "a")
+
+
+def test_profiles_of_two_machines_are_refused(tmp_path: Path) -> None:
+    made = examples()
+    other = made[0].profile.model_copy(update={"platform": "quartz"})
+    with pytest.raises(UsageError, match="several platforms"):
+        run([replace(made[0], profile=other), *made[1:]], tmp_path / "a")
+
+
+def test_an_unknown_reference_is_refused(tmp_path: Path) -> None:
+    made = [
+        replace(e, profile=e.profile.model_copy(update={"platform": "nowhere"})) for e in examples()
+    ]
+    with pytest.raises(UsageError, match="nowhere"):
+        run(made, tmp_path / "a")
+
+
+def test_profiles_join_labels_by_kernel_and_size() -> None:
+    made = examples()
+    found = join([e.profile for e in reversed(made)], [e.row for e in made])
+    assert [e.profile.name for e in found] == [e.profile.name for e in made]
+    assert kernel_and_size("Stream_TRIAD-8388608") == ("Stream_TRIAD", 8388608)
+    assert kernel_and_size("my-app") is None
+    with pytest.raises(UsageError, match="no profile"):
+        join([profile("other")], [made[0].row])
+    with pytest.raises(UsageError, match="two profiles"):
+        join([made[0].profile, made[0].profile], [made[0].row])
+
+
+def test_a_broken_line_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "profiles.jsonl"
+    path.write_text(profile().model_dump_json(by_alias=True) + "\n{}\n")
+    with pytest.raises(DocumentError, match="line 2"):
+        read_profiles(path)
+    path.write_text("")
+    with pytest.raises(DocumentError, match="no profiles"):
+        read_profiles(path)
+    with pytest.raises(DocumentError, match="does not exist"):
+        read_profiles(tmp_path / "absent")
+
+
+def test_all_rows_of_a_kernel_are_in_one_fold() -> None:
+    kernels = [e.kernel for e in examples()]
+    parts = folds(kernels, 5, seed=3)
+    assert sorted(i for part in parts for i in part) == list(range(len(kernels)))
+    for a in range(5):
+        for b in range(a + 1, 5):
+            assert not {kernels[i] for i in parts[a]} & {kernels[i] for i in parts[b]}
+
+
+def test_the_prior_recovers_what_made_the_times() -> None:
+    made = examples()
+    data = columns(made, ALL["quartz"], ALL["epyc-genoa-vm"])
+    shifted = replace(data, log_time=data.log_roofline + 0.3 + 0.6 * data.log_efficiency)
+    prior = fit_prior(shifted)
+    assert prior.bias == pytest.approx(0.3, abs=0.02)
+    assert prior.carry == pytest.approx(0.6, abs=0.03)
+
+
+def test_selection_never_fits_on_the_kernel_that_it_scores() -> None:
+    data = columns(examples(), ALL["quartz"], ALL["epyc-genoa-vm"])
+    seen: list[set[str]] = []
+
+    def spy(rows, settings, seed):  # type: ignore[no-untyped-def]
+        trained = set(rows.kernels)
+
+        def predict(held):  # type: ignore[no-untyped-def]
+            seen.append(trained & set(held.kernels))
+            return held.log_time
+
+        return predict
+
+    select(data, count=7, seed=0, candidates=QUICK, fitter=spy)
+    assert seen
+    assert not any(seen)
+
+
+def test_onnx_says_what_the_trainer_says_also_with_gaps() -> None:
+    data = columns(examples(), ALL["lassen-v100"], ALL["epyc-genoa-vm"])
+    model = fit(data, Settings(rounds=50, depth=3, least_weight=1.0), seed=0)
+    assert model.residual is not None
+    onnx = to_onnx(model.residual, data.features.shape[1])
+    assert check_agreement(onnx, model.residual, data.features) <= 1e-5
+
+
+def test_a_model_that_converts_wrongly_is_never_written() -> None:
+    data = columns(examples(), ALL["lassen-v100"], ALL["epyc-genoa-vm"])
+    ours = fit(data, Settings(rounds=50, depth=3, least_weight=1.0), seed=0).residual
+    theirs = fit(data, Settings(rounds=5, depth=1, least_weight=1.0), seed=0).residual
+    assert ours is not None
+    assert theirs is not None
+    onnx = to_onnx(theirs, data.features.shape[1])
+    with pytest.raises(BerthError, match="differs"):
+        check_agreement(onnx, ours, np.asarray(data.features))
