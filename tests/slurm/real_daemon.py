@@ -7,12 +7,9 @@ times as fast on the GPU, ``serial`` is fastest on CPUs, ``wide`` is uncertain b
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
 import socket
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -236,12 +233,5 @@ def real_daemon(cluster: Cluster, mode: str = "enforce", **site: bool) -> Iterat
     try:
         yield daemon
     finally:
-        for number in (signal.SIGCONT, signal.SIGKILL):
-            try:
-                os.kill(daemon.pid, number)
-            except ProcessLookupError:
-                break
-        deadline = time.monotonic() + 5
-        while Path(f"/proc/{daemon.pid}").exists() and time.monotonic() < deadline:
-            time.sleep(0.01)
+        cluster.end("berth")
         shutil.rmtree(daemon.store_file.parent, ignore_errors=True)

@@ -13,6 +13,7 @@ import os
 import pwd
 import re
 import shutil
+import signal
 import socket
 import stat
 import subprocess
@@ -281,6 +282,14 @@ class Cluster:
         self._keeper.stdin.flush()
         self.pids[name] = int(self._keeper.stdout.readline())
         return self.pids[name]
+
+    def end(self, name: str) -> None:
+        """End a daemon that ``launch`` started, stopped or not, and wait until it is gone."""
+        pid = self.pids.pop(name)
+        for number in (signal.SIGCONT, signal.SIGKILL):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+        wait_until(lambda: not Path(f"/proc/{pid}").exists(), f"{name} has ended", 5)
 
     def _prepare(self) -> None:
         for name in ("etc", "run", "log", "state", "spool", "dev", "munge", "work"):

@@ -1,0 +1,83 @@
+"""The harness itself: nothing is left of a cluster, however its owner ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from slurm_cluster import Cluster, ClusterUnavailable, cluster, require_slurm, wait_until
+
+OWNER = """
+import sys, time
+sys.path.insert(0, {folder!r})
+from slurm_cluster import cluster
+with cluster() as running:
+    job = running.sbatch("-p", "cpu", script="#!/bin/sh\\nsleep 300 & setsid sleep 300\\n")
+    running.wait_for_state(job.id, "RUNNING")
+    print(running.root, flush=True)
+    {ending}
+    time.sleep(300)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _needs_slurm() -> None:
+    try:
+        require_slurm()
+    except ClusterUnavailable as missing:
+        pytest.skip(f"SLURM TESTS SKIPPED: {missing}")
+
+
+def processes_of(root: str) -> list[str]:
+    """Daemons of that cluster, their steps, and jobs that run in its folder."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            words = " ".join(process.cmdline())
+            if root in words or root in str(process.cwd()):
+                found.append(f"{process.pid} {words}")
+        except psutil.Error:
+            continue
+    return found
+
+
+@pytest.mark.slurm
+@pytest.mark.parametrize("ending", ["SIGKILL", "SIGTERM", "SIGINT", "an exception", "sys.exit"])
+def test_however_the_owner_ends_nothing_of_the_cluster_is_left(ending: str) -> None:
+    line = {"an exception": "raise RuntimeError", "sys.exit": "sys.exit(3)"}.get(ending, "pass")
+    text = OWNER.format(folder=str(Path(__file__).parent), ending=line)
+    owner = subprocess.Popen(
+        [sys.executable, "-c", text],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert owner.stdout is not None
+    root = owner.stdout.readline().strip()
+    assert root
+    if ending.startswith("SIG"):
+        assert processes_of(root)
+        os.kill(owner.pid, getattr(signal, ending))
+    owner.wait(timeout=30)
+    wait_until(lambda: not Path(root).exists(), "the cluster's folder is gone", 20)
+    wait_until(lambda: processes_of(root) == [], "its processes are gone", 5)
+
+
+def test_two_clusters_side_by_side_do_not_meet(running_cluster: Cluster) -> None:
+    with cluster() as other:
+        other.sbatch("--hold", "-J", "of-the-other")
+        assert "of-the-other" in other.run("squeue", "-h", "-o", "%j").stdout
+        assert "of-the-other" not in running_cluster.run("squeue", "-h", "-o", "%j").stdout
+    assert not other.root.exists()
+    assert "is UP" in running_cluster.run("scontrol", "ping").stdout
+
+
+def test_without_slurm_the_reason_names_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(ClusterUnavailable, match="make slurm"):
+        require_slurm()

@@ -1,0 +1,66 @@
+"""``berth slurm``: the filter's place and its configuration from the site file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from fake_daemon import FakeDaemon, move_to
+from filter_bench import FilterBench, partition
+
+from berth.pilot.errors import UsageError
+from berth.plugin.cli.slurm import slurm
+from berth.plugin.site import load_site
+from berth.plugin.slurm.filter import FILTER_PATH, filter_config
+
+
+def site_with(tmp_path: Path, daemon: str) -> Path:
+    path = tmp_path / "berth.toml"
+    path.write_text(
+        'schema = "berth.site/1"\n[site]\nauto_partition = "best"\n'
+        f"[daemon]\n{daemon}\n"
+        '[[candidates]]\nname = "cpu"\nplatform = "quartz"\npartition = "cpu"\n'
+    )
+    return path
+
+
+def test_the_filter_is_where_the_command_says() -> None:
+    said = CliRunner().invoke(slurm, ["filter-path"]).output.strip()
+    assert Path(said) == FILTER_PATH
+    assert "slurm_job_submit" in Path(said).read_text()
+
+
+def test_the_configuration_repeats_the_site_file(tmp_path: Path) -> None:
+    path = site_with(
+        tmp_path, 'socket = "/x/s.sock"\ndeadline_ms = 20\nbreaker_failures = 5\nbreaker_open_s = 9'
+    )
+    text = CliRunner().invoke(slurm, ["filter-config", "--site", str(path)]).output
+    values = dict(line.split(" = ") for line in text.splitlines() if not line.startswith("#"))
+    assert values == {
+        "socket": "/x/s.sock",
+        "kill_switch": "/etc/berth/off",
+        "auto_partition": "best",
+        "deadline_ms": "20",
+        "breaker_failures": "5",
+        "breaker_first_pause_s": "1",
+        "breaker_longest_pause_s": "9",
+    }
+
+
+def test_the_filter_accepts_all_that_is_written_for_it(bench: FilterBench, tmp_path: Path) -> None:
+    """What the command prints is what the filter reads: no line is refused."""
+    path = site_with(tmp_path, f'socket = "{bench.socket}"')
+    text = filter_config(load_site(path))
+    bench.settings = dict(line.split(" = ") for line in text.splitlines()[1:])
+    parts = {name: partition() for name in ("best", "gpu")}
+    with FakeDaemon(bench.socket, lambda _: move_to("gpu")):
+        outcome = bench.submit({"partition": "best"}, parts=parts)
+    assert outcome.job["partition"] == "gpu"
+    assert outcome.log == []
+
+
+def test_a_path_that_the_format_cannot_hold_is_refused(tmp_path: Path) -> None:
+    path = site_with(tmp_path, 'socket = "/x/#1.sock"')
+    with pytest.raises(UsageError, match="cannot stand in"):
+        filter_config(load_site(path))
