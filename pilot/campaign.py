@@ -29,7 +29,7 @@ from berth.pilot.profile import Measurement, Profile, RunsOn, SizePoint, Workloa
 from berth.pilot.suite import Kernel, KernelRun, Suite, parse_run
 
 DEFAULT_SIZES = (1_048_576, 2_097_152, 8_388_608)
-EMULATED_INSTRUCTIONS = 1.5e8
+EMULATED_INSTRUCTIONS = 1e8
 """About how many instructions of a repetition are emulated at most."""
 INSTRUCTIONS_PER_S = 5e9
 """More than a core retires: turns a native time into an upper guess of the instructions."""

@@ -13,7 +13,8 @@ from berth.pilot.options import check_name
 from berth.pilot.platform import Platform
 from berth.pilot.suite import build_suite
 from berth.pilot.units import format_bytes, format_count
-from berth.plugin.cli.pilot_run import check_output, progress
+from berth.plugin.cli.pilot_progress import progress
+from berth.plugin.cli.pilot_run import check_output
 
 
 @click.command(epilog="Example: berth pilot bench --name our-cpu-node -o our-cpu-node.json")

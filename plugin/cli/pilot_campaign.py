@@ -11,7 +11,8 @@ from berth.pilot.campaign import DEFAULT_SIZES, CampaignOptions, run_campaign
 from berth.pilot.errors import UsageError
 from berth.pilot.options import check_name
 from berth.pilot.suite import build_suite
-from berth.plugin.cli.pilot_run import parse_counts, parse_words, progress
+from berth.plugin.cli.pilot_progress import progress
+from berth.plugin.cli.pilot_run import parse_counts, parse_words
 
 
 @click.command(

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from berth.pilot.documents import to_json, write_json
 from berth.pilot.errors import UsageError
@@ -17,6 +13,7 @@ from berth.pilot.options import COLLECTORS, PilotOptions
 from berth.pilot.profile import Profile, Target
 from berth.pilot.run import run_pilot
 from berth.pilot.runs_on import Overrides
+from berth.plugin.cli.pilot_progress import progress
 from berth.plugin.cli.pilot_show import print_profile
 
 EMULATORS = ("callgrind", "cachegrind", "lackey")
@@ -161,14 +158,3 @@ def check_output(output: Path | None) -> None:
         raise UsageError(f"--output: the folder {folder} does not exist")
     if not os.access(folder, os.W_OK):
         raise UsageError(f"--output: no right to write in {folder}")
-
-
-@contextlib.contextmanager
-def progress() -> Iterator[Callable[[str], None]]:
-    """Says on standard error what is going on, where that is a terminal."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    console = Console(stderr=True)
-    with console.status("pilot") as status:
-        yield lambda text: status.update(f"pilot: {text}")

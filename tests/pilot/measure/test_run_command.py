@@ -176,12 +176,14 @@ def test_standard_input_can_be_a_file(work: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_ctrl_c_keeps_a_partial_profile_and_leaves_no_process(work: Path) -> None:
+@pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_being_told_to_stop_keeps_a_partial_profile_and_leaves_no_process(
+    work: Path, told: signal.Signals
+) -> None:
     command = (*BERTH, "pilot", "run", "-q", "-o", "p.json", "--", "sleep", "300")
-    environment = {**os.environ, "BERTH_TEST_MARK": "ctrl-c"}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as pilot:
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as pilot:
         sleeping = _await_sleeper(pilot.pid)
-        pilot.send_signal(signal.SIGINT)
+        pilot.send_signal(told)
         out, _ = pilot.communicate(timeout=30)
     assert pilot.returncode == 1
     assert b"interrupted" in out

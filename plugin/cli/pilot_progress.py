@@ -1,0 +1,45 @@
+"""What the long pilot commands share: progress on standard error, and being told to stop."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+from rich.console import Console
+
+
+@contextlib.contextmanager
+def progress() -> Iterator[Callable[[str], None]]:
+    """Says on standard error what is going on, where that is a terminal.
+
+    Within it, SIGTERM and SIGHUP (a scheduler's time limit, a closed terminal) are as Ctrl-C:
+    the measured program is ended and what was measured is kept.
+    """
+    with _stoppable():
+        if not sys.stderr.isatty():
+            yield lambda _: None
+            return
+        with Console(stderr=True).status("pilot") as status:
+            yield lambda text: status.update(f"pilot: {text}")
+
+
+@contextlib.contextmanager
+def _stoppable() -> Iterator[None]:
+    kept = {}
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        before = signal.getsignal(number)
+        if before is signal.SIG_DFL:
+            kept[number] = before
+            signal.signal(number, _stop)
+    try:
+        yield
+    finally:
+        for number, before in kept.items():
+            signal.signal(number, before)
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
