@@ -1,0 +1,133 @@
+"""``berth-mig-helper``: the only part of Berth that runs as root.
+
+Serves one request on standard input and output and ends: started by systemd for each connection
+to its socket (``Accept=yes``), or by sudo. It knows four commands, checks every word of a request
+again, takes all paths and programs from ``/etc/berth/mig.toml``, which only root can change, and
+asks the kernel or sudo who is calling.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import pwd
+import select
+import socket
+import stat
+import struct
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from berth.pilot.documents import parse_json
+from berth.pilot.errors import BerthError, UsageError
+from berth.plugin.mig import settings as site
+from berth.plugin.mig import wire
+from berth.plugin.mig.door import LocalDoor
+from berth.plugin.mig.settings import MigSettings
+
+REQUEST_TIMEOUT_S = 10.0
+_LOG = logging.getLogger("berth-mig-helper")
+_CALLER_VARIABLES = ("SUDO_UID", "PKEXEC_UID")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point. Exit status 0: answered (also with an error); 2: not even a request."""
+    logging.basicConfig(stream=sys.stderr, format="%(name)s: %(message)s", level=logging.INFO)
+    os.umask(0o022)
+    words = sys.argv[1:] if arguments is None else arguments
+    try:
+        config = _config(words)
+        uid = _caller()
+        settings = site.load_trusted(config)
+        _check_allowed(uid, settings)
+        request = parse_json(_read_line(), wire.Request, source="the request")
+        _LOG.info("uid %d asks for %s", uid, request.command)
+        _say({"kind": "result", "result": _serve(request, settings)})
+    except BerthError as error:
+        _LOG.warning("refused: %s", error.message)
+        _say(wire.error_line(error))
+
+
+def _serve(request: wire.Request, settings: MigSettings) -> Any:
+    door = LocalDoor(settings, lambda text: _say({"kind": "progress", "text": text}))
+    if request.command == "inventory":
+        return wire.fleet_data(door.inventory())
+    if request.command == "preview":
+        return wire.preview_data(door.preview(request.target))
+    if request.command == "resume":
+        return wire.report_data(door.resume())
+    report = door.apply(request.target, wait_s=request.wait_s, enable_mig=request.enable_mig)
+    return wire.report_data(report)
+
+
+def _config(words: list[str]) -> Path:
+    """Another settings file only for who is root without sudo: then it is root's own wish."""
+    if not words:
+        return site.PATH
+    foreign = any(name in os.environ for name in _CALLER_VARIABLES)
+    if len(words) == 2 and words[0] == "--config" and not foreign:
+        return Path(words[1])
+    raise UsageError("the MIG helper takes no arguments")
+
+
+def _caller() -> int:
+    """Who asks: by sudo's word, else the peer of a Unix socket by the kernel's, else ourselves."""
+    for name in _CALLER_VARIABLES:
+        value = os.environ.get(name, "")
+        if value.isdecimal():
+            return int(value)
+    if stat.S_ISSOCK(os.fstat(0).st_mode):
+        with socket.socket(fileno=os.dup(0)) as connection:
+            if connection.family == socket.AF_UNIX:
+                size = struct.calcsize("3i")
+                raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+                return int(struct.unpack("3i", raw)[1])
+    return os.getuid()
+
+
+def _check_allowed(uid: int, settings: MigSettings) -> None:
+    if uid == 0:
+        return
+    try:
+        name = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        name = f"uid {uid}"
+    if name not in settings.helper.allowed_users:
+        raise UsageError(
+            f"{name} may not use the MIG helper",
+            hint=f"root names who may in {site.PATH}: [helper] allowed_users",
+        )
+
+
+def _read_line() -> bytes:
+    """One line of at most MAX_BYTES within REQUEST_TIMEOUT_S. Raises UsageError."""
+    data = b""
+    deadline = time.monotonic() + REQUEST_TIMEOUT_S
+    while b"\n" not in data:
+        left = deadline - time.monotonic()
+        if left <= 0 or not select.select([0], [], [], left)[0]:
+            raise UsageError("no request came in time")
+        part = os.read(0, 65536)
+        if not part:
+            raise UsageError("the request ended before its line did")
+        data += part
+        if len(data) > wire.MAX_BYTES:
+            raise UsageError(f"the request is longer than {wire.MAX_BYTES} bytes")
+    return data.partition(b"\n")[0]
+
+
+def _say(line: dict[str, Any]) -> None:
+    """A caller that is gone does not stop an apply that has begun."""
+    data = json.dumps(line).encode() + b"\n"
+    try:
+        while data:
+            data = data[os.write(1, data) :]
+    except OSError:
+        _LOG.info("the caller is gone")
+
+
+if __name__ == "__main__":
+    main()
