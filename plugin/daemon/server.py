@@ -40,6 +40,8 @@ _CREDENTIALS = struct.Struct("3i")
 _DONTWAIT = socket.MSG_DONTWAIT
 _NO_WAIT_NO_SIGNAL = socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
 _ACCEPTS_A_TURN = 32
+_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_READABLE = select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR
 _TOO_LONG = replies.reply(
     "keep", code=Code.BAD_REQUEST, problem=f"longer than {MAX_REQUEST_BYTES} bytes"
 )
@@ -53,13 +55,16 @@ class End(Enum):
 
 
 class _Connection:
-    __slots__ = ("blocked", "buffer", "last_s", "out", "served", "socket")
+    __slots__ = ("blocked", "buffer", "last_s", "out", "queued", "served", "socket")
 
     def __init__(self, peer: socket.socket, now_s: float) -> None:
         self.socket = peer
         self.buffer = b""
         self.out = b""
         self.blocked = False
+        """Waiting until the peer reads: polled for writing only."""
+        self.queued = False
+        """Has another whole line in its buffer: nothing more is read until that is answered."""
         self.served = False
         self.last_s = now_s
 
@@ -144,13 +149,15 @@ class Server:
     # Connections come and go
 
     def _accept(self) -> None:
-        for _ in range(_ACCEPTS_A_TURN):
+        for turn in range(_ACCEPTS_A_TURN):
             try:
                 peer, _address = self._listener.socket.accept()
             except BlockingIOError:
                 return
             except OSError as error:
-                if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                # Without a free descriptor accept fails whether or not somebody waits: only at the
+                # first turn do we know that somebody does.
+                if turn == 0 and error.errno in _EXHAUSTED:
                     self._make_room()
                 return
             credentials = peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
@@ -205,7 +212,7 @@ class Server:
     def _serve(self, connection: _Connection, mask: int) -> None:
         if connection.out:
             self._write(connection)
-        elif mask & (select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR):
+        elif not connection.queued and mask & _READABLE:
             self._read(connection)
 
     def _read(self, connection: _Connection) -> None:
@@ -265,7 +272,8 @@ class Server:
         if connection.blocked:
             connection.blocked = False
             self._poll.modify(connection.socket.fileno(), select.EPOLLIN)
-        if connection.buffer:
+        connection.queued = b"\n" in connection.buffer
+        if connection.queued:
             self._pipelined.append(connection)
 
     # The end
