@@ -83,13 +83,13 @@ class Standing:
         waits = [0]
         for old, ends_ms in self.ending:
             if old == instance or (
-                old not in target.instances and _exclude(self.geometry, old, instance)
+                old not in target.instances and exclude(self.geometry, old, instance)
             ):
                 waits.append(ends_ms)
         return max(waits)
 
 
-def _exclude(geometry: Geometry, one: Instance, other: Instance) -> bool:
+def exclude(geometry: Geometry, one: Instance, other: Instance) -> bool:
     """True where the two cannot exist at the same time."""
     p, q = geometry.profile(one.profile), geometry.profile(other.profile)
     return bool(

@@ -1,0 +1,276 @@
+"""The planner's files: the fleet as it stands, the jobs to place, and the plan.
+
+Instances are written ``PROFILE@START``, for example ``3g.20gb@4``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from berth.pilot.documents import Document
+from berth.pilot.errors import DocumentError, UsageError
+from berth.policies.digest import of_text
+from berth.policies.mig.catalogue import lookup
+from berth.policies.mig.demands import Demand, SliceOption
+from berth.policies.mig.explain import of_gpu, of_plan
+from berth.policies.mig.layout import GpuState, Layout, Running
+from berth.policies.mig.plan import Plan
+from berth.policies.mig.steps import steps
+
+
+class RunningEntry(Document):
+    """An instance with work on it."""
+
+    instance: str
+    free_at_s: float | None = None
+    uuid: str | None = None
+
+
+class GpuEntry(Document):
+    """One GPU of the fleet. ``name`` is best ``NODE/INDEX``."""
+
+    name: str = Field(min_length=1)
+    model: str
+    uuid: str | None = None
+    layout: tuple[str, ...] = ()
+    running: tuple[RunningEntry, ...] = ()
+    mig_enabled: bool = True
+
+
+class FleetDocument(Document):
+    """GPUs as they stand at ``as_of_s`` (Unix time)."""
+
+    schema_: Literal["berth.mig-fleet/1"] = Field("berth.mig-fleet/1", alias="schema")
+    as_of_s: float = 0.0
+    gpus: tuple[GpuEntry, ...] = Field(min_length=1)
+
+
+class SliceEntry(Document):
+    """A slice that a job may run on; the predictions that the objectives need."""
+
+    profile: str
+    gpu: str | None = None
+    throughput: float | None = Field(None, ge=0)
+    runtime_s: float | None = Field(None, ge=0)
+    energy_j: float | None = Field(None, ge=0)
+
+
+class JobEntry(Document):
+    """``count`` equal jobs."""
+
+    name: str = Field(min_length=1)
+    count: int = Field(1, ge=1, le=1_000_000)
+    priority: int = Field(0, ge=-(2**31), lt=2**31)
+    slices: tuple[SliceEntry, ...] = Field(min_length=1)
+
+
+class JobsDocument(Document):
+    """What is to be placed."""
+
+    schema_: Literal["berth.mig-jobs/1"] = Field("berth.mig-jobs/1", alias="schema")
+    jobs: tuple[JobEntry, ...]
+
+
+class PlacementEntry(Document):
+    """One job on one instance of the target layout; seconds from ``as_of_s``."""
+
+    job: str
+    instance: str
+    ready_s: float
+    finish_s: float | None
+
+
+class GpuPlanEntry(Document):
+    """One GPU before and after."""
+
+    name: str
+    model: str
+    uuid: str | None
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    why: str
+    placements: tuple[PlacementEntry, ...]
+
+
+class StepEntry(Document):
+    """One change, in order; ``after_end_of``: running instances whose work must end first."""
+
+    gpu: str
+    action: Literal["destroy", "create"]
+    instance: str
+    after_end_of: tuple[str, ...] = ()
+
+
+class UnplacedEntry(Document):
+    """Jobs that got no slice."""
+
+    job: str
+    count: int
+    reason: str
+
+
+class ReachedEntry(Document):
+    """One objective, what is reached, and the bound where there is one."""
+
+    objective: str
+    priority: int | None
+    value: float
+    bound: float | None
+
+
+class PlanDocument(Document):
+    """A plan, tied to the fleet it was made from by ``fleet_digest``."""
+
+    schema_: Literal["berth.mig-plan/1"] = Field("berth.mig-plan/1", alias="schema")
+    fleet_digest: str
+    as_of_s: float
+    solver: str
+    reached: tuple[ReachedEntry, ...]
+    gpus: tuple[GpuPlanEntry, ...]
+    steps: tuple[StepEntry, ...]
+    unplaced: tuple[UnplacedEntry, ...]
+    summary: tuple[str, ...]
+
+
+def states_of(fleet: FleetDocument, *, source: str | Path) -> tuple[GpuState, ...]:
+    """The fleet for the planner. Raises DocumentError naming the entry that cannot be."""
+    found = []
+    for number, entry in enumerate(fleet.gpus):
+        try:
+            state = GpuState(
+                gpu=entry.name,
+                geometry=lookup(entry.model),
+                layout=Layout.parse(" ".join(entry.layout)),
+                running=tuple(
+                    Running(Layout.parse(r.instance).instances[0], r.free_at_s, r.uuid)
+                    for r in entry.running
+                ),
+                mig_enabled=entry.mig_enabled,
+            )
+            found.append(state.check())
+        except (UsageError, IndexError) as error:
+            raise _at(error, source, f"gpus.{number}") from None
+    return tuple(found)
+
+
+def demands_of(jobs: JobsDocument) -> tuple[Demand, ...]:
+    """The jobs for the planner."""
+    return tuple(
+        Demand(
+            name=job.name,
+            options=tuple(
+                SliceOption(s.profile, s.gpu, s.throughput, s.runtime_s, s.energy_j)
+                for s in job.slices
+            ),
+            count=job.count,
+            priority=job.priority,
+        )
+        for job in jobs.jobs
+    )
+
+
+def check_profiles(jobs: JobsDocument, states: Sequence[GpuState], *, source: str | Path) -> None:
+    """Every slice of every job is one that its GPU, or some GPU of the fleet, knows.
+
+    Raises DocumentError naming the slice, so that a misspelt profile is not a job left over.
+    """
+    known = {p.name for s in states for p in s.geometry.profiles}
+    for n, job in enumerate(jobs.jobs):
+        for m, entry in enumerate(job.slices):
+            key = f"jobs.{n}.slices.{m}"
+            try:
+                if entry.gpu is not None:
+                    lookup(entry.gpu).profile(entry.profile)
+                elif entry.profile not in known:
+                    raise UsageError(
+                        f"no GPU of the fleet has a MIG profile {entry.profile!r}",
+                        hint=f"they have {', '.join(sorted(known))}",
+                    )
+            except UsageError as error:
+                raise _at(error, source, key) from None
+
+
+def _at(error: Exception, source: str | Path, key: str) -> DocumentError:
+    if isinstance(error, UsageError):
+        return DocumentError(source, error.message, key=key, hint=error.hint)
+    return DocumentError(source, "names a running instance without saying which", key=key)
+
+
+def digest(states: Sequence[GpuState]) -> str:
+    """Of GPUs, modes and layouts: a plan made from another digest is out of date."""
+    return of_text(*sorted(f"{s.gpu} {s.geometry.gpu} {s.layout} {s.mig_enabled}" for s in states))
+
+
+def fleet_document(states: Sequence[GpuState], *, as_of_s: float = 0.0) -> FleetDocument:
+    """The states as a file, for example what NVML reads on this machine."""
+    return FleetDocument(
+        as_of_s=as_of_s,
+        gpus=tuple(
+            GpuEntry(
+                name=s.gpu,
+                model=s.geometry.gpu,
+                layout=_words(s.layout),
+                running=tuple(
+                    RunningEntry(instance=str(r.instance), free_at_s=r.free_at_s, uuid=r.uuid)
+                    for r in s.running
+                ),
+                mig_enabled=s.mig_enabled,
+            )
+            for s in states
+        ),
+    )
+
+
+def plan_document(plan: Plan, fleet: FleetDocument) -> PlanDocument:
+    """The plan as a file."""
+    uuids = {entry.name: entry.uuid for entry in fleet.gpus}
+    return PlanDocument(
+        fleet_digest=digest([g.state for g in plan.gpus]),
+        as_of_s=fleet.as_of_s,
+        solver=plan.solver,
+        reached=tuple(
+            ReachedEntry(objective=r.objective, priority=r.priority, value=r.value, bound=r.bound)
+            for r in plan.reached
+        ),
+        gpus=tuple(
+            GpuPlanEntry(
+                name=g.state.gpu,
+                model=g.state.geometry.gpu,
+                uuid=uuids.get(g.state.gpu),
+                before=_words(g.state.layout),
+                after=_words(g.target),
+                why=of_gpu(g),
+                placements=tuple(
+                    PlacementEntry(
+                        job=p.job,
+                        instance=str(p.instance),
+                        ready_s=p.ready_s,
+                        finish_s=p.finish_s,
+                    )
+                    for p in g.placements
+                ),
+            )
+            for g in plan.gpus
+        ),
+        steps=tuple(
+            StepEntry(
+                gpu=s.gpu,
+                action=s.action.value,
+                instance=str(s.instance),
+                after_end_of=tuple(map(str, s.after_end_of)),
+            )
+            for s in steps(plan.gpus)
+        ),
+        unplaced=tuple(
+            UnplacedEntry(job=u.job, count=u.count, reason=u.reason) for u in plan.unplaced
+        ),
+        summary=of_plan(plan),
+    )
+
+
+def _words(layout: Layout) -> tuple[str, ...]:
+    return tuple(map(str, layout.instances))
