@@ -41,5 +41,5 @@ def _stoppable() -> Iterator[None]:
             signal.signal(number, before)
 
 
-def _stop(number: int, frame: FrameType | None) -> None:
+def _stop(_number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
