@@ -28,30 +28,23 @@ static double timed(burst_fn burst, void *context, int64_t count)
     return now_s() - start;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
+/* Best of some repeats, as STREAM does: whatever disturbs a run can only slow it down. A burst
+ * counts only when its shortest run is long enough to time: one disturbed run says nothing. */
 struct rate measure(burst_fn burst, void *context, double seconds)
 {
     const double wanted = seconds / (REPEATS + 1);
-    double rates[REPEATS];
-    int64_t count = 1;
-    double elapsed = timed(burst, context, count);
-    while (elapsed < wanted / 4 && count < INT64_C(1) << 40) {
-        const double factor = elapsed > 0 ? wanted / 2 / elapsed : 16;
+    for (int64_t count = 1;;) {
+        double shortest = timed(burst, context, count), longest = shortest;
+        for (int k = 1; k < REPEATS; k++) {
+            const double elapsed = timed(burst, context, count);
+            shortest = elapsed < shortest ? elapsed : shortest;
+            longest = elapsed > longest ? elapsed : longest;
+        }
+        if (shortest >= wanted / 2 || count >= INT64_C(1) << 40)
+            return (struct rate){(double)count / shortest, longest / shortest - 1};
+        const double factor = shortest > 0 ? wanted / shortest : 16;
         count = (int64_t)((double)count * (factor < 2 ? 2 : factor > 16 ? 16 : factor));
-        elapsed = timed(burst, context, count);
     }
-    if (elapsed < wanted)
-        count = (int64_t)((double)count * wanted / elapsed);
-    for (int k = 0; k < REPEATS; k++)
-        rates[k] = (double)count / timed(burst, context, count);
-    qsort(rates, REPEATS, sizeof *rates, ascending);
-    const double median = rates[REPEATS / 2];
-    return (struct rate){median, (rates[REPEATS - 1] - rates[0]) / median};
 }
 
 void *bench_memory(size_t bytes)

@@ -8,8 +8,8 @@
 typedef void (*burst_fn)(void *context, int64_t count);
 
 struct rate {
-    double per_s;  /* units per second: the median of the repeats */
-    double spread; /* (highest - lowest) / median of the repeats */
+    double per_s;  /* units per second: the best of the repeats */
+    double spread; /* how much longer the slowest repeat took, as a share */
 };
 
 /* Finds a count that fills a repeat, then times the repeats; about `seconds` in all. */
