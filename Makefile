@@ -32,7 +32,7 @@ slurm:  ## Slurm's daemons for the tests on a private cluster, likewise
 	  lua5.1 lua-socket lua-cjson
 
 demo: venv tools  ## the main job: measure two programs, rank platforms, decide
-	$(PY) deploy/demo/demo.py
+	BERTH=$(BERTH) deploy/demo/run
 
 test: venv tools slurm  ## every test
 	$(PY) -m pytest
