@@ -16,6 +16,9 @@ from berth.pilot.units import format_bytes, format_count
 from berth.plugin.cli.pilot_progress import progress
 from berth.plugin.cli.pilot_run import check_output
 
+BUSY_LOAD = 0.5
+"""Load average a core from which the rates cannot be trusted."""
+
 
 @click.command(epilog="Example: berth pilot bench --name our-cpu-node -o our-cpu-node.json")
 @click.option(
@@ -35,6 +38,9 @@ def bench(name: str, description: str, output: Path | None, as_json: bool, full:
     check_name("--name", name)
     check_output(output)
     suite = build_suite()
+    busy = os.getloadavg()[0]
+    if busy > BUSY_LOAD * (os.cpu_count() or 1):
+        click.echo(f"warning: this machine is busy (load {busy:.1f}): rates may be low", err=True)
     with progress() as say:
         signature = measure_signature(
             suite,
