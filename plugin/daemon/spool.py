@@ -10,6 +10,7 @@ import dataclasses
 import json
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from berth.plugin.store.records import DecisionRecord
@@ -43,7 +44,8 @@ class Spool:
                     raise OSError(f"no space for {len(data)} bytes in {self.path}")
                 os.fdatasync(handle)
             except OSError:
-                os.ftruncate(handle, before)
+                with suppress(OSError):
+                    os.ftruncate(handle, before)
                 raise
         finally:
             os.close(handle)

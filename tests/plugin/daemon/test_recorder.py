@@ -1,0 +1,190 @@
+"""Writing down what was decided: never waited for, and nothing lost while the store is away."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+from berth_daemon import wait_until
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from views import knowing_service
+
+from berth.plugin.daemon import recorder as recorder_module
+from berth.plugin.daemon.recorder import Recorder
+from berth.plugin.daemon.service import Answered
+from berth.plugin.daemon.spool import Spool
+from berth.plugin.daemon.written import Writer
+from berth.plugin.store import Store
+
+
+@pytest.fixture(autouse=True)
+def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder_module, "PERIOD_S", 0.01)
+
+
+def answered(count: int = 1, **job: object) -> list[Answered]:
+    service, recorded = knowing_service()
+    described = {"user": "alice", "queue": "auto", "comment": "berth:stream", **job}
+    message = {"v": 1, "op": "decide", "scheduler": "slurm", "job": described}
+    for _ in range(count):
+        service.handle(json.dumps(message).encode())
+    return recorded
+
+
+def started(store: Store, folder: Path, **options: object) -> Recorder:
+    recorder = Recorder(store, Spool(folder / "spool"), retry_s=0.05, **options)  # type: ignore[arg-type]
+    recorder.start()
+    return recorder
+
+
+def test_what_is_recorded_is_in_the_store_whole(store: Store, tmp_path: Path) -> None:
+    recorder = started(store, tmp_path)
+    made = answered(3)
+    for one in made:
+        recorder.record(one)
+    recorder.stop(10)
+    assert store.decisions.count() == 3
+    found = store.decisions.get(made[0].id)
+    assert found is not None
+    assert (found.user, found.code, found.chosen, found.action) == (
+        "alice",
+        "placed",
+        "gpu",
+        "edit",
+    )
+    assert json.loads(found.edits)["queue"] == "gpu"
+    ranked = json.loads(found.ranked)
+    assert [row["candidate"] for row in ranked] == ["gpu", "cpu"]
+    assert ranked[0]["runtime_s"] == pytest.approx([50, 60, 72])
+    assert json.loads(found.request)["tasks"] == 1
+    assert found.inputs_digest
+
+
+def test_candidates_ruled_out_are_recorded_with_their_reason(store: Store, tmp_path: Path) -> None:
+    recorder = started(store, tmp_path)
+    made = answered(1, queues=["cpu"])
+    recorder.record(made[0])
+    recorder.stop(10)
+    found = store.decisions.get(made[0].id)
+    assert found is not None
+    ruled_out = json.loads(found.ranked)[1]
+    assert ruled_out["candidate"] == "gpu"
+    assert ruled_out["code"] == "queue-not-allowed"
+    assert "gpu" in ruled_out["excluded"]
+
+
+@settings(
+    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(user=st.text(min_size=1), account=st.text(), reason=st.text())
+def test_any_text_of_a_job_can_be_stored(
+    store: Store, user: str, account: str, reason: str
+) -> None:
+    made = answered(1, user=user[:4000], account=account[:4000], name=reason[:4000])[0]
+    made.reason = reason
+    record = Writer("host").record(made)
+    store.decisions.add([record])
+    assert store.decisions.get(record.id) == record
+
+
+def test_while_the_store_is_locked_decisions_wait_in_the_spool(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "store.db", busy_timeout_s=0.02)
+    other = sqlite3.connect(tmp_path / "store.db", isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    recorder = started(store, tmp_path)
+    for one in answered(50):
+        recorder.record(one)
+    wait_until(lambda: recorder.spooled == 50)
+    assert "locked" in str(recorder.summary()["problem"])
+    other.execute("ROLLBACK")
+    wait_until(lambda: store.decisions.count() == 50)
+    wait_until(lambda: recorder.summary()["problem"] is None)
+    assert not (tmp_path / "spool").exists()
+    recorder.stop(10)
+    assert recorder.dropped == 0
+
+
+def test_while_the_store_is_deleted_decisions_wait_and_come_back(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "store.db")
+    recorder = started(store, tmp_path)
+    for file in tmp_path.glob("store.db*"):
+        file.unlink()
+    for one in answered(5):
+        recorder.record(one)
+    wait_until(lambda: recorder.spooled == 5)
+    Store.open(tmp_path / "store.db")
+    wait_until(lambda: recorder.stored == 5)
+    assert store.decisions.count() == 5
+    recorder.stop(10)
+
+
+def test_what_was_spooled_before_a_restart_comes_back(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool")
+    spool.append([Writer("host").record(one) for one in answered(7)])
+    store = Store.open(tmp_path / "store.db")
+    recorder = started(store, tmp_path)
+    wait_until(lambda: store.decisions.count() == 7)
+    recorder.stop(10)
+
+
+def test_a_spool_line_cut_off_by_a_crash_is_set_aside(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool")
+    spool.append([Writer("host").record(one) for one in answered(2)])
+    with (tmp_path / "spool").open("ab") as stream:
+        stream.write(b'{"id": "half')
+    store = Store.open(tmp_path / "store.db")
+    assert spool.drain(store.decisions.add) == 2
+    assert (tmp_path / "spool.bad").read_bytes() == b'{"id": "half\n'
+
+
+def test_where_even_the_spool_fails_drops_are_counted_and_it_goes_on(tmp_path: Path) -> None:
+    store = Store.open(tmp_path / "store.db")
+    (tmp_path / "spool").mkdir()  # cannot be written, whoever we are
+    (tmp_path / "store.db").rename(tmp_path / "away.db")
+    recorder = started(store, tmp_path)
+    for one in answered(5):
+        recorder.record(one)
+    wait_until(lambda: recorder.dropped == 5)
+    (tmp_path / "away.db").rename(tmp_path / "store.db")
+    (tmp_path / "spool").rmdir()
+    wait_until(lambda: _recorded(recorder, store))
+    recorder.stop(10)
+
+
+def _recorded(recorder: Recorder, store: Store) -> bool:
+    recorder.record(answered(1)[0])
+    return store.decisions.count() > 0
+
+
+def test_a_full_disk_leaves_the_spool_as_it_was(tmp_path: Path) -> None:
+    spool = Spool(Path("/dev/full"))
+    records = [Writer("host").record(one) for one in answered(1)]
+    with pytest.raises(OSError, match="No space"):
+        spool.append(records)
+    small = Spool(tmp_path / "spool", max_bytes=2_000)
+    small.append(records)
+    before = (tmp_path / "spool").read_bytes()
+    with pytest.raises(OSError, match="has reached"):
+        small.append(records * 5)
+    assert (tmp_path / "spool").read_bytes() == before
+
+
+def test_a_full_queue_drops_at_once_instead_of_waiting(tmp_path: Path) -> None:
+    recorder = Recorder(
+        Store.open(tmp_path / "store.db"), Spool(tmp_path / "spool"), queue_length=3
+    )
+    for one in answered(5):
+        recorder.record(one)
+    assert recorder.dropped == 2
+    assert recorder.summary()["queued"] == 3
+
+
+def test_the_spool_is_not_for_others(tmp_path: Path) -> None:
+    Spool(tmp_path / "spool").append([Writer("host").record(one) for one in answered(1)])
+    assert (tmp_path / "spool").stat().st_mode & 0o007 == 0
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic links"):
+        Spool(tmp_path / "link").append([Writer("host").record(one) for one in answered(1)])
