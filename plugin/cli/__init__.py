@@ -84,6 +84,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "berth.plugin.cli.bundle:bundle",
         "Show and verify a trained predictor.",
     ),
+    "mig": (
+        "berth.plugin.cli.mig:mig",
+        "Cut GPUs into slices that fit the jobs that are coming.",
+    ),
     "store": (
         "berth.plugin.cli.store:store",
         "Make, upgrade and prune the store.",

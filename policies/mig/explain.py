@@ -53,8 +53,11 @@ def _reason(problem: Problem, type_: int) -> str:
 
 def of_gpu(plan: GpuPlan) -> str:
     """One sentence: what happens to this GPU and what for."""
-    stays = _listed(Layout(tuple(sorted(r.instance for r in plan.state.running))))
-    keep = f"; {stays} keeps running" if plan.state.running else ""
+    running = plan.state.busy
+    awaited = running.minus(*plan.target.instances)
+    staying = running.minus(*awaited.instances)
+    keep = f"; {_listed(staying)} running beside" if staying.instances else ""
+    keep += f"; waits for the end of {_listed(awaited)}" if awaited.instances else ""
     jobs = len(plan.placements)
     work = f"{jobs} job{'s' if jobs != 1 else ''}" if jobs else "no job"
     if not plan.recuts:

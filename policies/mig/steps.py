@@ -68,7 +68,9 @@ def of_gpu(plan: GpuPlan) -> tuple[Step, ...]:
         found.append(Step(plan.state.gpu, Action.DESTROY, instance, wait))
 
     def in_the_way(instance: Instance) -> list[Instance]:
-        return [old for old in going if exclude(geometry, old, instance)]
+        """What must go first: the busy before the idle, which serve until the wait is over."""
+        found = [old for old in going if exclude(geometry, old, instance)]
+        return sorted(found, key=lambda old: (old not in busy, old))
 
     def patience(instance: Instance) -> tuple[int, int, int]:
         size = geometry.profile(instance.profile).memory_slices

@@ -1,0 +1,30 @@
+"""``berth mig``: what GPUs can be cut into, what they should be cut into, and cutting them."""
+
+from __future__ import annotations
+
+import click
+
+from berth.plugin.cli import LazyGroup
+
+MIG_COMMANDS: dict[str, tuple[str, str]] = {
+    "show": (
+        "berth.plugin.cli.mig_show:show",
+        "Geometry of a GPU model; layouts and free room of a fleet.",
+    ),
+    "plan": (
+        "berth.plugin.cli.mig_plan:plan",
+        "Plan layouts for the jobs that are coming.",
+    ),
+    "export": (
+        "berth.plugin.cli.mig_export:export",
+        "Write a plan or a fleet as mig-parted's YAML.",
+    ),
+}
+
+
+@click.group(cls=LazyGroup, lazy=MIG_COMMANDS)
+def mig() -> None:
+    """Cut GPUs into slices (NVIDIA MIG) that fit the jobs that are coming.
+
+    Example: berth mig plan --fleet fleet.json --jobs jobs.json --output plan.json
+    """

@@ -1,0 +1,77 @@
+"""``berth mig export``: a plan or a fleet in mig-parted's words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from berth.pilot.documents import read_json, write_text
+from berth.pilot.errors import DocumentError, UsageError
+from berth.plugin.mig.parted import Entry, entries, write
+from berth.policies.mig import Geometry, Layout, lookup
+from berth.policies.mig.documents import FleetDocument, PlanDocument
+
+Device = tuple[int, Geometry, Layout, bool]
+
+
+@click.command()
+@click.argument("source", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--name", default="berth", show_default=True, help="Name of the configuration.")
+@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="Default: print.")
+def export(source: Path, name: str, output: Path | None) -> None:
+    """Write SOURCE, a plan or a fleet file, as a mig-parted configuration.
+
+    One configuration for each node, NAME or NAME-NODE where there are several; the node and the
+    device number are those of the GPU's name (NODE/INDEX).
+
+    mig-parted names no placements: its own tool may place the slices otherwise.
+
+    Example: berth mig export plan.json --output mig.yaml
+    """
+    nodes: dict[str, list[Device]] = {}
+    for number, (gpu, geometry, layout, enabled) in enumerate(_gpus(source)):
+        node, slash, index = gpu.rpartition("/")
+        if slash and not index.isdecimal():
+            raise UsageError(f"{gpu}: the device number after the slash is not a number")
+        at = int(index) if slash or index.isdecimal() else number
+        nodes.setdefault(node, []).append((at, geometry, layout, enabled))
+    configs: dict[str, tuple[Entry, ...]] = {
+        (name if len(nodes) == 1 else f"{name}-{node or 'local'}"): entries(devices)
+        for node, devices in nodes.items()
+    }
+    text = write(configs)
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        write_text(output, text)
+
+
+def _gpus(source: Path) -> list[tuple[str, Geometry, Layout, bool]]:
+    if _schema(source).startswith("berth.mig-fleet/"):
+        fleet = read_json(source, FleetDocument)
+        rows = [(g.name, g.model, g.layout, g.mig_enabled) for g in fleet.gpus]
+    else:
+        document = read_json(source, PlanDocument)
+        rows = [(g.name, g.model, g.after, True) for g in document.gpus]
+    found = []
+    for number, (name, model, words, enabled) in enumerate(rows):
+        try:
+            geometry = lookup(model)
+            layout = Layout.parse(" ".join(words)).check(geometry)
+        except UsageError as error:
+            raise DocumentError(
+                source, error.message, key=f"gpus.{number}", hint=error.hint
+            ) from None
+        found.append((name, geometry, layout, enabled))
+    return found
+
+
+def _schema(source: Path) -> str:
+    """The schema that the file names; anything unreadable is left to the plan's reader."""
+    try:
+        data = json.loads(source.read_bytes()[:8_388_608])
+    except (OSError, ValueError, RecursionError):
+        return ""
+    return str(data.get("schema", "")) if isinstance(data, dict) else ""

@@ -1,0 +1,141 @@
+"""``berth mig plan``: fleet and jobs in, a plan document and its explanation out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeVar
+
+import click
+
+from berth.pilot.documents import Document, read_json, read_toml, to_json, write_json
+from berth.pilot.errors import UsageError
+from berth.plugin.cli.columns import columns
+from berth.plugin.site.quantities import parse_duration_s
+from berth.policies.mig.documents import (
+    FleetDocument,
+    JobsDocument,
+    PlanDocument,
+    check_profiles,
+    demands_of,
+    plan_document,
+    states_of,
+)
+from berth.policies.mig.planner import SOLVERS
+from berth.policies.mig.planner import plan as make_plan
+
+SHOWN = 40
+"""GPUs and jobs shown on a screen; the document has all."""
+
+
+@click.command()
+@click.option(
+    "--fleet",
+    "fleet_file",
+    required=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The GPUs as they stand (berth.mig-fleet/1; JSON or TOML).",
+)
+@click.option(
+    "--jobs",
+    "jobs_file",
+    required=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The jobs and the slices each may have (berth.mig-jobs/1; JSON or TOML).",
+)
+@click.option(
+    "--objective",
+    "objectives",
+    default="jobs",
+    show_default=True,
+    help="Of jobs, throughput, makespan, energy, gpus, recuts; several with commas.",
+)
+@click.option("--horizon", default="0s", help="Wait so long for running instances, e.g. 30m.")
+@click.option("--recut/--no-recut", default=True, help="Leave every layout as it is.")
+@click.option("--solver", type=click.Choice(SOLVERS), default="auto", show_default=True)
+@click.option("--time-limit", default="30s", show_default=True, help="For the solver.")
+@click.option("--json", "json_", is_flag=True, help="Print the plan document.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the plan document (berth.mig-plan/1) here.",
+)
+def plan(  # noqa: PLR0917 - one parameter an option
+    fleet_file: Path,
+    jobs_file: Path,
+    objectives: str,
+    horizon: str,
+    recut: bool,
+    solver: str,
+    time_limit: str,
+    json_: bool,
+    output: Path | None,
+) -> None:
+    """Plan a layout for each GPU and who runs where; running instances stay where they are.
+
+    Touches nothing: berth mig apply carries a plan out.
+
+    Example: berth mig plan --fleet fleet.json --jobs jobs.json --objective jobs,makespan
+    """
+    fleet = _read(fleet_file, FleetDocument)
+    jobs = _read(jobs_file, JobsDocument)
+    states = states_of(fleet, source=fleet_file)
+    check_profiles(jobs, states, source=jobs_file)
+    made = make_plan(
+        states,
+        demands_of(jobs),
+        objectives,
+        now_s=fleet.as_of_s,
+        horizon_s=_seconds("--horizon", horizon),
+        solver=solver,
+        time_limit_s=_seconds("--time-limit", time_limit),
+        recut=recut,
+    )
+    document = plan_document(made, fleet)
+    if output is not None:
+        write_json(output, document)
+    if json_:
+        click.echo(to_json(document).rstrip())
+    else:
+        click.echo(_text(document))
+        if output is not None:
+            click.echo(f"The plan is in {output}.")
+
+
+D = TypeVar("D", bound=Document)
+
+
+def _read(path: Path, model: type[D]) -> D:
+    return read_toml(path, model) if path.suffix == ".toml" else read_json(path, model)
+
+
+def _seconds(option: str, text: str) -> float:
+    try:
+        return parse_duration_s(text)
+    except ValueError as error:
+        raise UsageError(f"{option}: {text!r} {error}") from None
+
+
+def _text(document: PlanDocument) -> str:
+    lines = [f"Plan by {document.solver}:"]
+    lines += [f"  {line}" for line in document.summary]
+    rows = [
+        [g.name, g.model, " ".join(g.before) or "-", " ".join(g.after) or "-", g.why]
+        for g in document.gpus[:SHOWN]
+    ]
+    lines.append(columns(("GPU", "MODEL", "NOW", "THEN", "WHY"), rows))
+    lines += _more(len(document.gpus), "GPUs")
+    if document.steps:
+        lines.append("Steps:")
+        for n, step in enumerate(document.steps[:SHOWN], 1):
+            wait = f" after the end of {', '.join(step.after_end_of)}" if step.after_end_of else ""
+            lines.append(f"  {n:3d}. {step.gpu}: {step.action} {step.instance}{wait}")
+        lines += _more(len(document.steps), "steps")
+    if document.unplaced:
+        lines.append("Not placed:")
+        lines += [f"  {u.count} x {u.job}: {u.reason}" for u in document.unplaced[:SHOWN]]
+        lines += _more(len(document.unplaced), "jobs")
+    return "\n".join(lines)
+
+
+def _more(count: int, what: str) -> list[str]:
+    return [f"  ... and {count - SHOWN} more {what}"] if count > SHOWN else []
