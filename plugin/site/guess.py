@@ -11,7 +11,7 @@ from berth.plugin.scheduler import NodeFacts
 
 _TOKEN = re.compile(r"[a-z]+\d+[a-z]?|[a-z]+|\d{4}[a-z]?")
 _SLICE = re.compile(r"(\d+)g\.(\d+)gb")
-_MEMORY = re.compile(r"(\d+)gb?\b")
+_MEMORY = re.compile(r"(?<!\d)(\d+)gb?(?![a-z0-9])")
 _NOT_A_MODEL = re.compile(
     r"gpu|cpu|mig|nodes?|gi?b|hbm\d?|pcie|sxm\d?|intel|amd|nvidia|ib|avx\d*|sse\d|x86|tesla|xeon|"
     r"epyc|cores?|dual|socket|with|of|the|and|per|from|each|its|memory|bandwidth|compute|slice|"
@@ -66,15 +66,15 @@ def guess_cpu(node: NodeFacts, known: Mapping[str, Platform]) -> Guess | None:
     """The shipped CPU platform that the node's features name; None: they name none."""
     words = _models(" ".join(node.features))
     scored = [
-        (len(words & _models(f"{p.name} {p.description}")), p.cores == node.cores, p.name)
+        (len(words & _models(f"{p.name} {p.description}")), -abs(p.cores - node.cores), p.name)
         for p in known.values()
         if p.kind is PlatformKind.CPU and p.architecture == node.architecture
     ]
-    hits, exact, name = max(scored, default=(0, False, ""))
+    hits, apart, name = max(scored, default=(0, 0, ""))
     if hits == 0:
         return None
     platform = known[name]
-    if exact:
+    if apart == 0:
         return Guess(platform)
     return Guess(platform, f"{name} has {platform.cores} cores, these nodes have {node.cores}")
 
@@ -84,6 +84,7 @@ def guess_gpu(gres: str, node: NodeFacts, known: Mapping[str, Platform]) -> Gues
     kind = gres.partition(":")[2].lower()
     cut = _SLICE.search(kind)
     words = _models(_SLICE.sub(" ", kind)) | _models(" ".join(node.features))
+    sizes = _MEMORY.findall(" ".join((kind, *node.features)).lower())
     fitting = []
     for platform in known.values():
         if platform.kind is PlatformKind.CPU:
@@ -94,8 +95,7 @@ def guess_gpu(gres: str, node: NodeFacts, known: Mapping[str, Platform]) -> Gues
                 continue
         elif platform.kind is PlatformKind.MIG or not words & theirs:
             continue
-        size = _MEMORY.search(kind) if cut is None else None
-        same_size = size is not None and size.group(0) in platform.name
+        same_size = cut is None and any(f"-{s}gb" in platform.name for s in sizes)
         fitting.append((len(words & theirs), same_size, platform.name))
     if not fitting:
         return None

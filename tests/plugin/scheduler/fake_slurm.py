@@ -1,0 +1,75 @@
+"""Slurm's commands as shell scripts that answer from files: for what a real one never says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+_SCRIPT = """#!/bin/sh
+name=$(basename "$0")
+echo "$name $*" >> "{folder}/calls"
+case "$*" in
+  *"show partition"*) name=partition;; *"show node"*) name=node;;
+  *"show config"*) name=config;; *"show job"*) name=job;; *-V*) name=version;;
+esac
+[ -f "{folder}/$name.hang" ] && exec sleep 60
+[ -f "{folder}/$name.out" ] && cat "{folder}/$name.out"
+if [ -f "{folder}/$name.err" ]; then cat "{folder}/$name.err" >&2; exit 1; fi
+exit 0
+"""
+
+PARTITIONS = """\
+PartitionName=cpu AllowGroups=ALL AllowAccounts=ALL AllowQos=ALL Default=YES QoS=N/A \
+DefaultTime=01:00:00 MaxNodes=UNLIMITED MaxTime=2-00:00:00 Nodes=cpu[1-2] State=UP TotalNodes=2
+PartitionName=gpu AllowGroups=ALL AllowAccounts=physics,chemistry AllowQos=high Default=NO \
+DefaultTime=NONE MaxTime=UNLIMITED Nodes=gpu1 State=UP TotalNodes=1
+PartitionName=old Default=NO Nodes=gpu1 State=DRAIN
+"""
+NODES = """\
+NodeName=cpu1 Arch=x86_64 CoresPerSocket=16  CPUAlloc=8 CPUEfctv=32 CPUTot=32 CPULoad=0.04 \
+AvailableFeatures=rome,ib ActiveFeatures=rome,ib Gres=(null) GresDrain=N/A GresUsed=gpu:0 \
+NodeAddr=127.0.0.1 Version=22.05.8 OS=Linux 6.1 #1 SMP x=y RealMemory=128000 AllocMem=0 \
+Sockets=2 Boards=1 State=MIXED ThreadsPerCore=1 Partitions=cpu  CfgTRES=cpu=32,mem=125G AllocTRES=
+NodeName=cpu2 Arch=x86_64 CoresPerSocket=32 CPUAlloc=0 CPUTot=128 AvailableFeatures=rome,ib \
+ActiveFeatures=rome,ib Gres=(null) RealMemory=256000 Sockets=2 State=IDLE+DRAIN ThreadsPerCore=2 \
+Partitions=cpu Reason=State=IDLE Partitions=gpu [root@2026-01-01T00:00:00]
+NodeName=gpu1 Arch=x86_64 CoresPerSocket=32 CPUAlloc=20 CPUEfctv=128 CPUTot=128 \
+ActiveFeatures=amd,h100 Gres=gpu:h100:4(S:0-1),shard:8 GresUsed=gpu:h100:1(IDX:0,2),shard:0 \
+RealMemory=512000 Sockets=2 State=ALLOCATED ThreadsPerCore=2 Partitions=gpu,old
+"""
+
+
+class FakeSlurm:
+    """The commands on PATH; ``says`` and ``fails`` set what they do."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        tools = folder / "bin"
+        tools.mkdir(parents=True)
+        for name in ("scontrol", "squeue", "sinfo", "sbatch", "sacct"):
+            (tools / name).write_text(_SCRIPT.format(folder=folder))
+            (tools / name).chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
+        self.says("partition", PARTITIONS)
+        self.says("node", NODES)
+        self.says("squeue", "cpu\ncpu,gpu\n")
+        self.says("version", "slurm 24.11.5\n")
+        self.says("config", "Configuration data\nClusterName             = lab\n")
+
+    def says(self, what: str, text: str | bytes) -> None:
+        """``what``: partition, node, config, job, version, or a command's name."""
+        data = text if isinstance(text, bytes) else text.encode()
+        (self.folder / f"{what}.out").write_bytes(data)
+
+    def fails(self, what: str, message: str) -> None:
+        """It writes ``message`` to standard error and exits with 1."""
+        (self.folder / f"{what}.err").write_text(message)
+
+    def hangs(self, what: str) -> None:
+        """It never answers."""
+        (self.folder / f"{what}.hang").touch()
+
+    def calls(self) -> list[str]:
+        """The command lines so far."""
+        return (self.folder / "calls").read_text().splitlines()

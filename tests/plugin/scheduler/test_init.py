@@ -1,0 +1,242 @@
+"""berth init: a first site file from a live Slurm, which Berth itself then accepts."""
+
+from __future__ import annotations
+
+import tomllib
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from fake_slurm import FakeSlurm
+from hypothesis import given
+from hypothesis import strategies as st
+
+from berth.pilot.documents import validate
+from berth.pilot.errors import BerthError, DocumentError
+from berth.pilot.platform import Platform
+from berth.plugin.cli.init import init
+from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts
+from berth.plugin.site import load_site
+from berth.plugin.site.document import SiteDocument
+from berth.plugin.site.first import first_site
+from berth.plugin.site.guess import guess_cpu, guess_gpu
+from berth.plugin.site.write import toml_text
+from berth.policies import Mode
+from berth.predictor import platforms
+
+KNOWN = platforms.shipped()
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(init, arguments, catch_exceptions=True)
+
+
+def node(name: str = "n1", **changes: object) -> NodeFacts:
+    values: dict[str, object] = {
+        "name": name,
+        "queues": ("batch",),
+        "usable": True,
+        "cores": 32,
+        "idle_cores": 32,
+        "memory_bytes": 128 * 2**30,
+    }
+    return NodeFacts(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def cluster(*nodes: NodeFacts, queues: tuple[str, ...] = ("batch",)) -> ClusterFacts:
+    facts = {q: QueueFacts(q, up=True, is_default=i == 0) for i, q in enumerate(queues)}
+    return ClusterFacts("c", "v", 0.0, facts, nodes)
+
+
+def test_the_file_is_written_and_accepted(slurm: FakeSlurm, tmp_path: Path) -> None:
+    output = tmp_path / "etc" / "berth.toml"
+    done = run("--output", str(output))
+    assert done.exit_code == 0, done.output
+    site = load_site(output)
+    assert site.mode is Mode.SHADOW
+    assert site.name == "lab"
+    assert [c.name for c in site.candidates] == ["cpu", "gpu", "old"]
+    cpu, gpu, _ = site.candidates
+    assert (cpu.platform, cpu.cores_per_node, cpu.nodes) == ("rome-7742", 32, 2)
+    assert (cpu.max_time_s, cpu.default_time_s) == (172800.0, 3600.0)
+    assert (gpu.platform, gpu.gres, gpu.gpus_per_node) == ("h100-80gb", "gpu:h100", 4)
+    assert gpu.allowed_accounts == {"physics", "chemistry"}
+    assert gpu.allowed_qos == {"high"}
+    assert (site.reference_platform, site.reference_queue) == ("rome-7742", "cpu")
+    assert "PartitionName=auto Nodes=cpu1,cpu2" in done.output
+
+
+def test_nothing_is_overwritten_without_force(slurm: FakeSlurm, tmp_path: Path) -> None:
+    output = tmp_path / "berth.toml"
+    output.write_text("mine")
+    done = run("--output", str(output))
+    assert isinstance(done.exception, BerthError)
+    assert done.exception.exit_status == 2
+    assert output.read_text() == "mine"
+    assert run("--output", str(output), "--force").exit_code == 0
+    assert load_site(output).candidates
+
+
+def test_a_dry_run_writes_nothing(slurm: FakeSlurm, tmp_path: Path) -> None:
+    output = tmp_path / "berth.toml"
+    done = run("--output", str(output), "--dry-run")
+    assert done.exit_code == 0
+    assert 'schema = "berth.site/1"' in done.output
+    assert list(tmp_path.glob("berth*")) == []
+
+
+def test_unknown_hardware_gets_a_stub_that_says_so(slurm: FakeSlurm, tmp_path: Path) -> None:
+    slurm.says("node", "NodeName=n CPUTot=12 RealMemory=64000 State=IDLE Partitions=cpu\n")
+    output = tmp_path / "berth.toml"
+    done = run("--output", str(output))
+    assert "stub, to be benchmarked" in done.output
+    site = load_site(output)
+    (stub,) = site.platforms.values()
+    assert (stub.name, stub.cores) == ("cpu-12c-62g", 12)
+    assert "STUB" in stub.description
+    assert (tmp_path / "platforms" / "cpu-12c-62g.json").exists()
+
+
+def test_an_existing_stub_is_not_overwritten_either(slurm: FakeSlurm, tmp_path: Path) -> None:
+    slurm.says("node", "NodeName=n CPUTot=12 RealMemory=64000 State=IDLE Partitions=cpu\n")
+    measured = tmp_path / "platforms" / "cpu-12c-62g.json"
+    measured.parent.mkdir()
+    measured.write_text("measured")
+    assert run("--output", str(tmp_path / "berth.toml")).exit_code != 0
+    assert measured.read_text() == "measured"
+    assert not (tmp_path / "berth.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [("partition", "Unable to contact slurm controller (connect failure)"), ("node", "")],
+)
+def test_failures_are_sentences(slurm: FakeSlurm, tmp_path: Path, what: str, message: str) -> None:
+    slurm.fails(what, message)
+    done = run("--output", str(tmp_path / "berth.toml"))
+    assert isinstance(done.exception, BerthError)
+    assert list(tmp_path.glob("berth*")) == []
+
+
+def test_a_place_that_cannot_be_written_is_a_sentence(slurm: FakeSlurm, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = run("--output", str(tmp_path / "file" / "berth.toml"))
+    assert isinstance(done.exception, BerthError)
+    assert "cannot be written" in done.exception.message
+
+
+def test_kinds_that_a_feature_tells_apart_are_candidates_of_their_own() -> None:
+    site = first_site(
+        cluster(
+            node("a", features=("rome", "rack1")),
+            node("b", features=("rome", "rack2")),
+            node("c", features=("milan", "rack2"), cores=64),
+        ),
+        KNOWN,
+    )
+    assert [(c.name, c.constraint, c.nodes) for c in site.candidates] == [
+        ("batch-rome", "rome", 2),
+        ("batch-milan", "milan", 1),
+    ]
+
+
+def test_kinds_that_nothing_tells_apart_are_one_candidate_of_the_smallest() -> None:
+    site = first_site(cluster(node("a", cores=64), node("b", memory_bytes=64 * 2**30)), KNOWN)
+    (only,) = site.candidates
+    assert (only.nodes, only.cores_per_node, only.memory_bytes) == (2, 32, 64 * 2**30)
+    assert "several kinds" in only.remarks[0]
+
+
+def test_each_gpu_type_is_a_candidate() -> None:
+    site = first_site(
+        cluster(
+            node("a", gpus={"gpu:a100": 4}),
+            node("b", gpus={"gpu:v100": 2, "gpu:1g.10gb": 7}),
+        ),
+        KNOWN,
+    )
+    found = {(c.gres, c.gpus_per_node) for c in site.candidates}
+    assert found == {("gpu:a100", 4), ("gpu:v100", 2), ("gpu:1g.10gb", 7)}
+    assert all(c.constraint is None for c in site.candidates)
+
+
+def test_the_auto_partition_is_no_candidate() -> None:
+    both = node(queues=("batch", "auto"))
+    site = first_site(cluster(both, queues=("batch", "auto")), KNOWN)
+    assert [c.queue.name for c in site.candidates] == ["batch"]
+    assert 'auto_partition = "auto"' in toml_text(site, name="x")
+
+
+@pytest.mark.parametrize(
+    ("features", "name"),
+    [
+        (("rome",), "rome-7742"),
+        (("EPYC-7742",), "rome-7742"),
+        (("Genoa", "ib"), "epyc-genoa-9654"),
+        (("skylake", "avx512"), "skylake-8176"),
+        (("intel", "avx2", "node", "rack7"), None),
+        ((), None),
+    ],
+)
+def test_cpus_are_known_by_their_features(features: tuple[str, ...], name: str | None) -> None:
+    guess = guess_cpu(node(features=features, cores=128), KNOWN)
+    assert (None if guess is None else guess.platform.name) == name
+
+
+@pytest.mark.parametrize(
+    ("gres", "features", "name"),
+    [
+        ("gpu:h200", (), "h200-141gb"),
+        ("gpu:nvidia_a100_80gb_pcie", (), "a100-80gb"),
+        ("gpu:a100", ("a100", "80g"), "a100-80gb"),
+        ("gpu:a100", (), "a100-40gb"),
+        ("gpu:tesla_v100", (), "lassen-v100"),
+        ("gpu:mi210", (), "mi210-64gb"),
+        ("gpu:a100_3g.20gb", (), "a100-mig-3g.20gb"),
+        ("gpu:nvidia_h100_80gb_hbm3_4g.40gb", (), "h100-mig-4g.40gb"),
+        ("gpu:1g.10gb", ("h100",), "h100-mig-1g.10gb"),
+        ("gpu:gtx1080", (), None),
+        ("gpu", (), None),
+    ],
+)
+def test_gpus_are_known_by_their_gres_type(
+    gres: str, features: tuple[str, ...], name: str | None
+) -> None:
+    guess = guess_gpu(gres, node(features=features), KNOWN)
+    assert (None if guess is None else guess.platform.name) == name
+
+
+words = st.text(min_size=1, max_size=12)
+any_node = st.builds(
+    node,
+    st.just("n"),
+    queues=st.just(("q",)),
+    cores=st.integers(1, 512),
+    memory_bytes=st.integers(0, 2**44),
+    architecture=words,
+    features=st.lists(words, max_size=4).map(tuple),
+    gpus=st.dictionaries(words.map(lambda w: f"gpu:{w}"), st.integers(0, 16), max_size=2),
+)
+
+
+@given(
+    st.builds(
+        QueueFacts,
+        name=st.just("q"),
+        up=st.booleans(),
+        is_default=st.booleans(),
+        max_time_s=st.none() | st.floats(1, 1e7),
+        allowed_accounts=st.none() | st.lists(words, max_size=3).map(tuple),
+    ),
+    st.lists(any_node, min_size=1, max_size=4),
+)
+def test_whatever_the_names_are_the_file_is_toml_with_known_keys(
+    queue: QueueFacts, nodes: list[NodeFacts]
+) -> None:
+    site = first_site(ClusterFacts("c", "v", 0.0, {"q": queue}, tuple(nodes)), KNOWN)
+    data = tomllib.loads(toml_text(site, name="any"))
+    # Names that no scheduler has (control characters, colons in a gres type) may be refused.
+    with suppress(DocumentError):
+        validate(data, SiteDocument, source="berth.toml")
+    assert all(isinstance(stub, Platform) for stub in site.stubs.values())
