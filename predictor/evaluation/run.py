@@ -117,10 +117,14 @@ def evaluate(
     )
 
 
-def steps(examples: Sequence[Example], platforms: Mapping[str, Platform]) -> int:
+def steps(
+    examples: Sequence[Example],
+    platforms: Mapping[str, Platform],
+    methods: Sequence[Method] = METHODS,
+) -> int:
     """How often ``evaluate`` calls ``advance``."""
     kernels = len({example.kernel for example in examples})
-    return kernels * len(METHODS) * len(tasks(examples, platforms))
+    return kernels * len(methods) * len(tasks(examples, platforms))
 
 
 def _result(

@@ -1,0 +1,124 @@
+"""Evaluation is nested and its figures are what they say."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from toy_profiles import QUICK, examples
+
+from berth.predictor import platforms
+from berth.predictor.evaluation import run
+from berth.predictor.evaluation.metrics import figures, kendall, r2
+from berth.predictor.evaluation.protocol import leave_one_kernel_out
+from berth.predictor.evaluation.report import HEADER, table, write_report
+from berth.predictor.evaluation.tasks import METHODS
+from berth.predictor.training.examples import columns
+from berth.predictor.training.model import Settings
+
+ALL = platforms.shipped()
+HERE = ALL["epyc-genoa-vm"]
+FEW = tuple(replace(m, candidates=QUICK[:1]) for m in METHODS if m.name != "extra trees")
+
+
+def test_perfect_predictions_have_perfect_figures() -> None:
+    times = np.log(np.array([1.0, 2.0, 4.0, 8.0]))
+    reference = np.log(np.array([3.0, 3.0, 3.0, 30.0]))
+    found = figures(times, times, reference, ["a", "b", "c", "d"], np.full(4, 0.1))
+    assert found.r2_log_time == found.r2_log_speedup == found.kendall_tau == 1.0
+    assert found.median_error == found.mean_error == 0.0
+    assert found.regret == found.worst_regret == 1.0
+    assert found.coverage == 1.0
+    assert found.interval_factor == pytest.approx(math.exp(0.1))
+
+
+def test_errors_are_relative_to_the_measured_time() -> None:
+    measured, predicted = np.log(np.array([1.0, 1.0, 1.0])), np.log(np.array([2.0, 0.5, 1.0]))
+    found = figures(measured, predicted, measured, ["a", "b", "c"])
+    assert found.median_error == pytest.approx(0.5)
+    assert found.mean_error == pytest.approx(0.5)
+    assert found.worst_error == pytest.approx(1.0)
+    assert found.coverage is None
+
+
+def test_regret_is_the_price_of_going_to_the_wrong_place() -> None:
+    measured, reference = np.log(np.array([2.0, 2.0])), np.log(np.array([1.0, 4.0]))
+    wrong = np.log(np.array([0.5, 8.0]))
+    found = figures(measured, wrong, reference, ["a", "b"])
+    assert found.regret == pytest.approx(2.0)
+    assert found.worst_regret == pytest.approx(2.0)
+
+
+def test_tau_counts_pairs_of_different_kernels_only() -> None:
+    measured = np.array([1.0, 2.0, 3.0])
+    assert kendall(measured, np.array([1.0, 2.0, 3.0]), ["a", "a", "b"]) == 1.0
+    assert kendall(measured, np.array([2.0, 1.0, 3.0]), ["a", "a", "b"]) == 1.0
+    assert math.isnan(kendall(measured, measured, ["a", "a", "a"]))
+
+
+def test_r2_of_a_constant_is_nothing() -> None:
+    assert math.isnan(r2(np.ones(3), np.ones(3)))
+
+
+def test_nothing_sees_the_kernel_that_is_reported() -> None:
+    data = columns(examples(), ALL["quartz"], HERE)
+    held: list[tuple[frozenset[str], frozenset[str]]] = []
+
+    def spy(rows, settings, seed):  # type: ignore[no-untyped-def]
+        def predict(asked):  # type: ignore[no-untyped-def]
+            held.append((frozenset(rows.kernels), frozenset(asked.kernels)))
+            return asked.log_roofline
+
+        return predict
+
+    leave_one_kernel_out(data, spy, seed=0, candidates=QUICK[:1])
+    assert all(not trained & asked for trained, asked in held)
+    outer = [asked for trained, asked in held if len(trained) == 13 and len(asked) == 1]
+    assert set().union(*outer) == set(data.kernels)
+    # In no inner fold of an outer one does the outer's kernel appear, on either side.
+    for name in set(data.kernels):
+        mine = [i for i, (t, a) in enumerate(held) if a == {name} and len(t) == 13]
+        assert len(mine) == 1
+        inner = held[mine[0] - 6 : mine[0]]
+        assert all(name not in t | a for t, a in inner)
+
+
+def test_the_interval_covers_what_it_promises() -> None:
+    data = columns(examples(kernels=30), ALL["quartz"], HERE)
+    out = leave_one_kernel_out(data, METHODS[0].fitter, seed=0, candidates=QUICK[:1])
+    found = out.figures(data)
+    assert found.coverage is not None
+    assert found.coverage >= 0.8
+
+
+def test_the_whole_evaluation_runs_and_reports(tmp_path: Path) -> None:
+    steps = []
+    made = examples(kernels=12)
+    found = run.evaluate(made, ALL, seed=0, jobs=1, methods=FEW, advance=lambda: steps.append(1))
+    assert len(steps) == run.steps(made, ALL, FEW)
+    assert len(found.results) == 3 * len(FEW)
+    assert found.ranking is not None
+    assert found.ranking.regret >= 1.0
+    both = next(r for r in found.results if r.method == run.SHIPPED)
+    assert both.figures.r2_log_time > 0.9
+    assert all(len(row) == len(HEADER) for row in table(found.results))
+    write_report(found, tmp_path / "out")
+    text = (tmp_path / "out" / "report.md").read_text()
+    assert "leave-one-kernel-out" in text
+    assert "g++ 10.3.1" in text
+    data = json.loads((tmp_path / "out" / "evaluation.json").read_text())
+    assert data["shipped"] == found.shipped()
+
+
+def test_the_same_seed_gives_the_same_figures() -> None:
+    data = columns(examples(), ALL["lassen-v100"], HERE)
+    one, two = (
+        leave_one_kernel_out(data, METHODS[0].fitter, seed=5, candidates=QUICK[:1])
+        for _ in range(2)
+    )
+    assert (one.log_predicted == two.log_predicted).all()
+    assert isinstance(one.settings[0], Settings)
