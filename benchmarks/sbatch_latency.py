@@ -2,8 +2,9 @@
 
 A private cluster runs a job_submit.lua that sends jobs named ``noop`` through an empty function
 and all others through Berth's filter, which asks a real ``berth serve`` and moves the job. Each
-pair is two ``sbatch --hold``, one after the other, in alternating order; the added time is the
-difference within the pair. Needs Slurm's daemons and root.
+pair is two ``sbatch --hold``, one after the other, in rotating order; the added time is the
+difference within the pair. A third, again a no-op, shows what of it is the machine's noise. Needs
+Slurm's daemons and root.
 
     python benchmarks/sbatch_latency.py [--pairs 5000] [--json FILE]
 """
@@ -105,24 +106,24 @@ class Submitter:
         return took
 
 
-def measure(running: Cluster, pairs: int) -> tuple[list[float], list[float]]:
-    """Milliseconds of each no-op and each filtered submission, pair by pair."""
+ORDERS = (("noop", "again", "job"), ("again", "job", "noop"), ("job", "noop", "again"))
+"""Of the submissions of one round; ``again`` is a second no-op, whose difference is the noise."""
+
+
+def measure(running: Cluster, rounds: int) -> dict[str, list[float]]:
+    """Milliseconds of each submission, round by round."""
     submitter = Submitter(running)
-    noop: list[float] = []
-    berth: list[float] = []
-    for index in range(WARM_UP + pairs):
+    took: dict[str, list[float]] = {"noop": [], "again": [], "job": []}
+    for index in range(WARM_UP + rounds):
         with as_user(USER):
-            if index % 2:
-                first, second = submitter.ms("noop"), submitter.ms("job")
-            else:
-                second, first = submitter.ms("job"), submitter.ms("noop")
-        if index >= WARM_UP:
-            noop.append(first)
-            berth.append(second)
+            for kind in ORDERS[index % len(ORDERS)]:
+                one = submitter.ms("job" if kind == "job" else "noop")
+                if index >= WARM_UP:
+                    took[kind].append(one)
         if index % CLEAN_EVERY == CLEAN_EVERY - 1:
             running.run("scancel", f"--user={USER}", "--state=PENDING", "--quiet")
     running.run("sbatch", "--hold", "-J", "report", "--wrap=true")
-    return noop, berth
+    return took
 
 
 def quantile(values: Sequence[float], part: float) -> float:
@@ -145,13 +146,15 @@ def main() -> int:
         running.set_job_submit(TWO_FILTERS.format(filter=FILTER_PATH, timings=running.timings))
         running.set_filter_config(socket=running.berth_socket)
         with real_daemon(running):
-            noop, berth = measure(running, given.pairs)
+            took = measure(running, given.pairs)
         inside = [1000 * value for value in running.calls_s()][WARM_UP:]
-    added = [b - n for n, b in zip(noop, berth, strict=True)]
+    noop = took["noop"]
+    added = [b - n for n, b in zip(noop, took["job"], strict=True)]
     rows = {
         "sbatch, no-op Lua": noop,
-        "sbatch, Berth's filter": berth,
+        "sbatch, Berth's filter": took["job"],
         "added, within the pair": added,
+        "noise: no-op less no-op": [b - n for n, b in zip(noop, took["again"], strict=True)],
         "inside Lua, of it": inside,
     }
     print(f"{given.pairs} pairs of sbatch --hold; load {os.getloadavg()[0]:.2f}")

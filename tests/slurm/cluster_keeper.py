@@ -1,9 +1,9 @@
 """Keeps a private cluster's daemons and leaves nothing behind, whatever happens to its owner.
 
-Run as a process of its own: ``python cluster_keeper.py ROOT``. It becomes the reaper of all that
-its daemons start (job steps detach themselves), starts what it is told to on standard input (one
-JSON object a line), and when its standard input closes (the owner ended, was killed, or asked for
-it) it ends every descendant and removes ROOT.
+Run as a process of its own: ``python cluster_keeper.py ROOT [FOLDER ...]``. It becomes the
+reaper of all that its daemons start (job steps detach themselves), starts what it is told to on
+standard input (one JSON object a line), and when its standard input closes (the owner ended, was
+killed, or asked for it) it ends every descendant and removes the folders.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _end_everything() -> None:
         time.sleep(0.02)
 
 
-def main(root: str) -> None:
+def main(root: str, *folders: str) -> None:
     os.setsid()
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.signal(signal.SIGCHLD, _reap)
@@ -75,8 +75,9 @@ def main(root: str) -> None:
         pass  # told to end by a signal, or the owner died in the middle of an order
     finally:
         _end_everything()
-        shutil.rmtree(root, ignore_errors=True)
+        for folder in (*folders, root):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -53,7 +53,7 @@ def slurm(running_cluster: Cluster) -> Iterator[Cluster]:
     running.set_filter_config(
         socket=running.berth_socket,
         kill_switch=running.root / "run" / "off",
-        deadline_ms=200,
+        deadline_ms=1000,  # to be heard however busy the machine is
         reread_config_s=0,
     )
     running.set_job_submit(CHAINED_FILTER.format(filter=FILTER_PATH, timings=running.timings))

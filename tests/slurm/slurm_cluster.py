@@ -66,7 +66,7 @@ SlurmdUser=root
 AuthType=auth/munge
 CredType=cred/munge
 AuthInfo=socket={root}/run/munge.sock
-StateSaveLocation={root}/state
+StateSaveLocation={state}
 SlurmdSpoolDir={root}/spool/%n
 SlurmctldPidFile={root}/run/slurmctld.pid
 SlurmdPidFile={root}/run/slurmd.%n.pid
@@ -118,6 +118,7 @@ class Cluster:
     def __init__(self, *, job_submit: str = NO_OP_FILTER, min_job_age_s: int = 300) -> None:
         require_slurm()
         self.root = _short_folder()
+        self._state = _state_folder(self.root)
         self.etc = self.root / "etc"
         self.work = self.root / "work"
         self.berth_socket = self.root / "run" / "berth.sock"
@@ -150,7 +151,8 @@ class Cluster:
     def stop(self) -> None:
         """End every process of the cluster and remove its files. Safe to call twice."""
         if self._keeper is None:
-            shutil.rmtree(self.root, ignore_errors=True)
+            for folder in (self.root, self._state):
+                shutil.rmtree(folder, ignore_errors=True)
             return
         keeper, self._keeper = self._keeper, None
         with contextlib.suppress(OSError):
@@ -292,7 +294,7 @@ class Cluster:
         wait_until(lambda: not Path(f"/proc/{pid}").exists(), f"{name} has ended", 5)
 
     def _prepare(self) -> None:
-        for name in ("etc", "run", "log", "state", "spool", "dev", "munge", "work"):
+        for name in ("etc", "run", "log", "spool", "dev", "munge", "work"):
             (self.root / name).mkdir()
         self.root.chmod(0o755)
         self.work.chmod(0o1777)
@@ -311,7 +313,7 @@ class Cluster:
         host = socket.gethostname().partition(".")[0]
         ports = dict(zip(("ctld", *_NODE_NAMES), _free_ports(5), strict=True))
         text = _CONF.format(
-            host=host, root=self.root, min_job_age_s=self._min_job_age_s, **ports
+            host=host, root=self.root, state=self._state, min_job_age_s=self._min_job_age_s, **ports
         ) + _NODES.format(host=host, group=_group_of(USER), **ports)
         (self.etc / "slurm.conf").write_text(text)
         (self.etc / "gres.conf").write_text(
@@ -329,7 +331,7 @@ class Cluster:
     def _start(self) -> None:
         keeper = Path(__file__).with_name("cluster_keeper.py")
         self._keeper = subprocess.Popen(
-            [sys.executable, str(keeper), str(self.root)],
+            [sys.executable, str(keeper), str(self.root), str(self._state)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -410,6 +412,16 @@ def _short_folder() -> Path:
     """Unix socket paths hold about 108 bytes, so a deep temporary folder will not do."""
     folder = tempfile.gettempdir()
     return Path(tempfile.mkdtemp(prefix="bsl-", dir=folder if len(folder) <= 40 else "/tmp"))
+
+
+def _state_folder(root: Path) -> Path:
+    """Slurm keeps some files for each job: thousands of them, so in memory where that is there."""
+    memory = Path("/dev/shm")
+    if memory.is_dir() and os.access(memory, os.W_OK):
+        return Path(tempfile.mkdtemp(prefix="bsl-", dir=memory))
+    state = root / "state"
+    state.mkdir()
+    return state
 
 
 def _free_ports(count: int) -> list[int]:

@@ -1,0 +1,123 @@
+"""berth init and berth place --submit on a real Slurm."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from slurm_cluster import Cluster
+
+from berth.pilot.documents import write_json
+from berth.pilot.profile import (
+    Measurement,
+    Profile,
+    Provenance,
+    Quality,
+    RunsOn,
+    Runtime,
+    Workload,
+)
+from berth.plugin.cli.init import init
+from berth.plugin.cli.place import place
+from berth.plugin.site import Site, load_site
+from berth.plugin.slurm.cluster import ClusterReader
+from berth.plugin.slurm.scheduler import Slurm
+
+SLEEP = "#!/bin/sh\nexec sleep 60\n"
+COUNTERS = {
+    name: Measurement(value=value, quality=Quality.EMULATED, source="test")
+    for name, value in {
+        "instructions": 2.2e8,
+        "int_ops": 8.3e7,
+        "fp64_ops": 5.4e7,
+        "fp32_ops": 0.0,
+        "branches": 2.7e7,
+        "branch_misses": 9.4e4,
+        "loads": 5.4e7,
+        "stores": 2.7e7,
+        "load_bytes": 4.3e8,
+        "store_bytes": 2.2e8,
+        "l1_load_misses": 3.4e6,
+        "l1_store_misses": 2.3e4,
+        "l2_load_misses": 2.9e4,
+        "llc_load_misses": 1.2e4,
+        "llc_store_misses": 2.3e4,
+    }.items()
+}
+"""Of a small matrix multiplication."""
+
+
+@pytest.fixture
+def site_file(slurm: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What ``berth init`` writes of the cluster."""
+    monkeypatch.setenv("SLURM_CONF", slurm.environment["SLURM_CONF"])
+    path = tmp_path / "berth.toml"
+    done = CliRunner().invoke(init, ["--output", str(path)], catch_exceptions=False)
+    assert done.exit_code == 0
+    return path
+
+
+@pytest.fixture
+def site(site_file: Path) -> Site:
+    return load_site(site_file)
+
+
+def test_init_finds_the_partitions_and_their_hardware(site: Site) -> None:
+    found = {c.name: c for c in site.candidates}
+    assert set(found) == {"cpu-intel", "cpu-amd", "gpu", "mig", "reserved", "closed"}
+    assert site.auto_queue == "auto"
+    assert site.reference_queue == "cpu"
+    intel, gpu, mig = found["cpu-intel"], found["gpu"], found["mig"]
+    assert (intel.constraint, intel.cores_per_node, intel.nodes) == ("intel", 32, 1)
+    assert (gpu.platform, gpu.gres, gpu.gpus_per_node) == ("h200-141gb", "gpu:h200", 4)
+    assert (mig.platform, mig.gpus_per_node, mig.max_time_s) == ("h100-mig-1g.10gb", 7, 43200.0)
+
+
+def test_states_follow_what_runs_and_waits(slurm: Cluster, site: Site) -> None:
+    reader = ClusterReader(site)
+    idle = reader.read()
+    assert (idle["gpu"].up, idle["gpu"].idle_gpus, idle["gpu"].idle_cores) == (True, 4, 64)
+    assert not idle["closed"].up
+    job = slurm.sbatch("-p", "gpu", "--gres=gpu:h200:3", "-c", "10", script=SLEEP)
+    slurm.sbatch("-p", "gpu", "--gres=gpu:h200:3", script=SLEEP)
+    slurm.wait_for_state(job.id, "RUNNING")
+    busy = reader.read()
+    assert (busy["gpu"].idle_gpus, busy["gpu"].idle_cores) == (1, 54)
+    assert busy["gpu"].pending_jobs == 1
+    assert busy["cpu-amd"].idle_cores == 64
+
+
+def test_drained_nodes_do_not_count(slurm: Cluster, site: Site) -> None:
+    slurm.run("scontrol", "update", "node=mig1", "state=drain", "reason=test", user="root")
+    try:
+        assert ClusterReader(site).read()["mig"].usable_nodes == 0
+    finally:
+        slurm.run("scontrol", "update", "node=mig1", "state=resume", user="root")
+
+
+def test_place_submits_where_it_decided(slurm: Cluster, site_file: Path, tmp_path: Path) -> None:
+    profile = Profile(
+        schema="berth.profile/1",
+        name="tiny",
+        platform="nowhere",
+        workload=Workload(command=("true",)),
+        runs_on=RunsOn(),
+        runtime=Runtime(median_s=0.1, spread_s=0.0, repeats_s=(0.1,)),
+        peak_memory_bytes=1e6,
+        counters=COUNTERS,
+        provenance=Provenance(created="2026-01-01T00:00:00Z", berth_version="0"),
+    )
+    write_json(tmp_path / "tiny.json", profile)
+    arguments = [str(tmp_path / "tiny.json"), "--site", str(site_file), "--json", "--submit"]
+    done = CliRunner().invoke(place, [*arguments, "--", "true"], catch_exceptions=False)
+    answer = json.loads(done.output)
+    assert answer["chosen"] in ("cpu-intel", "cpu-amd")
+    job_id = answer["job_id"]
+    assert slurm.wait_for_state(job_id) == "COMPLETED"
+    found = slurm.job(job_id)
+    assert found["Partition"] == "cpu"
+    assert found["Features"] == answer["edit"]["constraint"]
+    assert found["Comment"] == "berth:tiny"
+    assert Slurm().outcomes([job_id])[job_id].state == "completed"
