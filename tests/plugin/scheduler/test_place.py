@@ -1,0 +1,279 @@
+"""berth place: the decision, why, the alternatives and the line; by hand and as the filter."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from fake_slurm import FakeSlurm
+
+from berth.pilot.documents import write_json
+from berth.pilot.errors import BerthError
+from berth.pilot.platform import Platform
+from berth.pilot.profile import Profile, Provenance, RunsOn, Runtime, Target, Workload
+from berth.plugin.cli import place as command
+from berth.predictor.forecast import Forecast
+from berth.predictor.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
+from berth.predictor.sizes import SizeLaw
+
+SITE = """
+schema = "berth.site/1"
+[site]
+auto_partition = "auto"
+[[candidates]]
+name = "cpu"
+platform = "rome-7742"
+partition = "cpu"
+price_per_core_hour = 0.001
+[[candidates]]
+name = "gpu"
+platform = "h100-80gb"
+partition = "gpu"
+gres = "gpu:h100"
+gpus_per_node = 4
+cores_per_node = 64
+instruction_sets = ["avx2"]
+price_per_gpu_hour = 3
+[candidates.translation]
+gpus = 1
+cpus_per_gpu = 8
+"""
+
+
+class FakePredictor:
+    """Forecasts what the test says: GPUs 2 s on a prior, CPUs 40 s / cores, calibrated."""
+
+    gpu_basis = Basis.PRIOR
+
+    @classmethod
+    def load(cls, _folder: Path | None = None) -> FakePredictor:
+        return cls()
+
+    def forecast(
+        self, profile: Profile, platforms: Mapping[str, Platform], reference: Platform | None = None
+    ) -> Forecast:
+        return Forecast(
+            profile=profile.name,
+            profile_digest="sha256:lu",
+            bundle="sha256:fake",
+            targets=tuple(t.value for t in profile.runs_on.targets),
+            architecture="x86_64",
+            instruction_sets=("avx2",),
+            threads=1,
+            ranks=1,
+            gpus=0,
+            container=None,
+            reference_platform=profile.platform,
+            reference_runtime_s=40.0,
+            sizes=SizeLaw(None, 1e9),
+            curves={name: self._curve(p) for name, p in platforms.items()},
+        )
+
+    def _curve(self, platform: Platform) -> PredictionCurve:
+        points = []
+        for units in (1, 2, 4) if platform.is_gpu else (1, 4, 16, 64):
+            seconds = (2.0 if platform.is_gpu else 40.0) / units
+            points.append(
+                Prediction(
+                    profile="lu",
+                    platform=platform.name,
+                    cores=0 if platform.is_gpu else units,
+                    gpus=units if platform.is_gpu else 0,
+                    basis=self.gpu_basis if platform.is_gpu else Basis.CALIBRATED,
+                    speedup=Interval(10 / seconds, 40 / seconds, 80 / seconds),
+                    runtime_s=Interval(seconds / 2, seconds, seconds * 2),
+                    memory_bytes=Interval(1e9, 1e9, 1.2e9),
+                    energy_j=None,
+                    bound=Bound.MEMORY,
+                )
+            )
+        return PredictionCurve(tuple(points))
+
+
+@pytest.fixture(autouse=True)
+def fake_predictor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "Predictor", FakePredictor)
+    monkeypatch.delenv("BERTH_SITE", raising=False)
+
+
+@pytest.fixture
+def profile(tmp_path: Path) -> str:
+    made = Profile(
+        schema="berth.profile/1",
+        name="lu",
+        platform="rome-7742",
+        workload=Workload(command=("./lu", "big one")),
+        runs_on=RunsOn(targets=(Target.CPU, Target.CUDA), threads=4),
+        runtime=Runtime(median_s=10.0, spread_s=0.1, repeats_s=(10.0,)),
+        peak_memory_bytes=1e9,
+        counters={},
+        provenance=Provenance(created="2026-01-01T00:00:00Z", berth_version="0"),
+    )
+    write_json(tmp_path / "lu.json", made)
+    return str(tmp_path / "lu.json")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> str:
+    path = tmp_path / "berth.toml"
+    path.write_text(SITE + f'[daemon]\nstore = "sqlite:///{tmp_path}/berth.db"\n')
+    return str(path)
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(command.place, arguments)
+
+
+def answer(*arguments: str) -> dict[str, Any]:
+    done = run("--json", *arguments)
+    assert done.exit_code == 0, done.exception
+    found: dict[str, Any] = json.loads(done.output)
+    return found
+
+
+def refusal(*arguments: str) -> BerthError:
+    done = run(*arguments)
+    assert isinstance(done.exception, BerthError), done.output
+    return done.exception
+
+
+def test_without_a_site_file_the_demo_site_is_used(profile: str) -> None:
+    done = run(profile)
+    assert done.exit_code == 0
+    assert "Decision: " in done.output
+    assert "PRIOR ONLY" in done.output
+    assert "WARNING: prior only" in done.output
+    assert "site demo" in done.output
+    assert len(answer(profile)["ranked"]) >= 5
+
+
+def test_text_has_the_reason_the_alternatives_and_the_line(profile: str, site: str) -> None:
+    done = run(profile, "--site", site, "--no-state", "--partition", "cpu")
+    assert "cpu (4 cores of rome-7742) is predicted fastest: 10 s" in done.output
+    assert "[other-queue] you chose cpu" in done.output
+    line = next(line for line in done.output.splitlines() if "sbatch" in line)
+    assert shlex.split(line) == [
+        "sbatch", "--partition=cpu", "--ntasks=1", "--cpus-per-task=4", "--comment=berth:lu",
+        "--wrap=./lu 'big one'",
+    ]  # fmt: skip
+
+
+def test_a_script_is_given_with_its_arguments(profile: str, site: str, tmp_path: Path) -> None:
+    script = tmp_path / "job.sh"
+    script.write_text("#!/bin/sh\n")
+    found = answer(profile, "--site", site, "--no-state", "--", str(script), "-n", "x y")
+    assert found["command"][-3:] == [str(script), "-n", "x y"]
+    assert "--gres=gpu:h100:1" in found["command"]
+
+
+def test_json_is_the_decision(profile: str, site: str) -> None:
+    found = answer(profile, "--site", site, "--no-state", "--policy", "cheapest")
+    assert found["schema"] == "berth.decision/1"
+    assert (found["chosen"], found["code"], found["policy"]) == ("cpu", "placed", "cheapest")
+    assert found["edit"]["queue"] == "cpu"
+    assert found["job_id"] is None
+    assert [r["candidate"] for r in found["ranked"]] == ["cpu", "gpu"]
+
+
+def test_by_hand_a_prior_is_taken_and_strictly_it_is_not(
+    profile: str, site: str, slurm: FakeSlurm
+) -> None:
+    assert answer(profile, "--site", site)["chosen"] == "gpu"
+    strict = answer(profile, "--site", site, "--strict")
+    assert strict["chosen"] == "cpu"
+    assert strict["ranked"][1]["code"] == "prior-only"
+
+
+def test_the_shape_of_the_request_is_taken(profile: str, site: str) -> None:
+    found = answer(
+        profile, "--site", site, "--no-state", "--partition", "cpu", "--tasks", "300",
+        "--cpus-per-task", "1", "--mem", "10G", "--time-limit", "2h", "--account", "physics",
+        "--qos", "high", "--user", "ada",
+    )  # fmt: skip
+    assert found["ranked"][0]["resources"]["nodes"] == 3
+    assert {"--nodes=3", "--time=120", "--account=physics", "--qos=high"} <= set(found["command"])
+
+
+def test_an_unreadable_state_is_a_note_by_hand_and_rules_out_strictly(
+    profile: str, site: str, slurm: FakeSlurm
+) -> None:
+    slurm.fails("partition", "Unable to contact slurm controller (connect failure)")
+    by_hand = answer(profile, "--site", site)
+    assert by_hand["chosen"] == "gpu"
+    assert "The present state is not known" in by_hand["notes"][0]
+    strict = answer(profile, "--site", site, "--strict", "--policy", "cheapest")
+    assert strict["chosen"] is None
+    assert strict["command"] is None
+
+
+def test_submit_runs_the_line_and_prints_the_job(profile: str, site: str, slurm: FakeSlurm) -> None:
+    slurm.says("sbatch", "77\n")
+    done = run(profile, "--site", site, "--submit", "--", "./lu", "1")
+    assert "Submitted as job 77." in done.output
+    submitted = slurm.calls()[-1]
+    assert submitted.startswith("sbatch --parsable --partition=gpu --gres=gpu:h100:1")
+    assert answer(profile, "--site", site, "--submit", "--", "./lu")["job_id"] == "77"
+
+
+def test_slurms_refusal_is_passed_on(profile: str, site: str, slurm: FakeSlurm) -> None:
+    slurm.fails("sbatch", "sbatch: error: Batch job submission failed: Invalid account")
+    error = refusal(profile, "--site", site, "--submit", "--", "./lu")
+    assert "Invalid account" in error.message
+    assert error.exit_status == 1
+
+
+def test_where_nothing_fits_nothing_is_submitted(profile: str, site: str, slurm: FakeSlurm) -> None:
+    error = refusal(profile, "--site", site, "--partition", "none", "--submit", "--", "./lu")
+    assert error.message.startswith("not submitted: ")
+    assert not any(call.startswith("sbatch") for call in slurm.calls())
+    done = run(profile, "--site", site, "--partition", "none")
+    assert done.exit_code == 0
+    assert "leave the job as it is  [other-queue]" in done.output
+    assert "sbatch" not in done.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--submit", "--", "x"), "the demo site is not a cluster"),
+        (("--site", "SITE", "--submit"), "there is nothing to submit"),
+        (("--site", "none.toml"), "none.toml: does not exist"),
+        (("--time-limit", "soon"), "is not a duration"),
+        (("--mem", "lots"), "is not a memory size"),
+        (("--size", "nan"), "is not a problem size"),
+        (("--size", "-3"), "is not a problem size"),
+    ],
+)
+def test_wrong_usage_is_a_sentence_and_status_2(
+    profile: str, site: str, arguments: tuple[str, ...], says: str
+) -> None:
+    error = refusal(profile, *(site if a == "SITE" else a for a in arguments))
+    assert says in error.message
+    assert error.exit_status == 2
+
+
+def test_a_profile_may_be_named_from_the_store(profile: str, site: str, tmp_path: Path) -> None:
+    from berth.plugin.store import ProfileRecord, Store  # noqa: PLC0415
+
+    store = Store.open(f"sqlite:///{tmp_path}/berth.db")
+    store.add_profile(ProfileRecord("lu", "d", Path(profile).read_text(), "ada", 0.0))
+    store.close()
+    assert answer("lu", "--site", site, "--no-state")["profile"] == "lu"
+    assert "nor a profile of that name" in refusal("xy", "--site", site, "--no-state").message
+
+
+def test_a_profile_from_an_unknown_machine_is_noted(profile: str, tmp_path: Path) -> None:
+    text = Path(profile).read_text().replace('"rome-7742"', '"my-laptop"')
+    Path(profile).write_text(text)
+    assert "my-laptop" in answer(profile)["notes"][0]
+
+
+def test_a_broken_profile_is_one_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "p.json"
+    path.write_text('{"schema": "berth.profile/1", "name": 3}')
+    assert "p.json" in refusal(str(path)).message
