@@ -26,6 +26,8 @@ from berth.pilot.profile import CollectorReport, Measurement
 
 SAME_RUN = 0.01
 """Instruction counts of two tools within this fraction of each other are of the same run."""
+RESERVE = 0.05
+"""Of the budget: for the tools to write, and for us to read, what was counted."""
 ROUGH = frozenset({"fp_ops"})
 """Lackey's guess is worth nothing beside callgrind's exact operations, whose sum is derived."""
 TOOLS = ("callgrind", "cachegrind", "lackey")
@@ -50,7 +52,7 @@ def emulate(order: Order, *, tools: Sequence[str], budget_s: float, jobs: int) -
         if not collectors:
             return Emulation({}, tuple(reports), (), (), False)
         rounds = -(-len(collectors) // max(1, jobs))
-        limit = budget_s / rounds
+        limit = budget_s * (1 - RESERVE) / rounds
         orders = [c.prepare(replace(order, time_limit_s=limit)) for c in collectors]
         interrupted = False
         try:

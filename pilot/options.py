@@ -33,7 +33,7 @@ class PilotOptions:
     repeats: int = 3
     time_limit_s: float = 600.0
     """For the whole pilot."""
-    max_slowdown: float = 100.0
+    max_slowdown: float = 300.0
     """All emulated runs together take at most this times the native runtime (and some seconds)."""
     collectors: tuple[str, ...] = COLLECTORS
     stdin: str | None = None

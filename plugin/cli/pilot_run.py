@@ -71,7 +71,7 @@ def _targets(
 @click.option("--time-limit", default=600.0, show_default=True, help="Seconds for the whole pilot.")
 @click.option(
     "--max-slowdown",
-    default=100.0,
+    default=300.0,
     show_default=True,
     help="Emulation takes at most this times the native runtime (at least 10 s).",
 )
