@@ -25,6 +25,7 @@ _FULL = (
 _SHORT = '{"candidate":%s,"platform":%s,"score":%.9g}'
 _EXCLUDED = '{"candidate":%s,"platform":%s,"code":%s,"excluded":%s}'
 _REMEMBERED = 256
+_ROWS_REMEMBERED = 8_192
 _encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), check_circular=False).encode
 
 
@@ -34,6 +35,9 @@ class Writer:
     def __init__(self, host: str) -> None:
         self._host = host
         self._explained: dict[str, tuple[str, str]] = {}
+        # By identity, with the row itself to keep that identity taken: policies give the same
+        # rows again for the same shape of job.
+        self._rows: dict[tuple[int, bool], tuple[Ranked, str]] = {}
 
     def record(self, a: Answered) -> DecisionRecord:
         """One decision as a row of the store."""
@@ -67,29 +71,32 @@ class Writer:
             return request_json(request), "[]"
         found = self._explained.get(decision.inputs_digest)
         if found is None:
-            found = request_json(request), ranked_json(decision.ranked)
+            found = request_json(request), self._ranked(decision.ranked)
             if len(self._explained) >= _REMEMBERED:
                 self._explained.clear()
             self._explained[decision.inputs_digest] = found
         return found
+
+    def _ranked(self, ranked: tuple[Ranked, ...]) -> str:
+        """The alternatives as compact JSON: the best few in full, the others why they are not."""
+        return "[" + ",".join([self._row(row, i < _IN_FULL) for i, row in enumerate(ranked)]) + "]"
+
+    def _row(self, row: Ranked, among_best: bool) -> str:
+        in_full = among_best and row.score is not None
+        found = self._rows.get((id(row), in_full))
+        if found is not None:
+            return found[1]
+        text = _full(row) if in_full else _short(row)
+        if len(self._rows) >= _ROWS_REMEMBERED:
+            self._rows.clear()
+        self._rows[id(row), in_full] = row, text
+        return text
 
 
 def clean(text: str, longest: int = 256) -> str:
     """Text from a job as every database and log takes it: no NUL, no control characters."""
     text = text[:longest]
     return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
-
-
-def ranked_json(ranked: tuple[Ranked, ...]) -> str:
-    """The alternatives as compact JSON, for the record of the decision.
-
-    The best few in full, the other ones with what explains why they were not chosen.
-    """
-    rows = [
-        _full(row) if index < _IN_FULL and row.score is not None else _short(row)
-        for index, row in enumerate(ranked)
-    ]
-    return f"[{','.join(rows)}]"
 
 
 def _full(r: Ranked) -> str:
