@@ -15,6 +15,14 @@ MIG_COMMANDS: dict[str, tuple[str, str]] = {
         "berth.plugin.cli.mig_plan:plan",
         "Plan layouts for the jobs that are coming.",
     ),
+    "apply": (
+        "berth.plugin.cli.mig_apply:apply",
+        "Cut this machine's GPUs as a plan or a mig-parted file says.",
+    ),
+    "assert": (
+        "berth.plugin.cli.mig_assert:assert_",
+        "Check that this machine's GPUs are cut as a file says.",
+    ),
     "export": (
         "berth.plugin.cli.mig_export:export",
         "Write a plan or a fleet as mig-parted's YAML.",

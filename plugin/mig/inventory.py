@@ -52,6 +52,8 @@ class GpuRecord:
     geometry: Geometry | None
     """None where MIG is off or not possible."""
     instances: tuple[InstanceRecord, ...] = ()
+    pci_id: str = ""
+    """Device and vendor as mig-parted's ``device-filter`` writes them, e.g. ``0x20B010DE``."""
 
     @property
     def layout(self) -> Layout:

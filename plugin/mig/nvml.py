@@ -147,19 +147,22 @@ class Nvml:
         uuid = self._call("nvmlDeviceGetUUID", handle)
         name = self._call("nvmlDeviceGetName", handle)
         minor = self._call("nvmlDeviceGetMinorNumber", handle)
+        pci_id = f"0x{self._call('nvmlDeviceGetPciInfo', handle).pciDeviceId:08X}"
         try:
             now, pending = self._call("nvmlDeviceGetMigMode", handle)
         except NvmlFailure as failure:
             if failure.code not in _ABSENT:
                 raise
-            return GpuRecord(uuid, index, minor, name, False, False, False, None)
+            return GpuRecord(uuid, index, minor, name, False, False, False, None, pci_id=pci_id)
         if not now:
-            return GpuRecord(uuid, index, minor, name, True, False, bool(pending), None)
+            return GpuRecord(
+                uuid, index, minor, name, True, False, bool(pending), None, pci_id=pci_id
+            )
         profiles = self._all_profiles(handle)
         geometry = Geometry.from_profiles(name.removeprefix("NVIDIA "), profiles)
         return GpuRecord(
             uuid, index, minor, name, True, True, bool(pending), geometry,
-            tuple(self._instances(handle, uuid, profiles)),
+            tuple(self._instances(handle, uuid, profiles)), pci_id,
         )  # fmt: skip
 
     def _all_profiles(self, handle: Any) -> tuple[SliceProfile, ...]:

@@ -79,8 +79,10 @@ class TriggerSettings(Document):
     enabled: bool = False
     min_dwell_s: float = Field(default=1800.0, ge=0)
     """A layout stays at least so long."""
-    min_gain: float = Field(default=1.0, ge=0)
-    """Jobs that the new layout places more than the present one."""
+    min_gain: float = Field(default=0.05, ge=0)
+    """Least relative improvement (jobs placed, ...) over leaving the layouts as they are."""
+    objectives: str = "jobs,throughput"
+    """As ``berth mig plan --objective``."""
 
 
 class MigSettings(Document):

@@ -13,7 +13,7 @@ from berth.policies.mig import Layout
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Layouts to reach by GPU: UUID, index, or ``node/index``."""
+    """Layouts to reach by GPU of this machine: UUID or index."""
 
     layouts: Mapping[str, Layout]
     expected: Mapping[str, Layout] | None = None
@@ -23,9 +23,8 @@ class Target:
 
 def find(fleet: Fleet, name: str) -> GpuRecord:
     """The GPU of that name. Raises PlanRefused naming those there are."""
-    index = name.rpartition("/")[2]
     for gpu in fleet:
-        if name == gpu.uuid or index == str(gpu.index):
+        if name in (gpu.uuid, str(gpu.index)):
             return gpu
     known = ", ".join(f"{gpu.index} ({gpu.uuid})" for gpu in fleet)
     raise PlanRefused(f"this machine has no GPU {name}", hint=f"it has {known}")

@@ -121,7 +121,7 @@ def fleet_data(fleet: Fleet) -> list[dict[str, Any]]:
             "uuid": g.uuid, "index": g.index, "minor": g.minor, "name": g.name,
             "capable": g.capable, "enabled": g.enabled, "pending": g.pending,
             "geometry": None if g.geometry is None else [_profile(p) for p in g.geometry.profiles],
-            "instances": [_instance(r) for r in g.instances],
+            "instances": [_instance(r) for r in g.instances], "pci_id": g.pci_id,
         }
         for g in fleet
     ]  # fmt: skip
@@ -133,6 +133,7 @@ def to_fleet(rows: Any) -> Fleet:
         GpuRecord(
             row["uuid"], row["index"], row["minor"], row["name"], row["capable"], row["enabled"],
             row["pending"], _geometry(row), tuple(map(_to_instance, row["instances"])),
+            row["pci_id"],
         )
         for row in rows
     )  # fmt: skip

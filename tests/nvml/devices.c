@@ -97,6 +97,7 @@ static int pci_of(handle_t device, pci_t *to) {
     if (!gpu_of(device, &index)) return INVALID_ARGUMENT;
     memset(to, 0, sizeof *to);
     to->bus = index + 1;
+    to->device_id = model_of(&fleet->gpu[index])->pci_id;
     snprintf(to->legacy, sizeof to->legacy, "0000:%02X:00.0", index + 1);
     snprintf(to->bus_id, sizeof to->bus_id, "00000000:%02X:00.0", index + 1);
     return OK;

@@ -24,6 +24,7 @@ typedef struct {
 
 typedef struct {
     const char *key, *name;
+    unsigned pci_id; /* device and vendor */
     unsigned slices; /* compute slices in all */
     unsigned long long memory_mb;
     int mode_needs_reset;
