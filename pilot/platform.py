@@ -39,6 +39,8 @@ class MemoryLevel(Document):
     level: str = Field(pattern="^(l1|l2|l3|dram)$")
     capacity_bytes: Positive
     """Of one core's share for private levels, of the whole platform for shared ones."""
+    instances: int = Field(default=1, ge=1)
+    """Separate caches that a shared level's ``capacity_bytes`` is in all; a core reaches one."""
     core_bytes_per_s: Positive | None = None
     total_bytes_per_s: Positive
     latency_s: Positive | None = None

@@ -7,13 +7,15 @@ is filled in here, by the rule beside it, never in the platform's file.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from berth.pilot.platform import Platform, Signature
+from berth.pilot.platform import MemoryLevel, Platform, Signature
+from berth.predictor.work import EMULATED_L1_BYTES
 
 Floats = npt.NDArray[np.float64]
 
@@ -21,14 +23,15 @@ FLOATS_CHAIN_CYCLES = 4.0
 """Latency of a floating-point add on current cores: turns the serial rate into a clock."""
 INSTRUCTIONS_PER_CYCLE = 4.0
 MISPREDICT_CYCLES = 17.0
-GATHER_CYCLES = 1.0
 DEFAULT_FORK_S = 8e-6
 """Fork-join of an OpenMP team on a two-socket node, where nobody measured it."""
 DEFAULT_LATENCY_S = 95e-9
 MEMORY_PARALLELISM = 10.0
 """Outstanding cache-line misses of one core (line-fill buffers)."""
-LAUNCH_FRACTION_OF_PARALLEL_WIDTH = 2048.0
-"""Resident threads of one GPU multiprocessor: fewer iterations than that leave it idle."""
+CONTENDED_ATOMIC_CYCLES = 60.0
+"""Passing a cache line from core to core, where nobody measured it."""
+GPU_ATOMICS_PER_S = 1.3e9
+"""One update of one address in each clock of the L2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +66,15 @@ class Ceilings:
     l2_bytes: Floats
     l3_bytes: Floats
     dram_bytes: Floats
+    l1_capacity: Floats
     l2_capacity: Floats
     l3_capacity: Floats
     """Of the last level of cache before main memory (on a GPU: its L2)."""
+    write_lines: Floats
+    """Lines that a missed write moves: fetched and written back on CPUs, written on GPUs."""
     mispredicts: Floats
     fork_s: Floats
     atomics: Floats
-    width: Floats
-    """Concurrent threads that fill the platform (GPU), 1 on CPUs."""
 
     @classmethod
     def of(cls, points: Iterable[Point]) -> Ceilings:
@@ -118,18 +122,20 @@ def _cpu_row(point: Point) -> tuple[float, ...]:
         _up_to(units, l2.core_bytes_per_s, l2.total_bytes_per_s, cores),
         _up_to(units, l3.core_bytes_per_s, l3.total_bytes_per_s, cores),
         _bandwidth(signature, units, dram_core, dram.total_bytes_per_s),
+        l1.capacity_bytes if l1 else EMULATED_L1_BYTES,
         l2.capacity_bytes,
-        l3.capacity_bytes if l3.level != "l2" else l2.capacity_bytes,
+        _reached(l3, units, cores),
+        2.0,
         (signature.branch_misses_core_per_s or clock / MISPREDICT_CYCLES) * units,
         0.0 if units == 1 else signature.launch_overhead_s or DEFAULT_FORK_S,
-        signature.atomics_per_s or clock / 20,
-        1.0,
+        # One core has nobody to contend with.
+        math.inf if units == 1 else signature.atomics_per_s or clock / CONTENDED_ATOMIC_CYCLES,
     )
 
 
 def _gpu_row(point: Point) -> tuple[float, ...]:
     platform = point.platform
-    signature, sms = platform.signature, float(platform.cores)
+    signature = platform.signature
     dram = signature.level("dram")
     assert dram is not None  # noqa: S101 - Signature's own validator holds it
     l2 = signature.level("l2") or dram
@@ -144,14 +150,22 @@ def _gpu_row(point: Point) -> tuple[float, ...]:
         l2.total_bytes_per_s,
         dram.total_bytes_per_s,
         dram.total_bytes_per_s,
+        EMULATED_L1_BYTES,
         l2.capacity_bytes,
         l2.capacity_bytes,
+        1.0,
         # Divergence costs lanes, not a pipeline: half a warp redone.
         signature.flops_f32_per_s / 32,
         signature.launch_overhead_s or 5e-6,
-        signature.atomics_per_s or 1.3e9,
-        sms * LAUNCH_FRACTION_OF_PARALLEL_WIDTH,
+        signature.atomics_per_s or GPU_ATOMICS_PER_S,
     )
+
+
+def _reached(level: MemoryLevel, units: float, cores: float) -> float:
+    """Capacity that ``units`` cores reach of a shared level: theirs of its instances."""
+    if level.instances == 1:
+        return level.capacity_bytes
+    return level.capacity_bytes * max(1.0 / level.instances, units / cores)
 
 
 def _clock(signature: Signature, cores: float) -> float:

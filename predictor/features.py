@@ -72,7 +72,8 @@ def work_features(work: Work, scaling: ThreadScaling) -> list[float]:
     """The values of ``WORK_FEATURES``."""
     total = work.instructions
     accesses = max(work.accesses, 1.0)
-    dram = max(work.llc_misses, 1.0) * LINE_BYTES
+    near, middle, far = work.misses
+    dram = max(far, 1.0) * LINE_BYTES
     atomics = math.nan if work.atomics is None else _log(work.atomics / total)
     region = math.nan if not work.regions else math.log(total / work.regions)
     return [
@@ -83,9 +84,9 @@ def work_features(work: Work, scaling: ThreadScaling) -> list[float]:
         work.stores / total,
         work.branches / total,
         work.mispredicts / max(work.branches, 1.0),
-        work.l1_misses / accesses,
-        work.l2_misses / accesses,
-        work.llc_misses / accesses,
+        near / accesses,
+        middle / accesses,
+        far / accesses,
         _log(work.flops / dram),
         _log(work.flops / max(work.access_bytes, 1.0)),
         _log(total / dram),

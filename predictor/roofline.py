@@ -3,8 +3,8 @@
 Time is the largest of what the floating-point units, the instruction front end and each level
 of the memory hierarchy need (they overlap), plus what cannot overlap: mispredicted branches,
 starting parallel regions or GPU kernels, and contended atomic updates. Traffic at a cache
-capacity that nobody counted is interpolated between those that were (log-log), and vanishes
-where the footprint fits. For a GPU this is the time of an *equivalent* GPU build of the program.
+capacity that nobody counted is interpolated between those that were, and vanishes where the
+footprint fits. For a GPU this is the time of an *equivalent* GPU build of the program.
 Source: Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009; the hierarchical form by
 Ilic, Pratas, Sousa, CAL 13(1), 2014.
 """
@@ -23,6 +23,7 @@ from berth.predictor.work import (
     EMULATED_L2_BYTES,
     EMULATED_LLC_BYTES,
     LINE_BYTES,
+    Levels,
     Work,
 )
 
@@ -75,27 +76,37 @@ def times(work: Work, ceilings: Ceilings, scaling: ThreadScaling) -> Times:
     flops = (work.flops_f64 / ceilings.flops_f64 + work.flops_f32 / ceilings.flops_f32) / used
     instructions = work.instructions / ceilings.instructions / used
     l1 = work.access_bytes / ceilings.l1_bytes / used
-    l2 = work.l1_misses * LINE_BYTES / ceilings.l2_bytes / used
-    l3 = traffic_bytes(work, ceilings.l2_capacity) / ceilings.l3_bytes / used
-    dram = traffic_bytes(work, ceilings.l3_capacity) / ceilings.dram_bytes
+    l2 = traffic_bytes(work, ceilings.l1_capacity, ceilings.write_lines) / ceilings.l2_bytes / used
+    l3 = traffic_bytes(work, ceilings.l2_capacity, ceilings.write_lines) / ceilings.l3_bytes / used
+    dram = traffic_bytes(work, ceilings.l3_capacity, ceilings.write_lines) / ceilings.dram_bytes
     branches = work.mispredicts / ceilings.mispredicts / used
     launches = (work.regions or 0.0) * ceilings.fork_s
-    atomics = (work.atomics or 0.0) / ceilings.atomics
-    overlapping = np.maximum.reduce([flops, instructions, l1, l2, l3, dram])
-    # Too few parallel iterations leave a GPU's multiprocessors idle.
-    parallel = overlapping + np.where(gpu, 0.0, branches)
-    spread = scaling.stretch(cores)
-    serial = np.where(gpu, 0.0, parallel * (spread - 1))
+    atomics = work.contended_atomics / ceilings.atomics
+    parallel = np.maximum.reduce([flops, instructions, l1, l2, l3, dram]) + branches
+    serial = np.where(gpu, 0.0, parallel * (scaling.stretch(cores) - 1))
     total = parallel + serial + launches + atomics + _TINY_S
     return Times(flops, instructions, l1, l2, l3, dram, branches, launches, atomics, serial, total)
 
 
-def traffic_bytes(work: Work, capacity: Floats) -> Floats:
-    """Bytes that miss a cache of ``capacity``: from the emulated caches and the footprint."""
-    known = (EMULATED_L1_BYTES, EMULATED_L2_BYTES, EMULATED_LLC_BYTES)
-    misses = [max(m, 1.0) for m in (work.l1_misses, work.l2_misses, work.llc_misses)]
-    missed = LINE_BYTES * np.exp(np.interp(np.log(capacity), np.log(known), np.log(misses)))
-    # Beyond the emulated caches: a footprint that fits stays after its first touch.
-    fits = np.clip(2.0 - 2.0 * capacity / work.footprint_bytes, LEAST_TRAFFIC, 1.0)
-    beyond = capacity > EMULATED_LLC_BYTES
-    return np.asarray(missed * np.where(beyond, fits, 1.0))
+def traffic_bytes(work: Work, capacity: Floats, write_lines: Floats) -> Floats:
+    """Bytes that miss a cache of ``capacity``; a missed write moves ``write_lines`` lines.
+
+    Between the emulated capacities misses fall with the logarithm of the capacity; but as long as
+    what the program touches is larger than the cache, streams through it miss as they do in a
+    small one, and once it fits next to nothing is missed.
+    """
+    reads = _missed(work.read_misses, capacity, work.footprint_bytes)
+    writes = _missed(work.write_misses, capacity, work.footprint_bytes)
+    return np.asarray(LINE_BYTES * (reads + write_lines * writes))
+
+
+def _missed(misses: Levels, capacity: Floats, footprint: float) -> Floats:
+    known = np.log((EMULATED_L1_BYTES, EMULATED_L2_BYTES, EMULATED_LLC_BYTES))
+    inside = np.interp(np.log(capacity), known, misses)
+    # Share of the footprint that does not find room; half of the cache counts as taken at once.
+    homeless = np.clip(2.0 - 2.0 * capacity / footprint, LEAST_TRAFFIC, 1.0)
+    if footprint <= EMULATED_LLC_BYTES:
+        # It fits the emulated last level, so that one tells nothing of a smaller cache.
+        streaming = misses[2] + (misses[1] - misses[2]) * homeless
+        return np.asarray(np.where(capacity > EMULATED_L2_BYTES, streaming, inside))
+    return np.asarray(np.where(capacity > EMULATED_LLC_BYTES, misses[2] * homeless, inside))

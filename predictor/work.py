@@ -21,6 +21,13 @@ EMULATED_L2_BYTES = 2**20
 EMULATED_LLC_BYTES = 32 * 2**20
 """Capacities of the second- and last-level caches behind ``l2_*`` and ``llc_*_misses``."""
 
+CONTENDED_MISS_RATE = 0.01
+"""Updates that miss the first-level cache less often than this all go to a few addresses: a
+stream of them would miss at least once for each line of eight words."""
+
+Levels = tuple[float, float, float]
+"""Misses of the first-, second- and last-level cache."""
+
 REQUIRED = ("instructions", "loads", "stores", "l1_load_misses", "llc_load_misses")
 """Without these nothing can be predicted."""
 
@@ -39,9 +46,8 @@ class Work:
     int_ops: float
     branches: float
     mispredicts: float
-    l1_misses: float
-    l2_misses: float
-    llc_misses: float
+    read_misses: Levels
+    write_misses: Levels
     footprint_bytes: float
     regions: float | None
     """Parallel loops started (kernels of an equivalent GPU build); None: unknown."""
@@ -54,6 +60,18 @@ class Work:
     def accesses(self) -> float:
         """Loads and stores."""
         return self.loads + self.stores
+
+    @property
+    def misses(self) -> Levels:
+        """Read and write misses by level."""
+        (a, b, c), (x, y, z) = self.read_misses, self.write_misses
+        return (a + x, b + y, c + z)
+
+    @property
+    def contended_atomics(self) -> float:
+        """Atomic updates to so few addresses that they queue up; 0 where unknown."""
+        atomics = self.atomics or 0.0
+        return atomics if self.misses[0] < CONTENDED_MISS_RATE * atomics else 0.0
 
     @property
     def flops(self) -> float:
@@ -73,9 +91,8 @@ class Work:
             int_ops=self.int_ops * factor,
             branches=self.branches * factor,
             mispredicts=self.mispredicts * factor,
-            l1_misses=self.l1_misses * factor,
-            l2_misses=self.l2_misses * factor,
-            llc_misses=self.llc_misses * factor,
+            read_misses=_scaled(self.read_misses, factor),
+            write_misses=_scaled(self.write_misses, factor),
             regions=None if self.regions is None else self.regions * factor,
             atomics=None if self.atomics is None else self.atomics * factor,
         )
@@ -100,9 +117,7 @@ def work_of(profile: Profile) -> Work:
     instructions, loads, stores = total("instructions"), total("loads"), total("stores")
     if instructions < 1:
         raise UsageError(f"profile {profile.name!r} counts no instructions: nothing ran")
-    llc = total("llc_load_misses", "llc_store_misses")
-    l2 = max(llc, total("l2_load_misses", "l2_store_misses"))
-    l1 = max(l2, total("l1_load_misses", "l1_store_misses"))
+    reads, writes = (_levels(profile, kind) for kind in ("load", "store"))
     fp64, fp32 = total("fp64_ops"), total("fp32_ops")
     if profile.value("fp64_ops") is None and profile.value("fp32_ops") is None:
         # Some sources count only the sum; double precision is the slower reading.
@@ -118,11 +133,24 @@ def work_of(profile: Profile) -> Work:
         int_ops=total("int_ops"),
         branches=total("branches"),
         mispredicts=total("branch_misses"),
-        l1_misses=l1,
-        l2_misses=l2,
-        llc_misses=llc,
-        footprint_bytes=profile.peak_memory_bytes or max(llc, 1.0) * LINE_BYTES,
-        regions=profile.value("gpu_kernels"),
+        read_misses=reads,
+        write_misses=writes,
+        footprint_bytes=profile.peak_memory_bytes or max(reads[2] + writes[2], 1.0) * LINE_BYTES,
+        # A program without parallel regions says nothing of how many kernels it would start.
+        regions=profile.value("parallel_regions") or profile.value("gpu_kernels") or None,
         atomics=profile.value("atomic_ops"),
         complete=all(counters[name].complete for name in REQUIRED),
     )
+
+
+def _levels(profile: Profile, kind: str) -> Levels:
+    """Misses of loads or stores by level; an unknown one is that of the level behind it."""
+    far = profile.value(f"llc_{kind}_misses") or 0.0
+    middle = max(far, profile.value(f"l2_{kind}_misses") or 0.0)
+    near = max(middle, profile.value(f"l1_{kind}_misses") or 0.0)
+    return (near, middle, far)
+
+
+def _scaled(levels: Levels, factor: float) -> Levels:
+    near, middle, far = levels
+    return (near * factor, middle * factor, far * factor)

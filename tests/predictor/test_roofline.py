@@ -37,7 +37,9 @@ def test_its_time_is_bytes_over_bandwidth() -> None:
     for index, platform in enumerate(ALL):
         dram = platform.signature.level("dram")
         assert dram is not None
-        assert found.total[index] == pytest.approx(1e12 / dram.total_bytes_per_s, rel=0.25)
+        # A third are writes: fetched and written back by CPUs, written by GPUs.
+        moved = 1e12 if platform.is_gpu else 4e12 / 3
+        assert found.total[index] == pytest.approx(moved / dram.total_bytes_per_s, rel=0.1)
 
 
 def test_a_compute_program_is_bound_by_compute_everywhere() -> None:
@@ -88,7 +90,7 @@ def test_a_larger_cache_misses_less() -> None:
         profile(counters={"l1_load_misses": 1e7, "l2_load_misses": 1e6, "llc_load_misses": 1e4})
     )
     capacity = np.geomspace(2**15, 2**30, 30)
-    assert (np.diff(traffic_bytes(work, capacity)) <= 0).all()
+    assert (np.diff(traffic_bytes(work, capacity, np.ones(30))) <= 0).all()
 
 
 def test_amdahl_is_recovered() -> None:
