@@ -163,13 +163,13 @@ def translates(case: Case) -> Exclusion | None:
 
 
 def predicted(case: Case) -> Exclusion | None:
-    """There is a prediction for this platform, and it does not abstain."""
+    """There is a prediction for this platform; one that abstains is a guess when not strict."""
     prediction = case.prediction
     if prediction is None or case.runtime_s is None or case.memory_bytes is None:
         return Exclusion(
             Code.NO_PREDICTION, f"nothing is predicted for platform {case.candidate.platform}"
         )
-    if prediction.abstained is not None:
+    if prediction.abstained is not None and case.settings.strict:
         return Exclusion(Code.OUT_OF_RANGE, prediction.abstained)
     return None
 

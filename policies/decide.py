@@ -162,7 +162,7 @@ class Decider:
             self._states, self._states_digest = states, digest.of_states(states)
         stale_before = now_s - self.settings.stale_after_s
         stale = [name for name, s in states.items() if s.as_of_s < stale_before]
-        predicted = "" if forecast is None else f"{forecast.profile_digest} {forecast.bundle}"
+        predicted = "" if forecast is None else self._ranking.digest(forecast)
         return digest.of_text(
             self._site_digest,
             self._states_digest,

@@ -6,10 +6,11 @@ Sets are sorted first: Python's own order of strings in a set changes from proce
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from berth.policies.settings import PolicySettings
 from berth.policies.values import Candidate, CandidateState, Request
+from berth.predictor.forecast import Forecast
 
 DIGEST_BYTES = 16
 
@@ -50,6 +51,31 @@ def of_states(states: Mapping[str, CandidateState]) -> str:
             for name, s in sorted(states.items())
         )
     )
+
+
+def of_forecast(forecast: Forecast, platforms: Iterable[str]) -> str:
+    """Of all that a decision over ``platforms`` can look at in a forecast.
+
+    Profile and bundle alone do not tell: a platform that was measured anew, or another reference,
+    gives other predictions from the same profile by the same bundle.
+    """
+    lines = [
+        repr(
+            (
+                (forecast.profile_digest, forecast.bundle, forecast.targets),
+                (forecast.architecture, forecast.instruction_sets, forecast.sizes),
+            )
+        )
+    ]
+    for name in sorted(set(platforms)):
+        curve = forecast.curves.get(name)
+        for p in () if curve is None else curve.points:
+            time, memory = p.runtime_s, p.memory_bytes
+            lines.append(
+                f"{name} {p.cores} {p.gpus} {p.basis.value} {time.low} {time.mid} {time.high} "
+                f"{memory.low} {memory.mid} {memory.high} {p.speedup.mid} {p.abstained}"
+            )
+    return of_text(*lines)
 
 
 def of_request(request: Request) -> str:

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Generic, TypeVar
 
-from berth.policies import sentences
+from berth.policies import digest, sentences
 from berth.policies.codes import Code
 from berth.policies.constraints import LASTING, Case, Exclusion
 from berth.policies.objectives import cost_of, score
@@ -40,12 +40,21 @@ class Ranking:
         self._shapes: Memory[object, tuple[Ranked, ...]] = Memory(SHAPES_KEPT)
         self._translations: Memory[object, tuple[Resources | str, ...]] = Memory(SHAPES_KEPT)
         self._lookups: Memory[object, _Looked] = Memory(_LOOKUPS_KEPT)
+        # By identity: each forecast is kept with its digest, so that its identity stays its own.
+        self._forecasts: Memory[int, tuple[Forecast, str]] = Memory(SHAPES_KEPT)
+
+    def digest(self, forecast: Forecast) -> str:
+        """Digest of what ``forecast`` says of the site's platforms; made once for each object."""
+        found = self._forecasts.get(id(forecast))
+        if found is None:
+            made = digest.of_forecast(forecast, (c.platform for c in self._candidates))
+            found = self._forecasts.keep(id(forecast), (forecast, made))
+        return found[1]
 
     def rows(self, request: Request, forecast: Forecast) -> tuple[Ranked, ...]:
         """Those that fit, best first (without any waiting time), then those ruled out."""
         key = (
-            forecast.profile_digest,
-            forecast.bundle,
+            self.digest(forecast),
             request.resources,
             request.size,
             request.queue,
@@ -110,13 +119,14 @@ class Ranking:
             sentence,
             code,
             sentences.warning(prediction, runtime, settings),
+            prediction is not None and prediction.abstained is not None,
         )
 
     def _look_up(
         self, forecast: Forecast, platform: str, units: int, size: float | None
     ) -> _Looked:
         """What is forecast there, remembered by the forecast's digest."""
-        key = (forecast.profile_digest, forecast.bundle, platform, units, size)
+        key = (self.digest(forecast), platform, units, size)
         found = self._lookups.get(key)
         if found is not None:
             return found
@@ -133,13 +143,13 @@ class Ranking:
         return self._lookups.keep(key, (prediction, runtime, memory, speedup))
 
 
-def order(row: Ranked) -> tuple[bool, float, float, float, str]:
-    """Best first. Ties in the score go to the shorter, then the cheaper, then by name."""
+def order(row: Ranked) -> tuple[int, float, float, float, str]:
+    """Best first, guesses last. Ties go to the shorter, then the cheaper, then by name."""
     if row.score is None:
-        return (True, 0.0, 0.0, 0.0, row.candidate)
+        return (2, 0.0, 0.0, 0.0, row.candidate)
     time = math.inf if row.runtime_s is None else row.runtime_s.mid
     cost = math.inf if row.cost is None else row.cost
-    return (False, row.score, time, cost, row.candidate)
+    return (int(row.guess), row.score, time, cost, row.candidate)
 
 
 def _speedup(point: Prediction | None, runtime: Interval | None) -> Interval | None:

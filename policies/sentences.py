@@ -70,6 +70,8 @@ def warning(
     """What a person should know before trusting a row that was not ruled out."""
     if prediction is None or runtime is None:
         return None
+    if prediction.abstained is not None:
+        return f"only a guess: {prediction.abstained}"
     prior = prediction.basis is Basis.PRIOR
     if runtime.high > runtime.low * settings.max_interval_ratio:
         return f"{PRIOR}; {UNCERTAIN}" if prior else UNCERTAIN

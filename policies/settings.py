@@ -32,7 +32,7 @@ class PolicySettings:
     """The policy of a site. ``strict`` is how the submit filter decides.
 
     Not strict (a person looks at the answer before anything happens): a prediction that is only
-    a prior, a wide interval or an unknown state are warnings instead of exclusions.
+    a prior or abstains, a wide interval or an unknown state are warnings instead of exclusions.
     """
 
     objective: Objective = Objective.FASTEST

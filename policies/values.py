@@ -158,6 +158,9 @@ class Ranked:
     """Stable code of that reason, explained in docs/reasons.md."""
     warning: str | None = None
     """What to know before trusting this row (a prediction that is only a prior, say)."""
+    guess: bool = False
+    """The prediction abstains: a best guess, for a person to look at, never chosen by the filter
+    and never before a candidate with a prediction."""
 
 
 @dataclass(frozen=True, slots=True)

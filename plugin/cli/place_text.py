@@ -69,8 +69,7 @@ def _row(row: Ranked, currency: str) -> tuple[str, ...]:
         "-" if speedup is None else f"{speedup.mid:.3g}x",
         "-" if memory is None else format_bytes(memory.high),
         "-" if row.cost is None else f"{row.cost:.3g} {currency}",
-        ("PRIOR ONLY" if row.basis is Basis.PRIOR else str(row.basis or "-"))
-        + (f" ({UNCERTAIN})" if row.warning and UNCERTAIN in row.warning else ""),
+        _basis(row),
     )
 
 
@@ -79,7 +78,15 @@ def _interval(time: Interval) -> str:
     return f"{mid} ({low} - {high})"
 
 
+def _basis(row: Ranked) -> str:
+    """What the numbers stand on; loud where the submit filter would not act on them."""
+    if row.guess:
+        return "GUESS"
+    basis = "PRIOR ONLY" if row.basis is Basis.PRIOR else str(row.basis or "-")
+    return f"{basis} ({UNCERTAIN})" if row.warning and UNCERTAIN in row.warning else basis
+
+
 def _advice(row: Ranked) -> str:
-    if row.basis is Basis.PRIOR:
+    if row.guess or row.basis is Basis.PRIOR:
         return "The submit filter would not act on it; --strict decides as the filter does."
     return ""

@@ -256,6 +256,16 @@ def test_what_berth_does_not_know_it_does_not_do() -> None:
     assert run(predicted=vague, candidates=(CPU,)).code == Code.NO_PREDICTION
 
 
+def test_by_hand_a_guess_is_shown_after_every_prediction() -> None:
+    vague = curve("gpu", 1.0, gpus=True, abstained="unlike any program seen")
+    settings = PolicySettings(strict=False)
+    decision = run(predicted=forecast(curve("cpu", 800.0), vague), settings=settings)
+    assert [(r.candidate, r.guess) for r in decision.ranked] == [("cpu", False), ("gpu", True)]
+    alone = run(predicted=forecast(vague), candidates=(GPU,), settings=settings)
+    assert alone.chosen == "gpu"
+    assert alone.ranked[0].warning == "only a guess: unlike any program seen"
+
+
 def test_a_state_that_is_old_missing_or_down_rules_out() -> None:
     assert run(as_of_s=NOW_S - 121).code == Code.STALE_STATE
     assert run(up=False).code == Code.DOWN
@@ -312,6 +322,18 @@ def test_ties_go_to_the_cheaper_then_by_name() -> None:
 def test_two_candidates_of_one_name_are_refused() -> None:
     with pytest.raises(ValueError, match="same name"):
         Decider((CPU, CPU), PolicySettings())
+
+
+def test_a_forecast_made_anew_is_looked_at_anew() -> None:
+    # Same profile, same bundle: the GPU platform was measured again and is slower than thought.
+    before = forecast(curve("cpu", 800.0), curve("gpu", 20.0, gpus=True), profile_digest="x")
+    after = forecast(curve("cpu", 800.0), curve("gpu", 900.0, gpus=True), profile_digest="x")
+    decider = Decider((CPU, GPU), PolicySettings())
+    there = states(CPU, GPU)
+    first = decider.decide(request(), there, before, NOW_S)
+    second = decider.decide(request(), there, after, NOW_S)
+    assert (first.chosen, second.chosen) == ("gpu", "cpu")
+    assert first.id != second.id
 
 
 def test_an_unlike_problem_size_widens_until_berth_abstains() -> None:

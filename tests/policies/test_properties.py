@@ -59,7 +59,14 @@ def places(draw: st.DrawFn) -> tuple[tuple[Candidate, ...], Forecast]:
         if draw(st.booleans()) or i == 0:
             memory = draw(st.floats(1.0, 500.0 * GIB))
             curves.append(
-                curve(f"c{i}", draw(seconds), gpus=is_gpu, basis=basis, memory_bytes=memory)
+                curve(
+                    f"c{i}",
+                    draw(seconds),
+                    gpus=is_gpu,
+                    basis=basis,
+                    memory_bytes=memory,
+                    abstained=draw(st.none() | st.just("unlike any seen")),
+                )
             )
     targets = draw(st.sampled_from([("cpu",), ("cuda",), ("cpu", "cuda")]))
     return tuple(found), forecast(*curves, targets=targets)
@@ -128,7 +135,8 @@ def test_what_is_chosen_passed_and_keeps_rights_and_choices(
     assert edit is not None
     assert best.excluded is None
     assert best.runtime_s is not None
-    assert all(r.score is None or r.score >= (best.score or 0) for r in decision.ranked)
+    for row in decision.ranked:
+        assert row.score is None or (row.guess, row.score) >= (best.guess, best.score)
     # Rights
     assert asked.allowed_queues is None or place.queue in asked.allowed_queues
     assert place.allowed_users is None or asked.user in place.allowed_users
@@ -157,6 +165,7 @@ def test_what_is_chosen_passed_and_keeps_rights_and_choices(
     if settings.strict:
         assert best.basis is not Basis.PRIOR or settings.allow_prior
         assert place.name in present
+        assert not best.guess
 
 
 @given(places(), requests, settings_, some_states, st.randoms())
