@@ -122,7 +122,9 @@ class CoverageTable(Document):
         default_factory=IncludeExclude, description="by the partition that the user wrote"
     )
     unnamed_partition: bool = Field(
-        True, description="jobs that name no partition at all are covered"
+        True,
+        description="jobs that name no partition at all are covered; those that name the auto "
+        "partition always are",
     )
     interactive: bool = Field(False, description="`salloc` and `srun` outside a job are covered")
     arrays: bool = Field(True, description="array jobs are covered (as a whole)")

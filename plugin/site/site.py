@@ -58,11 +58,15 @@ class Coverage:
         user: str,
         account: str | None,
         queue: str | None,
+        asked: bool = False,
         interactive: bool = False,
         array: bool = False,
         het: bool = False,
     ) -> tuple[Code, str] | None:
-        """The code and sentence why such a job is not looked at; None: it is."""
+        """The code and sentence why such a job is not looked at; None: it is.
+
+        ``asked``: the user asked Berth to choose (the auto partition): no matter of partitions.
+        """
         if not self.users.admits(user):
             return Code.NOT_COVERED_USER, f"This site's Berth does not look at jobs of {user}."
         if not self.accounts.admits(account):
@@ -70,7 +74,8 @@ class Coverage:
                 Code.NOT_COVERED_ACCOUNT,
                 f"This site's Berth does not look at jobs of account {account or '(none)'}.",
             )
-        if not (self.unnamed_queue if queue is None else self.queues.admits(queue)):
+        named = self.unnamed_queue if queue is None else self.queues.admits(queue)
+        if not asked and not named:
             return (
                 Code.NOT_COVERED_QUEUE,
                 f"This site's Berth does not look at jobs for {queue or 'the default partition'}.",

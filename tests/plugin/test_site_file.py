@@ -317,6 +317,7 @@ unnamed_partition = false
     assert code(account="chemistry") is Code.NOT_COVERED_ACCOUNT
     assert code(queue="debug") is Code.NOT_COVERED_QUEUE
     assert code(queue=None) is Code.NOT_COVERED_QUEUE
+    assert code(queue=None, asked=True) is None
     assert code(interactive=True) is Code.NOT_COVERED_KIND
     assert code(het=True) is Code.NOT_COVERED_KIND
     assert code(array=True) is None
