@@ -116,8 +116,9 @@ class _Stages:
         self.fixed: list[tuple[Objective, int | None, int]] = []
         self.limit_ms: int | None = None
         self.columns = _Columns(problem, cp, bundles_by_slots(problem))
-        self.values: dict[tuple[int, Kind], int] = {}
-        self.taking: list[list[int]] = []
+        # A solution that is always possible: any column, no job.
+        self.values = dict.fromkeys(self.columns.flows, 0)
+        self.taking = [[b.size] + [0] * (len(b.columns) - 1) for b in self.columns.bundles]
 
     def run(self) -> Solution:
         """All stages, then the counts of the last solution."""
@@ -211,9 +212,8 @@ class _Stages:
     def _hint(self, model: Any) -> None:
         model.clear_hints()
         for key, flow in self.columns.flows.items():
-            if self.values:
-                model.add_hint(flow, self.values.get(key, 0))
-        for row, start in zip(self.columns.takes, self.taking, strict=False):
+            model.add_hint(flow, self.values[key])
+        for row, start in zip(self.columns.takes, self.taking, strict=True):
             for variable, number in zip(row, start, strict=True):
                 model.add_hint(variable, number)
 

@@ -2,35 +2,82 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Sequence
 
-from berth.policies.mig.layout import Layout
-from berth.policies.mig.objectives import Objective
+from berth.policies.mig import GpuState, Layout, Running, lookup
+from berth.policies.mig.demands import Demand, SliceOption
+from berth.policies.mig.objectives import Objective, ordered
 from berth.policies.mig.offers import Kind
-from berth.policies.mig.problem import Problem
+from berth.policies.mig.problem import Problem, build
 from berth.policies.mig.states import enumerate_states
 
 Value = tuple[int, ...]
+MODELS = ("A30", "A100-40GB", "H100-80GB", "RTX-PRO-6000")
+ORDERS = (
+    "jobs", "throughput", "jobs,throughput", "jobs,makespan,throughput", "energy", "makespan",
+    "jobs,gpus,throughput", "jobs,recuts,throughput", "throughput,recuts", "jobs,energy,makespan",
+    "recuts", "gpus",
+)  # fmt: skip
+
+
+def random_problem(seed: int) -> Problem:
+    """One GPU with idle, running and soon ending instances, up to twelve jobs of four types."""
+    dice = random.Random(seed)  # noqa: S311
+    geometry = lookup(dice.choice(MODELS))
+    layout = Layout()
+    if dice.random() < 0.8:
+        layout = dice.choice(enumerate_states(geometry).layouts)
+    running = tuple(
+        Running(i, dice.choice([None, dice.randint(1, 100)]))
+        for i in layout.instances
+        if dice.random() < 0.4
+    )
+    names = [p.name for p in geometry.profiles]
+    pool = dice.sample(names, min(len(names), dice.randint(1, 4)))
+    demands = [
+        Demand(
+            f"job{n}",
+            tuple(
+                SliceOption(name, None, dice.randint(0, 9), dice.randint(1, 50), dice.randint(0, 9))
+                for name in dice.sample(pool, dice.randint(1, len(pool)))
+            ),
+            count=dice.randint(1, 3),
+            priority=dice.randint(0, 1),
+        )
+        for n in range(dice.randint(1, 4))
+    ]
+    state = GpuState("gpu", geometry, layout, running)
+    order = ordered(dice.choice(ORDERS))
+    return build([state], demands, order, now_s=0.0, horizon_s=dice.choice([0.0, 0.0, 50.0]))
 
 
 def best_value(problem: Problem) -> Value:
-    """The lexicographically best value over all states and all assignments; one group of one."""
+    """The lexicographically best value over all states and all assignments; one group of one.
+
+    Assignments are looked at once for each set of slots; only the re-cuts differ between layouts
+    with the same slots.
+    """
     (group,) = problem.groups
     stand = group.stand
-    best: Value | None = None
+    gpu, now = stand.geometry.gpu, set(stand.layout.instances)
+    fewest: dict[tuple[tuple[str, int], ...], int] = {}
     for layout in enumerate_states(stand.geometry).layouts:
-        if not set(stand.pinned.instances) <= set(layout.instances):
-            continue
-        now, then = set(stand.layout.instances), set(layout.instances)
-        recuts = len(now - then) + len(then - now)
-        slots = [Kind(stand.geometry.gpu, s.instance.profile, s.ready_ms)
-                 for s in stand.slots(Layout(tuple(sorted(then))))]  # fmt: skip
-        for given in _assignments(problem, slots):
-            value = _value(problem, given, recuts, group.is_busy)
-            if best is None or value > best:
-                best = value
-    assert best is not None
-    return best
+        then = set(layout.instances)
+        if set(stand.pinned.instances) <= then:
+            if stand.ending:
+                there = [(s.instance.profile, s.ready_ms) for s in stand.slots(layout)]
+            else:
+                free = then.difference(stand.pinned.instances)
+                there = [(i.profile, 0) for i in free]
+            slots = tuple(sorted(there))
+            recuts = len(now - then) + len(then - now)
+            fewest[slots] = min(recuts, fewest.get(slots, recuts))
+    return max(
+        _value(problem, given, recuts, group.is_busy)
+        for slots, recuts in fewest.items()
+        for given in _assignments(problem, [Kind(gpu, p, ms) for p, ms in slots])
+    )
 
 
 def _assignments(problem: Problem, slots: Sequence[Kind]) -> Iterator[tuple[tuple[int, Kind], ...]]:
@@ -43,7 +90,9 @@ def _assignments(problem: Problem, slots: Sequence[Kind]) -> Iterator[tuple[tupl
             yield given
             return
         yield from extend(n + 1, given)
-        for type_ in range(len(left)):
+        # Of equal slots the first ones take the types with the smaller numbers.
+        least = given[-1][0] if given and n and slots[n - 1] == slots[n] == given[-1][1] else 0
+        for type_ in range(least, len(left)):
             if left[type_] and slots[n] in problem.edges[type_]:
                 left[type_] -= 1
                 yield from extend(n + 1, (*given, (type_, slots[n])))

@@ -1,0 +1,43 @@
+"""Random GPUs for the property tests: any model, any reachable layout, some of it busy."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from berth.policies.mig import Geometry, GpuState, Layout, Running, known_gpus, lookup
+from berth.policies.mig.demands import Demand, SliceOption
+from berth.policies.mig.states import enumerate_states
+
+geometries: st.SearchStrategy[Geometry] = st.sampled_from([lookup(n) for n in known_gpus()])
+
+
+def layouts(geometry: Geometry) -> st.SearchStrategy[Layout]:
+    """Any legal layout, media variants included."""
+    return st.sampled_from(enumerate_states(geometry).layouts)
+
+
+@st.composite
+def gpu_states(draw: st.DrawFn, name: str = "gpu", models: tuple[str, ...] = ()) -> GpuState:
+    """A GPU with some instances busy, some of them with a known end."""
+    geometry = draw(st.sampled_from([lookup(m) for m in models]) if models else geometries)
+    layout = draw(layouts(geometry))
+    busy = draw(st.sets(st.sampled_from(layout.instances or (None,))))
+    ends = st.one_of(st.none(), st.integers(1, 100))
+    running = tuple(Running(i, draw(ends)) for i in sorted(b for b in busy if b))
+    return GpuState(name, geometry, layout, running)
+
+
+@st.composite
+def demands(draw: st.DrawFn, geometry: Geometry, most: int = 4) -> list[Demand]:
+    """Up to ``most`` types of jobs for this GPU."""
+    names = [p.name for p in geometry.profiles]
+    number = st.integers(0, 9)
+    found = []
+    for n in range(draw(st.integers(1, most))):
+        allowed = draw(st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True))
+        options = tuple(
+            SliceOption(a, None, draw(number), draw(st.integers(1, 50)), draw(number))
+            for a in allowed
+        )
+        found.append(Demand(f"job{n}", options, draw(st.integers(1, 3)), draw(st.integers(0, 1))))
+    return found
