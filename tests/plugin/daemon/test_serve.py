@@ -308,9 +308,9 @@ def test_only_the_configured_users_are_answered(ready: Harbour) -> None:
 
 
 def test_nothing_heavy_is_loaded_and_it_stays_small(ready: Harbour) -> None:
-    put(ready.store(), *(forecast(f"p{n}") for n in range(200)))
+    put(ready.store(), *(forecast(f"p{n}") for n in range(80)))
     daemon = ready.start()
-    for n in range(200):
+    for n in range(80):
         daemon.decide(queue="auto", comment=f"berth:p{n}")
     status = Path(f"/proc/{daemon.pid}/status").read_text()
     resident_bytes = 1024 * int(status.partition("VmRSS:")[2].split()[0])

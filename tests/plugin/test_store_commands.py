@@ -1,0 +1,325 @@
+"""``berth profile``, ``store``, ``decisions``, ``doctor``: what they print, and their bad input."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sqlite3
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import toy_profiles
+from berth_daemon import Harbour, fake_slurm, forecast, put, wait_until
+from click.testing import CliRunner, Result
+
+from berth.pilot.documents import to_json
+from berth.plugin.cli import berth, main
+from berth.plugin.cli.decisions import as_json
+from berth.plugin.doctor import Status, examine
+from berth.plugin.site import load_site
+from berth.plugin.store import OutcomeRecord, Store
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(site: Harbour, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A command of berth on the test's site, in this process."""
+    monkeypatch.setenv("BERTH_SITE", str(site.site_file))
+
+    def invoke(*words: str | Path) -> Result:
+        return CliRunner().invoke(berth, [str(word) for word in words])
+
+    return invoke
+
+
+@dataclass
+class Said:
+    """How a command ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def shell(site: Harbour, *words: str | Path) -> Said:
+    """A command as the shell sees it: exit status and messages."""
+    out, err = io.StringIO(), io.StringIO()
+    code: object = 0
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setenv("BERTH_SITE", str(site.site_file))
+        try:
+            main([str(word) for word in words])
+        except SystemExit as ended:
+            code = ended.code
+    return Said(code if isinstance(code, int) else 1, out.getvalue(), err.getvalue())
+
+
+@pytest.fixture
+def triad(tmp_path: Path) -> Path:
+    """A profile file."""
+    path = tmp_path / "triad.json"
+    path.write_text(to_json(toy_profiles.profile("triad")))
+    return path
+
+
+def test_a_profile_is_added_with_its_forecast_and_its_script(
+    site: Harbour, run: Run, triad: Path, tmp_path: Path
+) -> None:
+    script = tmp_path / "job.sh"
+    script.write_text("#!/bin/bash\nsrun ./triad\n")
+    done = run("profile", "add", triad, "--script", script, "--argument", "big", "--json")
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert told["profile"] == "triad"
+    assert {"rome-7742", "a100-80gb"} <= set(told["platforms"])
+    store = site.store()
+    assert store.fingerprints("triad")[0].digest == told["fingerprint"]
+    assert [f.bundle for f in store.forecasts("triad")] == [told["bundle"]]
+    listed = json.loads(run("profile", "list", "--json").stdout)
+    assert [row["name"] for row in listed] == ["triad"]
+    assert "triad" in run("profile", "list").stdout
+    assert told["fingerprint"] in run("profile", "show", "triad").stdout
+    assert json.loads(run("profile", "show", "triad", "--json").stdout)["name"] == "triad"
+
+
+def test_a_daemon_places_by_what_was_added(
+    site: Harbour, run: Run, triad: Path, tmp_path: Path
+) -> None:
+    text = "#!/bin/bash\nsrun ./triad\n"
+    (tmp_path / "job.sh").write_text(text)
+    daemon = site.start()
+    assert run("profile", "add", triad, "--script", tmp_path / "job.sh").exit_code == 0
+    reply: dict[str, Any] = wait_until(
+        lambda: (r := daemon.decide(queue="auto", script=text))["code"] != "no-profile" and r
+    )
+    wait_until(lambda: site.store().decisions.get(reply["decision"]))
+    explained = run("decisions", "show", reply["decision"]).stdout
+    assert "profile  triad" in explained
+    assert "rome-7742" in explained
+    assert "a100-80gb" in explained
+
+
+def test_a_different_profile_of_that_name_needs_to_be_asked_for(
+    site: Harbour, run: Run, triad: Path
+) -> None:
+    assert run("profile", "add", triad).exit_code == 0
+    assert run("profile", "add", triad).exit_code == 0
+    triad.write_text(to_json(toy_profiles.profile("triad", flops=9e9)))
+    refused = shell(site, "profile", "add", triad)
+    assert refused.returncode == 2
+    assert "--replace" in refused.stderr
+    assert run("profile", "add", triad, "--replace").exit_code == 0
+    assert run("profile", "add", triad, "--name", "other").exit_code == 0
+    assert [r.name for r in site.store().profiles()] == ["other", "triad"]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda data: data.update(runtime=None),
+        lambda data: data.update(name="../etc"),
+        lambda data: data.update(name="off"),
+        lambda data: data.update(colour="red"),
+        lambda data: data.update(schema="berth.profile/99"),
+        lambda data: data["counters"].update(loads={"value": -1, "quality": "measured"}),
+        lambda data: data.pop("provenance"),
+    ],
+)
+def test_a_profile_that_cannot_be_used_is_one_sentence_and_not_stored(
+    site: Harbour, triad: Path, spoil: Callable[[dict[str, Any]], Any]
+) -> None:
+    data = json.loads(triad.read_text())
+    spoil(data)
+    triad.write_text(json.dumps(data))
+    refused = shell(site, "profile", "add", triad)
+    assert refused.returncode == 2, refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert site.store().profiles() == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("profile", "add", "/nonexistent.json"),
+        ("profile", "add", "TRIAD", "--script", "/nonexistent.sh"),
+        ("profile", "add", "TRIAD", "--size", "-1"),
+        ("profile", "add", "TRIAD", "--bundle", "/nonexistent"),
+        ("profile", "add", "TRIAD", "--name", "a b"),
+        ("profile", "show", "absent"),
+        ("profile", "remove", "absent"),
+        ("profile", "refresh", "absent"),
+        ("decisions", "show", "absent"),
+        ("decisions", "--job", "x;y"),
+        ("decisions", "--last", "0"),
+        ("store", "prune"),
+        ("store", "upgrade", "--store", "mysql://x/y"),
+        ("serve", "--site", "/nonexistent.toml"),
+        ("serve", "--socket-mode", "rw"),
+    ],
+)
+def test_wrong_usage_is_one_sentence_and_status_2(
+    site: Harbour, triad: Path, words: tuple[str, ...]
+) -> None:
+    done = shell(site, *(str(triad) if word == "TRIAD" else word for word in words))
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.strip()
+    assert "Traceback" not in done.stderr
+    assert "profiles" not in done.stdout
+
+
+def test_without_any_site_the_commands_say_what_to_give(
+    triad: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("BERTH_SITE", raising=False)
+    monkeypatch.setattr("berth.plugin.cli.where.SITE_FILE", Path("/nonexistent"))
+    done = CliRunner().invoke(berth, ["profile", "list"])
+    assert done.exit_code != 0
+    assert "neither a site file nor a store" in str(done.exception)
+
+
+def test_removed_profiles_are_gone_and_refreshed_ones_are_predicted_again(
+    site: Harbour, run: Run, triad: Path
+) -> None:
+    run("profile", "add", triad)
+    run("profile", "add", triad, "--name", "second")
+    before = site.store().revision()
+    assert "2 profiles" in run("profile", "refresh").stdout
+    assert site.store().revision() == before + 2
+    assert run("profile", "remove", "triad", "second").exit_code == 0
+    assert "no profiles yet" in run("profile", "list").stdout
+
+
+def test_the_store_is_made_and_upgraded_by_a_command(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "new" / "store.db"
+    assert "(none) -> v0001" in run("store", "upgrade", "--store", path).stdout
+    assert "nothing to do" in run("store", "upgrade", "--store", path).stdout
+
+
+def test_decisions_are_listed_found_by_job_and_pruned(
+    site: Harbour, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = site.store()
+    put(store, forecast("stream"))
+    daemon = site.start()
+    first = daemon.decide(queue="auto", comment="berth:stream", time_limit_min=60)
+    second = daemon.decide(user="bob", queue="auto", comment="berth:nothing")
+    wait_until(lambda: store.decisions.count() == 2)
+    listed = json.loads(run("decisions", "--json").stdout)
+    assert [row["id"] for row in listed] == [second["decision"], first["decision"]]
+    assert listed[1]["edits"]["queue"] == "gpu"
+    only = json.loads(run("decisions", "--user", "bob", "--json").stdout)
+    assert [row["code"] for row in only] == ["no-profile"]
+    assert json.loads(run("decisions", "--code", "placed", "--json").stdout) == [listed[1]]
+    shown = json.loads(run("decisions", "show", first["decision"], "--json").stdout)
+    assert shown == listed[1]
+    text = run("decisions", "show", first["decision"]).stdout
+    assert "changed  queue=gpu" in text
+    assert "limit 60m 00s" in text
+    store.outcomes.put(
+        [OutcomeRecord("lab", "17", "alice", "COMPLETED", decision=first["decision"])]
+    )
+    assert "job 17: COMPLETED" in run("decisions", "--job", "17").stdout
+    commands = fake_slurm(site.folder / "bin")
+    stamp = first["stamp"]
+    (commands / "scontrol").write_text(
+        f"#!/bin/sh\necho 'JobId=18 JobName=x AdminComment={stamp} WorkDir=/'\n"
+    )
+    monkeypatch.setenv("PATH", f"{commands}:{os.environ['PATH']}")
+    assert json.loads(run("decisions", "--job", "18", "--json").stdout)["id"] == first["decision"]
+    (commands / "scontrol").write_text("#!/bin/sh\nexit 1\n")
+    assert shell(site, "decisions", "--job", "19").returncode == 2
+    assert "2 decisions deleted" in run("store", "prune", "--older-than-days", "0").stdout
+    assert "no decisions yet" in run("decisions").stdout
+
+
+def test_a_decision_can_be_read_whatever_was_recorded(site: Harbour) -> None:
+    store = site.store()
+    put(store, forecast("stream"))
+    daemon = site.start()
+    for job in ({}, {"queues": []}, {"comment": "berth:off"}, {"comment": "berth:stream@7"}):
+        reply = daemon.decide(**{"queue": "auto", "comment": "berth:stream", **job})
+        record = wait_until(lambda r=reply: store.decisions.get(r["decision"]))
+        assert as_json(record)["code"] == reply["code"]
+        assert as_json(replace(record, user="x"))["user"] == "x"
+
+
+def statuses(site: Harbour, check: str) -> set[str]:
+    found = examine(load_site(site.site_file), filter_config_path=site.folder / "filter.conf")
+    return {f.status.value for f in found if f.check == check}
+
+
+def test_the_doctor_finds_a_sound_site_sound(
+    site: Harbour, run: Run, triad: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("profile", "add", triad)
+    site.start()
+    monkeypatch.setenv("PATH", f"{site.folder / 'bin'}:{os.environ['PATH']}")
+    config = run("slurm", "filter-config").stdout
+    (site.folder / "filter.conf").write_text(config)
+    found = list(examine(load_site(site.site_file), filter_config_path=site.folder / "filter.conf"))
+    assert [f for f in found if f.status is not Status.OK] == []
+    assert {f.check for f in found} == {
+        "site file",
+        "bundle",
+        "store",
+        "daemon",
+        "scheduler",
+        "filter",
+    }
+
+
+def test_the_doctor_names_what_is_wrong_and_what_to_do(
+    site: Harbour, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(site.folder))
+    assert statuses(site, "daemon") == {"fail"}
+    assert statuses(site, "store") == {"fail"}
+    assert statuses(site, "scheduler") == {"fail"}
+    assert statuses(site, "filter") == {"warn"}
+    site.kill_switch.touch()
+    assert statuses(site, "kill switch") == {"warn"}
+    site.write_site(mode="off")
+    assert statuses(site, "mode") == {"warn"}
+    put(site.store(), forecast("old"))
+    assert statuses(site, "forecasts") == {"warn"}
+    (site.folder / "store.db").chmod(0o644)
+    assert statuses(site, "store") == {"ok", "warn"}
+    path = site.folder / "store.db"
+    with path.open("r+b") as stream:
+        stream.seek(4096 * 3)
+        stream.write(os.urandom(4096 * 4))
+    assert "fail" in statuses(site, "store")
+    commands = fake_slurm(site.folder / "bin", partitions="PartitionName=other State=UP\n")
+    monkeypatch.setenv("PATH", f"{commands}:/usr/bin:/bin")
+    assert statuses(site, "candidate") == {"fail"}
+    assert statuses(site, "auto queue") == {"fail"}
+    done = run("doctor", "--json")
+    assert done.exit_code == 1
+    lines = json.loads(done.stdout)
+    assert all(line["advice"] for line in lines if line["status"] == "fail")
+    text = run("doctor").stdout
+    assert "fail candidate" in text
+    site.site_file.write_text("nonsense")
+    assert "fail site file" in run("doctor").stdout
+
+
+def test_the_doctor_looks_and_changes_nothing(site: Harbour) -> None:
+    list(examine(load_site(site.site_file)))
+    assert not (site.folder / "store.db").exists()
+
+
+def test_a_store_that_is_locked_is_one_sentence(site: Harbour) -> None:
+    store: Store = site.store()
+    assert store.database.path is not None
+    holder = sqlite3.connect(store.database.path, isolation_level=None)
+    holder.execute("BEGIN EXCLUSIVE")
+    done = shell(site, "store", "prune", "--older-than-days", "1")
+    assert done.returncode == 1
+    assert "locked for too long" in done.stderr
+    assert "Traceback" not in done.stderr
