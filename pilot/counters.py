@@ -45,7 +45,8 @@ COUNTERS: tuple[Counter, ...] = (
     Counter(
         "instructions",
         "count",
-        "Instructions executed in user mode, all threads and processes.",
+        "Instructions executed in user mode, all threads and processes. A repeated string "
+        "instruction counts as one for each 32 bytes (cachegrind and lackey: for each iteration).",
         "control",
         {TABLE_I: "# Instructions"},
         {

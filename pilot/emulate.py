@@ -95,12 +95,13 @@ def merge(readings: Sequence[Readings]) -> dict[str, Measurement]:
     leader: float | None = None
     result: dict[str, Measurement] = {}
     for one in readings:
-        own = one.counters.get("instructions")
+        counted = one.counters.get("instructions")
+        own = one.seen or (counted.value if counted is not None else None)
         ratio = 1.0
-        if own is not None and own.value:
-            leader = leader or own.value
-            if abs(own.value - leader) > SAME_RUN * leader:
-                ratio = leader / own.value
+        if own:
+            leader = leader or own
+            if abs(own - leader) > SAME_RUN * leader:
+                ratio = leader / own
         for name, measurement in one.counters.items():
             if name not in result and not (name in ROUGH and "fp64_ops" in result):
                 result[name] = _scaled(measurement, ratio)

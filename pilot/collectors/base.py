@@ -30,6 +30,8 @@ class Readings:
     detail: str = ""
     warnings: tuple[str, ...] = ()
     failed: bool = False
+    seen: float | None = None
+    """Instructions as the tool counts them, where that is not its ``instructions`` counter."""
 
 
 class Collector(Protocol):

@@ -10,45 +10,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from pathlib import Path
 
 from berth.pilot.collectors import cachegrind, disassembly, valgrind
 from berth.pilot.collectors.base import Readings, emulated
-from berth.pilot.collectors.x86 import classify
+from berth.pilot.collectors.instruction_mix import Executed, mix_of
 from berth.pilot.launch import Order, Outcome
 from berth.pilot.profile import Measurement
 
 SOURCE = "callgrind"
 COST = re.compile(r"^(0x[0-9a-f]{1,16}) (\d{1,18})(?: \d{1,18})*$", re.ASCII)
-ENOUGH = 0.995
-"""Objects are disassembled, largest first, until this share of the instructions is covered."""
 LEAST = 0.95
 """Below this classified share the mix is not given; above, the rest counts as of no kind."""
 FORKS = ("fork", "_Fork", "__fork", "__libc_fork")
-
-Executed = dict[str, dict[int, int]]
-"""Object file -> address in it -> times executed."""
-
-
-@dataclass(slots=True)
-class Mix:
-    """Executed instructions by kind."""
-
-    classified: int = 0
-    fp32_ops: int = 0
-    fp64_ops: int = 0
-    fp32_instructions: int = 0
-    fp64_instructions: int = 0
-    int_ops: int = 0
-    control_instructions: int = 0
-    vector_instructions: int = 0
-    atomic_ops: int = 0
-    loads: int = 0
-    stores: int = 0
-    extensions: set[str] = field(default_factory=set)
-    """Of the program's own file: libraries choose theirs by what the processor has."""
 
 
 def parse(lines: Iterable[str], into: Executed) -> dict[str, int]:
@@ -73,37 +48,6 @@ def parse(lines: Iterable[str], into: Executed) -> dict[str, int]:
                 place[address] = place.get(address, 0) + int(match.group(2))
             skip = False
     return cachegrind.parse("\n".join(totals))
-
-
-def mix_of(executed: Mapping[str, Mapping[int, int]], own: frozenset[str]) -> Mix:
-    """Classify what ran; ``own`` are the files whose instruction sets the program needs."""
-    result = Mix()
-    total = sum(sum(counts.values()) for counts in executed.values())
-    for path, counts in sorted(executed.items(), key=lambda item: -sum(item[1].values())):
-        if result.classified >= ENOUGH * total and path not in own:
-            continue
-        if not Path(path).is_absolute() or not Path(path).is_file():
-            continue
-        for address, text in disassembly.disassemble(Path(path), counts).items():
-            _add(result, text, counts[address], path in own)
-    return result
-
-
-def _add(mix: Mix, text: str, times: int, own: bool) -> None:
-    kind = classify(text)
-    mix.classified += times
-    mix.fp32_ops += times * kind.fp32_ops
-    mix.fp64_ops += times * kind.fp64_ops
-    mix.fp32_instructions += times * (kind.fp32_ops > 0)
-    mix.fp64_instructions += times * (kind.fp64_ops > 0)
-    mix.int_ops += times * kind.integer
-    mix.control_instructions += times * kind.control
-    mix.vector_instructions += times * kind.vector
-    mix.atomic_ops += times * kind.atomic
-    mix.loads += times * kind.loads
-    mix.stores += times * kind.stores
-    if own and kind.extension:
-        mix.extensions.add(kind.extension)
 
 
 class CallgrindCollector:
@@ -162,12 +106,13 @@ class CallgrindCollector:
             for name, columns in cachegrind.LLC.columns.items()
             if all(column in simulated for column in columns)
         }
-        counters["instructions"] = emulated(SOURCE, total, note, complete=complete)
+        counters["instructions"] = emulated(SOURCE, total - mix.repeats, note, complete=complete)
         share = mix.classified / total
         noticed = valgrind.notices(note)
         if share < LEAST:
             why = f"only {share:.0%} of the instructions could be disassembled (generated code?)"
-            return Readings(counters, why, (*noticed, f"no instruction mix: {why}"))
+            warnings = (*noticed, f"no instruction mix: {why}")
+            return Readings(counters, why, warnings, seen=total)
         for name in (
             "fp32_ops",
             "fp64_ops",
@@ -182,4 +127,4 @@ class CallgrindCollector:
         ):
             counters[name] = emulated(SOURCE, getattr(mix, name), note, complete=complete)
         detail = f"{share:.1%} of the instructions classified, {outcome.wall_s:.1f} s"
-        return Readings(counters, detail, noticed)
+        return Readings(counters, detail, noticed, seen=total)

@@ -1,0 +1,112 @@
+"""What executed instructions amount to: the counts of callgrind times the kinds of objdump's text.
+
+Valgrind counts each iteration of a repeated string instruction (``rep stosb`` in a memset: one for
+each byte). Processors move a vector's width at a time, so here it counts as one instruction, with
+its accesses, for each 32 bytes, and at least one for each time it was run through.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from berth.pilot.collectors import disassembly
+from berth.pilot.collectors.x86 import Kind, classify
+
+ENOUGH = 0.995
+"""Objects are disassembled, largest first, until this share of the instructions is covered."""
+STRING = re.compile(r"rep\w* (?:movs|stos|lods|scas|cmps)([bwlq]?)\b(.*)")
+ACCUMULATORS = {"%al": 1, "%ax": 2, "%eax": 4, "%rax": 8}
+SUFFIXES = {"b": 1, "w": 2, "l": 4, "q": 8}
+STRING_ACCESS_BYTES = 32
+LONGEST_INSTRUCTION_BYTES = 15
+
+Executed = dict[str, dict[int, int]]
+"""Object file -> address in it -> times executed."""
+
+
+@dataclass(slots=True)
+class Mix:
+    """Executed instructions by kind."""
+
+    classified: int = 0
+    repeats: int = 0
+    """Iterations of string instructions that valgrind counts as instructions of their own."""
+    fp32_ops: int = 0
+    fp64_ops: int = 0
+    fp32_instructions: int = 0
+    fp64_instructions: int = 0
+    int_ops: int = 0
+    control_instructions: int = 0
+    vector_instructions: int = 0
+    atomic_ops: int = 0
+    loads: int = 0
+    stores: int = 0
+    extensions: set[str] = field(default_factory=set)
+    """Of the program's own file: libraries choose theirs by what the processor has."""
+
+    def add(self, kind: Kind, times: int) -> None:
+        """Count ``times`` executions of an instruction of that kind."""
+        self.fp32_ops += times * kind.fp32_ops
+        self.fp64_ops += times * kind.fp64_ops
+        self.fp32_instructions += times * (kind.fp32_ops > 0)
+        self.fp64_instructions += times * (kind.fp64_ops > 0)
+        self.int_ops += times * kind.integer
+        self.control_instructions += times * kind.control
+        self.vector_instructions += times * kind.vector
+        self.atomic_ops += times * kind.atomic
+        self.loads += times * kind.loads
+        self.stores += times * kind.stores
+
+
+def mix_of(executed: Mapping[str, Mapping[int, int]], own: frozenset[str]) -> Mix:
+    """Classify what ran; ``own`` are the files whose instruction sets the program needs."""
+    mix = Mix()
+    total = sum(sum(counts.values()) for counts in executed.values())
+    for path, counts in sorted(executed.items(), key=lambda item: -sum(item[1].values())):
+        if mix.classified >= ENOUGH * total and path not in own:
+            continue
+        if not Path(path).is_absolute() or not Path(path).is_file():
+            continue
+        texts = disassembly.disassemble(Path(path), counts)
+        add_object(mix, counts, texts)
+        if path in own:
+            kinds = (classify(text).extension for text in texts.values())
+            mix.extensions.update(name for name in kinds if name is not None)
+    return mix
+
+
+def add_object(mix: Mix, counts: Mapping[int, int], texts: Mapping[int, str]) -> None:
+    """Add the instructions of one file: times executed and text by address."""
+    addresses = sorted(counts)
+    for index, address in enumerate(addresses):
+        text = texts.get(address)
+        if text is None:
+            continue
+        times, kind = counts[address], classify(text)
+        mix.classified += times
+        string = STRING.match(text)
+        if string is not None:
+            moved = times * _width(string.group(1), string.group(2))
+            once = max(moved // STRING_ACCESS_BYTES, _completions(addresses, index, counts))
+            mix.repeats += times - once
+            times = once
+        mix.add(kind, times)
+
+
+def _completions(addresses: Sequence[int], index: int, counts: Mapping[int, int]) -> int:
+    """How often the instruction was left behind: what follows it ran at least so often."""
+    times = counts[addresses[index]]
+    if index + 1 < len(addresses):
+        following = addresses[index + 1]
+        if following - addresses[index] <= LONGEST_INSTRUCTION_BYTES:
+            return min(times, counts[following])
+    return times
+
+
+def _width(suffix: str, operands: str) -> int:
+    if suffix:
+        return SUFFIXES[suffix]
+    return next((width for name, width in ACCUMULATORS.items() if f"{name}," in operands), 1)
