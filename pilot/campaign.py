@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from berth.pilot import host
+from berth.pilot.campaign_openmp import openmp_counters
 from berth.pilot.collectors.base import measured
 from berth.pilot.collectors.proc import peak_memory
 from berth.pilot.derive import derive
@@ -56,6 +57,8 @@ class CampaignOptions:
     platform: str = "local"
     native: bool = True
     emulated: bool = True
+    openmp: bool = True
+    """Also count what only the OpenMP build shows, where there is one."""
     refresh: bool = False
     """Measure again what the file already has."""
     nice: int = 0
@@ -84,7 +87,12 @@ def run_campaign(
         before = known.get(name) or _blank(kernel.name, size, suite, options)
         need_native = options.native and (options.refresh or before.runtime is None)
         need_counts = options.emulated and (options.refresh or before.value("instructions") is None)
-        if not (need_native or need_counts):
+        need_openmp = (
+            options.openmp
+            and suite.openmp is not None
+            and (options.refresh or before.value("parallel_regions") is None)
+        )
+        if not (need_native or need_counts or need_openmp):
             continue
         say(f"{number} of {len(steps)}: {name}")
         subject = _Subject(suite, kernel, size, options)
@@ -94,6 +102,9 @@ def run_campaign(
                 after = _timed(after, subject)
             if need_counts:
                 after = _counted(after, subject)
+            if need_openmp:
+                found = openmp_counters(suite, kernel.name, size, nice=options.nice)
+                after = after.model_copy(update={"counters": {**after.counters, **found}})
         except BerthError as error:
             failed.append(f"{name}: {error.message}")
             continue

@@ -228,6 +228,14 @@ COUNTERS: tuple[Counter, ...] = (
         },
     ),
     Counter(
+        "parallel_regions",
+        "count",
+        "OpenMP parallel regions that the program started: kernels of an equivalent GPU build.",
+        "parallel",
+        {},
+        {"callgrind": "calls of GOMP_parallel* and __kmpc_fork_call"},
+    ),
+    Counter(
         "independent_instruction_ratio",
         "ratio",
         "Instructions that do not depend on a preceding instruction still in flight, to all "

@@ -41,6 +41,7 @@ from berth.plugin.cli.pilot_run import parse_counts, parse_words
 )
 @click.option("--native-only", is_flag=True, help="Only times and memory: on a quiet machine.")
 @click.option("--emulated-only", is_flag=True, help="Only counters: works on a busy machine.")
+@click.option("--no-openmp", is_flag=True, help="Leave out what only the OpenMP build shows.")
 @click.option("--refresh", is_flag=True, help="Measure again what the file already has.")
 @click.option("--nice", type=click.IntRange(0, 19), default=0, help="Lower priority.")
 def campaign(  # noqa: PLR0917
@@ -51,6 +52,7 @@ def campaign(  # noqa: PLR0917
     platform: str,
     native_only: bool,
     emulated_only: bool,
+    no_openmp: bool,
     refresh: bool,
     nice: int,
 ) -> None:
@@ -70,6 +72,7 @@ def campaign(  # noqa: PLR0917
         platform=platform,
         native=not emulated_only,
         emulated=not native_only,
+        openmp=not (native_only or no_openmp),
         refresh=refresh,
         nice=nice,
     )
