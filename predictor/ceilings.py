@@ -70,8 +70,8 @@ class Ceilings:
     l2_capacity: Floats
     l3_capacity: Floats
     """Of the last level of cache before main memory (on a GPU: its L2)."""
-    write_lines: Floats
-    """Lines that a missed write moves: fetched and written back on CPUs, written on GPUs."""
+    fetch_writes: Floats
+    """1 where a missed write fetches its line first (CPUs), 0 where it does not (GPUs)."""
     mispredicts: Floats
     fork_s: Floats
     atomics: Floats
@@ -125,7 +125,7 @@ def _cpu_row(point: Point) -> tuple[float, ...]:
         l1.capacity_bytes if l1 else EMULATED_L1_BYTES,
         l2.capacity_bytes,
         _reached(l3, units, cores),
-        2.0,
+        1.0,
         (signature.branch_misses_core_per_s or clock / MISPREDICT_CYCLES) * units,
         0.0 if units == 1 else signature.launch_overhead_s or DEFAULT_FORK_S,
         # One core has nobody to contend with.
@@ -153,7 +153,7 @@ def _gpu_row(point: Point) -> tuple[float, ...]:
         EMULATED_L1_BYTES,
         l2.capacity_bytes,
         l2.capacity_bytes,
-        1.0,
+        0.0,
         # Divergence costs lanes, not a pipeline: half a warp redone.
         signature.flops_f32_per_s / 32,
         signature.launch_overhead_s or 5e-6,

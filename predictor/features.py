@@ -34,6 +34,7 @@ WORK_FEATURES = (
     "log_footprint_bytes",
     "log_atomics_ratio",
     "log_instructions_per_region",
+    "log_stores_per_region",
     "parallel_slowdown",
 )
 """What the program does, wherever it runs; the range test looks at these."""
@@ -74,8 +75,9 @@ def work_features(work: Work, scaling: ThreadScaling) -> list[float]:
     accesses = max(work.accesses, 1.0)
     near, middle, far = work.misses
     dram = max(far, 1.0) * LINE_BYTES
-    atomics = math.nan if work.atomics is None else _log(work.atomics / total)
+    atomics = math.nan if work.atomics is None else _log(work.contended_atomics / total)
     region = math.nan if not work.regions else math.log(total / work.regions)
+    stored = math.nan if not work.regions else math.log((work.stores + 1) / work.regions)
     return [
         work.flops_f64 / total,
         work.flops_f32 / total,
@@ -93,6 +95,7 @@ def work_features(work: Work, scaling: ThreadScaling) -> list[float]:
         math.log(work.footprint_bytes),
         atomics,
         region,
+        stored,
         scaling.serial_share if scaling.measured else math.nan,
     ]
 

@@ -29,6 +29,8 @@ from berth.predictor.work import (
 
 _BOUNDS = (Bound.COMPUTE, Bound.COMPUTE, Bound.MEMORY, Bound.MEMORY, Bound.MEMORY, Bound.MEMORY)
 _TINY_S = 1e-12
+FITS = 1.25
+"""Peak memory that fits a cache, over its capacity: program text and start-up are in the peak."""
 LEAST_TRAFFIC = 0.02
 """Share of the last-level misses that stays where all of the footprint fits."""
 
@@ -76,9 +78,9 @@ def times(work: Work, ceilings: Ceilings, scaling: ThreadScaling) -> Times:
     flops = (work.flops_f64 / ceilings.flops_f64 + work.flops_f32 / ceilings.flops_f32) / used
     instructions = work.instructions / ceilings.instructions / used
     l1 = work.access_bytes / ceilings.l1_bytes / used
-    l2 = traffic_bytes(work, ceilings.l1_capacity, ceilings.write_lines) / ceilings.l2_bytes / used
-    l3 = traffic_bytes(work, ceilings.l2_capacity, ceilings.write_lines) / ceilings.l3_bytes / used
-    dram = traffic_bytes(work, ceilings.l3_capacity, ceilings.write_lines) / ceilings.dram_bytes
+    l2 = traffic_bytes(work, ceilings.l1_capacity, ceilings.fetch_writes) / ceilings.l2_bytes / used
+    l3 = traffic_bytes(work, ceilings.l2_capacity, ceilings.fetch_writes) / ceilings.l3_bytes / used
+    dram = traffic_bytes(work, ceilings.l3_capacity, ceilings.fetch_writes) / ceilings.dram_bytes
     branches = work.mispredicts / ceilings.mispredicts / used
     launches = (work.regions or 0.0) * ceilings.fork_s
     atomics = work.contended_atomics / ceilings.atomics
@@ -88,16 +90,19 @@ def times(work: Work, ceilings: Ceilings, scaling: ThreadScaling) -> Times:
     return Times(flops, instructions, l1, l2, l3, dram, branches, launches, atomics, serial, total)
 
 
-def traffic_bytes(work: Work, capacity: Floats, write_lines: Floats) -> Floats:
-    """Bytes that miss a cache of ``capacity``; a missed write moves ``write_lines`` lines.
+def traffic_bytes(work: Work, capacity: Floats, fetch_writes: Floats) -> Floats:
+    """Bytes that a cache of ``capacity`` exchanges with what lies behind it.
 
-    Between the emulated capacities misses fall with the logarithm of the capacity; but as long as
-    what the program touches is larger than the cache, streams through it miss as they do in a
-    small one, and once it fits next to nothing is missed.
+    Missed reads, lines written back, and (``fetch_writes`` is 1, as on CPUs) lines that a missed
+    write fetches first. Between the emulated capacities misses fall with the logarithm of the
+    capacity; but as long as what the program touches is larger than the cache, streams through it
+    miss as they do in a small one, and once it fits next to nothing is missed.
     """
-    reads = _missed(work.read_misses, capacity, work.footprint_bytes)
-    writes = _missed(work.write_misses, capacity, work.footprint_bytes)
-    return np.asarray(LINE_BYTES * (reads + write_lines * writes))
+    reads, writes, back = (
+        _missed(levels, capacity, work.footprint_bytes)
+        for levels in (work.read_misses, work.write_misses, work.written_lines)
+    )
+    return np.asarray(LINE_BYTES * (reads + fetch_writes * writes + back))
 
 
 def _missed(misses: Levels, capacity: Floats, footprint: float) -> Floats:
@@ -105,7 +110,7 @@ def _missed(misses: Levels, capacity: Floats, footprint: float) -> Floats:
     inside = np.interp(np.log(capacity), known, misses)
     # Share of the footprint that does not find room; half of the cache counts as taken at once.
     homeless = np.clip(2.0 - 2.0 * capacity / footprint, LEAST_TRAFFIC, 1.0)
-    if footprint <= EMULATED_LLC_BYTES:
+    if footprint <= FITS * EMULATED_LLC_BYTES:
         # It fits the emulated last level, so that one tells nothing of a smaller cache.
         streaming = misses[2] + (misses[1] - misses[2]) * homeless
         return np.asarray(np.where(capacity > EMULATED_L2_BYTES, streaming, inside))

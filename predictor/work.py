@@ -41,6 +41,7 @@ class Work:
     stores: float
     access_bytes: float
     """Bytes that loads and stores moved, before any cache."""
+    store_bytes: float
     flops_f64: float
     flops_f32: float
     int_ops: float
@@ -68,6 +69,17 @@ class Work:
         return (a + x, b + y, c + z)
 
     @property
+    def written_lines(self) -> Levels:
+        """Lines written back from each level: those that a write missed, and fetched ones that a
+        store then changed, of which there are at most as many as the stores' bytes fill."""
+        filled = self.store_bytes / LINE_BYTES
+        near, middle, far = (
+            max(write, min(filled, read + write))
+            for read, write in zip(self.read_misses, self.write_misses, strict=True)
+        )
+        return (near, middle, far)
+
+    @property
     def contended_atomics(self) -> float:
         """Atomic updates to so few addresses that they queue up; 0 where unknown."""
         atomics = self.atomics or 0.0
@@ -86,6 +98,7 @@ class Work:
             loads=self.loads * factor,
             stores=self.stores * factor,
             access_bytes=self.access_bytes * factor,
+            store_bytes=self.store_bytes * factor,
             flops_f64=self.flops_f64 * factor,
             flops_f32=self.flops_f32 * factor,
             int_ops=self.int_ops * factor,
@@ -122,12 +135,14 @@ def work_of(profile: Profile) -> Work:
     if profile.value("fp64_ops") is None and profile.value("fp32_ops") is None:
         # Some sources count only the sum; double precision is the slower reading.
         fp64 = total("fp_ops")
-    moved = total("load_bytes", "store_bytes") or WORD_BYTES * (loads + stores)
+    load_bytes = total("load_bytes") or WORD_BYTES * loads
+    store_bytes = total("store_bytes") or WORD_BYTES * stores
     return Work(
         instructions=instructions,
         loads=loads,
         stores=stores,
-        access_bytes=moved,
+        access_bytes=load_bytes + store_bytes,
+        store_bytes=store_bytes,
         flops_f64=fp64,
         flops_f32=fp32,
         int_ops=total("int_ops"),
