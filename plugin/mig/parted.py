@@ -7,6 +7,7 @@ mig-parted does. Source of the format: NVIDIA/mig-parted, api/spec/v1.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from berth.policies.mig import Geometry, Layout
 MAX_BYTES = 1024 * 1024
 _TOP = ("version", "mig-configs")
 _ENTRY = ("device-filter", "devices", "mig-enabled", "mig-devices")
+_RESERVED = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", "null"])
 _FILTER = re.compile(r"0x[0-9A-Fa-f]{8}")
 
 
@@ -182,10 +184,11 @@ def _filters(data: object, source: str | Path, key: str) -> tuple[str, ...]:
 
 def write(configs: Mapping[str, Iterable[Entry]]) -> str:
     """The file's text, entries in the order and spelling that mig-parted's own files have."""
-    lines = ["version: v1", "mig-configs:"]
+    lines = ["version: v1", "mig-configs:" + ("" if configs else " {}")]
     for name, entries in configs.items():
-        lines.append(f"  {_word(name)}:")
-        for entry in entries:
+        listed = tuple(entries)
+        lines.append(f"  {_word(name)}:" + ("" if listed else " []"))
+        for entry in listed:
             head = []
             if entry.device_filter:
                 quoted = ", ".join(f'"{f}"' for f in entry.device_filter)
@@ -204,7 +207,9 @@ def write(configs: Mapping[str, Iterable[Entry]]) -> str:
 
 
 def _word(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z][A-Za-z0-9._+-]*", name) else f'"{name}"'
+    """A key that YAML reads back as this text."""
+    plain = re.fullmatch(r"[A-Za-z][A-Za-z0-9._+-]*", name) and name.lower() not in _RESERVED
+    return name if plain else json.dumps(name)
 
 
 def entries(gpus: Sequence[tuple[int, Geometry, Layout, bool]]) -> tuple[Entry, ...]:

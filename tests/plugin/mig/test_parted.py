@@ -1,0 +1,210 @@
+"""mig-parted's YAML: its own files are read, unknown fields named, and written text read back."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from berth.pilot.errors import DocumentError, ToolMissing
+from berth.plugin.mig.parted import Entry, entries, parse, read, write
+from berth.policies.mig import Layout, lookup
+from berth.policies.mig.arrange import arrange
+from berth.policies.mig.states import enumerate_states
+
+EXAMPLE = """\
+version: v1
+mig-configs:
+  all-disabled:
+    - devices: all
+      mig-enabled: false
+
+  all-enabled:
+    - devices: all
+      mig-enabled: true
+      mig-devices: {}
+
+  all-1g.10gb:
+    # Two kinds of GPU under one name
+    - device-filter: ["0x233010DE", "0x20B210DE"]
+      devices: all
+      mig-enabled: true
+      mig-devices:
+        "1g.10gb": 7
+    - device-filter: "0x20B010DE"
+      devices: [0, 2]
+      mig-enabled: true
+      mig-devices:
+        1g.10gb: 4
+"""
+
+
+def test_files_as_mig_parted_ships_them_are_read() -> None:
+    config = parse(EXAMPLE, source="config.yaml")
+    assert list(config.configs) == ["all-disabled", "all-enabled", "all-1g.10gb"]
+    assert config.named("all-disabled") == (Entry(None, False),)
+    assert config.named("all-enabled") == (Entry(None, True),)
+    first, second = config.named("all-1g.10gb")
+    assert first.device_filter == ("0x233010DE", "0x20B210DE")
+    assert second == Entry((0, 2), True, {"1g.10gb": 4}, ("0x20B010DE",))
+
+
+def test_the_filter_and_the_numbers_say_which_devices_are_meant() -> None:
+    first, second = parse(EXAMPLE, source="c").named("all-1g.10gb")
+    assert first.covers(5, lookup("H100-80GB"))
+    assert not first.covers(5, lookup("A100-40GB"))
+    assert second.covers(2, lookup("A100-40GB"))
+    assert not second.covers(1, lookup("A100-40GB"))
+
+
+@pytest.mark.parametrize("gpu", ["A30", "A100-40GB", "RTX-PRO-6000", "RTX-PRO-4500"])
+def test_every_configuration_goes_out_and_comes_back(gpu: str) -> None:
+    geometry = lookup(gpu)
+    layouts = enumerate_states(geometry.plain()).layouts
+    devices = [(n, geometry, layout, True) for n, layout in enumerate(layouts)]
+    text = write({"berth": entries(devices)})
+    back = parse(text, source="written").named("berth")
+    for index, layout in enumerate(layouts):
+        (entry,) = [e for e in back if e.covers(index, geometry)]
+        assert arrange(geometry, entry.mig_devices, current=layout) == layout
+
+
+@settings(max_examples=200)
+@given(
+    st.dictionaries(
+        st.from_regex(r"[a-z1][a-z0-9.+-]{0,9}", fullmatch=True) | st.sampled_from(["no", "null"]),
+        st.lists(
+            st.builds(
+                Entry,
+                devices=st.none() | st.lists(st.integers(0, 15), unique=True).map(tuple),
+                mig_enabled=st.just(True),
+                mig_devices=st.dictionaries(st.sampled_from(["1g.5gb", "1g.5gb+me"]),
+                                            st.integers(0, 7)),
+                device_filter=st.lists(st.just("0x20B010DE"), max_size=2).map(tuple),
+            ),
+            max_size=3,
+        ).map(tuple),
+        max_size=3,
+    )
+)  # fmt: skip
+def test_what_is_written_is_read_back(configs: dict[str, tuple[Entry, ...]]) -> None:
+    assert parse(write(configs), source="written").configs == configs
+
+
+def test_the_text_is_spelt_as_mig_parted_spells_it() -> None:
+    a100 = lookup("A100-40GB")
+    layout = Layout.parse("3g.20gb@4 1g.5gb@0 1g.5gb@1 2g.10gb@2")
+    devices = [(0, a100, layout, True), (2, a100, layout, True), (1, a100, Layout(), False)]
+    assert write({"all-balanced": entries(devices)}) == (
+        "version: v1\n"
+        "mig-configs:\n"
+        "  all-balanced:\n"
+        "    - devices: [0, 2]\n"
+        "      mig-enabled: true\n"
+        "      mig-devices:\n"
+        '        "1g.5gb": 2\n'
+        '        "2g.10gb": 1\n'
+        '        "3g.20gb": 1\n'
+        "    - devices: [1]\n"
+        "      mig-enabled: false\n"
+    )
+
+
+ENTRY = "{devices: all, mig-enabled: true, mig-devices: {1g.5gb: 1}}"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("version: v1\nmig-configs: {}\nextra: 1", "extra: is not a field of mig-parted's format"),
+        (
+            "version: v1\nmig-configs: {a: [{devices: all, mig-enabled: true, mig-device: {}}]}",
+            "mig-configs.a.0.mig-device: is not a field",
+        ),
+        ("version: v2\nmig-configs: {}", "version: is 'v2', not 'v1'"),
+        ("mig-configs: {}", "version: is None"),
+        ("version: v1", "mig-configs: must map names"),
+        ("version: v1\nmig-configs: {a: {}}", "mig-configs.a: must be a list"),
+        ("version: v1\nmig-configs: {1: []}", "mig-configs: must map names"),
+        ("version: v1\nmig-configs: {a: [1]}", "mig-configs.a.0: must be a mapping"),
+        ("version: v1\nmig-configs: {a: [{devices: all}]}", "mig-enabled: must be true or false"),
+        ("version: v1\nmig-configs: {a: [{mig-enabled: true}]}", "devices: must be 'all'"),
+        (
+            "version: v1\nmig-configs: {a: [{devices: [0, 0], mig-enabled: true}]}",
+            "names a device twice",
+        ),
+        (
+            "version: v1\nmig-configs: {a: [{devices: [-1], mig-enabled: true}]}",
+            "devices: must be 'all'",
+        ),
+        (
+            "version: v1\nmig-configs: {a: [{devices: all, mig-enabled: false, "
+            "mig-devices: {1g.5gb: 1}}]}",
+            "must be empty where MIG is off",
+        ),
+        (
+            "version: v1\nmig-configs: {a: [{devices: all, mig-enabled: true, "
+            "mig-devices: {1g.5gb: x}}]}",
+            "must map profile names to whole numbers",
+        ),
+        (
+            "version: v1\nmig-configs: {a: [{devices: all, mig-enabled: true, "
+            "device-filter: 0x20B010DE}]}",
+            "must be PCI ids",
+        ),
+        ("[]", "holds no mapping"),
+        ("a: b: c", "is not YAML that can be used"),
+        ("version: v1\nversion: v1", "'version' is given twice"),
+        ("version: &x v1\nmig-configs: {a: *x}", "aliases are not accepted"),
+        ("? [1]\n: 2", "keys must be plain words"),
+        ("!!python/object/apply:os.system ['true']", "is not YAML that can be used"),
+        ("[" * 5000, "is not YAML that can be used"),
+        ("\x00", "is not YAML that can be used"),
+    ],
+)
+def test_what_the_format_does_not_have_is_refused_by_name(text: str, message: str) -> None:
+    with pytest.raises(DocumentError) as error:
+        parse(text, source="config.yaml")
+    assert message in error.value.message
+    assert error.value.message.startswith("config.yaml:")
+
+
+@given(st.text() | st.binary())
+def test_no_text_gives_a_traceback(text: str | bytes) -> None:
+    with contextlib.suppress(DocumentError):
+        parse(text, source="config.yaml")
+
+
+def test_a_file_that_is_missing_or_too_large_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DocumentError, match="cannot be read"):
+        read(tmp_path / "none.yaml")
+    (tmp_path / "big.yaml").write_text("#" * 2**20 + "\n")
+    with pytest.raises(DocumentError, match="larger than"):
+        read(tmp_path / "big.yaml")
+
+
+def test_an_unknown_configuration_lists_those_that_there_are() -> None:
+    with pytest.raises(DocumentError, match="no configuration 'x'") as error:
+        parse(EXAMPLE, source="c").named("x")
+    assert "all-1g.10gb" in (error.value.hint or "")
+
+
+def test_without_a_yaml_library_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(ToolMissing, match="PyYAML"):
+        parse(EXAMPLE, source="c")
+
+
+def test_any_yaml_reader_reads_what_is_written() -> None:
+    text = write({"a": (Entry(None, True, {"1g.5gb+me": 1}, ("0x20B010DE",)),)})
+    assert yaml.safe_load(text)["mig-configs"]["a"][0] == {
+        "device-filter": ["0x20B010DE"],
+        "devices": "all",
+        "mig-enabled": True,
+        "mig-devices": {"1g.5gb+me": 1},
+    }
