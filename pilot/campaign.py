@@ -9,9 +9,11 @@ line, rewritten after each step: an interrupted campaign goes on where it stoppe
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +25,7 @@ from berth.pilot.collectors.proc import peak_memory
 from berth.pilot.derive import derive
 from berth.pilot.documents import parse_json, write_text
 from berth.pilot.emulate import TOOLS, Emulation, emulate
-from berth.pilot.errors import BerthError, DocumentError, PilotError
+from berth.pilot.errors import BerthError, DocumentError, PilotError, UsageError
 from berth.pilot.launch import Order, Outcome, run_one
 from berth.pilot.native import runtime_of
 from berth.pilot.profile import Measurement, Profile, RunsOn, SizePoint, Workload
@@ -76,7 +78,38 @@ class CampaignResult:
 def run_campaign(
     options: CampaignOptions, suite: Suite, say: Say = lambda _: None
 ) -> CampaignResult:
-    """Measure what the file lacks. Raises DocumentError for a file that is not such a campaign."""
+    """Measure what the file lacks.
+
+    Raises:
+        DocumentError: the file is not such a campaign.
+        UsageError: another campaign is writing it, or a kernel is unknown.
+    """
+    with _alone(options.output):
+        return _run(options, suite, say)
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Each campaign rewrites the whole file: two at once would undo each other's work."""
+    lock = path.with_name(f".{path.name}.lock")
+    try:
+        stream = lock.open("w")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
+    with stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(
+                f"another campaign is writing {path}", hint="wait for it, or give another --output"
+            ) from None
+        try:
+            yield
+        finally:
+            lock.unlink(missing_ok=True)
+
+
+def _run(options: CampaignOptions, suite: Suite, say: Say) -> CampaignResult:
     kernels = [suite.kernel(name) for name in options.kernels] or list(suite.kernels)
     known = {p.name: p for p in read_profiles(options.output)} if options.output.exists() else {}
     failed: list[str] = []

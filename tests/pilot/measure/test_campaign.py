@@ -95,6 +95,20 @@ def test_a_file_that_is_no_campaign_is_refused_naming_the_line(
     assert path.read_text() == '{"schema": "berth.profile/1"}\n'
 
 
+def test_two_campaigns_do_not_write_one_file(suite: Suite, tmp_path: Path) -> None:
+    path = tmp_path / "k.jsonl"
+    seen: list[str] = []
+
+    def meanwhile(_: str) -> None:
+        with pytest.raises(UsageError, match="another campaign") as caught:
+            run_campaign(options(path, emulated=False, openmp=False), suite)
+        seen.append(caught.value.message)
+
+    run_campaign(options(path, emulated=False, openmp=False), suite, meanwhile)
+    assert len(seen) == 1
+    assert [entry.name for entry in tmp_path.iterdir()] == ["k.jsonl"]
+
+
 def test_an_unknown_kernel_is_refused(suite: Suite, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no kernel"):
         run_campaign(options(tmp_path / "k", kernels=("Stream_TRIADE",)), suite)
