@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from berth.pilot.errors import UsageError
 from berth.predictor.prediction import Interval
@@ -95,6 +96,7 @@ class SizeLaw:
             return Interval(1.0, 1.0, 1.0)
         return self._ratio(self.runtime, size, self.size)
 
+    @lru_cache(maxsize=4096)  # noqa: B019 - as for _ratio
     def memory_bytes(self, size: float | None = None) -> Interval | None:
         """Peak memory at ``size`` (default: the profile's own); None where none was measured."""
         if self.peak_memory_bytes is None:
@@ -107,6 +109,8 @@ class SizeLaw:
         ratio = self._ratio(self.memory, size, self.size)
         return Interval(ratio.low * here / margin, ratio.mid * here, ratio.high * here * margin)
 
+    # A decision asks the same of every candidate: the answer is worked out once.
+    @lru_cache(maxsize=4096)  # noqa: B019 - laws are small, frozen values and few
     def _ratio(self, law: PowerLaw | None, size: float, own: float) -> Interval:
         if not (math.isfinite(size) and size > 0):
             raise UsageError(f"{size} is not a problem size; it must be positive")
