@@ -223,7 +223,13 @@ def start(order: dict[str, Any], output_end: int) -> tuple[int, str | None]:
 
 def _become_program(order: dict[str, Any], output_end: int, shepherd: int) -> None:
     os.setsid()
-    os.nice(order["nice"])
+    niceness = os.nice(order["nice"])
+    try:
+        # A session of its own is scheduled as a group of its own, with a niceness of its own.
+        with open("/proc/self/autogroup", "w", encoding="ascii") as group:
+            group.write(str(niceness))
+    except OSError:
+        pass
     if order["cgroup"]:
         with open(f"{order['cgroup']}/cgroup.procs", "w", encoding="ascii") as procs:
             procs.write("0")
