@@ -26,7 +26,7 @@ from berth.plugin.daemon.messages import Job
 from berth.plugin.daemon.notify import Notifier
 from berth.plugin.daemon.recorder import Recorder
 from berth.plugin.daemon.server import End, Server
-from berth.plugin.daemon.service import Service
+from berth.plugin.daemon.service import Service, killed
 from berth.plugin.daemon.spool import Spool
 from berth.plugin.daemon.view import Kept, SiteView
 from berth.plugin.site.site import Site
@@ -38,6 +38,8 @@ from berth.policies.decide import Decider
 log = logging.getLogger("berth.serve")
 
 FLUSH_S = 10.0
+_BUSY_S = 2.0
+"""Waited for a locked store before decisions go to the spool."""
 _SWITCH_INTERVAL_S = 0.0001
 """How long a background thread may hold the interpreter while the answering thread wants it."""
 _DESCRIPTORS = 4096
@@ -113,7 +115,7 @@ class Daemon:
         site = self._watcher.site
         self._reader_of = reader_of
         uids = uids_of(site)
-        store = Store.open(site.daemon.store)
+        store = Store.open(site.daemon.store, busy_timeout_s=_BUSY_S)
         self._notifier = Notifier()
         self._recorder = Recorder(
             store, Spool(spool_path(site, store)), log_decisions=log_decisions
@@ -207,15 +209,16 @@ class Daemon:
         )
 
     def _summary(self) -> dict[str, object]:
+        threads = (self._store_thread, self._cluster_thread, self._site_thread)
+        problems = {t.name: t.problem for t in threads if t.problem is not None}
+        switch = self._watcher.site.daemon.kill_switch
+        if killed(switch):
+            problems["kill switch"] = f"{switch} stops every placement"
         return {
             "site": self._watcher.site.source,
             "connections": dict(self.server.counts),
             "recorder": self._recorder.summary(),
-            "problems": {
-                thread.name: thread.problem
-                for thread in (self._store_thread, self._cluster_thread, self._site_thread)
-                if thread.problem is not None
-            },
+            "problems": problems,
         }
 
 

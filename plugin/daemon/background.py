@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 from berth.pilot.errors import BerthError
 from berth.plugin.daemon.service import Service
+from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.daemon.view import Snapshot
 from berth.plugin.store.store import Store
 from berth.policies.values import CandidateState
@@ -78,12 +79,12 @@ def follow_store(service: Service, store: Store) -> Callable[[], None]:
 
     def step() -> None:
         shelf = service.shelf
-        revision = store.revision()
-        if revision == shelf.revision:
+        identity, revision = store.standing()
+        if (identity, revision) == (shelf.identity, shelf.revision):
             return
-        # A store that was replaced by an older one starts from the beginning.
-        since = shelf.revision if revision > shelf.revision else 0
-        service.shelf = shelf.updated(store.changes_since(since))
+        if identity != shelf.identity or revision < shelf.revision:
+            shelf = Shelf()  # another store, or a backup of this one, was put in its place
+        service.shelf = shelf.updated(store.changes_since(shelf.revision))
         log.info("store revision %d: %d forecasts", revision, len(service.shelf))
 
     return step

@@ -35,7 +35,11 @@ class Shelf:
         names: Iterable[str] = (),
         packed: Mapping[str, bytes] | None = None,
         scripts: Mapping[str, Attached] | None = None,
+        *,
+        identity: int = 0,
     ) -> None:
+        self.identity = identity
+        """Of the store that this was read from."""
         self.revision = revision
         self.names = frozenset(names)
         self._packed = dict(packed or {})
@@ -86,4 +90,4 @@ class Shelf:
         for record in changes.forecasts:
             packed[record.profile] = zlib.compress(record.document.encode(), level=1)
         scripts = {r.digest: Attached(r.profile, r.size) for r in changes.fingerprints}
-        return Shelf(changes.revision, changes.profiles, packed, scripts)
+        return Shelf(changes.revision, changes.profiles, packed, scripts, identity=changes.identity)

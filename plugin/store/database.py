@@ -108,6 +108,11 @@ _SENTENCES = (
         "look for a long backup or a stopped berth command with: fuser -v FILE",
     ),
     (
+        "lock timeout",
+        "another process has kept the store locked for too long",
+        "look for it with: SELECT * FROM pg_stat_activity",
+    ),
+    (
         "unable to open database file",
         "the store is not there or may not be opened by this user",
         "make it with: berth store upgrade; or check the folder's permissions",

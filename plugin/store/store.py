@@ -22,6 +22,7 @@ from berth.plugin.store.upgrade import HEAD, schema_version, upgrade
 class Changes:
     """What a daemon needs to bring its look-up tables up to ``revision``."""
 
+    identity: int
     revision: int
     profiles: frozenset[str]
     """All names there are now."""
@@ -88,6 +89,7 @@ class Store:
     def add_profile(self, record: ProfileRecord, *, replace: bool = False) -> None:
         """Store a profile. One of the same name is replaced only if asked, or if it is equal."""
         with self.database.write() as connection:
+            _next_revision(connection)
             there = connection.execute(
                 select(tables.profiles.c.digest).where(tables.profiles.c.name == record.name)
             ).scalar()
@@ -116,7 +118,6 @@ class Store:
                     f"a profile named {record.name!r} was added by somebody else just now",
                     hint="look at it with: berth profile show " + record.name,
                 ) from None
-            _next_revision(connection)
 
     def profile(self, name: str) -> ProfileRecord | None:
         """The profile of that name, or None."""
@@ -135,10 +136,10 @@ class Store:
     def remove_profile(self, name: str) -> bool:
         """Remove a profile with its forecasts and fingerprints; False: there was none."""
         with self.database.write() as connection:
+            _next_revision(connection)
             found = connection.execute(
                 delete(tables.profiles).where(tables.profiles.c.name == name)
             )
-            _next_revision(connection)
         return bool(found.rowcount)
 
     def put_forecast(self, record: ForecastRecord) -> None:
@@ -165,11 +166,11 @@ class Store:
     def attach_script(self, record: FingerprintRecord) -> None:
         """Let a script's fingerprint stand for a profile; another meaning of it is replaced."""
         with self.database.write() as connection:
+            _next_revision(connection)
             try:
                 connection.execute(self._upsert(tables.fingerprints, _columns(record), ("digest",)))
             except IntegrityError:
                 raise UsageError(f"no profile named {record.profile!r} is in the store") from None
-            _next_revision(connection)
 
     def fingerprints(self, profile: str) -> list[FingerprintRecord]:
         """The scripts attached to a profile."""
@@ -185,13 +186,19 @@ class Store:
     def revision(self) -> int:
         """Goes up with every change of profiles, forecasts or fingerprints."""
         with self.database.read() as connection:
-            return _revision(connection)
+            return _counter(connection, "revision")
+
+    def standing(self) -> tuple[int, int]:
+        """The store's identity (another store has another) and its revision."""
+        with self.database.read() as connection:
+            return _counter(connection, "identity"), _counter(connection, "revision")
 
     def changes_since(self, revision: int) -> Changes:
         """All that changed after ``revision`` (0: everything)."""
         table = tables.forecasts
         with self.database.read() as connection:
-            now = _revision(connection)
+            identity = _counter(connection, "identity")
+            now = _counter(connection, "revision")
             names = connection.execute(select(tables.profiles.c.name)).scalars().all()
             rows = connection.execute(
                 select(table).where(table.c.revision > revision).order_by(table.c.revision)
@@ -203,6 +210,7 @@ class Store:
                 for row in connection.execute(select(tables.fingerprints))
             ]
         return Changes(
+            identity,
             now,
             frozenset(names),
             frozenset(names) - frozenset(forecast),
@@ -227,18 +235,18 @@ def _forecast(row: Row[tuple[object, ...]]) -> ForecastRecord:
     return ForecastRecord(row.profile, row.bundle, row.document, row.created_s)
 
 
-def _revision(connection: Connection) -> int:
+def _counter(connection: Connection, name: str) -> int:
     table = tables.counters
     found = connection.execute(
-        select(table.c.value).where(table.c.name == "revision")
+        select(table.c.value).where(table.c.name == name)
     ).scalar_one_or_none()
     return int(found or 0)
 
 
 def _next_revision(connection: Connection) -> int:
-    """Count one change. The row's lock puts writers in a line until they commit."""
+    """Count one change: first of all in each transaction, so that its lock orders the writers."""
     table = tables.counters
     connection.execute(
         update(table).where(table.c.name == "revision").values(value=table.c.value + 1)
     )
-    return _revision(connection)
+    return _counter(connection, "revision")

@@ -36,7 +36,8 @@ counters = Table(
     metadata,
     Column("name", String(32), primary_key=True),
     Column("value", BigInteger, nullable=False),
-    comment="One row, 'revision': goes up by one with every change that a daemon must see",
+    comment="'revision' goes up by one with every change that a daemon must see; 'identity' is "
+    "drawn once, so that a store put in another's place is told from it",
 )
 
 profiles = Table(

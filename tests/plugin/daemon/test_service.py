@@ -112,6 +112,12 @@ def test_who_opted_out_or_did_not_ask_is_not_talked_to() -> None:
     assert "no profile" in decide(service, comment=None)["message"]  # --partition=auto asked
 
 
+def test_a_kill_switch_that_cannot_be_looked_at_counts_as_there(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    service, _ = knowing_service(site=site_of(folder=str(tmp_path / "loop")))
+    assert decide(service)["code"] == "kill-switch"
+
+
 def test_a_lower_mode_of_the_job_holds() -> None:
     service, _ = knowing_service()
     assert decide(service, mode="shadow")["action"] == "keep"

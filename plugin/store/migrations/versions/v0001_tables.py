@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -11,13 +13,19 @@ down_revision = None
 
 def upgrade() -> None:
     """Make the tables of the first release."""
-    op.create_table(
+    counters = op.create_table(
         "counters",
         sa.Column("name", sa.String(32), nullable=False),
         sa.Column("value", sa.BigInteger, nullable=False),
         sa.PrimaryKeyConstraint("name", name="pk_counters"),
     )
-    op.execute("INSERT INTO counters (name, value) VALUES ('revision', 0)")
+    op.bulk_insert(
+        counters,
+        [
+            {"name": "revision", "value": 0},
+            {"name": "identity", "value": secrets.randbits(62)},
+        ],
+    )
     op.create_table(
         "profiles",
         sa.Column("name", sa.String(128), nullable=False),
