@@ -23,6 +23,10 @@ MIG_COMMANDS: dict[str, tuple[str, str]] = {
         "berth.plugin.cli.mig_assert:assert_",
         "Check that this machine's GPUs are cut as a file says.",
     ),
+    "auto": (
+        "berth.plugin.cli.mig_auto:auto",
+        "Plan for the jobs that wait and re-cut where that is worth it.",
+    ),
     "export": (
         "berth.plugin.cli.mig_export:export",
         "Write a plan or a fleet as mig-parted's YAML.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from berth.policies.mig import Geometry, GpuState, Instance, Layout, Running
@@ -64,14 +64,19 @@ class GpuRecord:
         """The record of that instance; None where it does not exist."""
         return next((r for r in self.instances if r.instance == instance), None)
 
-    def state(self, name: str | None = None) -> GpuState | None:
-        """For the planner; None where this GPU cannot be cut now."""
+    def state(
+        self, name: str | None = None, *, held: Collection[tuple[str, Instance]] = ()
+    ) -> GpuState | None:
+        """For the planner; None where this GPU cannot be cut now.
+
+        ``held``: instances (by GPU UUID) that belong to jobs, whether or not a process is on them.
+        """
         if self.geometry is None:
             return None
         running = tuple(
             Running(r.instance, uuid=r.uuids[0] if r.uuids else None)
             for r in self.instances
-            if r.pids
+            if r.pids or (self.uuid, r.instance) in held
         )
         return GpuState(name or self.uuid, self.geometry, self.layout, running, self.enabled)
 

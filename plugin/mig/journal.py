@@ -23,6 +23,7 @@ Record = dict[str, Any]
 NAME = "apply.journal"
 MAX_BYTES = 64 * 1024 * 1024
 KEPT = 32
+CHANGES = ("destroy", "create")
 
 
 class Journal:
@@ -34,10 +35,19 @@ class Journal:
 
     def unfinished(self) -> list[Record]:
         """The records of an apply that has begun and not ended; empty: none."""
-        records = list(self._records())
+        records = list(self._records(self.path))
         if not records or records[0].get("kind") != "begin" or records[-1].get("kind") == "end":
             return []
         return records
+
+    def last_cut_s(self) -> float | None:
+        """When the layouts were last changed (Unix time); None: never, as far as is known."""
+        history = sorted((self.folder / "history").glob("*.journal"), reverse=True)
+        for path in [self.path, *history]:
+            times = [r.get("at_s") for r in self._records(path) if r.get("kind") in CHANGES]
+            if times:
+                return max(float(t) for t in times if isinstance(t, int | float))
+        return None
 
     def begin(self, record: Record) -> None:
         """Start a new journal; the finished one before it is kept by its number."""
@@ -71,14 +81,14 @@ class Journal:
         raw = self.path.read_bytes()
         return bool(raw) and not raw.endswith(b"\n")
 
-    def _records(self) -> Iterator[Record]:
+    def _records(self, path: Path) -> Iterator[Record]:
         try:
-            with self.path.open("rb") as stream:
+            with path.open("rb") as stream:
                 raw = stream.read(MAX_BYTES)
         except FileNotFoundError:
             return
         except OSError as error:
-            raise BerthError(f"{self.path}: cannot be read: {error.strerror}") from None
+            raise BerthError(f"{path}: cannot be read: {error.strerror}") from None
         for line in raw.splitlines():
             try:
                 record = json.loads(line)

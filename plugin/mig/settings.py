@@ -81,7 +81,7 @@ class TriggerSettings(Document):
     """A layout stays at least so long."""
     min_gain: float = Field(default=0.05, ge=0)
     """Least relative improvement (jobs placed, ...) over leaving the layouts as they are."""
-    objectives: str = "jobs,throughput"
+    objectives: str = "jobs"
     """As ``berth mig plan --objective``."""
 
 

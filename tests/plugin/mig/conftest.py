@@ -9,9 +9,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import runs
 from fake_nvml import FakeFleet, build
 
 from berth.plugin.mig.nvml import Nvml
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How much was tried: the claim is about all of it."""
+    if any(runs.COUNTS.values()):
+        terminalreporter.write_line(
+            "MIG applies with injected faults: {failed} failed calls, {killed} killed "
+            "processes".format(**runs.COUNTS)
+        )
 
 
 @pytest.fixture(scope="session")

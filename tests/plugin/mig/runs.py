@@ -19,6 +19,8 @@ from berth.plugin.mig.keeper import Keeper, NoKeeper
 from berth.plugin.mig.nvml import Nvml
 
 MakeKeeper = Callable[[], Keeper]
+COUNTS = {"failed": 0, "killed": 0}
+"""Applies with a fault in them, over the whole test run."""
 
 
 class Stage:
@@ -31,7 +33,6 @@ class Stage:
         self.make_keeper: MakeKeeper = NoKeeper
         self.old: Look = frozenset()
         self.running: frozenset[tuple[int, int]] = frozenset()
-        self.runs = 0
 
     def set_up(self) -> None:
         self.old = self.scene.set_up(self.fleet)
@@ -40,7 +41,7 @@ class Stage:
 
     def apply(self, faults: str = "") -> Report | BerthError:
         """One apply in this process; its report, or the error it ended with."""
-        self.runs += 1
+        COUNTS["failed"] += bool(faults)
         self.fleet.faults(faults)
         try:
             with Nvml() as nvml:
@@ -55,7 +56,6 @@ class Stage:
 
     def crash(self, step: Callable[[Nvml], object], faults: str = "") -> bool:
         """``step`` in a child process; True where it was killed on the way."""
-        self.runs += 1
         child = os.fork()
         if child == 0:
             status = 1
@@ -71,7 +71,9 @@ class Stage:
                 os._exit(status)
         _, status = os.waitpid(child, 0)
         assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0
-        return os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+        killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+        COUNTS["killed"] += killed
+        return killed
 
     def crash_apply(self, faults: str) -> bool:
         return self.crash(lambda nvml: self.applier(nvml).apply(self.scene.target), faults)

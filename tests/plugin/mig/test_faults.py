@@ -66,7 +66,7 @@ def test_a_call_that_fails_leaves_the_old_or_the_new_layout(stage: Stage) -> Non
         assert stage.outcome == ("new" if isinstance(result, Report) else "old"), fault
         assert not isinstance(result, Unfinished), fault
         assert not stage.unfinished(), fault
-    assert failed > 20
+    assert failed > 12
 
 
 def test_a_call_that_did_its_work_and_yet_reports_failure(stage: Stage) -> None:
@@ -100,7 +100,7 @@ def test_a_killed_apply_is_resumed_to_the_old_or_the_new_layout(stage: Stage, ac
         stage.resume()
         outcomes.add(stage.outcome)
         assert not stage.unfinished(), fault
-    assert killed > 20
+    assert killed > 12
     assert outcomes == {"old", "new"}
 
 

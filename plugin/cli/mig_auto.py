@@ -1,0 +1,87 @@
+"""``berth mig auto``: plan for what waits and re-cut where that is worth it."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import click
+
+from berth.pilot.documents import read_json
+from berth.pilot.errors import UsageError
+from berth.plugin.cli.mig_apply import preview_text
+from berth.plugin.mig.automatic import think
+from berth.plugin.mig.door import keeper_of, open_door
+from berth.plugin.mig.inventory import Fleet
+from berth.plugin.mig.journal import Journal
+from berth.plugin.mig.queue_demands import pending
+from berth.plugin.mig.settings import MigSettings, load
+from berth.plugin.mig.wire import preview_data
+from berth.policies.mig.demands import Demand
+from berth.policies.mig.documents import JobsDocument, demands_of
+
+
+@click.command()
+@click.option(
+    "--jobs",
+    "jobs_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Jobs to plan for (berth.mig-jobs/1); default: Slurm's queue.",
+)
+@click.option("--yes", is_flag=True, help="Re-cut where it is worth it; else only say so.")
+@click.option("--triggered", is_flag=True, help="For timers: nothing unless [trigger] enabled.")
+@click.option("--json", "json_", is_flag=True, help="Print the result as JSON.")
+def auto(jobs_file: Path | None, yes: bool, triggered: bool, json_: bool) -> None:
+    """Plan this machine's GPUs for the jobs that wait, and re-cut them where that is worth it.
+
+    Not sooner after the last cut than min_dwell_s and not for less than min_gain (both in
+    /etc/berth/mig.toml, [trigger]). Slices in use or given to a job stay where they are.
+
+    Example: berth mig auto --jobs jobs.json
+    """
+    settings = load()
+    if triggered and not settings.trigger.enabled:
+        _say("automatic re-cutting is off", False, json_)
+        return
+    door = open_door(settings, lambda text: click.echo(f"  {text}", err=True))
+    fleet = door.inventory()
+    thought = think(
+        fleet,
+        keeper_of(settings.slurm).allocated(fleet),
+        _demands(jobs_file, settings, fleet),
+        settings.trigger,
+        now_s=time.time(),
+        last_cut_s=Journal(Path(settings.state_dir)).last_cut_s(),
+    )
+    if thought.target is None:
+        _say(thought.verdict.reason, False, json_)
+        return
+    if not yes:
+        previews = door.preview(thought.target)
+        if json_:
+            _say(thought.verdict.reason, True, json_, gpus=preview_data(previews))
+        else:
+            click.echo("\n".join(preview_text(previews)))
+            click.echo(f"{thought.verdict.reason}; --yes does it.")
+        return
+    report = door.apply(thought.target)
+    _say(thought.verdict.reason, True, json_, outcome=report.outcome)
+
+
+def _demands(path: Path | None, settings: MigSettings, fleet: Fleet) -> tuple[Demand, ...]:
+    if path is not None:
+        return demands_of(read_json(path, JobsDocument))
+    if settings.slurm is None:
+        raise UsageError(
+            "there is no queue to plan for", hint="set [slurm] in mig.toml, or give --jobs FILE"
+        )
+    profiles = {p.name for gpu in fleet if gpu.geometry for p in gpu.geometry.profiles}
+    return pending(profiles, settings.slurm.type_pattern)
+
+
+def _say(reason: str, recut: bool, json_: bool, **more: object) -> None:
+    if json_:
+        click.echo(json.dumps({"recut": recut, "reason": reason, **more}))
+    else:
+        click.echo(f"{'Re-cut' if recut else 'Left as it is'}: {reason}.")

@@ -1,0 +1,144 @@
+"""Re-cutting by itself: off by default, patient, and never at the cost of what runs."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from fake_nvml import FakeFleet
+from hypothesis import given
+from hypothesis import strategies as st
+
+from berth.plugin.cli import main
+from berth.plugin.mig.automatic import Thought, think
+from berth.plugin.mig.journal import Journal
+from berth.plugin.mig.nvml import Nvml
+from berth.plugin.mig.queue_demands import pending
+from berth.plugin.mig.settings import TriggerSettings
+from berth.policies.mig import Instance
+from berth.policies.mig.demands import Demand, SliceOption
+
+RULES = TriggerSettings(enabled=True, min_dwell_s=600, min_gain=0.5)
+SMALL = (Demand("small", (SliceOption("1g.5gb"),), count=4),)
+JOBS = {"schema": "berth.mig-jobs/1", "jobs": [
+    {"name": "small", "count": 4, "slices": [{"profile": "1g.5gb"}]}]}  # fmt: skip
+
+
+def thought(
+    demands: tuple[Demand, ...], *, last: float | None = None, held: tuple[Instance, ...] = ()
+) -> Thought:
+    with Nvml() as nvml:
+        gpus = nvml.read()
+    given_out = {(gpus[0].uuid, instance) for instance in held}
+    return think(gpus, given_out, demands, RULES, now_s=10_000.0, last_cut_s=last)
+
+
+def test_it_cuts_what_is_free_for_what_waits(fleet: FakeFleet) -> None:
+    fleet.fill(0, [("3g.20gb", 4), ("4g.20gb", 0)])
+    fleet.start_process(0, 4, 1)
+    found = thought(SMALL)
+    assert found.verdict.recut
+    assert found.target is not None
+    (layout,) = found.target.layouts.values()
+    assert Instance(4, "3g.20gb") in layout.instances
+    assert layout.counts()["1g.5gb"] == 4
+
+
+def test_a_slice_given_to_a_job_stays_though_idle(fleet: FakeFleet) -> None:
+    fleet.fill(0, [("3g.20gb", 4), ("4g.20gb", 0)])
+    held = (Instance(4, "3g.20gb"), Instance(0, "4g.20gb"))
+    assert thought(SMALL, held=held).target is None
+
+
+@pytest.mark.parametrize(("last", "recut"), [(9_900.0, False), (9_000.0, True), (None, True)])
+def test_a_layout_stays_for_its_dwell_time(
+    fleet: FakeFleet, last: float | None, recut: bool
+) -> None:
+    fleet.fill(0, [("7g.40gb", 0)])
+    assert thought(SMALL, last=last).verdict.recut is recut
+
+
+def test_a_small_gain_is_not_worth_it(fleet: FakeFleet) -> None:
+    fleet.fill(0, [("1g.5gb", n) for n in range(3)] + [("3g.20gb", 4)])
+    found = thought(SMALL)
+    assert not found.verdict.recut
+    assert "less than 50 %" in found.verdict.reason
+
+
+@pytest.mark.parametrize("demands", [(), SMALL])
+def test_nothing_waits_or_nothing_can_be_cut(fleet: FakeFleet, demands: tuple[Demand, ...]) -> None:
+    if demands:
+        fleet.reset("a100-40", mig=False)
+    assert thought(demands).target is None
+
+
+class Site:
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder = folder
+        self._capsys = capsys
+        self.jobs = folder / "jobs.json"
+        self.jobs.write_text(json.dumps(JOBS))
+
+    def trigger(self, text: str) -> None:
+        config = f'schema = "berth.mig/1"\nstate_dir = "{self.folder}/state"\n[trigger]\n{text}\n'
+        (self.folder / "mig.toml").write_text(config)
+
+    def auto(self, *words: str) -> str:
+        main(["mig", "auto", "--jobs", str(self.jobs), *words])
+        return self._capsys.readouterr().out
+
+
+@pytest.fixture
+def site(
+    state_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Site:
+    monkeypatch.setenv("BERTH_MIG_CONFIG", str(state_folder / "mig.toml"))
+    return Site(state_folder, capsys)
+
+
+def test_a_timer_does_nothing_until_the_site_switches_it_on(site: Site, fleet: FakeFleet) -> None:
+    fleet.fill(0, [("7g.40gb", 0)])
+    look = fleet.layout()
+    site.trigger("")
+    assert "automatic re-cutting is off" in site.auto("--yes", "--triggered")
+    assert fleet.layout() == look
+
+
+def test_switched_on_it_cuts_once_and_then_waits(site: Site, fleet: FakeFleet) -> None:
+    fleet.fill(0, [("7g.40gb", 0)])
+    site.trigger("enabled = true\nmin_dwell_s = 600")
+    assert "--yes does it" in site.auto("--triggered")
+    assert "Re-cut" in site.auto("--yes", "--triggered")
+    assert [s.profile for s in fleet.seen()].count("1g.5gb") >= 4
+    last = Journal(site.folder / "state").last_cut_s()
+    assert last is not None
+    assert abs(time.time() - last) < 60
+    again = json.loads(site.auto("--yes", "--triggered", "--json"))
+    assert again["recut"] is False
+
+
+SQUEUE = """\
+1|Resources|gres:gpu:1g.5gb:2
+2|Priority|gres/gpu:1g.5gb:1,gres/gpu:3g.20gb=1
+1|Dependency|gres:gpu:1g.5gb:4
+1|JobHeldUser|gres:gpu:1g.5gb:4
+1|None|gres:gpu:h200:4
+1|None|N/A
+odd line
+"""
+
+
+def test_demands_are_what_waits_for_room() -> None:
+    found = pending({"1g.5gb", "3g.20gb"}, command=lambda _: SQUEUE)
+    assert {d.name: d.count for d in found} == {"1g.5gb": 4, "3g.20gb": 2}
+    named = pending(
+        {"1g.5gb"}, "a100_{profile}", command=lambda _: "1|None|gres:gpu:a100_1g.5gb:1\n"
+    )
+    assert [(d.name, d.count) for d in named] == [("1g.5gb", 1)]
+
+
+@given(st.text(max_size=300))
+def test_any_answer_of_squeue_is_read_without_failing(text: str) -> None:
+    pending({"1g.5gb"}, command=lambda _: text)
