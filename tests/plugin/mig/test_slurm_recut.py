@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from fake_nvml import FakeFleet
 from slurm_cluster import Cluster, ClusterUnavailable, cluster, require_slurm, wait_until
-from slurm_node import SLEEPER, keeper, numbers_of, prepare, show_node
+from slurm_node import SLEEPER, ClusterRestarter, keeper, numbers_of, prepare, show_node
 
 from berth.plugin.mig.apply import Applier
 from berth.plugin.mig.errors import Busy, PlanRefused
 from berth.plugin.mig.gres_files import read_slots
 from berth.plugin.mig.nvml import Nvml
+from berth.plugin.mig.queue_demands import pending
 from berth.plugin.mig.slots import Slot
-from berth.plugin.mig.slurm_keeper import NodeFiles
+from berth.plugin.mig.slurm_keeper import NodeFiles, SlurmKeeper
 from berth.plugin.mig.target import Target
-from berth.policies.mig import Layout
+from berth.policies.mig import Instance, Layout
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(180)]
 
@@ -127,6 +130,64 @@ def test_a_node_that_somebody_else_drained_stays_drained(node: Node) -> None:
         assert "DRAIN" in show_node(node.slurm)["State"]
     finally:
         node.slurm.run("scontrol", "update", "NodeName=mig1", "State=RESUME")
+
+
+def test_killed_while_slurm_is_told_and_resumed(node: Node) -> None:
+    slurm = node.slurm
+    job = node.run_job("3g.20gb")
+    slot = node.slot_of(job)
+    child = os.fork()
+    if child == 0:
+        restarter = ClusterRestarter(slurm)
+        restarter.controller = lambda: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[method-assign]
+        with Nvml() as nvml:
+            killed = SlurmKeeper(node.files, restarter)
+            Applier(nvml, killed, node.folder).apply(
+                Target({"0": Layout.parse("1g.5gb@0 1g.5gb@1 1g.10gb@2 3g.20gb@4")})
+            )
+        os._exit(0)
+    assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    assert "DRAIN" in show_node(slurm)["State"]
+
+    with Nvml() as nvml:
+        report = Applier(nvml, keeper(slurm, node.files), node.folder).resume()
+
+    assert report.outcome == "new"
+    shown = show_node(slurm)
+    assert "gpu:1g.10gb:1" in shown["Gres"]
+    assert "DRAIN" not in shown["State"]
+    assert slurm.job(job)["JobState"] == "RUNNING"
+    assert node.slot_of(job) == slot
+
+
+def test_what_waits_in_the_queue_is_what_would_be_planned_for(node: Node) -> None:
+    slurm = node.slurm
+    for _ in range(4):
+        slurm.sbatch("-pmig", "--gres=gpu:1g.5gb:1", "--mem=10", script=SLEEPER)
+    slurm.sbatch("-pmig", "--gres=gpu:1g.5gb:1", "--hold", "--mem=10", script=SLEEPER)
+    profiles = ("1g.5gb", "3g.20gb")
+    wait_until(
+        lambda: [(d.name, d.count) for d in pending(profiles)] == [("1g.5gb", 2)],
+        "two jobs wait for a slice",
+        note=lambda: slurm.run("squeue", "-o", "%i %T %r %b").stdout,
+    )
+
+
+def test_a_task_sees_the_uuid_of_its_slice(node: Node) -> None:
+    prolog = Path(__file__).resolve().parents[3] / "deploy" / "berth-mig-task-prolog"
+    script = f'#!/bin/sh\nBERTH_MIG_DEVICES={node.files.device_map} sh -s < "$1"\n'
+    out = node.slurm.work / "uuid.out"
+    (node.slurm.work / "prolog.sh").write_text(prolog.read_text())
+    job = node.slurm.sbatch(
+        "-pmig", "--gres=gpu:3g.20gb:1", "--mem=10", f"--output={out}",
+        script=script.replace('"$1"', "prolog.sh"),
+    )  # fmt: skip
+    node.slurm.wait_for_state(job.id)
+    with Nvml() as nvml:
+        (gpu,) = nvml.read()
+    record = gpu.find(Instance(4, "3g.20gb"))
+    assert record is not None
+    assert out.read_text().strip() == f"export CUDA_VISIBLE_DEVICES={record.uuids[0]}"
 
 
 def test_a_cut_that_fails_leaves_slurm_as_it_was(node: Node) -> None:
