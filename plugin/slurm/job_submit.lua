@@ -290,8 +290,16 @@ local function usable_partitions(job, part_list)
   return names, records
 end
 
+-- Since 23.11 `--cpus-per-task=4` also stands in tres_per_task, as `cpu=4`: that is no gres.
+local CPUS_OF_TASK = "cpu=%d+"
+
+local function gres_per_task(job)
+  local text = text_of(job.tres_per_task)
+  return text and text_of((text:gsub(CPUS_OF_TASK, ""):gsub("^,+", ""):gsub(",+$", "")))
+end
+
 local function first_gres(job)
-  return text_of(job.gres) or text_of(job.tres_per_job) or text_of(job.tres_per_task)
+  return text_of(job.gres) or text_of(job.tres_per_job) or gres_per_task(job)
     or text_of(job.tres_per_socket)
 end
 
@@ -447,6 +455,8 @@ local function plan(job, edits, details)
   if edits.tasks or edits.cpus_per_task then
     set("num_tasks", tasks)
     set("cpus_per_task", edits.cpus_per_task)
+    local per_task = text_of(job.tres_per_task)
+    if per_task then set("tres_per_task", (per_task:gsub(CPUS_OF_TASK, "cpu=" .. cpus))) end
     -- sbatch derives these from the tasks it was given; left alone they would contradict the edit.
     set("min_cpus", tasks * cpus)
     set("pn_min_cpus", cpus)
@@ -465,6 +475,8 @@ local function plan(job, edits, details)
     export("SLURM_NTASKS_PER_NODE", tasks_per_node)
     export("SLURM_CPUS_PER_TASK", cpus, edits.cpus_per_task)
     export("SRUN_CPUS_PER_TASK", cpus)
+    local per_task = environment["SLURM_TRES_PER_TASK"]
+    if per_task then export("SLURM_TRES_PER_TASK", (per_task:gsub(CPUS_OF_TASK, "cpu=" .. cpus))) end
   end
   if edits.memory_mib_per_node then
     if details.memory_mib_per_cpu then

@@ -229,8 +229,8 @@ def real_daemon(cluster: Cluster, mode: str = "enforce", **site: bool) -> Iterat
     store = Store.open(f"sqlite:///{daemon.store_file}")
     fill(store)
     store.close()
-    daemon.start()
     try:
+        daemon.start()
         yield daemon
     finally:
         cluster.end("berth")

@@ -24,6 +24,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+OTHER_ROOT = os.environ.get("BERTH_TEST_SLURM_ROOT")
+"""A root folder of another distribution whose Slurm is to be used (CONTRIBUTING.md says how)."""
+
 DAEMONS = ("munged", "slurmctld", "slurmd", "sbatch", "scontrol")
 START_TIMEOUT_S = 30.0
 NO_OP_FILTER = """\
@@ -103,9 +106,21 @@ class ClusterUnavailable(Exception):
     """This machine cannot run a private cluster; the message says why and what to do."""
 
 
+def inside(argv: Sequence[str], *, cwd: Path, user: str | None = None) -> list[str]:
+    """How a command of Slurm's is started: in another root folder, where one is named."""
+    words = list(argv)
+    if OTHER_ROOT is None or words[0].startswith("/"):
+        return words
+    entry = pwd.getpwnam(user or "root")
+    who = f"--userspec={entry.pw_uid}:{entry.pw_gid}"
+    there = 'cd "$0" && PATH=/usr/sbin:/usr/bin:/sbin:/bin && exec "$@"'
+    return ["chroot", who, OTHER_ROOT, "sh", "-c", there, str(cwd), *words]
+
+
 def require_slurm() -> None:
     """Raises ClusterUnavailable where Slurm's daemons or the rights to run them are missing."""
-    missing = [tool for tool in DAEMONS if shutil.which(tool) is None]
+    where = None if OTHER_ROOT is None else f"{OTHER_ROOT}/usr/sbin:{OTHER_ROOT}/usr/bin"
+    missing = [tool for tool in DAEMONS if shutil.which(tool, path=where) is None]
     if missing:
         raise ClusterUnavailable(f"no {', '.join(missing)} here; `make slurm` installs Slurm")
     if os.geteuid() != 0:
@@ -142,7 +157,7 @@ class Cluster:
     def environment(self) -> dict[str, str]:
         """What Slurm's commands need to find this cluster, and nothing of this process's own."""
         return {
-            "PATH": os.environ.get("PATH", "/usr/bin:/bin:/usr/sbin:/sbin"),
+            "PATH": f"{self.root}/bin:{os.environ.get('PATH', '')}:/usr/bin:/bin:/usr/sbin:/sbin",
             "SLURM_CONF": str(self.etc / "slurm.conf"),
             "LANG": "C.UTF-8",
             "BERTH_FILTER_CONFIG": str(self.etc / "filter.conf"),
@@ -171,11 +186,12 @@ class Cluster:
     ) -> subprocess.CompletedProcess[str]:
         """Run a command against this cluster, as ``user`` where given."""
         identity: dict[str, Any] = {}
-        if user is not None:
+        words = inside(argv, cwd=self.work, user=user)
+        if user is not None and words[0] != "chroot":
             entry = pwd.getpwnam(user)
             identity = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
         done = subprocess.run(
-            argv,
+            words,
             env={**self.environment, **(env or {})},
             cwd=self.work,
             input=stdin,
@@ -276,7 +292,7 @@ class Cluster:
         if self._keeper is None or self._keeper.stdin is None or self._keeper.stdout is None:
             raise ClusterUnavailable("the cluster is not running")
         order = {
-            "argv": list(argv),
+            "argv": inside(argv, cwd=self.root),
             "env": {**self.environment, **(env or {})},
             "log": str(self.root / "log" / f"{name}.log"),
         }
@@ -307,7 +323,19 @@ class Cluster:
             os.mknod(self.root / "dev" / name, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
         for node in _NODE_NAMES:
             (self.root / "spool" / node).mkdir()
+        if OTHER_ROOT is not None:
+            self._write_doors()
         self._write_configuration()
+
+    def _write_doors(self) -> None:
+        """Commands by which what runs in this root reaches the Slurm in the other."""
+        (self.root / "bin").mkdir()
+        for tool in ("scontrol", "sinfo", "squeue", "sbatch", "scancel"):
+            path = self.root / "bin" / tool
+            path.write_text(
+                f'#!/bin/sh\nPATH=/usr/sbin:/usr/bin exec chroot {OTHER_ROOT} {tool} "$@"\n'
+            )
+            path.chmod(0o755)
 
     def _write_configuration(self) -> None:
         host = socket.gethostname().partition(".")[0]
@@ -321,7 +349,8 @@ class Cluster:
             f"NodeName=gpu1 Name=gpu Type=h200 File={self.root}/dev/gpu[0-3]\n"
             f"NodeName=mig1 Name=gpu Type=1g.10gb File={self.root}/dev/mig[0-6]\n"
         )
-        version = subprocess.run(["slurmctld", "-V"], capture_output=True, text=True, check=True)
+        asked = inside(["slurmctld", "-V"], cwd=self.root)
+        version = subprocess.run(asked, capture_output=True, text=True, check=True)
         old = re.search(r"\b2[0-2]\.", version.stdout) is not None
         (self.etc / "cgroup.conf").write_text(
             "CgroupAutomount=no\n" if old else "CgroupPlugin=disabled\n"

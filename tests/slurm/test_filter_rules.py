@@ -181,6 +181,20 @@ def test_a_new_shape_also_changes_what_sbatch_derived_from_the_old_one(bench: Fi
     }
 
 
+def test_cpus_in_tres_per_task_are_no_gres_and_follow_the_shape(bench: FilterBench) -> None:
+    """Slurm 23.11 and later write ``--cpus-per-task=8`` there, too."""
+    reply = move_to("gpu", gres="gpu:1", tasks=1, cpus_per_task=4)
+    job = {**AUTO, "cpus_per_task": 8, "tres_per_task": "cpu=8"}
+    with FakeDaemon(bench.socket, lambda _: reply) as daemon:
+        outcome = bench.submit(job, environment={"SLURM_TRES_PER_TASK": "cpu=8"})
+        both = bench.submit({**job, "tres_per_task": "cpu=8,gres/gpu:1"})
+    assert "gres" not in daemon.requests[0]["job"]
+    assert (outcome.job["tres_per_task"], outcome.job["gres"]) == ("cpu=4", "gpu:1")
+    assert (outcome.environment or {})["SLURM_TRES_PER_TASK"] == "cpu=4"
+    assert daemon.requests[1]["job"]["gres"] == "gres/gpu:1"
+    assert both.job["partition"] == "auto"
+
+
 def test_a_keep_with_stamp_and_message_changes_nothing_else(bench: FilterBench) -> None:
     reply = {**KEEP, "stamp": "berth=1 advise=gpu", "message": "berth: gpu would be 3x faster"}
     outcome = answered(bench, reply, AUTO)
