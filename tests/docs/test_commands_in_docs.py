@@ -1,0 +1,56 @@
+"""Every `berth ...` line in the README and docs names commands and options that exist."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+
+from berth.plugin import cli
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+LINE = re.compile(r"^\s*(?:\$ |# |sudo (?:-u \S+ )?)*(?:\S*/bin/)?(berth [a-z].*)$")
+PROSE = re.compile(r"`(berth [a-z][^`]*)`")
+
+
+def commands() -> list[tuple[str, str]]:
+    found = []
+    for page in PAGES:
+        for line in page.read_text(encoding="utf-8").splitlines():
+            match = LINE.match(line)
+            texts = [match.group(1)] if match and line[:1].isspace() else PROSE.findall(line)
+            found += [(page.name, text) for text in texts]
+    return found
+
+
+def words_of(text: str) -> list[str]:
+    text = re.split(r"\s(?:#|\||>|<|&&|;)\s?|\s(?:──|->|…)|…", text)[0]
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()
+
+
+@pytest.mark.parametrize(("page", "text"), sorted(set(commands())))
+def test_the_command_and_its_options_exist(page: str, text: str) -> None:
+    command: click.Command = cli.berth
+    words = words_of(text)[1:]
+    while words and isinstance(command, click.Group) and not words[0].startswith("-"):
+        context = click.Context(command)
+        names = [name for name in words[0].split("|") if name]
+        subcommands = [command.get_command(context, name) for name in names]
+        assert all(subcommands), f"{page}: `{text}`: no command {words[0]}"
+        command = subcommands[0] or command
+        words = words[1:]
+    known = {option for parameter in command.params for option in parameter.opts}
+    known |= {option for parameter in command.params for option in parameter.secondary_opts}
+    for word in words:
+        if word == "--":
+            break
+        option = word.lstrip("[").rstrip("].,:").partition("=")[0]
+        if option.startswith("--") and option not in {"--help", "--version"}:
+            assert option in known, f"{page}: `{text}`: no option {option}"
