@@ -123,7 +123,7 @@ def _run(options: CampaignOptions, suite: Suite, say: Say) -> CampaignResult:
         need_openmp = (
             options.openmp
             and suite.openmp is not None
-            and (options.refresh or before.value("parallel_regions") is None)
+            and (options.refresh or not before.value("parallel_regions"))
         )
         if not (need_native or need_counts or need_openmp):
             continue

@@ -17,14 +17,13 @@ from pathlib import Path
 
 from berth.pilot.collectors import valgrind
 from berth.pilot.collectors.base import emulated
+from berth.pilot.collectors.callgrind import CALLS, REGION_ENTRY
 from berth.pilot.errors import PilotError
 from berth.pilot.launch import Order, run_one
 from berth.pilot.profile import Measurement
 from berth.pilot.suite import Suite
 
 SOURCE = "callgrind"
-ENTRIES = re.compile(r"cfn=.*\b(GOMP_parallel\w*|__kmpc_fork_call)$", re.ASCII)
-_CALLS = re.compile(r"calls=(\d{1,18}) ", re.ASCII)
 _TOTALS = re.compile(r"(?:totals|summary): (\d{1,18}) (\d{1,18})", re.ASCII)
 EMULATED_ITERATIONS = 400_000
 """About how many iterations of a repetition are emulated, where the kernel can run a part."""
@@ -64,8 +63,8 @@ def parse(lines: Iterable[str]) -> Counts:
     entry = False
     for line in lines:
         if line.startswith("cfn="):
-            entry = ENTRIES.match(line.rstrip()) is not None
-        elif entry and (calls := _CALLS.match(line)):
+            entry = REGION_ENTRY.match(line.rstrip()) is not None
+        elif entry and (calls := CALLS.match(line)):
             regions += int(calls.group(1))
             entry = False
         elif line.startswith("totals:") and (totals := _TOTALS.match(line)):

@@ -23,31 +23,41 @@ SOURCE = "callgrind"
 COST = re.compile(r"^(0x[0-9a-f]{1,16}) (\d{1,18})(?: \d{1,18})*$", re.ASCII)
 LEAST = 0.95
 """Below this classified share the mix is not given; above, the rest counts as of no kind."""
+REGION_ENTRY = re.compile(r"cfn=.*\b(GOMP_parallel\w*|__kmpc_fork_call)$", re.ASCII)
+"""Called once for each parallel region, in GNU's and LLVM's OpenMP runtime."""
+CALLS = re.compile(r"calls=(\d{1,18}) ", re.ASCII)
+REGIONS = "regions"
 FORKS = ("fork", "_Fork", "__fork", "__libc_fork")
 
 
 def parse(lines: Iterable[str], into: Executed) -> dict[str, int]:
     """Add how often each instruction ran (``--dump-instr=yes``); returns the file's totals.
 
+    Among them, as ``REGIONS``, how often the OpenMP runtime was called to start a region.
     A file that was cut off in the middle has no totals: its instructions count all the same.
     """
     place: dict[int, int] = {}
-    skip = False
+    skip = entry = False
+    regions = 0
     totals: list[str] = []
     for line in lines:
         if line.startswith(("events:", "totals:")):
             totals.append(line)
         elif line.startswith("ob="):
             place = into.setdefault(line[3:].strip(), {})
+        elif line.startswith("cfn="):
+            entry = REGION_ENTRY.match(line.rstrip()) is not None
         elif line.startswith("calls="):
-            skip = True
+            if entry and (calls := CALLS.match(line)):
+                regions += int(calls.group(1))
+            skip, entry = True, False
         elif line.startswith("0x"):
             # The line after calls= is what the callee cost, counted there.
             if not skip and (match := COST.match(line.strip())):
                 address = int(match.group(1), 16)
                 place[address] = place.get(address, 0) + int(match.group(2))
             skip = False
-    return cachegrind.parse("\n".join(totals))
+    return {**cachegrind.parse("\n".join(totals)), REGIONS: regions}
 
 
 class CallgrindCollector:
@@ -107,6 +117,8 @@ class CallgrindCollector:
             if all(column in simulated for column in columns)
         }
         counters["instructions"] = emulated(SOURCE, total - mix.repeats, note, complete=complete)
+        regions = simulated[REGIONS]
+        counters["parallel_regions"] = emulated(SOURCE, regions, note, complete=complete)
         share = mix.classified / total
         noticed = valgrind.notices(note)
         if share < LEAST:

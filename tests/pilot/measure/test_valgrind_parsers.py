@@ -94,7 +94,7 @@ def test_callgrind_counts_each_instruction_where_it_ran() -> None:
     executed: callgrind.Executed = {}
     totals = callgrind.parse(CALLGRIND.splitlines(keepends=True), executed)
     assert executed == {"/bin/app": {0x1070: 10, 0x1074: 20}, "/lib/libc.so.6": {0x2000: 89}}
-    assert totals == {"Ir": 119, "Dr": 4, "Dw": 2}
+    assert totals == {"Ir": 119, "Dr": 4, "Dw": 2, callgrind.REGIONS: 0}
 
 
 noise = st.text(alphabet=st.sampled_from("0123456789abxIVF:=,.<>% \n\tsummary events calls ob fn"))
