@@ -13,11 +13,10 @@ from berth.predictor.training.examples import Columns
 from berth.predictor.training.model import Settings, fit, kernel_weights
 
 CANDIDATES: tuple[Settings, ...] = (
-    Settings(rounds=60, depth=2, rate=0.05),
-    Settings(rounds=150, depth=2, rate=0.05),
-    Settings(rounds=400, depth=2, rate=0.05),
-    Settings(rounds=150, depth=4, rate=0.05),
-    Settings(rounds=400, depth=4, rate=0.05, least_weight=2.0, ridge=2.0),
+    Settings(rounds=100, depth=2, rate=0.1, least_weight=3.0, ridge=3.0, column_share=0.5),
+    Settings(rounds=200, depth=3, rate=0.05, least_weight=3.0, ridge=2.0, column_share=0.5),
+    Settings(rounds=300, depth=3, rate=0.1, least_weight=2.0, ridge=1.0, column_share=0.3),
+    Settings(rounds=500, depth=4, rate=0.05, least_weight=1.0, ridge=1.0, column_share=0.3),
 )
 """From cautious to keen. Nested: the choice sees the training kernels of its own fold only."""
 

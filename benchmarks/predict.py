@@ -1,0 +1,52 @@
+"""Predicting one profile on all platforms, after load. Bar: 1 ms.
+
+Uses the shipped bundle and the first committed kernel profile.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+
+from berth.predictor import platforms
+from berth.predictor.forecast import Forecast
+from berth.predictor.predictor import Predictor
+from berth.predictor.training.examples import read_profiles
+
+RUNS = 500
+BAR_MS = 1.0
+
+
+def median_ms(work: Callable[[], object]) -> float:
+    """Median wall time of ``work`` in milliseconds, after a warm-up."""
+    work()
+    seconds = []
+    for _ in range(RUNS):
+        start = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - start)
+    return 1e3 * statistics.median(seconds)
+
+
+def main() -> None:
+    """Print the table."""
+    start = time.perf_counter()
+    predictor = Predictor.load()
+    loaded = 1e3 * (time.perf_counter() - start)
+    known = platforms.load()
+    profile = read_profiles()[0]
+    reference = known[profile.platform]
+    every = median_ms(lambda: predictor.predict_all(profile, known.values(), reference))
+    curves = median_ms(lambda: predictor.forecast(profile, known))
+    text = predictor.forecast(profile, known).to_json()
+    parsed = median_ms(lambda: Forecast.from_json(text))
+    verdict = "met" if every <= BAR_MS else "missed"
+    print(f"load the bundle            {loaded:7.2f} ms")
+    print(f"one profile, {len(known)} platforms  {every:7.2f} ms   bar {BAR_MS:.0f} ms: {verdict}")
+    print(f"forecast with core curves  {curves:7.2f} ms")
+    print(f"forecast from JSON         {parsed:7.2f} ms   {len(text)} bytes")
+
+
+if __name__ == "__main__":
+    main()
