@@ -20,9 +20,10 @@ from berth.plugin.mig.device_files import DeviceFiles
 from berth.plugin.mig.errors import PlanRefused
 from berth.plugin.mig.inventory import Fleet, GpuRecord
 from berth.plugin.mig.keeper import Notice
+from berth.plugin.mig.queue_demands import STRANDED, waiting
 from berth.plugin.mig.slots import Slot, arrange, from_rows, gres_of, to_rows
 from berth.plugin.slurm.commands import run
-from berth.plugin.slurm.records import records
+from berth.plugin.slurm.records import gres, records
 from berth.policies.mig import Instance, Layout
 
 POLL_S = 0.1
@@ -96,6 +97,7 @@ class SlurmKeeper:
                 "jobs: drain it and wait",
             )
         wanted = [slot for gpu in fleet for slot in self._devices(gpu, target.get(gpu.uuid))]
+        self._refuse_to_strand({slot.type for slot in wanted})
         if not self._files.explicit:
             return {"old": old, "new": {"slots": to_rows(wanted)}}
         total = len(slots) if used and slots else sum(map(_most, fleet))
@@ -113,13 +115,13 @@ class SlurmKeeper:
     def publish(self, part: Any, fleet: Fleet) -> None:
         """Write the files, restart where they changed or Slurm has not read them, and wait."""
         slots = from_rows(part["slots"]) if "slots" in part else None
-        gres, lines = part.get("gres"), part.get("lines")
+        value, lines = part.get("gres"), part.get("lines")
         if slots is not None:
-            gres, lines = gres_of(slots), self._rendered(slots, fleet)
+            value, lines = gres_of(slots), self._rendered(slots, fleet)
             self._write_map(slots, fleet)
         conf = self._files.slurm_conf
         whole = gres_files.with_node_gres(
-            config_files.read(conf), self._files.node, str(gres), source=str(conf)
+            config_files.read(conf), self._files.node, str(value), source=str(conf)
         )
         config_files.replace(self._files.gres_conf, str(lines))
         config_files.replace(conf, whole)
@@ -127,6 +129,8 @@ class SlurmKeeper:
         self._wait("slurmctld answers", self._answers)
         self._restarter.node()
         self._wait(f"{self._files.node} is registered with its new slices", self._registered)
+
+        self._release_stranded()
 
     def release(self, reason: str) -> None:
         """Resume the node where the drain is ours, or Slurm's own doubt while it restarted."""
@@ -140,6 +144,28 @@ class SlurmKeeper:
         # A slurmctld that has just started refuses this until it has heard from the node.
         self._command(["scontrol", "update", f"NodeName={self._files.node}", "State=RESUME"])
         return "DRAIN" not in self._node()["State"]
+
+    def _refuse_to_strand(self, types: set[str]) -> None:
+        """Slurm holds a pending job for good when the last slice of its type goes."""
+        offered: set[str] = set(types)
+        going: set[str] = set()
+        for node in records(self._command(["scontrol", "-o", "show", "node"]), "NodeName"):
+            names = {name.removeprefix("gpu:") for name in gres(node.get("Gres"))}
+            (going if node["NodeName"] == self._files.node else offered).update(names)
+        for job in waiting(self._command):
+            lost = sorted({name for name, _ in job.types} & (going - offered))
+            if lost:
+                raise PlanRefused(
+                    f"job {job.job} waits for a {lost[0]}, and no node would have one any more",
+                    hint="Slurm would hold it for good; let it run first, or keep one such slice",
+                )
+
+    def _release_stranded(self) -> None:
+        """Jobs that Slurm held for want of a type which is there again."""
+        there = {name.removeprefix("gpu:") for name in gres(self._gres())}
+        for job in waiting(self._command):
+            if job.reason == STRANDED and {name for name, _ in job.types} <= there:
+                self._command(["scontrol", "release", job.job])
 
     def _devices(self, gpu: GpuRecord, target: Layout | None) -> list[Slot]:
         if not gpu.enabled:

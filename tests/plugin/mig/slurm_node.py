@@ -66,7 +66,7 @@ def prepare(slurm: Cluster) -> NodeFiles:
         gres_conf=own,
         padding=f"{dev}/off{{number}}",
         device_map=slurm.work / "mig-devices",
-        ready_timeout_s=30,
+        ready_timeout_s=90,
         devices=DeviceFiles(dev, proc),
     )
 

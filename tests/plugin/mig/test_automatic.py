@@ -120,12 +120,13 @@ def test_switched_on_it_cuts_once_and_then_waits(site: Site, fleet: FakeFleet) -
 
 
 SQUEUE = """\
-1|Resources|gres:gpu:1g.5gb:2
-2|Priority|gres/gpu:1g.5gb:1,gres/gpu:3g.20gb=1
-1|Dependency|gres:gpu:1g.5gb:4
-1|JobHeldUser|gres:gpu:1g.5gb:4
-1|None|gres:gpu:h200:4
-1|None|N/A
+11|1|Resources|gres:gpu:1g.5gb:2
+12_3|2|Priority|gres/gpu:1g.5gb:1,gres/gpu:3g.20gb=1
+13|1|Dependency|gres:gpu:1g.5gb:4
+14|1|JobHeldUser|gres:gpu:1g.5gb:4
+15|1|None|gres:gpu:h200:4
+16|1|None|gres:gpu:2
+17|1|None|N/A
 odd line
 """
 
@@ -134,7 +135,7 @@ def test_demands_are_what_waits_for_room() -> None:
     found = pending({"1g.5gb", "3g.20gb"}, command=lambda _: SQUEUE)
     assert {d.name: d.count for d in found} == {"1g.5gb": 4, "3g.20gb": 2}
     named = pending(
-        {"1g.5gb"}, "a100_{profile}", command=lambda _: "1|None|gres:gpu:a100_1g.5gb:1\n"
+        {"1g.5gb"}, "a100_{profile}", command=lambda _: "1|1|None|gres:gpu:a100_1g.5gb:1\n"
     )
     assert [(d.name, d.count) for d in named] == [("1g.5gb", 1)]
 

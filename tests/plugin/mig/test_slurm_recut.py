@@ -56,7 +56,7 @@ class Node:
     def run_job(self, gres: str) -> int:
         """A job that runs, with a process on the slice that Slurm gave it."""
         job = self.slurm.sbatch("-pmig", f"--gres=gpu:{gres}:1", "--mem=10", script=SLEEPER).id
-        self.slurm.wait_for_state(job, "RUNNING")
+        self.slurm.wait_for_state(job, "RUNNING", timeout_s=60)
         slot = self.slot_of(job)
         assert slot.type == gres
         assert slot.instance is not None
@@ -114,7 +114,7 @@ def test_a_slice_that_slurm_gave_to_a_job_is_not_cut_though_no_process_is_on_it(
     node: Node,
 ) -> None:
     job = node.slurm.sbatch("-pmig", "--gres=gpu:2g.10gb:1", "--mem=10", script=SLEEPER).id
-    node.slurm.wait_for_state(job, "RUNNING")
+    node.slurm.wait_for_state(job, "RUNNING", timeout_s=60)
     look = node.fleet.layout()
     with pytest.raises((Busy, PlanRefused)):
         node.apply("1g.5gb@0 1g.5gb@1 1g.10gb@2 3g.20gb@4")
@@ -173,6 +173,36 @@ def test_what_waits_in_the_queue_is_what_would_be_planned_for(node: Node) -> Non
     )
 
 
+def test_the_last_slice_of_a_type_that_a_job_waits_for_is_kept(node: Node) -> None:
+    slurm = node.slurm
+    slurm.run("scontrol", "update", "PartitionName=mig", "State=DOWN")
+    try:
+        job = slurm.sbatch("-pmig", "--gres=gpu:2g.10gb:1", "--mem=10", script=SLEEPER).id
+        with pytest.raises(PlanRefused, match=r"waits for a 2g\.10gb"):
+            node.apply("1g.5gb@0 1g.5gb@1 1g.10gb@2 3g.20gb@4")
+        assert slurm.job(job)["Reason"] != "BadConstraints"
+    finally:
+        slurm.run("scontrol", "update", "PartitionName=mig", "State=UP")
+    slurm.wait_for_state(job, "RUNNING", timeout_s=60)
+
+
+def test_a_job_that_slurm_held_for_a_type_runs_when_the_type_is_back(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurm = node.slurm
+    slurm.run("scontrol", "update", "PartitionName=mig", "State=DOWN")
+    try:
+        job = slurm.sbatch("-pmig", "--gres=gpu:2g.10gb:1", "--mem=10", script=SLEEPER).id
+        with monkeypatch.context() as careless:
+            careless.setattr(SlurmKeeper, "_refuse_to_strand", lambda *_: None)
+            node.apply("1g.5gb@0 1g.5gb@1 1g.10gb@2 3g.20gb@4")
+    finally:
+        slurm.run("scontrol", "update", "PartitionName=mig", "State=UP")
+    wait_until(lambda: slurm.job(job)["Reason"] == "BadConstraints", "Slurm holds the job")
+    node.apply(FIRST)
+    slurm.wait_for_state(job, "RUNNING", timeout_s=60)
+
+
 def test_a_task_sees_the_uuid_of_its_slice(node: Node) -> None:
     prolog = Path(__file__).resolve().parents[3] / "deploy" / "berth-mig-task-prolog"
     script = f'#!/bin/sh\nBERTH_MIG_DEVICES={node.files.device_map} sh -s < "$1"\n'
@@ -182,7 +212,7 @@ def test_a_task_sees_the_uuid_of_its_slice(node: Node) -> None:
         "-pmig", "--gres=gpu:3g.20gb:1", "--mem=10", f"--output={out}",
         script=script.replace('"$1"', "prolog.sh"),
     )  # fmt: skip
-    node.slurm.wait_for_state(job.id)
+    node.slurm.wait_for_state(job.id, timeout_s=60)
     with Nvml() as nvml:
         (gpu,) = nvml.read()
     record = gpu.find(Instance(4, "3g.20gb"))
