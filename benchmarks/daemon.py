@@ -4,7 +4,7 @@ Every server runs in a process of its own on one core, the client on another whe
 ``rate`` is what came back in wall time; ``a core`` is what one core could do: requests divided by
 the processor time that the server used (``/proc``), which a slow client cannot hide.
 
-    python benchmarks/daemon.py [--requests 20000] [--json FILE]
+    python benchmarks/daemon.py [--requests 10000] [--json FILE]
 """
 
 from __future__ import annotations
@@ -298,7 +298,7 @@ def on_core(index: int, pid: int = 0) -> None:
 def main() -> None:
     """Measure and print the tables."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--requests", type=int, default=20_000)
+    options.add_argument("--requests", type=int, default=10_000)
     options.add_argument("--json", type=Path)
     arguments = options.parse_args()
     decisions = {kind: inside(min(arguments.requests, 10_000), kind) for kind in KINDS}

@@ -26,7 +26,7 @@ log = logging.getLogger("berth.serve.recorder")
 QUEUE_LENGTH = 20_000
 BATCH = 1_000
 PERIOD_S = 0.2
-RETRY_S = 5.0
+RETRY_S = 2.0
 
 
 class Recorder(threading.Thread):
