@@ -52,10 +52,10 @@ def show(gpu: str | None, fleet: Path | None, here: bool, layouts: bool, json_: 
 
 
 def _show_here(json_: bool) -> None:
-    from berth.plugin.mig.nvml import Nvml  # noqa: PLC0415 - needs the driver's binding
+    from berth.plugin.mig.door import open_door  # noqa: PLC0415 - needs the driver's binding
+    from berth.plugin.mig.settings import load  # noqa: PLC0415
 
-    with Nvml() as nvml:
-        records = nvml.read()
+    records = open_door(load()).inventory()
     states = tuple(s for r in records if (s := r.state(f"{r.index}")) is not None)
     if not states:
         names = ", ".join(f"{r.index} ({r.name}: MIG {'off' if r.capable else 'impossible'})"

@@ -3,9 +3,10 @@
  *   FUNCTION:N[+]:ACTION[:VALUE]
  *
  * FUNCTION is a name or '*' (every function); N counts its calls in this process from 1, with '+'
- * from there on. ACTION: fail (returns code VALUE, nothing done), lost (done, but returns VALUE),
- * kill and killafter (SIGKILL to this process before or after the effect), hang, and arrive (a
- * process PID starts on the instance at GPU,START: VALUE is GPU,START,PID). */
+ * from there on. ACTION: fail (returns code VALUE, nothing done), ignore (returns success, nothing
+ * done), lost (done, but returns VALUE), kill and killafter (SIGKILL to this process before or
+ * after the effect), hang, and arrive (a process PID starts on the instance at GPU,START: VALUE is
+ * GPU,START,PID). */
 #define _GNU_SOURCE
 #include "fleet.h"
 
@@ -21,7 +22,7 @@ int fake_start_process(unsigned gpu, unsigned start, unsigned pid, unsigned kind
 
 #define MAX_FAULTS 16
 
-enum action { FAIL, LOST, KILL, KILL_AFTER, HANG, ARRIVE };
+enum action { FAIL, LOST, KILL, KILL_AFTER, HANG, ARRIVE, IGNORE };
 
 typedef struct {
     char function[80], value[64];
@@ -34,8 +35,9 @@ static int count, loaded, lost_code, kill_after;
 static unsigned calls;
 
 static int parse_action(const char *word) {
-    static const char *names[] = {"fail", "lost", "kill", "killafter", "hang", "arrive"};
-    for (int i = 0; i < 6; i++)
+    static const char *names[] = {"fail", "lost", "kill", "killafter", "hang",
+                                  "arrive", "ignore"};
+    for (int i = 0; i < 7; i++)
         if (strcmp(word, names[i]) == 0) return i;
     fprintf(stderr, "fake NVML: no fault %s\n", word);
     abort();
@@ -94,6 +96,7 @@ int fake_enter(const char *function) {
             case KILL_AFTER: kill_after = 1; break;
             case HANG: for (;;) pause();
             case ARRIVE: arrive(fault->value); break;
+            case IGNORE: return IGNORED;
         }
     }
     return OK;

@@ -291,3 +291,19 @@ def test_a_fleet_read_here_feeds_the_planner(cli: Cli, fleet: FakeFleet) -> None
     assert document.gpus[0].layout == tuple(map(str, Layout.parse(OLD).instances))
     assert [r.instance for r in document.gpus[0].running] == ["1g.5gb@1", "3g.20gb@4"]
     assert GpuState("0", lookup(document.gpus[0].model), Layout.parse(OLD)).check()
+
+
+def test_show_here_writes_the_fleet_that_plan_reads(cli: Cli) -> None:
+    shown = cli("show", "--here", "--json")
+    assert shown.returncode == 0, shown.stderr
+    fleet_file = cli.write("fleet.json", shown.stdout)
+    jobs = cli.write("jobs.json", json.dumps({
+        "schema": "berth.mig-jobs/1",
+        "jobs": [{"name": "small", "count": 3, "slices": [{"profile": "1g.5gb"}]}],
+    }))  # fmt: skip
+    plan = cli.folder / "made.json"
+    made = cli("plan", "--fleet", fleet_file, "--jobs", jobs, "--output", plan)
+    assert made.returncode == 0, made.stderr
+    done = cli("apply", plan, "--yes")
+    assert done.returncode == 0, done.stderr
+    assert cli("assert", plan).returncode == 0

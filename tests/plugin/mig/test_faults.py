@@ -77,6 +77,16 @@ def test_a_call_that_did_its_work_and_yet_reports_failure(stage: Stage) -> None:
         assert not stage.unfinished(), fault
 
 
+def test_a_driver_that_says_yes_and_does_nothing(stage: Stage) -> None:
+    for function in CHANGING:
+        for nth in range(1, 6):
+            fault = f"{function}:{nth}:ignore"
+            stage.set_up()
+            result = stage.apply(fault)
+            assert stage.outcome == ("new" if isinstance(result, Report) else "old"), fault
+            assert not stage.unfinished(), fault
+
+
 def test_a_driver_that_stays_broken_is_brought_to_an_end_once_it_is_mended(stage: Stage) -> None:
     unfinished = 0
     for fault in faults_everywhere(stage.count_calls(), ("fail:999", "fail:23"), 7):
