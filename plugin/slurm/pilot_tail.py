@@ -7,16 +7,25 @@ that it would take such a job, and put back where the change fails half-way.
 
 from __future__ import annotations
 
+import grp
 import math
+import os
+import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from berth.pilot.errors import SchedulerError
 from berth.plugin.slurm import commands
-from berth.plugin.slurm.records import records
+from berth.plugin.slurm.records import allowed, records
 from berth.policies.values import Edit, Request
 
 _MIB = 2**20
+_AGAIN = "Resource temporarily unavailable"
+_ATTEMPTS = 20
+_PAUSE_S = 0.25
+_GRES = re.compile(r"\bgres[:/]")
+"""How Slurm prefixes each gres, up to 22.05 and since."""
 _NEVER = ("PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit", "BadConstraints")
 """Reasons for which Slurm would keep a job waiting without end."""
 
@@ -27,6 +36,7 @@ class Change:
 
     update: tuple[str, ...]
     options: tuple[str, ...]
+    queue: str | None = None
 
 
 def waiting_for(pilot_job: str) -> str | None:
@@ -75,11 +85,13 @@ def change_of(request: Request, edit: Edit) -> Change:
     return Change(
         tuple(f"{key}={value}" for key, value in update.items() if value is not None),
         tuple(f"--{key}={value}" for key, value in options.items() if value is not None),
+        edit.queue,
     )
 
 
 def apply(job: str, change: Change) -> None:
     """Change the waiting job, or leave it as it is and raise SchedulerError."""
+    _check_open(change.queue)
     commands.run(("sbatch", "--test-only", *change.options, "--comment=berth:off", "--wrap=true"))
     before = _record(job)
     if before.get("JobState") != "PENDING":
@@ -94,8 +106,40 @@ def apply(job: str, change: Change) -> None:
         raise
 
 
+def _check_open(queue: str | None) -> None:
+    """Slurm may accept a job for a partition closed to its user, and keep it waiting for ever."""
+    if queue is None:
+        return
+    text = commands.run(("scontrol", "-o", "show", "partition", queue))
+    partition = next(iter(records(text, "PartitionName")), {})
+    if partition.get("State", "UP") != "UP":
+        raise SchedulerError(f"partition {queue} is {partition['State'].lower()}")
+    groups = allowed(partition, "AllowGroups")
+    if groups is None or os.geteuid() == 0:
+        return
+    mine = {_group_name(number) for number in (os.getegid(), *os.getgroups())}
+    if mine.isdisjoint(groups):
+        raise SchedulerError(f"partition {queue} is not open to your groups")
+
+
+def _group_name(number: int) -> str:
+    try:
+        return grp.getgrgid(number).gr_name
+    except KeyError:
+        return str(number)
+
+
 def _update(job: str, words: Sequence[str]) -> None:
-    commands.run(("scontrol", "update", f"JobId={job}", *words))
+    """One ``scontrol update``. slurmctld may say that it has no time just now (26.05 does)."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            commands.run(("scontrol", "update", f"JobId={job}", *words))
+        except SchedulerError as error:
+            if _AGAIN not in error.message or attempt == _ATTEMPTS - 1:
+                raise
+            time.sleep(_PAUSE_S)
+        else:
+            return
 
 
 def _record(job: str) -> Mapping[str, str]:
@@ -112,7 +156,7 @@ def _words_back(before: Mapping[str, str]) -> list[str]:
         f"NumCPUs={cores}",
         f"NumNodes={before.get('NumNodes', '1')}",
         f"TimeLimit={before.get('TimeLimit', 'UNLIMITED')}",
-        f"Gres={_or_nothing(before.get('TresPerNode')).removeprefix('gres:')}",
+        f"Gres={_GRES.sub('', _or_nothing(before.get('TresPerNode')))}",
         f"Features={_or_nothing(before.get('Features'))}",
         f"Comment={_or_nothing(before.get('Comment'))}",
     ]

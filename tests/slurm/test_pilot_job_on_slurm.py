@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pwd
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -239,14 +241,25 @@ def test_a_change_that_fails_half_way_is_put_back(in_cluster: Cluster) -> None:
 
 
 def test_who_may_not_use_a_partition_is_not_sent_there_by_his_pilot(
-    slurm: Cluster,
+    in_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The test of Slurm's own: what ``apply`` asks first is asked as the user."""
-    for user, allowed in ((USER, True), (OTHER_USER, False)):
-        done = slurm.run(
-            "sbatch", "--test-only", "-p", "reserved", "--wrap=true", user=user, check=False
-        )
-        assert (done.returncode == 0) is allowed
+    """Slurm 26.05 would take the job there, and keep it waiting for ever."""
+    slurm = in_cluster
+    pilot, job = waiting_job(slurm, "-n", "8")
+    for user, closed in ((OTHER_USER, True), (USER, False)):
+        entry = pwd.getpwnam(user)
+        monkeypatch.setattr(os, "geteuid", lambda uid=entry.pw_uid: uid)
+        monkeypatch.setattr(os, "getegid", lambda gid=entry.pw_gid: gid)
+        monkeypatch.setattr(os, "getgroups", list)
+        change = change_of(REQUEST, Edit(queue="reserved", resources=Resources(1, 1, 1)))
+        if closed:
+            with pytest.raises(SchedulerError, match="not open to your groups"):
+                apply(str(job), change)
+        else:
+            apply(str(job), change)
+        assert slurm.job(job)["Partition"] == ("auto" if closed else "reserved")
+    monkeypatch.undo()
+    slurm.run("scancel", str(pilot))
 
 
 def test_a_job_that_no_longer_waits_is_left_alone(in_cluster: Cluster) -> None:
