@@ -153,7 +153,8 @@ class _Stages:
         solver.parameters.max_time_in_seconds = seconds
         solver.parameters.num_workers = self.workers
         solver.parameters.random_seed = SEED
-        # The models are small and their relaxation is tight: looking for structure only costs.
+        # The relaxation is tight already: looking for structure and cuts only costs.
+        solver.parameters.cut_level = 0
         solver.parameters.symmetry_level = 0
         solver.parameters.cp_model_probing_level = 0
         return solver

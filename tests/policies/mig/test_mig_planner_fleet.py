@@ -8,9 +8,9 @@ import sys
 from collections import Counter
 
 import pytest
-from brute_force import ORDERS, random_problem
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mig_brute_force import ORDERS, random_problem
 from mig_strategies import demands, gpu_states
 
 from berth.pilot.errors import ToolMissing, UsageError

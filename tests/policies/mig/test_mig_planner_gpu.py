@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from brute_force import best_value, random_problem
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mig_brute_force import best_value, random_problem
 from mig_strategies import demands, gpu_states
 
 from berth.pilot.errors import UsageError
