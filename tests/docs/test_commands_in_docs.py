@@ -20,9 +20,11 @@ PROSE = re.compile(r"`(berth [a-z][^`]*)`")
 def commands() -> list[tuple[str, str]]:
     found = []
     for page in PAGES:
+        fenced = False
         for line in page.read_text(encoding="utf-8").splitlines():
-            match = LINE.match(line)
-            texts = [match.group(1)] if match and line[:1].isspace() else PROSE.findall(line)
+            fenced ^= line.startswith("```")
+            match = LINE.match(line) if fenced or line[:1].isspace() else None
+            texts = [match.group(1)] if match else PROSE.findall(line)
             found += [(page.name, text) for text in texts]
     return found
 
