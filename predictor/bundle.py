@@ -7,7 +7,6 @@ Loading checks everything before a model is built from it.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -19,19 +18,23 @@ import numpy as np
 import onnxruntime
 from pydantic import Field
 
-from berth.pilot.documents import Document, read_json
+from berth.pilot.documents import Document
 from berth.pilot.errors import DocumentError
 from berth.pilot.profile import Name, Positive
+from berth.predictor.bundle_files import (
+    MANIFEST,
+    BundleManifest,
+    check_complete,
+    open_model,
+    read_manifest,
+)
 from berth.predictor.ceilings import Floats
 from berth.predictor.features import FEATURES, WORK_FEATURES
 from berth.predictor.range_check import RangeCheck
 
 BUNDLE_SCHEMA = "berth.bundle/1"
-MANIFEST = "manifest.json"
 RANGE = "range.json"
-CARD = "CARD.md"
 DEFAULT_BUNDLE = Path(__file__).parent / "bundles" / "default"
-_MAX_FILE_BYTES = 64 * 2**20
 
 
 class Calibration(Document):
@@ -76,14 +79,10 @@ class Training(Document):
     libraries: dict[str, str]
 
 
-class Manifest(Document):
+class Manifest(BundleManifest):
     """``manifest.json``."""
 
     schema_: str = Field(default=BUNDLE_SCHEMA, alias="schema")
-    id: str
-    created: str
-    command: str
-    berth_version: str
     reference: Name
     """Platform that the training profiles were measured on."""
     features: tuple[str, ...]
@@ -93,19 +92,6 @@ class Manifest(Document):
     priors: dict[str, Calibration]
     """For platforms without labels, by kind: ``cpu`` and ``gpu``."""
     training: Training
-    figures: dict[str, float]
-    """Of the nested leave-one-kernel-out evaluation; see the model card for the split."""
-    files: dict[str, str]
-    """File name -> SHA-256."""
-
-    def digest(self) -> str:
-        """What ``id`` must be: over everything that a prediction depends on."""
-        data = self.model_dump(mode="json", by_alias=True)
-        for key in ("id", "created", "command", "figures"):
-            del data[key]
-        data["files"] = {k: v for k, v in self.files.items() if k != CARD}
-        text = json.dumps(data, sort_keys=True, separators=(",", ":"))
-        return "berth-" + hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,28 +118,8 @@ class Bundle:
 
 def verify(folder: Path) -> Manifest:
     """The manifest, after every checksum has been compared. Raises DocumentError."""
-    if not folder.is_dir():
-        raise DocumentError(folder, "is not a bundle folder", hint="`berth train` makes one")
-    manifest = read_json(folder / MANIFEST, Manifest)
-    for name, expected in manifest.files.items():
-        if Path(name).name != name:
-            raise DocumentError(folder / MANIFEST, f"names a file elsewhere: {name!r}", key="files")
-        if _sha256(folder / name) != expected:
-            raise DocumentError(
-                folder / name,
-                "is not the file that the manifest names (its checksum differs)",
-                hint="the bundle was changed or damaged: install it again or run `berth train`",
-            )
-    needed = {RANGE, *(entry.model for entry in manifest.labelled)}
-    if absent := sorted(needed - manifest.files.keys()):
-        raise DocumentError(folder / MANIFEST, f"has no checksum for {absent[0]}", key="files")
-    if manifest.digest() != manifest.id:
-        raise DocumentError(
-            folder / MANIFEST,
-            "does not match its own id: it was changed after it was written",
-            key="id",
-            hint="install the bundle again or run `berth train`",
-        )
+    manifest = read_manifest(folder, Manifest)
+    check_complete(folder, manifest, {RANGE, *(entry.model for entry in manifest.labelled)})
     if manifest.features != FEATURES:
         raise DocumentError(
             folder / MANIFEST,
@@ -167,20 +133,7 @@ def verify(folder: Path) -> Manifest:
 def load(folder: Path = DEFAULT_BUNDLE) -> Bundle:
     """Verify and load a bundle. Raises DocumentError where anything about it is wrong."""
     manifest = verify(folder)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    models = {}
-    for entry in manifest.labelled:
-        path = folder / entry.model
-        try:
-            session = onnxruntime.InferenceSession(
-                path.read_bytes(), options, providers=["CPUExecutionProvider"]
-            )
-        except Exception as error:  # onnxruntime raises a dozen classes of its own
-            raise DocumentError(path, f"is not a model that can run: {error}") from None
-        models[entry.platform] = session
+    models = {entry.platform: open_model(folder / entry.model) for entry in manifest.labelled}
     return Bundle(folder, manifest, models, read_range(folder / RANGE))
 
 
@@ -230,14 +183,3 @@ def _array(values: Any, missing: float = math.nan) -> Floats:
 
 def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
-
-
-def _sha256(path: Path) -> str:
-    try:
-        with path.open("rb") as stream:
-            raw = stream.read(_MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise DocumentError(path, f"cannot be read: {error.strerror}") from None
-    if len(raw) > _MAX_FILE_BYTES:
-        raise DocumentError(path, f"is larger than {_MAX_FILE_BYTES} bytes")
-    return hashlib.sha256(raw).hexdigest()

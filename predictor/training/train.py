@@ -14,7 +14,6 @@ from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.version import VERSION
 from berth.predictor.bundle import (
-    CARD,
     RANGE,
     Calibration,
     Labelled,
@@ -22,6 +21,7 @@ from berth.predictor.bundle import (
     Training,
     write_range,
 )
+from berth.predictor.bundle_files import CARD
 from berth.predictor.ceilings import Floats
 from berth.predictor.conformal import group_quantile
 from berth.predictor.datasets.rajaperf import LABELS

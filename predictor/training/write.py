@@ -5,19 +5,27 @@ from __future__ import annotations
 import hashlib
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from berth.pilot.documents import to_json
 from berth.pilot.errors import UsageError
 from berth.predictor import bundle as bundles
-from berth.predictor.bundle import MANIFEST, Manifest
+from berth.predictor.bundle_files import MANIFEST, BundleManifest
+
+M = TypeVar("M", bound=BundleManifest)
 
 
-def write_bundle(folder: Path, manifest: Manifest, files: Mapping[str, bytes]) -> Manifest:
+def write_bundle(
+    folder: Path,
+    manifest: M,
+    files: Mapping[str, bytes],
+    load: Callable[[Path], object] = bundles.load,
+) -> M:
     """Write ``files`` and the manifest (its id and checksums filled in) as ``folder``.
 
-    Made beside ``folder``, verified by loading it, then renamed; an older bundle there is
+    Made beside ``folder``, verified by ``load``, then renamed; an older bundle there is
     replaced. Raises UsageError where ``folder`` exists and is something else.
     """
     if folder.exists() and not (folder / MANIFEST).is_file():
@@ -33,7 +41,7 @@ def write_bundle(folder: Path, manifest: Manifest, files: Mapping[str, bytes]) -
         for name, raw in files.items():
             (made / name).write_bytes(raw)
         (made / MANIFEST).write_text(to_json(filled), encoding="utf-8")
-        bundles.load(made)
+        load(made)
         made.chmod(0o755)
         old = folder.with_name(f".{folder.name}.old")
         if folder.exists():
