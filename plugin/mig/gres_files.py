@@ -87,6 +87,8 @@ def with_node_gres(text: str, node: str, gres: str, *, source: str) -> str:
             lines.append(line)
             continue
         found += 1
+        if match["rest"].rstrip().endswith("\\"):
+            raise BerthError(f"{source}: the line NodeName={node} is continued; write it in one")
         ending = "\n" if line.endswith("\n") else ""
         body, mark, comment = match["rest"].partition("#")
         body = " " + body

@@ -299,7 +299,8 @@ class Nvml:
             try:
                 rows = self._call(name, handle)
             except NvmlFailure as failure:
-                if failure.code in (3, _NO_FUNCTION):
+                # Programs that compute must be known; not every driver lists the other kinds.
+                if failure.code in (3, _NO_FUNCTION) and name != _PROCESS_LISTS[0]:
                     continue
                 raise
             for row in rows:

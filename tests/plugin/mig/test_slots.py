@@ -148,6 +148,11 @@ def test_a_node_without_a_line_of_its_own_is_refused(text: str) -> None:
         with_node_gres(text, "n1", "gpu:a:1", source="slurm.conf")
 
 
+def test_a_line_in_two_parts_is_refused() -> None:
+    with pytest.raises(BerthError, match="write it in one"):
+        with_node_gres("NodeName=n1 CPUs=2 \\\n Gres=gpu:a:1\n", "n1", "gpu:b:1", source="s")
+
+
 def test_types_are_part_of_nvmls_own_name() -> None:
     assert is_found_by_nvml(type_name("3g.20gb"), "NVIDIA A100-SXM4-40GB 3g.20gb")
     assert is_found_by_nvml("a100-sxm4-40gb_3g.20gb", "NVIDIA A100-SXM4-40GB 3g.20gb")
