@@ -10,6 +10,7 @@ import click
 
 from berth.plugin.cli.columns import columns
 from berth.predictor import bundle as bundles
+from berth.predictor.bundle_files import CARD
 
 _FOLDER = click.argument(
     "folder", required=False, type=click.Path(path_type=Path), default=bundles.DEFAULT_BUNDLE
@@ -32,7 +33,7 @@ def show(folder: Path, as_json: bool, card: bool) -> None:
         click.echo(json.dumps(manifest.model_dump(mode="json", by_alias=True), indent=2))
         return
     if card:
-        click.echo((folder / bundles.CARD).read_text(encoding="utf-8"), nl=False)
+        click.echo((folder / CARD).read_text(encoding="utf-8"), nl=False)
         return
     training = manifest.training
     click.echo(f"{manifest.id}, made {manifest.created} by `{manifest.command}`")
