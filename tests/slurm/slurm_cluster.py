@@ -24,82 +24,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from slurm_conf import NO_OP_FILTER, NODE_NAMES, configuration
+
 OTHER_ROOT = os.environ.get("BERTH_TEST_SLURM_ROOT")
 """A root folder of another distribution whose Slurm is to be used (CONTRIBUTING.md says how)."""
 
 DAEMONS = ("munged", "slurmctld", "slurmd", "sbatch", "scontrol")
 START_TIMEOUT_S = 30.0
-NO_OP_FILTER = """\
-function slurm_job_submit(job_desc, part_list, submit_uid) return slurm.SUCCESS end
-function slurm_job_modify(job_desc, job_rec, part_list, modify_uid) return slurm.SUCCESS end
-return slurm.SUCCESS
-"""
 
 USER = "games"
 """A user of every Debian that may use all partitions; its group opens ``reserved``."""
 OTHER_USER = "daemon"
 """A user who may not use the partition ``reserved``."""
 
-_NODES = """\
-NodeName=cpu1 NodeHostname={host} NodeAddr=127.0.0.1 Port={cpu1} CPUs=32 Boards=1 \
-SocketsPerBoard=2 CoresPerSocket=16 ThreadsPerCore=1 RealMemory=128000 Feature=intel,avx512
-NodeName=cpu2 NodeHostname={host} NodeAddr=127.0.0.1 Port={cpu2} CPUs=64 Boards=1 \
-SocketsPerBoard=2 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=256000 Feature=amd,avx2
-NodeName=gpu1 NodeHostname={host} NodeAddr=127.0.0.1 Port={gpu1} CPUs=64 Boards=1 \
-SocketsPerBoard=2 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=512000 Feature=amd,h200 \
-Gres=gpu:h200:4
-NodeName=mig1 NodeHostname={host} NodeAddr=127.0.0.1 Port={mig1} CPUs=32 Boards=1 \
-SocketsPerBoard=2 CoresPerSocket=16 ThreadsPerCore=1 RealMemory=256000 Feature=intel,mig \
-Gres=gpu:1g.10gb:7
-PartitionName=cpu Nodes=cpu1,cpu2 Default=YES MaxTime=2-00:00:00 DefaultTime=01:00:00 \
-DefMemPerCPU=1000
-PartitionName=auto Nodes=cpu1,cpu2 MaxTime=2-00:00:00 DefaultTime=01:00:00 DefMemPerCPU=1000
-PartitionName=gpu Nodes=gpu1 MaxTime=1-00:00:00 DefaultTime=01:00:00 DefMemPerCPU=2000
-PartitionName=mig Nodes=mig1 MaxTime=12:00:00 DefaultTime=00:30:00 DefMemPerCPU=2000
-PartitionName=reserved Nodes=gpu1 AllowGroups={group} MaxTime=1-00:00:00 DefaultTime=01:00:00
-PartitionName=closed Nodes=gpu1 State=INACTIVE DefaultTime=01:00:00
-"""
-
-_CONF = """\
-ClusterName=berthtest
-SlurmctldHost={host}(127.0.0.1)
-SlurmctldPort={ctld}
-SlurmUser=root
-SlurmdUser=root
-AuthType=auth/munge
-CredType=cred/munge
-AuthInfo=socket={root}/run/munge.sock
-StateSaveLocation={state}
-SlurmdSpoolDir={root}/spool/%n
-SlurmctldPidFile={root}/run/slurmctld.pid
-SlurmdPidFile={root}/run/slurmd.%n.pid
-SlurmctldDebug=info
-SlurmdDebug=error
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-JobAcctGatherType=jobacct_gather/none
-MpiDefault=none
-SwitchType=switch/none
-ReturnToService=2
-MailProg=/bin/true
-SlurmdParameters=config_overrides
-SelectType=select/cons_tres
-SelectTypeParameters=CR_Core_Memory
-SchedulerType=sched/backfill
-SchedulerParameters=sched_interval=1,bf_interval=1,batch_sched_delay=0
-GresTypes=gpu
-InactiveLimit=0
-KillWait=1
-MinJobAge={min_job_age_s}
-MaxJobCount=50000
-MessageTimeout=10
-SlurmctldTimeout=30
-SlurmdTimeout=60
-JobSubmitPlugins=lua
-"""
-
 _WHOLE_LINE_KEYS = ("Comment", "AdminComment", "Command", "WorkDir", "StdErr", "StdOut")
-_NODE_NAMES = ("cpu1", "cpu2", "gpu1", "mig1")
 
 
 class ClusterUnavailable(Exception):
@@ -321,7 +259,7 @@ class Cluster:
         for name in [f"gpu{i}" for i in range(4)] + [f"mig{i}" for i in range(7)]:
             # Slurm wants character devices for gres/gpu: copies of /dev/null do.
             os.mknod(self.root / "dev" / name, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
-        for node in _NODE_NAMES:
+        for node in NODE_NAMES:
             (self.root / "spool" / node).mkdir()
         if OTHER_ROOT is not None:
             self._write_doors()
@@ -338,24 +276,19 @@ class Cluster:
             path.chmod(0o755)
 
     def _write_configuration(self) -> None:
-        host = socket.gethostname().partition(".")[0]
-        ports = dict(zip(("ctld", *_NODE_NAMES), _free_ports(5), strict=True))
-        text = _CONF.format(
-            host=host, root=self.root, state=self._state, min_job_age_s=self._min_job_age_s, **ports
-        ) + _NODES.format(host=host, group=_group_of(USER), **ports)
-        (self.etc / "slurm.conf").write_text(text)
-        (self.etc / "gres.conf").write_text(
-            "AutoDetect=off\n"
-            f"NodeName=gpu1 Name=gpu Type=h200 File={self.root}/dev/gpu[0-3]\n"
-            f"NodeName=mig1 Name=gpu Type=1g.10gb File={self.root}/dev/mig[0-6]\n"
-        )
+        ports = dict(zip(("ctld", *NODE_NAMES), _free_ports(1 + len(NODE_NAMES)), strict=True))
         asked = inside(["slurmctld", "-V"], cwd=self.root)
-        version = subprocess.run(asked, capture_output=True, text=True, check=True)
-        old = re.search(r"\b2[0-2]\.", version.stdout) is not None
-        (self.etc / "cgroup.conf").write_text(
-            "CgroupAutomount=no\n" if old else "CgroupPlugin=disabled\n"
+        version = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+        files = configuration(
+            self.root,
+            self._state,
+            ports,
+            group=grp.getgrgid(pwd.getpwnam(USER).pw_gid).gr_name,
+            min_job_age_s=self._min_job_age_s,
+            version=version,
         )
-        (self.etc / "job_submit.lua").write_text(self._job_submit)
+        for name, text in {**files, "job_submit.lua": self._job_submit}.items():
+            (self.etc / name).write_text(text)
 
     def _start(self) -> None:
         keeper = Path(__file__).with_name("cluster_keeper.py")
@@ -384,7 +317,7 @@ class Cluster:
             "slurmctld answers",
             note=lambda: self.log()[-2000:],
         )
-        for node in _NODE_NAMES:
+        for node in NODE_NAMES:
             self.launch(node, "slurmd", "-D", "-N", node, "-f", str(self.etc / "slurm.conf"))
         wait_until(
             lambda: (
@@ -462,10 +395,6 @@ def _free_ports(count: int) -> list[int]:
     finally:
         for one in held:
             one.close()
-
-
-def _group_of(user: str) -> str:
-    return grp.getgrgid(pwd.getpwnam(user).pw_gid).gr_name
 
 
 def tool_path(name: str) -> str:
