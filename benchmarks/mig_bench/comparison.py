@@ -6,7 +6,8 @@ as they are, so that only the cutting differs.
 
 - *node-wide*: as mig-parted is used: one of its shipped layouts for all GPUs of a node, changed
   only when the whole node is idle; a node is drained for it when the first in line fits nowhere;
-- *static*: the one set of layouts that is best for the whole mix of jobs, never changed;
+- *static*: the set of layouts that is best on a stream of its own (mig-parted's, a plan for the
+  whole mix, half whole and half balanced), never changed;
 - *MISO*: job after job in line to the least loaded GPU that can take it, with the layout that is
   fastest for it there (MISO's greedy, without its moving of running jobs);
 - *Berth*: a plan for the fleet and the queue at each arrival and end.
@@ -26,10 +27,12 @@ from berth.policies.mig.plan import GpuPlan, Plan
 from berth.policies.mig.planner import plan
 
 NODES, GPUS_PER_NODE = 2, 4
-JOBS, LOAD = 200, 1.2
+JOBS, LOAD = 200, 2.0
 RECUT_S = 10.0
 LOOK_AHEAD = 40
 SEEDS = (1, 2, 3)
+TRIAL_SEED = 99
+"""The stream on which the static layouts are chosen."""
 
 Way = Callable[["Harbour"], Sequence[GpuPlan]]
 Maker = Callable[[Sequence[Demand]], tuple[Way, dict[str, Layout]]]
@@ -72,7 +75,7 @@ def compare(title: str, model: str, jobs: Sequence[Demand]) -> None:
     geometry = lookup(model)
     ways: dict[str, Maker] = {
         "node-wide (mig-parted)": lambda _: _node_wide(geometry),
-        "static best layouts": lambda mix: _static(geometry, mix),
+        "static best layouts": lambda _: _static(geometry, jobs),
         "MISO's greedy": lambda _: (_miso, _empty()),
         "Berth: throughput": lambda _: (_berth("throughput"), _empty()),
         "Berth: jobs,throughput": lambda _: (_berth("jobs,throughput"), _empty()),
@@ -180,15 +183,34 @@ def _given_away(harbour: Harbour, states: Sequence[GpuState]) -> Plan:
     return plan(states, harbour.in_line(), "jobs,throughput", recut=False)
 
 
-def _static(geometry: Geometry, mix: Sequence[Demand]) -> tuple[Way, dict[str, Layout]]:
-    states = [GpuState(name, geometry) for name in _names()]
-    made = plan(states, mix, "throughput", time_limit_s=5.0)
-    layouts = {g.state.gpu: g.target for g in made.gpus}
-    # A job that fits only a whole GPU must find one.
-    whole = geometry.profiles[-1].name
-    if not any(whole in layout.counts() for layout in layouts.values()):
-        layouts[_names()[0]] = Layout.of((whole, 0))
-    return (lambda harbour: _given_away(harbour, harbour.states()).gpus), layouts
+def _static(geometry: Geometry, jobs: Sequence[Demand]) -> tuple[Way, dict[str, Layout]]:
+    """The best fixed layouts: candidates are tried on a stream of their own, the best stays."""
+    if geometry.gpu not in _BEST:
+        fixed = [dict.fromkeys(_names(), layout) for layout in _shipped(geometry)]
+        made = plan([GpuState(name, geometry) for name in _names()], jobs, "throughput").gpus
+        fixed.append({g.state.gpu: g.target for g in made})
+        whole = Layout.of((geometry.profiles[-1].name, 0))
+        # Half the node whole, half balanced; and every kind of job must find some place.
+        fixed.append({n: fixed[-2][n] if i % 2 else whole for i, n in enumerate(_names())})
+        fixed = [f for f in fixed if _all_fit(jobs, f)]
+        tried = [
+            _run(geometry, jobs, TRIAL_SEED, lambda _, f=f: (_as_it_is, dict(f)))[2]  # type: ignore[misc]
+            for f in fixed
+        ]
+        _BEST[geometry.gpu] = fixed[tried.index(min(tried))]
+    return _as_it_is, dict(_BEST[geometry.gpu])
+
+
+_BEST: dict[str, dict[str, Layout]] = {}
+
+
+def _as_it_is(harbour: Harbour) -> Sequence[GpuPlan]:
+    return _given_away(harbour, harbour.states()).gpus
+
+
+def _all_fit(jobs: Sequence[Demand], layouts: dict[str, Layout]) -> bool:
+    there = {i.profile for layout in layouts.values() for i in layout.instances}
+    return all(any(o.profile in there for o in job.options) for job in jobs)
 
 
 def _miso(harbour: Harbour) -> Sequence[GpuPlan]:
@@ -206,11 +228,7 @@ def _miso(harbour: Harbour) -> Sequence[GpuPlan]:
 
 
 def _node_wide(geometry: Geometry) -> tuple[Way, dict[str, Layout]]:
-    plain = geometry.plain().profiles
-    single = [p for p in plain if (p.compute_slices, p.memory_slices) != (1, 2)]
-    shipped = [arrange(geometry, {p.name: p.max_instances}) for p in single]
-    small, two, three = (p.name for p in single[:3])
-    shipped.append(arrange(geometry, {small: 2, two: 1, three: 1}))
+    shipped = _shipped(geometry)
     draining: set[str] = set()
 
     def way(harbour: Harbour) -> Sequence[GpuPlan]:
@@ -244,6 +262,17 @@ def _node_wide(geometry: Geometry) -> tuple[Way, dict[str, Layout]]:
         return plans
 
     return way, dict.fromkeys(_names(), shipped[-1])
+
+
+def _shipped(geometry: Geometry) -> list[Layout]:
+    """mig-parted's own: all of one profile, and balanced (2 x 1g, 2g, 3g)."""
+    plain = geometry.plain().profiles
+    single = [p for p in plain if (p.compute_slices, p.memory_slices) != (1, 2)]
+    small, two, three = (p.name for p in single[:3])
+    return [
+        *(arrange(geometry, {p.name: p.max_instances}) for p in single),
+        arrange(geometry, {small: 2, two: 1, three: 1}),
+    ]
 
 
 def _node(state: GpuState) -> str:

@@ -43,7 +43,7 @@ def first_objective(problem: Problem, reached: int, *, deadline: float) -> int:
             start + int(earned[start:end].argmax())
             for start, end in zip(starts, [*starts[1:], len(earned)], strict=True)
         ])  # fmt: skip
-        left = np.maximum(values - prices, -np.inf)
+        left = values - prices
         buys = left.argmax(axis=1)
         gain = left[np.arange(len(jobs)), buys]
         buying = gain > 0
@@ -62,12 +62,7 @@ def first_objective(problem: Problem, reached: int, *, deadline: float) -> int:
     return max(reached, math.floor(best + 1e-6))
 
 
-def _jobs(
-    problem: Problem, kinds: list[Kind]
-) -> tuple[
-    NDArray[np.float64],
-    NDArray[np.float64],
-]:
+def _jobs(problem: Problem, kinds: list[Kind]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     values = np.full((len(problem.types), len(kinds)), -np.inf)
     place = {kind: n for n, kind in enumerate(kinds)}
     for type_, edges in enumerate(problem.edges):
@@ -78,11 +73,7 @@ def _jobs(
 
 def _offers(
     problem: Problem, kinds: list[Kind]
-) -> tuple[
-    NDArray[np.float64],
-    list[int],
-    NDArray[np.float64],
-]:
+) -> tuple[NDArray[np.float64], list[int], NDArray[np.float64]]:
     place = {kind: n for n, kind in enumerate(kinds)}
     starts: list[int] = []
     rows: list[list[float]] = []

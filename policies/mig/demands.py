@@ -84,9 +84,12 @@ class DemandType:
 
 
 def grouped(demands: Iterable[Demand]) -> tuple[DemandType, ...]:
-    """The demands by type, highest priority first, otherwise in order of first appearance."""
+    """The demands by type, highest priority first, then those with the least choice of slices.
+
+    Where jobs are equally good the planner takes the earlier type.
+    """
     types: dict[tuple[tuple[SliceOption, ...], int], list[Demand]] = {}
     for demand in demands:
         types.setdefault((demand.options, demand.priority), []).append(demand.check())
     made = [DemandType(o, p, tuple(members)) for (o, p), members in types.items()]
-    return tuple(sorted(made, key=lambda t: -t.priority))
+    return tuple(sorted(made, key=lambda t: (-t.priority, len(t.options))))

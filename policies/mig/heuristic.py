@@ -31,7 +31,9 @@ def solve(problem: Problem, *, time_limit_s: float) -> Solution:
     """A plan for many GPUs without OR-tools; at most about ``time_limit_s``."""
     deadline = time.monotonic() + time_limit_s
     tables = [Table(group) for group in problem.groups]
-    seats = [_Seat(n) for n, group in enumerate(problem.groups) for _ in group.members]
+    # Those with little choice first: they can use only small slices, the others any.
+    order = sorted(range(len(tables)), key=lambda n: (len(problem.groups[n].offers), n))
+    seats = [_Seat(n) for n in order for _ in problem.groups[n].members]
     left = [t.count for t in problem.types]
     for turn in range(ROUNDS):
         changed = False

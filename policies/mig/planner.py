@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 
 from berth.pilot.errors import UsageError
@@ -17,8 +18,8 @@ from berth.policies.mig.allot import Cut, allot
 from berth.policies.mig.demands import Demand
 from berth.policies.mig.explain import unplaced
 from berth.policies.mig.layout import GpuState
-from berth.policies.mig.objectives import ordered
-from berth.policies.mig.plan import Plan
+from berth.policies.mig.objectives import Objective, ordered
+from berth.policies.mig.plan import GpuPlan, Plan, Reached
 from berth.policies.mig.planner_gpu import Table, best_for_gpu
 from berth.policies.mig.problem import Problem, build
 from berth.policies.mig.reached import in_units, stages_of
@@ -57,12 +58,12 @@ def plan(
     else:
         found = heuristic.solve(problem, time_limit_s=time_limit_s)
     taken = [(t, kind) for t, kind, n in found.taken for _ in range(n)]
-    gpus = allot(problem, _named(problem, found), taken)
+    gpus = sorted(allot(problem, _named(problem, found), taken), key=lambda g: g.state.gpu)
     return Plan(
-        gpus=tuple(sorted(gpus, key=lambda g: g.state.gpu)),
+        gpus=tuple(gpus),
         unplaced=unplaced(problem, taken),
         order=order,
-        reached=in_units(problem, found.stages),
+        reached=_as_cut(in_units(problem, found.stages), gpus),
         solver=used,
         seconds=time.perf_counter() - begin,
         notes=tuple(
@@ -71,6 +72,12 @@ def plan(
             if not s.mig_enabled
         ),
     )
+
+
+def _as_cut(reached: tuple[Reached, ...], gpus: Sequence[GpuPlan]) -> tuple[Reached, ...]:
+    """Unproven re-cuts may have become fewer when needless ones were dropped."""
+    made = float(sum(g.recuts for g in gpus))
+    return tuple(replace(r, value=made) if r.objective is Objective.RECUTS else r for r in reached)
 
 
 def _check(states: Sequence[GpuState], solver: str) -> None:

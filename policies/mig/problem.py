@@ -7,7 +7,7 @@ that sums, comparisons and bounds are exact; differences below a millionth are n
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from berth.pilot.errors import UsageError
 from berth.policies.mig.demands import Demand, DemandType, SliceOption, grouped
@@ -67,12 +67,7 @@ class Problem:
             {kind: e for kind, e in edges.items() if e.finish_ms <= limit_ms}
             for edges in self.edges
         )
-        return self.with_edges(kept)
-
-    def with_edges(self, edges: tuple[Mapping[Kind, Edge], ...]) -> Problem:
-        """The same with other edges."""
-        return Problem(self.types, self.groups, edges, self.order, self.priorities,
-                       self.throughput_unit, self.energy_unit)  # fmt: skip
+        return replace(self, edges=kept)
 
 
 def build(

@@ -139,6 +139,7 @@ def test_plans_of_both_planners_hold_what_every_plan_must(order: str, horizon_s:
     for made in (exact, quick):
         check(made, fleet, jobs, horizon_s)
     assert exact.is_optimal
+    assert exact.reached[-1].bound == exact.recuts
     first, reached = exact.reached[0], quick.reached[0]
     assert reached.value <= first.value
     assert reached.bound is not None
