@@ -1,0 +1,794 @@
+"""Berth's submit filter for Flux: asks `berth serve` about each new job, carries out its answer.
+
+Flux loads this one file by its path into `flux job-frobnicator`, with Flux's own Python (3.6 and
+later) and without Berth beside it. So it needs the standard library only, and keeps these promises:
+
+* it never rejects, loses or delays a job because of itself: it never raises, works on a copy of
+  the jobspec, and takes that for the original only when all went well;
+* one deadline holds for all of it (the clock of the exchange, and SIGALRM for everything else), and
+  a daemon that fails repeatedly is left alone for a while (the breaker);
+* nothing gets to stdout, which carries the replies of the frobnicator: one line more there would
+  give every later submission the jobspec of the one before it;
+* it checks every answer itself: only configured queues, never over an explicit choice of the
+  user, and either all edits or none;
+* a file (the kill switch) turns it off at once, `--setattr=user.berth.mode=off` does for one job.
+
+Protocol: docs/protocol.md. Set-up: docs/flux.md. The same promises for Slurm: job_submit.lua.
+"""
+
+import json
+import math
+import os
+import re
+import signal
+import socket
+import sys
+import time
+from typing import Any, Callable, Dict, List, NoReturn, Optional, Tuple
+
+try:
+    from flux.job.frobnicator import FrobnicatorPlugin
+except Exception:  # outside of Flux (tests): the base class does nothing
+
+    class FrobnicatorPlugin:  # type: ignore[no-redef]
+        """Stands for Flux's own."""
+
+        def __init__(self, parser: Any) -> None:
+            """As Flux's."""
+
+
+Spec = Dict[str, Any]
+Edits = Dict[str, Any]
+
+PROTOCOL = 1
+JOBSPEC_VERSION = 1
+ANONYMOUS = "anonymous"
+"""Stands for the one queue of an instance without named queues."""
+NAME = "berth"
+MAX_SCRIPT_BYTES = 65536
+MAX_TEXT_BYTES = 1024
+MAX_ARGUMENT_BYTES = 4096
+MAX_ARGUMENTS = 256
+MAX_REQUEST_BYTES = 131072
+MAX_REPLY_BYTES = 16384
+MAX_STAMP_BYTES = 512
+MAX_MESSAGE_BYTES = 400
+ALARM_REPEATS_S = 0.01
+SAME_LOG_EVERY_S = 60.0
+
+DEFAULTS: Dict[str, Any] = {
+    "socket": "/run/berth/berth.sock",
+    "kill_switch": "/etc/berth/off",
+    "auto_queue": "auto",
+    "deadline_ms": 50,
+    "breaker_failures": 3,
+    "breaker_first_pause_s": 1,
+    "breaker_longest_pause_s": 30,
+}
+RANGES: Dict[str, Tuple[float, float]] = {
+    "deadline_ms": (1, 1000),
+    "breaker_failures": (1, 1000),
+    "breaker_first_pause_s": (0.05, 86400),
+    "breaker_longest_pause_s": (0.05, 86400),
+}
+
+# --------------------------------------------------------------------------------------------------
+# Logging, to stderr (Flux logs it): the same kind of line at most once a minute.
+
+_last_logged: Dict[str, float] = {}
+
+
+def log(kind: str, text: object) -> None:
+    """One line. Never raises."""
+    try:
+        now = time.monotonic()
+        if now - _last_logged.get(kind, -SAME_LOG_EVERY_S) < SAME_LOG_EVERY_S:
+            return
+        _last_logged[kind] = now
+        sys.stderr.write("berth: %s\n" % one_line(str(text), 300))
+        sys.stderr.flush()
+    except Exception:  # noqa: S110 - a full or closed stderr is no reason to fail a job
+        pass
+
+
+def one_line(text: str, limit: int) -> str:
+    """``text`` without control characters, at most ``limit`` long."""
+    return re.sub(r"[\x00-\x1f\x7f]+", " ", text)[:limit]
+
+
+# --------------------------------------------------------------------------------------------------
+# Settings: the table [ingest.frobnicator.berth] of Flux's configuration, and its queues.
+
+
+def settings_of(config: Any) -> Dict[str, Any]:
+    """The defaults, with what the table sets; a value that cannot be accepted is left out."""
+    settings = dict(DEFAULTS)
+    table = at(config, "ingest", "frobnicator", NAME)
+    for key, value in (table if isinstance(table, dict) else {}).items():
+        if key not in settings:
+            log("config:" + str(key), "[ingest.frobnicator.berth] has no key %s" % key)
+        elif key in RANGES:
+            least, most = RANGES[key]
+            if is_number(value) and least <= value <= most:
+                settings[key] = value
+            else:
+                log("config:" + key, "%s must be a number from %g to %g" % (key, least, most))
+        elif isinstance(value, str) and value and "\0" not in value:
+            settings[key] = value
+        else:
+            log("config:" + key, "%s must be a text" % key)
+    return settings
+
+
+def at(value: Any, *path: str) -> Any:
+    """What stands at ``path``; None where there is nothing."""
+    for key in path:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(key)
+    return value
+
+
+def is_number(value: Any) -> bool:
+    """A finite number, and no truth value."""
+    return type(value) in (int, float) and math.isfinite(value)
+
+
+def is_count(value: Any) -> bool:
+    """A whole number from 1 on."""
+    return type(value) is int and value >= 1
+
+
+def seconds_of(value: Any) -> Optional[float]:
+    """A Flux Standard Duration (RFC 23): ``90``, ``"1.5h"``; None: unlimited, or none."""
+    if isinstance(value, str):
+        match = re.match(r"^([0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)(ms|s|m|h|d)?$", value.strip())
+        if match is None:
+            return None
+        factor = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}[match.group(2) or "s"]
+        value = float(match.group(1)) * factor
+    return float(value) if is_number(value) and value > 0 else None
+
+
+class Queue:
+    """What Flux's configuration says of one queue."""
+
+    def __init__(self, config: Any, name: str) -> None:
+        own, general = at(config, "queues", name, "policy"), at(config, "policy")
+
+        def policy(*path: str) -> Any:
+            found = at(own, *path)
+            return at(general, *path) if found is None else found
+
+        self.longest_s = seconds_of(policy("limits", "duration"))
+        self.default_s = seconds_of(policy("jobspec", "defaults", "system", "duration"))
+        self.most, self.least = (
+            {
+                what: policy("limits", "job-size", side, what)
+                for what in ("nnodes", "ncores", "ngpus")
+            }
+            for side in ("max", "min")
+        )
+
+    def refuses(self, sizes: Dict[str, int], duration_s: Optional[float]) -> Optional[str]:
+        """Why Flux would refuse such a job here; None: it would not."""
+        limit_s = duration_s or self.default_s
+        if self.longest_s is not None and (limit_s is None or limit_s > self.longest_s):
+            return "over the queue's time limit"
+        for what, size in sizes.items():
+            most, least = self.most[what], self.least[what]
+            if is_number(most) and 0 <= most < size:
+                return "over the queue's limit of %s" % what
+            if is_number(least) and least > size:
+                return "under the queue's limit of %s" % what
+        return None
+
+
+def queues_of(config: Any, auto: str) -> Dict[str, Queue]:
+    """The queues that jobs can be sent to, by name."""
+    named = at(config, "queues")
+    if not isinstance(named, dict) or not named:
+        return {ANONYMOUS: Queue(config, ANONYMOUS)}
+    return {name: Queue(config, name) for name in sorted(named) if name != auto}
+
+
+# --------------------------------------------------------------------------------------------------
+# The breaker: after some failures in a row the daemon is not asked for a while, then once again.
+
+
+class Breaker:
+    """Lives as long as this worker process."""
+
+    def __init__(self, settings: Dict[str, Any]) -> None:
+        self._settings = settings
+        self._failures = 0
+        self._pause_s = 0.0
+        self._open_until_s: Optional[float] = None
+
+    def allows(self) -> bool:
+        """Whether the daemon may be asked now."""
+        return self._open_until_s is None or time.monotonic() >= self._open_until_s
+
+    def failed(self, problem: object) -> None:
+        """Count a failure; enough of them in a row open the breaker."""
+        self._failures += 1
+        if self._failures < self._settings["breaker_failures"]:
+            return
+        first, longest = (self._settings["breaker_%s_pause_s" % w] for w in ("first", "longest"))
+        self._pause_s = min(self._pause_s * 2 if self._pause_s else first, longest)
+        self._open_until_s = time.monotonic() + self._pause_s
+        log(
+            "breaker",
+            "no answer from %s (%s): jobs go on unchanged, next try in %g s"
+            % (self._settings["socket"], problem, self._pause_s),
+        )
+
+    def succeeded(self) -> None:
+        """Close it."""
+        if self._open_until_s is not None:
+            log("recovered", "%s answers again" % self._settings["socket"])
+            _last_logged.pop("breaker", None)
+        self._failures, self._pause_s, self._open_until_s = 0, 0.0, None
+
+
+# --------------------------------------------------------------------------------------------------
+# The deadline for everything that the socket's own timeouts do not cover.
+
+
+class Overdue(BaseException):
+    """The deadline has passed. Not an Exception, so that nothing swallows it by the way."""
+
+
+class Alarm:
+    """Interrupts Python code by SIGALRM; in other threads than the main one it does nothing."""
+
+    def __init__(self) -> None:
+        self._armed = False
+
+    def _ring(self, _number: int, _frame: Any) -> None:
+        if self._armed:
+            raise Overdue("deadline passed")
+
+    def run(self, seconds: float, call: Callable[[], Any]) -> Any:
+        """``call()``. Raises Overdue in it after ``seconds``, again and again until it ends."""
+        try:
+            before = signal.signal(signal.SIGALRM, self._ring)
+        except ValueError:
+            return call()
+        try:
+            self._armed = True
+            signal.setitimer(signal.ITIMER_REAL, seconds, ALARM_REPEATS_S)
+            return call()
+        finally:
+            while True:
+                try:
+                    self._armed = False
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+                    signal.signal(signal.SIGALRM, before if before is not None else signal.SIG_DFL)
+                    break
+                except Overdue:  # it rang before it was disarmed
+                    continue
+
+
+# --------------------------------------------------------------------------------------------------
+# The exchange: one line out, one line back, one deadline for all of it.
+
+
+class Failure(Exception):
+    """The daemon did not answer as it should."""
+
+
+class Client:
+    """Keeps its connection from one job to the next, after a whole and clean exchange only."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._kept: Optional[socket.socket] = None
+
+    def exchange(self, line: bytes, stop_s: float) -> bytes:
+        """The reply line. Raises Failure, at the latest at ``stop_s`` (monotonic)."""
+        peer = self._take_kept()
+        if peer is not None:
+            # A daemon that restarts, or tidies up, may close it just as it is used again.
+            try:
+                return self._converse(peer, line, stop_s)
+            except ConnectionError:
+                pass
+            except OSError as error:
+                raise Failure(error) from None
+        try:
+            peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                peer.settimeout(left_s(stop_s))
+                peer.connect(self._path)
+            except BaseException:
+                peer.close()
+                raise
+            return self._converse(peer, line, stop_s)
+        except (OSError, ValueError) as error:
+            raise Failure(error) from None
+
+    def _take_kept(self) -> Optional[socket.socket]:
+        """The kept connection, unless the daemon has closed it or there is something on it."""
+        peer, self._kept = self._kept, None
+        if peer is None:
+            return None
+        try:
+            peer.settimeout(0)
+            peer.recv(1)
+        except (BlockingIOError, InterruptedError):
+            return peer
+        except OSError:
+            pass
+        peer.close()
+        return None
+
+    def _converse(self, peer: socket.socket, line: bytes, stop_s: float) -> bytes:
+        try:
+            peer.settimeout(left_s(stop_s))
+            peer.sendall(line)
+            received = b""
+            while b"\n" not in received:
+                peer.settimeout(left_s(stop_s))
+                part = peer.recv(MAX_REPLY_BYTES + 1)
+                if not part:
+                    raise ConnectionResetError("closed")
+                received += part
+                if len(received) > MAX_REPLY_BYTES:
+                    raise Failure("the answer is too long")
+            if received.index(b"\n") != len(received) - 1:
+                raise Failure("more than one line")
+        except BaseException:
+            peer.close()
+            raise
+        self._kept = peer
+        return received
+
+
+def left_s(stop_s: float) -> float:
+    """Seconds until ``stop_s``. Raises Failure when there are none."""
+    left = stop_s - time.monotonic()
+    if left <= 0:
+        raise Failure("timeout")
+    return left
+
+
+def parse_reply(line: bytes) -> Dict[str, Any]:
+    """The answer. Raises Failure where it is none of this protocol."""
+    try:
+        reply = json.loads(line.decode("utf-8"), parse_constant=_not_a_number)
+    except (ValueError, RecursionError):
+        raise Failure("the answer is not JSON") from None
+    if not isinstance(reply, dict):
+        raise Failure("the answer is not an object")
+    if type(reply.get("v")) is not int or reply["v"] != PROTOCOL:
+        raise Failure("another protocol version")
+    if reply.get("action") not in ("keep", "edit"):
+        raise Failure("an unknown action")
+    return reply
+
+
+def _not_a_number(name: str) -> NoReturn:
+    raise ValueError(name)
+
+
+# --------------------------------------------------------------------------------------------------
+# What the job asks for: the forms of jobspec version 1 (RFC 25) that `flux submit`, `run`, `batch`
+# and `alloc` write.
+
+
+class Shape:
+    """The resources of a jobspec, in the protocol's terms."""
+
+    def __init__(self, spec: Spec) -> None:
+        """Raises LookupError, TypeError or ValueError where it is none of the known forms."""
+        (top,) = spec["resources"]
+        (task,) = spec["tasks"]
+        self.node: Optional[Spec] = top if top["type"] == "node" else None
+        (self.slot,) = (top,) if self.node is None else top["with"]
+        if self.slot["type"] != "slot" or task["slot"] != self.slot["label"]:
+            raise ValueError("no slot")
+        leaves = {leaf["type"]: leaf for leaf in self.slot["with"]}
+        if len(leaves) != len(self.slot["with"]) or any("with" in v for v in leaves.values()):
+            raise ValueError("not flat")
+        vertices = [self.slot, leaves["core"], *([] if self.node is None else [self.node])]
+        if not all(is_count(v["count"]) for v in vertices):
+            raise ValueError("a count is a range")
+        gpus = leaves.get("gpu", {"count": 0})["count"]
+        if type(gpus) is not int or gpus < 0:
+            raise ValueError("a count is a range")
+        self.leaves = leaves
+        self.nodes = 0 if self.node is None else int(self.node["count"])
+        self.slots = int(self.slot["count"]) * max(1, self.nodes)
+        self.cores_per_slot = int(leaves["core"]["count"])
+        self.gpus = gpus * self.slots
+        self.exclusive = any(bool(v.get("exclusive")) for v in vertices)
+        known = all(set(v) <= _VERTEX_KEYS for v in vertices) and set(leaves) <= _LEAVES
+        per_slot = task["count"] == {"per_slot": 1}
+        per_resource = at(spec, "attributes", "system", "shell", "options", "per-resource")
+        # A nested instance has one broker a node; what runs in it sees the slots as its tasks.
+        nested = is_broker(task["command"])
+        self.tasks = self.slots if per_slot else _total_tasks(task["count"])
+        if per_resource is not None and not nested:
+            self.tasks = self._tasks_by(per_resource)
+        self.cpus_per_task = max(1, self.slots * self.cores_per_slot // self.tasks)
+        self.fixed = (
+            self.exclusive or not known or not per_slot or (per_resource is not None and not nested)
+        )
+        """Whole nodes and unusual forms keep their nodes, tasks and cores."""
+
+    def _tasks_by(self, per_resource: Any) -> int:
+        count = per_resource.get("count", 1)
+        units = {"node": max(1, self.nodes), "core": self.slots * self.cores_per_slot}
+        if not is_count(count):
+            raise ValueError("per-resource")
+        return int(units[per_resource["type"]] * count)
+
+    def sizes(self, nodes: int, slots: int, cores: int, gpus: int) -> Dict[str, int]:
+        """What Flux's job-size limits count; of whole nodes the cores are not known."""
+        if self.exclusive:
+            return {"nnodes": nodes}
+        return {"nnodes": nodes, "ncores": slots * cores, "ngpus": gpus}
+
+
+_VERTEX_KEYS = frozenset(("type", "count", "with", "label", "exclusive"))
+_LEAVES = frozenset(("core", "gpu"))
+
+
+def _total_tasks(count: Any) -> int:
+    if set(count) != {"total"} or not is_count(count["total"]):
+        raise ValueError("tasks")
+    return int(count["total"])
+
+
+def is_broker(command: Any) -> bool:
+    """Whether the job is a Flux instance of its own (`flux batch`, `flux alloc`)."""
+    return isinstance(command, list) and command[:2] == ["flux", "broker"]
+
+
+def text_of(value: Any, limit: int = MAX_TEXT_BYTES) -> Optional[str]:
+    """A text that can be sent: not empty, not too long, UTF-8."""
+    if not isinstance(value, str) or not value or len(value) > limit:
+        return None
+    try:
+        return value if len(value.encode("utf-8")) <= limit else None
+    except UnicodeError:  # one user's bytes in another encoding
+        return None
+
+
+def describe(spec: Spec, userid: Any, shape: Shape, queues: Dict[str, Queue]) -> Dict[str, Any]:
+    """The job as the daemon must know it."""
+    system = spec["attributes"]["system"]
+    mine = at(spec, "attributes", "user", NAME)
+    environment = at(system, "environment")
+    duration_s = seconds_of(system.get("duration"))
+    command = spec["tasks"][0]["command"]
+    script, arguments = script_of(spec, command)
+    pinned = ["shape"] if shape.fixed else []
+    features, places = features_of(system.get("constraints"))
+    details: Dict[str, Any] = {
+        "uid": userid if type(userid) is int and userid >= 0 else None,
+        "account": text_of(system.get("bank")),
+        "name": text_of(at(system, "job", "name")),
+        "queue": text_of(system.get("queue")),
+        "queues": sorted(queues),
+        "profile": text_of(at(mine, "profile")) or text_of(at(environment, "BERTH_PROFILE")),
+        "mode": text_of(at(mine, "mode")) or text_of(at(environment, "BERTH_MODE")),
+        "script": script,
+        "arguments": arguments,
+        "kind": "interactive" if is_interactive(spec, command, script) else "batch",
+        "nodes": shape.nodes or None,
+        "tasks": shape.tasks,
+        "cpus_per_task": shape.cpus_per_task,
+        "gpus": shape.gpus or None,
+        "features": features,
+        "time_limit_s": None if duration_s is None else max(1, int(duration_s)),
+        "pinned": pinned + (["nodelist"] if places else []) or None,
+    }
+    return {key: value for key, value in details.items() if value is not None}
+
+
+def is_interactive(spec: Spec, command: Any, script: Optional[str]) -> bool:
+    """A job that somebody sits before: `flux alloc`, or a terminal for its tasks."""
+    if is_broker(command):
+        return at(spec, "attributes", "system", "files", "script") is None and script is None
+    return at(spec, "attributes", "system", "shell", "options", "pty") is not None
+
+
+def script_of(spec: Spec, command: Any) -> Tuple[Optional[str], Optional[List[str]]]:
+    """The batch script and what follows it; a script without its arguments is another program."""
+    data = at(spec, "attributes", "system", "files", "script", "data")
+    script = text_of(data, MAX_SCRIPT_BYTES)
+    if script is None or not isinstance(command, list):
+        return None, None
+    where = [i for i, word in enumerate(command) if word == "{{tmpdir}}/script"]
+    if len(where) != 1:
+        return None, None
+    words = command[where[0] + 1 :]
+    if len(words) > MAX_ARGUMENTS or not all(w == "" or text_of(w, 4096) for w in words):
+        return None, None
+    if sum(len(word.encode("utf-8")) for word in words) > MAX_ARGUMENT_BYTES:
+        return None, None
+    return script, words or None
+
+
+def features_of(constraints: Any) -> Tuple[Optional[str], bool]:
+    """The properties that the user demands as ``a&b``, and whether hosts or ranks are named.
+
+    What is more than a list of properties is given as JSON, which is no candidate's.
+    """
+    if not constraints:
+        return None, False
+    text = json.dumps(constraints, sort_keys=True)
+    places = re.search(r'"(hostlist|ranks)": ', text) is not None
+    properties = at(constraints, "properties")
+    alone = len(constraints) == 1 and isinstance(properties, list) and bool(properties)
+    if alone and all(re.match(r"^[A-Za-z0-9_.:+-]+\Z", str(name)) for name in properties):
+        text = "&".join(properties)
+    return text_of(text, MAX_TEXT_BYTES) or "constraints", places
+
+
+# --------------------------------------------------------------------------------------------------
+# The answer: checked as a whole, then carried out as a whole (on the copy).
+
+
+def _plain(pattern: str) -> Callable[[Any], bool]:
+    return lambda v: isinstance(v, str) and len(v) <= 256 and re.match(pattern, v) is not None
+
+
+def _whole(most: int) -> Callable[[Any], bool]:
+    return lambda v: type(v) is int and 1 <= v <= most
+
+
+CHECKS: Dict[str, Callable[[Any], bool]] = {
+    "queue": _plain(r"^[A-Za-z0-9_.-]+\Z"),
+    "features": _plain(r"^[A-Za-z0-9_.:+-]+(&[A-Za-z0-9_.:+-]+)*\Z"),
+    "gres": _plain(r"^gpu(:[A-Za-z0-9_.-]+)?:[1-9][0-9]{0,4}\Z"),
+    "nodes": _whole(100000),
+    "tasks": _whole(10000000),
+    "cpus_per_task": _whole(65000),
+    "memory_mib_per_node": _whole(2**40),
+    "time_limit_min": _whole(5256000),
+}
+SHAPE_EDITS = ("nodes", "tasks", "cpus_per_task", "memory_mib_per_node")
+
+
+class Refused(Exception):
+    """These edits must not be made."""
+
+
+def check(edits: Edits, details: Dict[str, Any], shape: Shape, auto: str) -> None:
+    """Raises Refused where an edit is impossible or goes over a choice of the user."""
+    if details.get("queue") not in (None, auto):
+        raise Refused("the user chose the queue")
+    if "nodelist" in details.get("pinned", ()) and "queue" in edits:
+        raise Refused("the user chose the nodes")
+    for key, value in edits.items():
+        if key not in CHECKS:
+            raise Refused("unknown edit %s" % key)
+        if not CHECKS[key](value):
+            raise Refused("edit %s has an impossible value" % key)
+    if "features" in edits and "features" in details:
+        raise Refused("the user chose properties")
+    if details["kind"] == "interactive" and any(key in edits for key in SHAPE_EDITS):
+        raise Refused("an interactive job keeps its shape")
+    if shape.fixed and any(key in edits for key in SHAPE_EDITS):
+        raise Refused("whole nodes and unusual forms keep their shape")
+    asked_s, limit_min = details.get("time_limit_s"), edits.get("time_limit_min")
+    if limit_min is not None and asked_s is not None and 60 * limit_min < asked_s:
+        raise Refused("the time limit would be lowered")
+    if edits and "queue" not in edits:
+        raise Refused("no queue is named")
+
+
+def carry_out(spec: Spec, edits: Edits, shape: Shape, queues: Dict[str, Queue]) -> None:
+    """Change ``spec`` (a copy). Raises Refused where that cannot be done."""
+    queue = queues.get(edits["queue"])
+    if queue is None:
+        raise Refused("queue %s is not open to this submitter" % edits["queue"])
+    system = spec["attributes"]["system"]
+    duration_s = seconds_of(system.get("duration"))
+    if "time_limit_min" in edits:
+        duration_s = 60.0 * edits["time_limit_min"]
+    problem = queue.refuses(reshape(spec, edits, shape), duration_s)
+    if problem is not None:
+        raise Refused(problem)
+    if edits["queue"] == ANONYMOUS:
+        system.pop("queue", None)
+    else:
+        system["queue"] = edits["queue"]
+    if "features" in edits:
+        system["constraints"] = {"properties": edits["features"].split("&")}
+    if "time_limit_min" in edits:
+        system["duration"] = duration_s
+
+
+def reshape(spec: Spec, edits: Edits, shape: Shape) -> Dict[str, int]:
+    """Write the edited shape into the resources; its sizes as Flux's limits count them.
+
+    GPUs are counted by node in the protocol and by slot in a jobspec. Flux has no memory to ask
+    for (RFC 25), so an edit of the memory is only what the decision went by.
+    """
+    nodes = edits.get("nodes", shape.nodes)
+    slots = edits.get("tasks", shape.slots)
+    cores = edits.get("cpus_per_task", shape.cores_per_slot)
+    gpus = shape.gpus
+    if "gres" in edits:
+        gpus = int(edits["gres"].rpartition(":")[2]) * max(1, nodes)
+        if shape.gpus and gpus != shape.gpus:
+            raise Refused("the user chose the GPUs")
+    if gpus % slots:
+        raise Refused("%d GPUs cannot be given to %d tasks alike" % (gpus, slots))
+    sizes = shape.sizes(max(1, nodes), slots, cores, gpus)
+    before = (shape.nodes, shape.slots, shape.cores_per_slot, shape.gpus)
+    if (nodes, slots, cores, gpus) == before:
+        return sizes
+    if nodes and slots % nodes:
+        if shape.node is not None:
+            raise Refused("%d tasks cannot be spread over %d nodes alike" % (slots, nodes))
+        nodes = 0  # the scheduler spreads them
+    if slots == 1 and shape.node is None:
+        nodes = 0  # one task is on one node without saying so
+    shape.leaves["core"]["count"] = cores
+    if gpus:
+        leaf = {"type": "gpu", "count": gpus // slots}
+        if "gpu" in shape.leaves:
+            shape.leaves["gpu"].update(leaf)
+        else:
+            shape.slot["with"].append(leaf)
+    shape.slot["count"] = slots // max(1, nodes)
+    if shape.node is not None:
+        shape.node["count"] = nodes
+    elif nodes:
+        spec["resources"] = [{"type": "node", "count": nodes, "with": [shape.slot]}]
+    return sizes
+
+
+def write_down(spec: Spec, reply: Dict[str, Any]) -> bool:
+    """The decision and the line for the user in ``attributes.user.berth``; False: no place."""
+    notes = {}
+    if text_of(reply.get("stamp"), MAX_STAMP_BYTES):
+        notes["decision"] = one_line(reply["stamp"], MAX_STAMP_BYTES)
+    if text_of(reply.get("message"), MAX_REPLY_BYTES):
+        notes["message"] = one_line(reply["message"], MAX_MESSAGE_BYTES)
+    if not notes:
+        return False
+    user = spec["attributes"].setdefault("user", {})
+    if not isinstance(user, dict) or not isinstance(user.setdefault(NAME, {}), dict):
+        return False
+    user[NAME].update(notes)
+    return True
+
+
+# --------------------------------------------------------------------------------------------------
+
+
+class Filter:
+    """Decides about one jobspec after another, with its breaker and its connection."""
+
+    def __init__(self, config: Any) -> None:
+        self.settings = settings_of(config)
+        self.queues = queues_of(config, self.settings["auto_queue"])
+        self.breaker = Breaker(self.settings)
+        self.client = Client(self.settings["socket"])
+
+    @property
+    def deadline_s(self) -> float:
+        """For everything that is done for one job."""
+        return float(self.settings["deadline_ms"]) / 1000
+
+    def consider(self, spec: Spec, userid: Any) -> bool:
+        """Change ``spec``, a copy, in place; False where it must be left as it was."""
+        stop_s = time.monotonic() + self.deadline_s
+        if type(spec.get("version")) is not int or spec["version"] != JOBSPEC_VERSION:
+            return False
+        if not self.queues or not self.breaker.allows() or killed(self.settings["kill_switch"]):
+            return False
+        try:
+            shape = Shape(spec)
+            details = describe(spec, userid, shape, self.queues)
+        except (LookupError, TypeError, ValueError, AttributeError):
+            return False  # none of the forms that we know
+        if details.get("mode") == "off" or details.get("profile") == "off":
+            return False
+        reply = self.ask(details, stop_s)
+        if reply is None:
+            return False
+        edits = reply.get("edits")
+        if reply["action"] == "edit" and isinstance(edits, dict) and edits:
+            try:
+                check(edits, details, shape, self.settings["auto_queue"])
+                carry_out(spec, edits, shape, self.queues)
+            except Refused as problem:
+                log("refused", "an answer was not carried out: %s" % problem)
+                return False
+            write_down(spec, reply)
+            return True
+        return write_down(spec, reply)
+
+    def ask(self, details: Dict[str, Any], stop_s: float) -> Optional[Dict[str, Any]]:
+        """The daemon's answer; None where there is none that can be used."""
+        message = {"v": PROTOCOL, "op": "decide", "scheduler": "flux", "job": details}
+        line = json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n"
+        if len(line) > MAX_REQUEST_BYTES:
+            return None  # the job's doing, not the daemon's
+        try:
+            reply = parse_reply(self.client.exchange(line, stop_s))
+        except Failure as problem:
+            self.breaker.failed(problem)
+            return None
+        self.breaker.succeeded()
+        return reply
+
+
+def killed(path: str) -> bool:
+    """Whether the kill switch is there; one that cannot be looked at stops us, too."""
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def copied(value: Any) -> Any:
+    """A copy of plain data: new dicts and lists."""
+    if type(value) is dict:
+        return {key: copied(item) for key, item in value.items()}
+    if type(value) is list:
+        return [copied(item) for item in value]
+    return value
+
+
+class Frobnicator(FrobnicatorPlugin):  # type: ignore[misc]
+    """What Flux calls. Whatever happens inside, nothing is raised and stdout stays clean."""
+
+    def __init__(self, parser: Any) -> None:
+        self._filter: Optional[Filter] = None
+        self._alarm = Alarm()
+        super().__init__(parser)
+
+    def configure(self, args: Any, config: Any) -> None:
+        """Take the settings; nothing is opened or read. An error turns us off, not the broker."""
+        try:
+            self._filter = self.make_filter(config)
+        except Exception as error:
+            log("configure", "off: %s: %s" % (type(error).__name__, error))
+
+    def make_filter(self, config: Any) -> Filter:
+        """What decides; tests put their own in its place."""
+        return Filter(config)
+
+    def frob(self, jobspec: Any, userid: Any, urgency: Any, flags: Any) -> None:
+        """Let the filter change a copy, and put that in place of the jobspec if all went well."""
+        stdout = sys.stdout
+        try:
+            sys.stdout = sys.stderr
+            changed = self._changed(jobspec, userid)
+            if changed is not None:
+                jobspec.jobspec = changed
+        except BaseException as error:  # Overdue, SystemExit and MemoryError as well
+            self._failed(error)
+        finally:
+            sys.stdout = stdout
+
+    def _changed(self, jobspec: Any, userid: Any) -> Optional[Spec]:
+        filter_ = self._filter
+        if filter_ is None:
+            return None
+
+        def decide() -> Optional[Spec]:
+            spec = copied(jobspec.jobspec)
+            return spec if filter_.consider(spec, userid) is True else None
+
+        changed: Optional[Spec] = self._alarm.run(filter_.deadline_s, decide)
+        return changed
+
+    def _failed(self, error: BaseException) -> None:
+        try:
+            if isinstance(error, Overdue) and self._filter is not None:
+                self._filter.breaker.failed("deadline")
+            log("error", "%s: %s" % (type(error).__name__, error))
+        except Exception:  # noqa: S110 - there is nothing left to try
+            pass
