@@ -39,14 +39,15 @@ def repeats_for(first_s: float, wanted: int) -> int:
 
 def runtime_of(times_s: Sequence[float]) -> Runtime:
     """Median and interquartile range (0 for one run; the range for two)."""
-    ordered = sorted(max(time, LEAST_S) for time in times_s)
+    times = tuple(max(time, LEAST_S) for time in times_s)
+    ordered = sorted(times)
     spread = 0.0
     if len(ordered) == 2:
         spread = ordered[1] - ordered[0]
     elif len(ordered) > 2:
         low, _, high = statistics.quantiles(ordered, n=4, method="inclusive")
         spread = high - low
-    return Runtime(median_s=statistics.median(ordered), spread_s=spread, repeats_s=tuple(times_s))
+    return Runtime(median_s=statistics.median(ordered), spread_s=spread, repeats_s=times)
 
 
 def run_native(

@@ -163,6 +163,10 @@ def test_the_median_lies_within_the_repeats_and_the_spread_within_their_range(
     assert 0 <= runtime.spread_s <= (max(times) - min(times)) * 1.000001
 
 
+def test_a_time_below_the_clocks_step_is_still_a_time() -> None:
+    assert runtime_of([0.0, 0.0]).median_s > 0
+
+
 def test_the_command_names_what_failed_and_exits_1(tmp_path: Path, suite: Suite) -> None:
     code = "from berth.plugin.cli import main; main()"
     command = [sys.executable, "-c", code, "pilot", "campaign", "-o", str(tmp_path / "k.jsonl")]
