@@ -38,14 +38,17 @@ DEFAULT_BUNDLE = Path(__file__).parent / "bundles" / "default"
 
 
 class Calibration(Document):
-    """How the roofline becomes a time: ``log t = log T + bias + carry * log(efficiency)``.
+    """How the roofline becomes a time.
 
+    ``t = fixed + reduction_s * reductions + parallel * exp(bias) * efficiency**carry``, where
     ``efficiency`` is the measured reference time over its own roofline: ``carry`` is the share of
-    it that goes along to the other platform.
+    it (in log) that goes along to the other platform.
     """
 
     bias: float
     carry: float
+    reduction_s: float = Field(ge=0)
+    """Fetching the result of one reduction (GPU)."""
     log_quantile: Positive
     """Half width of the 90 % interval in log time, of this prior alone."""
 
@@ -62,6 +65,8 @@ class Labelled(Document):
     """Which rows of which data set the times are."""
     model: str
     prior: Calibration
+    dead_zone: float = Field(ge=0)
+    """Residuals below this are taken for noise, see ``firm``."""
     log_quantile: Positive
     """Half width of the 90 % interval in log time, of prior and residual together."""
 
@@ -102,6 +107,7 @@ class Bundle:
     manifest: Manifest
     models: Mapping[str, onnxruntime.InferenceSession]
     """By labelled platform."""
+    dead_zones: Mapping[str, float]
     range_check: RangeCheck
 
     @property
@@ -110,10 +116,21 @@ class Bundle:
         return self.manifest.id
 
     def residual(self, platform: str, rows: Floats) -> Floats:
-        """Log residuals of the prior for feature rows (n x features), float32 inside."""
+        """Log residuals of the parallel part for feature rows (n x features)."""
         session = self.models[platform]
         (output,) = session.run(None, {"features": rows.astype(np.float32)})
-        return np.asarray(output, dtype=np.float64).reshape(-1)
+        raw = np.asarray(output, dtype=np.float64).reshape(-1)
+        return firm(raw, self.dead_zones[platform])
+
+
+def firm(residuals: Floats, dead_zone: float) -> Floats:
+    """Firm shrinkage: nothing below ``dead_zone``, all beyond twice that, linear between.
+
+    Source: Gao and Bruce, "WaveShrink with firm shrinkage", Statistica Sinica 7, 1997.
+    """
+    size = np.abs(residuals)
+    kept = np.minimum(size, np.maximum(0.0, 2.0 * (size - dead_zone)))
+    return np.asarray(np.sign(residuals) * kept)
 
 
 def verify(folder: Path) -> Manifest:
@@ -134,7 +151,8 @@ def load(folder: Path = DEFAULT_BUNDLE) -> Bundle:
     """Verify and load a bundle. Raises DocumentError where anything about it is wrong."""
     manifest = verify(folder)
     models = {entry.platform: open_model(folder / entry.model) for entry in manifest.labelled}
-    return Bundle(folder, manifest, models, read_range(folder / RANGE))
+    dead_zones = {entry.platform: entry.dead_zone for entry in manifest.labelled}
+    return Bundle(folder, manifest, models, dead_zones, read_range(folder / RANGE))
 
 
 def write_range(check: RangeCheck) -> str:

@@ -30,8 +30,8 @@ MEMORY_PARALLELISM = 10.0
 """Outstanding cache-line misses of one core (line-fill buffers)."""
 CONTENDED_ATOMIC_CYCLES = 60.0
 """Passing a cache line from core to core, where nobody measured it."""
-GPU_ATOMICS_PER_S = 1.3e9
-"""One update of one address in each clock of the L2."""
+GPU_ATOMICS_PER_S = 0.7e9
+"""One 64-bit update of one address in every second clock of the L2."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,18 +103,17 @@ def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]
     entries = {entry.platform: entry for entry in bundle.manifest.labelled}
     residuals = _residuals(reading, layout, bundle)
     found = []
-    for point, log_roof in zip(
-        layout.table.points[: layout.count], reading.log_roofs.tolist(), strict=False
-    ):
+    for index, point in enumerate(layout.table.points[: layout.count]):
         name = point.platform.name
         if name == profile.platform:
+            log_roof = float(reading.log_roofs[index])
             found.append(_at_home(reading, point, measured, log_roof, doubling))
         elif name in residuals:
             entry = entries[name]
             apart = abs(math.log2(point.units / (entry.cores or entry.gpus)))
             found.append(
                 Estimate(
-                    _calibrated(entry.prior, log_roof, reading) + residuals[name],
+                    _calibrated(entry.prior, reading, index, residuals[name]),
                     entry.log_quantile * widening * (1 + doubling * apart),
                     Basis.CALIBRATED if apart == 0 else Basis.SCALED,
                 )
@@ -125,7 +124,7 @@ def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]
             spread = prior.log_quantile * widening * (1 + doubling * apart)
             found.append(
                 Estimate(
-                    _calibrated(prior, log_roof, reading),
+                    _calibrated(prior, reading, index, 0.0),
                     spread * NEW_PLATFORM_WIDENING,
                     Basis.PRIOR,
                 )
@@ -144,9 +143,12 @@ def _residuals(reading: Reading, layout: Layout, bundle: Bundle) -> dict[str, fl
     return found
 
 
-def _calibrated(prior: Calibration, log_roof: float, reading: Reading) -> float:
+def _calibrated(prior: Calibration, reading: Reading, index: int, residual: float) -> float:
+    roofs = reading.roofs
     known = not math.isnan(reading.log_efficiency)
-    return log_roof + prior.bias + (prior.carry * reading.log_efficiency if known else 0.0)
+    stretch = prior.bias + residual + (prior.carry * reading.log_efficiency if known else 0.0)
+    fixed = float(roofs.fixed[index]) + prior.reduction_s * float(roofs.reductions[index])
+    return math.log(fixed + float(roofs.parallel[index]) * math.exp(stretch))
 
 
 def _measured_log_times(profile: Profile) -> dict[int, float]:

@@ -29,8 +29,9 @@ from berth.predictor.work import (
 
 _BOUNDS = (Bound.COMPUTE, Bound.COMPUTE, Bound.MEMORY, Bound.MEMORY, Bound.MEMORY, Bound.MEMORY)
 _TINY_S = 1e-12
-FITS = 1.25
-"""Peak memory that fits a cache, over its capacity: program text and start-up are in the peak."""
+FITS = 3.0
+"""Up to so many times the emulated last level, what that one keeps is a part of one sweep over
+all of the footprint, and tells nothing of a smaller cache."""
 LEAST_TRAFFIC = 0.02
 """Share of the last-level misses that stays where all of the footprint fits."""
 
@@ -50,6 +51,12 @@ class Times:
     atomics: Floats
     serial: Floats
     """What the program's own serial share adds over perfect scaling."""
+    fixed: Floats
+    """Launches and atomics: known apart from how well the rest runs."""
+    parallel: Floats
+    """All the rest."""
+    reductions: Floats
+    """Regions whose results a GPU must combine and fetch; 0 on CPUs."""
     total: Floats
 
     def bound(self, index: int) -> Bound:
@@ -84,10 +91,25 @@ def times(work: Work, ceilings: Ceilings, scaling: ThreadScaling) -> Times:
     branches = work.mispredicts / ceilings.mispredicts / used
     launches = (work.regions or 0.0) * ceilings.fork_s
     atomics = work.contended_atomics / ceilings.atomics
-    parallel = np.maximum.reduce([flops, instructions, l1, l2, l3, dram]) + branches
-    serial = np.where(gpu, 0.0, parallel * (scaling.stretch(cores) - 1))
-    total = parallel + serial + launches + atomics + _TINY_S
-    return Times(flops, instructions, l1, l2, l3, dram, branches, launches, atomics, serial, total)
+    overlapping = np.maximum.reduce([flops, instructions, l1, l2, l3, dram]) + branches
+    serial = np.where(gpu, 0.0, overlapping * (scaling.stretch(cores) - 1))
+    fixed, parallel = launches + atomics, overlapping + serial + _TINY_S
+    return Times(
+        flops=flops,
+        instructions=instructions,
+        l1=l1,
+        l2=l2,
+        l3=l3,
+        dram=dram,
+        branches=branches,
+        launches=launches,
+        atomics=atomics,
+        serial=serial,
+        fixed=fixed,
+        parallel=parallel,
+        reductions=np.where(gpu, work.reductions, 0.0),
+        total=fixed + parallel,
+    )
 
 
 def traffic_bytes(work: Work, capacity: Floats, fetch_writes: Floats) -> Floats:
@@ -102,7 +124,9 @@ def traffic_bytes(work: Work, capacity: Floats, fetch_writes: Floats) -> Floats:
         _missed(levels, capacity, work.footprint_bytes)
         for levels in (work.read_misses, work.write_misses, work.written_lines)
     )
-    return np.asarray(LINE_BYTES * (reads + fetch_writes * writes + back))
+    moved = LINE_BYTES * (reads + fetch_writes * writes + back)
+    # Neighbouring GPU threads use a line's words together: no level moves more than was asked for.
+    return np.asarray(np.where(fetch_writes > 0, moved, np.minimum(moved, work.access_bytes)))
 
 
 def _missed(misses: Levels, capacity: Floats, footprint: float) -> Floats:
@@ -111,7 +135,6 @@ def _missed(misses: Levels, capacity: Floats, footprint: float) -> Floats:
     # Share of the footprint that does not find room; half of the cache counts as taken at once.
     homeless = np.clip(2.0 - 2.0 * capacity / footprint, LEAST_TRAFFIC, 1.0)
     if footprint <= FITS * EMULATED_LLC_BYTES:
-        # It fits the emulated last level, so that one tells nothing of a smaller cache.
         streaming = misses[2] + (misses[1] - misses[2]) * homeless
-        return np.asarray(np.where(capacity > EMULATED_L2_BYTES, streaming, inside))
+        inside = np.where(capacity > EMULATED_L2_BYTES, streaming, inside)
     return np.asarray(np.where(capacity > EMULATED_LLC_BYTES, misses[2] * homeless, inside))

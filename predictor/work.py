@@ -25,6 +25,9 @@ CONTENDED_MISS_RATE = 0.01
 """Updates that miss the first-level cache less often than this all go to a few addresses: a
 stream of them would miss at least once for each line of eight words."""
 
+FEW_STORES = 500.0
+"""A region that stores less than this many times reduces its data to a few values."""
+
 Levels = tuple[float, float, float]
 """Misses of the first-, second- and last-level cache."""
 
@@ -78,6 +81,12 @@ class Work:
             for read, write in zip(self.read_misses, self.write_misses, strict=True)
         )
         return (near, middle, far)
+
+    @property
+    def reductions(self) -> float:
+        """Regions that hardly store anything: what they leave is a result in registers."""
+        regions = self.regions or 0.0
+        return regions if self.stores < FEW_STORES * regions else 0.0
 
     @property
     def contended_atomics(self) -> float:

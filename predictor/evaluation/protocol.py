@@ -68,6 +68,6 @@ def _one(
     held = [i for i, k in enumerate(data.kernels) if k == name]
     rest = data.take([i for i, k in enumerate(data.kernels) if k != name])
     inner = select(rest, count=INNER_FOLDS, seed=seed, candidates=candidates, fitter=fitter)
-    predict = fitter(rest, inner.settings, seed)
+    (predict,) = fitter(rest, [inner.settings], seed)
     quantile = group_quantile(list(np.abs(inner.residuals)), rest.kernels)
     return held, predict(data.take(held)), quantile, inner.settings

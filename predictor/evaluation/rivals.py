@@ -8,29 +8,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from sklearn.ensemble import ExtraTreesRegressor
 
 from berth.predictor.ceilings import Floats
 from berth.predictor.features import FEATURES, WORK_FEATURES
 from berth.predictor.training.examples import Columns
-from berth.predictor.training.model import Settings, fit_ensemble, fit_prior
+from berth.predictor.training.model import Settings, fit_ensemble, fit_prior, kernel_weights
+from berth.predictor.training.select import Predict, each
 
-Predict = Callable[[Columns], Floats]
 _WORK = [FEATURES.index(name) for name in WORK_FEATURES]
 
 
+@each
 def roofline_alone(data: Columns, _settings: Settings, _seed: int) -> Predict:
     """The calibrated prior without a residual."""
     return fit_prior(data).log_time
 
 
+@each
 def residual_alone(data: Columns, settings: Settings, seed: int) -> Predict:
     """The ensemble on counters and reference time, with no machine model at all."""
     model = fit_ensemble(
-        _bare(data), data.log_reference - data.log_time, data.kernels, settings, seed
+        _bare(data),
+        data.log_reference - data.log_time,
+        kernel_weights(data.kernels),
+        settings,
+        seed,
     )
 
     def predict(rows: Columns) -> Floats:
@@ -39,6 +43,7 @@ def residual_alone(data: Columns, settings: Settings, seed: int) -> Predict:
     return predict
 
 
+@each
 def extra_trees(data: Columns, _settings: Settings, seed: int) -> Predict:
     """Extra trees on whatever features the columns hold (published bytes and flops)."""
     model = ExtraTreesRegressor(100, random_state=seed, n_jobs=1)
@@ -50,9 +55,10 @@ def extra_trees(data: Columns, _settings: Settings, seed: int) -> Predict:
     return predict
 
 
+@each
 def absolute(_data: Columns, _settings: Settings, _seed: int) -> Predict:
     """The roofline as it stands in the columns: nothing fitted at all."""
-    return lambda rows: rows.log_roofline
+    return lambda rows: np.asarray(np.log(rows.fixed_s + rows.parallel_s))
 
 
 def _bare(data: Columns) -> Floats:

@@ -87,12 +87,14 @@ def _published(examples: Sequence[Example], task: Task) -> Columns:
         )
         work = (row.bytes_per_rep, row.flops_per_rep, row.iterations_per_rep, row.kernels_per_rep)
         rows.append([*(math.log(value + 1) for value in work), math.log(seconds), row.size])
-        roofs.append(math.log(max(row.bytes_per_rep / bandwidth, row.flops_per_rep / flops)))
+        roofs.append(max(row.bytes_per_rep / bandwidth, row.flops_per_rep / flops))
         references.append(math.log(seconds))
         measured.append(math.log(example.seconds[task.target.name]))
     return Columns(
         np.array(rows),
+        np.zeros(len(rows)),
         np.array(roofs),
+        np.zeros(len(rows)),
         np.zeros(len(rows)),
         np.array(references),
         np.array(measured),

@@ -18,9 +18,10 @@ def card(manifest: Manifest, disagreements: Sequence[float]) -> str:
         "",
         "## What it is",
         "A roofline prior (floating point, instructions, four memory levels, branches, launches,",
-        "atomics) with two calibrated numbers a platform, times a residual learnt by gradient",
-        "boosting on log time. Served by onnxruntime; the largest difference from the trainer's",
-        f"own output over all training rows, with and without gaps, is {max(disagreements):.1e}.",
+        "atomics, reductions) with three calibrated numbers a platform, times a residual learnt by",
+        "gradient boosting on log time. Served by onnxruntime; the largest difference from the",
+        "trainer's own output over all training rows, with and without gaps, is "
+        f"{max(disagreements):.1e}.",
         "",
         "## Data",
         f"- Profiles: {training.rows} ({training.kernels} kernels at sizes "
@@ -30,10 +31,11 @@ def card(manifest: Manifest, disagreements: Sequence[float]) -> str:
         *(f"  - `{e.platform}`: {e.label}; {e.rows} rows." for e in manifest.labelled),
         "",
         "## Calibration",
-        "| platform | bias | carry | 90 % interval: a factor of | of the prior alone |",
-        "|---|---|---|---|---|",
+        "| platform | bias | carry | a reduction | 90 % interval, factor | prior alone |",
+        "|---|---|---|---|---|---|",
         *(
             f"| {e.platform} | {e.prior.bias:+.3f} | {e.prior.carry:.2f} "
+            f"| {e.prior.reduction_s * 1e6:.0f} us "
             f"| {math.exp(e.log_quantile):.2f} | {math.exp(e.prior.log_quantile):.2f} |"
             for e in manifest.labelled
         ),

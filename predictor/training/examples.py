@@ -46,8 +46,12 @@ class Columns:
     """What a model is fitted on: one reference, one target, one row an example."""
 
     features: Floats
-    log_roofline: Floats
-    """Of the target, absolute."""
+    fixed_s: Floats
+    """Of the target's roofline: launches and atomics."""
+    parallel_s: Floats
+    """Of the target's roofline: the rest."""
+    reductions: Floats
+    """Results that the target must fetch."""
     log_efficiency: Floats
     """Reference time over its own roofline."""
     log_reference: Floats
@@ -60,7 +64,9 @@ class Columns:
         chosen = np.asarray(index, dtype=np.intp)
         return Columns(
             self.features[chosen],
-            self.log_roofline[chosen],
+            self.fixed_s[chosen],
+            self.parallel_s[chosen],
+            self.reductions[chosen],
             self.log_efficiency[chosen],
             self.log_reference[chosen],
             self.log_time[chosen],
@@ -143,7 +149,7 @@ def columns(
     profile's own runtime (prediction from Quartz to V100, say).
     """
     table = Ceilings.of([Point(target, 1), Point(reference, 1)])
-    rows, roofs, efficiencies, references, measured = [], [], [], [], []
+    rows, parts, efficiencies, references, measured = [], [], [], [], []
     for example in examples:
         profile = example.profile
         runtime = profile.runtime
@@ -154,13 +160,16 @@ def columns(
         roof = times(work, table, scaling)
         run = Reference(seconds, 1)
         rows.append(feature_row(work, scaling, run, roof, 0))
-        roofs.append(math.log(roof.total[0]))
+        parts.append((roof.fixed[0], roof.parallel[0], roof.reductions[0]))
         efficiencies.append(math.log(seconds / roof.total[1]))
         references.append(math.log(seconds))
         measured.append(math.log(example.seconds[target.name]))
+    fixed, parallel, reductions = np.array(parts).T
     return Columns(
         np.array(rows),
-        np.array(roofs),
+        fixed,
+        parallel,
+        reductions,
         np.array(efficiencies),
         np.array(references),
         np.array(measured),

@@ -9,12 +9,17 @@ import numpy as np
 import xgboost
 
 from berth.pilot.errors import UsageError
+from berth.predictor.bundle import firm
 from berth.predictor.ceilings import Floats
 from berth.predictor.training.examples import Columns
 
 MODE_WIDTH = 0.15
 """Standard deviation, in log time, of the kernel that the density of residuals is smoothed by."""
-MODE_STEP = 0.01
+CARRIES = tuple(i / 10 for i in range(11))
+REDUCTIONS_S = tuple(i * 5e-6 for i in range(11))
+"""What is tried: shares of the reference's inefficiency, and seconds a reduction."""
+LEAST_REST = 0.1
+"""The parallel part is at least this share of a measured time, whatever the fixed parts say."""
 THREADS = 1
 """One thread: the same bits on every machine, and the sets are small."""
 
@@ -30,6 +35,7 @@ class Settings:
     ridge: float = 5.0
     row_share: float = 0.8
     column_share: float = 0.5
+    dead_zone: float = 0.0
 
     def as_dict(self) -> dict[str, float]:
         """For the manifest."""
@@ -38,64 +44,94 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """``log t = log T + bias + carry * log efficiency``."""
+    """``t = fixed + reduction_s * reductions + parallel * exp(bias) * efficiency**carry``."""
 
     bias: float
     carry: float
+    reduction_s: float = 0.0
 
-    def log_time(self, data: Columns) -> Floats:
-        """Prior log times of every row."""
-        return data.log_roofline + self.bias + self.carry * data.log_efficiency
+    def fixed_s(self, data: Columns) -> Floats:
+        """Seconds that do not depend on how well the program runs."""
+        return data.fixed_s + self.reduction_s * data.reductions
+
+    def log_time(self, data: Columns, residual: Floats | float = 0.0) -> Floats:
+        """Log times of every row, the parallel part stretched by ``exp(residual)``."""
+        stretch = np.exp(self.bias + self.carry * data.log_efficiency + residual)
+        return np.asarray(np.log(self.fixed_s(data) + data.parallel_s * stretch))
+
+    def residual(self, data: Columns) -> tuple[Floats, Floats]:
+        """What stretches the parallel part to the measured times, and how much each row tells.
+
+        Where nearly all of the time is fixed, the rest says little: it counts by its share.
+        """
+        times = np.exp(data.log_time)
+        rest = np.maximum(times - self.fixed_s(data), LEAST_REST * times)
+        prior = self.bias + self.carry * data.log_efficiency
+        return np.log(rest / data.parallel_s) - prior, rest / times
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A fitted prior and, where there is one, its residual ensemble."""
+    """A fitted prior and its residual ensemble."""
 
     prior: Prior
-    residual: xgboost.XGBRegressor | None
+    residual: xgboost.XGBRegressor
+    dead_zone: float
 
     def log_time(self, data: Columns) -> Floats:
         """Predicted log times."""
-        base = self.prior.log_time(data)
-        if self.residual is None:
-            return base
-        return np.asarray(base + self.residual.predict(data.features), dtype=np.float64)
+        raw = np.asarray(self.residual.predict(data.features), dtype=np.float64)
+        return self.prior.log_time(data, firm(raw, self.dead_zone))
 
 
 def fit_prior(data: Columns) -> Prior:
-    """Bias and carry where the log residuals are densest, each kernel weighing the same.
+    """The prior whose log residuals are densest at zero, each kernel weighing the same.
 
     The mode, not the mean: most programs run close to the roofline and some far above it, and
     what makes those slow is for the residual to learn, not for all others to pay.
     """
     check(data)
     weights = kernel_weights(data.kernels)
-    wanted = data.log_time - data.log_roofline
+    reductions = REDUCTIONS_S if data.reductions.any() else (0.0,)
+    centre = float(np.median(data.log_time - np.log(data.fixed_s + data.parallel_s)))
+    coarse = centre + np.arange(-1.5, 1.5, 0.05)
     best, most = Prior(0.0, 0.0), -np.inf
-    for carry in np.linspace(0.0, 1.0, 11):
-        rest = wanted - carry * data.log_efficiency
-        biases = np.arange(rest.min(), rest.max() + MODE_STEP, MODE_STEP)
-        apart = (biases[:, None] - rest[None, :]) / MODE_WIDTH
-        density = (weights * np.exp(-0.5 * apart**2)).sum(axis=1)
-        peak = int(density.argmax())
-        if density[peak] > most + 1e-9:
-            most = float(density[peak])
-            best = Prior(float(biases[peak]), float(carry))
-    return best
+    for carry in CARRIES:
+        for reduction_s in reductions:
+            found, density = _densest(data, weights, coarse, carry, reduction_s)
+            if density > most + 1e-9:
+                best, most = found, density
+    fine = best.bias + np.arange(-0.05, 0.05, 0.01)
+    return _densest(data, weights, fine, best.carry, best.reduction_s)[0]
+
+
+def _densest(
+    data: Columns, weights: Floats, biases: Floats, carry: float, reduction_s: float
+) -> tuple[Prior, float]:
+    fixed = data.fixed_s + reduction_s * data.reductions
+    parallel = data.parallel_s * np.exp(carry * data.log_efficiency)
+    predicted = np.log(fixed + np.exp(biases)[:, None] * parallel)
+    apart = (data.log_time - predicted) / MODE_WIDTH
+    density = (weights * np.exp(-0.5 * apart**2)).sum(axis=1)
+    peak = int(density.argmax())
+    return Prior(float(biases[peak]), float(carry), float(reduction_s)), float(density[peak])
 
 
 def fit(data: Columns, settings: Settings, seed: int) -> Model:
     """Prior and residual. Raises UsageError for labels or features that cannot be learnt from."""
     prior = fit_prior(data)
-    residual = fit_ensemble(
-        data.features, data.log_time - prior.log_time(data), data.kernels, settings, seed
-    )
-    return Model(prior, residual)
+    labels, shares = prior.residual(data)
+    weights = shares * kernel_weights(data.kernels)
+    ensemble = fit_ensemble(data.features, labels, weights, settings, seed)
+    return Model(prior, ensemble, settings.dead_zone)
 
 
 def fit_ensemble(
-    features: Floats, labels: Floats, kernels: tuple[str, ...], settings: Settings, seed: int
+    features: Floats,
+    labels: Floats,
+    weights: Floats,
+    settings: Settings,
+    seed: int,
 ) -> xgboost.XGBRegressor:
     """One single-output gradient-boosted ensemble (several outputs convert wrongly to ONNX)."""
     arguments: dict[str, Any] = {
@@ -113,7 +149,7 @@ def fit_ensemble(
         "n_jobs": THREADS,
     }
     model = xgboost.XGBRegressor(**arguments)
-    model.fit(features, labels, sample_weight=kernel_weights(kernels) * len(set(kernels)))
+    model.fit(features, labels, sample_weight=weights * (len(weights) / weights.sum()))
     return model
 
 

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from berth.pilot.errors import UsageError
 from berth.predictor.ceilings import Floats
 from berth.predictor.training.examples import Columns
-from berth.predictor.training.model import Settings, fit, kernel_weights
+from berth.predictor.training.model import Model, Settings, fit, kernel_weights
 
-CANDIDATES: tuple[Settings, ...] = (
-    Settings(rounds=100, depth=2, rate=0.1, least_weight=3.0, ridge=3.0, column_share=0.5),
-    Settings(rounds=200, depth=3, rate=0.05, least_weight=3.0, ridge=2.0, column_share=0.5),
-    Settings(rounds=300, depth=3, rate=0.1, least_weight=2.0, ridge=1.0, column_share=0.3),
-    Settings(rounds=500, depth=4, rate=0.05, least_weight=1.0, ridge=1.0, column_share=0.3),
-)
+CANDIDATES: tuple[Settings, ...] = tuple(
+    Settings(
+        rounds=rounds, depth=depth, rate=0.05, least_weight=weight, ridge=1.0, column_share=0.3,
+        dead_zone=dead_zone,
+    )
+    for rounds, depth, weight in ((150, 2, 3.0), (500, 4, 1.0))
+    for dead_zone in (0.0, 0.15, 0.3)
+)  # fmt: skip
 """From cautious to keen. Nested: the choice sees the training kernels of its own fold only."""
 
-Fit = Callable[[Columns, Settings, int], Callable[[Columns], Floats]]
-"""Fits on some rows and gives a function from rows to predicted log times."""
+Predict = Callable[[Columns], Floats]
+"""From rows to predicted log times."""
+Fit = Callable[[Columns, Sequence[Settings], int], list[Predict]]
+"""Fits every candidate on some rows with a seed; candidates may share work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +54,25 @@ def folds(kernels: Sequence[str], count: int, seed: int) -> list[list[int]]:
     return [[r for r, k in enumerate(kernels) if fold_of[k] == f] for f in range(count)]
 
 
-def fit_model(data: Columns, settings: Settings, seed: int) -> Callable[[Columns], Floats]:
-    """The shipped family as a ``Fit``."""
-    return fit(data, settings, seed).log_time
+def fit_model(data: Columns, candidates: Sequence[Settings], seed: int) -> list[Predict]:
+    """The shipped family: candidates that differ in the dead zone only are one ensemble."""
+    fitted: dict[Settings, Model] = {}
+    found: list[Predict] = []
+    for settings in candidates:
+        bare = replace(settings, dead_zone=0.0)
+        if bare not in fitted:
+            fitted[bare] = fit(data, bare, seed)
+        found.append(replace(fitted[bare], dead_zone=settings.dead_zone).log_time)
+    return found
+
+
+def each(one: Callable[[Columns, Settings, int], Predict]) -> Fit:
+    """A family whose candidates share nothing."""
+
+    def fit_each(data: Columns, candidates: Sequence[Settings], seed: int) -> list[Predict]:
+        return [one(data, settings, seed) for settings in candidates]
+
+    return fit_each
 
 
 def select(
@@ -64,18 +84,15 @@ def select(
     fitter: Fit = fit_model,
 ) -> Selection:
     """The candidate with the least mean absolute log error over held-out kernels."""
+    if not candidates:
+        raise UsageError("no candidate settings were given")
     parts = folds(data.kernels, count, seed)
     weights = kernel_weights(data.kernels)
-    best: Selection | None = None
-    for settings in candidates:
-        residuals = np.zeros(len(data))
-        for held in parts:
-            rest = np.setdiff1d(np.arange(len(data)), held)
-            predict = fitter(data.take(rest), settings, seed)
-            residuals[held] = data.log_time[held] - predict(data.take(held))
-        loss = float((weights * np.abs(residuals)).sum())
-        if best is None or loss < best.loss:
-            best = Selection(settings, residuals, loss)
-    if best is None:
-        raise UsageError("no candidate settings were given")
-    return best
+    residuals = np.zeros((len(candidates), len(data)))
+    for held in parts:
+        rest = np.setdiff1d(np.arange(len(data)), held)
+        for row, predict in enumerate(fitter(data.take(rest), candidates, seed)):
+            residuals[row, held] = data.log_time[held] - predict(data.take(held))
+    losses = (weights * np.abs(residuals)).sum(axis=1)
+    best = int(losses.argmin())
+    return Selection(candidates[best], residuals[best], float(losses[best]))

@@ -133,8 +133,6 @@ def _train_one(
 ) -> Trained:
     chosen = select(data, count=FOLDS, seed=seed, candidates=candidates, fitter=fit_model)
     model = fit(data, chosen.settings, seed)
-    if model.residual is None:
-        raise UsageError("the shipped family needs a residual")
     onnx = to_onnx(model.residual, len(FEATURES))
     apart = check_agreement(onnx, model.residual, data.features)
     entry = Labelled(
@@ -148,8 +146,10 @@ def _train_one(
         prior=Calibration(
             bias=model.prior.bias,
             carry=model.prior.carry,
+            reduction_s=model.prior.reduction_s,
             log_quantile=group_quantile(list(_held_out_prior(data, seed)), data.kernels),
         ),
+        dead_zone=model.dead_zone,
         log_quantile=group_quantile(list(np.abs(chosen.residuals)), data.kernels),
     )
     return Trained(entry, onnx, apart, chosen.settings)

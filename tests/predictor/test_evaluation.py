@@ -68,12 +68,12 @@ def test_nothing_sees_the_kernel_that_is_reported() -> None:
     data = columns(examples(), ALL["quartz"], HERE)
     held: list[tuple[frozenset[str], frozenset[str]]] = []
 
-    def spy(rows, settings, seed):  # type: ignore[no-untyped-def]
+    def spy(rows, candidates, seed):  # type: ignore[no-untyped-def]
         def predict(asked):  # type: ignore[no-untyped-def]
             held.append((frozenset(rows.kernels), frozenset(asked.kernels)))
-            return asked.log_roofline
+            return asked.log_reference
 
-        return predict
+        return [predict] * len(candidates)
 
     leave_one_kernel_out(data, spy, seed=0, candidates=QUICK[:1])
     assert all(not trained & asked for trained, asked in held)
