@@ -30,6 +30,7 @@ class Code(StrEnum):
     NOT_COVERED_KIND = "not-covered-kind"
     NO_PROFILE = "no-profile"
     PINNED_NODES = "pinned-nodes"
+    PINNED_SHAPE = "pinned-shape"
     PINNED_RESERVATION = "pinned-reservation"
     NO_CANDIDATE = "no-candidate"
 

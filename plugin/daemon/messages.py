@@ -51,6 +51,7 @@ class Job:
     gres: str | None = None
     features: str | None = None
     time_limit_min: int | None = None
+    time_limit_s: int | None = None
     array: str | None = None
     het: int | None = None
     pinned: tuple[str, ...] | None = None
@@ -93,6 +94,7 @@ _NUMBERS = frozenset(
         "memory_mib_per_node",
         "memory_mib_per_cpu",
         "time_limit_min",
+        "time_limit_s",
         "het",
     ]
 )

@@ -88,7 +88,7 @@ def request(job: Job, chosen: Choice, *, auto_queue: str | None) -> Request:
         features=job.features or None,
         gres=job.gres or None,
         qos=job.qos or None,
-        time_limit_s=60.0 * job.time_limit_min if job.time_limit_min else None,
+        time_limit_s=_time_limit_s(job),
         profile=chosen.profile,
         size=chosen.size,
         opted_out=chosen.opted_out,
@@ -117,6 +117,12 @@ def array_tasks(indices: str | None) -> int:
         first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
         total += max(0, (last - first) // max(1, step) + 1)
     return max(1, total)
+
+
+def _time_limit_s(job: Job) -> float | None:
+    if job.time_limit_s:
+        return float(job.time_limit_s)
+    return 60.0 * job.time_limit_min if job.time_limit_min else None
 
 
 def _memory(job: Job, nodes: int, cores: int) -> int | None:

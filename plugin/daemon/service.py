@@ -17,6 +17,7 @@ from berth.plugin.daemon.memory import Memory
 from berth.plugin.daemon.messages import Ask, Job, Refusal, parse
 from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.daemon.stats import Stats
+from berth.plugin.daemon.usernames import UserNames
 from berth.plugin.daemon.view import Kept, SiteView, Snapshot
 from berth.policies.codes import Code
 from berth.policies.values import Decision, Mode, Request
@@ -57,6 +58,7 @@ class Service:
         record: Record,
         *,
         background: Callable[[], Mapping[str, object]] = dict,
+        names: UserNames | None = None,
     ) -> None:
         self.site = site
         self.shelf = Shelf()
@@ -64,6 +66,7 @@ class Service:
         self.stats = Stats()
         self._record = record
         self._background = background
+        self._names = names or UserNames()
         self._identifiers = Identifiers()
         self._memory = Memory()
 
@@ -110,6 +113,8 @@ class Service:
             code = Code.OFF if site.mode is Mode.OFF else Code.KILL_SWITCH
             self.stats.decided(code, "keep", (time.perf_counter_ns() - started_ns) // 1000)
             return replies.reply("keep", code=code)
+        if job.user is None and job.uid is not None:
+            job.user = self._names.of(job.uid)
         mode = requests.effective_mode(site.mode, job.mode)
         chosen = requests.choice(job)
         kept = self._kept_at_once(site, job, mode, chosen)
@@ -136,6 +141,8 @@ class Service:
             return _BAD_MODE
         if chosen.problem is not None:
             return Kept(Code.BAD_PROFILE_NAME, chosen.problem)
+        if job.user is None and job.uid is not None:
+            return Kept(Code.NOT_COVERED_USER, f"The name of user {job.uid} is not known yet.")
         return site.covers(job)
 
     def _by_script(self, job: Job) -> requests.Choice:
@@ -172,10 +179,12 @@ class Service:
                     changes.pop("nodes", None)  # one task is on one node without saying so
                 if not _SHAPE.isdisjoint(changes):
                     (code, reason), changes = _INTERACTIVE_SHAPE, {}
+            if "shape" in request.pinned and not _SHAPE.isdisjoint(changes):
+                (code, reason), changes = _PINNED_SHAPE, {}
         action = "edit" if changes and mode is Mode.ENFORCE else "keep"
         message = None
         if action == "edit":
-            message = replies.message(reason, enforced=True)
+            message = replies.message(reason, enforced=True, scheduler=ask.scheduler)
         elif mode is Mode.ADVISE and changes:
             message = replies.message(f"Berth would choose: {reason}", enforced=False)
         elif mode in (Mode.ADVISE, Mode.ENFORCE) and (request.wants_placement or request.profile):
@@ -220,6 +229,10 @@ _BAD_MODE = Kept(Code.BAD_MODE, "BERTH_MODE is not off, shadow, advise or enforc
 _INTERACTIVE_SHAPE = Kept(
     Code.INTERACTIVE_SHAPE,
     "srun and salloc keep the tasks, cores and memory that you gave them.",
+)
+_PINNED_SHAPE = Kept(
+    Code.PINNED_SHAPE,
+    "You asked for whole nodes, or in a form that Berth cannot write anew.",
 )
 _SHAPE = frozenset(("nodes", "tasks", "cpus_per_task", "memory_mib_per_node"))
 
