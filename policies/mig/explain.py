@@ -26,26 +26,29 @@ _UNITS = {Objective.MAKESPAN: " s", Objective.ENERGY: " J"}
 def unplaced(problem: Problem, taken: Sequence[tuple[int, Kind]]) -> tuple[Unplaced, ...]:
     """The jobs that got nothing, by name, each with one sentence."""
     used = Counter(type_ for type_, _ in taken)
-    found: dict[tuple[str, str], int] = {}
+    found: Counter[tuple[str, str]] = Counter()
     for type_, t in enumerate(problem.types):
-        for name in t.names()[used[type_] :]:
-            key = (name, _reason(problem, type_))
-            found[key] = found.get(key, 0) + 1
+        left = t.names()[used[type_] :]
+        if left:
+            reason = _reason(problem, type_)
+            found.update((name, reason) for name in left)
     return tuple(Unplaced(name, n, reason) for (name, reason), n in found.items())
 
 
 def _reason(problem: Problem, type_: int) -> str:
-    options = [o.profile for o in problem.types[type_].options]
-    names = " or ".join(dict.fromkeys(options))
-    models = sorted({g.stand.geometry.gpu for g in problem.groups})
-    makers = [
-        g for g in problem.groups for s in g.members
-        if any(problem.types[type_].members[0].on(s.geometry, p.name) for p in s.geometry.profiles)
-    ]  # fmt: skip
+    job = problem.types[type_].members[0]
+    names = " or ".join(dict.fromkeys(o.profile for o in job.options))
+    models = {s.geometry.gpu: s.geometry for g in problem.groups for s in g.members}
+    makers = {
+        model for model, geometry in models.items()
+        if any(job.on(geometry, p.name) for p in geometry.profiles)
+    }  # fmt: skip
     if not makers:
-        return f"no GPU of the fleet ({', '.join(models)}) has a profile {names} for it"
+        return f"no GPU of the fleet ({', '.join(sorted(models))}) has a profile {names} for it"
     if not problem.edges[type_]:
-        ends = [ms for g in makers for _, ms in g.stand.ending]
+        ends = [
+            ms for g in problem.groups if g.stand.geometry.gpu in makers for _, ms in g.stand.ending
+        ]
         known = f"; the first known end is in {format_seconds(min(ends) / 1000)}" if ends else ""
         return f"beside what is running no GPU can make a {names} now{known}"
     return f"every {names} that the layouts allow goes to jobs that serve the objectives better"
