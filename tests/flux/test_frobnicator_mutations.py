@@ -1,0 +1,233 @@
+"""Mutated jobspecs of every recorded form: our change and nothing else, or the exact original."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import random
+from typing import Any
+
+import pytest
+from fake_daemon import FakeDaemon, move_to
+from flux_bench import (
+    FORMS,
+    FluxBench,
+    Jobspec,
+    asking,
+    flux_config,
+    load_filter,
+    recorded_lines,
+)
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+MUTATIONS = int(os.environ.get("BERTH_MUTATIONS", "100000"))
+ODD: tuple[Any, ...] = (
+    None,
+    True,
+    0,
+    -1,
+    1,
+    2,
+    3.5,
+    1e308,
+    10**30,
+    "",
+    "x",
+    "\udc80",
+    "\0",
+    "{{tmpdir}}/script",
+    [],
+    {},
+    [[]],
+    {"min": 1},
+    [1, "a"],
+    {"properties": ["gpu"]},
+    {"type": "node", "count": 1},
+)
+EDITS: tuple[dict[str, Any], ...] = (
+    {"queue": "gpu"},
+    {"queue": "gpu", "gres": "gpu:1", "nodes": 1, "cpus_per_task": 8},
+    {"queue": "mig", "gres": "gpu:2", "nodes": 1, "tasks": 2, "features": "a&b"},
+    {"queue": "cpu", "time_limit_min": 600, "memory_mib_per_node": 10},
+    {"queue": "cpu", "nodes": 2, "tasks": 8, "cpus_per_task": 1},
+)
+
+
+def seeds() -> list[dict[str, Any]]:
+    found = [asking(form) for form in FORMS]
+    return found + [line["jobspec"] for line in recorded_lines("frob_in")]
+
+
+SEEDS = seeds()
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Paths to everything inside ``value``."""
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    found = []
+    for key, item in items:
+        here = (*path, key)
+        found.append(here)
+        if item and type(item) in (dict, list):
+            found += places(item, here)
+    return found
+
+
+def mutate(spec: dict[str, Any], rng: random.Random) -> None:
+    """One to three small changes anywhere."""
+    for _ in range(rng.randint(1, 3)):
+        found = places(spec)
+        if not found:
+            return
+        path = rng.choice(found)
+        holder: Any = spec
+        for key in path[:-1]:
+            holder = holder[key]
+        kind = rng.random()
+        if kind < 0.25:
+            del holder[path[-1]]
+        elif kind < 0.35:
+            holder[path[-1]] = json.loads(json.dumps(spec))
+        elif kind < 0.5:
+            holder[path[-1]] = json.loads(rng.choice(PARTS))
+        else:
+            holder[path[-1]] = copy.deepcopy(rng.choice(ODD))
+
+
+def parts() -> list[str]:
+    """Everything inside the recorded forms, as JSON."""
+    found = set()
+    for seed in SEEDS:
+        for path in places(seed):
+            value: Any = seed
+            for key in path:
+                value = value[key]
+            found.add(json.dumps(value))
+    return sorted(found)
+
+
+PARTS = parts()
+
+
+def canonical(value: Any) -> str:
+    """The meaning, with types apart: 1, 1.0 and true differ."""
+    return json.dumps(value, sort_keys=True)
+
+
+def check(before: dict[str, Any], after: dict[str, Any], edits: dict[str, Any]) -> bool:
+    """Whether it was changed; asserts that only what the edits name was."""
+    if canonical(before) == canonical(after):
+        return False
+    assert after["tasks"] == before["tasks"]
+    assert after["version"] == before["version"] == 1
+    assert set(after) == set(before)
+    old, new = before["attributes"], after["attributes"]
+    assert {k: v for k, v in old.items() if k not in ("system", "user")} == {
+        k: v for k, v in new.items() if k not in ("system", "user")
+    }
+    changed = {
+        key
+        for key in set(old["system"]) | set(new["system"])
+        if canonical(old["system"].get(key)) != canonical(new["system"].get(key))
+    }
+    assert changed <= {"queue", "duration", "constraints"}
+    assert new["system"]["queue"] == edits["queue"]
+    assert ("duration" in changed) <= ("time_limit_min" in edits)
+    assert ("constraints" in changed) <= ("features" in edits)
+    if not {"nodes", "tasks", "cpus_per_task", "gres"} & set(edits):
+        assert after["resources"] == before["resources"]
+    return True
+
+
+@pytest.fixture(scope="module")
+def plugin() -> Any:
+    """A frobnicator whose daemon answers in the same process: no socket, for speed."""
+    module = load_filter()
+    made = module.Frobnicator(parser=None)
+    made.configure(None, flux_config(deadline_ms=1000))
+    return made
+
+
+def answer_with(plugin: Any, edits: dict[str, Any]) -> None:
+    reply = json.dumps({"v": 1, "action": "edit", "edits": edits, "stamp": "berth/1 id=x"})
+    plugin._filter.client.exchange = lambda _line, _stop_s: reply.encode() + b"\n"
+
+
+@pytest.mark.timeout(400)
+def test_a_hundred_thousand_mutated_jobspecs(plugin: Any) -> None:
+    rng = random.Random(20261)
+    texts = [json.dumps(seed) for seed in SEEDS]
+    changed = 0
+    for number in range(MUTATIONS):
+        spec = json.loads(texts[number % len(texts)])
+        mutate(spec, rng)
+        edits = EDITS[rng.randrange(len(EDITS))]
+        answer_with(plugin, edits)
+        before = canonical(spec)
+        jobspec = Jobspec(spec)
+        plugin.frob(jobspec, rng.choice((0, 1000, -1, None, "x")), 16, 0)
+        assert canonical(spec) == before, "changed in place"
+        if jobspec.jobspec is not spec:
+            changed += check(spec, jobspec.jobspec, edits)
+    assert 0.05 * MUTATIONS < changed < 0.9 * MUTATIONS
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.data())
+def test_anything_anywhere_in_a_recorded_form(plugin: Any, data: st.DataObject) -> None:
+    spec = copy.deepcopy(data.draw(st.sampled_from(SEEDS)))
+    path = data.draw(st.sampled_from(places(spec)))
+    holder: Any = spec
+    for key in path[:-1]:
+        holder = holder[key]
+    holder[path[-1]] = data.draw(JSON)
+    edits = data.draw(st.sampled_from(EDITS))
+    answer_with(plugin, edits)
+    before = copy.deepcopy(spec)
+    jobspec = Jobspec(spec)
+    plugin.frob(jobspec, 1000, 16, 0)
+    check(before, jobspec.jobspec, edits)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.dictionaries(st.sampled_from(["queue", "gres", "nodes", "tasks", "x"]), JSON), JSON)
+def test_any_edits_are_carried_out_whole_or_not_at_all(plugin: Any, edits: Any, more: Any) -> None:
+    reply = {"v": 1, "action": "edit", "edits": edits, "stamp": more, "message": more}
+    line = json.dumps(reply).encode() + b"\n"
+    plugin._filter.client.exchange = lambda _line, _stop_s: line
+    jobspec = Jobspec(asking())
+    plugin.frob(jobspec, 1000, 16, 0)
+    if canonical(jobspec.jobspec) != canonical(asking()) and edits:
+        check(asking(), jobspec.jobspec, edits)
+
+
+def test_a_jobspec_as_large_as_they_come_is_in_time(bench: FluxBench) -> None:
+    spec = asking("batch")
+    spec["attributes"]["system"]["environment"] = {f"V{i}": "x" * 100 for i in range(5000)}
+    spec["attributes"]["system"]["files"]["script"]["data"] = "#!/bin/sh\n" + "x" * 1_000_000
+    with FakeDaemon(bench.socket, lambda _: move_to("gpu")):
+        assert bench.frob(spec)["attributes"]["system"]["queue"] == "gpu"
+
+
+def test_nesting_without_end_passes_through(bench: FluxBench) -> None:
+    spec = asking()
+    deep: dict[str, Any] = {}
+    spec["attributes"]["system"]["deep"] = deep
+    for _ in range(100_000):
+        deep["x"] = {}
+        deep = deep["x"]
+    jobspec = Jobspec(spec)
+    with FakeDaemon(bench.socket, lambda _: move_to("gpu")):
+        bench.plugin.frob(jobspec, 1000, 16, 0)
+    assert jobspec.jobspec is spec
