@@ -1,4 +1,4 @@
-"""Runs the frobnicator as Flux does, without Flux: loaded by its path, one jobspec after another."""
+"""Runs the frobnicator as Flux does, without Flux: loaded by its path, a jobspec at a time."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -163,7 +164,7 @@ def test_the_connection_is_kept_and_made_anew_when_the_daemon_restarts(bench: Fl
 
 
 def test_what_comes_unasked_on_a_kept_connection_is_nobodys_answer(bench: FluxBench) -> None:
-    with FakeDaemon(bench.socket, lambda r: move_to("gpu")) as daemon:
+    with FakeDaemon(bench.socket, lambda _: move_to("gpu")) as daemon:
         daemon.close_each = False
         daemon.afterwards = json.dumps(move_to("cpu")).encode() + b"\n"
         assert bench.frob(asking())["attributes"]["system"]["queue"] == "gpu"
@@ -209,10 +210,8 @@ def _busy(_: Any) -> None:
 
 def _stubborn(_: Any) -> None:
     while True:
-        try:
+        with suppress(Exception):
             time.sleep(30)
-        except Exception:  # noqa: S110
-            pass
 
 
 def _raise(_: Any) -> None:

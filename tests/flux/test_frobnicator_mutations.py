@@ -157,7 +157,7 @@ def answer_with(plugin: Any, edits: dict[str, Any]) -> None:
 
 @pytest.mark.timeout(400)
 def test_a_hundred_thousand_mutated_jobspecs(plugin: Any) -> None:
-    rng = random.Random(20261)
+    rng = random.Random(20261)  # noqa: S311 - the same jobspecs in every run
     texts = [json.dumps(seed) for seed in SEEDS]
     changed = 0
     for number in range(MUTATIONS):

@@ -1,0 +1,195 @@
+"""A real Flux for tests: four brokers on this machine, queues auto, cpu, gpu, and a MIG one.
+
+Nodes node[0-1] are plain, node2 has two GPUs (``h200``), node3 seven slices (``mig-1g.18gb``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+READY_S = 60.0
+
+RESOURCES = """\
+[resource]
+noverify = true
+[[resource.config]]
+hosts = "node[0-1]"
+cores = "0-7"
+properties = ["cpunode"]
+[[resource.config]]
+hosts = "node2"
+cores = "0-7"
+gpus = "0-1"
+properties = ["gpunode", "h200"]
+[[resource.config]]
+hosts = "node3"
+cores = "0-7"
+gpus = "0-6"
+properties = ["mig-1g.18gb"]
+"""
+
+QUEUES = """\
+[queues.auto]
+requires = ["cpunode"]
+[queues.cpu]
+requires = ["cpunode"]
+[queues.gpu]
+requires = ["gpunode"]
+[queues.gpu.policy.limits]
+duration = "2h"
+[queues."mig-1g.18gb"]
+requires = ["mig-1g.18gb"]
+[policy.jobspec.defaults.system]
+queue = "cpu"
+duration = "10m"
+"""
+
+
+def why_no_flux() -> str | None:
+    """Why a live Flux cannot be used here; None: it can."""
+    if shutil.which("flux") is None:
+        return "no `flux` on PATH (flux-core has no Debian package; build it and add it to PATH)"
+    return None
+
+
+def frobnicators(*plugins: str, **settings: object) -> str:
+    """The table of frobnicators; those of Flux follow ours."""
+    lines = ["[ingest.frobnicator]", f"plugins = {json.dumps([*plugins, *STOCK])}"]
+    if settings:
+        lines.append("[ingest.frobnicator.berth]")
+        lines += [f"{key} = {json.dumps(value)}" for key, value in settings.items()]
+    return "\n".join(lines) + "\n"
+
+
+STOCK = ("defaults", "constraints")
+
+
+@dataclass
+class LiveFlux:
+    """A running instance. ``run`` gives what its `flux` says."""
+
+    folder: Path
+    uri: str
+    process: subprocess.Popen[bytes]
+    environment: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def config(self) -> Path:
+        """The folder of its configuration."""
+        return self.folder / "config"
+
+    def run(
+        self, *words: str, stdin: str | None = None, timeout_s: float = 60, status: int = 0
+    ) -> str:
+        """Standard output of ``flux WORDS``; AssertionError where it ends otherwise."""
+        done = subprocess.run(
+            ["flux", *words],
+            input=stdin,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+        assert done.returncode == status, f"flux {' '.join(words)}: {done.stderr}{done.stdout}"
+        return done.stdout
+
+    def python(self, code: str, *words: str, timeout_s: float = 120) -> Any:
+        """What a Python program with Flux's bindings prints, as JSON."""
+        return json.loads(self.run("python", "-c", code, *words, timeout_s=timeout_s))
+
+    def submit(self, *words: str) -> str:
+        """The id of a submitted job."""
+        return self.run("submit", *words).strip()
+
+    def jobspec(self, job: str) -> dict[str, Any]:
+        """The jobspec as it was accepted."""
+        found: dict[str, Any] = json.loads(self.run("job", "info", job, "jobspec"))
+        return found
+
+    def configure(self, text: str) -> None:
+        """Another configuration for the instance's submit path, on all its brokers."""
+        (self.config / "ingest.toml").write_text(text)
+        self.run("exec", "-r", "all", "flux", "config", "reload")
+
+    def workers(self, rank: int = 0) -> dict[str, Any]:
+        """What the ingest module says of its workers."""
+        found: dict[str, Any] = json.loads(self.run("exec", "-r", str(rank), *_STATS))
+        return found
+
+
+_STATS = ("flux", "module", "stats", "job-ingest")
+
+
+@contextmanager
+def live_flux(ingest: str, *, size: int = 4, extra: str = "") -> Iterator[LiveFlux]:
+    """Start an instance with ``ingest`` as its frobnicators; it ends with the block."""
+    folder = Path(tempfile.mkdtemp(prefix="berth-flux-live-"))
+    folder.chmod(0o755)
+    config = folder / "config"
+    config.mkdir()
+    (config / "resource.toml").write_text(RESOURCES)
+    (config / "queues.toml").write_text(QUEUES + extra)
+    (config / "ingest.toml").write_text(ingest)
+    ready = folder / "uri"
+    program = f"flux queue start --all >&2 && flux getattr local-uri > {ready}.new && mv {ready}.new {ready} && cat"
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [
+                "flux",
+                "start",
+                f"--test-size={size}",
+                f"--test-hosts=node[0-{size - 1}]",
+                f"--config-path={config}",
+                "sh",
+                "-c",
+                program,
+            ],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            env={k: v for k, v in os.environ.items() if not k.startswith("FLUX_")},
+            start_new_session=True,
+        )
+    try:
+        deadline = time.monotonic() + READY_S
+        while not ready.exists():
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError(f"flux did not start:\n{(folder / 'log').read_text()}")
+            time.sleep(0.02)
+        uri = ready.read_text().strip()
+        yield LiveFlux(folder, uri, process, {**os.environ, "FLUX_URI": uri})
+    finally:
+        if process.stdin is not None:
+            process.stdin.close()
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def wait_until(condition: Callable[[], Any], timeout_s: float = 30.0, what: str = "") -> Any:
+    """The first true value of ``condition``; AssertionError when it does not come in time."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        found = condition()
+        if found:
+            return found
+        assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
+        time.sleep(0.02)
+
+
+__all__ = ["LiveFlux", "Mapping", "Sequence", "frobnicators", "live_flux", "why_no_flux"]
