@@ -81,3 +81,9 @@ def test_without_slurm_the_reason_names_what_to_do(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(ClusterUnavailable, match="make slurm"):
         require_slurm()
+
+
+def test_without_root_the_reason_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(ClusterUnavailable, match="needs root"):
+        require_slurm()
