@@ -20,6 +20,7 @@ from pydantic import Field
 
 from berth.pilot.documents import Document
 from berth.pilot.errors import DocumentError
+from berth.pilot.platform import Platform
 from berth.pilot.profile import Name, Positive
 from berth.predictor.bundle_files import (
     MANIFEST,
@@ -49,8 +50,8 @@ class Calibration(Document):
     carry: float
     reduction_s: float = Field(ge=0)
     """Fetching the result of one reduction (GPU)."""
-    log_quantile: Positive
-    """Half width of the 90 % interval in log time, of this prior alone."""
+    score_quantile: Positive
+    """90 % quantile of ``|log error| / difficulty`` of this prior alone, see ``conformal``."""
 
 
 class Labelled(Document):
@@ -67,8 +68,10 @@ class Labelled(Document):
     prior: Calibration
     dead_zone: float = Field(ge=0)
     """Residuals below this are taken for noise, see ``firm``."""
-    log_quantile: Positive
-    """Half width of the 90 % interval in log time, of prior and residual together."""
+    score_quantile: Positive
+    """90 % quantile of ``|log error| / difficulty`` of prior and residual together."""
+    hardware: Platform
+    """The platform as it was described when the model was trained."""
 
 
 class Training(Document):

@@ -21,6 +21,19 @@ LEVEL = 0.9
 MAX_LOG_WIDTH = math.log(1e6)
 
 
+DIFFICULTY_FLOOR = 0.5
+"""Difficulty of a row that the residual leaves alone, in units of log time."""
+
+
+def difficulty(correction: float) -> float:
+    """How hard a row is: the more the learnt residual had to change, the less is known.
+
+    ``correction`` is the log ratio of the prediction with and without the residual. Scores are
+    divided by this, so that intervals are narrow where the roofline alone is believed.
+    """
+    return DIFFICULTY_FLOOR + abs(correction)
+
+
 def group_quantile(scores: Sequence[float], groups: Sequence[str], level: float = LEVEL) -> float:
     """The score that a new group's row stays under with probability ``level``.
 

@@ -16,6 +16,7 @@ import numpy as np
 from berth.pilot.profile import Profile
 from berth.predictor.bundle import Bundle, Calibration
 from berth.predictor.ceilings import Ceilings, Floats, Point
+from berth.predictor.conformal import difficulty
 from berth.predictor.features import Reference, feature_row, work_features
 from berth.predictor.prediction import Basis
 from berth.predictor.roofline import Times, times
@@ -30,6 +31,8 @@ GUESSED_SCALING_WIDENING = 0.5
 """The same where the program was never run with another number of threads."""
 PARTIAL_WIDENING = 1.25
 """Where the counters are of a part of the run only."""
+UNKNOWN_DIFFICULTY = 1.0
+"""Where no labelled platform can tell: nothing is anchored on the measured run."""
 LEAST_LOG_WIDTH = math.log(1.03)
 """Runs repeat to within a few per cent at best."""
 
@@ -53,7 +56,7 @@ class Layout:
     reference: int
     """Row of the reference; -1: its platform has no signature."""
     labelled: dict[str, int]
-    """Row of each labelled platform at its labelled core count."""
+    """Row of each labelled platform, as the bundle describes it, at its labelled core count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,7 @@ def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]
     measured = _measured_log_times(profile)
     entries = {entry.platform: entry for entry in bundle.manifest.labelled}
     residuals = _residuals(reading, layout, bundle)
+    difficulties = _difficulties(reading, layout, bundle, residuals)
     found = []
     for index, point in enumerate(layout.table.points[: layout.count]):
         name = point.platform.name
@@ -114,14 +118,16 @@ def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]
             found.append(
                 Estimate(
                     _calibrated(entry.prior, reading, index, residuals[name]),
-                    entry.log_quantile * widening * (1 + doubling * apart),
+                    entry.score_quantile * difficulties[name] * widening * (1 + doubling * apart),
                     Basis.CALIBRATED if apart == 0 else Basis.SCALED,
                 )
             )
         else:
-            prior = bundle.manifest.priors["gpu" if point.gpus else "cpu"]
+            kind = "gpu" if point.gpus else "cpu"
+            prior = bundle.manifest.priors[kind]
             apart = 0.0 if point.gpus else math.log2(point.units)
-            spread = prior.log_quantile * widening * (1 + doubling * apart)
+            hard = difficulties.get(kind, UNKNOWN_DIFFICULTY)
+            spread = prior.score_quantile * hard * widening * (1 + doubling * apart)
             found.append(
                 Estimate(
                     _calibrated(prior, reading, index, 0.0),
@@ -140,6 +146,21 @@ def _residuals(reading: Reading, layout: Layout, bundle: Bundle) -> dict[str, fl
     for name, index in layout.labelled.items():
         row = feature_row(reading.work, reading.scaling, reading.run, reading.roofs, index)
         found[name] = float(bundle.residual(name, row.reshape(1, -1))[0])
+    return found
+
+
+def _difficulties(
+    reading: Reading, layout: Layout, bundle: Bundle, residuals: dict[str, float]
+) -> dict[str, float]:
+    """Difficulty by labelled platform, and by kind for the platforms without labels."""
+    found = {}
+    for entry in bundle.manifest.labelled:
+        if entry.platform not in residuals:
+            continue
+        index = layout.labelled[entry.platform]
+        corrected = _calibrated(entry.prior, reading, index, residuals[entry.platform])
+        hard = difficulty(corrected - _calibrated(entry.prior, reading, index, 0.0))
+        found[entry.platform] = found["gpu" if entry.gpus else "cpu"] = hard
     return found
 
 

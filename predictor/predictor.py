@@ -137,11 +137,9 @@ class Predictor:
         # The table holds the platforms, so their identities stay theirs while it is kept.
         if cached is not None and (cached.reference < 0) == (anchor is None):
             return cached
-        distinct = {p.platform.name: p.platform for p in points}
         own = [
-            Point(distinct[entry.platform], entry.cores or entry.gpus)
+            Point(entry.hardware, entry.cores or entry.gpus)
             for entry in self._bundle.manifest.labelled
-            if entry.platform in distinct
         ]
         layout = Layout(
             table=Ceilings.of([*asked, *own]),

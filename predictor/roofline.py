@@ -27,7 +27,8 @@ from berth.predictor.work import (
     Work,
 )
 
-_BOUNDS = (Bound.COMPUTE, Bound.COMPUTE, Bound.MEMORY, Bound.MEMORY, Bound.MEMORY, Bound.MEMORY)
+# The first-level cache belongs to the core: what waits for it would not run faster elsewhere.
+_BOUNDS = (Bound.COMPUTE, Bound.COMPUTE, Bound.COMPUTE, Bound.MEMORY, Bound.MEMORY, Bound.MEMORY)
 _TINY_S = 1e-12
 FITS = 3.0
 """Up to so many times the emulated last level, what that one keeps is a part of one sweep over

@@ -11,6 +11,7 @@ import click
 from berth.plugin.cli.columns import columns
 from berth.predictor import bundle as bundles
 from berth.predictor.bundle_files import CARD
+from berth.predictor.conformal import DIFFICULTY_FLOOR
 
 _FOLDER = click.argument(
     "folder", required=False, type=click.Path(path_type=Path), default=bundles.DEFAULT_BUNDLE
@@ -46,8 +47,8 @@ def show(folder: Path, as_json: bool, card: bool) -> None:
             entry.platform,
             f"{entry.cores} core" if entry.cores else f"{entry.gpus} GPU",
             str(entry.rows),
-            f"{math.exp(entry.log_quantile):.2f}",
-            f"{math.exp(entry.prior.log_quantile):.2f}",
+            f"{math.exp(entry.score_quantile * DIFFICULTY_FLOOR):.2f}",
+            f"{math.exp(entry.prior.score_quantile * DIFFICULTY_FLOOR):.2f}",
             entry.label,
         )
         for entry in manifest.labelled

@@ -64,10 +64,11 @@ def leave_one_kernel_out(
 
 def _one(
     data: Columns, name: str, fitter: Fit, seed: int, candidates: tuple[Settings, ...]
-) -> tuple[list[int], Floats, float, Settings]:
+) -> tuple[list[int], Floats, Floats, Settings]:
     held = [i for i, k in enumerate(data.kernels) if k == name]
     rest = data.take([i for i, k in enumerate(data.kernels) if k != name])
     inner = select(rest, count=INNER_FOLDS, seed=seed, candidates=candidates, fitter=fitter)
     (predict,) = fitter(rest, [inner.settings], seed)
-    quantile = group_quantile(list(np.abs(inner.residuals)), rest.kernels)
-    return held, predict(data.take(held)), quantile, inner.settings
+    guess = predict(data.take(held))
+    quantile = group_quantile(list(inner.scores), rest.kernels)
+    return held, guess.log_time, quantile * guess.difficulty, inner.settings

@@ -8,6 +8,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from sklearn.ensemble import ExtraTreesRegressor
 
@@ -15,7 +17,9 @@ from berth.predictor.ceilings import Floats
 from berth.predictor.features import FEATURES, WORK_FEATURES
 from berth.predictor.training.examples import Columns
 from berth.predictor.training.model import Settings, fit_ensemble, fit_prior, kernel_weights
-from berth.predictor.training.select import Predict, each
+from berth.predictor.training.select import each
+
+Predict = Callable[[Columns], Floats]
 
 _WORK = [FEATURES.index(name) for name in WORK_FEATURES]
 

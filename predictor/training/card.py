@@ -6,6 +6,11 @@ import math
 from collections.abc import Sequence
 
 from berth.predictor.bundle import Manifest
+from berth.predictor.conformal import DIFFICULTY_FLOOR
+
+
+def _factor(score_quantile: float) -> str:
+    return f"{math.exp(score_quantile * DIFFICULTY_FLOOR):.2f}"
 
 
 def card(manifest: Manifest, disagreements: Sequence[float]) -> str:
@@ -36,11 +41,12 @@ def card(manifest: Manifest, disagreements: Sequence[float]) -> str:
         *(
             f"| {e.platform} | {e.prior.bias:+.3f} | {e.prior.carry:.2f} "
             f"| {e.prior.reduction_s * 1e6:.0f} us "
-            f"| {math.exp(e.log_quantile):.2f} | {math.exp(e.prior.log_quantile):.2f} |"
+            f"| {_factor(e.score_quantile)} | {_factor(e.prior.score_quantile)} |"
             for e in manifest.labelled
         ),
         "",
         "Quantiles are of kernels left out (10 folds over kernels, each kernel weighing the same).",
+        "The factor is of a program whose residual is nil; it grows with the residual's size.",
         "",
         "## Figures",
     ]

@@ -9,6 +9,7 @@ import numpy as np
 
 from berth.pilot.errors import UsageError
 from berth.predictor.ceilings import Floats
+from berth.predictor.conformal import difficulty
 from berth.predictor.training.examples import Columns
 from berth.predictor.training.model import Model, Settings, fit, kernel_weights
 
@@ -22,8 +23,17 @@ CANDIDATES: tuple[Settings, ...] = tuple(
 )  # fmt: skip
 """From cautious to keen. Nested: the choice sees the training kernels of its own fold only."""
 
-Predict = Callable[[Columns], Floats]
-"""From rows to predicted log times."""
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """Predicted log times, and how hard each row is (the scale of its interval)."""
+
+    log_time: Floats
+    difficulty: Floats
+
+
+Predict = Callable[[Columns], Guess]
+"""From rows to predictions."""
 Fit = Callable[[Columns, Sequence[Settings], int], list[Predict]]
 """Fits every candidate on some rows with a seed; candidates may share work."""
 
@@ -33,8 +43,8 @@ class Selection:
     """The chosen settings and their held-out residuals, one a row of the training data."""
 
     settings: Settings
-    residuals: Floats
-    """``log(measured / predicted)`` by models that had not seen the row's kernel."""
+    scores: Floats
+    """``|log(measured / predicted)| / difficulty`` by models that had not seen the kernel."""
     loss: float
 
 
@@ -62,17 +72,33 @@ def fit_model(data: Columns, candidates: Sequence[Settings], seed: int) -> list[
         bare = replace(settings, dead_zone=0.0)
         if bare not in fitted:
             fitted[bare] = fit(data, bare, seed)
-        found.append(replace(fitted[bare], dead_zone=settings.dead_zone).log_time)
+        found.append(_guess(replace(fitted[bare], dead_zone=settings.dead_zone)))
     return found
 
 
-def each(one: Callable[[Columns, Settings, int], Predict]) -> Fit:
-    """A family whose candidates share nothing."""
+def _guess(model: Model) -> Predict:
+    def predict(data: Columns) -> Guess:
+        corrected = model.log_time(data)
+        hard = [difficulty(change) for change in corrected - model.prior.log_time(data)]
+        return Guess(corrected, np.array(hard))
+
+    return predict
+
+
+def each(one: Callable[[Columns, Settings, int], Callable[[Columns], Floats]]) -> Fit:
+    """A family whose candidates share nothing and whose rows are all equally hard."""
 
     def fit_each(data: Columns, candidates: Sequence[Settings], seed: int) -> list[Predict]:
-        return [one(data, settings, seed) for settings in candidates]
+        return [_even(one(data, settings, seed)) for settings in candidates]
 
     return fit_each
+
+
+def _even(log_time: Callable[[Columns], Floats]) -> Predict:
+    def predict(data: Columns) -> Guess:
+        return Guess(log_time(data), np.ones(len(data)))
+
+    return predict
 
 
 def select(
@@ -88,11 +114,13 @@ def select(
         raise UsageError("no candidate settings were given")
     parts = folds(data.kernels, count, seed)
     weights = kernel_weights(data.kernels)
-    residuals = np.zeros((len(candidates), len(data)))
+    off, hard = np.zeros((2, len(candidates), len(data)))
     for held in parts:
         rest = np.setdiff1d(np.arange(len(data)), held)
         for row, predict in enumerate(fitter(data.take(rest), candidates, seed)):
-            residuals[row, held] = data.log_time[held] - predict(data.take(held))
-    losses = (weights * np.abs(residuals)).sum(axis=1)
+            guess = predict(data.take(held))
+            off[row, held] = np.abs(data.log_time[held] - guess.log_time)
+            hard[row, held] = guess.difficulty
+    losses = (weights * off).sum(axis=1)
     best = int(losses.argmin())
-    return Selection(candidates[best], residuals[best], float(losses[best]))
+    return Selection(candidates[best], off[best] / hard[best], float(losses[best]))

@@ -135,6 +135,7 @@ def _train_one(
     model = fit(data, chosen.settings, seed)
     onnx = to_onnx(model.residual, len(FEATURES))
     apart = check_agreement(onnx, model.residual, data.features)
+    prior_scores = _prior_scores(data, chosen.settings, seed)
     entry = Labelled(
         platform=platform.name,
         cores=0 if platform.is_gpu else 1,
@@ -147,22 +148,25 @@ def _train_one(
             bias=model.prior.bias,
             carry=model.prior.carry,
             reduction_s=model.prior.reduction_s,
-            log_quantile=group_quantile(list(_held_out_prior(data, seed)), data.kernels),
+            score_quantile=group_quantile(list(prior_scores), data.kernels),
         ),
         dead_zone=model.dead_zone,
-        log_quantile=group_quantile(list(np.abs(chosen.residuals)), data.kernels),
+        score_quantile=group_quantile(list(chosen.scores), data.kernels),
+        hardware=platform,
     )
     return Trained(entry, onnx, apart, chosen.settings)
 
 
-def _held_out_prior(data: Columns, seed: int) -> Floats:
-    """Absolute log residuals of the prior alone, of kernels that it was not calibrated on."""
-    residuals = np.zeros(len(data))
+def _prior_scores(data: Columns, settings: Settings, seed: int) -> Floats:
+    """Scores of the prior alone, of kernels left out; the residual only says how hard each is."""
+    scores = np.zeros(len(data))
     for held in folds(data.kernels, FOLDS, seed):
-        rest = np.setdiff1d(np.arange(len(data)), held)
-        prior = fit_prior(data.take(rest))
-        residuals[held] = data.log_time[held] - prior.log_time(data.take(held))
-    return np.abs(residuals)
+        rest = data.take(np.setdiff1d(np.arange(len(data)), held))
+        rows = data.take(held)
+        (predict,) = fit_model(rest, [settings], seed)
+        off = np.abs(rows.log_time - fit_prior(rest).log_time(rows))
+        scores[held] = off / predict(rows).difficulty
+    return scores
 
 
 def _priors(parts: Sequence[Trained], platforms: Mapping[str, Platform]) -> dict[str, Calibration]:
