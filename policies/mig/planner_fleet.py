@@ -14,10 +14,12 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from berth.pilot.errors import ToolMissing
 from berth.policies.mig.columns import Bundle, bundles_by_group, bundles_by_slots
+from berth.policies.mig.merge import dealt_out, merged
 from berth.policies.mig.objectives import Objective
 from berth.policies.mig.offers import Kind
 from berth.policies.mig.problem import Problem
@@ -25,6 +27,8 @@ from berth.policies.mig.reached import Stage, steps
 from berth.policies.mig.solution import Solution
 
 SEED = 20_261_121
+MANY_FLOWS = 2000
+"""From so many pairs of job type and slot kind on, re-cuts get a good start before the proof."""
 
 
 def solve(problem: Problem, *, time_limit_s: float, workers: int = 1) -> Solution:
@@ -39,7 +43,9 @@ def solve(problem: Problem, *, time_limit_s: float, workers: int = 1) -> Solutio
         raise ToolMissing(
             "OR-tools", needed_for="planning a fleet exactly", hint="pip install 'berth[mig]'"
         ) from None
-    return _Stages(problem, cp_model, time_limit_s, workers).run()
+    fewer, groups = merged(problem)
+    found = _Stages(fewer, cp_model, time_limit_s, workers).run()
+    return replace(found, taken=dealt_out(problem, groups, found.taken))
 
 
 class _Columns:
@@ -144,6 +150,19 @@ class _Stages:
             self.columns.model.add(self.columns.expression(objective, priority) >= value)
         if self.limit_ms is not None:
             self._forbid(self.columns.model, self.limit_ms)
+        if len(self.columns.flows) > MANY_FLOWS:
+            self._polish()
+
+    def _polish(self) -> None:
+        """Fewer re-cuts for the jobs as they are given away now: a good start, no proof."""
+        self._hint(self.columns.model)
+        model = self.columns.model.clone()
+        for key, flow in self.columns.flows.items():
+            model.add(model.get_int_var_from_proto_index(flow.index) == self.values[key])
+        model.maximize(self.columns.expression(Objective.RECUTS))
+        solver = self._solver(0.3 * self._left_s())
+        if solver.solve(model) in (self.cp.OPTIMAL, self.cp.FEASIBLE):
+            self._read(solver)
 
     def _left_s(self) -> float:
         return max(0.05, self.deadline - time.monotonic())
@@ -155,6 +174,7 @@ class _Stages:
         solver.parameters.random_seed = SEED
         # The relaxation is tight already: looking for structure and cuts only costs.
         solver.parameters.cut_level = 0
+        solver.parameters.hint_conflict_limit = 1
         solver.parameters.symmetry_level = 0
         solver.parameters.cp_model_probing_level = 0
         return solver
@@ -163,7 +183,8 @@ class _Stages:
         expression = self.columns.expression(objective, priority)
         model = self.columns.model
         model.maximize(expression)
-        self._hint(model)
+        if self.stages:
+            self._hint(model)
         solver = self._solver(share * self._left_s())
         status = solver.solve(model)
         model.clear_objective()
