@@ -106,8 +106,10 @@ def _columns(
     # Those with most slots first, so that of equals the first stays.
     columns = sorted(best.values(), key=lambda c: (c.recuts, -sum(n for _, n in c.counts)))
     kept = [c for c, keep in zip(columns, ~_dominated(columns), strict=True) if keep]
-    if Objective.GPUS in problem.order and not any(not c.counts for c in kept):
-        kept.append(next(c for c in columns if not c.counts))
+    if Objective.GPUS in problem.order:
+        # To be left alone is a choice of its own: what is idle there stays, and counts for nothing.
+        alone = Offer(group.stand.layout, 0, ())
+        kept = [*(c for c in kept if c.counts), Column((), 0, alone)]
     return tuple(replace(c, recuts=c.offer.recuts) for c in kept)
 
 

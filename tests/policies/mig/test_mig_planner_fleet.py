@@ -177,6 +177,13 @@ def test_fewest_gpus_packs_the_jobs_together() -> None:
     assert sum(bool(g.placements) for g in made.gpus) == 2
 
 
+def test_a_gpu_without_work_keeps_its_idle_instances() -> None:
+    fleet = [GpuState(name, A100, Layout.parse("1g.5gb@0")) for name in "ab"]
+    made = plan(fleet, [Demand("a", (SliceOption("1g.5gb"),))], "jobs,gpus")
+    assert made.recuts == 0
+    assert [r.value for r in made.reached] == [1.0, 1.0, 0.0]
+
+
 def test_jobs_go_only_to_the_model_that_they_name() -> None:
     """1g.10gb is a double-memory slice of an A100-40GB and a plain one of an H100."""
     fleet = [GpuState("a", A100), GpuState("h", lookup("H100-80GB"))]
