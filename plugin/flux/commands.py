@@ -1,0 +1,83 @@
+"""Runs the ``flux`` command: bounded in time, in the C locale, failures as one sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from berth.pilot.errors import SchedulerError, ToolMissing
+
+DEFAULT_TIMEOUT_S = 20.0
+_SERVICES = Path(__file__).with_name("services.py")
+_UNREACHED = ("flux_open", "Unable to connect to Flux", "Unable to connect to broker")
+_MOST_SAID = 300
+
+
+def run(*words: str, stdin: str | None = None, timeout_s: float = DEFAULT_TIMEOUT_S) -> str:
+    """Standard output of ``flux WORDS``.
+
+    Raises ToolMissing where Flux is not installed, SchedulerError where it fails, hangs or writes
+    something that is not text.
+    """
+    name = f"flux {words[0]}"
+    try:
+        done = subprocess.run(
+            ("flux", *words),
+            input=None if stdin is None else stdin.encode(),
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            timeout=timeout_s,
+            env=_environment(),
+            check=False,
+        )
+    except FileNotFoundError:
+        raise ToolMissing(
+            "flux",
+            needed_for="talking to Flux",
+            hint="run this where the `flux` command is on PATH",
+        ) from None
+    except subprocess.TimeoutExpired:
+        raise SchedulerError(
+            f"{name} did not answer within {timeout_s:g} s",
+            hint="is the broker up? `flux uptime` tells",
+        ) from None
+    except (OSError, ValueError) as error:
+        raise SchedulerError(f"{name} could not be started: {error}") from None
+    if done.returncode != 0:
+        raise _failed(name, done.returncode, done.stderr.decode("utf-8", "replace"))
+    try:
+        return done.stdout.decode("utf-8")
+    except UnicodeDecodeError:
+        raise SchedulerError(f"{name} wrote something that is not text") from None
+
+
+def ask(what: str, *words: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> dict[str, Any]:
+    """What ``services.py`` prints. Raises SchedulerError or ToolMissing."""
+    text = run("python", str(_SERVICES), what, *words, timeout_s=timeout_s)
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise SchedulerError(f"Flux's services answered something unreadable: {text[:80]!r}")
+    return found
+
+
+def _environment() -> dict[str, str]:
+    """Ours without what belongs to Berth's Python: `flux python` runs another one."""
+    ours = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+    return {**{k: v for k, v in os.environ.items() if k not in ours}, "LC_ALL": "C"}
+
+
+def _failed(name: str, status: int, stderr: str) -> SchedulerError:
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    said = lines[-1] if lines else "no message"
+    if any(mark in stderr for mark in _UNREACHED):
+        return SchedulerError(
+            f"{name} found no Flux instance to speak to",
+            hint="is the broker up? inside of an instance, or with FLUX_URI, this works",
+        )
+    return SchedulerError(f"{name} failed with status {status}: {said[:_MOST_SAID]}")

@@ -1,0 +1,107 @@
+"""Asks Flux's services and prints their answers as JSON: run by `flux python`, not by Berth.
+
+    flux python services.py state          configuration, resources, queues, counts of jobs
+    flux python services.py memory         the same, with memory and architecture by rank
+    flux python services.py jobs ID...     job-list's records, or eventlogs of forgotten jobs
+
+Answers are handed on as the services gave them; an error is ``{"error": text, "errno": number}``.
+Self-contained, as it runs with Flux's own Python (3.6 and later).
+"""
+
+import json
+import re
+import sys
+from typing import Any, Dict, Iterator, List
+
+Answers = Dict[str, Any]
+
+
+def asked(future: Any) -> Any:
+    """The answer as it came."""
+    try:
+        return json.loads(future.get_str() or "{}")
+    except OSError as error:
+        return {"error": str(error), "errno": error.errno}
+
+
+def state(handle: Any) -> Answers:
+    """Everything that tells what the instance has and is doing, in two rounds."""
+    topics = ("config.get", "resource.sched-status", "job-list.job-stats")
+    futures = {topic: handle.rpc(topic, {}, nodeid=0) for topic in topics}
+    found = {topic: asked(future) for topic, future in futures.items()}
+    queues = found["config.get"].get("queues") or {}
+    futures = {
+        name: handle.rpc("job-manager.queue-status", {"name": name} if name else {}, nodeid=0)
+        for name in queues or [""]
+    }
+    found["job-manager.queue-status"] = {name: asked(future) for name, future in futures.items()}
+    found["version"] = handle.attr_get("version")
+    found["host"] = handle.attr_get("hostlist") or handle.attr_get("hostname")
+    return found
+
+
+def with_memory(handle: Any) -> Answers:
+    """``state``, and for one rank of each kind its memory in bytes and its architecture."""
+    found = state(handle)
+    kinds: Dict[str, List[int]] = {}
+    everything = found["resource.sched-status"].get("all", {}).get("execution", {})
+    for entry in everything.get("R_lite", []):
+        for rank in ranks(entry["rank"]):
+            kinds.setdefault(json.dumps(entry["children"], sort_keys=True), []).append(rank)
+    found["memory"] = {}
+    for members in kinds.values():
+        try:
+            xml = handle.rpc("resource.topo-get", {}, nodeid=members[0]).get_str()
+        except OSError:
+            continue
+        sizes = [int(n) for n in re.findall(r'type="NUMANode"[^>]* local_memory="(\d+)"', xml)]
+        names = re.findall(r'<info name="Architecture" value="([^"]+)"', xml)
+        for rank in members:
+            found["memory"][rank] = {"bytes": sum(sizes), "architecture": (names or [None])[0]}
+    return found
+
+
+def ranks(idset: str) -> Iterator[int]:
+    """``0-2,5`` as numbers."""
+    for part in idset.strip("[]").split(","):
+        first, _, last = part.partition("-")
+        yield from range(int(first), int(last or first) + 1)
+
+
+def jobs(handle: Any, names: List[str]) -> Answers:
+    """By the id as it was given: ``{"job": ...}``, or ``{"eventlog": ..., "jobspec": ...}``."""
+    from flux.job import JobID  # noqa: PLC0415 - the rest needs it not
+
+    numbers = {}
+    for name in names:
+        try:
+            numbers[name] = int(JobID(name))
+        except ValueError:
+            continue
+    futures = {
+        name: handle.rpc("job-list.list-id", {"id": number, "attrs": ["all"]}, nodeid=0)
+        for name, number in numbers.items()
+    }
+    found = {name: asked(future) for name, future in futures.items()}
+    for name, answer in found.items():
+        if "job" not in answer:
+            message = {"id": numbers[name], "keys": ["eventlog", "jobspec"], "flags": 0}
+            found[name] = asked(handle.rpc("job-info.lookup", message, nodeid=0))
+    return found
+
+
+def main() -> None:
+    """Print what the arguments ask for."""
+    import flux  # noqa: PLC0415 - only `flux python` has it
+
+    handle = flux.Flux()
+    what = sys.argv[1]
+    if what == "jobs":
+        answer = jobs(handle, sys.argv[2:])
+    else:
+        answer = {"state": state, "memory": with_memory}[what](handle)
+    json.dump(answer, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
