@@ -1,0 +1,101 @@
+"""The law behind every slice prediction: a smooth maximum of two times.
+
+``A``: what a smaller slice does not stretch (kernel launches, the host). ``B``: work that is
+stretched by ``1 / effective share``. ``t = (A^p + B^p)^(1/p)``; a large ``p`` says that the two
+overlap perfectly (roofline), ``p = 1`` that they follow each other (Amdahl).
+
+The effective share of a slice lies between its shares of compute and of memory bandwidth, and
+above both where a small slice clocks higher than the power-limited whole GPU.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from berth.pilot.documents import Document
+
+Floats = NDArray[np.float64]
+
+LATENT_LEAST, LATENT_MOST = -5.0, 4.0
+_SAME = 1e-6
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Share:
+    """What part of the whole GPU a slice is: compute slices and memory slices."""
+
+    compute: float
+    memory: float
+
+    def __post_init__(self) -> None:
+        if not (0 < self.compute <= 1 and 0 < self.memory <= 1):
+            raise ValueError(f"not shares of a GPU: {self.compute}, {self.memory}")
+
+    @property
+    def is_whole(self) -> bool:
+        """True for a slice with all compute of its GPU."""
+        return self.compute >= 1 - _SAME
+
+    def within(self, other: Share) -> bool:
+        """True where ``other`` has at least as much of everything."""
+        return self.compute <= other.compute + _SAME and self.memory <= other.memory + _SAME
+
+    def matches(self, compute: float, memory: float) -> bool:
+        """True where these are its shares."""
+        return abs(self.compute - compute) < _SAME and abs(self.memory - memory) < _SAME
+
+
+class MeasuredShare(Document):
+    """An effective share that was learnt from measurements."""
+
+    compute: float = Field(gt=0, le=1)
+    memory: float = Field(gt=0, le=1)
+    effective: float = Field(gt=0, le=1)
+
+
+class ShareLaw(Document):
+    """Effective shares: learnt where measured, else ``scale c^(1-w) m^w``."""
+
+    measured: tuple[MeasuredShare, ...]
+    scale: float = Field(gt=0)
+    memory_weight: float = Field(ge=0, le=1)
+
+    def knows(self, share: Share) -> bool:
+        """True where this share was among the measured ones."""
+        return share.is_whole or any(share.matches(m.compute, m.memory) for m in self.measured)
+
+    def effective(self, share: Share) -> float:
+        """Between 0 and 1; 1 for the whole GPU."""
+        if share.is_whole:
+            return 1.0
+        for m in self.measured:
+            if share.matches(m.compute, m.memory):
+                return m.effective
+        w = self.memory_weight
+        return min(1.0, self.scale * share.compute ** (1 - w) * share.memory**w)
+
+
+def log_smooth_max(log_a: Floats, log_b: Floats, sharpness: Floats | float) -> Floats:
+    """``log (A^p + B^p)^(1/p)`` without overflow."""
+    top = np.maximum(log_a, log_b)
+    rest = np.minimum(log_a, log_b) - top
+    return np.asarray(top + np.log1p(np.exp(sharpness * rest)) / sharpness, dtype=np.float64)
+
+
+def log_slowdown(latent: Floats, effective: Floats | float, sharpness: float) -> Floats:
+    """Log of t_slice / t_whole where ``B = e^latent A`` on the whole GPU."""
+    held = np.clip(latent, LATENT_LEAST, LATENT_MOST)
+    zero = np.zeros_like(held)
+    small = log_smooth_max(zero, held - np.log(effective), sharpness)
+    return np.asarray(small - log_smooth_max(zero, held, sharpness), dtype=np.float64)
+
+
+def launch_share(latent: float, effective: float, sharpness: float) -> float:
+    """How much of the time on the slice is what it does not stretch: ``A^p / (A^p + B^p)``."""
+    log_b = latent - math.log(effective)
+    return 1 / (1 + math.exp(min(sharpness * log_b, 700.0)))
