@@ -101,8 +101,7 @@ class SizeLaw:
         """Peak memory at ``size`` (default: the profile's own); None where none was measured."""
         if self.peak_memory_bytes is None:
             return None
-        several = self.memory is not None
-        margin = MEASURED_MARGIN if several else SINGLE_SIZE_MARGIN
+        margin = MEASURED_MARGIN if len(self.measured) > 1 else SINGLE_SIZE_MARGIN
         here = self.peak_memory_bytes
         if size is None or self.size is None or size == self.size:
             return Interval(here / margin, here, here * margin)
@@ -128,8 +127,15 @@ class SizeLaw:
 def _fit(points: Sequence[tuple[float, float]]) -> PowerLaw:
     """Least squares in log space over a grid of constants (0 .. just below the smallest value)."""
     smallest = min(value for _, value in points)
-    # Two points cannot tell a constant from an exponent: assume none.
-    shares = (0.0,) if len(points) == 2 else tuple(i / 50 for i in range(50))
+    if len(points) == 2:
+        # Two points cannot tell a constant from an exponent: assume none.
+        return _fit_power(points, 0.0)
+    best = _best(points, smallest, [i / 10 for i in range(10)])
+    near = best.constant / smallest
+    return _best(points, smallest, [min(max(near + i / 50, 0.0), 0.98) for i in range(-4, 5)])
+
+
+def _best(points: Sequence[tuple[float, float]], smallest: float, shares: list[float]) -> PowerLaw:
     return min((_fit_power(points, share * smallest) for share in shares), key=_badness)
 
 
