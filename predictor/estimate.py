@@ -31,6 +31,8 @@ GUESSED_SCALING_WIDENING = 0.5
 """The same where the program was never run with another number of threads."""
 PARTIAL_WIDENING = 1.25
 """Where the counters are of a part of the run only."""
+OTHER_REFERENCE_WIDENING = 1.25
+"""Where the profile is of another platform than the bundle's training profiles are."""
 UNKNOWN_DIFFICULTY = 1.0
 """Where no labelled platform can tell: nothing is anchored on the measured run."""
 LEAST_LOG_WIDTH = math.log(1.03)
@@ -102,6 +104,8 @@ def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]
     profile = reading.profile
     doubling = SCALED_WIDENING if reading.scaling.measured else GUESSED_SCALING_WIDENING
     widening = 1.0 if reading.work.complete else PARTIAL_WIDENING
+    if profile.platform != bundle.manifest.reference:
+        widening *= OTHER_REFERENCE_WIDENING
     measured = _measured_log_times(profile)
     entries = {entry.platform: entry for entry in bundle.manifest.labelled}
     residuals = _residuals(reading, layout, bundle)

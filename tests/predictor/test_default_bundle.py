@@ -1,0 +1,84 @@
+"""The shipped bundle: whole, described, and sane on the programs it was made from."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from berth.predictor import bundle as bundles
+from berth.predictor import platforms
+from berth.predictor.bundle import DEFAULT_BUNDLE
+from berth.predictor.bundle_files import CARD
+from berth.predictor.datasets import folder
+from berth.predictor.datasets.rajaperf import LABELS, RAJAPERF, rows
+from berth.predictor.prediction import Basis
+from berth.predictor.predictor import Predictor
+from berth.predictor.training.examples import digest, join, read_profiles
+
+ALL = platforms.shipped()
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Predictor:
+    return Predictor.load()
+
+
+def test_it_is_whole_and_labelled() -> None:
+    manifest = bundles.verify(DEFAULT_BUNDLE)
+    assert {entry.platform for entry in manifest.labelled} == set(LABELS)
+    assert manifest.training.rows == 180
+    assert manifest.training.kernels == 60
+    assert manifest.reference == "epyc-genoa-vm"
+
+
+def test_its_card_says_what_it_is_of() -> None:
+    card = (DEFAULT_BUNDLE / CARD).read_text(encoding="utf-8")
+    manifest = bundles.verify(DEFAULT_BUNDLE)
+    for needed in ("berth train", "leave-one-kernel-out", "Limits", *LABELS.values()):
+        assert needed in card
+    assert manifest.figures
+    for name in manifest.figures:
+        assert name in card
+
+
+def test_its_labelled_platforms_are_described_as_they_are_now() -> None:
+    manifest = bundles.verify(DEFAULT_BUNDLE)
+    for entry in manifest.labelled:
+        assert entry.hardware == ALL[entry.platform]
+
+
+def test_nearly_all_of_its_own_kernels_are_in_range(shipped: Predictor) -> None:
+    abstained = [
+        p.profile
+        for profile in read_profiles()
+        for p in [shipped.predict(profile, ALL["quartz"], reference=ALL[profile.platform])]
+        if p.abstained
+    ]
+    assert len(abstained) <= 9
+
+
+def test_every_platform_has_an_answer_with_its_basis(shipped: Predictor) -> None:
+    profile = read_profiles()[0]
+    forecast = shipped.forecast(profile, ALL)
+    assert set(forecast.curves) == set(ALL)
+    assert {forecast.curves[name].points[0].basis for name in LABELS} == {Basis.CALIBRATED}
+
+
+@pytest.mark.skipif(
+    not (folder() / RAJAPERF.path).is_file(), reason=f"needs {RAJAPERF.path}: set BERTH_DATASETS"
+)
+def test_it_was_trained_on_the_committed_profiles_and_fits_them(shipped: Predictor) -> None:
+    examples = join(read_profiles(), rows())
+    manifest = bundles.verify(DEFAULT_BUNDLE)
+    ours = digest(e.profile.model_dump_json(by_alias=True) for e in examples)
+    assert manifest.training.profiles_sha256 == ours
+    for name in LABELS:
+        errors, inside = [], []
+        for e in examples:
+            found = shipped.predict(e.profile, ALL[name], reference=ALL[e.profile.platform])
+            errors.append(abs(math.log(found.runtime_s.mid / e.seconds[name])))
+            inside.append(found.runtime_s.low <= e.seconds[name] <= found.runtime_s.high)
+        assert float(np.median(errors)) < 0.1
+        assert float(np.mean(inside)) >= 0.9
