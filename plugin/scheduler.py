@@ -2,7 +2,8 @@
 
 A scheduler is read as ``ClusterFacts`` (queues and nodes as they are now); from these come the
 candidates' states and a first site file. Jobs go out as a command that ``render`` makes and
-``submit`` runs; what became of them comes back as Outcomes. Slurm is in ``plugin.slurm``.
+``submit`` runs; what became of them comes back as Outcomes. Slurm is in ``plugin.slurm``, Flux
+in ``plugin.flux``; ``scheduler_named`` gives either.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Protocol
 
+from berth.pilot.errors import UsageError
 from berth.policies.values import Candidate, CandidateState, Edit, Request
 
 
@@ -55,6 +57,8 @@ class ClusterFacts:
     as_of_s: float
     queues: Mapping[str, QueueFacts]
     nodes: tuple[NodeFacts, ...]
+    owner: str | None = None
+    """The user that the scheduler runs as, where it says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,22 @@ class Scheduler(Protocol):
     def outcomes(self, job_ids: Sequence[str]) -> Mapping[str, Outcome]:
         """What is known of these jobs; ids that the scheduler has forgotten are absent."""
         ...
+
+
+SCHEDULERS = ("slurm", "flux")
+
+
+def scheduler_named(name: str) -> Scheduler:
+    """The scheduler of that name. Raises UsageError for another."""
+    if name == "slurm":
+        from berth.plugin.slurm.scheduler import Slurm  # noqa: PLC0415 - only the one that is used
+
+        return Slurm()
+    if name == "flux":
+        from berth.plugin.flux.scheduler import Flux  # noqa: PLC0415
+
+        return Flux()
+    raise UsageError(f"there is no scheduler {name!r}", hint=f"choose {' or '.join(SCHEDULERS)}")
 
 
 def states_of(facts: ClusterFacts, candidates: Iterable[Candidate]) -> Mapping[str, CandidateState]:

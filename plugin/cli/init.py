@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tomllib
 from pathlib import Path
 
@@ -9,10 +10,10 @@ import click
 
 from berth.pilot.documents import validate, write_json, write_text
 from berth.pilot.errors import SchedulerError, UsageError
+from berth.plugin.scheduler import SCHEDULERS, scheduler_named
 from berth.plugin.site.document import SiteDocument
 from berth.plugin.site.first import FirstSite, first_site
-from berth.plugin.site.write import PLATFORM_FOLDER, auto_line, toml_text
-from berth.plugin.slurm.scheduler import Slurm
+from berth.plugin.site.write import PLATFORM_FOLDER, auto_lines, toml_text, where_auto
 from berth.predictor import platforms as known_platforms
 
 
@@ -25,19 +26,26 @@ from berth.predictor import platforms as known_platforms
     show_default=True,
     help="File to write; platform stubs go in platforms/ beside it.",
 )
+@click.option(
+    "--scheduler",
+    type=click.Choice(SCHEDULERS),
+    default=None,
+    help="Default: Slurm, or Flux where only its command is here.",
+)
 @click.option("--name", default=None, help="Name of the site. Default: the cluster's.")
 @click.option("--dry-run", is_flag=True, help="Print the file, write nothing.")
 @click.option("--force", is_flag=True, help="Overwrite what is there.")
-def init(output: Path, name: str | None, dry_run: bool, force: bool) -> None:
-    """Ask Slurm for its partitions and nodes and write a first site file.
+def init(output: Path, scheduler: str | None, name: str | None, dry_run: bool, force: bool) -> None:
+    """Ask Slurm or Flux for its queues and nodes and write a first site file.
 
-    One candidate for each kind of node and GPU type in each partition, in mode shadow.
+    One candidate for each kind of node and GPU type in each partition or queue, in mode shadow.
 
     Example: berth init --output /etc/berth/berth.toml
     """
-    site = first_site(Slurm().read(), known_platforms.load())
+    door = scheduler_named(scheduler or _here())
+    site = first_site(door.read(), known_platforms.load(), scheduler=door.name)
     if not site.candidates:
-        raise SchedulerError("Slurm has no partition with nodes in it")
+        raise SchedulerError(f"{door.name} has no partition or queue with nodes in it")
     text = toml_text(site, name=name or site.facts.name)
     validate(tomllib.loads(text), SiteDocument, source=output)
     if dry_run:
@@ -63,19 +71,23 @@ def init(output: Path, name: str | None, dry_run: bool, force: bool) -> None:
     click.echo(_summary(site, output))
 
 
+def _here() -> str:
+    only_flux = shutil.which("sinfo") is None and shutil.which("flux") is not None
+    return "flux" if only_flux else "slurm"
+
+
 def _summary(site: FirstSite, output: Path) -> str:
     count = len(site.candidates)
     lines = [f"Wrote {output}: {count} candidate{'s' if count > 1 else ''}, mode shadow."]
-    lines += [
-        f"  {c.name}: {c.nodes} x {c.platform} in partition {c.queue.name}" for c in site.candidates
-    ]
+    lines += [f"  {c.name}: {c.nodes} x {c.platform} in {c.queue.name}" for c in site.candidates]
     remarks = [f"  CHECK {c.name}: {remark}." for c in site.candidates for remark in c.remarks]
     lines += remarks
-    line = auto_line(site)
-    if line is not None:
+    word = "partition" if site.scheduler == "slurm" else "queue"
+    auto = auto_lines(site)
+    if auto:
         lines += [
-            "For `sbatch --partition=auto`, add to slurm.conf (nodes where any job may run):",
-            f"  {line}",
-            'and auto_partition = "auto" to [site].',
+            f"For `--{word}=auto`, add to {where_auto(site)} (nodes where any job may run):",
+            *(f"  {line}" for line in auto),
+            f'and auto_{word} = "auto" to [site].',
         ]
     return "\n".join(lines)

@@ -29,6 +29,7 @@ from berth.plugin.daemon.server import End, Server
 from berth.plugin.daemon.service import Service, killed
 from berth.plugin.daemon.spool import Spool
 from berth.plugin.daemon.view import Kept, SiteView
+from berth.plugin.flux.reading import FluxReader
 from berth.plugin.site.site import Site
 from berth.plugin.site.watch import SiteWatcher
 from berth.plugin.slurm.cluster import ClusterReader
@@ -231,4 +232,4 @@ def _raise_descriptor_limit() -> None:
 
 def read_states_of(site: Site) -> ReadStates:
     """What reads the candidates' states on this site's scheduler."""
-    return ClusterReader(site).read
+    return FluxReader(site).read if site.scheduler == "flux" else ClusterReader(site).read

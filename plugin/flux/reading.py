@@ -66,6 +66,7 @@ def _cluster(answers: Mapping[str, Any], as_of_s: float) -> ClusterFacts:
         as_of_s=as_of_s,
         queues={name: _queue(name, answers, config) for name in requires},
         nodes=nodes,
+        owner=answers.get("owner"),
     )
 
 

@@ -9,6 +9,7 @@ Self-contained, as it runs with Flux's own Python (3.6 and later).
 """
 
 import json
+import pwd
 import re
 import sys
 from typing import Any, Dict, Iterator, List
@@ -36,6 +37,10 @@ def state(handle: Any) -> Answers:
     }
     found["job-manager.queue-status"] = {name: asked(future) for name, future in futures.items()}
     found["version"] = handle.attr_get("version")
+    try:
+        found["owner"] = pwd.getpwuid(int(handle.attr_get("security.owner"))).pw_name
+    except (KeyError, ValueError, TypeError, OSError):
+        found["owner"] = None
     found["host"] = handle.attr_get("hostlist") or handle.attr_get("hostname")
     return found
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AliasChoices, Field, model_validator
 
 from berth.pilot.documents import Document
 from berth.pilot.profile import Name, NonNegative, Positive, Target
@@ -26,15 +26,20 @@ class SiteTable(Document):
     """`[site]`: who we are."""
 
     name: Name = Field("site", description="name of the site or cluster, shown in messages")
-    scheduler: Literal["slurm"] = Field("slurm", description="the scheduler jobs are given to")
+    scheduler: Literal["slurm", "flux"] = Field(
+        "slurm", description="the scheduler jobs are given to: `slurm` or `flux`"
+    )
     reference_platform: Name | None = Field(
         None, description="platform that pilot jobs run on; speedups are told against it"
     )
     reference_partition: Text | None = Field(
-        None, description="partition that `berth pilot submit` sends pilot jobs to"
+        None,
+        validation_alias=AliasChoices("reference_partition", "reference_queue"),
+        description="partition that `berth pilot submit` sends pilot jobs to",
     )
     auto_partition: Text | None = Field(
         None,
+        validation_alias=AliasChoices("auto_partition", "auto_queue"),
         description="partition of the scheduler that means *Berth, choose*; it must exist there "
         "with a safe set of nodes, because jobs run in it whenever Berth does not answer",
     )
@@ -95,7 +100,8 @@ class DaemonTable(Document):
     scheduler_users: Names = Field(
         ("slurm",),
         min_length=1,
-        description="users that may ask the daemon (checked by SO_PEERCRED)",
+        description="users that may ask the daemon (checked by SO_PEERCRED); at a Flux site the "
+        'default is `["flux"]`',
     )
     state_refresh_s: Positive = Field(
         15.0, description="seconds between two readings of the partitions' state"
@@ -119,10 +125,13 @@ class CoverageTable(Document):
     users: IncludeExclude = Field(default_factory=IncludeExclude, description="by user name")
     accounts: IncludeExclude = Field(default_factory=IncludeExclude, description="by account")
     partitions: IncludeExclude = Field(
-        default_factory=IncludeExclude, description="by the partition that the user wrote"
+        default_factory=IncludeExclude,
+        validation_alias=AliasChoices("partitions", "queues"),
+        description="by the partition that the user wrote",
     )
     unnamed_partition: bool = Field(
         True,
+        validation_alias=AliasChoices("unnamed_partition", "unnamed_queue"),
         description="jobs that name no partition at all are covered; those that name the auto "
         "partition always are",
     )
@@ -175,9 +184,15 @@ class CandidateTable(Document):
 
     name: Name = Field(description="name shown to users")
     platform: Name = Field(description="its hardware: a `[[platforms]]` entry or a shipped name")
-    partition: Text = Field(description="partition that the job is sent to")
+    partition: Text = Field(
+        validation_alias=AliasChoices("partition", "queue"),
+        description="partition that the job is sent to",
+    )
     constraint: Text | None = Field(
         None, description="node feature to ask for, where the partition holds several kinds"
+    )
+    properties: Names | None = Field(
+        None, description="the same at a Flux site: properties that its nodes must have"
     )
     gres: Text | None = Field(
         None,

@@ -43,11 +43,14 @@ class FirstSite:
     reference_platform: str | None = None
     reference_queue: str | None = None
     has_auto: bool = False
+    scheduler: str = "slurm"
 
 
-def first_site(facts: ClusterFacts, known: Mapping[str, Platform]) -> FirstSite:
+def first_site(
+    facts: ClusterFacts, known: Mapping[str, Platform], *, scheduler: str = "slurm"
+) -> FirstSite:
     """One candidate for each kind of node and GPU type in each queue; ``auto`` is none."""
-    site = FirstSite(facts, has_auto=AUTO_QUEUE in facts.queues)
+    site = FirstSite(facts, has_auto=AUTO_QUEUE in facts.queues, scheduler=scheduler)
     for queue in facts.queues.values():
         if queue.name == AUTO_QUEUE:
             continue

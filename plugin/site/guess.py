@@ -82,7 +82,8 @@ def guess_cpu(node: NodeFacts, known: Mapping[str, Platform]) -> Guess | None:
 def guess_gpu(gres: str, node: NodeFacts, known: Mapping[str, Platform]) -> Guess | None:
     """The shipped GPU or MIG platform that a gres type names; None: it names none."""
     kind = gres.partition(":")[2].lower()
-    cut = _SLICE.search(kind)
+    # Flux counts slices as plain GPUs, and a property of the node names their profile.
+    cut = _SLICE.search(kind or " ".join(node.features).lower())
     words = _models(_SLICE.sub(" ", kind)) | _models(" ".join(node.features))
     sizes = _MEMORY.findall(" ".join((kind, *node.features)).lower())
     fitting = []

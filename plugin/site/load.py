@@ -59,7 +59,7 @@ def build_site(document: SiteDocument, path: Path) -> Site:
             store=daemon.store,
             deadline_ms=daemon.deadline_ms,
             kill_switch=_beside(path, daemon.kill_switch),
-            scheduler_users=daemon.scheduler_users,
+            scheduler_users=_scheduler_users(document),
             state_refresh_s=daemon.state_refresh_s,
             breaker_failures=daemon.breaker_failures,
             breaker_open_s=daemon.breaker_open_s,
@@ -68,6 +68,13 @@ def build_site(document: SiteDocument, path: Path) -> Site:
         platforms=kept,
         candidates=candidates,
     )
+
+
+def _scheduler_users(document: SiteDocument) -> tuple[str, ...]:
+    given = "scheduler_users" in document.daemon.model_fields_set
+    if given or document.site.scheduler == "slurm":
+        return document.daemon.scheduler_users
+    return (document.site.scheduler,)
 
 
 def _beside(path: Path, text: str) -> Path:
@@ -120,8 +127,9 @@ def _candidates(
 ) -> tuple[Candidate, ...]:
     result: list[Candidate] = []
     targets: dict[tuple[str, str | None, str | None], str] = {}
-    for index, table in enumerate(document.candidates):
+    for index, written in enumerate(document.candidates):
         key = f"candidates.{index}"
+        table = _in_flux_terms(document, written, platforms, key, path)
         if any(c.name == table.name for c in result):
             raise DocumentError(path, f"{table.name!r} is defined twice", key=f"{key}.name")
         if table.platform not in platforms:
@@ -134,6 +142,31 @@ def _candidates(
         targets[place] = table.name
         result.append(_candidate(table, platforms[table.platform], key, path))
     return tuple(result)
+
+
+def _in_flux_terms(
+    document: SiteDocument,
+    table: CandidateTable,
+    platforms: Mapping[str, Platform],
+    key: str,
+    path: Path,
+) -> CandidateTable:
+    """The table with Flux's properties as the constraint, and its one name for all GPUs."""
+    if table.properties is not None:
+        if table.constraint is not None:
+            raise DocumentError(path, "is what constraint says; write one", key=f"{key}.properties")
+        table = table.model_copy(update={"constraint": "&".join(table.properties) or None})
+    platform = platforms.get(table.platform)
+    if document.site.scheduler != "flux" or platform is None or not platform.is_gpu:
+        return table
+    if table.gres not in (None, "gpu"):
+        raise DocumentError(
+            path,
+            f"is {table.gres!r}; Flux counts GPUs and slices of every kind as `gpu`",
+            key=f"{key}.gres",
+            hint="leave it out, and give each kind a queue or a property of its own",
+        )
+    return table.model_copy(update={"gres": "gpu"})
 
 
 def _candidate(table: CandidateTable, platform: Platform, key: str, path: Path) -> Candidate:

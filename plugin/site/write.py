@@ -15,13 +15,23 @@ def toml_text(site: FirstSite, *, name: str) -> str:
     return "\n".join(_lines(site, name)) + "\n"
 
 
-def auto_line(site: FirstSite) -> str | None:
-    """The line for slurm.conf that makes the auto partition; None: there is one already."""
+def auto_lines(site: FirstSite) -> tuple[str, ...]:
+    """The lines for the scheduler's configuration that make the auto queue; none: it is there."""
     default = site.reference_queue
     if site.has_auto or default is None:
-        return None
-    nodes = [n.name for n in site.facts.nodes if default in n.queues]
-    return f"PartitionName={AUTO_QUEUE} Nodes={','.join(nodes)} State=UP"
+        return ()
+    inside = [n for n in site.facts.nodes if default in n.queues]
+    if site.scheduler == "slurm":
+        names = ",".join(n.name for n in inside)
+        return (f"PartitionName={AUTO_QUEUE} Nodes={names} State=UP",)
+    outside = {f for n in site.facts.nodes if default not in n.queues for f in n.features}
+    own = sorted(set.intersection(*(set(n.features) for n in inside)) - outside)
+    return (f"[queues.{AUTO_QUEUE}]", f"requires = {_value(tuple(own))}")
+
+
+def where_auto(site: FirstSite) -> str:
+    """What the lines of ``auto_lines`` are added to, in words."""
+    return "slurm.conf" if site.scheduler == "slurm" else "Flux's configuration"
 
 
 def _lines(site: FirstSite, name: str) -> Iterator[str]:
@@ -33,18 +43,26 @@ def _lines(site: FirstSite, name: str) -> Iterator[str]:
     yield ""
     yield "[site]"
     yield f"name = {_string(name)}"
+    word = "partition" if site.scheduler == "slurm" else "queue"
+    if site.scheduler != "slurm":
+        yield f"scheduler = {_string(site.scheduler)}"
     if site.reference_platform is not None and site.reference_queue is not None:
         yield f"reference_platform = {_string(site.reference_platform)}"
-        yield f"reference_partition = {_string(site.reference_queue)}"
-    line = auto_line(site)
+        yield f"reference_{word} = {_string(site.reference_queue)}"
+    lines = auto_lines(site)
     if site.has_auto:
-        yield f"auto_partition = {_string(AUTO_QUEUE)}"
-    elif line is not None:
-        yield "# For `sbatch --partition=auto`, add to slurm.conf a partition of nodes where any"
-        yield "# job may run (it does, whenever Berth does not answer), and uncomment the key:"
-        yield f"#   {_comment(line)}"
-        yield f'# auto_partition = "{AUTO_QUEUE}"'
+        yield f"auto_{word} = {_string(AUTO_QUEUE)}"
+    elif lines:
+        yield f"# For `--{word}={AUTO_QUEUE}`, add to {where_auto(site)} a {word} of nodes where"
+        yield "# any job may run (it does, whenever Berth does not answer), and uncomment the key:"
+        yield from (f"#   {_comment(line)}" for line in lines)
+        yield f'# auto_{word} = "{AUTO_QUEUE}"'
     yield 'currency = "EUR"'
+    if site.scheduler != "slurm":
+        yield ""
+        yield "[daemon]"
+        yield "# The user that the brokers run as."
+        yield f"scheduler_users = {_value((site.facts.owner or site.scheduler,))}"
     yield ""
     yield "[policy]"
     yield 'objective = "fastest"'
@@ -59,10 +77,10 @@ def _lines(site: FirstSite, name: str) -> Iterator[str]:
         yield "# price_per_hour = 0.0"
     for candidate in site.candidates:
         yield ""
-        yield from _candidate(candidate)
+        yield from _candidate(candidate, word)
 
 
-def _candidate(c: FirstCandidate) -> Iterator[str]:
+def _candidate(c: FirstCandidate, word: str) -> Iterator[str]:
     yield "[[candidates]]"
     yield from (f"# CHECK: {_comment(remark)}." for remark in c.remarks)
     if not c.instruction_sets:
@@ -72,7 +90,7 @@ def _candidate(c: FirstCandidate) -> Iterator[str]:
     keys: dict[str, str | int | tuple[str, ...] | None] = {
         "name": c.name,
         "platform": c.platform,
-        "partition": c.queue.name,
+        word: c.queue.name,
         "constraint": c.constraint,
         "gres": c.gres,
         "gpus_per_node": c.gpus_per_node or None,
