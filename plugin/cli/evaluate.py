@@ -10,13 +10,22 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TimeRemainingColumn
 
+from berth.pilot.errors import UsageError
 from berth.plugin.cli.columns import columns
+from berth.plugin.cli.mig_slices_model import evaluate_slices
 from berth.plugin.cli.training_input import read_examples, require_training
 from berth.predictor import platforms as known
 
 
 @click.command(epilog="Example: berth evaluate --report report/")
 @click.argument("profiles", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--task",
+    type=click.Choice(["kernels", "mig-slices"]),
+    default="kernels",
+    show_default=True,
+    help="mig-slices: slow-downs on MIG slices.",
+)
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option(
     "--jobs", type=click.IntRange(min=1), default=os.cpu_count() or 1, show_default="all cores"
@@ -29,6 +38,7 @@ from berth.predictor import platforms as known
 def evaluate(
     *,
     profiles: Path | None,
+    task: str,
     seed: int,
     jobs: int,
     report: Path | None,
@@ -36,6 +46,11 @@ def evaluate(
     folder: Path | None,
 ) -> None:
     """Nested leave-one-kernel-out over PROFILES (default: the committed kernel profiles)."""
+    if task == "mig-slices":
+        if profiles is not None:
+            raise UsageError("--task mig-slices takes no PROFILES; it has its own data sets")
+        evaluate_slices(seed, report, as_json)
+        return
     require_training("evaluation")
     from berth.predictor.evaluation import run  # noqa: PLC0415 - needs the extra
     from berth.predictor.evaluation.report import (  # noqa: PLC0415
@@ -51,9 +66,9 @@ def evaluate(
     with Progress(
         *bar, console=console, transient=True, disable=not console.is_terminal
     ) as progress:
-        task = progress.add_task("evaluating", total=run.steps(examples, platforms))
+        bar_task = progress.add_task("evaluating", total=run.steps(examples, platforms))
         found = run.evaluate(
-            examples, platforms, seed=seed, jobs=jobs, advance=lambda: progress.advance(task)
+            examples, platforms, seed=seed, jobs=jobs, advance=lambda: progress.advance(bar_task)
         )
     if report is not None:
         write_report(found, report)

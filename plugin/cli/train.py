@@ -9,12 +9,21 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
+from berth.pilot.errors import UsageError
+from berth.plugin.cli.mig_slices_model import train_slices
 from berth.plugin.cli.training_input import read_examples, read_figures, require_training
 from berth.predictor import platforms as known
 
 
 @click.command(epilog="Example: berth train --out my-bundle --figures report/evaluation.json")
 @click.argument("profiles", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--task",
+    type=click.Choice(["kernels", "mig-slices"]),
+    default="kernels",
+    show_default=True,
+    help="mig-slices: the predictor of slow-downs on MIG slices.",
+)
 @click.option(
     "--out", type=click.Path(path_type=Path), required=True, help="Folder of the new bundle."
 )
@@ -28,9 +37,20 @@ from berth.predictor import platforms as known
     "--platforms", "folder", type=click.Path(path_type=Path), help="A site's own platform files."
 )
 def train(
-    *, profiles: Path | None, out: Path, seed: int, figures: Path | None, folder: Path | None
+    *,
+    profiles: Path | None,
+    task: str,
+    out: Path,
+    seed: int,
+    figures: Path | None,
+    folder: Path | None,
 ) -> None:
     """Train on PROFILES (JSON lines; default: the committed kernel profiles)."""
+    if task == "mig-slices":
+        if profiles is not None:
+            raise UsageError("--task mig-slices takes no PROFILES; it has its own data sets")
+        train_slices(out, seed, figures)
+        return
     require_training("training")
     from berth.predictor.datasets.rajaperf import LABELS  # noqa: PLC0415 - needs the extra
     from berth.predictor.training.train import train as run  # noqa: PLC0415
@@ -39,7 +59,7 @@ def train(
     shown = {} if figures is None else read_figures(figures)
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("training", total=len(LABELS) + 1)
+        bar_task = progress.add_task("training", total=len(LABELS) + 1)
         manifest = run(
             examples,
             known.load(folder),
@@ -47,6 +67,6 @@ def train(
             seed=seed,
             command=" ".join(["berth", *sys.argv[1:]]),
             figures=shown,
-            advance=lambda _: progress.advance(task),
+            advance=lambda _: progress.advance(bar_task),
         )
     click.echo(f"{manifest.id}: {manifest.training.rows} profiles, written to {out}")

@@ -98,13 +98,19 @@ class Latents:
         ]
         return np.asarray(np.mean(each, axis=0), dtype=np.float64)
 
-    def probed(self, probe_log: Sequence[float], probe_effective: Sequence[float]) -> Latents:
+    def probed(
+        self,
+        probe_log: Sequence[float],
+        probe_effective: Sequence[float],
+        unsteadiness: float,
+    ) -> Latents:
         """Of one workload: moved towards what its probes on slices showed."""
+        noise = math.hypot(PROBE_NOISE, unsteadiness)
         moved = np.empty_like(self.values)
         for i, (value, p) in enumerate(zip(self.values, self.sharpness, strict=True)):
             cost = ((_GRID - value[0]) / LATENT_SPREAD) ** 2
             for seen, share in zip(probe_log, probe_effective, strict=True):
-                cost = cost + ((log_slowdown(_GRID, share, p) - seen) / PROBE_NOISE) ** 2
+                cost = cost + ((log_slowdown(_GRID, share, p) - seen) / noise) ** 2
             moved[i] = _GRID[int(np.argmin(cost))]
         return Latents(self.sharpness, moved)
 

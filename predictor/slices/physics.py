@@ -77,7 +77,7 @@ class ShareLaw(Document):
             if share.matches(m.compute, m.memory):
                 return m.effective
         w = self.memory_weight
-        return min(1.0, self.scale * share.compute ** (1 - w) * share.memory**w)
+        return float(min(1.0, self.scale * share.compute ** (1 - w) * share.memory**w))
 
 
 def log_smooth_max(log_a: Floats, log_b: Floats, sharpness: Floats | float) -> Floats:

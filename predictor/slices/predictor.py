@@ -134,7 +134,8 @@ class SlicePredictor:
         seen = self._at_target(workload, point, probes)
         probed = self.model.methods[name].probed
         if seen and probed is not None:
-            found, width = found.probed(*zip(*seen, strict=True)), probed
+            logs_seen, shares_seen = zip(*seen, strict=True)
+            found, width = found.probed(logs_seen, shares_seen, point.unsteadiness), probed
         logs = _for_slices(found, effective)
         latent, sharp = found.centre()
         launch = np.array([launch_share(latent, float(e), sharp) for e in effective])

@@ -45,6 +45,7 @@ from berth.predictor.training.write import write_bundle
 
 LIBRARIES = ("numpy", "onnxmltools", "onnxruntime", "xgboost-cpu")
 TIME = "time"
+STEPS = 2 + len(FAMILIES)
 
 
 def cases_of(spec: FamilySpec) -> tuple[Case, ...]:

@@ -34,6 +34,7 @@ class Held:
     unsteadiness: float
     probed: float | None
     """Predicted with the smallest slice that ran measured; None: this is that slice."""
+    gpu: str = ""
 
 
 def latent_held(spec: FamilySpec, trained: Sequence[Case], out: Sequence[Case],
@@ -47,7 +48,7 @@ def latent_held(spec: FamilySpec, trained: Sequence[Case], out: Sequence[Case],
             continue
         probe = min(case.measured)
         one = Latents(found.sharpness, found.values[:, i : i + 1]).probed(
-            [case.measured[probe]], [shares.effective(SHARES[probe])]
+            [case.measured[probe]], [shares.effective(SHARES[probe])], case.point.unsteadiness
         )
         for g, measured in sorted(case.measured.items()):
             share = shares.effective(SHARES[g])
@@ -56,7 +57,7 @@ def latent_held(spec: FamilySpec, trained: Sequence[Case], out: Sequence[Case],
             held.append(
                 Held(
                     case.model, g, measured, said, share, case.point.unsteadiness,
-                    None if informed is None else max(informed, 0.0),
+                    None if informed is None else max(informed, 0.0), case.workload.gpu,
                 )
             )  # fmt: skip
     return held
@@ -128,12 +129,22 @@ def score(held: Held, *, probed: bool) -> float:
 
 
 def width(held: Iterable[Held], *, probed: bool = False) -> Width:
-    """Quantiles of the scores, models weighing alike."""
+    """Quantiles of the scores, models weighing alike; the widest with any one model left out.
+
+    The plain quantile over so few models covers less than it says on the next one.
+    """
     rows = [h for h in held if not probed or h.probed is not None]
-    scores = np.array([score(h, probed=probed) for h in rows])
     models = [h.model for h in rows]
-    q90, q95 = (max(quantile(scores, models, level), 1e-3) for level in (0.9, 0.95))
-    return Width(q90=round(q90, 6), q95=round(q95, 6))
+    scores = [score(h, probed=probed) for h in rows]
+
+    def widest(level: float) -> float:
+        found = []
+        for name in sorted(set(models)):
+            kept = [(s, m) for s, m in zip(scores, models, strict=True) if m != name]
+            found.append(quantile(np.array([s for s, _ in kept]), [m for _, m in kept], level))
+        return round(max(*found, 1e-3), 6)
+
+    return Width(q90=widest(0.9), q95=widest(0.95))
 
 
 def quantile(values: Floats, models: Sequence[str], level: float) -> float:

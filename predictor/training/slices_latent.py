@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -79,10 +79,10 @@ def fit_family(spec: FamilySpec, cases: Sequence[Case], shares: ShareLaw) -> Fam
     for sharpness in SHARPNESS:
         wanted = np.array([true_latent(case, shares, sharpness) for case in cases])
         for names in spec.sets:
+            raw = np.array([[row[name] for name in names] for row in rows])
             for length in LENGTHS:
-                members.append(
-                    _member(names, length * math.sqrt(len(names)), sharpness, rows, wanted, trust)
-                )
+                spread = length * math.sqrt(len(names))
+                members.append(_member(names, spread, sharpness, raw, (wanted, trust)))
     every = np.array([[row[name] for name in spec.needs] for row in rows])
     return Family(
         name=spec.name,
@@ -111,22 +111,24 @@ def _member(
     names: tuple[str, ...],
     length: float,
     sharpness: float,
-    known_rows: Sequence[Mapping[str, float]],
-    wanted: Floats,
-    trust: Floats,
+    raw: Floats,
+    taught: tuple[Floats, Floats],
 ) -> Member:
-    raw = np.array([[row[name] for name in names] for row in known_rows])
+    """``taught``: wanted latents and how far each is to be trusted."""
+    wanted, trust = taught
     centre, scale = raw.mean(axis=0), np.maximum(raw.std(axis=0), 1e-6)
     rows = np.round((raw - centre) / scale, 5)
     covariance = kernel(rows, rows, length)
     mean = float(np.median(wanted))
-    weight = trust / trust.mean()
+    weight: Floats = np.asarray(trust / trust.mean(), dtype=np.float64)
     alpha: Floats = np.zeros(len(wanted))
     for _ in range(_ROUNDS):
         noise = np.diag(NOISE / np.maximum(weight, 1e-3))
-        alpha = np.linalg.solve(covariance + noise, wanted - mean)
+        solved = np.linalg.solve(covariance + noise, wanted - mean)
+        alpha = np.asarray(solved, dtype=np.float64)
         off = np.abs(wanted - mean - covariance @ alpha)
-        weight = trust / trust.mean() * np.minimum(1.0, OUTLIER / np.maximum(off, 1e-9))
+        pull = np.minimum(1.0, OUTLIER / np.maximum(off, 1e-9))
+        weight = np.asarray(trust / trust.mean() * pull, dtype=np.float64)
     return Member(
         features=names,
         centre=_rounded(centre),
