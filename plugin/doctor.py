@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import stat
 import tempfile
+import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,9 +17,10 @@ from berth.pilot.collectors.base import Collector
 from berth.pilot.errors import BerthError, SchedulerError, ToolMissing
 from berth.plugin.daemon.app import uids_of
 from berth.plugin.daemon.client import ask
-from berth.plugin.scheduler import ClusterFacts
+from berth.plugin.flux import filter as flux_filter
+from berth.plugin.flux.commands import ask as ask_flux
+from berth.plugin.scheduler import ClusterFacts, scheduler_named
 from berth.plugin.site.site import Site
-from berth.plugin.slurm.cluster import read_cluster
 from berth.plugin.slurm.filter import CONFIG_PATH, filter_config
 from berth.plugin.store import Store
 from berth.policies.values import Mode
@@ -56,7 +58,10 @@ def examine(site: Site, *, filter_config_path: Path = CONFIG_PATH) -> Findings:
     yield from _guarded("store", lambda: _store(site))
     yield from _guarded("daemon", lambda: _daemon(site))
     yield from _guarded("scheduler", lambda: _scheduler(site))
-    yield from _guarded("filter", lambda: _filter(site, filter_config_path))
+    if site.scheduler == "flux":
+        yield from _guarded("filter", lambda: _flux_filter(site))
+    else:
+        yield from _guarded("filter", lambda: _filter(site, filter_config_path))
 
 
 def examine_machine() -> Findings:
@@ -173,7 +178,7 @@ def _daemon(site: Site) -> Findings:
             "daemon",
             Status.WARN,
             f"it last read the cluster's state {seen}",
-            "does its user have Slurm's commands on its PATH? see its log",
+            "does its user have the scheduler's commands on its PATH? see its log",
         )
     problems = dict(answer["problems"])
     if answer["recorder"]["problem"]:
@@ -184,7 +189,7 @@ def _daemon(site: Site) -> Findings:
 
 def _scheduler(site: Site) -> Findings:
     try:
-        facts = read_cluster(timeout_s=10)
+        facts = scheduler_named(site.scheduler).read()
     except (SchedulerError, ToolMissing) as error:
         yield Finding("scheduler", Status.FAIL, error.message, error.hint)
         return
@@ -209,8 +214,8 @@ def _partitions(site: Site, facts: ClusterFacts) -> Findings:
         yield Finding(
             "auto queue",
             Status.FAIL,
-            f"there is no partition {site.auto_queue}: sbatch refuses jobs for it",
-            "add it to slurm.conf with a safe set of nodes",
+            f"there is no partition {site.auto_queue}: jobs for it are refused",
+            "add it to the scheduler's configuration with a safe set of nodes",
         )
 
 
@@ -234,6 +239,23 @@ def _filter(site: Site, path: Path) -> Findings:
             f"{path} is not what the site file says",
             f"berth slurm filter-config --site {site.source} > {path}",
         )
+
+
+def _flux_filter(site: Site) -> Findings:
+    config = ask_flux("state", timeout_s=10)["config.get"]
+    table = config.get("ingest", {}).get("frobnicator", {})
+    wanted = tomllib.loads(flux_filter.filter_config(site))["ingest"]["frobnicator"]
+    advice = f"berth flux filter-config --site {site.source}, then flux config reload"
+    plugins = table.get("plugins", [])
+    named = [p for p in plugins if Path(p).name not in ("defaults", "constraints")]
+    if not named:
+        yield Finding("filter", Status.WARN, "Flux's configuration names no frobnicator", advice)
+    elif table.get("berth", {}) != wanted["berth"]:
+        yield Finding("filter", Status.WARN, "its settings are not what the site file says", advice)
+    elif plugins.index(named[0]) != 0:
+        yield Finding("filter", Status.WARN, "the frobnicator is not the first", advice)
+    else:
+        yield Finding("filter", Status.OK, f"{named[0]} agrees with the site file")
 
 
 def _settings(text: str) -> list[str]:

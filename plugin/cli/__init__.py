@@ -64,6 +64,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "berth.plugin.cli.slurm:slurm",
         "Set up the Slurm submit filter.",
     ),
+    "flux": (
+        "berth.plugin.cli.flux:flux",
+        "Set up the Flux submit filter.",
+    ),
+    "replace": (
+        "berth.plugin.cli.replace:replace",
+        "Place pending Flux jobs anew.",
+    ),
     "serve": (
         "berth.plugin.cli.serve:serve",
         "Answer the scheduler's submit filter (the daemon).",

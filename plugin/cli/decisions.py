@@ -6,6 +6,7 @@ import dataclasses
 import json
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,12 @@ from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.units import format_bytes, format_seconds
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.where import open_store, store_options
+from berth.plugin.flux import commands as flux
 from berth.plugin.slurm import commands
 from berth.plugin.store import DecisionRecord, Store
 
 _STAMP = re.compile(r"\bberth/1 id=([0-9a-z]{1,32})\b")
+_FLUX_ID = re.compile(r"(?:ƒ|f)[1-9A-HJ-NP-Za-km-z]{1,12}")
 _json_option = click.option("--json", "json_", is_flag=True, help="Print JSON.")
 
 
@@ -103,22 +106,28 @@ def show(place: tuple[Path | None, str | None], decision: str, *, json_: bool) -
 
 
 def decision_of_job(store: Store, job: str) -> str:
-    """The id of the decision for a job, from its outcome or from its stamp in Slurm.
+    """The id of the decision for a job, from its outcome or from its stamp in Slurm or Flux.
 
     Raises UsageError where the job has none.
     """
     outcome = store.outcomes.of_job(job)
     if outcome is not None and outcome.decision is not None:
         return outcome.decision
-    if re.fullmatch(r"[0-9]+(_[0-9]+)?", job) is None:
+    asked: list[Callable[[], str]]
+    if _FLUX_ID.fullmatch(job) is not None:
+        asked = [lambda: flux.run("job", "info", job, "jobspec")]
+    elif re.fullmatch(r"[0-9]+(_[0-9]+)?", job) is not None:
+        asked = [
+            lambda: commands.run(("scontrol", "-o", "show", "job", job)),
+            lambda: commands.run(
+                ("sacct", "-a", "-n", "-X", "-P", "-o", "AdminComment", "-j", job)
+            ),
+        ]
+    else:
         raise UsageError(f"{job!r} is not a job id")
-    asked = (
-        ("scontrol", "-o", "show", "job", job),
-        ("sacct", "-a", "-n", "-X", "-P", "-o", "AdminComment", "-j", job),
-    )
-    for command in asked:
+    for ask in asked:
         try:
-            found = _STAMP.search(commands.run(command))
+            found = _STAMP.search(ask())
         except BerthError:
             continue
         if found is not None:

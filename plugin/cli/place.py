@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import json
 import math
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,11 @@ from berth.pilot.units import parse_bytes
 from berth.plugin.cli.place_text import as_json, as_text
 from berth.plugin.placing import place as decide_place
 from berth.plugin.placing import request_from
-from berth.plugin.scheduler import Job, Scheduler
+from berth.plugin.scheduler import SCHEDULERS, Job, scheduler_named
 from berth.plugin.site import Site, demo_site, load_site
 from berth.plugin.site.quantities import parse_duration_s
-from berth.plugin.slurm.scheduler import Slurm
 from berth.policies import Objective, Request
+from berth.policies.values import Edit
 from berth.predictor.predictor import Predictor
 
 _POSITIVE = click.IntRange(min=1)
@@ -52,6 +53,10 @@ _POSITIVE = click.IntRange(min=1)
     envvar="BERTH_SITE",
     help="Site file (berth.toml).",
 )
+@click.option(
+    "--scheduler", type=click.Choice(SCHEDULERS), default=None, help="Default: the site's."
+)
+@click.option("--jobspec", is_flag=True, help="Print a jobspec, checked by Flux where it is here.")
 @click.option("--bundle", type=click.Path(path_type=Path), help="Predictor bundle. Default: own.")
 @click.option("--strict", is_flag=True, help="Decide as the submit filter does.")
 @click.option("--state/--no-state", default=True, help="Ask the scheduler for its present state.")
@@ -72,7 +77,9 @@ def place(profile: str, words: tuple[str, ...], **options: Any) -> None:
         raise UsageError("there is nothing to submit", hint="add: -- job.sh")
     found = _profile(profile, site, in_store=not is_demo)
     request = _request(found, options)
-    scheduler: Scheduler = Slurm()
+    scheduler = scheduler_named(options["scheduler"] or site.scheduler)
+    if options["jobspec"] and scheduler.name != "flux":
+        raise UsageError("--jobspec is Flux's", hint="add: --scheduler flux")
     placing = decide_place(
         found,
         request,
@@ -90,6 +97,9 @@ def place(profile: str, words: tuple[str, ...], **options: Any) -> None:
         if command is None:
             raise BerthError(f"not submitted: {placing.decision.reason}")
         job_id = scheduler.submit(command)
+    if options["jobspec"] and command is not None:
+        click.echo(_jobspec(_job(words, found), request, placing.decision.edit))
+        return
     if options["json_"]:
         answer = as_json(placing, site, command)
         click.echo(json.dumps({**answer, "job_id": job_id}, indent=2))
@@ -158,6 +168,16 @@ def _job(words: tuple[str, ...], profile: Profile) -> Job:
     """What to run: the words after ``--``, or the command that was profiled."""
     words = words or profile.workload.command
     return Job(words, is_script=_is_script(Path(words[0])), comment=f"berth:{profile.name}")
+
+
+def _jobspec(job: Job, request: Request, edit: Edit | None) -> str:
+    """As JSON. Raises SchedulerError where Flux is here and refuses it."""
+    from berth.plugin.flux.jobspec import jobspec, validate  # noqa: PLC0415 - Flux sites only
+
+    spec = jobspec(job, request, edit, folder=Path.cwd())
+    if shutil.which("flux") is not None:
+        validate(spec)
+    return json.dumps(spec, indent=2)
 
 
 def _is_script(path: Path) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,13 @@ _UNREACHED = ("flux_open", "Unable to connect to Flux", "Unable to connect to br
 _MOST_SAID = 300
 
 
-def run(*words: str, stdin: str | None = None, timeout_s: float = DEFAULT_TIMEOUT_S) -> str:
-    """Standard output of ``flux WORDS``.
+def run(
+    *words: str,
+    stdin: str | None = None,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    expected: Sequence[int] = (0,),
+) -> str:
+    """Standard output of ``flux WORDS``; ``expected``: exit statuses that are no failure.
 
     Raises ToolMissing where Flux is not installed, SchedulerError where it fails, hangs or writes
     something that is not text.
@@ -46,7 +52,7 @@ def run(*words: str, stdin: str | None = None, timeout_s: float = DEFAULT_TIMEOU
         ) from None
     except (OSError, ValueError) as error:
         raise SchedulerError(f"{name} could not be started: {error}") from None
-    if done.returncode != 0:
+    if done.returncode not in expected:
         raise _failed(name, done.returncode, done.stderr.decode("utf-8", "replace"))
     try:
         return done.stdout.decode("utf-8")

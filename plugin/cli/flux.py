@@ -1,0 +1,51 @@
+"""``berth flux``: what an administrator needs to set the submit filter of Flux up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from berth.plugin.flux.filter import FILTER_PATH, filter_config
+
+
+@click.group()
+def flux() -> None:
+    """Set up the Flux submit filter (the frobnicator).
+
+    Example: berth flux filter-config --site /etc/berth/berth.toml
+    """
+
+
+@flux.command("filter-path")
+def filter_path() -> None:
+    """Print where the filter (frobnicator.py) is.
+
+    Example: install -m 644 "$(berth flux filter-path)" /etc/flux/berth_frobnicator.py
+    """
+    click.echo(FILTER_PATH)
+
+
+@flux.command("filter-config")
+@click.option(
+    "--site",
+    "site_file",
+    required=True,
+    type=click.Path(path_type=Path),
+    envvar="BERTH_SITE",
+    help="Site file (berth.toml).",
+)
+@click.option(
+    "--path",
+    type=click.Path(path_type=Path),
+    default=FILTER_PATH,
+    help="Where the filter is installed. Default: where Berth is.",
+)
+def config(site_file: Path, path: Path) -> None:
+    """Print Flux's configuration for the filter, made from the site file.
+
+    Example: berth flux filter-config --site berth.toml > /etc/flux/system/conf.d/berth.toml
+    """
+    from berth.plugin.site import load_site  # noqa: PLC0415 - pydantic is slow to import
+
+    click.echo(filter_config(load_site(site_file), path.absolute()), nl=False)
