@@ -10,8 +10,9 @@ import click
 
 from berth.plugin.cli.columns import columns
 from berth.predictor import bundle as bundles
-from berth.predictor.bundle_files import CARD
+from berth.predictor.bundle_files import CARD, MANIFEST
 from berth.predictor.conformal import DIFFICULTY_FLOOR
+from berth.predictor.slices import bundle as slices
 
 _FOLDER = click.argument(
     "folder", required=False, type=click.Path(path_type=Path), default=bundles.DEFAULT_BUNDLE
@@ -29,12 +30,15 @@ def bundle() -> None:
 @click.option("--card", is_flag=True, help="Print the model card.")
 def show(folder: Path, as_json: bool, card: bool) -> None:
     """What FOLDER holds: data, calibration, figures."""
-    manifest = bundles.verify(folder)
+    manifest = slices.verify(folder) if _is_of_slices(folder) else bundles.verify(folder)
     if as_json:
         click.echo(json.dumps(manifest.model_dump(mode="json", by_alias=True), indent=2))
         return
     if card:
         click.echo((folder / CARD).read_text(encoding="utf-8"), nl=False)
+        return
+    if isinstance(manifest, slices.SliceManifest):
+        _show_slices(manifest)
         return
     training = manifest.training
     click.echo(f"{manifest.id}, made {manifest.created} by `{manifest.command}`")
@@ -63,4 +67,26 @@ def show(folder: Path, as_json: bool, card: bool) -> None:
 @_FOLDER
 def verify(folder: Path) -> None:
     """Check every file of FOLDER against the manifest, and that its models run."""
-    click.echo(f"{bundles.load(folder).id}: whole")
+    loaded = slices.load(folder) if _is_of_slices(folder) else bundles.load(folder)
+    click.echo(f"{loaded.id}: whole")
+
+
+def _is_of_slices(folder: Path) -> bool:
+    """What kind of bundle the manifest says it is; the readers check everything else."""
+    try:
+        data = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(data, dict) and str(data.get("schema")).startswith("berth.slices-bundle/")
+
+
+def _show_slices(manifest: slices.SliceManifest) -> None:
+    click.echo(f"{manifest.id}, made {manifest.created} by `{manifest.command}`")
+    click.echo(f"slow-downs on MIG slices, measured on {', '.join(manifest.gpus)}")
+    rows = [
+        (e.name, str(e.models), str(e.rows), f"{e.width.q90:.3f}", f"{e.width.q95:.3f}", e.data)
+        for e in manifest.methods
+    ]
+    click.echo(columns(("method", "models", "rows", "q90", "q95", "data"), rows))
+    for name, value in manifest.figures.items():
+        click.echo(f"  {name}: {value:.4g}")

@@ -11,6 +11,10 @@ MIG_COMMANDS: dict[str, tuple[str, str]] = {
         "berth.plugin.cli.mig_show:show",
         "Geometry of a GPU model; layouts and free room of a fleet.",
     ),
+    "recommend": (
+        "berth.plugin.cli.mig_recommend:recommend",
+        "Name the slice for a workload, and what it would do on each.",
+    ),
     "plan": (
         "berth.plugin.cli.mig_plan:plan",
         "Plan layouts for the jobs that are coming.",

@@ -30,6 +30,8 @@ UNKNOWN_GPU = 1.5
 """How much wider (in log) an interval is beyond the slices and the GPUs that were measured."""
 UNKNOWN_LOAD_WIDTH = 0.05
 """Log error of a time on the whole GPU that the law gives where nothing was measured."""
+LEAST_SLOWDOWN = 0.9
+"""No slice was ever measured to be faster than the whole GPU by more than noise."""
 MEMORY_BOUND = 0.5
 """Share of the kernels' time with the memory busy from which memory is said to bound."""
 
@@ -256,7 +258,7 @@ def _ordered(shares: Sequence[Share], logs: Floats) -> Floats:
 def _interval(log: float, half: float) -> Interval:
     mid = math.exp(log)
     factor = math.exp(min(half, 20.0))
-    return Interval(mid / factor, mid, mid * factor)
+    return Interval(min(mid, max(mid / factor, LEAST_SLOWDOWN)), mid, mid * factor)
 
 
 def _bound(workload: SliceWorkload, launch: float) -> Bound:
