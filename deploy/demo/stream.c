@@ -9,6 +9,7 @@ int main(int argc, char **argv) {
         fputs("stream: not enough memory\n", stderr);
         return 1;
     }
+#pragma omp parallel for
     for (size_t i = 0; i < n; i++) {
         a[i] = 0.0;
         b[i] = 1.0;
