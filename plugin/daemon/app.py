@@ -21,6 +21,7 @@ from berth.plugin.daemon.background import (
     follow_cluster,
     follow_store,
 )
+from berth.plugin.daemon.journal import Journal
 from berth.plugin.daemon.listener import Listener
 from berth.plugin.daemon.messages import Job
 from berth.plugin.daemon.notify import Notifier
@@ -118,10 +119,17 @@ class Daemon:
         uids = uids_of(site)
         store = Store.open(site.daemon.store, busy_timeout_s=_BUSY_S)
         self._notifier = Notifier()
+        spool = spool_path(site, store)
+        self._journal = Journal(spool.with_name(spool.name.replace(".spool.", ".journal.")))
         self._recorder = Recorder(
-            store, Spool(spool_path(site, store)), log_decisions=log_decisions
+            store, Spool(spool), log_decisions=log_decisions, journal=self._journal
         )
-        self.service = Service(view(site), self._recorder.record, background=self._summary)
+        self.service = Service(
+            view(site),
+            self._recorder.record,
+            background=self._summary,
+            keep=self._journal.write,
+        )
         self._store_thread = Periodic(
             "store watcher", STORE_PERIOD_S, follow_store(self.service, store)
         )
@@ -165,6 +173,7 @@ class Daemon:
         for thread in (self._store_thread, self._cluster_thread, self._site_thread):
             thread.stop()
         self._recorder.stop(FLUSH_S)
+        self._journal.close(remove=self._recorder.summary()["queued"] == 0)
         log.info("stopped")
         return 0 if end is End.STOPPED else 1
 

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Mapping
 
 from berth.pilot.errors import BerthError
+from berth.plugin.daemon.journal import Journal, bring_in
 from berth.plugin.daemon.service import Answered
 from berth.plugin.daemon.spool import Spool
 from berth.plugin.daemon.written import Writer
@@ -40,6 +41,7 @@ class Recorder(threading.Thread):
         queue_length: int = QUEUE_LENGTH,
         retry_s: float = RETRY_S,
         log_decisions: bool = False,
+        journal: Journal | None = None,
     ) -> None:
         super().__init__(name="recorder", daemon=True)
         self._store = store
@@ -50,6 +52,8 @@ class Recorder(threading.Thread):
         self._log_decisions = log_decisions
         self._ending = threading.Event()
         self._writer = Writer(socket.gethostname())
+        self._journal = journal
+        self._left_behind = journal.left_behind() if journal is not None else []
         self._next_try_s = 0.0
         self.stored = 0
         self.spooled = 0
@@ -89,11 +93,17 @@ class Recorder(threading.Thread):
 
     def _work(self) -> None:
         try:
+            if self._left_behind and time.monotonic() >= self._next_try_s:
+                self._bring_in()
+            dropped = self.dropped
+            journalled = self._journal.rotate() if self._journal is not None else None
             if self._spool.waiting and time.monotonic() >= self._next_try_s:
                 self._bring_back()
             while self._queue:
                 count = min(BATCH, len(self._queue))
                 self._keep([self._written(self._queue.popleft()) for _ in range(count)])
+            if journalled is not None and self.dropped == dropped:
+                journalled.unlink(missing_ok=True)
         except Exception:
             log.exception("the recorder failed on a batch; it goes on")
 
@@ -115,6 +125,23 @@ class Recorder(threading.Thread):
             self.dropped += len(records)
         else:
             self.spooled += len(records)
+
+    def _bring_in(self) -> None:
+        """What a killed daemon had answered and not yet written down."""
+        while self._left_behind:
+            path = self._left_behind[-1]
+            try:
+                count = bring_in(path, self._store.decisions.add)
+            except BerthError as error:
+                self._failed(error)
+                return
+            except OSError as error:
+                log.warning("%s cannot be read: %s", path, error)
+                count = 0
+            self._left_behind.pop()
+            self.stored += count
+            if count:
+                log.info("brought %d decisions of a daemon before this one in", count)
 
     def _bring_back(self) -> None:
         try:

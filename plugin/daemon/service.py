@@ -43,6 +43,12 @@ class Answered:
 
 
 Record = Callable[[Answered], None]
+Keep = Callable[[float, str, bytes, bytes], None]
+"""Takes the time, the mode, the question and the answer, before the answer is sent."""
+
+
+def _keep_nothing(_time_s: float, _mode: str, _request: bytes, _reply: bytes) -> None:
+    """For services without a journal."""
 
 
 class Service:
@@ -59,12 +65,15 @@ class Service:
         *,
         background: Callable[[], Mapping[str, object]] = dict,
         names: UserNames | None = None,
+        keep: Keep = _keep_nothing,
     ) -> None:
         self.site = site
         self.shelf = Shelf()
         self.snapshot = Snapshot()
         self.stats = Stats()
         self._record = record
+        self._keep = keep
+        self._line = b""
         self._background = background
         self._names = names or UserNames()
         self._identifiers = Identifiers()
@@ -73,6 +82,7 @@ class Service:
     def handle(self, line: bytes) -> bytes:
         """The reply to one request line; whatever goes wrong, it is a valid keep."""
         started_ns = time.perf_counter_ns()
+        self._line = line
         try:
             ask = parse(line)
             if ask.op == "decide":
@@ -192,10 +202,11 @@ class Service:
         name = self._identifiers.next()
         latency_us = (time.perf_counter_ns() - started_ns) // 1000
         self.stats.decided(code, action, latency_us)
+        now_s = time.time()
         self._record(
             Answered(
                 name,
-                time.time(),
+                now_s,
                 ask.scheduler,
                 mode,
                 action,
@@ -207,7 +218,7 @@ class Service:
                 latency_us,
             )
         )
-        return replies.reply(
+        reply = replies.reply(
             action,
             changes=changes if action == "edit" else None,
             stamp=replies.stamp(
@@ -222,6 +233,8 @@ class Service:
             decision=name,
             code=code,
         )
+        self._keep(now_s, mode.value, self._line, reply)
+        return reply
 
 
 _OPTED_OUT = Kept(Code.OPTED_OUT, "You asked Berth to leave this job alone.")

@@ -1,0 +1,159 @@
+"""A daemon that is killed at any moment leaves no answer unexplained."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from berth_daemon import Harbour, forecast, put, wait_until
+
+from berth.pilot.errors import StoreError
+from berth.plugin.daemon.journal import Journal, bring_in
+from berth.plugin.store.records import DecisionRecord
+
+JOB = {"user": "alice", "queue": "auto", "profile": "stream", "tasks": 1, "script": "#!/bin/sh\n"}
+REQUEST = json.dumps({"v": 1, "op": "decide", "scheduler": "flux", "job": JOB}).encode() + b"\n"
+
+
+def reply(name: str) -> bytes:
+    return (
+        json.dumps(
+            {
+                "v": 1,
+                "action": "edit",
+                "edits": {"queue": "gpu"},
+                "decision": name,
+                "code": "placed",
+                "message": "gpu is fastest",
+                "stamp": f"berth/1 id={name} action=edit code=placed to=gpu profile=stream",
+            }
+        ).encode()
+        + b"\n"
+    )
+
+
+def journals(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*journal*"))
+
+
+def test_answers_of_a_killed_daemon_are_in_the_store_after_the_next_start(site: Harbour) -> None:
+    put(site.store(), forecast("stream"))
+    daemon = site.start()
+    answered = []
+    for kill in range(5):
+        answers = [
+            daemon.decide(scheduler="flux", queue="auto", profile="stream", name=f"{kill}-{i}")
+            for i in range(40)
+        ]
+        daemon.stop(signal.SIGKILL)  # at once: the recorder writes only now and then
+        answered += answers
+        daemon = site.start()
+    assert all(answer["action"] == "edit" for answer in answered)
+    store = site.store()
+    names = {answer["decision"] for answer in answered}
+    assert len(names) == 200
+    wait_until(lambda: names <= {record.id for record in store.decisions.last(1000)})
+    for record in store.decisions.last(1000):
+        assert record.chosen == "gpu"
+        assert record.profile == "stream"
+        assert record.action == "edit"
+        assert json.loads(record.edits)["queue"] == "gpu"
+    daemon.stop()
+    assert journals(site.folder) == []
+
+
+def test_an_entry_becomes_a_decision(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal")
+    journal.write(5.5, "enforce", REQUEST, reply("a1"))
+    journal.write(6.5, "enforce", REQUEST, reply("a2"))
+    path = journal.rotate()
+    assert path is not None
+    assert journal.rotate() is None, "nothing new was written"
+    found: list[DecisionRecord] = []
+    assert bring_in(path, found.extend) == 2
+    assert not path.exists()
+    first = found[0]
+    assert (first.id, first.time_s, first.mode, first.action) == ("a1", 5.5, "enforce", "edit")
+    assert (first.user, first.queue, first.profile, first.chosen) == (
+        "alice",
+        "auto",
+        "stream",
+        "gpu",
+    )
+    assert first.reason == "gpu is fastest"
+    assert first.edits == '{"queue":"gpu"}'
+    journal.close(remove=True)
+    assert journals(tmp_path) == []
+
+
+def test_what_was_cut_off_or_is_no_entry_is_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "journal.1-1"
+    journal = Journal(tmp_path / "other")
+    journal.write(1.0, "enforce", REQUEST, reply("a1"))
+    whole = next(tmp_path.glob("other.*")).read_bytes()
+    for cut in range(0, len(whole) - 1, 7):
+        path.write_bytes(b"junk\n{}\n[1]\n\xff\n" + whole + whole[:cut])
+        found: list[DecisionRecord] = []
+        assert bring_in(path, found.extend) == 1
+        assert found[0].id == "a1"
+    journal.close(remove=True)
+
+
+def test_a_store_that_does_not_take_them_leaves_the_file(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal")
+    journal.write(1.0, "enforce", REQUEST, reply("a1"))
+    path = journal.rotate()
+    assert path is not None
+
+    def refuse(_: object) -> None:
+        raise StoreError("locked")
+
+    with pytest.raises(StoreError):
+        bring_in(path, refuse)
+    assert path.exists()
+    journal.close(remove=False)
+
+
+def test_only_files_of_daemons_that_are_no_more_are_taken(tmp_path: Path) -> None:
+    living = Journal(tmp_path / "journal")
+    living.write(1.0, "enforce", REQUEST, reply("a1"))
+    dead = tmp_path / "journal.999-1"
+    dead.write_bytes(b"")
+    assert Journal(tmp_path / "journal").left_behind() == [dead]
+    living.close(remove=True)
+
+
+def test_a_folder_that_cannot_be_written_costs_no_answer(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "nowhere" / "journal")
+    journal.write(1.0, "enforce", REQUEST, reply("a1"))
+    assert journal.failed == 1
+    assert journal.rotate() is None
+    journal.close(remove=True)
+
+
+def test_a_long_script_is_left_out_and_the_rest_is_kept(tmp_path: Path) -> None:
+    message = {"v": 1, "op": "decide", "scheduler": "slurm", "job": {**JOB, "script": "x" * 60_000}}
+    journal = Journal(tmp_path / "journal")
+    journal.write(1.0, "enforce", json.dumps(message).encode(), reply("a1"))
+    path = journal.rotate()
+    assert path is not None
+    assert path.stat().st_size < 2_000
+    found: list[DecisionRecord] = []
+    bring_in(path, found.extend)
+    assert found[0].user == "alice"
+    journal.close(remove=True)
+
+
+def test_writing_an_entry_takes_microseconds(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal")
+    answer = reply("a1")
+    seconds = []
+    for _ in range(2000):
+        started = time.perf_counter()
+        journal.write(1.0, "enforce", REQUEST, answer)
+        seconds.append(time.perf_counter() - started)
+    assert sorted(seconds)[1000] < 2e-4
+    journal.close(remove=True)
