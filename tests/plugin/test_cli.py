@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import berth.plugin.cli as cli
+from berth.plugin import cli
 
 BERTH = Path(sys.executable).parent / "berth"
 

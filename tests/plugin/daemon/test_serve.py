@@ -41,7 +41,7 @@ def test_a_profile_added_while_it_runs_is_used_without_a_restart(site: Harbour) 
 
 
 def test_it_works_on_postgresql(postgresql_url: str) -> None:
-    from berth_daemon import harbour  # noqa: PLC0415
+    from berth_daemon import harbour
 
     with harbour(postgresql_url) as site:
         store = site.store()

@@ -258,7 +258,7 @@ def test_wrong_usage_is_a_sentence_and_status_2(
 
 
 def test_a_profile_may_be_named_from_the_store(profile: str, site: str, tmp_path: Path) -> None:
-    from berth.plugin.store import ProfileRecord, Store  # noqa: PLC0415
+    from berth.plugin.store import ProfileRecord, Store
 
     store = Store.open(f"sqlite:///{tmp_path}/berth.db")
     store.add_profile(ProfileRecord("lu", "d", Path(profile).read_text(), "ada", 0.0))
