@@ -117,7 +117,7 @@ def evaluate(seed: int = 0, advance: Callable[[str], None] = lambda _: None) -> 
     families, _, _ = _sweeps(seed, rivals.families)
     results.append(_result(PARVA_TASK, "sweep, leaving out the family", _TOLD["sweep"], families))
     advance("families")
-    results.append(_result(PARVA_TASK, "sweep, law alone", _TOLD["sweep"], _law_alone()))
+    results.append(_result(PARVA_TASK, "sweep, law alone", _TOLD["sweep"], law_alone()))
     for rival in rivals.training_rivals(seed):
         results.append(_result(MISO_TASK, rival.name, rival.told, rival.held))
     for rival in rivals.inference_rivals(seed):
@@ -142,7 +142,8 @@ def _sweeps(
     return held, held_alone, chosen
 
 
-def _law_alone() -> list[Held]:
+def law_alone() -> list[Held]:
+    """The sweep method without a correction; effective shares of the other models."""
     rows = sweep_rows()
     held: list[Held] = []
     for name in rows.names:

@@ -1,0 +1,128 @@
+"""``berth mig recommend`` on the page's own file, and on files that are wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from berth.plugin import cli
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "mig-recommend.md"
+
+
+@pytest.fixture
+def workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (block,) = re.findall(r"```json\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
+    (tmp_path / "resnet.json").write_text(block)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "resnet.json"
+
+
+def edit(path: Path, **changes: Any) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def fails(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(words)
+    assert stopped.value.code == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "Traceback" not in shown.err
+    return shown.err
+
+
+def test_the_pages_commands_run(workload: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    lines = [x.split()[1:] for x in re.findall(r"^    (berth mig recommend .*)$", text, re.M)]
+    assert len(lines) == 3
+    for words in lines:
+        cli.main(words)
+    shown = capsys.readouterr().out
+    assert "Smallest: 1g.5gb." in shown
+    assert "The thesis's rules: by memory 1g.5gb, by utilisation 2g.10gb." in shown
+
+
+def test_json_holds_every_slice(workload: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cli.main(["mig", "recommend", "resnet.json", "--aim", "energy", "--json"])
+    data = json.loads(capsys.readouterr().out)
+    assert [s["profile"] for s in data["slices"]] == [
+        "1g.5gb", "1g.10gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb",
+    ]  # fmt: skip
+    assert data["smallest"] == "1g.5gb"
+    assert all(s["slowdown"]["low"] <= s["slowdown"]["mid"] for s in data["slices"])
+    assert data["slices"][0]["energy_j"]["mid"] > 0
+
+
+def test_the_jobs_file_is_one_that_the_planner_takes(
+    workload: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cli.main(["mig", "recommend", "resnet.json", "--jobs", "jobs.json", "--runtime", "2h",
+              "--count", "3"])  # fmt: skip
+    fleet = {"schema": "berth.mig-fleet/1", "gpus": [{"name": "n/0", "model": "A100-40GB"}]}
+    Path("fleet.json").write_text(json.dumps(fleet))
+    cli.main(["mig", "plan", "--fleet", "fleet.json", "--jobs", "jobs.json",
+              "--objective", "jobs,makespan"])  # fmt: skip
+    assert "jobs placed: 3" in capsys.readouterr().out
+
+
+def test_only_the_fleets_slices_are_named(
+    workload: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gpu = {"name": "n/0", "model": "A100-40GB", "layout": ["3g.20gb@4"]}
+    other = {"name": "n/1", "model": "H100-80GB", "layout": ["1g.10gb@0"]}
+    Path("fleet.json").write_text(json.dumps({"schema": "berth.mig-fleet/1", "gpus": [gpu, other]}))
+    asked = ["mig", "recommend", "resnet.json", "--fleet", "fleet.json", "--json"]
+    cli.main(asked)
+    assert json.loads(capsys.readouterr().out)["best"] == "3g.20gb"
+    cli.main([*asked, "--recut"])
+    assert json.loads(capsys.readouterr().out)["best"] == "1g.5gb"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"gpu": "A101"}, "no MIG geometry is known"),
+        ({"points": [{"batch": 128, "step_s": 0.03, "sm_utilization": 43}]}, "sm_utilization"),
+        ({"memroy": {}}, "did you mean 'memory'"),
+        ({"batch": 64}, "nothing was measured on the whole GPU at batch 64"),
+        ({"probes": [{"profile": "9g.1gb", "batch": 128, "step_s": 0.1}]}, "9g.1gb"),
+    ],
+)
+def test_a_wrong_file_is_a_sentence(
+    workload: Path, capsys: pytest.CaptureFixture[str], changes: dict[str, Any], words: str
+) -> None:
+    edit(workload, **changes)
+    assert words in fails(["mig", "recommend", "resnet.json"], capsys)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--aim", "cost"], "price"),
+        (["--gpu", "H100-80GB"], "measured on"),
+        (["--recut"], "--fleet"),
+        (["--runtime", "2h"], "--jobs"),
+        (["--latency-limit-ms", "-5"], "latency"),
+        (["--jobs", "j.json", "--runtime", "soon"], "--runtime"),
+        (["--bundle", "nowhere"], "nowhere"),
+        (["--aim", "best"], "best"),
+    ],
+)
+def test_wrong_options_are_a_sentence(
+    workload: Path, capsys: pytest.CaptureFixture[str], options: list[str], words: str
+) -> None:
+    assert words in fails(["mig", "recommend", "resnet.json", *options], capsys)
+    assert not Path("j.json").exists()
+
+
+@pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"\xff\xfe", b'{"schema": NaN}'])
+def test_what_is_no_document_is_a_sentence(
+    workload: Path, capsys: pytest.CaptureFixture[str], raw: bytes
+) -> None:
+    workload.write_bytes(raw)
+    assert "resnet.json" in fails(["mig", "recommend", "resnet.json"], capsys)

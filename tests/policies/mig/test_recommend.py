@@ -1,0 +1,230 @@
+"""A recommended slice fits, is the smallest or the best of those, and can be made."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from slice_workloads import GIB, counters, sweep
+
+from berth.pilot.errors import UsageError
+from berth.policies.mig import GpuState, Layout, known_gpus, lookup
+from berth.policies.mig.planner import plan
+from berth.policies.mig.recommend import Aim, Recommendation, Terms, demand, recommend
+from berth.policies.mig.slice_types import fits, makeable, slice_types
+from berth.policies.mig.states import enumerate_states
+from berth.predictor.prediction import Interval
+from berth.predictor.slices.bundle import load
+from berth.predictor.slices.predictor import SlicePredictor
+from berth.predictor.slices.workload import Probe, SliceWorkload
+
+PREDICTOR = SlicePredictor(load())
+A100 = lookup("A100-40GB")
+AIMS = [Aim.SMALLEST, Aim.FASTEST, Aim.THROUGHPUT, Aim.ENERGY, Aim.COST]
+
+needs = st.tuples(st.floats(0.1, 50), st.floats(1, 1.6), st.floats(1, 1.6)).map(
+    lambda t: (t[0], t[0] * t[1], t[0] * t[1] * t[2])
+)
+
+
+def ask(
+    workload: SliceWorkload, terms: Terms | None = None, *, possible: set[str] | None = None
+) -> Recommendation:
+    return recommend(workload, lookup(workload.gpu), PREDICTOR, terms or Terms(), possible=possible)
+
+
+@settings(deadline=None, max_examples=60)
+@given(needs, st.sampled_from(AIMS))
+def test_what_is_recommended_has_the_memory_that_may_be_needed(
+    need: tuple[float, float, float], aim: Aim
+) -> None:
+    made = ask(counters(memory_gib=need), Terms(aim, price_per_hour=3.0))
+    for choice in (made.smallest, made.best):
+        assert choice is None or choice.profile.memory_bytes >= need[2] * GIB
+    if made.best is None:
+        assert need[2] * GIB > max(p.memory_bytes for p in A100.profiles)
+    else:
+        assert made.smallest is not None
+        assert all(
+            c.profile.memory_bytes < need[2] * GIB
+            or c.profile.memory_slices >= made.smallest.profile.memory_slices
+            for c in made.choices
+        )
+
+
+@settings(deadline=None, max_examples=60)
+@given(needs, st.floats(1, 4), st.sampled_from(AIMS))
+def test_more_memory_never_gets_a_smaller_slice(
+    need: tuple[float, float, float], factor: float, aim: Aim
+) -> None:
+    more = tuple(v * factor for v in need)
+    terms = Terms(aim, price_per_hour=3.0)
+    one = ask(counters(memory_gib=need), terms)
+    other = ask(counters(memory_gib=more), terms)  # type: ignore[arg-type]
+    if other.smallest is not None:
+        assert one.smallest is not None
+        assert one.smallest.profile.memory_bytes <= other.smallest.profile.memory_bytes
+    fitting = {c.profile.name for c in other.choices if c.fits}
+    assert fitting <= {c.profile.name for c in one.choices if c.fits}
+
+
+@pytest.mark.parametrize("aim", AIMS)
+def test_the_same_question_has_the_same_answer(aim: Aim) -> None:
+    terms = Terms(aim, price_per_hour=3.0)
+    assert ask(counters(), terms) == ask(counters(), terms)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.sets(st.sampled_from([p.name for p in A100.profiles])), st.sampled_from(AIMS))
+def test_only_possible_slices_are_recommended(possible: set[str], aim: Aim) -> None:
+    made = ask(counters(), Terms(aim, price_per_hour=3.0), possible=possible)
+    assert made.best is None or made.best.profile.name in possible
+    assert made.smallest is None or made.smallest.profile.name in possible
+    if made.best is None:
+        assert made.reason.startswith("no slice is left")
+
+
+def test_each_aim_is_best_at_what_it_says() -> None:
+    made = {aim: ask(counters(), Terms(aim, price_per_hour=3.0)) for aim in AIMS}
+    allowed = [c for c in made[Aim.FASTEST].choices if c.refused is None]
+    best = {aim: answer.best for aim, answer in made.items()}
+    assert all(best.values())
+    assert best[Aim.SMALLEST] == made[Aim.SMALLEST].smallest
+    assert best[Aim.FASTEST].prediction.step_s.high == min(  # type: ignore[union-attr]
+        c.prediction.step_s.high for c in allowed
+    )
+    assert best[Aim.ENERGY].energy_j.mid == min(  # type: ignore[union-attr]
+        c.energy_j.mid for c in allowed if c.energy_j
+    )
+    assert best[Aim.COST].price.mid == min(  # type: ignore[union-attr]
+        c.price.mid for c in allowed if c.price
+    )
+    rate = best[Aim.THROUGHPUT].throughput_per_s.mid / best[Aim.THROUGHPUT].part  # type: ignore[union-attr]
+    assert rate == max(c.throughput_per_s.mid / c.part for c in allowed)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.floats(0.01, 1.0), st.floats(1, 5))
+def test_a_latency_limit_is_kept_by_the_upper_end_and_looser_ones_allow_more(
+    limit_s: float, looser: float
+) -> None:
+    tight = ask(counters(), Terms(latency_limit_s=limit_s))
+    loose = ask(counters(), Terms(latency_limit_s=limit_s * looser))
+    if tight.best is not None:
+        assert tight.best.prediction.step_s.high <= limit_s
+        assert loose.smallest is not None
+        assert tight.smallest is not None
+        assert loose.smallest.profile.memory_slices <= tight.smallest.profile.memory_slices
+
+
+def test_without_a_memory_need_only_the_whole_gpu_is_certain() -> None:
+    made = ask(counters(memory_gib=None))
+    assert made.smallest is not None
+    assert made.smallest.profile.name == "7g.40gb"
+    assert all("not known" in (c.refused or "") for c in made.choices[:-1])
+
+
+def test_media_variants_are_not_recommended() -> None:
+    assert all(c.profile.is_plain for c in ask(counters()).choices)
+
+
+def test_the_baselines_stand_beside_it() -> None:
+    made = ask(counters(memory_gib=(2, 3, 7), sm_utilization=0.2))
+    assert (made.baselines.by_memory, made.baselines.by_utilisation) == ("1g.5gb", "1g.5gb")
+    assert ask(sweep()).baselines.by_memory is None
+
+
+@pytest.mark.parametrize("gpu", [g for g in known_gpus() if lookup(g).profiles])
+def test_every_known_gpu_gets_an_answer(gpu: str) -> None:
+    made = ask(counters(gpu=gpu, memory_gib=(0.5, 1, 2)))
+    assert made.smallest is not None
+    mids = [c.prediction.slowdown.mid for c in made.choices]
+    assert mids[-1] == 1
+    assert all(m >= 1 for m in mids)
+
+
+def test_the_answer_feeds_the_planner() -> None:
+    made = ask(counters(), Terms(Aim.THROUGHPUT))
+    wanted = demand(made, runtime_s=3600, count=7)
+    assert {o.profile for o in wanted.options} == {
+        c.profile.name for c in made.choices if c.refused is None
+    }
+    found = plan([GpuState("n/0", A100), GpuState("n/1", A100)], [wanted], "jobs,throughput")
+    assert found.placed == 7
+    assert all(o.energy_j is not None and o.energy_j > 0 for o in wanted.options)
+
+
+def test_no_slice_is_no_demand() -> None:
+    made = ask(counters(memory_gib=(90, 95, 99)))
+    assert made.best is None
+    with pytest.raises(UsageError, match="no slice"):
+        demand(made)
+
+
+@pytest.mark.parametrize(
+    ("workload", "terms", "words"),
+    [
+        (counters(gpu="A30"), Terms(), "measured on"),
+        (counters(probes=(Probe(profile="9g.1gb", step_s=1.0),)), Terms(), "no MIG profile"),
+        (counters(), Terms(Aim.COST), "price"),
+        (counters(), Terms(price_per_hour=-1.0), "price"),
+        (counters(), Terms(latency_limit_s=0.0), "latency"),
+        (counters(), Terms(latency_limit_s=float("nan")), "latency"),
+        (sweep(), Terms(Aim.ENERGY), "power"),
+    ],
+)
+def test_what_makes_no_sense_is_a_sentence(
+    workload: SliceWorkload, terms: Terms, words: str
+) -> None:
+    geometry = A100 if workload.gpu != "A100-80GB" else lookup("A100-80GB")
+    with pytest.raises(UsageError, match=words):
+        recommend(workload, geometry, PREDICTOR, terms)
+
+
+def test_an_unsure_prediction_falls_back_to_the_smallest_and_says_so() -> None:
+    made = ask(counters(step_s=50.0), Terms(Aim.THROUGHPUT))
+    assert made.best == made.smallest
+    assert "no prediction" in made.reason
+
+
+layouts = st.sampled_from(enumerate_states(A100.plain()).layouts)
+intervals = st.tuples(st.floats(0, 45), st.floats(1, 1.5)).map(
+    lambda t: Interval(t[0] * GIB / 2, t[0] * GIB, t[0] * t[1] * GIB)
+)
+
+
+@given(st.lists(st.tuples(layouts, st.booleans()), max_size=4), intervals, st.booleans())
+def test_the_filter_is_never_given_a_type_that_the_fleet_cannot_make(
+    gpus: list[tuple[Layout, bool]], need: Interval, recut: bool
+) -> None:
+    fleet = [GpuState(f"n/{i}", A100, layout, mig_enabled=on)
+             for i, (layout, on) in enumerate(gpus)]  # fmt: skip
+    names = slice_types(need, fleet, recut=recut)
+    present = {i.profile for s in fleet if s.mig_enabled for i in s.layout.instances}
+    able = {p.name for p in A100.profiles if p.is_plain} if any(on for _, on in gpus) else set()
+    assert set(names) <= (present | able if recut else present)
+    assert all(A100.profile(name).memory_bytes >= need.high for name in names)
+    sizes = [A100.profile(name).memory_slices for name in names]
+    assert sizes == sorted(sizes)
+
+
+def test_a_name_that_two_models_share_is_only_as_large_as_the_smaller() -> None:
+    # 1g.10gb is 9,984 MiB on an A100 40 GB and 9,728 MiB on an A100 80 GB.
+    fleet = [GpuState("a/0", A100), GpuState("b/0", lookup("A100-80GB"))]
+    need = Interval(0, 0, 9800 * 2**20)
+    assert "1g.10gb" in slice_types(need, fleet[:1], recut=True)
+    assert "1g.10gb" not in slice_types(need, fleet, recut=True)
+    assert makeable(fleet, recut=True)["1g.10gb"][2] == 9728 * 2**20
+
+
+def test_fits_is_by_the_upper_end() -> None:
+    need = Interval(1, 2, 3)
+    assert fits(3, need)
+    assert not fits(2.9, need)
+
+
+def test_a_probe_on_a_named_slice_is_used() -> None:
+    slow = Probe(batch=64, profile="2g.10gb", step_s=0.05 * 3.3)
+    told = ask(counters(probes=(slow,)))
+    plain = ask(counters())
+    assert told.choices[0].prediction.slowdown.mid > plain.choices[0].prediction.slowdown.mid

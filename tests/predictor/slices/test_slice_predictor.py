@@ -1,0 +1,153 @@
+"""The shipped slice predictor: ordered, honest about what it does not know, deterministic."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from slice_workloads import counters, jitter, saturating_s, sweep
+
+from berth.pilot.errors import UsageError
+from berth.predictor.prediction import Basis, Bound
+from berth.predictor.slices.bundle import load
+from berth.predictor.slices.physics import Share
+from berth.predictor.slices.predictor import SlicePredictor
+from berth.predictor.slices.workload import Point, Probe, SliceWorkload
+
+SHARES = tuple(Share(c / 7, m / 8) for c, m in ((1, 1), (2, 2), (3, 4), (4, 4), (7, 8)))
+PREDICTOR = SlicePredictor(load())
+
+
+def test_times_over_batches_and_processes_are_extrapolated_to_slices() -> None:
+    for batch, processes in ((1.0, 1), (16.0, 2), (128.0, 5)):
+        made = PREDICTOR.predict(sweep(batch=batch, processes=processes), SHARES, gpu="A100-80GB")
+        for share, said in zip(SHARES, made, strict=True):
+            effective = PREDICTOR.model.shares.effective(share)
+            real = saturating_s(batch, processes, effective) / saturating_s(batch, processes)
+            assert said.slowdown.mid == pytest.approx(real, rel=0.25)
+            assert said.method == "sweep"
+
+
+@settings(deadline=None)
+@given(st.floats(0.006, 0.9), st.floats(0.2, 1.0), st.floats(56, 250), st.floats(0.002, 0.4))
+def test_a_smaller_slice_is_never_said_to_be_faster(
+    memory: float, sm: float, power: float, step_s: float
+) -> None:
+    workload = counters(memory_utilization=memory, sm_utilization=sm, power_w=power, step_s=step_s)
+    made = PREDICTOR.predict(workload, SHARES, gpu="A100-40GB")
+    mids = [p.slowdown.mid for p in made]
+    assert mids == sorted(mids, reverse=True)
+    assert mids[-1] == 1
+    for p in made:
+        assert 0.9 <= p.slowdown.low <= p.slowdown.mid <= p.slowdown.high
+        assert p.slowdown_95.low <= p.slowdown.low
+        assert p.slowdown_95.high >= p.slowdown.high
+        assert p.step_s.mid == pytest.approx(step_s * p.slowdown.mid)
+        assert 0 <= p.launch_share <= 1
+
+
+def test_the_same_question_has_the_same_answer() -> None:
+    again = SlicePredictor(load())
+    for workload, gpu in ((counters(), "A100-40GB"), (sweep(), "A100-80GB")):
+        assert PREDICTOR.predict(workload, SHARES, gpu=gpu) == again.predict(
+            workload, SHARES, gpu=gpu
+        )
+
+
+def test_the_answer_for_a_slice_does_not_depend_on_the_others_asked_for() -> None:
+    alone = PREDICTOR.predict(counters(), SHARES[1:2], gpu="A100-40GB")[0]
+    assert alone.slowdown.mid == pytest.approx(
+        PREDICTOR.predict(counters(), SHARES, gpu="A100-40GB")[1].slowdown.mid
+    )
+
+
+def test_a_waiting_gpu_loses_less_than_a_busy_one() -> None:
+    idle = counters(memory_utilization=0.02, sm_utilization=0.4, power_w=70, step_s=0.02)
+    busy = counters(memory_utilization=0.7, sm_utilization=0.95, power_w=240, step_s=0.1)
+    light, heavy = (PREDICTOR.predict(w, SHARES[:1], gpu="A100-40GB")[0] for w in (idle, busy))
+    assert light.slowdown.high < heavy.slowdown.low
+    assert light.launch_share > heavy.launch_share
+    assert heavy.bound is Bound.MEMORY
+
+
+def test_gpus_and_slices_that_were_not_measured_are_said_to_be_guesses() -> None:
+    known, double = PREDICTOR.predict(counters(), (SHARES[0], Share(1 / 7, 2 / 8)), gpu="A100-40GB")
+    (other,) = PREDICTOR.predict(counters(gpu="H100-80GB"), SHARES[:1], gpu="H100-80GB")
+    assert (known.basis, double.basis, other.basis) == (
+        Basis.CALIBRATED, Basis.SCALED, Basis.PRIOR,
+    )  # fmt: skip
+    assert other.slowdown.high > known.slowdown.high
+
+
+def test_one_step_time_alone_is_a_prior_with_a_wide_interval() -> None:
+    bare = SliceWorkload(name="a", gpu="A100-40GB", points=(Point(batch=8, step_s=0.05),))
+    (made,) = PREDICTOR.predict(bare, SHARES[:1], gpu="A100-40GB")
+    assert made.basis is Basis.PRIOR
+    assert made.slowdown.high / made.slowdown.mid > 2
+
+
+def test_a_probe_moves_the_other_slices() -> None:
+    slow = Probe(batch=64, profile="1g.5gb", step_s=0.05 * 6)
+    quick = Probe(batch=64, profile="1g.5gb", step_s=0.05 * 1.5)
+    said = [
+        PREDICTOR.predict(
+            counters(probes=(probe,)), SHARES, gpu="A100-40GB", probes=((SHARES[0], 0),)
+        )
+        for probe in (slow, quick)
+    ]
+    assert said[0][1].slowdown.mid > PREDICTOR.predict(
+        counters(), SHARES, gpu="A100-40GB"
+    )[1].slowdown.mid  # fmt: skip
+    assert said[1][1].slowdown.mid < said[0][1].slowdown.mid
+    swept = sweep(batch=64.0)
+    probe = Probe(batch=64, profile="1g.10gb", step_s=saturating_s(64, 1, 0.11))
+    told = swept.model_copy(update={"probes": (probe,)})
+    informed = PREDICTOR.predict(told, SHARES, gpu="A100-80GB", probes=((SHARES[0], 0),))
+    plain = PREDICTOR.predict(swept, SHARES, gpu="A100-80GB")
+    assert informed[1].slowdown.mid > plain[1].slowdown.mid
+
+
+def test_unsteady_steps_widen_the_interval() -> None:
+    steady, unsteady = (
+        PREDICTOR.predict(counters(mean_step_s=m), SHARES[:1], gpu="A100-40GB")[0]
+        for m in (0.05, 0.1)
+    )
+    assert unsteady.slowdown.high > 1.9 * steady.slowdown.high
+
+
+def test_counters_unlike_any_in_training_abstain() -> None:
+    (made,) = PREDICTOR.predict(counters(step_s=50.0), SHARES[:1], gpu="A100-40GB")
+    assert made.abstained is not None
+    assert "log_step" in made.abstained
+
+
+def test_times_that_follow_no_law_abstain() -> None:
+    (made,) = PREDICTOR.predict(jitter(sweep(), 0.6), SHARES[:1], gpu="A100-80GB")
+    assert made.abstained is not None
+    assert "no law" in made.abstained
+
+
+def test_a_load_that_was_not_measured_comes_from_the_law() -> None:
+    (made,) = PREDICTOR.predict(sweep(batch=24.0), SHARES[-1:], gpu="A100-80GB")
+    assert made.step_s.mid == pytest.approx(saturating_s(24, 1), rel=0.03)
+
+
+def test_nothing_measured_at_the_load_is_a_sentence() -> None:
+    asked = counters().model_copy(update={"batch": 128.0})
+    with pytest.raises(UsageError, match="batch 128"):
+        PREDICTOR.predict(asked, SHARES, gpu="A100-40GB")
+
+
+def test_predicting_imports_nothing_of_training() -> None:
+    program = (
+        "import sys, berth.policies.mig.recommend, berth.predictor.slices.bundle as b; b.load()\n"
+        "print(*[m for m in ('torch', 'xgboost', 'pandas', 'sklearn', 'scipy') "
+        "if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == []
