@@ -78,6 +78,7 @@ def test_every_command_has_help_in_the_wheel(fresh: Path, tmp_path: Path) -> Non
         ("berth.pilot", "kernels/*.c"),
         ("berth.predictor", "bundles/default/*.onnx"),
         ("berth.predictor", "bundles/default/manifest.json"),
+        ("berth.predictor", "bundles/mig-slices/*.onnx"),
         ("berth.predictor", "platforms/*.json"),
     ],
 )
