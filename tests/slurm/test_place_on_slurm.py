@@ -97,7 +97,10 @@ def test_drained_nodes_do_not_count(slurm: Cluster, site: Site) -> None:
         slurm.run("scontrol", "update", "node=mig1", "state=resume", user="root")
 
 
-def test_place_submits_where_it_decided(slurm: Cluster, site_file: Path, tmp_path: Path) -> None:
+def test_place_submits_where_it_decided(
+    slurm: Cluster, site_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(slurm.work)  # where the job's output goes
     profile = Profile(
         schema="berth.profile/1",
         name="tiny",
