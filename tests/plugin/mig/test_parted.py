@@ -74,7 +74,7 @@ def test_every_configuration_goes_out_and_comes_back(gpu: str) -> None:
         assert arrange(geometry, entry.mig_devices, current=layout) == layout
 
 
-@settings(max_examples=200)
+@settings(deadline=None, max_examples=200)
 @given(
     st.dictionaries(
         st.from_regex(r"[a-z1][a-z0-9.+-]{0,9}", fullmatch=True) | st.sampled_from(["no", "null"]),
@@ -174,6 +174,7 @@ def test_what_the_format_does_not_have_is_refused_by_name(text: str, message: st
     assert error.value.message.startswith("config.yaml:")
 
 
+@settings(deadline=None)
 @given(st.text() | st.binary())
 def test_no_text_gives_a_traceback(text: str | bytes) -> None:
     with contextlib.suppress(DocumentError):

@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from mig_strategies import geometries, layouts
 
@@ -81,6 +81,7 @@ def test_every_configuration_that_is_set_is_the_one_that_is_got(gpu: str) -> Non
             assert arrange(geometry, dict(counts)).counts() == dict(counts)
 
 
+@settings(deadline=None)
 @given(st.data(), geometries)
 def test_every_placement_of_a_state_is_legal_and_without_overlap(
     data: st.DataObject, geometry: Geometry
@@ -100,6 +101,7 @@ def test_every_placement_of_a_state_is_legal_and_without_overlap(
     assert all(layout.counts()[p.name] <= p.max_instances for p in made)
 
 
+@settings(deadline=None)
 @given(st.data(), geometries)
 def test_adding_and_removing_keep_legality(data: st.DataObject, geometry: Geometry) -> None:
     states = enumerate_states(geometry)
@@ -110,6 +112,7 @@ def test_adding_and_removing_keep_legality(data: st.DataObject, geometry: Geomet
         assert layout.plus(instance) in states.index
 
 
+@settings(deadline=None)
 @given(st.data(), geometries)
 def test_a_layout_is_read_back_from_its_text(data: st.DataObject, geometry: Geometry) -> None:
     layout = data.draw(layouts(geometry))

@@ -10,7 +10,8 @@ from slice_workloads import GIB, counters, sweep
 from berth.pilot.errors import UsageError
 from berth.policies.mig import GpuState, Layout, known_gpus, lookup
 from berth.policies.mig.planner import plan
-from berth.policies.mig.recommend import Aim, Recommendation, Terms, demand, recommend
+from berth.policies.mig.recommend import Aim, Recommendation, Terms, recommend
+from berth.policies.mig.slice_demand import demand
 from berth.policies.mig.slice_types import fits, makeable, slice_types
 from berth.policies.mig.states import enumerate_states
 from berth.predictor.prediction import Interval
