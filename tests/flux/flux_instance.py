@@ -1,6 +1,6 @@
 """A real Flux for tests: four brokers on this machine, queues auto, cpu, gpu, and a MIG one.
 
-Nodes node[0-1] are plain, node2 has two GPUs (``h200``), node3 seven slices (``mig-1g.18gb``).
+Nodes node[0-1] are plain, node2 has two GPUs (``h200``), node3 seven slices (``mig-1g.10gb``).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,7 +36,7 @@ properties = ["gpunode", "h200"]
 hosts = "node3"
 cores = "0-7"
 gpus = "0-6"
-properties = ["mig-1g.18gb"]
+properties = ["mig-1g.10gb"]
 """
 
 QUEUES = """\
@@ -48,8 +48,8 @@ requires = ["cpunode"]
 requires = ["gpunode"]
 [queues.gpu.policy.limits]
 duration = "2h"
-[queues."mig-1g.18gb"]
-requires = ["mig-1g.18gb"]
+[queues."mig-1g.10gb"]
+requires = ["mig-1g.10gb"]
 [policy.jobspec.defaults.system]
 queue = "cpu"
 duration = "10m"
@@ -97,6 +97,7 @@ class LiveFlux:
             ["flux", *words],
             input=stdin,
             env=self.environment,
+            cwd=self.folder,
             capture_output=True,
             text=True,
             timeout=timeout_s,
@@ -118,10 +119,16 @@ class LiveFlux:
         found: dict[str, Any] = json.loads(self.run("job", "info", job, "jobspec"))
         return found
 
+    def uris(self) -> list[str]:
+        """Where each broker listens."""
+        lines = self.run("exec", "-r", "all", "--label-io", "flux", "getattr", "local-uri")
+        found = dict(line.split(": ", 1) for line in lines.split("\n") if line)
+        return [found[rank] for rank in sorted(found, key=int)]
+
     def configure(self, text: str) -> None:
-        """Another configuration for the instance's submit path, on all its brokers."""
+        """Another configuration for the submit path; rank 0 hands it to the other brokers."""
         (self.config / "ingest.toml").write_text(text)
-        self.run("exec", "-r", "all", "flux", "config", "reload")
+        self.run("config", "reload")
 
     def workers(self, rank: int = 0) -> dict[str, Any]:
         """What the ingest module says of its workers."""
@@ -143,7 +150,11 @@ def live_flux(ingest: str, *, size: int = 4, extra: str = "") -> Iterator[LiveFl
     (config / "queues.toml").write_text(QUEUES + extra)
     (config / "ingest.toml").write_text(ingest)
     ready = folder / "uri"
-    program = f"flux queue start --all >&2 && flux getattr local-uri > {ready}.new && mv {ready}.new {ready} && cat"
+    new = folder / "uri.new"
+    program = (
+        "flux queue start --all >&2 && "
+        f"flux getattr local-uri > {new} && mv {new} {ready} && exec cat"
+    )
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
             [
@@ -159,6 +170,7 @@ def live_flux(ingest: str, *, size: int = 4, extra: str = "") -> Iterator[LiveFl
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,
+            cwd=folder,
             env={k: v for k, v in os.environ.items() if not k.startswith("FLUX_")},
             start_new_session=True,
         )
@@ -179,17 +191,3 @@ def live_flux(ingest: str, *, size: int = 4, extra: str = "") -> Iterator[LiveFl
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def wait_until(condition: Callable[[], Any], timeout_s: float = 30.0, what: str = "") -> Any:
-    """The first true value of ``condition``; AssertionError when it does not come in time."""
-    deadline = time.monotonic() + timeout_s
-    while True:
-        found = condition()
-        if found:
-            return found
-        assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
-        time.sleep(0.02)
-
-
-__all__ = ["LiveFlux", "Mapping", "Sequence", "frobnicators", "live_flux", "why_no_flux"]
