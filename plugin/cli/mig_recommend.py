@@ -26,11 +26,11 @@ from berth.policies.mig.recommend import (
     Recommendation,
     SliceChoice,
     Terms,
-    demand,
 )
 from berth.policies.mig.recommend import (
     recommend as choose,
 )
+from berth.policies.mig.slice_demand import demand
 from berth.policies.mig.slice_types import makeable
 from berth.predictor.prediction import Interval
 from berth.predictor.slices.bundle import DEFAULT_SLICES_BUNDLE, load

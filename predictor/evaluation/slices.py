@@ -33,7 +33,6 @@ MISO_TASK = "MISO, A100 40 GB, training"
 PARVA_TASK = "ParvaGPU, A100 80 GB, inference"
 MISO_GPU = "A100-40GB"
 STEPS = 6
-SHIPPED = {MISO_TASK: "counters", PARVA_TASK: "sweep"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,8 +35,6 @@ PROBE_NOISE = 0.03
 _LEAST_UTILIZATION = 0.005
 _GRID = np.linspace(LATENT_LEAST, LATENT_MOST, 361)
 
-FEATURES: tuple[str, ...] = ("log_memory", "power", "sm", "log_step", "log_batch")
-
 
 def features(workload: SliceWorkload, point: Point) -> dict[str, float]:
     """What is known of the point, by feature name; unknown ones are absent."""

@@ -21,7 +21,7 @@ from berth.predictor.slices.bundle import (
     SliceManifest,
     SliceTraining,
 )
-from berth.predictor.slices.latent import LatentFile
+from berth.predictor.slices.latent import LATENT_SCHEMA, LatentFile
 from berth.predictor.slices.physics import ShareLaw
 from berth.predictor.slices.predictor import BATCHES, SWEEP
 from berth.predictor.slices.sweep_model import RESIDUAL_FEATURES
@@ -86,7 +86,7 @@ def train(
         data = "MISO and ParvaGPU, 1 process" if spec.name == TIME else "MISO"
         methods.append(_entry(spec.name, data, latent_left_out(spec, cases, shares_without)))
         advance(spec.name)
-    files = {LATENTS: to_json(LatentFile(schema=_LATENTS, families=tuple(families))).encode()}
+    files = {LATENTS: to_json(LatentFile(schema=LATENT_SCHEMA, families=tuple(families))).encode()}
     apart = 0.0
     if fitted.ensemble is not None:
         files[RESIDUAL] = to_onnx(fitted.ensemble, len(RESIDUAL_FEATURES))
@@ -116,9 +116,6 @@ def train(
     written = write_bundle(folder, manifest, files, load=bundles.load)
     advance("bundle")
     return written
-
-
-_LATENTS = "berth.slice-latents/1"
 
 
 def _entry(name: str, data: str, held: list[Held]) -> MethodEntry:

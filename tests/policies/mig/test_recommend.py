@@ -194,6 +194,7 @@ intervals = st.tuples(st.floats(0, 45), st.floats(1, 1.5)).map(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(layouts, st.booleans()), max_size=4), intervals, st.booleans())
 def test_the_filter_is_never_given_a_type_that_the_fleet_cannot_make(
     gpus: list[tuple[Layout, bool]], need: Interval, recut: bool

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from slice_workloads import saturating_s
 
@@ -101,6 +101,7 @@ def test_a_known_law_is_found_again() -> None:
             assert said == pytest.approx(saturating_s(b, n, share), rel=0.05)
 
 
+@settings(deadline=None)
 @given(st.floats(1e-6, 1e6))
 def test_the_unit_of_time_does_not_matter(factor: float) -> None:
     batch = [1.0, 4.0, 16.0, 64.0]
@@ -111,6 +112,7 @@ def test_the_unit_of_time_does_not_matter(factor: float) -> None:
     assert other - one == pytest.approx(math.log(factor), abs=0.05)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(0.5, 512), st.integers(1, 8), st.floats(1e-5, 1e3)),
                 min_size=1, max_size=12))  # fmt: skip
 def test_any_times_give_a_finite_monotone_law_or_a_sentence(
