@@ -16,6 +16,8 @@ from berth.predictor.training.select import CANDIDATES, Fit, fit_model
 
 NO_CHOICE = CANDIDATES[:1]
 """For methods without settings: one candidate, nothing to select."""
+BARE = tuple(settings for settings in CANDIDATES if settings.dead_zone == 0)
+"""For a residual over no prior: it has no dead zone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ class Method:
 METHODS = (
     Method("both", "roofline prior x learned residual (shipped)", fit_model, CANDIDATES),
     Method("roofline alone", "calibrated prior", rivals.roofline_alone, NO_CHOICE),
-    Method("residual alone", "XGBoost on counters", rivals.residual_alone, CANDIDATES),
+    Method("residual alone", "XGBoost on counters", rivals.residual_alone, BARE),
     Method("published roofline", "published bytes and flops", rivals.absolute, NO_CHOICE, True),
     Method("extra trees", "published bytes and flops", rivals.extra_trees, NO_CHOICE, True),
 )

@@ -19,6 +19,7 @@ from berth.predictor.evaluation.report import HEADER, table, write_report
 from berth.predictor.evaluation.tasks import METHODS
 from berth.predictor.training.examples import columns
 from berth.predictor.training.model import Settings
+from berth.predictor.training.select import Guess
 
 ALL = platforms.shipped()
 HERE = ALL["epyc-genoa-vm"]
@@ -71,7 +72,7 @@ def test_nothing_sees_the_kernel_that_is_reported() -> None:
     def spy(rows, candidates, seed):  # type: ignore[no-untyped-def]
         def predict(asked):  # type: ignore[no-untyped-def]
             held.append((frozenset(rows.kernels), frozenset(asked.kernels)))
-            return asked.log_reference
+            return Guess(asked.log_reference, np.ones(len(asked)))
 
         return [predict] * len(candidates)
 
