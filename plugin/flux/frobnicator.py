@@ -20,6 +20,7 @@ import json
 import math
 import os
 import re
+import select
 import signal
 import socket
 import sys
@@ -299,7 +300,7 @@ class Client:
         try:
             peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:
-                peer.settimeout(left_s(stop_s))
+                peer.setblocking(False)
                 peer.connect(self._path)
             except BaseException:
                 peer.close()
@@ -314,9 +315,8 @@ class Client:
         if peer is None:
             return None
         try:
-            peer.settimeout(0)
             peer.recv(1)
-        except (BlockingIOError, InterruptedError):
+        except BlockingIOError:
             return peer
         except OSError:
             pass
@@ -324,12 +324,16 @@ class Client:
         return None
 
     def _converse(self, peer: socket.socket, line: bytes, stop_s: float) -> bytes:
+        """Everything without blocking: an empty Unix socket takes a whole request at once."""
         try:
-            peer.settimeout(left_s(stop_s))
-            peer.sendall(line)
+            if peer.send(line) != len(line):
+                raise Failure("the daemon does not read")
+            waiting = select.poll()
+            waiting.register(peer, select.POLLIN)
             received = b""
             while b"\n" not in received:
-                peer.settimeout(left_s(stop_s))
+                if not waiting.poll(1000 * left_s(stop_s)):
+                    raise Failure("timeout")
                 part = peer.recv(MAX_REPLY_BYTES + 1)
                 if not part:
                     raise ConnectionResetError("closed")
@@ -356,7 +360,7 @@ def left_s(stop_s: float) -> float:
 def parse_reply(line: bytes) -> Dict[str, Any]:
     """The answer. Raises Failure where it is none of this protocol."""
     try:
-        reply = json.loads(line.decode("utf-8"), parse_constant=_not_a_number)
+        reply = _decode(line.decode("utf-8"))
     except (ValueError, RecursionError):
         raise Failure("the answer is not JSON") from None
     if not isinstance(reply, dict):
@@ -370,6 +374,9 @@ def parse_reply(line: bytes) -> Dict[str, Any]:
 
 def _not_a_number(name: str) -> NoReturn:
     raise ValueError(name)
+
+
+_decode = json.JSONDecoder(parse_constant=_not_a_number).decode
 
 
 # --------------------------------------------------------------------------------------------------
@@ -735,10 +742,13 @@ def killed(path: str) -> bool:
 def copied(value: Any) -> Any:
     """A copy of plain data: new dicts and lists."""
     if type(value) is dict:
-        return {key: copied(item) for key, item in value.items()}
+        return {k: copied(v) if type(v) in _HOLDERS else v for k, v in value.items()}
     if type(value) is list:
-        return [copied(item) for item in value]
+        return [copied(v) if type(v) in _HOLDERS else v for v in value]
     return value
+
+
+_HOLDERS = (dict, list)
 
 
 class Frobnicator(FrobnicatorPlugin):  # type: ignore[misc]
