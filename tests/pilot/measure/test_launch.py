@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +15,7 @@ import pytest
 
 from berth.pilot.collectors.proc import ProcCollector, peak_memory
 from berth.pilot.errors import UsageError
-from berth.pilot.launch import Interrupted, Order, Outcome, resolve_command, run_all, run_one
+from berth.pilot.launch import Order, Outcome, resolve_command, run_all, run_one
 
 MIB = 2**20
 Program = Callable[[str], str]
@@ -183,12 +182,22 @@ def test_io_and_faults_of_children_are_counted(work: Path) -> None:
 
 
 def test_ctrl_c_ends_the_program_and_keeps_what_was_measured() -> None:
-    main = threading.main_thread().ident
-    assert main is not None
-    threading.Timer(0.4, signal.pthread_kill, (main, signal.SIGINT)).start()
-    with pytest.raises(Interrupted) as caught:
-        run_marked("interrupted", "sleep", "300")
-    assert caught.value.outcomes[0].cut == "ended"
+    code = (
+        "import signal\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from berth.pilot.launch import Interrupted, Order, run_one\n"
+        "try:\n"
+        "    run_one(Order(('/bin/sleep', '300'), {'BERTH_TEST_MARK': 'interrupted'}))\n"
+        "except Interrupted as stop:\n"
+        "    print(stop.outcomes[0].cut)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as pilot:
+        until = time.monotonic() + 20
+        while not marked("interrupted") and time.monotonic() < until:
+            time.sleep(0.01)
+        pilot.send_signal(signal.SIGINT)
+        said, _ = pilot.communicate(timeout=30)
+    assert said.split() == [b"ended"]
     assert marked("interrupted") == []
 
 
