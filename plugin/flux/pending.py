@@ -62,6 +62,8 @@ def pending(job_ids: Sequence[str] = ()) -> list[Pending]:
     text = commands.run("jobs", "-A", "--count=0", "--json", "--filter=pending", *job_ids)
     try:
         listed = json.loads(text)
+        if not isinstance(listed, dict):
+            raise TypeError("not an object")
         # One job that was named comes without the list.
         jobs = listed["jobs"] if "jobs" in listed else [listed] * bool(listed)
         found = [(_id(job), int(job["userid"])) for job in jobs if job["state"] not in _STARTED]

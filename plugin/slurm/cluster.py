@@ -15,7 +15,7 @@ from berth.plugin.slurm.records import Record, allowed, duration_s, gres, names,
 from berth.policies.values import CandidateState
 
 _MIB = 2**20
-_UNUSABLE = re.compile(
+UNUSABLE = re.compile(
     r"\*|\b(?:DOWN|DRAIN(?:ED|ING)?|FAIL(?:ING)?|ERROR|UNKNOWN|FUTURE|INVAL(?:ID)?(?:_REG)?|"
     r"NOT_RESPONDING|NO_RESPOND|MAINT(?:ENANCE)?|REBOOT(?:_ISSUED|_REQUESTED)?|BLOCKED|"
     r"POWERING_DOWN)\b"
@@ -90,7 +90,7 @@ def _node(record: Record) -> NodeFacts:
     return NodeFacts(
         name=record["NodeName"],
         queues=names(record, "Partitions"),
-        usable=_UNUSABLE.search(record.get("State", "UNKNOWN")) is None,
+        usable=UNUSABLE.search(record.get("State", "UNKNOWN")) is None,
         cores=cores,
         idle_cores=max(0, min(cores, idle_cpus // cpus_per_core)),
         memory_bytes=whole(record, "RealMemory") * _MIB,

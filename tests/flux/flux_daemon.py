@@ -50,6 +50,14 @@ memory_per_node = "64G"
 nodes = 2
 
 [[candidates]]
+name = "old"
+platform = "quartz"
+queue = "old"
+cores_per_node = 8
+memory_per_node = "64G"
+nodes = 2
+
+[[candidates]]
 name = "gpu"
 platform = "h200-141gb"
 queue = "gpu"
@@ -71,10 +79,11 @@ nodes = 1
 [candidates.translation]
 gpus = 1
 """
-CPU, GPU, SLICE = ("rome-7742", False), ("h200-141gb", True), ("h100-mig-1g.10gb", True)
+CPU, OLD = ("rome-7742", False), ("quartz", False)
+GPU, SLICE = ("h200-141gb", True), ("h100-mig-1g.10gb", True)
 FORECASTS = (
     forecast("stream", 600, 60, platforms=(CPU, GPU)),
-    forecast("serial", 60, 600, platforms=(CPU, GPU, SLICE)),
+    forecast("serial", 60, 600, platforms=(CPU, OLD, GPU, SLICE)),
     forecast("small", 600, 60, platforms=(CPU, SLICE)),
 )
 

@@ -1,4 +1,4 @@
-"""A real Flux for tests: four brokers on this machine, queues auto, cpu, gpu, and a MIG one.
+"""A real Flux for tests: four brokers on this machine, queues auto, cpu, old, gpu, and a MIG one.
 
 Nodes node[0-1] are plain, node2 has two GPUs (``h200``), node3 seven slices (``mig-1g.10gb``).
 """
@@ -43,6 +43,8 @@ QUEUES = """\
 [queues.auto]
 requires = ["cpunode"]
 [queues.cpu]
+requires = ["cpunode"]
+[queues.old]
 requires = ["cpunode"]
 [queues.gpu]
 requires = ["gpunode"]

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from fake_slurm import FakeSlurm
 
 from berth.pilot.documents import write_json
-from berth.pilot.errors import BerthError
+from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile, Provenance, RunsOn, Runtime, Target, Workload
 from berth.plugin.cli import place as command
@@ -277,3 +277,18 @@ def test_a_broken_profile_is_one_sentence(tmp_path: Path) -> None:
     path = tmp_path / "p.json"
     path.write_text('{"schema": "berth.profile/1", "name": 3}')
     assert "p.json" in refusal(str(path)).message
+
+
+def test_the_line_is_fluxs_where_the_scheduler_is(profile: str, tmp_path: Path) -> None:
+    words = ("--scheduler", "flux", "--tasks", "8", "--no-state", "--", "./lu", "big one")
+    answer = json.loads(run(profile, "--json", *words).output)
+    assert answer["command"][:2] == ["flux", "submit"]
+    assert answer["command"][-2:] == ["./lu", "big one"]
+    assert "--setattr=user.berth.profile=lu" in answer["command"]
+
+
+def test_a_jobspec_is_printed_and_only_for_flux(profile: str) -> None:
+    spec = json.loads(run(profile, "--scheduler", "flux", "--jobspec", "--no-state").output)
+    assert spec["version"] == 1
+    assert spec["tasks"][0]["command"] == ["./lu", "big one"]
+    assert isinstance(run(profile, "--jobspec").exception, UsageError)

@@ -1,0 +1,169 @@
+"""berth init, place, replace, decisions and doctor on a real Flux."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from berth_daemon import wait_until
+from click.testing import CliRunner, Result
+from flux_bench import FORMS, asking, recorded
+from flux_daemon import FluxHarbour, flux_harbour
+from flux_instance import LiveFlux, frobnicators, live_flux, why_no_flux
+
+from berth.plugin.cli.decisions import decisions
+from berth.plugin.cli.doctor import doctor
+from berth.plugin.cli.init import init
+from berth.plugin.cli.replace import replace
+from berth.plugin.flux.filter import FILTER_PATH
+from berth.plugin.flux.jobspec import jobspec, validate
+from berth.plugin.scheduler import Job, scheduler_named
+from berth.plugin.site import load_site
+from berth.policies.values import Edit, Request, Resources
+
+pytestmark = [
+    pytest.mark.flux,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(why_no_flux() is not None, reason=f"NOT TESTED LIVE: {why_no_flux()}"),
+]
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[tuple[LiveFlux, FluxHarbour]]:
+    with flux_harbour() as harbour:
+        settings = harbour.settings(deadline_ms=500)
+        with live_flux(frobnicators(str(FILTER_PATH), **settings)) as flux:
+            harbour.uri = flux.uri
+            harbour.start()
+            yield flux, harbour
+
+
+@pytest.fixture
+def flux(port: tuple[LiveFlux, FluxHarbour], monkeypatch: pytest.MonkeyPatch) -> LiveFlux:
+    monkeypatch.setenv("FLUX_URI", port[0].uri)
+    monkeypatch.chdir(port[0].folder)
+    return port[0]
+
+
+@pytest.fixture
+def harbour(port: tuple[LiveFlux, FluxHarbour]) -> FluxHarbour:
+    return port[1]
+
+
+def run(command: Any, *words: str) -> Result:
+    done = CliRunner().invoke(command, words, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done
+
+
+def test_init_writes_a_site_file_of_the_instance(flux: LiveFlux, tmp_path: Path) -> None:
+    output = tmp_path / "berth.toml"
+    done = run(init, "--scheduler", "flux", "--output", str(output))
+    site = load_site(output)
+    assert [c.queue for c in site.candidates] == ["cpu", "old", "gpu", "mig-1g.10gb"]
+    assert [c.platform for c in site.candidates][2:] != []
+    gpu = site.candidates[2]
+    assert (gpu.platform, gpu.gpus_per_node, gpu.max_time_s) == ("h200-141gb", 2, 7200.0)
+    assert all((c.memory_bytes_per_node or 0) > 2**28 for c in site.candidates)
+    assert site.auto_queue == "auto"
+    assert "Wrote" in done.output
+
+
+@pytest.mark.parametrize(
+    ("resources", "edit"),
+    [
+        (Resources(0, 1, 1), None),
+        (Resources(0, 4, 2), Edit(queue="cpu")),
+        (Resources(0, 1, 1), Edit("gpu", "h200", "gpu:1", Resources(1, 1, 2, 1), 600.0)),
+        (Resources(0, 1, 1), Edit("gpu", None, "gpu:2", Resources(1, 2, 2, 2))),
+        (Resources(2, 4, 1), Edit("cpu", None, None, Resources(2, 4, 1))),
+    ],
+)
+def test_commands_and_jobspecs_ask_for_the_same(
+    flux: LiveFlux, resources: Resources, edit: Edit | None
+) -> None:
+    """What `flux submit` makes of our words, and what we write ourselves, are one jobspec."""
+    request = Request(user="ada", account=None, resources=resources, queue="cpu")
+    job = Job(("true", "a b"), is_script=False, comment="berth:12")
+    command = scheduler_named("flux").render(job, request, edit)
+    theirs = json.loads(flux.run(command[1], "--dry-run", *command[2:]))
+    ours = jobspec(job, request, edit, folder=flux.folder)
+    assert ours["resources"] == theirs["resources"]
+    assert ours["tasks"] == theirs["tasks"]
+    assert ours["attributes"]["user"] == theirs["attributes"]["user"]
+    for key in ("queue", "duration", "constraints"):
+        mine, other = (s["attributes"]["system"].get(key) for s in (ours, theirs))
+        assert mine == other, key
+    validate(ours)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_fluxs_validator_takes_what_the_filter_makes_of_each_form(
+    flux: LiveFlux, form: str
+) -> None:
+    validate(recorded(form))
+    spec = asking(form)
+    spec["attributes"]["system"].pop("dependencies", None)  # on a job that is not here
+    job = flux.run("job", "submit", "--urgency=0", stdin=json.dumps(spec)).strip()
+    accepted = flux.jobspec(job)
+    assert "decision" in accepted["attributes"]["user"]["berth"]
+    assert accepted["tasks"] == recorded(form)["tasks"]
+
+
+def test_place_submits_where_it_decides(flux: LiveFlux, harbour: FluxHarbour) -> None:
+    site = load_site(harbour.site_file)
+    request = Request(user="ada", account=None, resources=Resources(0, 1, 1), time_limit_s=60.0)
+    door = scheduler_named("flux")
+    command = door.render(Job(("true",), False), request, Edit(queue="cpu"))
+    job = door.submit(command)
+    flux.run("job", "wait-event", "-t", "30", job, "clean")
+    outcome = door.outcomes([job])[job]
+    assert (outcome.state, outcome.queue) == ("completed", "cpu")
+    assert site.scheduler == "flux"
+
+
+def test_a_pending_job_moves_when_its_queue_stops(flux: LiveFlux, harbour: FluxHarbour) -> None:
+    words = ("--urgency=0", "--queue=auto", "--setattr=user.berth.profile=serial", "true")
+    job = flux.submit(*words)
+    other = flux.submit("--urgency=0", "--queue=cpu", "true")
+    assert flux.jobspec(job)["attributes"]["system"]["queue"] == "cpu"
+    site = ("--site", str(harbour.site_file))
+    assert "stays in cpu" in run(replace, *site, job).output
+    flux.run("queue", "stop", "cpu")
+    try:
+        daemon = harbour.daemons[-1]
+        ask = {"user": "root", "queue": "auto", "profile": "serial", "tasks": 1}
+        wait_until(
+            lambda: daemon.decide(scheduler="flux", **ask).get("edits", {}).get("queue") == "old"
+        )
+        assert "would move from cpu to old" in run(replace, *site, "--all").output
+        assert flux.jobspec(job)["attributes"]["system"]["queue"] == "cpu"
+        found = json.loads(run(replace, *site, "--all", "--apply", "--json").output)
+        mine = next(one for one in found if one["job"][1:] == job[1:])  # f2x is ƒ2x
+        assert (mine["to"], mine["moved"]) == ("old", True)
+        assert flux.jobspec(job)["attributes"]["system"]["queue"] == "old"
+        assert flux.jobspec(other)["attributes"]["system"]["queue"] == "cpu"
+        store = harbour.store()
+        assert wait_until(lambda: store.decisions.get(mine["decision"])).chosen == "old"
+    finally:
+        flux.run("queue", "start", "cpu")
+
+
+def test_a_jobs_decision_is_shown(flux: LiveFlux, harbour: FluxHarbour) -> None:
+    job = flux.submit("--queue=auto", "--setattr=user.berth.profile=stream", "true")
+    store = f"sqlite:///{harbour.folder}/store.db"
+
+    def shown() -> str:
+        done = CliRunner().invoke(decisions, ["--job", job, "--store", store])
+        return done.output if done.exit_code == 0 else ""
+
+    assert "gpu" in wait_until(shown)
+
+
+def test_the_doctor_finds_the_filter_and_the_instance(flux: LiveFlux, harbour: FluxHarbour) -> None:
+    done = CliRunner().invoke(doctor, ["--site", str(harbour.site_file)])
+    assert "flux 0." in done.output or "flux 1." in done.output
+    assert "settings are not what the site file says" in done.output  # the deadline is longer

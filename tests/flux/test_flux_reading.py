@@ -1,0 +1,239 @@
+"""Facts and outcomes from recorded replies of Flux's services, and from broken ones."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_flux import FakeFlux, state
+from flux_bench import RECORDED, recorded
+from flux_daemon import SITE
+from hypothesis import given
+from hypothesis import strategies as st
+
+from berth.pilot.errors import SchedulerError
+from berth.plugin.flux.outcomes import parse_outcomes
+from berth.plugin.flux.reading import FluxReader, parse_cluster
+from berth.plugin.flux.sets import hostlist, idset
+from berth.plugin.scheduler import ClusterFacts
+from berth.plugin.site import load_site
+
+
+def read(**changes: Any) -> ClusterFacts:
+    return parse_cluster(state(**changes), as_of_s=1.0)
+
+
+def test_the_recorded_instance() -> None:
+    facts = read()
+    assert (facts.name, facts.version, facts.owner) == ("node", "flux 0.88.0", "flux")
+    cpu, gpu = facts.queues["cpu"], facts.queues["gpu"]
+    assert (cpu.up, cpu.is_default, cpu.pending_jobs, cpu.default_time_s) == (True, True, 3, 600.0)
+    assert (gpu.up, gpu.is_default, gpu.pending_jobs, gpu.max_time_s) == (True, False, 0, None)
+    by_name = {node.name: node for node in facts.nodes}
+    assert list(by_name) == ["node0", "node1", "node2", "node3"]
+    first, busy, free = by_name["node0"], by_name["node2"], by_name["node3"]
+    assert (first.queues, first.cores, first.gpus) == (("cpu",), 4, {})
+    assert (busy.queues, busy.features) == (("gpu",), ("gpunode", "h200"))
+    assert (busy.cores, busy.idle_cores) == (4, 3)
+    assert (busy.gpus, busy.idle_gpus) == ({"gpu": 2}, {"gpu": 1})
+    assert (free.idle_cores, free.idle_gpus) == (4, {"gpu": 2})
+    assert free.memory_bytes == 2**36
+
+
+def test_a_queue_is_up_when_it_is_enabled_and_started() -> None:
+    for enable in (True, False):
+        for start in (True, False):
+            status = {"cpu": {"enable": enable, "start": start}, "gpu": {"error": "no"}}
+            facts = read(**{"job-manager.queue-status": status})
+            assert facts.queues["cpu"].up is (enable and start)
+            assert not facts.queues["gpu"].up
+
+
+def test_a_node_that_is_down_or_drained_is_not_usable() -> None:
+    resources = recorded("rpc_resource.sched-status")
+    resources["down"]["execution"] = {
+        "R_lite": [{"rank": "1,3", "children": {"core": "0-3"}}],
+        "nodelist": ["node1,node3"],
+    }
+    facts = read(**{"resource.sched-status": resources})
+    assert [node.usable for node in facts.nodes] == [True, False, True, False]
+
+
+def test_limits_and_durations_of_queues() -> None:
+    config = recorded("rpc_config.get")
+    config["policy"]["limits"] = {"duration": "1d"}
+    config["queues"]["gpu"]["policy"] = {
+        "limits": {"duration": "30m"},
+        "jobspec": {"defaults": {"system": {"duration": 60}}},
+    }
+    queues = read(**{"config.get": config}).queues
+    assert (queues["cpu"].max_time_s, queues["cpu"].default_time_s) == (86400.0, 600.0)
+    assert (queues["gpu"].max_time_s, queues["gpu"].default_time_s) == (1800.0, 60.0)
+
+
+def test_an_instance_without_named_queues_has_one() -> None:
+    facts = read(**{"config.get": {}, "job-manager.queue-status": {"": {"enable": 1, "start": 1}}})
+    assert list(facts.queues) == ["anonymous"]
+    assert all(node.queues == ("anonymous",) for node in facts.nodes)
+    status = {"": {"enable": True, "start": True}}
+    queue = read(**{"config.get": {}, "job-manager.queue-status": status}).queues["anonymous"]
+    assert (queue.up, queue.is_default, queue.pending_jobs) == (True, True, 3)
+
+
+def test_the_daemon_gets_states_of_a_flux_site(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flux = FakeFlux(tmp_path / "flux", monkeypatch)
+    path = tmp_path / "berth.toml"
+    path.write_text(SITE.format(mode="enforce", folder=tmp_path, user=0, daemon="", refresh_s=1))
+    site = load_site(path)
+    assert site.scheduler == "flux"
+    assert site.auto_queue == "auto"
+    assert [c.gres for c in site.candidates] == [None, None, "gpu", "gpu"]
+    states = FluxReader(site).read()
+    assert (states["cpu"].up, states["cpu"].idle_cores) == (True, 8)
+    assert (states["gpu"].idle_gpus, states["gpu"].usable_nodes) == (3, 2)
+    assert not states["slice"].up
+    assert flux.calls == ["flux python " + flux.calls[0].split()[2] + " state"]
+
+
+@given(st.randoms(use_true_random=False))
+def test_any_damage_to_the_replies_is_one_sentence(rng: random.Random) -> None:
+    answers = copy.deepcopy(state())
+    holder: Any = answers
+    while True:
+        key = rng.choice(list(holder) if isinstance(holder, dict) else list(range(len(holder))))
+        if not isinstance(holder[key], (dict, list)) or not holder[key] or rng.random() < 0.2:
+            break
+        holder = holder[key]
+    holder[key] = rng.choice([None, 3, "x", [], {}, "9" * 30, "0-999999999", [None]])
+    try:
+        assert parse_cluster(answers, as_of_s=1.0).nodes
+    except SchedulerError as error:
+        assert len(error.message) < 300
+
+
+# Lists of numbers and hosts
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [("0", [0]), ("0-3", [0, 1, 2, 3]), ("[0-1,7]", [0, 1, 7]), ("", []), ("5,3", [5, 3])],
+)
+def test_idsets(text: str, numbers: list[int]) -> None:
+    assert idset(text) == numbers
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("node[0-2]", ["node0", "node1", "node2"]),
+        ("a[08-10],b", ["a08", "a09", "a10", "b"]),
+        ("c[1,3]-ib", ["c1-ib", "c3-ib"]),
+        ("login", ["login"]),
+        ("", []),
+    ],
+)
+def test_hostlists(text: str, names: list[str]) -> None:
+    assert hostlist(text) == names
+
+
+@pytest.mark.parametrize("text", ["x", "1-", "-1", "3-1", "0-9999999", None, 7, "1,,2", "[1"])
+def test_what_is_no_idset_is_one_sentence(text: object) -> None:
+    with pytest.raises(SchedulerError):
+        idset(text)
+
+
+@given(st.text(max_size=30))
+def test_any_text_is_hosts_or_one_sentence(text: str) -> None:
+    with suppress(SchedulerError):
+        assert all(isinstance(name, str) for name in hostlist(text))
+
+
+# Outcomes
+
+
+def listed(**changes: Any) -> dict[str, Any]:
+    job = {**recorded("rpc_job-list.list-id")["job"], **changes}
+    return {"f1": {"job": {k: v for k, v in job.items() if v is not None}}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "state_"),
+    [
+        ({"state": 2, "t_run": None}, "pending"),
+        ({"state": 8, "t_run": None}, "pending"),
+        ({"state": 16}, "running"),
+        ({"state": 32, "t_cleanup": 1795211659.0}, "running"),
+        ({"state": 64, "result": 1}, "completed"),
+        ({"state": 64, "result": 2}, "failed"),
+        ({"state": 64, "result": 4}, "cancelled"),
+        ({"state": 64, "result": 8}, "timeout"),
+        ({"state": 64}, "unknown"),
+    ],
+)
+def test_states_of_listed_jobs(changes: dict[str, Any], state_: str) -> None:
+    assert parse_outcomes(listed(**changes))["f1"].state == state_
+
+
+def test_a_listed_job_tells_where_and_how_long() -> None:
+    outcome = parse_outcomes(listed(state=64, result=1, t_cleanup=1795211659.9042034))["f1"]
+    assert (outcome.queue, outcome.nodes, outcome.elapsed_s) == ("gpu", "node2", 10.0)
+    assert parse_outcomes(listed(state=8, t_run=None))["f1"].elapsed_s == 0.0
+
+
+def logged(*events: tuple[float, str, dict[str, Any]]) -> dict[str, Any]:
+    lines = [json.dumps({"timestamp": t, "name": n, "context": c}) for t, n, c in events]
+    spec = {"attributes": {"system": {"queue": "gpu"}}}
+    return {"f1": {"eventlog": "\n".join(lines) + "\n", "jobspec": json.dumps(spec)}}
+
+
+def test_the_recorded_eventlog_was_cancelled() -> None:
+    text = (RECORDED / "eventlog.jsonl").read_text()
+    outcome = parse_outcomes({"f1": {"eventlog": text, "jobspec": "{}"}})["f1"]
+    assert outcome.state == "cancelled"
+    assert 0.06 < outcome.elapsed_s < 0.07
+
+
+@pytest.mark.parametrize(
+    ("events", "state_", "elapsed_s"),
+    [
+        ([(1, "submit", {})], "pending", 0),
+        ([(1, "submit", {}), (2, "alloc", {}), (9, "finish", {"status": 0})], "completed", 7),
+        ([(2, "alloc", {}), (9, "finish", {"status": 256}), (9, "clean", {})], "failed", 7),
+        (
+            [
+                (2, "alloc", {}),
+                (5, "exception", {"type": "timeout", "severity": 0}),
+                (6, "finish", {"status": 36608}),
+            ],
+            "timeout",
+            4,
+        ),
+        (
+            [
+                (2, "alloc", {}),
+                (5, "exception", {"type": "note", "severity": 3}),
+                (6, "finish", {"status": 0}),
+            ],
+            "completed",
+            4,
+        ),
+        ([(2, "exception", {"type": "alloc", "severity": 0}), (2, "clean", {})], "failed", 0),
+    ],
+)
+def test_eventlogs_of_forgotten_jobs(events: Any, state_: str, elapsed_s: float) -> None:
+    outcome = parse_outcomes(logged(*events))["f1"]
+    assert (outcome.state, outcome.elapsed_s, outcome.queue) == (state_, elapsed_s, "gpu")
+
+
+def test_unknown_jobs_are_absent_and_damage_is_one_sentence() -> None:
+    assert parse_outcomes({"f1": {"error": "No such file", "errno": 2}}) == {}
+    for broken in ({"job": {}}, {"job": None}, {"eventlog": "x\n"}, {"eventlog": 3}):
+        with pytest.raises(SchedulerError, match="f1"):
+            parse_outcomes({"f1": broken})

@@ -1,0 +1,23 @@
+"""A scheduler under test, and what a test must know of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fake_flux import FakeFlux
+from fake_slurm import FakeSlurm
+
+from berth.plugin.scheduler import Scheduler
+
+
+@dataclass
+class Door:
+    """One of them."""
+
+    scheduler: Scheduler
+    cpu: str
+    """A queue of plain nodes."""
+    gpu: str
+    gres: str
+    """What its GPUs are called."""
+    fake: FakeSlurm | FakeFlux | None = None

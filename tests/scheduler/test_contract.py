@@ -1,0 +1,190 @@
+"""What every scheduler promises, whichever it is."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from doors import Door
+
+from berth.pilot.errors import SchedulerError, ToolMissing, UsageError
+from berth.plugin.scheduler import SCHEDULERS, Job, scheduler_named, states_of
+from berth.policies.values import Candidate, Edit, Request, Resources
+
+STATES = {
+    "pending",
+    "running",
+    "completed",
+    "failed",
+    "timeout",
+    "out-of-memory",
+    "cancelled",
+    "unknown",
+}
+ONE = Resources(0, 1, 1)
+
+
+def asked(**changes: object) -> Request:
+    values: dict[str, object] = {"user": "ada", "account": None, "resources": ONE}
+    return Request(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def test_each_is_known_by_its_name(door: Door) -> None:
+    assert door.scheduler.name in SCHEDULERS
+    with pytest.raises(UsageError) as unknown:
+        scheduler_named("pbs")
+    assert unknown.value.hint == "choose slurm or flux"
+
+
+def test_a_reading_makes_sense(door: Door) -> None:
+    facts = door.scheduler.read()
+    assert abs(facts.as_of_s - time.time()) < 60
+    assert any(character.isdigit() for character in facts.version)
+    assert {door.cpu, door.gpu} <= set(facts.queues)
+    assert sum(queue.is_default for queue in facts.queues.values()) <= 1
+    assert all(queue.name == name for name, queue in facts.queues.items())
+    assert len({node.name for node in facts.nodes}) == len(facts.nodes) > 0
+    for node in facts.nodes:
+        assert set(node.queues) <= set(facts.queues)
+        assert 0 <= node.idle_cores <= node.cores
+        assert node.memory_bytes > 0
+        assert set(node.idle_gpus) <= set(node.gpus)
+        assert all(0 <= n <= node.gpus[gpu] for gpu, n in node.idle_gpus.items())
+    with_gpus = [node for node in facts.nodes if door.gpu in node.queues]
+    assert all(node.gpus.get(door.gres, 0) > 0 for node in with_gpus)
+    assert with_gpus
+
+
+def test_candidates_have_a_state_and_unknown_queues_are_down(door: Door) -> None:
+    gpu = Candidate(
+        "gpu", "p", door.gpu, gres=door.gres, gpus_per_node=1, targets=("cuda",), nodes=1
+    )
+    candidates = (Candidate("cpu", "p", door.cpu), gpu, Candidate("gone", "p", "no-such-queue"))
+    states = states_of(door.scheduler.read(), candidates)
+    assert states["cpu"].up
+    assert states["cpu"].usable_nodes
+    assert states["gpu"].usable_nodes
+    assert not states["gone"].up
+
+
+def test_rendering_is_pure_and_keeps_the_words(door: Door, tmp_path: Path) -> None:
+    script = tmp_path / "job.sh"
+    edit = Edit(queue=door.gpu, gres=f"{door.gres}:1", resources=Resources(1, 1, 4, 1))
+    request = asked(queue="auto", wants_placement=True, time_limit_s=600.0)
+    for job in (Job((str(script), "a b"), is_script=True), Job(("true", "a b"), is_script=False)):
+        command = door.scheduler.render(job, request, edit)
+        assert command == door.scheduler.render(job, request, edit)
+        assert not any("auto" in word for word in command)
+        assert any(word.endswith(f"={door.gpu}") for word in command)
+        assert command[-1] == "a b" or command[-1].endswith("'a b'")
+
+
+def test_without_an_edit_the_request_goes_out_as_it_was(door: Door) -> None:
+    request = asked(queue=door.cpu, features="big", account="physics", resources=Resources(0, 4, 2))
+    text = " ".join(door.scheduler.render(Job(("true",), is_script=False), request, None))
+    for part in (f"={door.cpu} ", "=big ", "=physics ", "=4 ", "=2 "):
+        assert part in f"{text} "
+
+
+def test_a_submitted_job_has_an_outcome_and_an_unknown_one_none(
+    door: Door, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    request = asked(queue=door.cpu, time_limit_s=60.0)
+    job_id = door.scheduler.submit(
+        door.scheduler.render(Job(("true",), is_script=False), request, None)
+    )
+    found = door.scheduler.outcomes([job_id])
+    assert set(found) == {job_id}
+    outcome = found[job_id]
+    assert outcome.job_id == job_id
+    assert outcome.state in STATES
+    assert outcome.queue in (door.cpu, door.gpu)
+    assert outcome.elapsed_s >= 0
+    assert door.scheduler.outcomes([]) == {}
+
+
+def test_a_refused_submission_says_the_schedulers_words(door: Door) -> None:
+    if door.fake is not None:
+        door.fake.says("sbatch", "")
+        door.fake.says("submit", "")
+        for name in ("sbatch", "submit"):
+            door.fake.fails(name, "error: no-such-queue is invalid")
+    request = asked(queue="no-such-queue")
+    command = door.scheduler.render(Job(("true",), is_script=False), request, None)
+    with pytest.raises(SchedulerError, match=r"(?i)invalid"):
+        door.scheduler.submit(command)
+
+
+# Failures, of those that can be told to fail
+
+
+def test_a_missing_tool_is_named(fake_door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    for call in (fake_door.scheduler.read, lambda: fake_door.scheduler.outcomes(["1"])):
+        with pytest.raises(ToolMissing) as missing:
+            call()
+        assert missing.value.hint
+
+
+READS = {"slurm": ("node", "sbatch", "sacct"), "flux": ("state", "submit", "outcomes")}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"\xff\xfe",
+        b"no\n",
+        b"{}",
+        b"[]",
+        b"[" * 5000,
+        b'{"config.get": {"error": "no", "errno": 2}}',
+        b"NodeName",
+    ],
+    ids=repr,
+)
+def test_an_unreadable_answer_is_one_sentence(fake_door: Door, answer: bytes) -> None:
+    assert fake_door.fake is not None
+    state, submit, _ = READS[fake_door.scheduler.name]
+    fake_door.fake.says(state, answer)
+    with pytest.raises(SchedulerError):
+        fake_door.scheduler.read()
+    fake_door.fake.says(submit, answer)
+    with pytest.raises(SchedulerError):
+        fake_door.scheduler.submit(
+            fake_door.scheduler.render(Job(("true",), is_script=False), asked(), None)
+        )
+
+
+def test_a_tool_that_fails_is_one_sentence(fake_door: Door) -> None:
+    assert fake_door.fake is not None
+    for name in READS[fake_door.scheduler.name]:
+        fake_door.fake.fails(name, "Unable to connect to Flux: broker socket was not found\n")
+        fake_door.fake.says(name, "")
+    with pytest.raises(SchedulerError) as failed:
+        fake_door.scheduler.read()
+    assert "\n" not in failed.value.message
+
+
+def test_both_render_the_same_request_alike() -> None:
+    """The same numbers in either's words."""
+    request = asked(
+        queue="gpu", time_limit_s=3600.0, resources=Resources(0, 2, 8, 2), account="physics"
+    )
+    job = Job(("true",), is_script=False, comment="berth:lu")
+    edit = Edit(queue="gpu", gres="gpu:2", resources=Resources(1, 2, 8, 2))
+    slurm = scheduler_named("slurm").render(job, request, edit)
+    flux = scheduler_named("flux").render(job, request, edit)
+    assert {"--partition=gpu", "--nodes=1", "--ntasks=2", "--cpus-per-task=8"} <= set(slurm)
+    assert {"--queue=gpu", "--nodes=1", "--ntasks=2", "--cores-per-task=8"} <= set(flux)
+    assert {"--gres=gpu:2", "--time=60", "--account=physics", "--comment=berth:lu"} <= set(slurm)
+    assert {
+        "--gpus-per-task=1",
+        "--time-limit=3600s",
+        "--bank=physics",
+        "--setattr=user.berth.profile=lu",
+    } <= set(flux)
+    assert json.dumps(slurm) != json.dumps(flux)
