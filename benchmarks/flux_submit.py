@@ -4,8 +4,8 @@ A private instance of four brokers on this machine, jobs submitted asynchronousl
 turn and held. Rounds with the stock frobnicators alone, with Berth before them (a real `berth
 serve`), and with that daemon stopped (SIGSTOP) after the breakers have opened, in rotating order;
 the bar is on the median of the ratios within a round. Then many submissions while the daemon is
-killed (SIGKILL) after every 2 s of service and started again: each job is compared with the one that was submitted, each
-change with its recorded decision. Needs `flux` on PATH.
+killed (SIGKILL) after every 2 s of service and started again: each job is compared with the one
+that was submitted, each change with its recorded decision. Needs `flux` on PATH.
 
     python benchmarks/flux_submit.py [--rounds 5] [--count 1000] [--submissions 10000] [--json FILE]
 """
