@@ -15,13 +15,11 @@ from berth.predictor.training.model import Model, Settings, fit, kernel_weights
 
 CANDIDATES: tuple[Settings, ...] = tuple(
     Settings(
-        rounds=rounds, depth=depth, rate=0.05, least_weight=weight, ridge=1.0,
-        column_share=columns, dead_zone=dead_zone,
+        rounds=rounds, depth=depth, rate=0.05, least_weight=weight, ridge=1.0, column_share=0.3,
+        dead_zone=dead_zone,
     )
-    for rounds, depth, weight, columns in (
-        (150, 2, 3.0, 0.3), (300, 6, 1.0, 0.3), (500, 4, 1.0, 0.6),
-    )
-    for dead_zone in (0.0, 0.15, 0.3, 0.45)
+    for rounds, depth, weight in ((150, 2, 3.0), (500, 4, 1.0))
+    for dead_zone in (0.0, 0.15, 0.3)
 )  # fmt: skip
 """From cautious to keen. Nested: the choice sees the training kernels of its own fold only."""
 
