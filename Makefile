@@ -6,7 +6,7 @@ BERTH := $(VENV)/bin/berth
 ROOMS := pilot predictor policies plugin
 TYPING := $(VENV)/typing
 
-.PHONY: help venv tools slurm demo test test-quick lint typecheck bench evaluate train profiles docs clean
+.PHONY: help venv tools slurm flux-python demo test test-quick lint typecheck bench evaluate train profiles docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -31,10 +31,16 @@ slurm:  ## Slurm's daemons for the tests on a private cluster, likewise
 	@deploy/system-packages --optional slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge \
 	  lua5.1 lua-socket lua-cjson
 
+flux-python: venv  ## Flux's Python classes in an environment of their own, for the tests; optional
+	@test -x $(VENV)/flux-python/bin/python \
+	  || { $(PYTHON) -m venv $(VENV)/flux-python \
+	  && $(VENV)/flux-python/bin/pip install --quiet 'flux-python==0.88.0' 'ply~=3.11'; } \
+	  || echo "no flux-python here: the tests that need it are skipped" >&2
+
 demo: venv tools  ## the main job: measure two programs, rank platforms, decide
 	BERTH=$(BERTH) deploy/demo/run
 
-test: venv tools slurm  ## every test
+test: venv tools slurm flux-python  ## every test
 	$(PY) -m pytest
 
 test-quick: venv  ## the tests that need no Slurm and no valgrind
