@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from berth.plugin.flux.filter import FILTER_PATH, filter_config
+from berth.plugin.flux.filter import FILTER_PATH, MIG_SLICES_PATH, filter_config
 
 
 @click.group()
@@ -24,6 +24,15 @@ def filter_path() -> None:
     Example: install -m 644 "$(berth flux filter-path)" /etc/flux/berth_frobnicator.py
     """
     click.echo(FILTER_PATH)
+
+
+@flux.command("mig-path")
+def mig_path() -> None:
+    """Print where the job shell's plugin for MIG slices (mig_slices.lua) is.
+
+    Example: install -m 644 "$(berth flux mig-path)" /etc/flux/shell/lua.d/
+    """
+    click.echo(MIG_SLICES_PATH)
 
 
 @flux.command("filter-config")

@@ -10,6 +10,9 @@ from berth.plugin.site.site import Site
 FILTER_PATH = Path(__file__).with_name("frobnicator.py")
 """The file that Flux's configuration names."""
 
+MIG_SLICES_PATH = Path(__file__).with_name("mig_slices.lua")
+"""The plugin of Flux's job shell that gives tasks their slices by UUID."""
+
 _FIRST_PAUSE_S = 1.0
 
 
