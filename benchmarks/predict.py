@@ -12,7 +12,7 @@ from collections.abc import Callable
 from berth.predictor import platforms
 from berth.predictor.forecast import Forecast
 from berth.predictor.predictor import Predictor
-from berth.predictor.training.examples import read_profiles
+from berth.predictor.training.kernels.examples import read_profiles
 
 RUNS = 500
 BAR_MS = 1.0

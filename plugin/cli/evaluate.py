@@ -52,8 +52,8 @@ def evaluate(
         evaluate_slices(seed, report, as_json)
         return
     require_training("evaluation")
-    from berth.predictor.evaluation import run  # noqa: PLC0415 - needs the extra
-    from berth.predictor.evaluation.report import (  # noqa: PLC0415
+    from berth.predictor.evaluation.kernels import run  # noqa: PLC0415 - needs the extra
+    from berth.predictor.evaluation.kernels.report import (  # noqa: PLC0415
         HEADER,
         by_task,
         table,

@@ -20,7 +20,7 @@ _HEADER = ("method", "rows", "median", "mean", "p90", "of speed", "in 90 %", "in
 def train_slices(out: Path, seed: int, figures: Path | None) -> None:
     """The bundle from MISO and ParvaGPU."""
     require_training("training")
-    from berth.predictor.training.slices import STEPS, train  # noqa: PLC0415 - needs the extra
+    from berth.predictor.training.slices.train import STEPS, train  # noqa: PLC0415 - needs the extra
 
     shown = {} if figures is None else read_figures(figures)
     console = Console(stderr=True)
@@ -40,7 +40,7 @@ def train_slices(out: Path, seed: int, figures: Path | None) -> None:
 def evaluate_slices(seed: int, report: Path | None, as_json: bool) -> None:
     """Leave-one-model-out on both data sets, with the rivals."""
     require_training("evaluation")
-    from berth.predictor.evaluation.slices import STEPS, evaluate  # noqa: PLC0415
+    from berth.predictor.evaluation.slices.run import STEPS, evaluate  # noqa: PLC0415
 
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:

@@ -53,7 +53,7 @@ def train(
         return
     require_training("training")
     from berth.predictor.datasets.rajaperf import LABELS  # noqa: PLC0415 - needs the extra
-    from berth.predictor.training.train import train as run  # noqa: PLC0415
+    from berth.predictor.training.kernels.train import train as run  # noqa: PLC0415
 
     examples = read_examples(profiles)
     shown = {} if figures is None else read_figures(figures)

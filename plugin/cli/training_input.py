@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from berth.pilot.errors import DocumentError, ToolMissing
 
 if TYPE_CHECKING:
-    from berth.predictor.training.examples import Example
+    from berth.predictor.training.kernels.examples import Example
 
 
 def require_training(needed_for: str) -> None:
@@ -23,7 +23,7 @@ def require_training(needed_for: str) -> None:
 def read_examples(profiles: Path | None) -> tuple[Example, ...]:
     """Kernel profiles (default: the committed campaign) joined with the published times."""
     from berth.predictor.datasets.rajaperf import rows  # noqa: PLC0415 - needs the extra
-    from berth.predictor.training.examples import PROFILES, join, read_profiles  # noqa: PLC0415
+    from berth.predictor.training.kernels.examples import PROFILES, join, read_profiles  # noqa: PLC0415
 
     return join(read_profiles(PROFILES if profiles is None else profiles), rows())
 

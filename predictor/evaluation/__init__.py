@@ -1,1 +1,1 @@
-"""Evaluation: how good the predictions are on kernels that nothing was fitted on."""
+"""Evaluation: how good predictions are on what nothing was fitted on."""

@@ -1,1 +1,1 @@
-"""Training: from measured profiles and public labels to a bundle. Never imported when serving."""
+"""Training: from measurements and public labels to bundles. Never imported when serving."""

@@ -9,7 +9,7 @@ from toy_profiles import QUICK, examples
 
 from berth.predictor import platforms
 from berth.predictor.predictor import Predictor
-from berth.predictor.training.train import train
+from berth.predictor.training.kernels.train import train
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from berth.predictor.datasets import folder
 from berth.predictor.datasets.rajaperf import LABELS, RAJAPERF, rows
 from berth.predictor.prediction import Basis
 from berth.predictor.predictor import Predictor
-from berth.predictor.training.examples import digest, join, read_profiles
+from berth.predictor.training.kernels.examples import digest, join, read_profiles
 
 ALL = platforms.shipped()
 

@@ -12,14 +12,14 @@ import pytest
 from toy_profiles import QUICK, examples
 
 from berth.predictor import platforms
-from berth.predictor.evaluation import run
+from berth.predictor.evaluation.kernels import run
+from berth.predictor.evaluation.kernels.protocol import leave_one_kernel_out
+from berth.predictor.evaluation.kernels.report import HEADER, table, write_report
+from berth.predictor.evaluation.kernels.tasks import METHODS
 from berth.predictor.evaluation.metrics import figures, kendall, r2
-from berth.predictor.evaluation.protocol import leave_one_kernel_out
-from berth.predictor.evaluation.report import HEADER, table, write_report
-from berth.predictor.evaluation.tasks import METHODS
-from berth.predictor.training.examples import columns
-from berth.predictor.training.model import Settings
-from berth.predictor.training.select import Guess
+from berth.predictor.training.kernels.examples import columns
+from berth.predictor.training.kernels.model import Settings
+from berth.predictor.training.kernels.select import Guess
 
 ALL = platforms.shipped()
 HERE = ALL["epyc-genoa-vm"]

@@ -14,16 +14,17 @@ from berth.pilot.errors import BerthError, DocumentError, UsageError
 from berth.predictor import platforms
 from berth.predictor.bundle import Manifest
 from berth.predictor.training.convert import check_agreement, to_onnx
-from berth.predictor.training.examples import (
+from berth.predictor.training.folds import folds
+from berth.predictor.training.kernels.examples import (
     Example,
     columns,
     join,
     kernel_and_size,
     read_profiles,
 )
-from berth.predictor.training.model import Settings, fit, fit_prior
-from berth.predictor.training.select import Guess, folds, select
-from berth.predictor.training.train import train
+from berth.predictor.training.kernels.model import Settings, fit, fit_prior
+from berth.predictor.training.kernels.select import Guess, select
+from berth.predictor.training.kernels.train import train
 
 ALL = platforms.shipped()
 
@@ -39,7 +40,7 @@ def test_the_same_seed_gives_the_same_bundle(tmp_path: Path) -> None:
 
 
 def test_fewer_kernels_than_folds_is_said(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="3 kernels are fewer than the 10 folds"):
+    with pytest.raises(UsageError, match="3 groups are fewer than the 10 folds"):
         run(examples(kernels=3), tmp_path / "a")
     assert list(tmp_path.iterdir()) == []
 

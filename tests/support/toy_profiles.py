@@ -19,8 +19,8 @@ from berth.pilot.profile import (
     Workload,
 )
 from berth.predictor.datasets.rajaperf import Row
-from berth.predictor.training.examples import Example
-from berth.predictor.training.model import Settings
+from berth.predictor.training.kernels.examples import Example
+from berth.predictor.training.kernels.model import Settings
 
 PLATFORM = "epyc-genoa-vm"
 LINE = 64.0

@@ -7,13 +7,13 @@ import pytest
 
 from berth.predictor import datasets
 from berth.predictor.datasets.mig import MISO, PARVAGPU
-from berth.predictor.evaluation.slice_fits import fits_figures
-from berth.predictor.evaluation.slices import law_alone
+from berth.predictor.evaluation.slices.fits import fits_figures
+from berth.predictor.evaluation.slices.run import law_alone
 from berth.predictor.slices.bundle import verify
-from berth.predictor.training.slices import shares_without
-from berth.predictor.training.slices_data import sweep_rows, training_cases
-from berth.predictor.training.slices_held_out import Held, latent_left_out
-from berth.predictor.training.slices_latent import FAMILIES
+from berth.predictor.training.slices.data import sweep_rows, training_cases
+from berth.predictor.training.slices.held_out import Held, latent_left_out
+from berth.predictor.training.slices.latent import FAMILIES
+from berth.predictor.training.slices.train import shares_without
 
 pytestmark = pytest.mark.skipif(
     not all((datasets.folder() / d.path).is_file() for d in (MISO, PARVAGPU)),

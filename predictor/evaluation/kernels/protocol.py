@@ -15,9 +15,9 @@ from joblib import Parallel, delayed
 from berth.predictor.ceilings import Floats
 from berth.predictor.conformal import group_quantile
 from berth.predictor.evaluation.metrics import Figures, figures
-from berth.predictor.training.examples import Columns
-from berth.predictor.training.model import Settings
-from berth.predictor.training.select import CANDIDATES, Fit, select
+from berth.predictor.training.kernels.examples import Columns
+from berth.predictor.training.kernels.model import Settings
+from berth.predictor.training.kernels.select import CANDIDATES, Fit, select
 
 INNER_FOLDS = 6
 

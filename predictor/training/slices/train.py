@@ -26,21 +26,21 @@ from berth.predictor.slices.physics import ShareLaw
 from berth.predictor.slices.predictor import BATCHES, SWEEP
 from berth.predictor.slices.sweep_model import RESIDUAL_FEATURES
 from berth.predictor.training.convert import check_agreement, to_onnx
-from berth.predictor.training.slices_card import card
-from berth.predictor.training.slices_data import (
+from berth.predictor.training.slices.card import card
+from berth.predictor.training.slices.data import (
     Case,
     inference_cases,
     sweep_rows,
     training_cases,
 )
-from berth.predictor.training.slices_held_out import (
+from berth.predictor.training.slices.held_out import (
     Held,
     latent_left_out,
     sweep_left_out,
     width,
 )
-from berth.predictor.training.slices_latent import FAMILIES, FamilySpec, fit_family
-from berth.predictor.training.slices_sweep import effective, features_of, fit_shares, fit_sweep
+from berth.predictor.training.slices.latent import FAMILIES, FamilySpec, fit_family
+from berth.predictor.training.slices.sweep import effective, features_of, fit_shares, fit_sweep
 from berth.predictor.training.write import write_bundle
 
 LIBRARIES = ("numpy", "onnxmltools", "onnxruntime", "xgboost-cpu")

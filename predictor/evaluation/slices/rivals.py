@@ -17,8 +17,8 @@ from sklearn.ensemble import ExtraTreesRegressor
 
 from berth.predictor.ceilings import Floats
 from berth.predictor.slices.workload import Point
-from berth.predictor.training.slices_data import Case, Rows, inference_cases, training_cases
-from berth.predictor.training.slices_held_out import Held
+from berth.predictor.training.slices.data import Case, Rows, inference_cases, training_cases
+from berth.predictor.training.slices.held_out import Held
 
 TREES = 300
 _FAMILIES = ("densenet", "resnet", "vgg")

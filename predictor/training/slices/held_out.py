@@ -12,14 +12,14 @@ from berth.predictor.slices.latent import Latents
 from berth.predictor.slices.physics import Floats, ShareLaw
 from berth.predictor.slices.predictor import EASE
 from berth.predictor.slices.sweep_model import Loads, SeenProbe, SweepModel
-from berth.predictor.training.slices_data import SHARES, Case, Rows
-from berth.predictor.training.slices_latent import (
+from berth.predictor.training.slices.data import SHARES, Case, Rows
+from berth.predictor.training.slices.latent import (
     FamilySpec,
     fit_family,
     predicted,
     slowdowns,
 )
-from berth.predictor.training.slices_sweep import SweepFit, log_slowdowns, model_weights
+from berth.predictor.training.slices.sweep import SweepFit, log_slowdowns, model_weights
 
 
 @dataclass(frozen=True, slots=True)

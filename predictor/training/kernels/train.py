@@ -27,11 +27,12 @@ from berth.predictor.conformal import group_quantile
 from berth.predictor.datasets.rajaperf import LABELS
 from berth.predictor.features import FEATURES, WORK_FEATURES
 from berth.predictor.range_check import RangeCheck
-from berth.predictor.training.card import card
 from berth.predictor.training.convert import check_agreement, to_onnx
-from berth.predictor.training.examples import Columns, Example, columns, digest
-from berth.predictor.training.model import Settings, fit, fit_prior
-from berth.predictor.training.select import CANDIDATES, fit_model, folds, select
+from berth.predictor.training.folds import folds
+from berth.predictor.training.kernels.card import card
+from berth.predictor.training.kernels.examples import Columns, Example, columns, digest
+from berth.predictor.training.kernels.model import Settings, fit, fit_prior
+from berth.predictor.training.kernels.select import CANDIDATES, fit_model, select
 from berth.predictor.training.write import write_bundle
 
 FOLDS = 10

@@ -15,9 +15,9 @@ from sklearn.ensemble import ExtraTreesRegressor
 
 from berth.predictor.ceilings import Floats
 from berth.predictor.features import FEATURES, WORK_FEATURES
-from berth.predictor.training.examples import Columns
-from berth.predictor.training.model import Settings, fit_ensemble, fit_prior, kernel_weights
-from berth.predictor.training.select import each
+from berth.predictor.training.kernels.examples import Columns
+from berth.predictor.training.kernels.model import Settings, fit_ensemble, fit_prior, kernel_weights
+from berth.predictor.training.kernels.select import each
 
 Predict = Callable[[Columns], Floats]
 

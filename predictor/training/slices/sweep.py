@@ -17,8 +17,8 @@ from berth.predictor.slices.sweep_model import (
     law_log_slowdown,
     residual_features,
 )
-from berth.predictor.training.select import folds
-from berth.predictor.training.slices_data import SHARES, Rows
+from berth.predictor.training.folds import folds
+from berth.predictor.training.slices.data import SHARES, Rows
 
 MOST_CORRECTION = 0.4
 """Larger residuals are measurement accidents more often than laws: clipped in training."""

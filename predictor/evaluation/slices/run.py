@@ -14,19 +14,19 @@ from typing import Any
 import numpy as np
 
 from berth.predictor.ceilings import Floats
-from berth.predictor.evaluation import slice_rivals as rivals
-from berth.predictor.evaluation.slice_fits import FitsFigures, fits_figures
+from berth.predictor.evaluation.slices import rivals
+from berth.predictor.evaluation.slices.fits import FitsFigures, fits_figures
 from berth.predictor.slices.predictor import EASE
-from berth.predictor.training.slices import TIME, cases_of, shares_without
-from berth.predictor.training.slices_data import Rows, sweep_rows, training_cases
-from berth.predictor.training.slices_held_out import (
+from berth.predictor.training.slices.data import Rows, sweep_rows, training_cases
+from berth.predictor.training.slices.held_out import (
     Held,
     latent_left_out,
     sweep_held,
     width,
 )
-from berth.predictor.training.slices_latent import FAMILIES
-from berth.predictor.training.slices_sweep import fit_shares, fit_sweep, sweep_model
+from berth.predictor.training.slices.latent import FAMILIES
+from berth.predictor.training.slices.sweep import fit_shares, fit_sweep, sweep_model
+from berth.predictor.training.slices.train import TIME, cases_of, shares_without
 
 SPLIT = "leave-one-model-out, nested"
 MISO_TASK = "MISO, A100 40 GB, training"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from berth.pilot.documents import write_text
-from berth.predictor.evaluation.run import SHIPPED, Evaluation, Result
+from berth.predictor.evaluation.kernels.run import SHIPPED, Evaluation, Result
 
 HEADER = (
     "method", "R2 log speedup", "R2 log time", "median error", "mean error", "Kendall tau",

@@ -12,10 +12,10 @@ import numpy as np
 from berth.pilot.platform import Platform
 from berth.predictor.ceilings import Floats
 from berth.predictor.datasets.rajaperf import LABELS, RAJAPERF
+from berth.predictor.evaluation.kernels.protocol import INNER_FOLDS, HeldOut, leave_one_kernel_out
+from berth.predictor.evaluation.kernels.tasks import METHODS, Method, Task, tasks
 from berth.predictor.evaluation.metrics import Figures, vector_tau
-from berth.predictor.evaluation.protocol import INNER_FOLDS, HeldOut, leave_one_kernel_out
-from berth.predictor.evaluation.tasks import METHODS, Method, Task, tasks
-from berth.predictor.training.examples import Columns, Example
+from berth.predictor.training.kernels.examples import Columns, Example
 
 SHIPPED = METHODS[0].name
 

@@ -10,8 +10,9 @@ import numpy as np
 from berth.pilot.errors import UsageError
 from berth.predictor.ceilings import Floats
 from berth.predictor.conformal import difficulty
-from berth.predictor.training.examples import Columns
-from berth.predictor.training.model import Model, Settings, fit, kernel_weights
+from berth.predictor.training.folds import folds
+from berth.predictor.training.kernels.examples import Columns
+from berth.predictor.training.kernels.model import Model, Settings, fit, kernel_weights
 
 CANDIDATES: tuple[Settings, ...] = tuple(
     Settings(
@@ -46,22 +47,6 @@ class Selection:
     scores: Floats
     """``|log(measured / predicted)| / difficulty`` by models that had not seen the kernel."""
     loss: float
-
-
-def folds(kernels: Sequence[str], count: int, seed: int) -> list[list[int]]:
-    """Row indices of each of ``count`` folds; all rows of a kernel are in one fold.
-
-    Raises UsageError where there are fewer kernels than folds.
-    """
-    names = sorted(set(kernels))
-    if len(names) < count:
-        raise UsageError(
-            f"{len(names)} kernels are fewer than the {count} folds asked for",
-            hint="profile more kernels, or ask for fewer folds",
-        )
-    order = np.random.default_rng(seed).permutation(len(names))
-    fold_of = {names[int(k)]: i % count for i, k in enumerate(order)}
-    return [[r for r, k in enumerate(kernels) if fold_of[k] == f] for f in range(count)]
 
 
 def fit_model(data: Columns, candidates: Sequence[Settings], seed: int) -> list[Predict]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from berth.predictor.slices.latent import Family, Latents, Member, features, kernel, latents
 from berth.predictor.slices.physics import Floats, ShareLaw, log_slowdown
-from berth.predictor.training.slices_data import SHARES, Case
+from berth.predictor.training.slices.data import SHARES, Case
 
 SHARPNESS = (1.5, 2.0, 3.0)
 LENGTHS = (1.5, 2.0, 3.0)

@@ -11,7 +11,7 @@ import xgboost
 from berth.pilot.errors import UsageError
 from berth.predictor.bundle import firm
 from berth.predictor.ceilings import Floats
-from berth.predictor.training.examples import Columns
+from berth.predictor.training.kernels.examples import Columns
 
 MODE_WIDTH = 0.15
 """Standard deviation, in log time, of the kernel that the density of residuals is smoothed by."""

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.pilot.platform import Platform
-from berth.predictor.evaluation import rivals
-from berth.predictor.training.examples import Columns, Example, columns
-from berth.predictor.training.model import Settings
-from berth.predictor.training.select import CANDIDATES, Fit, fit_model
+from berth.predictor.evaluation.kernels import rivals
+from berth.predictor.training.kernels.examples import Columns, Example, columns
+from berth.predictor.training.kernels.model import Settings
+from berth.predictor.training.kernels.select import CANDIDATES, Fit, fit_model
 
 NO_CHOICE = CANDIDATES[:1]
 """For methods without settings: one candidate, nothing to select."""

@@ -1,0 +1,1 @@
+"""Profiles from other tools' files."""

@@ -1,0 +1,1 @@
+"""Deep-learning graphs: every family by the same splits."""

@@ -1,0 +1,1 @@
+"""The shipped family and its rivals, nested leave-one-kernel-out."""

@@ -1,0 +1,1 @@
+"""Configurations of language models: every family by the same splits."""

@@ -1,0 +1,1 @@
+"""Relative performance from counters: every family by the same splits."""

@@ -1,0 +1,1 @@
+"""Slow-downs on MIG slices, leave-one-model-out."""

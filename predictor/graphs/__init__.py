@@ -1,0 +1,1 @@
+"""Deep-learning models as graphs: read safely, counted, predicted."""

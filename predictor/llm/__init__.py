@@ -1,0 +1,1 @@
+"""Language models from their configuration: throughput, memory, energy."""

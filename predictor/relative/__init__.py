@@ -1,0 +1,1 @@
+"""Relative performance over many platforms from counters, served from a bundle."""

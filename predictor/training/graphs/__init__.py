@@ -1,0 +1,1 @@
+"""Families that learn a model graph's latency, memory and power."""

@@ -1,0 +1,1 @@
+"""The shipped family: roofline prior and learnt residual, from kernel profiles."""

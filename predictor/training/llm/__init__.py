@@ -1,0 +1,1 @@
+"""Trees over configurations of language models."""

@@ -1,0 +1,1 @@
+"""Families that learn relative performance over many platforms from counters."""
