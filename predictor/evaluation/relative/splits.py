@@ -1,0 +1,81 @@
+"""Splits: what is held out, and how the rows of a fold are predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from berth.predictor.ceilings import Floats
+from berth.predictor.relative.rows import Rows
+from berth.predictor.training.relative.family import Family
+
+Fold = tuple[list[int], list[int]]
+"""Indices of training rows and of held-out rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A named way to hold rows out."""
+
+    name: str
+    what: str
+    """In words, printed beside each figure."""
+    folds: Callable[[Rows, int], Iterator[Fold]]
+
+
+def _groups(keys: Sequence[str]) -> Iterator[Fold]:
+    for key in sorted(set(keys)):
+        held = [i for i, k in enumerate(keys) if k == key]
+        yield [i for i, k in enumerate(keys) if k != key], held
+
+
+def by_application(rows: Rows, _seed: int) -> Iterator[Fold]:
+    """Each application in turn."""
+    return _groups(rows.applications)
+
+
+def by_size(rows: Rows, _seed: int) -> Iterator[Fold]:
+    """Each (application, kernel, size) of a kernel that has other sizes, in turn."""
+    kernels = [f"{a}/{k}" for a, k in zip(rows.applications, rows.kernels, strict=True)]
+    cells = [f"{k}/{s}" for k, s in zip(kernels, rows.sizes, strict=True)]
+    for rest, held in _groups(cells):
+        if any(kernels[i] == kernels[held[0]] for i in rest):
+            yield rest, held
+
+
+def at_random(rows: Rows, seed: int) -> Iterator[Fold]:
+    """Five folds of rows at random: 80 % to learn, 20 % to predict, each row once."""
+    order = np.random.default_rng(seed).permutation(len(rows))
+    for fold in range(5):
+        held = sorted(int(i) for i in order[fold::5])
+        yield sorted(set(range(len(rows))) - set(held)), held
+
+
+LEAVE_ONE_APPLICATION_OUT = Split(
+    "unseen application", "leave-one-application-out, applications weigh the same", by_application
+)
+UNSEEN_SIZE = Split(
+    "unseen size", "leave-one-(kernel, size)-out: other sizes of the kernel are seen", by_size
+)
+RANDOM_ROWS = Split(
+    "random rows", "random 80/20 of rows, five times: kernels and applications are seen", at_random
+)
+
+
+def held_out(
+    rows: Rows,
+    family: Family,
+    split: Split,
+    *,
+    seed: int,
+    advance: Callable[[], None] = lambda: None,
+) -> Floats:
+    """Rows x platforms: log seconds by models that had not seen the row; NaN: never held out."""
+    found = np.full(rows.log_seconds.shape, np.nan)
+    for train, held in split.folds(rows, seed):
+        fitted = family.fit(rows.take(train), seed)
+        found[held] = fitted.log_seconds(rows.take(held).knowing())
+        advance()
+    return found
