@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from berth.pilot.units import format_bytes, format_seconds
 from berth.policies.codes import Code
-from berth.policies.settings import PolicySettings
+from berth.policies.settings import PolicySettings, UntypedGpus
 from berth.policies.values import Candidate, CandidateState, Request, Resources
 from berth.predictor.forecast import Forecast
 from berth.predictor.prediction import Basis, Interval, Prediction
@@ -122,6 +122,12 @@ def own_gres(case: Case) -> Exclusion | None:
         return None
     if not candidate.is_gpu or not gres_matches(request.gres, candidate.gres):
         return Exclusion(Code.OTHER_GRES, f"you asked for {request.gres}")
+    untyped = candidate.slice_of is not None and names_no_type(request.gres)
+    if untyped and candidate.gres != "gpu" and case.settings.untyped_gpus is UntypedGpus.LEAVE:
+        return Exclusion(
+            Code.UNTYPED_GPU,
+            f"{request.gres} names no type, and this site leaves it to you to name a slice",
+        )
     return None
 
 
@@ -133,6 +139,26 @@ def gres_matches(asked: str, offered: str | None) -> bool:
     if parts[-1].isdigit():
         parts.pop()
     return offered.split(":")[: len(parts)] == parts
+
+
+def names_no_type(asked: str) -> bool:
+    """True for ``gpu``, ``gpu:2``, ``gres/gpu=2``: any GPU will do, and nothing else is asked."""
+    name, _, count = (
+        asked.removeprefix("gres/").removeprefix("gres:").replace("=", ":").partition(":")
+    )
+    return name == "gpu" and (not count or count.isdigit())
+
+
+def one_slice(case: Case) -> Exclusion | None:
+    """A CUDA program can use one slice, never several: more go only to who named their type."""
+    request, held = case.request, case.resources
+    if case.candidate.slice_of is None or isinstance(held, str) or held.gpus <= 1:
+        return None
+    if request.gres is not None and not names_no_type(request.gres):
+        return None
+    return Exclusion(
+        Code.ONE_SLICE, f"it takes {held.gpus} GPUs, and a program can use only one slice"
+    )
 
 
 def allowed(case: Moment) -> Exclusion | None:
@@ -251,6 +277,24 @@ def present_limit_s(request: Request, candidate: Candidate) -> float | None:
     return candidate.max_time_s if candidate.default_time_s is None else candidate.default_time_s
 
 
+def cut_now(case: Moment) -> Exclusion | None:
+    """Slices are only asked for that a working node has, by a reading of the present layouts."""
+    candidate, state, settings = case.candidate, case.state, case.settings
+    if candidate.slice_of is None or state is None:
+        return None
+    since_s = case.request.scheduler_since_s
+    if settings.strict and since_s is not None and state.as_of_s < since_s:
+        return Exclusion(
+            Code.STALE_STATE, "the scheduler was started anew after its slices were read"
+        )
+    if state.up and state.usable_nodes == 0:
+        what = (candidate.gres or "").partition(":")[2] or candidate.platform
+        return Exclusion(
+            Code.NOT_CUT, f"no working node of {candidate.queue} has a {what} slice at present"
+        )
+    return None
+
+
 def fresh_and_up(case: Moment) -> Exclusion | None:
     """The candidate is up, by a reading that is not stale (an unknown state only when strict)."""
     state, settings = case.state, case.settings
@@ -283,13 +327,14 @@ LASTING: tuple[LastingConstraint, ...] = (
     own_features,
     own_gres,
     translates,
+    one_slice,
     predicted,
     better_than_a_prior,
     narrow_enough,
     memory_fits,
     time_fits,
 )
-PRESENT: tuple[PresentConstraint, ...] = (allowed, fresh_and_up, enough_nodes_work)
+PRESENT: tuple[PresentConstraint, ...] = (allowed, cut_now, fresh_and_up, enough_nodes_work)
 
 
 def _or(names: tuple[str, ...]) -> str:

@@ -17,6 +17,7 @@ from berth.policies.constraints import PRESENT, Exclusion, Moment, present_limit
 from berth.policies.objectives import score
 from berth.policies.ranking import Ranking, order
 from berth.policies.settings import PolicySettings
+from berth.policies.slice_choice import one_of_each
 from berth.policies.values import Candidate, CandidateState, Decision, Edit, Ranked, Request
 from berth.predictor.forecast import Forecast
 
@@ -56,6 +57,7 @@ class Decider:
         self.settings = settings
         self._ranking = Ranking(self.candidates, settings)
         self._by_name = {c.name: c for c in self.candidates}
+        self._has_slices = any(c.slice_of is not None for c in self.candidates)
         self._site_digest = digest.of_site(self.candidates, settings)
         self._states: Mapping[str, CandidateState] | None = None
         self._states_digest = ""
@@ -88,6 +90,9 @@ class Decider:
                 ruled_out.append(replace(row, score=None, excluded=sentence, code=code.value))
         if self.settings.weights.wait > 0:
             fits.sort(key=order)
+        if self._has_slices:
+            fits, passed_over = one_of_each(fits, self._by_name, self.settings.slices)
+            ruled_out.extend(passed_over)
         ruled_out.sort(key=lambda row: row.candidate)
         ranked = (*fits, *ruled_out)
         if not fits:
@@ -97,7 +102,13 @@ class Decider:
             inputs,
             forecast,
             Code.PLACED,
-            sentences.placed(best, fits[1:], ruled_out, self.settings.objective),
+            sentences.placed(
+                best,
+                fits[1:],
+                ruled_out,
+                self.settings,
+                is_slice=self._by_name[best.candidate].slice_of is not None,
+            ),
             ranked=ranked,
             edit=self._edit(request, self._by_name[best.candidate], best),
         )
@@ -161,7 +172,8 @@ class Decider:
         if states is not self._states:
             self._states, self._states_digest = states, digest.of_states(states)
         stale_before = now_s - self.settings.stale_after_s
-        stale = [name for name, s in states.items() if s.as_of_s < stale_before]
+        since_s = request.scheduler_since_s or 0.0
+        stale = [name for name, s in states.items() if s.as_of_s < max(stale_before, since_s)]
         predicted = "" if forecast is None else self._ranking.digest(forecast)
         return digest.of_text(
             self._site_digest,

@@ -32,6 +32,7 @@ def of_site(candidates: Sequence[Candidate], settings: PolicySettings) -> str:
                 c.gres,
                 c.translation,
                 (c.cores_per_node, c.memory_bytes_per_node, c.gpus_per_node, c.gpu_memory_bytes),
+                (c.slice_of, c.slice_part),
                 (c.nodes, c.features, c.max_time_s, c.default_time_s),
                 (c.price_per_node_hour, c.price_per_gpu_hour, c.price_per_core_hour),
                 (c.targets, c.architecture, c.instruction_sets),
@@ -47,7 +48,8 @@ def of_states(states: Mapping[str, CandidateState]) -> str:
     """Of what was read of the candidates, without the time of the reading."""
     return of_text(
         *(
-            f"{name} {s.up} {s.idle_cores} {s.idle_gpus} {s.pending_jobs} {s.usable_nodes}"
+            f"{name} {s.up} {s.idle_cores} {s.idle_gpus} {s.pending_jobs} {s.usable_nodes} "
+            f"{s.gpu_types}"
             for name, s in sorted(states.items())
         )
     )

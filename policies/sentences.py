@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from berth.pilot.units import format_seconds
-from berth.policies.settings import Objective, PolicySettings
+from berth.policies.settings import Objective, PolicySettings, SliceAim
 from berth.policies.values import Ranked, Resources
 from berth.predictor.prediction import Basis, Interval, Prediction
 
@@ -14,22 +14,34 @@ NO_PROFILE = "There is no profile of this program: measure it once with berth pi
 PRIOR = "prior only: no data for this platform"
 UNCERTAIN = "very uncertain"
 _SUPERLATIVE = {
-    Objective.FASTEST: "fastest",
-    Objective.CHEAPEST: "cheapest",
-    Objective.BALANCED: "the best balance of time and cost",
+    Objective.FASTEST: "is predicted fastest",
+    Objective.CHEAPEST: "is predicted cheapest",
+    Objective.BALANCED: "is predicted the best balance of time and cost",
+}
+_SLICE = {
+    SliceAim.SMALLEST: "is the smallest slice that will do",
+    SliceAim.THROUGHPUT: "is the slice that does most for its part of the GPU",
 }
 
 
 def placed(
-    best: Ranked, others: Sequence[Ranked], ruled_out: Sequence[Ranked], objective: Objective
+    best: Ranked,
+    others: Sequence[Ranked],
+    ruled_out: Sequence[Ranked],
+    settings: PolicySettings,
+    *,
+    is_slice: bool = False,
 ) -> str:
     """Why the chosen one: what is predicted, and how much better than the next best."""
     assert best.runtime_s is not None  # noqa: S101 - only rows with a score come here
     runtime = best.runtime_s
+    objective = settings.objective
+    words = _SLICE.get(settings.slices) if is_slice else None
     spread = f"{format_seconds(runtime.low)} to {format_seconds(runtime.high)}"
     head = (
-        f"{best.candidate} ({resources(best.resources)} of {best.platform}) is predicted "
-        f"{_SUPERLATIVE[objective]}: {format_seconds(runtime.mid)} ({spread})"
+        f"{best.candidate} ({resources(best.resources)} of {best.platform}) "
+        f"{words or _SUPERLATIVE[objective]}: "
+        f"{format_seconds(runtime.mid)} ({spread})"
     )
     if others and others[0].score and best.score:
         ratio = others[0].score / best.score

@@ -17,6 +17,26 @@ class Objective(StrEnum):
     """Smallest time**weights.time x cost**weights.cost."""
 
 
+class SliceAim(StrEnum):
+    """Which of the MIG slices of a GPU model that will do is offered to the objective."""
+
+    SMALLEST = "smallest"
+    """The one that takes least of the GPU."""
+    THROUGHPUT = "throughput"
+    """Most predicted work for the part of the GPU that it takes."""
+    OBJECTIVE = "objective"
+    """All of them: the objective decides."""
+
+
+class UntypedGpus(StrEnum):
+    """What becomes of ``--gres=gpu:1``, which names no type, on nodes with slices."""
+
+    TYPE = "type"
+    """Berth names the type of the slice that it chooses."""
+    LEAVE = "leave"
+    """The user's words stay, and Berth sends no such job to slices."""
+
+
 @dataclass(frozen=True, slots=True)
 class Weights:
     """Exponents of the balanced objective, and how much expected waiting counts."""
@@ -46,3 +66,5 @@ class PolicySettings:
     """Largest upper / lower bound of the predicted time that is still acted on: a factor of five
     and a half either way. Limits are held by the upper bound, so width costs gain, not jobs."""
     stale_after_s: float = 120.0
+    slices: SliceAim = SliceAim.SMALLEST
+    untyped_gpus: UntypedGpus = UntypedGpus.TYPE

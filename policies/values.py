@@ -63,6 +63,9 @@ class Request:
     array_tasks: int = 1
     allowed_queues: frozenset[str] | None = None
     """Queues this submitter may use; None: the scheduler did not say (no filtering)."""
+    scheduler_since_s: float | None = None
+    """Unix time since when the scheduler runs as it is now; older readings of slices do not
+    count, for GPUs may have been cut anew before that. None: it does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,8 @@ class CandidateState:
     as_of_s: float
     usable_nodes: int | None = None
     """Nodes that are neither down nor drained; None: the scheduler did not say."""
+    gpu_types: tuple[str, ...] = ()
+    """GPU types (as in ``gres``) that the queue's nodes have at present, sorted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +120,10 @@ class Candidate:
     memory_bytes_per_node: int | None = None
     gpus_per_node: int = 0
     gpu_memory_bytes: int | None = None
+    slice_of: str | None = None
+    """Platform of the whole GPU, where this place gives MIG slices of it."""
+    slice_part: float = 1.0
+    """Of that GPU that others cannot have: the larger of its parts of compute and memory."""
     nodes: int | None = None
     """Nodes of this kind in all; None: not known."""
     features: tuple[str, ...] = ()

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AliasChoices, Field, model_validator
+from pydantic import AliasChoices, Field, field_validator, model_validator
 
 from berth.pilot.documents import Document
 from berth.pilot.profile import Name, NonNegative, Positive, Target
 from berth.plugin.site.quantities import Duration, Memory
-from berth.policies.settings import Objective
+from berth.policies.settings import Objective, SliceAim, UntypedGpus
 from berth.policies.values import Mode
 
 SITE_SCHEMA = "berth.site/1"
@@ -77,6 +77,18 @@ class PolicyTable(Document):
     )
     stale_after_s: Positive = Field(
         120.0, description="age in seconds from which a candidate's state is not trusted"
+    )
+    slices: SliceAim = Field(
+        SliceAim.SMALLEST,
+        description="which MIG slice of a GPU model is offered to the objective: the `smallest` "
+        "that will do, `throughput` (most predicted work for its part of the GPU), or `objective`: "
+        "all of them",
+    )
+    untyped_gpus: UntypedGpus = Field(
+        UntypedGpus.TYPE,
+        description="jobs with `--gres=gpu:1`, which names no type, on nodes with MIG slices: "
+        "`type` (Berth names the slice that it chooses) or `leave` (such jobs never go to slices "
+        "by Berth)",
     )
     weights: WeightsTable = Field(
         default_factory=WeightsTable, description="see `[policy.weights]`"
@@ -179,6 +191,31 @@ class TranslationTable(Document):
     )
 
 
+class SlicesTable(Document):
+    """`[candidates.slices]`: the place gives MIG slices of its platform, a whole GPU."""
+
+    profiles: Names | None = Field(
+        None,
+        min_length=1,
+        description='for example `["1g.5gb", "3g.20gb"]`; default: every plain profile of the GPU',
+    )
+    type_pattern: Text = Field(
+        "{profile}",
+        pattern=r"^[A-Za-z0-9_.{}-]+$",
+        description="name of a slice's type in Slurm, as `type_pattern` in `/etc/berth/mig.toml`",
+    )
+    gpu: Text | None = Field(
+        None, description="GPU model of `berth mig show`, where the platform's name is none"
+    )
+
+    @field_validator("type_pattern")
+    @classmethod
+    def _profiled(cls, value: str) -> str:
+        if value.count("{") != 1 or "{profile}" not in value or value.count("}") != 1:
+            raise ValueError("must hold {profile} once")
+        return value
+
+
 class CandidateTable(Document):
     """`[[candidates]]`: a place where jobs can go."""
 
@@ -237,6 +274,11 @@ class CandidateTable(Document):
     qos: Names | None = Field(None, description="only these QOS; default: all")
     translation: TranslationTable = Field(
         default_factory=TranslationTable, description="see `[candidates.translation]`"
+    )
+    slices: SlicesTable | None = Field(
+        None,
+        description="one candidate for each MIG slice of the platform: see `[candidates.slices]`; "
+        "`{profile}` in `partition`, `constraint` and `properties` becomes the slice's name",
     )
 
     @model_validator(mode="after")

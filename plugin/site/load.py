@@ -8,7 +8,7 @@ from pathlib import Path
 
 from berth.pilot.documents import read_json, read_toml
 from berth.pilot.errors import DocumentError
-from berth.pilot.platform import Platform
+from berth.pilot.platform import Platform, PlatformKind
 from berth.plugin.site.document import (
     CandidateTable,
     CoverageTable,
@@ -18,6 +18,7 @@ from berth.plugin.site.document import (
     SiteDocument,
 )
 from berth.plugin.site.site import Coverage, DaemonSettings, NameFilter, Site
+from berth.plugin.site.slices import derived, expanded, part_of
 from berth.policies import digest
 from berth.policies.settings import PolicySettings, Weights
 from berth.policies.values import Candidate, Translation
@@ -82,7 +83,7 @@ def _beside(path: Path, text: str) -> Path:
     return path.absolute().parent / text
 
 
-def _platforms(document: SiteDocument, path: Path) -> Mapping[str, Platform]:
+def _platforms(document: SiteDocument, path: Path) -> dict[str, Platform]:
     """Shipped platforms and the site's, the latter's prices put in."""
     found = dict(known_platforms.load())
     seen: set[str] = set()
@@ -99,9 +100,7 @@ def _platform(
     table: PlatformTable, key: str, path: Path, known: Mapping[str, Platform]
 ) -> Platform:
     if table.file is None:
-        if table.name not in known:
-            raise _unknown(path, f"{key}.name", table.name, known)
-        return known[table.name]
+        return _known(table.name, known, f"{key}.name", path)
     try:
         platform = read_json(_beside(path, table.file), Platform)
     except DocumentError as error:
@@ -123,25 +122,38 @@ def _priced(platform: Platform, table: PlatformTable) -> Platform:
 
 
 def _candidates(
-    document: SiteDocument, platforms: Mapping[str, Platform], path: Path
+    document: SiteDocument, platforms: dict[str, Platform], path: Path
 ) -> tuple[Candidate, ...]:
+    """``platforms`` is filled up with those of slices."""
     result: list[Candidate] = []
     targets: dict[tuple[str, str | None, str | None], str] = {}
     for index, written in enumerate(document.candidates):
         key = f"candidates.{index}"
-        table = _in_flux_terms(document, written, platforms, key, path)
-        if any(c.name == table.name for c in result):
-            raise DocumentError(path, f"{table.name!r} is defined twice", key=f"{key}.name")
-        if table.platform not in platforms:
-            raise _unknown(path, f"{key}.platform", table.platform, platforms)
-        place = (table.partition, table.constraint, table.gres)
-        if place in targets:
-            raise DocumentError(
-                path, f"is the same place as candidate {targets[place]!r}", key=f"{key}.partition"
-            )
-        targets[place] = table.name
-        result.append(_candidate(table, platforms[table.platform], key, path))
+        whole = _known(written.platform, platforms, f"{key}.platform", path)
+        typed = document.site.scheduler == "slurm"
+        for one, platform in expanded(written, whole, key, path, typed=typed):
+            platforms.setdefault(platform.name, platform)
+            table = _in_flux_terms(document, one, platforms, key, path)
+            if any(c.name == table.name for c in result):
+                raise DocumentError(path, f"{table.name!r} is defined twice", key=f"{key}.name")
+            place = (table.partition, table.constraint, table.gres)
+            if place in targets:
+                raise DocumentError(
+                    path,
+                    f"is the same place as candidate {targets[place]!r}",
+                    key=f"{key}.partition",
+                )
+            targets[place] = table.name
+            result.append(_candidate(table, platforms, key, path))
     return tuple(result)
+
+
+def _known(name: str, platforms: Mapping[str, Platform], key: str, path: Path) -> Platform:
+    """The platform of that name; ``GPU-mig-PROFILE`` is made where there is none."""
+    found = platforms.get(name) or derived(name, platforms)
+    if found is None:
+        raise _unknown(path, key, name, platforms)
+    return found
 
 
 def _in_flux_terms(
@@ -169,7 +181,11 @@ def _in_flux_terms(
     return table.model_copy(update={"gres": "gpu"})
 
 
-def _candidate(table: CandidateTable, platform: Platform, key: str, path: Path) -> Candidate:
+def _candidate(
+    table: CandidateTable, platforms: Mapping[str, Platform], key: str, path: Path
+) -> Candidate:
+    platform = platforms[table.platform]
+    sliced = platform.kind is PlatformKind.MIG
     cores = table.cores_per_node
     if platform.is_gpu:
         if cores is None:
@@ -208,6 +224,8 @@ def _candidate(table: CandidateTable, platform: Platform, key: str, path: Path) 
         else int(platform.memory_bytes),
         gpus_per_node=gpus,
         gpu_memory_bytes=int(platform.memory_bytes) if platform.is_gpu else None,
+        slice_of=platform.parent if sliced else None,
+        slice_part=part_of(platform, platforms) if sliced else 1.0,
         nodes=table.nodes,
         features=table.features,
         max_time_s=table.max_time,
@@ -260,6 +278,8 @@ def _policy(table: PolicyTable) -> PolicySettings:
         time_margin=table.time_margin,
         max_interval_ratio=table.max_interval_ratio,
         stale_after_s=table.stale_after_s,
+        slices=table.slices,
+        untyped_gpus=table.untyped_gpus,
     )
 
 

@@ -21,6 +21,7 @@ from berth.plugin.site.document import (
     PolicyTable,
     SiteDocument,
     SiteTable,
+    SlicesTable,
     TranslationTable,
     WeightsTable,
 )
@@ -38,6 +39,7 @@ _TABLES: tuple[tuple[str, type[BaseModel]], ...] = (
     ("`[[platforms]]`", PlatformTable),
     ("`[[candidates]]`", CandidateTable),
     ("`[candidates.translation]`", TranslationTable),
+    ("`[candidates.slices]`", SlicesTable),
 )
 _WORDS: tuple[tuple[object, str], ...] = (
     (Duration, "duration"),

@@ -1,0 +1,58 @@
+"""One MIG slice of each GPU model: the site's aim picks it before the objective compares places.
+
+Small slices are slow, so an objective alone would give every job the largest. What a site wants
+of slices is that many jobs share a GPU: the smallest that will do, or the one that does most for
+its part of the GPU, as ``berth mig recommend`` names it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from berth.policies.codes import Code
+from berth.policies.settings import SliceAim
+from berth.policies.values import Candidate, Ranked
+
+
+def one_of_each(
+    fits: Sequence[Ranked], candidates: Mapping[str, Candidate], aim: SliceAim
+) -> tuple[list[Ranked], list[Ranked]]:
+    """The rows that stay in their order, and those passed over for another slice, with why.
+
+    ``fits``: rows that no constraint excludes, best first. A guess never wins over a prediction;
+    ties go to the row that the objective has first.
+    """
+    best: dict[str, Ranked] = {}
+    if aim is not SliceAim.OBJECTIVE:
+        for row in fits:
+            model = candidates[row.candidate].slice_of
+            if model is None:
+                continue
+            known = best.get(model)
+            if known is None or _key(row, candidates, aim) < _key(known, candidates, aim):
+                best[model] = row
+    stay: list[Ranked] = []
+    passed_over: list[Ranked] = []
+    for row in fits:
+        winner = best.get(candidates[row.candidate].slice_of or "")
+        if winner is None or winner is row:
+            stay.append(row)
+        else:
+            why = f"{winner.candidate} {_WHY[aim]}"
+            passed_over.append(replace(row, score=None, excluded=why, code=Code.OTHER_SLICE.value))
+    return stay, passed_over
+
+
+_WHY = {
+    SliceAim.SMALLEST: "takes no more of the GPU and will do",
+    SliceAim.THROUGHPUT: "does more for its part of the GPU",
+}
+
+
+def _key(row: Ranked, candidates: Mapping[str, Candidate], aim: SliceAim) -> tuple[bool, float]:
+    held = candidates[row.candidate].slice_part * max(1, row.resources.gpus)
+    if aim is SliceAim.SMALLEST:
+        return (row.guess, held)
+    return (row.guess, math.inf if row.runtime_s is None else row.runtime_s.mid * held)
