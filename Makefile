@@ -6,7 +6,7 @@ BERTH := $(VENV)/bin/berth
 ROOMS := pilot predictor policies plugin
 TYPING := $(VENV)/typing
 
-.PHONY: help venv tools slurm flux-python demo test test-quick lint typecheck bench evaluate train profiles docs clean
+.PHONY: help venv tools slurm flux-python deep demo test test-quick lint typecheck bench evaluate train profiles docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -37,10 +37,14 @@ flux-python: venv  ## Flux's Python classes in an environment of their own, for 
 	  && $(VENV)/flux-python/bin/pip install --quiet 'flux-python==0.88.0' 'ply~=3.11'; } \
 	  || echo "no flux-python here: the tests that need it are skipped" >&2
 
+deep: venv  ## PyTorch, for training networks and their tests; optional
+	@$(PY) -c 'import torch' 2>/dev/null || $(PY) -m pip install --quiet -e '.[dev,deep]' \
+	  || echo "no PyTorch here: the tests that need it are skipped" >&2
+
 demo: venv tools  ## the main job: measure two programs, rank platforms, decide
 	BERTH=$(BERTH) deploy/demo/run
 
-test: venv tools slurm flux-python  ## every test
+test: venv tools slurm flux-python deep  ## every test
 	$(PY) -m pytest
 
 test-quick: venv  ## the tests that need no Slurm and no valgrind
