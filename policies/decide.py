@@ -13,10 +13,16 @@ from dataclasses import replace
 
 from berth.policies import digest, sentences
 from berth.policies.codes import Code
-from berth.policies.constraints import PRESENT, Exclusion, Moment, present_limit_s
+from berth.policies.constraints import (
+    PRESENT,
+    Exclusion,
+    Moment,
+    names_no_type,
+    present_limit_s,
+)
 from berth.policies.objectives import score
 from berth.policies.ranking import Ranking, order
-from berth.policies.settings import PolicySettings
+from berth.policies.settings import PolicySettings, UntypedGpus
 from berth.policies.slice_choice import one_of_each
 from berth.policies.values import Candidate, CandidateState, Decision, Edit, Ranked, Request
 from berth.predictor.forecast import Forecast
@@ -148,8 +154,19 @@ class Decider:
             queue=None if request.queue == candidate.queue else candidate.queue,
             constraint=None if request.features else candidate.constraint,
             gres=None if gres == request.gres else gres,
+            adds_type=gres is not None and self._adds_type(request, candidate),
             resources=None if same else held,
             time_limit_s=self._new_limit_s(request, candidate, best),
+        )
+
+    def _adds_type(self, request: Request, candidate: Candidate) -> bool:
+        """The user asked for GPUs of any type, and the place is a type of slice."""
+        return (
+            candidate.slice_of is not None
+            and ":" in (candidate.gres or "")
+            and request.gres is not None
+            and names_no_type(request.gres)
+            and self.settings.untyped_gpus is UntypedGpus.TYPE
         )
 
     def _new_limit_s(self, request: Request, candidate: Candidate, best: Ranked) -> float | None:

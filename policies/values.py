@@ -180,6 +180,8 @@ class Edit:
     constraint: str | None = None
     gres: str | None = None
     """With the count, for example ``gpu:h200:1``."""
+    adds_type: bool = False
+    """``gres`` is what the user wrote with the type of a slice added to it."""
     resources: Resources | None = None
     time_limit_s: float | None = None
 

@@ -54,6 +54,7 @@ class Job:
     time_limit_s: int | None = None
     array: str | None = None
     het: int | None = None
+    scheduler_since_s: int | None = None
     pinned: tuple[str, ...] | None = None
 
 
@@ -96,6 +97,7 @@ _NUMBERS = frozenset(
         "time_limit_min",
         "time_limit_s",
         "het",
+        "scheduler_since_s",
     ]
 )
 _LISTS = frozenset(("queues", "pinned", "arguments"))

@@ -29,7 +29,8 @@ def edits(request: Request, decision: Decision) -> Edits:
         changes["queue"] = edit.queue
     if edit.constraint is not None:
         changes["features"] = edit.constraint
-    if edit.gres is not None and request.gres is None:  # what the user wrote stays
+    # What the user wrote stays; at most the type of a slice is added to it.
+    if edit.gres is not None and (request.gres is None or edit.adds_type):
         changes["gres"] = edit.gres
     if edit.resources is not None:
         asked, held = request.resources, edit.resources

@@ -94,6 +94,7 @@ def request(job: Job, chosen: Choice, *, auto_queue: str | None) -> Request:
         opted_out=chosen.opted_out,
         array_tasks=array_tasks(job.array),
         allowed_queues=None if job.queues is None else frozenset(job.queues),
+        scheduler_since_s=job.scheduler_since_s,
     )
 
 

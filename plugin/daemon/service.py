@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,7 +21,8 @@ from berth.plugin.daemon.stats import Stats
 from berth.plugin.daemon.usernames import UserNames
 from berth.plugin.daemon.view import Kept, SiteView, Snapshot
 from berth.policies.codes import Code
-from berth.policies.values import Decision, Mode, Request
+from berth.policies.constraints import names_no_type
+from berth.policies.values import CandidateState, Decision, Mode, Request
 
 log = logging.getLogger("berth.serve")
 
@@ -133,8 +135,8 @@ class Service:
         request = requests.request(job, chosen, auto_queue=site.auto_queue)
         decision = None
         if kept is None and request.queue is not None and not request.wants_placement:
-            kept = Kept(Code.OWN_QUEUE, f"You chose {request.queue} yourself.")
-        if kept is None:
+            kept, decision = self._in_own_queue(site, request, request.queue)
+        elif kept is None:
             forecast = self.shelf.forecast(chosen.profile) if chosen.profile else None
             if forecast is None and chosen.profile is not None:
                 kept = self._no_forecast(chosen.profile)
@@ -160,6 +162,24 @@ class Service:
             return requests.Choice()
         found = self.shelf.attached(fingerprint(job.script, job.arguments or ()))
         return requests.Choice() if found is None else requests.Choice(found.profile, found.size)
+
+    def _in_own_queue(
+        self, site: SiteView, request: Request, queue: str
+    ) -> tuple[Kept | None, Decision | None]:
+        """Such a job stays where it is; at most it is told which type of slice its GPU is to be."""
+        names = site.slice_queues.get(queue)
+        if not names or request.gres is None or not names_no_type(request.gres):
+            return Kept(Code.OWN_QUEUE, f"You chose {queue} yourself."), None
+        forecast = self.shelf.forecast(request.profile) if request.profile else None
+        if forecast is not None:
+            decision = self._memory.decide(site, self.snapshot, request, forecast)
+            changes = replies.edits(request, decision)
+            if decision.chosen in names and changes.keys() == {"gres"}:
+                return None, decision
+        states = (self.snapshot.states.get(name) for name in names)
+        return untyped_gpu(
+            request.gres, queue, next((s for s in states if s is not None), None)
+        ), None
 
     def _no_forecast(self, profile: str) -> Kept:
         if profile in self.shelf.names:
@@ -197,7 +217,9 @@ class Service:
             message = replies.message(reason, enforced=True, scheduler=ask.scheduler)
         elif mode is Mode.ADVISE and changes:
             message = replies.message(f"Berth would choose: {reason}", enforced=False)
-        elif mode in (Mode.ADVISE, Mode.ENFORCE) and (request.wants_placement or request.profile):
+        elif mode in (Mode.ADVISE, Mode.ENFORCE) and (
+            request.wants_placement or request.profile or code == Code.UNTYPED_GPU
+        ):
             message = replies.message(reason, enforced=False)
         name = self._identifiers.next()
         latency_us = (time.perf_counter_ns() - started_ns) // 1000
@@ -237,6 +259,23 @@ class Service:
         return reply
 
 
+def untyped_gpu(gres: str, queue: str, state: CandidateState | None) -> Kept:
+    """What a user must know whose ``--gres=gpu:1`` goes to nodes with slices."""
+    types = () if state is None else tuple(t for t in state.gpu_types if ":" in t)
+    named = [t for t in types if PADDING.fullmatch(t) is None]
+    may_get = "a slice of any size"
+    if len(named) < len(types):
+        may_get += ", or a part of a GPU that is switched off"
+    hint = f": {', '.join(f'--gres={t}:1' for t in named[:_TYPES_NAMED])}" if named else ""
+    return Kept(
+        Code.UNTYPED_GPU,
+        f"{gres} names no type; in {queue} it may get {may_get}. Name one{hint}.",
+    )
+
+
+PADDING = re.compile(r"gpu:off\d+")
+"""Types that ``berth mig apply`` fills a node up with, so that its number of GPUs stays."""
+_TYPES_NAMED = 8
 _OPTED_OUT = Kept(Code.OPTED_OUT, "You asked Berth to leave this job alone.")
 _BAD_MODE = Kept(Code.BAD_MODE, "BERTH_MODE is not off, shadow, advise or enforce.")
 _INTERACTIVE_SHAPE = Kept(

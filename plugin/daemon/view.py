@@ -33,6 +33,15 @@ class SiteView:
     covers: Coverage
     auto_queue: str | None = None
     kill_switch: Path | None = None
+    slice_queues: Mapping[str, tuple[str, ...]] = field(init=False)
+    """Candidates that give MIG slices by type, by their queue."""
+
+    def __post_init__(self) -> None:
+        found: dict[str, tuple[str, ...]] = {}
+        for c in self.decider.candidates:
+            if c.slice_of is not None and ":" in (c.gres or ""):
+                found[c.queue] = (*found.get(c.queue, ()), c.name)
+        object.__setattr__(self, "slice_queues", MappingProxyType(found))
 
 
 @dataclass(frozen=True, slots=True)

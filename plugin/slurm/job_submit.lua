@@ -52,6 +52,10 @@ local new_peer = type(unix) == "table" and unix.stream or unix
 
 local now = have_socket and socket.gettime or os.time
 
+-- A node's GPU types change only when slurmctld is started anew, and then this file is loaded: what
+-- the daemon read of them before is of no use.
+local loaded_at = math.ceil(now())
+
 ---------------------------------------------------------------------------------------------------
 -- Logging: the same kind of line at most once a minute.
 
@@ -303,6 +307,30 @@ local function first_gres(job)
     or text_of(job.tres_per_socket)
 end
 
+-- Where a job can ask for GPUs, in the order in which they are looked for.
+local GRES_FIELDS = { "gres", "tres_per_job", "tres_per_task", "tres_per_socket" }
+
+-- "gpu:2", "gres:gpu", "gres/gpu=2": GPUs of any type, and nothing else.
+local function names_no_type(text)
+  local bare = text:gsub("^gres[:/]", "")
+  return bare == "gpu" or bare:find("^gpu[:=]%d+$") ~= nil
+end
+
+-- The field of a job that asks for GPUs of any type, if that is all it asks for; and its text.
+local function untyped_field(job)
+  local found, text
+  for _, field in ipairs(GRES_FIELDS) do
+    local here
+    if field == "tres_per_task" then here = gres_per_task(job) else here = text_of(job[field]) end
+    if here then
+      if found or here ~= job[field] then return nil end
+      found, text = field, here
+    end
+  end
+  if text and names_no_type(text) then return found, text end
+  return nil
+end
+
 -- What was written after the script's name: nil for none, false for what cannot be sent.
 local function arguments(job)
   local argv = job.argv
@@ -342,6 +370,7 @@ local function describe(job, partitions)
     time_limit_min = count_of(job.time_limit, slurm.NO_VAL),
     array = text_of(job.array_inx),
     het = count_of(job.het_job_offset, slurm.NO_VAL),
+    scheduler_since_s = loaded_at,
   }
   if script then
     local words = arguments(job)
@@ -394,10 +423,19 @@ local CHECKS = {
   time_limit_min = function(value) return whole(value, 5256000) end,
 }
 
+-- True where the edit only adds a type to GPUs that were asked for without one.
+local function adds_type(edits, details)
+  return edits.gres ~= nil and details.gres ~= nil and names_no_type(details.gres)
+    and type(edits.gres) == "string" and edits.gres:find("^gpu:[%w_.%-]*%a[%w_.%-]*:%d+$") ~= nil
+end
+
 -- Why these edits must not be made, or nil.
 local function objection(edits, details, partitions)
   local explicit = details.queue and details.queue ~= config.auto_partition
-  if explicit then return "the user chose the partition" end
+  local typing = adds_type(edits, details)
+  if explicit and not (typing and next(edits) == "gres" and next(edits, "gres") == nil) then
+    return "the user chose the partition"
+  end
   if details.pinned and edits.queue then
     for _, pin in ipairs(details.pinned) do
       if pin == "nodelist" or pin == "reservation" then return "the user chose a " .. pin end
@@ -409,7 +447,7 @@ local function objection(edits, details, partitions)
     if not check(value) then return "edit " .. key .. " has an impossible value" end
   end
   if edits.features and details.features then return "the user chose features" end
-  if edits.gres and details.gres then return "the user chose gres" end
+  if edits.gres and details.gres and not typing then return "the user chose gres" end
   if details.kind == "interactive" then
     -- srun and salloc start their steps with the shape they were given, not with the job's.
     for _, key in ipairs({ "nodes", "tasks", "cpus_per_task", "memory_mib_per_node" }) do
@@ -421,7 +459,7 @@ local function objection(edits, details, partitions)
   if edits.time_limit_min and asked and edits.time_limit_min < asked then
     return "the time limit would be lowered"
   end
-  if not edits.queue then return next(edits) and "no partition is named" or nil end
+  if not edits.queue then return not explicit and next(edits) and "no partition is named" or nil end
   local part = partitions[edits.queue]
   if not part then return "partition " .. edits.queue .. " is not open to this submitter" end
   -- What is over a partition's limits would be refused or never start.
@@ -444,7 +482,15 @@ local function plan(job, edits, details)
   end
   set("partition", edits.queue)
   set("features", edits.features)
-  set("gres", edits.gres)
+  if edits.gres and details.gres then
+    -- The words and the count stay as they are, wherever they stand.
+    local field, text = untyped_field(job)
+    if not field then error("the GPUs are asked for in several ways") end
+    set(field, (text:gsub("gpu", (edits.gres:gsub(":%d+$", "")), 1)))
+    steps[#steps].seen = true
+  else
+    set("gres", edits.gres)
+  end
   set("min_nodes", edits.nodes)
   set("max_nodes", edits.nodes)
   set("time_limit", edits.time_limit_min)
@@ -497,6 +543,7 @@ local function carry_out(steps)
     local fine, problem = pcall(function()
       before = target[key]
       target[key] = value
+      if step.seen and target[key] ~= value then error(key .. " cannot be changed") end
     end)
     if not fine then
       for index = #done, 1, -1 do

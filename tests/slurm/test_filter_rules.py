@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -42,6 +43,8 @@ def test_the_request_holds_the_jobs_fields_and_omits_what_was_not_given(bench: F
             environment={"BERTH_PROFILE": "stream@4096", "BERTH_MODE": "advise", "HOME": "/"},
         )
     first, second = daemon.requests
+    began_s = [request["job"].pop("scheduler_since_s") for request in (first, second)]
+    assert all(abs(at_s - time.time()) < 60 for at_s in began_s)
     assert first == {
         "v": 1,
         "op": "decide",
