@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, TimeRemainingColumn
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.mig_slices_model import evaluate_slices
+from berth.plugin.cli.relative_model import evaluate_relative
 from berth.plugin.cli.training_input import read_examples, require_training
 from berth.predictor import platforms as known
 
@@ -21,12 +22,20 @@ from berth.predictor import platforms as known
 @click.argument("profiles", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--task",
-    type=click.Choice(["kernels", "mig-slices"]),
+    type=click.Choice(["kernels", "mig-slices", "relative"]),
     default="kernels",
     show_default=True,
-    help="mig-slices: slow-downs on MIG slices.",
+    help="mig-slices: slow-downs on MIG slices; relative: families on 15 OpenCL devices.",
 )
 @click.option("--seed", type=int, default=0, show_default=True)
+@click.option(
+    "--seeds",
+    type=click.IntRange(1, 100),
+    default=3,
+    show_default=True,
+    help="For --task relative: how many seeds, from --seed up.",
+)
+@click.option("--family", "groups", multiple=True, help="For --task relative: only these groups.")
 @click.option(
     "--jobs", type=click.IntRange(min=1), default=os.cpu_count() or 1, show_default="all cores"
 )
@@ -40,16 +49,21 @@ def evaluate(
     profiles: Path | None,
     task: str,
     seed: int,
+    seeds: int,
+    groups: tuple[str, ...],
     jobs: int,
     report: Path | None,
     as_json: bool,
     folder: Path | None,
 ) -> None:
     """Nested leave-one-kernel-out over PROFILES (default: the committed kernel profiles)."""
+    if task != "kernels" and profiles is not None:
+        raise UsageError(f"--task {task} takes no PROFILES; it has its own data sets")
     if task == "mig-slices":
-        if profiles is not None:
-            raise UsageError("--task mig-slices takes no PROFILES; it has its own data sets")
         evaluate_slices(seed, report, as_json)
+        return
+    if task == "relative":
+        evaluate_relative(range(seed, seed + seeds), groups, report, as_json)
         return
     require_training("evaluation")
     from berth.predictor.evaluation.kernels import run  # noqa: PLC0415 - needs the extra

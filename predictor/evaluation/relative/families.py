@@ -1,0 +1,47 @@
+"""Every family of relative performance that ``berth evaluate --task relative`` knows.
+
+A family that needs an optional library is loaded inside its function and names the library:
+it is left out, loudly, where that is absent.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from berth.pilot.errors import UsageError
+from berth.predictor.training.relative.baselines import BASELINES
+from berth.predictor.training.relative.family import Family
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line of the registry: one or more families that come together."""
+
+    group: str
+    """What ``--family`` takes."""
+    load: Callable[[], Sequence[Family]]
+    needs: tuple[str, ...] = ()
+    """Modules that must be installed."""
+    by_default: bool = True
+    """False: evaluated only when named, for the slow ones."""
+
+    @property
+    def absent(self) -> tuple[str, ...]:
+        """Needed modules that are not installed."""
+        return tuple(name for name in self.needs if importlib.util.find_spec(name) is None)
+
+
+ENTRIES: tuple[Entry, ...] = (Entry("baselines", lambda: BASELINES),)
+
+
+def chosen(groups: Iterable[str] = ()) -> tuple[Entry, ...]:
+    """The entries named, or the default ones. Raises UsageError for an unknown name."""
+    wanted = tuple(groups)
+    known = {entry.group for entry in ENTRIES}
+    if unknown := sorted(set(wanted) - known):
+        raise UsageError(
+            f"there is no family group {unknown[0]!r}", hint=f"known: {', '.join(sorted(known))}"
+        )
+    return tuple(e for e in ENTRIES if (e.group in wanted if wanted else e.by_default))

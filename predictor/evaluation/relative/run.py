@@ -1,0 +1,162 @@
+"""``berth evaluate --task relative``: every family by every split, each fold learnt afresh.
+
+A family chooses whatever it chooses by folds inside the training rows (nested); nothing is
+chosen on the rows that are reported.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from berth.predictor.ceilings import Floats
+from berth.predictor.evaluation.relative.families import Entry
+from berth.predictor.evaluation.relative.figures import log_regrets, vector_figures
+from berth.predictor.evaluation.relative.order_of_four import order_figures
+from berth.predictor.evaluation.relative.splits import (
+    LEAVE_ONE_APPLICATION_OUT,
+    RANDOM_ROWS,
+    UNSEEN_SIZE,
+    Split,
+    held_out,
+)
+from berth.predictor.relative.rows import Rows
+from berth.predictor.training.kept import Kept
+from berth.predictor.training.relative.family import Family
+
+SPLITS = (LEAVE_ONE_APPLICATION_OUT, UNSEEN_SIZE, RANDOM_ROWS)
+SEEDS = (0, 1, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One family by one split, averaged over seeds."""
+
+    family: str
+    what: str
+    split: str
+    figures: dict[str, float]
+    low: dict[str, float]
+    """Least over seeds."""
+    high: dict[str, float]
+    regret_by_application: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """All results, and what they are about."""
+
+    data: str
+    rows: int
+    applications: int
+    platforms: tuple[str, ...]
+    reference: str
+    seeds: tuple[int, ...]
+    results: tuple[Result, ...]
+    left_out: dict[str, str]
+    """Family group -> why it was not evaluated."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def steps(rows: Rows, families: Sequence[Family], seeds: Sequence[int] = SEEDS) -> int:
+    """How often ``evaluate`` will call ``advance``."""
+    folds = sum(len(list(split.folds(rows, 0))) for split in SPLITS)
+    return folds * len(families) * len(seeds)
+
+
+def loaded(entries: Iterable[Entry]) -> tuple[tuple[Family, ...], dict[str, str]]:
+    """The families of ``entries``, and the groups left out with the reason."""
+    found: list[Family] = []
+    left_out = {}
+    for entry in entries:
+        if entry.absent:
+            left_out[entry.group] = f"{', '.join(entry.absent)} not installed"
+        else:
+            found.extend(entry.load())
+    return tuple(found), left_out
+
+
+def evaluate(
+    rows: Rows,
+    entries: Iterable[Entry],
+    *,
+    data: str,
+    seeds: Sequence[int] = SEEDS,
+    kept: Kept | None = None,
+    advance: Callable[[], None] = lambda: None,
+) -> Evaluation:
+    """Every family of ``entries`` by every split and seed; what ``kept`` holds is not redone."""
+    families, left_out = loaded(entries)
+    store = Kept() if kept is None else kept
+    results = [
+        _result(rows, family, split, seeds=seeds, kept=store, advance=advance)
+        for split in SPLITS
+        for family in families
+    ]
+    return Evaluation(
+        data=data,
+        rows=len(rows),
+        applications=len(set(rows.applications)),
+        platforms=rows.platforms,
+        reference=rows.reference,
+        seeds=tuple(seeds),
+        results=tuple(results),
+        left_out=left_out,
+    )
+
+
+def predictions(
+    rows: Rows,
+    family: Family,
+    split: Split,
+    *,
+    seed: int,
+    kept: Kept,
+    advance: Callable[[], None] = lambda: None,
+) -> Floats:
+    """Held-out log seconds, rows x platforms; kept under the family's words and the data."""
+    digest = hashlib.sha256(rows.values.tobytes() + rows.log_seconds.tobytes()).hexdigest()
+    key = "/".join(
+        [family.name, family.what, split.name, str(seed), rows.reference, digest, *rows.platforms]
+    )
+    return kept.array(key, lambda: held_out(rows, family, split, seed=seed, advance=advance))
+
+
+def _result(
+    rows: Rows,
+    family: Family,
+    split: Split,
+    *,
+    seeds: Sequence[int],
+    kept: Kept,
+    advance: Callable[[], None],
+) -> Result:
+    by_seed = []
+    regrets = []
+    for seed in seeds:
+        guess = predictions(rows, family, split, seed=seed, kept=kept, advance=advance)
+        told = np.flatnonzero(np.isfinite(guess).all(axis=1))
+        held, guess = rows.take(told.tolist()), guess[told]
+        by_seed.append({**asdict(vector_figures(held, guess)), **order_figures(held, guess)})
+        regrets.append(log_regrets(held, guess))
+    names = held.applications
+    mean = np.mean(regrets, axis=0) if split is not RANDOM_ROWS else regrets[0]
+    return Result(
+        family=family.name,
+        what=family.what,
+        split=split.name,
+        figures={k: float(np.mean([f[k] for f in by_seed])) for k in by_seed[0]},
+        low={k: min(f[k] for f in by_seed) for k in by_seed[0]},
+        high={k: max(f[k] for f in by_seed) for k in by_seed[0]},
+        regret_by_application={
+            name: float(np.exp(np.mean([r for r, n in zip(mean, names, strict=True) if n == name])))
+            for name in sorted(set(names))
+        },
+    )

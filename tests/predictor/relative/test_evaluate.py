@@ -1,0 +1,91 @@
+"""The registry, the run over families and splits, and what an interrupted run keeps."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from test_rows_and_splits import toy
+
+from berth.pilot.errors import UsageError
+from berth.predictor.evaluation.relative import run
+from berth.predictor.evaluation.relative.families import ENTRIES, Entry, chosen
+from berth.predictor.evaluation.relative.order_of_four import FOUR, order_figures
+from berth.predictor.evaluation.relative.report import HEADER, by_split, table, write_report
+from berth.predictor.training.kept import Kept
+from berth.predictor.training.relative.baselines import Always
+
+QUICK = Entry("quick", lambda: (Always(),))
+
+
+def test_groups_are_named_once() -> None:
+    assert len({entry.group for entry in ENTRIES}) == len(ENTRIES)
+
+
+def test_an_unknown_group_is_named_with_the_known_ones() -> None:
+    with pytest.raises(UsageError, match="no family group 'nonsense'"):
+        chosen(["nonsense"])
+
+
+def test_a_family_whose_library_is_absent_is_left_out_loudly() -> None:
+    entry = Entry("deep", lambda: (Always(),), needs=("no_such_library",))
+    found = run.evaluate(toy(), [QUICK, entry], data="toy", seeds=[0])
+    assert found.left_out == {"deep": "no_such_library not installed"}
+    assert {result.family for result in found.results} == {Always().name}
+
+
+def test_every_fold_advances_the_bar() -> None:
+    ticks: list[int] = []
+    run.evaluate(toy(), [QUICK], data="toy", seeds=[0, 1], advance=lambda: ticks.append(1))
+    assert len(ticks) == run.steps(toy(), [Always()], [0, 1])
+
+
+def test_report_and_json_hold_every_family_and_split(tmp_path) -> None:
+    found = run.evaluate(toy(), [QUICK], data="toy", seeds=[0])
+    write_report(found, tmp_path)
+    text = (tmp_path / "report.md").read_text(encoding="utf-8")
+    for title, results in by_split(found):
+        assert title in text
+        assert all(len(row) == len(HEADER) for row in table(results))
+    data = json.loads((tmp_path / "evaluation.json").read_text(encoding="utf-8"))
+    assert len(data["results"]) == len(run.SPLITS)
+
+
+def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path) -> None:
+    kept = Kept(tmp_path)
+    first = run.evaluate(toy(), [QUICK], data="toy", seeds=[0], kept=kept)
+    ticks: list[int] = []
+    again = run.evaluate(
+        toy(), [QUICK], data="toy", seeds=[0], kept=kept, advance=lambda: ticks.append(1)
+    )
+    assert again == first
+    assert not ticks
+
+
+def test_a_kept_file_cut_short_is_made_anew(tmp_path) -> None:
+    kept = Kept(tmp_path)
+    kept.array("key", lambda: np.arange(3.0))
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(file.read_bytes()[:-9])
+    assert kept.array("key", lambda: np.ones(3)).tolist() == [1, 1, 1]
+
+
+def test_the_order_of_four_needs_the_four() -> None:
+    assert order_figures(toy(), toy().log_seconds) == {}
+
+
+def test_a_perfect_prediction_has_every_order_right() -> None:
+    rows = toy()
+    four = type(rows)(
+        counters=rows.counters,
+        values=rows.values,
+        platforms=FOUR,
+        reference=FOUR[0],
+        log_seconds=rows.log_seconds[:, [0, 1, 2, 0]] + [0, 0, 0, 3],
+        applications=rows.applications,
+        kernels=rows.kernels,
+        sizes=rows.sizes,
+    )
+    assert order_figures(four, four.log_seconds)["order_of_four"] == 1.0
+    assert order_figures(four, -four.log_seconds)["order_of_four"] == 0.0
