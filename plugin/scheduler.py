@@ -8,6 +8,7 @@ in ``plugin.flux``; ``scheduler_named`` gives either.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -70,9 +71,13 @@ class Job:
     comment: str | None = None
 
 
+ENDED = frozenset(("completed", "failed", "timeout", "out-of-memory", "cancelled"))
+"""States of a job that runs no more."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a job. ``peak_memory_bytes`` is the largest of one task, where known."""
+    """What became of a job. None: the scheduler does not tell. Times are Unix seconds."""
 
     job_id: str
     state: str
@@ -80,8 +85,42 @@ class Outcome:
     ``cancelled`` or ``unknown``."""
     queue: str
     elapsed_s: float
+    """From its start to its end, or until now; without the time it was suspended."""
     nodes: str = ""
     peak_memory_bytes: int | None = None
+    """The largest of one task."""
+    user: str = ""
+    decision: str | None = None
+    """Id of the decision whose stamp the job carries."""
+    exit_status: int | None = None
+    submit_s: float | None = None
+    start_s: float | None = None
+    end_s: float | None = None
+    node_count: int | None = None
+    cores: int | None = None
+    """As the scheduler counts them: on Slurm hardware threads, where the site counts those."""
+    gpus: int | None = None
+    """In all, whole GPUs or slices."""
+    time_limit_s: float | None = None
+    energy_j: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EndedJobs:
+    """Jobs that ended, with Berth's stamp or without."""
+
+    outcomes: tuple[Outcome, ...]
+    problem: str | None = None
+    """Why some that ended are not here, in one sentence; None: all are."""
+
+
+_STAMP = re.compile(r"\bberth/1 id=([0-9a-z]{1,32})(?![0-9a-z])")
+
+
+def stamped_decision(text: str) -> str | None:
+    """The id in a stamp (``berth/1 id=...``) somewhere in ``text``; None: there is none."""
+    found = _STAMP.search(text)
+    return None if found is None else found[1]
 
 
 class Scheduler(Protocol):
@@ -103,6 +142,14 @@ class Scheduler(Protocol):
 
     def outcomes(self, job_ids: Sequence[str]) -> Mapping[str, Outcome]:
         """What is known of these jobs; ids that the scheduler has forgotten are absent."""
+        ...
+
+    def ended(self, since_s: float, until_s: float, known: Mapping[str, float]) -> EndedJobs:
+        """Jobs of all users that ended between two Unix times, as far as it remembers.
+
+        ``known``: Unix time of the end by job id. A job that ended at that time is left out, so
+        that what is costly to ask of a job is asked once.
+        """
         ...
 
 
@@ -135,7 +182,8 @@ def _state(
     candidate: Candidate, facts: ClusterFacts, by_queue: Mapping[str, list[NodeFacts]]
 ) -> CandidateState:
     queue = facts.queues.get(candidate.queue)
-    nodes = [n for n in by_queue.get(candidate.queue, ()) if _is_of(candidate, n) and n.usable]
+    working = [n for n in by_queue.get(candidate.queue, ()) if n.usable]
+    nodes = [n for n in working if _is_of(candidate, n)]
     return CandidateState(
         up=queue is not None and queue.up,
         idle_cores=sum(n.idle_cores for n in nodes),
@@ -143,6 +191,7 @@ def _state(
         pending_jobs=0 if queue is None else queue.pending_jobs,
         as_of_s=facts.as_of_s,
         usable_nodes=len(nodes),
+        gpu_types=tuple(sorted({kind for n in working for kind in n.gpus})),
     )
 
 

@@ -108,6 +108,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "berth.plugin.cli.decisions:decisions",
         "Show what was decided for jobs, and explain why.",
     ),
+    "outcomes": (
+        "berth.plugin.cli.outcomes:outcomes",
+        "Show how well predicted times held for jobs that have run.",
+    ),
     "doctor": (
         "berth.plugin.cli.doctor:doctor",
         "Check this installation and say what to do.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,13 +16,17 @@ import click
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.units import format_bytes, format_seconds
 from berth.plugin.cli.columns import columns
+from berth.plugin.cli.outcomes import in_a_line
 from berth.plugin.cli.where import open_store, store_options
 from berth.plugin.flux import commands as flux
+from berth.plugin.scheduler import stamped_decision
 from berth.plugin.slurm import commands
-from berth.plugin.store import DecisionRecord, Store
+from berth.plugin.store import DecisionRecord, OutcomeRecord, Store
 
-_STAMP = re.compile(r"\bberth/1 id=([0-9a-z]{1,32})\b")
 _FLUX_ID = re.compile(r"(?:ƒ|f)[1-9A-HJ-NP-Za-km-z]{1,12}")
+_HEADER = (
+    "ID", "TIME", "USER", "PROFILE", "MODE", "ACTION", "CODE", "CHOSEN", "PREDICTED", "RAN", "TOOK",
+)  # fmt: skip
 _json_option = click.option("--json", "json_", is_flag=True, help="Print JSON.")
 
 
@@ -71,6 +76,7 @@ def decisions(
     if not records:
         click.echo("no decisions yet")
         return
+    ended = store.outcomes.of_decisions([r.id for r in records])
     rows = [
         [
             r.id,
@@ -81,12 +87,12 @@ def decisions(
             r.action,
             r.code,
             r.chosen or "-",
+            *_times(r, ended.get(r.id, [])),
             f"{r.latency_us} us",
         ]
         for r in records
     ]
-    header = ("ID", "TIME", "USER", "PROFILE", "MODE", "ACTION", "CODE", "CHOSEN", "TOOK")
-    click.echo(columns(header, rows, indent=0))
+    click.echo(columns(_HEADER, rows, indent=0))
 
 
 @decisions.command()
@@ -110,7 +116,8 @@ def decision_of_job(store: Store, job: str) -> str:
 
     Raises UsageError where the job has none.
     """
-    outcome = store.outcomes.of_job(job)
+    # The store writes Flux's ids as they are in every locale.
+    outcome = store.outcomes.of_job(job.replace("ƒ", "f"))
     if outcome is not None and outcome.decision is not None:
         return outcome.decision
     asked: list[Callable[[], str]]
@@ -127,11 +134,11 @@ def decision_of_job(store: Store, job: str) -> str:
         raise UsageError(f"{job!r} is not a job id")
     for ask in asked:
         try:
-            found = _STAMP.search(ask())
+            found = stamped_decision(ask())
         except BerthError:
             continue
         if found is not None:
-            return found[1]
+            return found
     raise UsageError(
         f"job {job} carries no decision of Berth's",
         hint="it was submitted without Berth, or the scheduler has forgotten it",
@@ -174,11 +181,27 @@ def as_text(store: Store, record: DecisionRecord) -> str:
     if record.bundle:
         lines.append(f"made by  policy {record.policy}, bundle {record.bundle}")
     lines.append(f"inputs   {record.inputs_digest or '-'}")
-    for outcome in store.outcomes.of_decision(record.id):
-        lines.append(f"outcome  job {outcome.job_id}: {outcome.state}")
+    lines += [f"outcome  {in_a_line(o)}" for o in store.outcomes.of_decision(record.id)]
     if ranked:
         lines += ["", _table(ranked)]
     return "\n".join(lines)
+
+
+def _times(record: DecisionRecord, ended: list[OutcomeRecord]) -> tuple[str, str]:
+    """What was predicted for where the job ran (else for the choice), and how long it ran."""
+    predicted = [o.predicted_s for o in ended if o.predicted_s is not None]
+    if not predicted:
+        rows = json.loads(record.ranked) if record.chosen else []
+        predicted = [
+            row["runtime_s"][1]
+            for row in rows
+            if row["candidate"] == record.chosen and row.get("runtime_s")
+        ]
+    ran = [o.elapsed_s for o in ended if o.elapsed_s is not None and o.state == "completed"]
+    text = format_seconds(statistics.median(ran)) if ran else ended[0].state if ended else "-"
+    if len(ended) > 1:
+        text += f" ({len(ran)} of {len(ended)})"
+    return format_seconds(predicted[0]) if predicted else "-", text
 
 
 def _table(ranked: list[dict[str, Any]]) -> str:

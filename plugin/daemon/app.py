@@ -25,12 +25,14 @@ from berth.plugin.daemon.journal import Journal
 from berth.plugin.daemon.listener import Listener
 from berth.plugin.daemon.messages import Job
 from berth.plugin.daemon.notify import Notifier
+from berth.plugin.daemon.outcomes import follow_outcomes
 from berth.plugin.daemon.recorder import Recorder
 from berth.plugin.daemon.server import End, Server
 from berth.plugin.daemon.service import Service, killed
 from berth.plugin.daemon.spool import Spool
 from berth.plugin.daemon.view import Kept, SiteView
 from berth.plugin.flux.reading import FluxReader
+from berth.plugin.scheduler import scheduler_named
 from berth.plugin.site.site import Site
 from berth.plugin.site.watch import SiteWatcher
 from berth.plugin.slurm.cluster import ClusterReader
@@ -45,6 +47,8 @@ _BUSY_S = 2.0
 _SWITCH_INTERVAL_S = 0.0001
 """How long a background thread may hold the interpreter while the answering thread wants it."""
 _DESCRIPTORS = 4096
+_OUTCOMES_AFTER_S = 10.0
+"""A daemon that has just started has better things to do than to ask what happened before."""
 _YOUNG_OBJECTS = 10_000
 """Allocations between two looks of the garbage collector: nothing of ours makes cycles."""
 
@@ -117,7 +121,7 @@ class Daemon:
         site = self._watcher.site
         self._reader_of = reader_of
         uids = uids_of(site)
-        store = Store.open(site.daemon.store, busy_timeout_s=_BUSY_S)
+        self._store = store = Store.open(site.daemon.store, busy_timeout_s=_BUSY_S)
         self._notifier = Notifier()
         spool = spool_path(site, store)
         self._journal = Journal(spool.with_name(spool.name.replace(".spool.", ".journal.")))
@@ -135,6 +139,7 @@ class Daemon:
         )
         self._store_thread.once()
         self._cluster_thread = self._new_cluster_thread(site)
+        self._outcome_thread = self._new_outcome_thread(site)
         self._site_thread = Periodic("site watcher", SITE_PERIOD_S, self._look_at_site)
         self._hup = False
         self.server = Server(
@@ -149,12 +154,7 @@ class Daemon:
         self._install_signals()
         _raise_descriptor_limit()
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
-        for thread in (
-            self._recorder,
-            self._store_thread,
-            self._cluster_thread,
-            self._site_thread,
-        ):
+        for thread in (self._recorder, *self._threads()):
             thread.start()
         gc.collect()
         gc.freeze()
@@ -170,7 +170,7 @@ class Daemon:
         self._notifier.tell("READY=1")
         end = self.server.run()
         self._notifier.tell("STOPPING=1")
-        for thread in (self._store_thread, self._cluster_thread, self._site_thread):
+        for thread in self._threads():
             thread.stop()
         self._recorder.stop(FLUSH_S)
         self._journal.close(remove=self._recorder.summary()["queued"] == 0)
@@ -204,9 +204,14 @@ class Daemon:
         for key in ("socket", "store"):
             if getattr(site.daemon, key) != getattr(before.daemon, key):
                 log.warning("daemon.%s has changed: that needs a restart", key)
-        self._cluster_thread.stop()
+        for before_it in (self._cluster_thread, self._outcome_thread):
+            if before_it is not None:
+                before_it.stop()
         self._cluster_thread = self._new_cluster_thread(site)
-        self._cluster_thread.start()
+        self._outcome_thread = self._new_outcome_thread(site)
+        for fresh in (self._cluster_thread, self._outcome_thread):
+            if fresh is not None:
+                fresh.start()
         log.info(
             "site file read again: mode=%s candidates=%d", site.mode.value, len(site.candidates)
         )
@@ -218,9 +223,23 @@ class Daemon:
             follow_cluster(self.service, self._reader_of(site)),
         )
 
+    def _new_outcome_thread(self, site: Site) -> Periodic | None:
+        period_s = site.daemon.outcomes_refresh_s
+        if not period_s:
+            return None
+        return Periodic(
+            "outcome reader",
+            period_s,
+            follow_outcomes(self._store, site, scheduler_named(site.scheduler)),
+            delay_s=min(_OUTCOMES_AFTER_S, period_s),
+        )
+
+    def _threads(self) -> list[Periodic]:
+        threads = [self._store_thread, self._cluster_thread, self._site_thread]
+        return threads if self._outcome_thread is None else [*threads, self._outcome_thread]
+
     def _summary(self) -> dict[str, object]:
-        threads = (self._store_thread, self._cluster_thread, self._site_thread)
-        problems = {t.name: t.problem for t in threads if t.problem is not None}
+        problems = {t.name: t.problem for t in self._threads() if t.problem is not None}
         switch = self._watcher.site.daemon.kill_switch
         if killed(switch):
             problems["kill switch"] = f"{switch} stops every placement"

@@ -27,10 +27,16 @@ SITE_PERIOD_S = 1.0
 
 
 class Periodic(threading.Thread):
-    """Calls ``step`` every ``period_s`` seconds, or at once after ``poke``."""
+    """Calls ``step`` every ``period_s`` seconds, or at once after ``poke``.
 
-    def __init__(self, name: str, period_s: float, step: Callable[[], None]) -> None:
+    The first time is at its start, or ``delay_s`` later.
+    """
+
+    def __init__(
+        self, name: str, period_s: float, step: Callable[[], None], *, delay_s: float = 0.0
+    ) -> None:
         super().__init__(name=name, daemon=True)
+        self._delay_s = delay_s
         self.period_s = period_s
         self.problem: str | None = None
         """What went wrong at the last step; None: nothing."""
@@ -39,6 +45,9 @@ class Periodic(threading.Thread):
         self._ending = False
 
     def run(self) -> None:
+        if self._delay_s:
+            self._wake.wait(self._delay_s)
+            self._wake.clear()
         while not self._ending:
             self.once()
             self._wake.wait(self.period_s)

@@ -72,6 +72,15 @@ def ask(what: str, *words: str, timeout_s: float = DEFAULT_TIMEOUT_S) -> dict[st
     return found
 
 
+def ask_lines(
+    what: str, *words: str, stdin: str, timeout_s: float = DEFAULT_TIMEOUT_S
+) -> list[str]:
+    """What ``services.py`` prints, a JSON text a line. Raises SchedulerError or ToolMissing."""
+    return run(
+        "python", str(_SERVICES), what, *words, stdin=stdin, timeout_s=timeout_s
+    ).splitlines()
+
+
 def _environment() -> dict[str, str]:
     """Ours without what belongs to Berth's Python: `flux python` runs another one."""
     ours = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")

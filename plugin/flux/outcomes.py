@@ -2,18 +2,53 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import pwd
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from berth.pilot.errors import SchedulerError
-from berth.plugin.flux.frobnicator import at
-from berth.plugin.scheduler import Outcome
+from berth.plugin.flux.frobnicator import ANONYMOUS, at
+from berth.plugin.scheduler import EndedJobs, Outcome, stamped_decision
 
 _RUN, _INACTIVE = 16, 64
 """States of RFC 21 as job-list numbers them; CLEANUP (32) still counts as running."""
 _RESULTS = {1: "completed", 2: "failed", 4: "cancelled", 8: "timeout"}
+_UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
+
+
+def parse_ended(lines: Iterable[str]) -> EndedJobs:
+    """From the lines that ``services.py ended`` prints; those that cannot be read are left out."""
+    found, problem = [], None
+    for line in lines:
+        try:
+            answer = json.loads(line)
+            if "error" not in answer:
+                found.append(_ended(answer))
+                continue
+        except _UNREADABLE as error:
+            refused = f"Flux's record of a job cannot be read: {type(error).__name__} {error}"[:300]
+        else:
+            refused = f"Flux does not tell the jobspec of job {answer.get('id')}: {answer['error']}"
+            if answer.get("errno") == errno.EPERM:
+                refused = "only the owner of the Flux instance may read other users' jobspecs"
+        problem = problem or refused
+    return EndedJobs(tuple(found), problem)
+
+
+def _ended(answer: Mapping[str, Any]) -> Outcome:
+    outcome = _listed(str(answer["id"]), answer["job"])
+    stamp, gpus = answer.get("stamp"), answer.get("gpus")
+    return replace(
+        outcome,
+        queue=outcome.queue or ANONYMOUS,
+        decision=stamped_decision(stamp) if isinstance(stamp, str) else None,
+        gpus=None if gpus is None else int(gpus),
+        end_s=float(answer["job"]["t_inactive"]),
+    )
 
 
 def parse_outcomes(answers: Mapping[str, Any]) -> dict[str, Outcome]:
@@ -47,7 +82,38 @@ def _listed(job_id: str, job: Mapping[str, Any]) -> Outcome:
         queue=str(job.get("queue", "")),
         elapsed_s=_elapsed_s(started_s, ended_s),
         nodes=str(job.get("nodelist", "")),
+        user=_user(job["userid"]) if "userid" in job else "",
+        exit_status=_exit_status(job.get("waitstatus")),
+        submit_s=_number(job.get("t_submit")),
+        start_s=_number(started_s),
+        end_s=_number(ended_s),
+        node_count=_count(job.get("nnodes")),
+        cores=_count(job.get("ncores")),
+        time_limit_s=_number(job.get("duration")) or None,
     )
+
+
+def _user(uid: Any) -> str:
+    try:
+        return pwd.getpwuid(int(uid)).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _exit_status(wait_status: Any) -> int | None:
+    """As a shell would say it, from what wait(2) gave."""
+    if wait_status is None:
+        return None
+    signal = int(wait_status) & 127
+    return 128 + signal if signal else int(wait_status) >> 8 & 255
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
+def _count(value: Any) -> int | None:
+    return None if value is None else int(value)
 
 
 def _logged(job_id: str, answer: Mapping[str, Any]) -> Outcome:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 
 from berth.pilot.errors import SchedulerError
 from berth.plugin.flux import commands
-from berth.plugin.flux.outcomes import parse_outcomes
+from berth.plugin.flux.outcomes import parse_ended, parse_outcomes
 from berth.plugin.flux.reading import read_cluster
 from berth.plugin.flux.render import flux_submit
-from berth.plugin.scheduler import ClusterFacts, Job, Outcome
+from berth.plugin.scheduler import ClusterFacts, EndedJobs, Job, Outcome
 from berth.policies.values import Edit, Request
 
 _JOB_ID = re.compile(r"(?:ƒ|f)[1-9A-HJ-NP-Za-km-z]{1,12}")
 """A job's id in base 58 (RFC 19), as the submitting commands print it."""
+
+_ENDED_TIMEOUT_S = 120.0
+"""For the jobspecs of everything that ended in some hours; nobody waits for it."""
 
 
 class Flux:
@@ -43,3 +47,14 @@ class Flux:
         if not job_ids:
             return {}
         return parse_outcomes(commands.ask("jobs", *job_ids))
+
+    def ended(self, since_s: float, until_s: float, known: Mapping[str, float]) -> EndedJobs:
+        """See Scheduler. Only the instance's owner may read the stamps of other users' jobs."""
+        lines = commands.ask_lines(
+            "ended",
+            f"{since_s:.6f}",
+            f"{until_s:.6f}",
+            stdin=json.dumps(dict(known)),
+            timeout_s=_ENDED_TIMEOUT_S,
+        )
+        return parse_ended(lines)

@@ -3,6 +3,9 @@
     flux python services.py state          configuration, resources, queues, counts of jobs
     flux python services.py memory         the same, with memory and architecture by rank
     flux python services.py jobs ID...     job-list's records, or eventlogs of forgotten jobs
+    flux python services.py ended SINCE UNTIL
+                                           jobs that ended between two Unix times, one a line, with
+                                           their stamps; on stdin {ID: when it ended}: without those
 
 Answers are handed on as the services gave them; an error is ``{"error": text, "errno": number}``.
 Self-contained, as it runs with Flux's own Python (3.6 and later).
@@ -95,12 +98,81 @@ def jobs(handle: Any, names: List[str]) -> Answers:
     return found
 
 
+LISTED = (
+    "userid",
+    "queue",
+    "state",
+    "result",
+    "waitstatus",
+    "t_submit",
+    "t_run",
+    "t_cleanup",
+    "t_inactive",
+    "nodelist",
+    "nnodes",
+    "ncores",
+    "duration",
+)
+AT_ONCE = 200
+"""So many jobspecs are asked for before the first answer is waited for."""
+
+
+def ended(
+    handle: Any, since_s: float, until_s: float, known: Dict[str, float]
+) -> Iterator[Answers]:
+    """``{"id": ..., "job": ..., "stamp": ..., "gpus": ...}`` for each, oldest first."""
+    from flux.job import JobID  # noqa: PLC0415
+    from flux.job.list import job_list_inactive  # noqa: PLC0415
+
+    listed = job_list_inactive(handle, since=since_s, max_entries=0, attrs=["all"]).get_jobs()
+    jobs_ = {}
+    for job in reversed(listed):
+        name = "f" + str(JobID(job["id"]).f58)[1:]  # the same in every locale
+        if job["t_inactive"] <= until_s and known.get(name) != job["t_inactive"]:
+            jobs_[name] = job
+    names = list(jobs_)
+    for begin in range(0, len(names), AT_ONCE):
+        futures = {}
+        for name in names[begin : begin + AT_ONCE]:
+            message = {"id": jobs_[name]["id"], "keys": ["jobspec"], "flags": 0}
+            futures[name] = handle.rpc("job-info.lookup", message)
+        for name, future in futures.items():
+            job = {key: jobs_[name][key] for key in LISTED if key in jobs_[name]}
+            answer = asked(future)
+            yield {"id": name, "job": job, **stamp_of(answer)}
+
+
+def stamp_of(answer: Answers) -> Answers:
+    """What the jobspec in ``answer`` says that job-list does not."""
+    if "error" in answer:
+        return {"error": answer["error"], "errno": answer["errno"]}
+    try:
+        spec = json.loads(answer["jobspec"])
+        stamp = ((spec["attributes"].get("user") or {}).get("berth") or {}).get("decision")
+        return {"stamp": stamp, "gpus": gpus_in(spec["resources"])}
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return {"stamp": None, "gpus": None}  # of another form than Berth's filter writes
+
+
+def gpus_in(vertices: List[Any]) -> int:
+    """GPUs of a jobspec's resources in all. Raises TypeError for a range instead of a count."""
+    found = 0
+    for vertex in vertices:
+        within = 1 if vertex["type"] == "gpu" else gpus_in(vertex.get("with") or [])
+        found += int(vertex["count"]) * within if within else 0
+    return found
+
+
 def main() -> None:
     """Print what the arguments ask for."""
     import flux  # noqa: PLC0415 - only `flux python` has it
 
     handle = flux.Flux()
     what = sys.argv[1]
+    if what == "ended":
+        for line in ended(handle, float(sys.argv[2]), float(sys.argv[3]), json.load(sys.stdin)):
+            print(json.dumps(line))
+        return
     if what == "jobs":
         answer = jobs(handle, sys.argv[2:])
     else:

@@ -118,6 +118,9 @@ class DaemonTable(Document):
     state_refresh_s: Positive = Field(
         15.0, description="seconds between two readings of the partitions' state"
     )
+    outcomes_refresh_s: NonNegative = Field(
+        60.0, description="seconds between two readings of what became of jobs; 0: never"
+    )
     breaker_failures: int = Field(
         3, ge=1, le=1000, description="failures in a row after which the filter stops asking"
     )

@@ -62,6 +62,7 @@ def build_site(document: SiteDocument, path: Path) -> Site:
             kill_switch=_beside(path, daemon.kill_switch),
             scheduler_users=_scheduler_users(document),
             state_refresh_s=daemon.state_refresh_s,
+            outcomes_refresh_s=daemon.outcomes_refresh_s,
             breaker_failures=daemon.breaker_failures,
             breaker_open_s=daemon.breaker_open_s,
         ),

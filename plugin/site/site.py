@@ -22,6 +22,7 @@ class DaemonSettings:
     kill_switch: Path
     scheduler_users: tuple[str, ...]
     state_refresh_s: float
+    outcomes_refresh_s: float
     breaker_failures: int
     breaker_open_s: float
 

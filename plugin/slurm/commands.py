@@ -14,15 +14,15 @@ _CLEARED = ("SINFO_", "SQUEUE_", "SACCT_")
 _NEVER_UP = ("fetch_config", "Could not establish a configuration source", "DNS SRV")
 
 
-def run(command: Sequence[str], *, timeout_s: float = DEFAULT_TIMEOUT_S) -> str:
-    """Standard output of one Slurm command.
+def run(command: Sequence[str], *, timeout_s: float = DEFAULT_TIMEOUT_S, utc: bool = False) -> str:
+    """Standard output of one Slurm command; with ``utc`` it reads and writes times in UTC.
 
     Raises ToolMissing where it is not installed, SchedulerError where it fails, hangs or writes
     something that is not text.
     """
     name = command[0]
     environment = {k: v for k, v in os.environ.items() if not k.startswith(_CLEARED)}
-    environment.update(LC_ALL="C", SLURM_TIME_FORMAT="standard")
+    environment.update(LC_ALL="C", SLURM_TIME_FORMAT="standard", **({"TZ": "UTC0"} if utc else {}))
     try:
         done = subprocess.run(
             command,

@@ -1,18 +1,28 @@
-"""Decisions and outcomes: what was answered, and what then happened."""
+"""Decisions: what was answered, and why."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from operator import attrgetter
 
-from sqlalchemy import delete, func, insert, select
+from sqlalchemy import delete, func, select
 
 from berth.plugin.store import tables
 from berth.plugin.store.database import Database
-from berth.plugin.store.records import DecisionRecord, OutcomeRecord
+from berth.plugin.store.records import DecisionRecord
 
 _COLUMNS = tuple(column.name for column in tables.decisions.columns)
 _columns = attrgetter(*_COLUMNS)
+
+_PIECE = 500
+"""Databases limit the values of one statement."""
+
+
+def in_pieces(values: Collection[str]) -> Iterator[list[str]]:
+    """``values`` in lists that one statement takes."""
+    listed = list(values)
+    for begin in range(0, len(listed), _PIECE):
+        yield listed[begin : begin + _PIECE]
 
 
 class Decisions:
@@ -42,6 +52,22 @@ class Decisions:
         with self._database.read() as connection:
             row = connection.execute(select(table).where(table.c.id == decision)).one_or_none()
         return None if row is None else DecisionRecord(**row._mapping)
+
+    def of_ids(self, ids: Collection[str]) -> dict[str, DecisionRecord]:
+        """Those of these decisions that are there, by id."""
+        table = tables.decisions
+        found = {}
+        with self._database.read() as connection:
+            for some in in_pieces(ids):
+                for row in connection.execute(select(table).where(table.c.id.in_(some))):
+                    found[row.id] = DecisionRecord(**row._mapping)
+        return found
+
+    def first_s(self) -> float | None:
+        """Unix time of the oldest one; None: there is none."""
+        with self._database.read() as connection:
+            found = connection.execute(select(func.min(tables.decisions.c.time_s))).scalar()
+        return None if found is None else float(found)
 
     def last(
         self,
@@ -76,41 +102,3 @@ class Decisions:
         table = tables.decisions
         with self._database.write() as connection:
             return int(connection.execute(delete(table).where(table.c.time_s < before_s)).rowcount)
-
-
-class Outcomes:
-    """What became of jobs, by cluster and job id."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    def put(self, records: Sequence[OutcomeRecord]) -> None:
-        """Store a batch in one transaction; a job that is there already is replaced."""
-        table = tables.outcomes
-        with self._database.write() as connection:
-            for record in records:
-                connection.execute(
-                    delete(table).where(
-                        table.c.cluster == record.cluster, table.c.job_id == record.job_id
-                    )
-                )
-                connection.execute(
-                    insert(table).values({n: getattr(record, n) for n in record.__slots__})
-                )
-
-    def of_job(self, job_id: str, *, cluster: str | None = None) -> OutcomeRecord | None:
-        """The outcome of a job, or None."""
-        table = tables.outcomes
-        query = select(table).where(table.c.job_id == job_id).limit(1)
-        if cluster is not None:
-            query = query.where(table.c.cluster == cluster)
-        with self._database.read() as connection:
-            row = connection.execute(query).one_or_none()
-        return None if row is None else OutcomeRecord(**row._mapping)
-
-    def of_decision(self, decision: str) -> list[OutcomeRecord]:
-        """Outcomes of the jobs that a decision was made for (an array has several)."""
-        table = tables.outcomes
-        with self._database.read() as connection:
-            rows = connection.execute(select(table).where(table.c.decision == decision))
-            return [OutcomeRecord(**row._mapping) for row in rows]

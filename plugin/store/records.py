@@ -64,12 +64,14 @@ class DecisionRecord:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeRecord:
-    """What became of a job, from the scheduler's accounting. None: the scheduler did not say."""
+    """What became of a job, from the scheduler. None: it did not say, or nothing was predicted."""
 
     cluster: str
+    """The site's name."""
     job_id: str
     user: str
     state: str
+    """As ``plugin.scheduler.Outcome`` names it."""
     decision: str | None = None
     queue: str | None = None
     exit_status: int | None = None
@@ -82,3 +84,14 @@ class OutcomeRecord:
     time_limit_s: float | None = None
     max_rss_bytes: int | None = None
     energy_j: float | None = None
+    elapsed_s: float | None = None
+    """From start to end, without the time it was suspended."""
+    profile: str | None = None
+    bundle: str | None = None
+    candidate: str | None = None
+    """Where it ran, with ``platform``: one that the decision had looked at."""
+    platform: str | None = None
+    predicted_low_s: float | None = None
+    """What had been predicted for the place where it ran, with the 90 % interval."""
+    predicted_s: float | None = None
+    predicted_high_s: float | None = None

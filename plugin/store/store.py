@@ -13,7 +13,8 @@ from sqlalchemy.exc import IntegrityError
 from berth.pilot.errors import StoreError, UsageError
 from berth.plugin.store import tables
 from berth.plugin.store.database import BUSY_TIMEOUT_S, CHECKED_BYTES, Database
-from berth.plugin.store.history import Decisions, Outcomes
+from berth.plugin.store.history import Decisions
+from berth.plugin.store.outcomes import Outcomes
 from berth.plugin.store.records import FingerprintRecord, ForecastRecord, ProfileRecord
 from berth.plugin.store.upgrade import HEAD, schema_version, upgrade
 

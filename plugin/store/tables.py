@@ -19,7 +19,7 @@ from sqlalchemy import (
     Text,
 )
 
-REVISIONS = ("v0001",)
+REVISIONS = ("v0001", "v0002")
 """Every schema this Berth knows, oldest first. Checked without importing Alembic."""
 
 metadata = MetaData(
@@ -122,4 +122,13 @@ outcomes = Table(
     Column("time_limit_s", Double, nullable=True),
     Column("max_rss_bytes", BigInteger, nullable=True),
     Column("energy_j", Double, nullable=True),
+    Column("elapsed_s", Double, nullable=True),
+    Column("profile", String(128), nullable=True),
+    Column("bundle", String(128), nullable=True),
+    Column("candidate", String(128), nullable=True),
+    Column("platform", String(128), nullable=True),
+    Column("predicted_low_s", Double, nullable=True),
+    Column("predicted_s", Double, nullable=True),
+    Column("predicted_high_s", Double, nullable=True),
+    Index("ix_outcomes_cluster_end_s", "cluster", "end_s"),
 )

@@ -23,6 +23,7 @@ from berth.plugin.cli.decisions import as_json
 from berth.plugin.doctor import Status, examine
 from berth.plugin.site import load_site
 from berth.plugin.store import OutcomeRecord, Store
+from berth.plugin.store.tables import REVISIONS
 
 Run = Callable[..., Result]
 
@@ -197,7 +198,7 @@ def test_removed_profiles_are_gone_and_refreshed_ones_are_predicted_again(
 
 def test_the_store_is_made_and_upgraded_by_a_command(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "new" / "store.db"
-    assert "(none) -> v0001" in run("store", "upgrade", "--store", path).stdout
+    assert f"(none) -> {REVISIONS[-1]}" in run("store", "upgrade", "--store", path).stdout
     assert "nothing to do" in run("store", "upgrade", "--store", path).stdout
 
 
@@ -222,9 +223,9 @@ def test_decisions_are_listed_found_by_job_and_pruned(
     assert "changed  queue=gpu" in text
     assert "limit 60m 00s" in text
     store.outcomes.put(
-        [OutcomeRecord("lab", "17", "alice", "COMPLETED", decision=first["decision"])]
+        [OutcomeRecord("lab", "17", "alice", "completed", decision=first["decision"])]
     )
-    assert "job 17: COMPLETED" in run("decisions", "--job", "17").stdout
+    assert "job 17: completed" in run("decisions", "--job", "17").stdout
     commands = fake_slurm(site.folder / "bin")
     stamp = first["stamp"]
     (commands / "scontrol").write_text(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from doors import Door
 from fake_flux import FakeFlux
-from fake_slurm import FakeSlurm
+from fake_slurm import FakeSlurm, accounted
 from flux_instance import frobnicators, live_flux, why_no_flux
 from slurm_cluster import Cluster, ClusterUnavailable, cluster, require_slurm
 
@@ -39,7 +39,7 @@ def flux_uri() -> Iterator[str]:
 def _recorded_slurm(request: pytest.FixtureRequest, folder: Path) -> Door:
     fake = FakeSlurm(folder, request.getfixturevalue("monkeypatch"))
     fake.says("sbatch", "4711\n")
-    fake.says("sacct", "4711|COMPLETED|cpu|12|cpu1|\n")
+    fake.says("sacct", accounted("4711"))
     return Door(scheduler_named("slurm"), "cpu", "gpu", "gpu:h100", fake)
 
 

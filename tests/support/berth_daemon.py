@@ -207,6 +207,7 @@ def fake_slurm(folder: Path, *, partitions: str = PARTITIONS, nodes: str = NODES
     scripts = {
         "scontrol": f'case "$*" in {either} esac',
         "squeue": "true",
+        "sacct": "true",
         "sinfo": "echo slurm 22.05.8",
     }
     for name, body in scripts.items():

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from berth.plugin.slurm.accounting import SACCT_FIELDS
+
 _SCRIPT = """#!/bin/sh
 name=$(basename "$0")
 echo "$name $*" >> "{folder}/calls"
@@ -38,6 +40,29 @@ NodeName=gpu1 Arch=x86_64 CoresPerSocket=32 CPUAlloc=20 CPUEfctv=128 CPUTot=128 
 ActiveFeatures=amd,h100 Gres=gpu:h100:4(S:0-1),shard:8 GresUsed=gpu:h100:1(IDX:0,2),shard:0 \
 RealMemory=512000 Sockets=2 State=ALLOCATED ThreadsPerCore=2 Partitions=gpu,old
 """
+
+
+def accounted(job: str, state: str = "COMPLETED", **fields: object) -> str:
+    """A line of ``sacct`` as Berth asks for it (22.05.8): a job, or a step, that ran a minute."""
+    told = {
+        "JobID": job,
+        "State": state,
+        "Partition": "" if "." in job else "cpu",
+        "ElapsedRaw": 61,
+        "NodeList": "cpu1",
+        "User": "" if "." in job else "alice",
+        "Submit": "2026-11-21T18:00:00",
+        "Start": "2026-11-21T18:00:10",
+        "End": "2026-11-21T18:01:11",
+        "ExitCode": "0:0",
+        "NNodes": 1,
+        "NCPUS": 4,
+        "AllocTRES": "billing=4,cpu=4,gres/gpu=2,gres/gpu:h200=2,mem=1G,node=1",
+        "TimelimitRaw": "" if "." in job else 60,
+        "ConsumedEnergyRaw": 0,
+        **fields,
+    }
+    return "|".join(str(told.get(name, "")) for name in SACCT_FIELDS) + "\n"
 
 
 class FakeSlurm:

@@ -15,7 +15,7 @@ from berth.plugin.scheduler import states_of
 from berth.plugin.slurm import commands
 from berth.plugin.slurm.cluster import parse_cluster, read_cluster
 from berth.plugin.slurm.records import duration_s, gres, records
-from berth.plugin.slurm.scheduler import Slurm, parse_sacct
+from berth.plugin.slurm.scheduler import Slurm
 from berth.policies import Candidate
 
 
@@ -128,8 +128,6 @@ def test_any_text_is_read_or_refused_with_a_sentence(a: str, b: str, c: str) -> 
         parse_cluster(f"PartitionName={a}", f"NodeName={b}", c, "", as_of_s=0.0)
     with suppress(SchedulerError):
         list(records(a, "PartitionName"))
-    with suppress(SchedulerError):
-        parse_sacct(a)
     gres(a)
     duration_s(a)
 
@@ -208,31 +206,6 @@ def test_format_variables_of_the_user_do_not_change_what_is_read(
     text = commands.run(("env",))
     assert "SQUEUE_FORMAT" not in text
     assert "LC_ALL=C" in text
-
-
-def test_outcomes_come_from_the_accounting(slurm: FakeSlurm) -> None:
-    slurm.says(
-        "sacct",
-        "7|COMPLETED|cpu|61|cpu1|\n7.batch|COMPLETED||61|cpu1|2048\n7.0|COMPLETED||60|cpu1|4096\n"
-        "8|CANCELLED by 1000|gpu|0|None assigned|\n9|OUT_OF_MEMORY|gpu|3|gpu1|\n",
-    )
-    found = Slurm().outcomes(("7", "8", "9"))
-    assert (found["7"].state, found["7"].elapsed_s) == ("completed", 61.0)
-    assert found["7"].peak_memory_bytes == 4096
-    assert [found[i].state for i in ("8", "9")] == ["cancelled", "out-of-memory"]
-    assert found["8"].peak_memory_bytes is None
-
-
-def test_without_accounting_outcomes_come_from_the_controller(slurm: FakeSlurm) -> None:
-    slurm.fails("sacct", "Slurm accounting storage is disabled")
-    slurm.says(
-        "job", "JobId=7 JobName=x JobState=TIMEOUT Partition=cpu RunTime=00:01:01 NodeList=\n"
-    )
-    found = Slurm().outcomes(("7",))["7"]
-    assert (found.state, found.elapsed_s, found.nodes) == ("timeout", 61.0, "")
-    slurm.fails("job", "slurm_load_jobs error: Invalid job id specified")
-    assert Slurm().outcomes(("8",)) == {}
-    assert Slurm().outcomes(()) == {}
 
 
 def test_sbatch_gives_the_job_id_or_its_own_words(slurm: FakeSlurm) -> None:

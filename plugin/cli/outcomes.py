@@ -1,0 +1,157 @@
+"""``berth outcomes``: predicted against real times of jobs that have run."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from pathlib import Path
+
+import click
+
+from berth.pilot.units import format_seconds
+from berth.plugin.accuracy import GROUPS, Accuracy, is_inside, ratio, summarise
+from berth.plugin.cli.columns import columns
+from berth.plugin.cli.where import open_store, store_options
+from berth.plugin.store import OutcomeRecord
+
+_DAY_S = 86_400.0
+
+
+@click.command()
+@click.option(
+    "--by",
+    type=click.Choice(list(GROUPS)),
+    default="platform",
+    show_default=True,
+    help="Sum up by this.",
+)
+@click.option(
+    "--days", type=click.FloatRange(min=0), default=30.0, show_default=True, help="Looked back."
+)
+@click.option("--jobs", is_flag=True, help="List the jobs instead of summing up.")
+@click.option("--json", "json_", is_flag=True, help="Print JSON.")
+@store_options
+def outcomes(
+    *, by: str, days: float, jobs: bool, json_: bool, site_file: Path | None, store_url: str | None
+) -> None:
+    """Show how well predicted times held for jobs that have run.
+
+    The daemon reads what became of jobs from the scheduler (docs/outcomes.md). A prediction counts
+    where the job completed in the place and shape that it was made for.
+
+    \b
+    Example:
+      berth outcomes
+      berth outcomes --by profile --days 7
+      berth outcomes --jobs --json
+    """
+    now_s = time.time()
+    store = open_store(site_file, store_url)
+    found = list(store.outcomes.between(now_s - days * _DAY_S, now_s + _DAY_S))
+    if json_:
+        rows = found if jobs else summarise(found, by)
+        click.echo(json.dumps([_plain(row) for row in rows], indent=2))
+    elif not found:
+        click.echo(f"no job that was decided upon has ended in the last {days:g} days")
+    else:
+        click.echo(_jobs(found) if jobs else _summary(summarise(found, by), by))
+
+
+def _plain(row: OutcomeRecord | Accuracy) -> dict[str, object]:
+    data = dataclasses.asdict(row)
+    return data | {"verdict": row.verdict} if isinstance(row, Accuracy) else data
+
+
+def _summary(rows: list[Accuracy], by: str) -> str:
+    header = (
+        by.upper(), "ENDED", "COMPARED", "TIMEOUTS", "MEDIAN ERROR", "90 % OF THEM",
+        "REAL/PREDICTED", "INSIDE 90 %", "VERDICT",
+    )  # fmt: skip
+    return columns(
+        header,
+        [
+            [
+                row.name,
+                str(row.jobs),
+                str(row.compared),
+                str(row.timeouts),
+                _percent(row.median_error),
+                "-" if row.p90_error is None else f"under {_percent(row.p90_error)}",
+                "-" if row.bias is None else f"{row.bias:.2f}",
+                _coverage(row),
+                row.verdict,
+            ]
+            for row in rows
+        ],
+        indent=0,
+    )
+
+
+def _coverage(row: Accuracy) -> str:
+    if row.coverage is None or row.coverage_low is None or row.coverage_high is None:
+        return "-"
+    return f"{row.coverage:.0%} ({row.coverage_low:.0%} to {row.coverage_high:.0%})"
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{share:.0%}"
+
+
+def _jobs(found: list[OutcomeRecord]) -> str:
+    header = ("JOB", "USER", "QUEUE", "STATE", "PROFILE", "PLATFORM", "PREDICTED", "RAN", "ERROR")
+    return columns(
+        header,
+        [
+            [
+                outcome.job_id,
+                outcome.user,
+                outcome.queue or "-",
+                outcome.state,
+                outcome.profile or "-",
+                outcome.platform or "-",
+                predicted_time(outcome),
+                _time(outcome.elapsed_s),
+                error(outcome),
+            ]
+            for outcome in found
+        ],
+        indent=0,
+    )
+
+
+def _time(seconds: float | None) -> str:
+    return "-" if seconds is None else format_seconds(seconds)
+
+
+def predicted_time(outcome: OutcomeRecord) -> str:
+    """``60 s (50 s to 72 s)``; ``-`` where nothing was predicted."""
+    low_s, mid_s, high_s = (
+        outcome.predicted_low_s,
+        outcome.predicted_s,
+        outcome.predicted_high_s,
+    )
+    if low_s is None or mid_s is None or high_s is None:
+        return "-"
+    return f"{format_seconds(mid_s)} ({format_seconds(low_s)} to {format_seconds(high_s)})"
+
+
+def error(outcome: OutcomeRecord) -> str:
+    """``+3 %``, and ``outside`` where the interval did not hold; ``-`` without a comparison."""
+    found = ratio(outcome)
+    if found is None:
+        return "-"
+    return f"{found - 1:+.0%}" + ("" if is_inside(outcome) else " outside")
+
+
+def in_a_line(outcome: OutcomeRecord) -> str:
+    """What became of a job, for the explanation of its decision."""
+    text = f"job {outcome.job_id}: {outcome.state}"
+    if outcome.elapsed_s is not None:
+        text += f" after {format_seconds(outcome.elapsed_s)}"
+    if outcome.queue:
+        text += f" in {outcome.queue}"
+    if outcome.predicted_s is not None:
+        text += f", predicted {predicted_time(outcome)}"
+    compared = error(outcome)
+    return text if compared == "-" else f"{text}: {compared}"

@@ -1,0 +1,183 @@
+"""Reads what became of the jobs that were decided upon, and keeps it beside what was predicted.
+
+Runs in a background thread, never in the submit path. A job is known by the stamp that it carries.
+What cannot be read now is read later: the next step begins where the last good one ended, and an
+hour before that, as accounting may lag behind.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from berth.pilot.errors import SchedulerError
+from berth.plugin.scheduler import Outcome, Scheduler
+from berth.plugin.site.site import Site
+from berth.plugin.store.records import DecisionRecord, OutcomeRecord
+from berth.plugin.store.store import Store
+
+log = logging.getLogger("berth.serve.outcomes")
+
+LAG_S = 3_600.0
+"""Accounting may tell of a job this much later; so may the store of its decision."""
+WINDOW_S = 6 * 3_600.0
+"""Read at once; more is read piece by piece, so that a slow accounting gets somewhere."""
+LONGEST_S = 7 * 86_400.0
+"""Looked back after a long time without a daemon."""
+_STAMP_AGE_S = 3_600.0
+_CLOCKS_S = 60.0
+"""By so much the clocks of two hosts may differ."""
+
+
+def follow_outcomes(
+    store: Store, site: Site, scheduler: Scheduler, *, clock: Callable[[], float] = time.time
+) -> Callable[[], None]:
+    """A step that stores outcomes of what ended since the last one.
+
+    Raises SchedulerError, ToolMissing or StoreError where they cannot be read or stored.
+    """
+    queues = {candidate.name: candidate.queue for candidate in site.candidates}
+    known: dict[str, float] = {}
+    read_until_s: float | None = None
+
+    def step() -> None:
+        nonlocal read_until_s
+        now_s = clock()
+        if read_until_s is None:
+            read_until_s = _beginning(store, site.name, now_s)
+        problem = None
+        while read_until_s < now_s:
+            since_s, until_s = read_until_s - LAG_S, min(now_s, read_until_s + WINDOW_S)
+            for job in [job for job, end_s in known.items() if end_s < since_s]:
+                del known[job]
+            found = scheduler.ended(since_s, until_s, known)
+            linked = link(found.outcomes, store, site, scheduler.name, queues)
+            store.outcomes.put(linked.records)
+            known.update(linked.settled)
+            read_until_s = until_s
+            problem = problem or found.problem
+            if linked.records:
+                log.debug("%d outcomes", len(linked.records))
+        if problem is not None:
+            raise SchedulerError(problem)
+
+    return step
+
+
+def _beginning(store: Store, cluster: str, now_s: float) -> float:
+    """What is stored goes up to here; at most some days back, now where nothing was decided yet."""
+    first_s, newest_s = store.decisions.first_s(), store.outcomes.newest_end_s(cluster)
+    if first_s is None:
+        return now_s
+    return min(now_s, max(now_s - LONGEST_S, first_s if newest_s is None else newest_s))
+
+
+class Linked(NamedTuple):
+    """Records to be stored, and the ends of jobs that need not be asked about again."""
+
+    records: list[OutcomeRecord]
+    settled: dict[str, float]
+
+
+def link(
+    outcomes: Sequence[Outcome],
+    store: Store,
+    site: Site,
+    scheduler: str,
+    queues: Mapping[str, str],
+) -> Linked:
+    """Join outcomes with their decisions; one whose decision is not there yet is not settled."""
+    stamps = {outcome.decision for outcome in outcomes if outcome.decision is not None}
+    decisions = store.decisions.of_ids(stamps)
+    linked = Linked([], {})
+    for outcome in outcomes:
+        decision = decisions.get(outcome.decision or "")
+        if outcome.decision is not None and decision is None:
+            continue
+        if decision is not None and _is_of(decision, outcome, scheduler):
+            linked.records.append(record_of(outcome, decision, site.name, queues))
+        linked.settled[outcome.job_id] = outcome.end_s or 0.0
+    return linked
+
+
+def _is_of(decision: DecisionRecord, outcome: Outcome, scheduler: str) -> bool:
+    """Whether the stamp is the job's own: a jobspec of Flux can be copied with its stamp."""
+    if decision.scheduler != scheduler or decision.user not in ("", outcome.user):
+        return False
+    if outcome.submit_s is None:
+        return True
+    age_s = outcome.submit_s - decision.time_s
+    # Slurm counts a requeued job as submitted anew; there nobody can copy a stamp.
+    return age_s > -_CLOCKS_S and (age_s < _STAMP_AGE_S or scheduler == "slurm")
+
+
+def record_of(
+    outcome: Outcome, decision: DecisionRecord, cluster: str, queues: Mapping[str, str]
+) -> OutcomeRecord:
+    """A row of the store: what happened, and what had been predicted for where it did."""
+    row = predicted_row(outcome.queue, decision, queues)
+    low_s, mid_s, high_s = row["runtime_s"] if row else (None, None, None)
+    return OutcomeRecord(
+        cluster=cluster,
+        job_id=outcome.job_id,
+        user=outcome.user,
+        state=outcome.state,
+        decision=decision.id,
+        queue=outcome.queue or None,
+        exit_status=outcome.exit_status,
+        submit_s=outcome.submit_s,
+        start_s=outcome.start_s,
+        end_s=outcome.end_s,
+        nodes=outcome.node_count,
+        cores=outcome.cores,
+        gpus=outcome.gpus,
+        time_limit_s=outcome.time_limit_s,
+        max_rss_bytes=outcome.peak_memory_bytes,
+        energy_j=outcome.energy_j,
+        elapsed_s=outcome.elapsed_s,
+        profile=decision.profile,
+        bundle=decision.bundle,
+        candidate=row["candidate"] if row else None,
+        platform=row["platform"] if row else None,
+        predicted_low_s=low_s,
+        predicted_s=mid_s,
+        predicted_high_s=high_s,
+    )
+
+
+def predicted_row(
+    queue: str, decision: DecisionRecord, queues: Mapping[str, str]
+) -> dict[str, Any] | None:
+    """The row of the decision's ranking for the place and the shape in which the job ran.
+
+    A job that was not changed ran in the shape that its user asked: a prediction for another
+    number of GPUs (or of cores, where it had none) says nothing of it. None also where two
+    candidates of one queue would do.
+    """
+    try:
+        request, ranked = json.loads(decision.request), json.loads(decision.ranked)
+        rows = [row for row in ranked if row.get("runtime_s") is not None]
+        chosen = next((row for row in rows if row["candidate"] == decision.chosen), None)
+        if decision.action == "edit":
+            if chosen is None:
+                return None
+            shape = _shape(chosen["cores"], chosen["gpus"])
+        else:
+            shape = _shape(request["tasks"] * request["cpus_per_task"], request["gpus"])
+        fitting = [
+            row
+            for row in rows
+            if queues.get(row["candidate"]) == queue and _shape(row["cores"], row["gpus"]) == shape
+        ]
+    except (ValueError, LookupError, TypeError):
+        return None
+    if chosen in fitting:
+        return chosen
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _shape(cores: int, gpus: int) -> tuple[int, int]:
+    return (0, gpus) if gpus else (cores, 0)

@@ -1,0 +1,257 @@
+"""What became of Slurm's jobs: from its accounting, else from what slurmctld remembers.
+
+Slurm keeps a decision's stamp in the job's AdminComment, which no user can set.
+"""
+
+from __future__ import annotations
+
+import calendar
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from berth.pilot.errors import SchedulerError, ToolMissing
+from berth.plugin.scheduler import ENDED, EndedJobs, Outcome, stamped_decision
+from berth.plugin.slurm import commands
+from berth.plugin.slurm.records import Record, duration_s, gres, records
+
+SACCT_FIELDS = (
+    "JobID",
+    "State",
+    "Partition",
+    "ElapsedRaw",
+    "NodeList",
+    "MaxRSS",
+    "User",
+    "Submit",
+    "Start",
+    "End",
+    "ExitCode",
+    "NNodes",
+    "NCPUS",
+    "AllocTRES",
+    "TimelimitRaw",
+    "ConsumedEnergyRaw",
+    "AdminComment",
+)
+_SACCT = ("sacct", "-a", "-n", "-P", "--noconvert", "-o", ",".join(SACCT_FIELDS))
+_ENDED_STATES = "BF,CA,CD,DL,F,NF,OOM,PR,TO"
+_TIMEOUT_S = 60.0
+"""For everything that ended in some hours; nobody waits for it."""
+_MINUTE_S = 60.0
+_DISABLED = "accounting storage is disabled"
+_STATES = {
+    "PENDING": "pending",
+    "REQUEUED": "pending",
+    "CONFIGURING": "pending",
+    "RUNNING": "running",
+    "COMPLETING": "running",
+    "SUSPENDED": "running",
+    "COMPLETED": "completed",
+    "TIMEOUT": "timeout",
+    "DEADLINE": "timeout",
+    "OUT_OF_MEMORY": "out-of-memory",
+    "CANCELLED": "cancelled",
+    "FAILED": "failed",
+    "NODE_FAIL": "failed",
+    "BOOT_FAIL": "failed",
+    "PREEMPTED": "cancelled",
+}
+
+
+@dataclass
+class _Reading:
+    """What was understood, and the first thing that was not."""
+
+    outcomes: dict[str, Outcome]
+    problem: str | None = None
+
+
+def of_jobs(job_ids: Sequence[str]) -> dict[str, Outcome]:
+    """By job id. Raises SchedulerError or ToolMissing."""
+    if not job_ids:
+        return {}
+    try:
+        text = commands.run((*_SACCT, "-j", ",".join(job_ids)), utc=True)
+    except SchedulerError:
+        found = {job_id: _remembered(job_id) for job_id in job_ids}
+        return {job_id: outcome for job_id, outcome in found.items() if outcome is not None}
+    return parse_sacct(text)
+
+
+def ended(since_s: float, until_s: float, known: Mapping[str, float]) -> EndedJobs:
+    """See Scheduler. Raises SchedulerError or ToolMissing."""
+    window = ("-s", _ENDED_STATES, "-S", _utc(since_s), "-E", _utc(until_s + 1))
+    try:
+        text = commands.run((*_SACCT, *window), timeout_s=_TIMEOUT_S, utc=True)
+    except ToolMissing:
+        reading = _all_remembered()
+    except SchedulerError as error:
+        # An accounting that is only down has them later: nothing may be taken for it meanwhile.
+        if _DISABLED not in error.message:
+            raise
+        reading = _all_remembered()
+    else:
+        reading = _read_sacct(text)
+    found = tuple(
+        outcome
+        for outcome in reading.outcomes.values()
+        if outcome.state in ENDED
+        and outcome.end_s is not None
+        and since_s <= outcome.end_s <= until_s
+        and known.get(outcome.job_id) != outcome.end_s
+    )
+    return EndedJobs(found, reading.problem)
+
+
+def _utc(unix_s: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(unix_s))
+
+
+# The accounting
+
+
+def parse_sacct(text: str) -> dict[str, Outcome]:
+    """From ``sacct -P`` lines. Raises SchedulerError where one cannot be read."""
+    reading = _read_sacct(text)
+    if reading.problem is not None:
+        raise SchedulerError(reading.problem)
+    return reading.outcomes
+
+
+def _read_sacct(text: str) -> _Reading:
+    """Every line that can be read; steps only add their peak memory to their job."""
+    reading = _Reading({})
+    peaks: dict[str, int] = {}
+    for line in text.splitlines():
+        parts = line.split("|", len(SACCT_FIELDS) - 1)
+        if len(parts) != len(SACCT_FIELDS):
+            unreadable = f"sacct answered something unreadable: {line[:80]!r}"
+            reading.problem = reading.problem or unreadable
+            continue
+        record = dict(zip(SACCT_FIELDS, parts, strict=True))
+        job_id, dot, _ = record["JobID"].partition(".")
+        if dot:
+            peaks[job_id] = max(peaks.get(job_id, 0), _whole(record["MaxRSS"]) or 0)
+        else:
+            reading.outcomes[job_id] = _accounted(job_id, record)
+    for job_id, peak in peaks.items():
+        if peak and job_id in reading.outcomes:
+            known = reading.outcomes[job_id]
+            reading.outcomes[job_id] = replace(known, peak_memory_bytes=peak)
+    return reading
+
+
+def _accounted(job_id: str, record: Record) -> Outcome:
+    minutes = _whole(record["TimelimitRaw"])
+    return Outcome(
+        job_id=job_id,
+        state=_state(record["State"]),
+        queue=record["Partition"],
+        elapsed_s=float(_whole(record["ElapsedRaw"]) or 0),
+        nodes=record["NodeList"],
+        user=record["User"],
+        decision=stamped_decision(record["AdminComment"]),
+        exit_status=_exit_status(record["ExitCode"]),
+        submit_s=_moment(record["Submit"]),
+        start_s=_moment(record["Start"]),
+        end_s=_moment(record["End"]),
+        node_count=_whole(record["NNodes"]),
+        cores=_whole(record["NCPUS"]),
+        gpus=_gpus(record["AllocTRES"]),
+        time_limit_s=None if minutes is None else _MINUTE_S * minutes,
+        energy_j=_whole(record["ConsumedEnergyRaw"]) or None,  # 0: nothing measures it
+    )
+
+
+# The controller
+
+
+def _remembered(job_id: str) -> Outcome | None:
+    try:
+        text = commands.run(("scontrol", "-o", "show", "job", job_id), utc=True)
+    except SchedulerError as error:
+        if "Invalid job id" in error.message:
+            return None
+        raise
+    found = [replace(one, job_id=job_id) for one in _each_remembered(text)]
+    return found[-1] if found else None
+
+
+def _all_remembered() -> _Reading:
+    text = commands.run(("scontrol", "-a", "-o", "show", "job"), timeout_s=_TIMEOUT_S, utc=True)
+    reading = _Reading({})
+    for line in text.splitlines():
+        try:
+            reading.outcomes.update({one.job_id: one for one in _each_remembered(line)})
+        except SchedulerError as error:
+            reading.problem = reading.problem or error.message
+    return reading
+
+
+def _each_remembered(text: str) -> Iterator[Outcome]:
+    for line in text.splitlines():
+        for record in records(line, "JobId"):
+            yield _from_controller(record, line)
+
+
+def _from_controller(record: Record, line: str) -> Outcome:
+    nodes = record.get("NodeList", "")
+    job_id, task = record["JobId"], record.get("ArrayTaskId", "")
+    if "ArrayJobId" in record and task.isdigit():
+        job_id = f"{record['ArrayJobId']}_{task}"  # as the accounting calls it
+    return Outcome(
+        job_id=job_id,
+        state=_state(record.get("JobState", "")),
+        queue=record.get("Partition", ""),
+        elapsed_s=duration_s(record.get("RunTime")) or 0.0,
+        nodes="" if nodes in ("(null)", "None assigned") else nodes,
+        user=record.get("UserId", "").partition("(")[0],
+        decision=stamped_decision(line.partition(" AdminComment=")[2]),
+        exit_status=_exit_status(record.get("ExitCode", "")),
+        submit_s=_moment(record.get("SubmitTime", "")),
+        start_s=_moment(record.get("StartTime", "")),
+        end_s=_moment(record.get("EndTime", "")),
+        node_count=_whole(record.get("NumNodes", "").partition("-")[0]),
+        cores=_whole(record.get("NumCPUs", "").partition("-")[0]),
+        gpus=_gpus(record.get("AllocTRES") or record.get("TRES", "")),
+        time_limit_s=duration_s(record.get("TimeLimit")),
+    )
+
+
+# Their notations
+
+
+def _state(text: str) -> str:
+    """``CANCELLED by 1000`` is ``cancelled``."""
+    return _STATES.get(text.partition(" ")[0].rstrip("+"), "unknown")
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
+
+
+def _moment(text: str) -> float | None:
+    """``2026-11-21T19:00:00``, UTC; None for ``Unknown`` and ``N/A``."""
+    try:
+        return float(calendar.timegm(time.strptime(text, "%Y-%m-%dT%H:%M:%S")))
+    except ValueError:
+        return None
+
+
+def _exit_status(text: str) -> int | None:
+    """``1:0``: status and signal; as a shell would say it."""
+    match = re.fullmatch(r"(\d{1,3}):(\d{1,3})", text)
+    if match is None:
+        return None
+    status, signal = int(match[1]), int(match[2])
+    return 128 + signal if signal and not status else status
+
+
+def _gpus(tres: str) -> int | None:
+    """Of ``cpu=4,gres/gpu=2,gres/gpu:h200=2,node=1``; None where no TRES are told."""
+    if not tres or tres in ("(null)", "N/A"):
+        return None
+    found = gres(tres.replace("gres/", ""))
+    return found.pop("gpu", None) or sum(found.values())

@@ -1,0 +1,96 @@
+"""Outcomes: what became of the jobs that were decided upon."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from sqlalchemy import Select, func, select, tuple_
+from sqlalchemy.dialects import postgresql, sqlite
+
+from berth.plugin.store import tables
+from berth.plugin.store.database import Database
+from berth.plugin.store.history import in_pieces
+from berth.plugin.store.records import OutcomeRecord
+
+_KEYS = ("cluster", "job_id")
+_PAGE = 1_000
+
+
+class Outcomes:
+    """What became of jobs, by cluster and job id."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def put(self, records: Sequence[OutcomeRecord]) -> None:
+        """Store a batch in one transaction; a job that is there already is replaced."""
+        if not records:
+            return
+        dialect = sqlite if self._database.path is not None else postgresql
+        rows = [{name: getattr(r, name) for name in r.__slots__} for r in records]
+        insert: postgresql.Insert | sqlite.Insert = dialect.insert(tables.outcomes)
+        fresh = {name: insert.excluded[name] for name in rows[0] if name not in _KEYS}
+        statement = insert.on_conflict_do_update(index_elements=list(_KEYS), set_=fresh)
+        # In one order, so that two daemons that store the same jobs do not wait for each other.
+        rows.sort(key=lambda row: (row["cluster"], row["job_id"]))
+        with self._database.write() as connection:
+            connection.execute(statement, rows)
+
+    def of_job(self, job_id: str, *, cluster: str | None = None) -> OutcomeRecord | None:
+        """The outcome of a job, or None."""
+        table = tables.outcomes
+        query = select(table).where(table.c.job_id == job_id).limit(1)
+        if cluster is not None:
+            query = query.where(table.c.cluster == cluster)
+        return next(iter(self._found(query)), None)
+
+    def of_decision(self, decision: str) -> list[OutcomeRecord]:
+        """Outcomes of the jobs that a decision was made for (an array has several)."""
+        return self.of_decisions([decision]).get(decision, [])
+
+    def of_decisions(self, decisions: Collection[str]) -> dict[str, list[OutcomeRecord]]:
+        """Outcomes by the decision that their jobs carry."""
+        table = tables.outcomes
+        found: dict[str, list[OutcomeRecord]] = {}
+        for some in in_pieces(decisions):
+            query = select(table).where(table.c.decision.in_(some)).order_by(table.c.job_id)
+            for record in self._found(query):
+                found.setdefault(record.decision or "", []).append(record)
+        return found
+
+    def between(
+        self, since_s: float, until_s: float, *, cluster: str | None = None
+    ) -> Iterator[OutcomeRecord]:
+        """Jobs that ended between two Unix times (the last excluded), in order of their ends.
+
+        Read in pages: history of any length takes little memory.
+        """
+        table = tables.outcomes
+        order = (table.c.end_s, table.c.cluster, table.c.job_id)
+        query = select(table).where(table.c.end_s >= since_s, table.c.end_s < until_s)
+        if cluster is not None:
+            query = query.where(table.c.cluster == cluster)
+        last: OutcomeRecord | None = None
+        while True:
+            page = query
+            if last is not None:
+                after = (last.end_s, last.cluster, last.job_id)
+                page = query.where(tuple_(*order) > tuple_(*after))
+            records = self._found(page.order_by(*order).limit(_PAGE))
+            yield from records
+            if len(records) < _PAGE:
+                return
+            last = records[-1]
+
+    def newest_end_s(self, cluster: str) -> float | None:
+        """When the last known job of this cluster ended; None: none is known."""
+        table = tables.outcomes
+        with self._database.read() as connection:
+            found = connection.execute(
+                select(func.max(table.c.end_s)).where(table.c.cluster == cluster)
+            ).scalar()
+        return None if found is None else float(found)
+
+    def _found(self, query: Select[tuple[object, ...]]) -> list[OutcomeRecord]:
+        with self._database.read() as connection:
+            return [OutcomeRecord(**row._mapping) for row in connection.execute(query)]

@@ -1,0 +1,330 @@
+"""What became of jobs comes into the store, whatever the scheduler does meanwhile."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from views import site_of
+
+from berth.pilot.errors import SchedulerError, StoreError, ToolMissing
+from berth.plugin.daemon.background import Periodic
+from berth.plugin.daemon.outcomes import LAG_S, LONGEST_S, WINDOW_S, follow_outcomes, predicted_row
+from berth.plugin.scheduler import EndedJobs, Outcome
+from berth.plugin.store import DecisionRecord, Store
+
+NOW_S = 1_795_284_000.0
+DAY_S = 86_400.0
+
+
+def row(candidate: str, cores: int, gpus: int, seconds: float, **more: Any) -> dict[str, Any]:
+    interval = [seconds / 2, seconds, seconds * 2]
+    platform = f"platform-of-{candidate}"
+    held = {"nodes": 1, "cores": cores, "gpus": gpus, "runtime_s": interval}
+    return {"candidate": candidate, "platform": platform, "score": 1.0, **held, **more}
+
+
+REQUEST = {"nodes": 0, "tasks": 1, "cpus_per_task": 4, "gpus": 0}
+PLACED = DecisionRecord(
+    id="1m7y4whj8kbbvxmm",
+    time_s=NOW_S - 200,
+    host="ctl",
+    scheduler="slurm",
+    user="alice",
+    account=None,
+    queue="auto",
+    profile="stream",
+    mode="enforce",
+    action="edit",
+    code="placed",
+    reason="because",
+    chosen="gpu",
+    bundle="bundle-1",
+    policy="fastest",
+    inputs_digest="abc",
+    latency_us=80,
+    request=json.dumps(REQUEST),
+    edits='{"queue": "gpu"}',
+    ranked=json.dumps([row("gpu", 8, 1, 60), row("cpu", 4, 0, 600)]),
+)
+ENDED = Outcome(
+    job_id="7",
+    state="completed",
+    queue="gpu",
+    elapsed_s=66.0,
+    user="alice",
+    decision=PLACED.id,
+    submit_s=NOW_S - 200,
+    start_s=NOW_S - 180,
+    end_s=NOW_S - 114,
+    node_count=1,
+    cores=8,
+    gpus=1,
+)
+
+
+@dataclass
+class FakeScheduler:
+    """Tells what it is given, remembers what it was asked, fails with ``error``."""
+
+    jobs: list[Outcome] = field(default_factory=list)
+    error: Exception | None = None
+    problem: str | None = None
+    asked: list[tuple[float, float]] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+    name: str = "slurm"
+
+    def ended(self, since_s: float, until_s: float, known: Mapping[str, float]) -> EndedJobs:
+        self.asked.append((since_s, until_s))
+        if self.error is not None:
+            raise self.error
+        found = [
+            job
+            for job in self.jobs
+            if since_s <= (job.end_s or 0) <= until_s and known.get(job.job_id) != job.end_s
+        ]
+        self.told += [job.job_id for job in found]
+        return EndedJobs(tuple(found), self.problem)
+
+
+class Following:
+    """A follower with a clock that the test moves."""
+
+    def __init__(self, store: Store, *jobs: Outcome) -> None:
+        self.now_s = NOW_S
+        self.scheduler = FakeScheduler(list(jobs))
+        self.step = follow_outcomes(
+            store,
+            site_of(),
+            self.scheduler,
+            clock=lambda: self.now_s,  # type: ignore[arg-type]
+        )
+
+
+@pytest.fixture
+def decided(store: Store) -> Store:
+    """A store that holds the decision."""
+    store.decisions.add([PLACED])
+    return store
+
+
+def test_a_job_that_ended_is_stored_beside_its_prediction(decided: Store) -> None:
+    Following(decided, ENDED).step()
+    found = decided.outcomes.of_job("7", cluster="tests")
+    assert found is not None
+    assert decided.outcomes.of_decision(PLACED.id) == [found]
+    assert (found.state, found.elapsed_s, found.user) == ("completed", 66.0, "alice")
+    assert (found.candidate, found.platform) == ("gpu", "platform-of-gpu")
+    assert (found.predicted_low_s, found.predicted_s, found.predicted_high_s) == (30, 60, 120)
+    assert (found.profile, found.bundle, found.nodes, found.gpus) == ("stream", "bundle-1", 1, 1)
+
+
+def test_reading_again_changes_nothing_and_asks_little(decided: Store) -> None:
+    following = Following(decided, ENDED, replace(ENDED, job_id="8", decision=None))
+    for _ in range(3):
+        following.step()
+        following.now_s += 60
+    assert following.scheduler.told == ["7", "8"]  # without a stamp: seen, not stored
+    Following(decided, ENDED).step()  # another daemon, or this one after a restart
+    assert len(list(decided.outcomes.between(0, NOW_S))) == 1
+
+
+def test_a_requeued_job_is_replaced_by_its_second_end(decided: Store) -> None:
+    following = Following(decided, replace(ENDED, state="failed"))
+    following.step()
+    again = replace(ENDED, elapsed_s=70.0, submit_s=NOW_S + 5000, end_s=NOW_S + 5090)
+    following.scheduler.jobs = [again]
+    following.now_s += 5100
+    following.step()
+    (found,) = decided.outcomes.of_decision(PLACED.id)
+    assert (found.state, found.elapsed_s) == ("completed", 70.0)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ToolMissing("sacct", needed_for="x", hint="y"),
+        SchedulerError("sacct did not answer within 60 s"),
+        SchedulerError("slurmdbd: Connection refused"),
+        RecursionError("deep"),
+    ],
+    ids=["absent", "slow", "down", "crash"],
+)
+def test_an_accounting_that_fails_for_a_day_loses_nothing_and_is_said_once(
+    decided: Store, caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
+    following = Following(decided)
+    thread = Periodic("outcome reader", 60, following.step)
+    thread.once()
+    following.scheduler.error = error
+    with caplog.at_level(logging.WARNING):
+        for _ in range(24):
+            following.now_s += 3600
+            thread.once()
+    said = [r for r in caplog.records if r.levelno == logging.WARNING]
+    assert len(said) == 1
+    assert thread.problem is not None
+    following.scheduler.error = None
+    following.scheduler.jobs = [
+        replace(ENDED, job_id=str(n), end_s=NOW_S + n * 3600.0) for n in range(24)
+    ]
+    thread.once()
+    assert thread.problem is None
+    assert len(decided.outcomes.of_decision(PLACED.id)) == 24
+
+
+def test_what_can_be_read_is_stored_beside_what_cannot(decided: Store) -> None:
+    following = Following(decided, ENDED)
+    following.scheduler.problem = "sacct answered something unreadable: 'x'"
+    for _ in range(2):
+        with pytest.raises(SchedulerError, match="unreadable"):
+            following.step()
+        following.now_s += 60
+    assert decided.outcomes.of_job("7") is not None
+    assert following.scheduler.told == ["7"]
+
+
+def test_a_store_that_is_away_is_tried_again(
+    decided: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    following = Following(decided, ENDED)
+
+    def away(_records: object) -> None:
+        raise StoreError("gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(decided.outcomes, "put", away)
+        with pytest.raises(StoreError):
+            following.step()
+    following.now_s += 7200
+    following.step()
+    assert decided.outcomes.of_job("7") is not None
+
+
+def test_a_decision_that_comes_late_finds_its_job(store: Store) -> None:
+    """It was on the spool, or in a killed daemon's journal."""
+    store.decisions.add([replace(PLACED, id="other", time_s=NOW_S - 300)])
+    following = Following(store, ENDED)
+    following.step()
+    assert store.outcomes.of_job("7") is None
+    store.decisions.add([PLACED])
+    following.now_s += LAG_S / 2
+    following.step()
+    assert store.outcomes.of_job("7") is not None
+
+
+def test_the_past_is_read_in_pieces_from_the_first_decision_on(store: Store) -> None:
+    store.decisions.add([replace(PLACED, time_s=NOW_S - DAY_S)])
+    following = Following(store)
+    following.step()
+    asked = following.scheduler.asked
+    assert asked[0][0] == NOW_S - DAY_S - LAG_S
+    assert asked[-1][1] == NOW_S
+    assert all(until_s - since_s <= WINDOW_S + LAG_S for since_s, until_s in asked)
+    assert all(b[0] <= a[1] for a, b in pairwise(asked))  # no gap
+
+
+def test_a_piece_that_was_read_is_not_read_again_after_a_failure(store: Store) -> None:
+    store.decisions.add([replace(PLACED, time_s=NOW_S - DAY_S)])
+    following = Following(store)
+    ask = following.scheduler.ended
+
+    def fails_at_the_second(since_s: float, until_s: float, known: Any) -> EndedJobs:
+        if len(following.scheduler.asked) == 1:
+            following.scheduler.asked.append((0, 0))
+            raise SchedulerError("slow")
+        return ask(since_s, until_s, known)
+
+    following.scheduler.ended = fails_at_the_second  # type: ignore[method-assign]
+    with pytest.raises(SchedulerError):
+        following.step()
+    following.step()
+    assert following.scheduler.asked[2][0] == NOW_S - DAY_S + WINDOW_S - LAG_S
+
+
+@pytest.mark.parametrize(
+    ("first_s", "stored_s", "expected"),
+    [
+        (None, None, []),
+        (NOW_S - 30 * DAY_S, None, NOW_S - LONGEST_S),
+        (NOW_S - 30 * DAY_S, NOW_S - 500, NOW_S - 500),
+        (NOW_S - 30 * DAY_S, NOW_S - 20 * DAY_S, NOW_S - LONGEST_S),
+        (NOW_S - 30 * DAY_S, NOW_S + 500, []),
+    ],
+)
+def test_a_new_daemon_goes_on_where_the_store_ends(
+    store: Store, first_s: float | None, stored_s: float | None, expected: Any
+) -> None:
+    if first_s is not None:
+        store.decisions.add([replace(PLACED, time_s=first_s)])
+    if stored_s is not None:
+        before = Following(store, replace(ENDED, submit_s=first_s, end_s=stored_s))
+        before.now_s = stored_s + 1
+        before.step()
+    following = Following(store)
+    following.step()
+    asked = [since_s for since_s, _ in following.scheduler.asked]
+    assert asked[:1] == ([expected - LAG_S] if expected else [])
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        replace(ENDED, user="mallory"),
+        replace(ENDED, submit_s=NOW_S - 900),
+    ],
+    ids=["another user's", "decided after it was submitted"],
+)
+def test_a_stamp_that_is_not_the_jobs_own_counts_for_nothing(
+    decided: Store, outcome: Outcome
+) -> None:
+    Following(decided, outcome).step()
+    assert decided.outcomes.of_decision(PLACED.id) == []
+
+
+def test_a_jobspec_of_flux_that_was_copied_with_its_stamp_counts_for_nothing(store: Store) -> None:
+    store.decisions.add([replace(PLACED, scheduler="flux", time_s=NOW_S - DAY_S)])
+    following = Following(store, ENDED)
+    following.scheduler.name = "flux"
+    following.step()
+    assert store.outcomes.of_decision(PLACED.id) == []
+
+
+QUEUES = {"cpu": "cpu", "gpu": "gpu", "old": "cpu", "big": "gpu"}
+KEPT = replace(PLACED, action="keep", mode="shadow")
+
+
+@pytest.mark.parametrize(
+    ("decision", "queue", "candidate"),
+    [
+        (PLACED, "gpu", "gpu"),
+        (PLACED, "cpu", None),  # moved since, in the shape of the GPU candidate
+        (KEPT, "cpu", "cpu"),
+        (KEPT, "gpu", None),  # it asked no GPU: it ran there without
+        (replace(KEPT, request=json.dumps({**REQUEST, "cpus_per_task": 2})), "cpu", None),
+        (replace(KEPT, request=json.dumps({**REQUEST, "gpus": 1})), "gpu", "gpu"),
+        (replace(KEPT, ranked=json.dumps([row("cpu", 4, 0, 1), row("old", 4, 0, 2)])), "cpu", None),
+        (
+            replace(
+                KEPT, chosen="old", ranked=json.dumps([row("old", 4, 0, 1), row("cpu", 4, 0, 2)])
+            ),
+            "cpu",
+            "old",
+        ),
+        (replace(PLACED, ranked="[]"), "gpu", None),  # from a killed daemon's journal
+        (replace(PLACED, ranked='[{"candidate": "gpu", "excluded": "full"}]'), "gpu", None),
+        (replace(PLACED, ranked="garbage"), "gpu", None),
+        (replace(PLACED, request="{}"), "gpu", "gpu"),
+        (replace(KEPT, request="{}"), "gpu", None),
+    ],
+)  # fmt: skip
+def test_a_prediction_counts_only_for_the_place_and_shape_it_was_made_for(
+    decision: DecisionRecord, queue: str, candidate: str | None
+) -> None:
+    found = predicted_row(queue, decision, QUEUES)
+    assert (found and found["candidate"]) == candidate

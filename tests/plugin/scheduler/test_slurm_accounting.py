@@ -1,0 +1,144 @@
+"""What became of Slurm's jobs, from accounting and controller, and from broken ones."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from fake_slurm import FakeSlurm, accounted
+from hypothesis import given
+from hypothesis import strategies as st
+
+from berth.pilot.errors import SchedulerError
+from berth.plugin.scheduler import Outcome
+from berth.plugin.slurm.accounting import ended, parse_sacct
+from berth.plugin.slurm.scheduler import Slurm
+
+BEGIN_S = 1_795_284_000.0
+"""2026-11-21T18:00:00 UTC."""
+END_S = BEGIN_S + 71
+STAMP = "berth/1 id=1m7y4whj8kbbvxmm action=edit code=placed to=gpu"
+HOUR = (BEGIN_S - 3600, BEGIN_S + 3600)
+CONTROLLER = (
+    "JobId=7 JobName=x UserId=alice(1000) GroupId=alice(1000) JobState=COMPLETED ExitCode=0:0 "
+    "RunTime=00:01:01 TimeLimit=01:00:00 SubmitTime=2026-11-21T18:00:00 "
+    "StartTime=2026-11-21T18:00:10 EndTime=2026-11-21T18:01:11 Partition=cpu NodeList=cpu1 "
+    f"NumNodes=1 NumCPUs=4 TRES=cpu=4,node=1,gres/gpu=2 AdminComment={STAMP} \n"
+)
+
+
+def told(outcome: Outcome) -> tuple[object, ...]:
+    return (
+        outcome.state, outcome.user, outcome.decision, outcome.exit_status, outcome.submit_s,
+        outcome.start_s, outcome.end_s, outcome.elapsed_s, outcome.node_count, outcome.cores,
+        outcome.gpus, outcome.time_limit_s,
+    )  # fmt: skip
+
+
+WHOLE = (
+    "completed", "alice", "1m7y4whj8kbbvxmm", 0, BEGIN_S, BEGIN_S + 10, END_S, 61.0,
+    1, 4, 2, 3600.0,
+)  # fmt: skip
+
+
+def test_accounting_and_controller_tell_the_same_of_a_job(slurm: FakeSlurm) -> None:
+    slurm.says("sacct", accounted("7", AdminComment=STAMP))
+    slurm.says("job", CONTROLLER)
+    (accounting,) = ended(*HOUR, {}).outcomes
+    slurm.fails("sacct", "Slurm accounting storage is disabled")
+    slurm.says("sacct", "")
+    (controller,) = ended(*HOUR, {}).outcomes
+    assert told(accounting) == told(controller) == WHOLE
+    assert (accounting.job_id, controller.job_id) == ("7", "7")
+
+
+def test_the_users_own_time_zone_changes_nothing(
+    slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    slurm.says("sacct", accounted("7"))
+    assert ended(*HOUR, {}).outcomes[0].end_s == END_S
+    call = next(call for call in slurm.calls() if call.startswith("sacct"))
+    assert "-S 2026-11-21T17:00:00 -E 2026-11-21T19:00:01" in call
+
+
+def test_steps_add_their_peak_memory_to_their_job(slurm: FakeSlurm) -> None:
+    steps = [accounted("7.batch", MaxRSS=2048), accounted("7.0", MaxRSS=4096), accounted("8.0")]
+    slurm.says("sacct", accounted("7") + "".join(steps) + accounted("9", "OUT_OF_MEMORY"))
+    found = Slurm().outcomes(("7", "9"))
+    assert {job: o.peak_memory_bytes for job, o in found.items()} == {"7": 4096, "9": None}
+    assert found["9"].state == "out-of-memory"
+
+
+@pytest.mark.parametrize(
+    ("fields", "name", "value"),
+    [
+        ({"State": "CANCELLED by 1000"}, "state", "cancelled"),
+        ({"State": "TIMEOUT"}, "state", "timeout"),
+        ({"ExitCode": "0:9"}, "exit_status", 137),
+        ({"ExitCode": "3:0"}, "exit_status", 3),
+        ({"ExitCode": "odd"}, "exit_status", None),
+        ({"Start": "Unknown"}, "start_s", None),
+        ({"AllocTRES": "cpu=1,gres/gpu:h200=2,gres/gpu:a100=1"}, "gpus", 3),
+        ({"AllocTRES": "cpu=1,node=1"}, "gpus", 0),
+        ({"AllocTRES": ""}, "gpus", None),
+        ({"TimelimitRaw": "UNLIMITED"}, "time_limit_s", None),
+        ({"ConsumedEnergyRaw": "5000"}, "energy_j", 5000),
+        ({"AdminComment": "somebody else's note"}, "decision", None),
+        ({"AdminComment": f"note | with bars; {STAMP}"}, "decision", "1m7y4whj8kbbvxmm"),
+    ],
+)
+def test_each_field_is_read_as_slurm_writes_it(
+    fields: dict[str, object], name: str, value: object
+) -> None:
+    assert getattr(parse_sacct(accounted("7", **fields))["7"], name) == value
+
+
+def test_what_is_known_or_not_over_is_left_out(slurm: FakeSlurm) -> None:
+    late = accounted("10", End="2026-11-21T23:00:00")
+    lines = [accounted("7"), accounted("8"), accounted("9", "RUNNING", End="Unknown"), late]
+    slurm.says("sacct", "".join(lines))
+    assert [o.job_id for o in ended(*HOUR, {"7": END_S}).outcomes] == ["8"]
+    assert [o.job_id for o in ended(*HOUR, {"7": END_S - 60}).outcomes] == ["7", "8"]  # requeued
+
+
+def test_array_tasks_are_called_alike_by_both(slurm: FakeSlurm) -> None:
+    slurm.fails("sacct", "Slurm accounting storage is disabled")
+    slurm.says("job", CONTROLLER.replace("JobId=7 ", "JobId=9 ArrayJobId=7 ArrayTaskId=2 "))
+    assert ended(*HOUR, {}).outcomes[0].job_id == "7_2"
+
+
+def test_an_accounting_that_is_down_is_waited_for(slurm: FakeSlurm) -> None:
+    """Not so for jobs that somebody asks about by name: there the controller helps out."""
+    slurm.fails("sacct", "error: slurmdbd: Connection refused")
+    slurm.says("job", CONTROLLER)
+    with pytest.raises(SchedulerError, match="Connection refused"):
+        ended(*HOUR, {})
+    assert Slurm().outcomes(("7",))["7"].state == "completed"
+
+
+def test_a_garbled_line_hides_no_other(slurm: FakeSlurm) -> None:
+    slurm.says("sacct", "garbage\n" + accounted("7") + "7|short\n")
+    found = ended(*HOUR, {})
+    assert [o.job_id for o in found.outcomes] == ["7"]
+    assert found.problem == "sacct answered something unreadable: 'garbage'"
+    slurm.fails("sacct", "Slurm accounting storage is disabled")
+    slurm.says("job", "garbage\n" + CONTROLLER)
+    found = ended(*HOUR, {})
+    assert [o.job_id for o in found.outcomes] == ["7"]
+    assert found.problem is not None
+
+
+def test_jobs_that_the_controller_has_forgotten_have_no_outcome(slurm: FakeSlurm) -> None:
+    slurm.fails("sacct", "Slurm accounting storage is disabled")
+    slurm.says("job", CONTROLLER)
+    assert told(Slurm().outcomes(("7",))["7"]) == WHOLE
+    slurm.fails("job", "slurm_load_jobs error: Invalid job id specified")
+    assert Slurm().outcomes(("8",)) == {}
+    assert Slurm().outcomes(()) == {}
+
+
+@given(st.text())
+def test_any_text_is_read_or_refused_with_a_sentence(text: str) -> None:
+    with suppress(SchedulerError):
+        parse_sacct(text)
