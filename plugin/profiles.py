@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
-from berth.pilot.documents import parse_json, to_json
+from berth.pilot.documents import MAX_DOCUMENT_BYTES, parse_json, to_json
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
@@ -38,7 +40,7 @@ def add_profile(
         profile.name, profile_digest(profile), to_json(profile), owner, time.time()
     )
     store.add_profile(record, replace=replace)
-    _put(store, forecast)
+    put_forecast(store, forecast)
     return forecast
 
 
@@ -53,19 +55,49 @@ def refresh(
     made = []
     for name in names:
         forecast = predictor.forecast(stored_profile(store, name), platforms)
-        _put(store, forecast)
+        put_forecast(store, forecast)
         made.append(forecast)
     return made
 
 
 def stored_profile(store: Store, name: str) -> Profile:
     """A profile of the store by its name. Raises UsageError where there is none."""
+    record = stored(store, name)
+    return parse_json(record.document, Profile, source=f"{store.name}: profile {name}")
+
+
+def stored(store: Store, name: str) -> ProfileRecord:
+    """What the store holds under that name. Raises UsageError where there is nothing."""
     record = store.profile(name)
     if record is None:
         raise UsageError(
             f"no profile named {name!r} is in {store.name}", hint="see: berth profile list"
         )
-    return parse_json(record.document, Profile, source=f"{store.name}: profile {name}")
+    return record
+
+
+SLICE_WORKLOAD = "berth.slice-workload/1"
+"""Schema of what stands beside profiles in the store (``berth.plugin.slice_workloads``)."""
+
+
+def is_workload(path: Path) -> bool:
+    """True where the file says that it is a workload of slices (or is TOML, as no profile is)."""
+    if path.suffix == ".toml":
+        return True
+    try:
+        with path.open("rb") as stream:
+            return is_workload_text(stream.read(MAX_DOCUMENT_BYTES + 1))
+    except OSError:
+        return False
+
+
+def is_workload_text(text: str | bytes) -> bool:
+    """The same of a document."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(data, dict) and data.get("schema") == SLICE_WORKLOAD
 
 
 def platforms_for(site: Site | None) -> Mapping[str, Platform]:
@@ -73,7 +105,8 @@ def platforms_for(site: Site | None) -> Mapping[str, Platform]:
     return {**known_platforms.load(), **(site.platforms if site else {})}
 
 
-def _put(store: Store, forecast: Forecast) -> None:
+def put_forecast(store: Store, forecast: Forecast) -> None:
+    """Keep it as the newest of its profile."""
     store.put_forecast(
         ForecastRecord(forecast.profile, forecast.bundle, forecast.to_json(), time.time())
     )

@@ -5,20 +5,38 @@ from __future__ import annotations
 import getpass
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from berth.pilot.documents import parse_json, read_json, validate
+from berth.pilot.documents import Document, read_json, to_json, validate
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.profile import Profile
 from berth.pilot.units import format_bytes, format_seconds
 from berth.plugin.cli.columns import columns
+from berth.plugin.cli.profile_text import of_profile, of_workload, summary
 from berth.plugin.cli.where import find_site, open_store, store_options
 from berth.plugin.daemon.fingerprint import fingerprint
 from berth.plugin.daemon.messages import MAX_SCRIPT_BYTES
-from berth.plugin.profiles import add_profile, platforms_for, refresh, stored_profile
-from berth.plugin.store.records import FingerprintRecord, ProfileRecord
+from berth.plugin.profiles import (
+    add_profile,
+    is_workload,
+    is_workload_text,
+    platforms_for,
+    refresh,
+    stored,
+    stored_profile,
+)
+from berth.plugin.site.quantities import parse_duration_s
+from berth.plugin.store import Store
+from berth.plugin.store.records import FingerprintRecord
+from berth.predictor.forecast import Forecast
+
+if TYPE_CHECKING:
+    from berth.pilot.platform import Platform
+    from berth.predictor.slices.workload import SliceWorkload
 
 _bundle_option = click.option(
     "--bundle", type=click.Path(path_type=Path), help="Predictor bundle. Default: the shipped one."
@@ -47,6 +65,9 @@ def profile() -> None:
 )
 @click.option("--argument", "arguments", multiple=True, help="The script's arguments, in order.")
 @click.option("--size", type=float, help="Problem size that the script runs.")
+@click.option(
+    "--runtime", help="Of a job on the whole GPU, e.g. 2h; only for workloads of MIG slices."
+)
 @click.option("--replace", is_flag=True, help="Replace a different profile of the same name.")
 @_bundle_option
 @_json_option
@@ -58,6 +79,7 @@ def add(
     script: Path | None,
     arguments: tuple[str, ...],
     size: float | None,
+    runtime: str | None,
     replace: bool,
     bundle: Path | None,
     json_: bool,
@@ -66,30 +88,25 @@ def add(
 ) -> None:
     """Store the profile in FILE and predict from it for every platform.
 
-    A running daemon sees it within a second.
+    FILE may be a workload of MIG slices (berth.slice-workload/1): it is predicted on the slices
+    of its GPU model, as by `berth mig recommend`. A running daemon sees it within a second.
 
     \b
     Example:
       berth profile add stream.json --script job.sh --argument big.inp
     """
-    measured = read_json(file, Profile)
-    if name is not None:
-        measured = _renamed(measured, name)
     if size is not None and not size > 0:
         raise UsageError(f"--size {size:g} is not a positive number")
+    of_slices = is_workload(file)
+    if runtime is not None and not of_slices:
+        raise UsageError("--runtime is for workloads of MIG slices; a profile holds its own")
+    measured = _read_workload(file, runtime) if of_slices else read_json(file, Profile)
+    if name is not None:
+        measured = _renamed(measured, name)
     digest = None if script is None else fingerprint(_read_script(script), arguments)
     site = find_site(site_file)
     store = open_store(site_file, store_url)
-    from berth.predictor.predictor import Predictor  # noqa: PLC0415 - loads onnxruntime
-
-    forecast = add_profile(
-        store,
-        measured,
-        predictor=Predictor.load(bundle),
-        platforms=platforms_for(site),
-        owner=getpass.getuser(),
-        replace=replace,
-    )
+    forecast = _add(measured, store, bundle, platforms_for(site), replace=replace)
     if digest is not None:
         store.attach_script(FingerprintRecord(digest, measured.name, size, time.time()))
     if json_:
@@ -111,6 +128,34 @@ def add(
     click.echo(f"other jobs name it: --comment=berth:{measured.name}")
 
 
+def _add(
+    measured: Profile | SliceWorkload,
+    store: Store,
+    bundle: Path | None,
+    platforms: Mapping[str, Platform],
+    *,
+    replace: bool,
+) -> Forecast:
+    owner = getpass.getuser()
+    if isinstance(measured, Profile):
+        from berth.predictor.predictor import Predictor  # noqa: PLC0415 - loads onnxruntime
+
+        predictor = Predictor.load(bundle)
+        return add_profile(
+            store, measured, predictor=predictor, platforms=platforms, owner=owner, replace=replace
+        )
+    from berth.plugin.slice_workloads import add_workload, slice_predictor  # noqa: PLC0415
+
+    return add_workload(
+        store,
+        measured,
+        predictor=slice_predictor(bundle),
+        platforms=platforms,
+        owner=owner,
+        replace=replace,
+    )
+
+
 @profile.command(name="list")
 @_json_option
 @store_options
@@ -122,7 +167,7 @@ def list_(*, json_: bool, site_file: Path | None, store_url: str | None) -> None
       berth profile list --json
     """
     store = open_store(site_file, store_url)
-    rows = [(r, _parsed(r), store.forecasts(r.name)) for r in store.profiles()]
+    rows = [(r, summary(r), store.forecasts(r.name)) for r in store.profiles()]
     if json_:
         found = [
             {
@@ -130,10 +175,10 @@ def list_(*, json_: bool, site_file: Path | None, store_url: str | None) -> None
                 "digest": r.digest,
                 "owner": r.owner,
                 "created_s": r.created_s,
-                "runtime_s": p.runtime.median_s if p and p.runtime else None,
+                "runtime_s": s.runtime_s,
                 "bundles": [f.bundle for f in forecasts],
             }
-            for r, p, forecasts in rows
+            for r, s, forecasts in rows
         ]
         click.echo(json.dumps(found, indent=2))
         return
@@ -143,14 +188,14 @@ def list_(*, json_: bool, site_file: Path | None, store_url: str | None) -> None
     table = [
         [
             r.name,
-            p.platform if p else "?",
-            format_seconds(p.runtime.median_s) if p and p.runtime else "-",
-            format_bytes(p.peak_memory_bytes) if p and p.peak_memory_bytes else "-",
+            s.measured_on,
+            format_seconds(s.runtime_s) if s.runtime_s else "-",
+            format_bytes(s.memory_bytes) if s.memory_bytes else "-",
             "yes" if forecasts else "no",
             r.owner,
             _day(r.created_s),
         ]
-        for r, p, forecasts in rows
+        for r, s, forecasts in rows
     ]
     header = ("NAME", "MEASURED ON", "RUNTIME", "MEMORY", "PREDICTED", "OWNER", "ADDED")
     click.echo(columns(header, table, indent=0))
@@ -168,17 +213,15 @@ def show(name: str, *, json_: bool, site_file: Path | None, store_url: str | Non
       berth profile show stream
     """
     store = open_store(site_file, store_url)
-    measured = stored_profile(store, name)
+    record = stored(store, name)
+    of_slices = is_workload_text(record.document)
     if json_:
-        click.echo(measured.model_dump_json(indent=2, by_alias=True))
+        measured = None if of_slices else stored_profile(store, name)
+        text = record.document if measured is None else to_json(measured)
+        click.echo(text.rstrip("\n"))
         return
-    click.echo(f"{name}: {' '.join(measured.workload.command)}")
-    runtime = measured.runtime
-    click.echo(
-        f"  measured on {measured.platform}, {measured.provenance.created}: "
-        + (format_seconds(runtime.median_s) if runtime else "no runtime")
-    )
-    click.echo(f"  runs on {', '.join(measured.runs_on.targets)} ({measured.runs_on.architecture})")
+    lines = of_workload(record) if of_slices else of_profile(stored_profile(store, name))
+    click.echo("\n".join(lines))
     for forecast in store.forecasts(name):
         click.echo(f"  predicted by bundle {forecast.bundle}, {_day(forecast.created_s)}")
     for script in store.fingerprints(name):
@@ -219,22 +262,48 @@ def refresh_(
     Example:
       berth profile refresh
     """
-    site = find_site(site_file)
+    platforms = platforms_for(find_site(site_file))
     store = open_store(site_file, store_url)
-    from berth.predictor.predictor import Predictor  # noqa: PLC0415 - loads onnxruntime
+    records = [stored(store, name) for name in names] or store.profiles()
+    of_slices = [r for r in records if is_workload_text(r.document)]
+    others = [r.name for r in records if r not in of_slices]
+    if others:
+        from berth.predictor.predictor import Predictor  # noqa: PLC0415 - loads onnxruntime
 
-    made = refresh(
-        store,
-        names or [record.name for record in store.profiles()],
-        predictor=Predictor.load(bundle),
-        platforms=platforms_for(site),
-    )
-    click.echo(f"predicted again: {len(made)} profiles")
+        refresh(store, others, predictor=Predictor.load(bundle), platforms=platforms)
+    if of_slices:
+        from berth.plugin.slice_workloads import (  # noqa: PLC0415
+            refresh_workloads,
+            slice_predictor,
+        )
+
+        refresh_workloads(
+            store,
+            of_slices,
+            predictor=slice_predictor(None if others else bundle),
+            platforms=platforms,
+        )
+    click.echo(f"predicted again: {len(records)} profiles")
 
 
-def _renamed(measured: Profile, name: str) -> Profile:
+def _read_workload(path: Path, runtime: str | None) -> SliceWorkload:
+    from berth.plugin.slice_workloads import read_workload  # noqa: PLC0415 - loads onnxruntime
+
+    found = read_workload(path)
+    if runtime is None:
+        return found
+    try:
+        return found.model_copy(update={"runtime_s": parse_duration_s(runtime)})
+    except ValueError as error:
+        raise UsageError(f"--runtime: {runtime!r} {error}") from None
+
+
+M = TypeVar("M", bound=Document)
+
+
+def _renamed(measured: M, name: str) -> M:
     data = measured.model_dump(mode="json", by_alias=True)
-    return validate({**data, "name": name}, Profile, source="--name")
+    return validate({**data, "name": name}, type(measured), source="--name")
 
 
 def _read_script(path: Path) -> str:
@@ -249,13 +318,6 @@ def _read_script(path: Path) -> str:
             hint="let its jobs name the profile: --comment=berth:NAME",
         )
     return raw.decode("utf-8", "replace")
-
-
-def _parsed(record: ProfileRecord) -> Profile | None:
-    try:
-        return parse_json(record.document, Profile, source=record.name)
-    except DocumentError:
-        return None
 
 
 def _day(unix_s: float) -> str:

@@ -123,6 +123,12 @@ class SliceWorkload(Document):
     idle_power_w: Positive | None = None
     power_limit_w: Positive | None = None
     """Of the whole GPU: what ``power_w`` is a part of."""
+    runtime_s: Positive | None = None
+    """Of a whole job on the whole GPU; needed where jobs are to be placed by this file."""
+    architecture: Name = "x86_64"
+    """Machine (``uname -m``) that the program is built for."""
+    instruction_sets: tuple[Name, ...] = Field(default=(), max_length=64)
+    """Instructions of the host's CPU that it needs, for example ``avx2``."""
 
     @property
     def target_batch(self) -> float:
