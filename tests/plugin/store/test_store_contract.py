@@ -20,6 +20,7 @@ from berth.plugin.store import (
     ProfileRecord,
     Store,
 )
+from berth.plugin.store.database import Database
 from berth.plugin.store.records import FingerprintRecord
 from berth.plugin.store.tables import REVISIONS, metadata
 from berth.plugin.store.upgrade import schema_version
@@ -206,6 +207,70 @@ def test_outcomes_are_found_by_job_and_by_decision(store: Store) -> None:
     assert store.outcomes.of_job("17", cluster="lab") == done
     assert store.outcomes.of_job("99") is None
     assert len(store.outcomes.of_decision(DECISION.id)) == 3
+
+
+def test_outcomes_come_in_order_of_their_ends_a_page_at_a_time(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("berth.plugin.store.outcomes._PAGE", 3)
+    rows = [OutcomeRecord("lab", str(n), "alice", "completed", end_s=n // 2) for n in range(20)]
+    store.outcomes.put([*rows[::-1], OutcomeRecord("other", "1", "alice", "failed", end_s=4.0)])
+    store.outcomes.put([OutcomeRecord("lab", "running", "alice", "running")])
+    found = list(store.outcomes.between(2.0, 8.0, cluster="lab"))
+    assert sorted(o.job_id for o in found) == sorted(str(n) for n in range(4, 16))
+    assert [o.end_s for o in found] == sorted(o.end_s or 0 for o in found)
+    assert len(list(store.outcomes.between(0.0, 99.0))) == 21
+    assert store.outcomes.newest_end_s("lab") == 9.0
+    assert store.outcomes.newest_end_s("nowhere") is None
+
+
+def test_two_daemons_may_store_the_same_outcomes_at_once(store_url: str) -> None:
+    rows = [OutcomeRecord("lab", str(n), "alice", "completed", end_s=1.0) for n in range(200)]
+    problems: list[BaseException] = []
+    stores = [Store.open(store_url) for _ in range(2)]
+    start = threading.Barrier(2)
+
+    def put(store: Store, records: list[OutcomeRecord]) -> None:
+        start.wait()
+        try:
+            for _ in range(5):
+                store.outcomes.put(records)
+        except BaseException as error:
+            problems.append(error)
+
+    orders = (rows, rows[::-1])
+    threads = [threading.Thread(target=put, args=a) for a in zip(stores, orders, strict=True)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert problems == []
+    assert len(list(stores[0].outcomes.between(0, 2))) == 200
+    for one in stores:
+        one.close()
+
+
+def test_a_store_of_the_first_schema_keeps_its_outcomes(store_url: str) -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    database = Database(store_url)
+    database.create_file()
+    config = Config()
+    config.set_main_option("script_location", "berth.plugin.store:migrations")
+    with database.write() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "v0001")
+    with database.write() as connection:
+        connection.exec_driver_sql(
+            'INSERT INTO outcomes (cluster, job_id, "user", state, end_s) '
+            "VALUES ('lab', '17', 'alice', 'completed', 5.0)"
+        )
+    database.engine.dispose()
+    store = Store.open(store_url)
+    assert store.outcomes.of_job("17") == OutcomeRecord("lab", "17", "alice", "completed", end_s=5)
+    assert schema_version(store.database) == REVISIONS[-1]
+    store.close()
 
 
 @settings(
