@@ -198,6 +198,7 @@ def _each_remembered(text: str) -> Iterator[Outcome]:
 
 def _from_controller(record: Record, line: str) -> Outcome:
     nodes = record.get("NodeList", "")
+    node_count = _whole(record.get("NumNodes", "").partition("-")[0])
     job_id, task = record["JobId"], record.get("ArrayTaskId", "")
     if "ArrayJobId" in record and task.isdigit():
         job_id = f"{record['ArrayJobId']}_{task}"  # as the accounting calls it
@@ -213,9 +214,10 @@ def _from_controller(record: Record, line: str) -> Outcome:
         submit_s=_moment(record.get("SubmitTime", "")),
         start_s=_moment(record.get("StartTime", "")),
         end_s=_moment(record.get("EndTime", "")),
-        node_count=_whole(record.get("NumNodes", "").partition("-")[0]),
+        node_count=node_count,
         cores=_whole(record.get("NumCPUs", "").partition("-")[0]),
-        gpus=_gpus(record.get("AllocTRES") or record.get("TRES", "")),
+        gpus=_gpus(record.get("AllocTRES") or record.get("TRES", ""))
+        or _requested_gpus(record, node_count),
         time_limit_s=duration_s(record.get("TimeLimit")),
     )
 
@@ -250,8 +252,13 @@ def _exit_status(text: str) -> int | None:
 
 
 def _gpus(tres: str) -> int | None:
-    """Of ``cpu=4,gres/gpu=2,gres/gpu:h200=2,node=1``; None where no TRES are told."""
-    if not tres or tres in ("(null)", "N/A"):
-        return None
+    """Of ``cpu=4,gres/gpu=2,gres/gpu:h200=2,node=1``; None where no GPUs are told of: there are
+    none, or the site does not account for them (AccountingStorageTRES)."""
     found = gres(tres.replace("gres/", ""))
-    return found.pop("gpu", None) or sum(found.values())
+    return found.pop("gpu", None) or sum(found.values()) or None
+
+
+def _requested_gpus(record: Record, nodes: int | None) -> int | None:
+    """As asked by node: ``gres:gpu:h200:1``."""
+    by_node = sum(gres(record.get("TresPerNode", "").replace("gres:", "")).values())
+    return by_node * (nodes or 1) or None

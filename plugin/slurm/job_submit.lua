@@ -483,10 +483,12 @@ local function plan(job, edits, details)
   set("partition", edits.queue)
   set("features", edits.features)
   if edits.gres and details.gres then
-    -- The words and the count stay as they are, wherever they stand.
+    -- The words and the count stay as they are, wherever they stand. Without a count Slurm would
+    -- read the type "1g.5gb" as one.
     local field, text = untyped_field(job)
     if not field then error("the GPUs are asked for in several ways") end
-    set(field, (text:gsub("gpu", (edits.gres:gsub(":%d+$", "")), 1)))
+    local typed = text:gsub("gpu", (edits.gres:gsub(":%d+$", "")), 1)
+    set(field, text:find("%d$") and typed or typed .. ":1")
     steps[#steps].seen = true
   else
     set("gres", edits.gres)

@@ -14,6 +14,7 @@ _SCRIPT = """#!/bin/sh
 echo "flux $*" >> "{folder}/calls"
 case "$1 $2 $3" in
   python*state*|python*memory*) name=state;; python*jobs*) name=outcomes;;
+  python*ended*) name=ended;;
   "job info --original"*) name=original;; "job info"*) name=jobspec;; *) name=$1;;
 esac
 [ -f "{folder}/$name.hang" ] && exec sleep 60
@@ -60,6 +61,7 @@ class FakeFlux:
         self.says("state", json.dumps(state()))
         self.says("submit", "ƒ2Ppor5M\n")
         self.says("batch", "ƒ2Ppor5M\n")
+        self.says("ended", "")
         self.says("outcomes", json.dumps({"ƒ2Ppor5M": recorded("rpc_job-list.list-id")}))
 
     def says(self, what: str, text: str | bytes) -> None:

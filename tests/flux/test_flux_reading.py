@@ -17,8 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.pilot.errors import SchedulerError
-from berth.plugin.flux.outcomes import parse_outcomes
+from berth.plugin.flux.outcomes import parse_ended, parse_outcomes
 from berth.plugin.flux.reading import FluxReader, parse_cluster
+from berth.plugin.flux.services import stamp_of
 from berth.plugin.flux.sets import hostlist, idset
 from berth.plugin.scheduler import ClusterFacts
 from berth.plugin.site import load_site
@@ -237,3 +238,107 @@ def test_unknown_jobs_are_absent_and_damage_is_one_sentence() -> None:
     for broken in ({"job": {}}, {"job": None}, {"eventlog": "x\n"}, {"eventlog": 3}):
         with pytest.raises(SchedulerError, match="f1"):
             parse_outcomes({"f1": broken})
+
+
+# What ended
+
+
+def ended(**changes: Any) -> str:
+    job = {**recorded("rpc_job-list.list-id")["job"], **OVER}
+    answer = {"id": "f1", "job": job, "stamp": "berth/1 id=1m7y4 action=edit", "gpus": 2}
+    return json.dumps({**answer, **changes})
+
+
+OVER = {
+    "state": 64,
+    "result": 1,
+    "waitstatus": 0,
+    "t_cleanup": 1795211659.9042034,
+    "t_inactive": 1795211660.0,
+}
+
+
+def test_a_job_that_ended_tells_whose_it_was_and_who_placed_it() -> None:
+    found = parse_ended([ended()])
+    assert found.problem is None
+    (outcome,) = found.outcomes
+    assert (outcome.job_id, outcome.state, outcome.decision) == ("f1", "completed", "1m7y4")
+    assert (outcome.user, outcome.queue, outcome.exit_status) == ("root", "gpu", 0)
+    assert (outcome.elapsed_s, outcome.end_s, outcome.gpus) == (10.0, 1795211660.0, 2)
+    assert (outcome.node_count, outcome.submit_s) == (1, recorded_job()["t_submit"])
+
+
+def recorded_job() -> dict[str, Any]:
+    job: dict[str, Any] = recorded("rpc_job-list.list-id")["job"]
+    return job
+
+
+@pytest.mark.parametrize("stamp", [None, 7, "somebody's own", {}])
+def test_other_jobs_carry_no_decision(stamp: object) -> None:
+    assert parse_ended([ended(stamp=stamp, gpus=None)]).outcomes[0].decision is None
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"), [(0, 0), (256, 1), (15, 143), (139, 139), (None, None)]
+)
+def test_exit_statuses_are_as_a_shell_says_them(status: int | None, expected: int | None) -> None:
+    line = ended(job={**recorded_job(), **OVER, "waitstatus": status})
+    assert parse_ended([line]).outcomes[0].exit_status == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("garbage", "cannot be read"),
+        ("{}", "cannot be read"),
+        ("7", "cannot be read"),
+        ("[" * 9999, "cannot be read"),
+        ('{"id": "f2", "job": {"state": "x"}}', "cannot be read"),
+        ('{"id": "f2", "error": "No such file", "errno": 2}', "job f2: No such file"),
+        ('{"id": "f2", "error": "Operation not permitted", "errno": 1}', "only the owner"),
+    ],
+    ids=repr,
+)
+def test_a_record_that_cannot_be_read_hides_no_other(line: str, problem: str) -> None:
+    found = parse_ended([line, ended(), line])
+    assert [o.job_id for o in found.outcomes] == ["f1"]
+    assert found.problem is not None
+    assert problem in found.problem
+
+
+@given(st.text())
+def test_any_line_is_a_job_or_a_sentence(text: str) -> None:
+    found = parse_ended(text.splitlines())
+    assert found.problem is not None or not text.splitlines() or found.outcomes == ()
+
+
+@pytest.mark.parametrize(
+    ("resources", "expected"),
+    [
+        ([{"type": "slot", "count": 2, "with": [{"type": "core", "count": 4}]}], 0),
+        (
+            [
+                {
+                    "type": "node",
+                    "count": 2,
+                    "with": [
+                        {
+                            "type": "slot",
+                            "count": 3,
+                            "with": [{"type": "core", "count": 1}, {"type": "gpu", "count": 2}],
+                        }
+                    ],
+                }
+            ],
+            12,
+        ),
+    ],
+)
+def test_gpus_are_counted_over_slots_and_nodes(resources: Any, expected: int) -> None:
+    spec = {"attributes": {"system": {}}, "resources": resources}
+    assert stamp_of({"jobspec": json.dumps(spec)}) == {"stamp": None, "gpus": expected}
+
+
+@pytest.mark.parametrize("text", ["", "no", "[]", "{}", '{"attributes": [], "resources": 7}'])
+def test_a_jobspec_of_another_form_has_no_stamp(text: str) -> None:
+    assert stamp_of({"jobspec": text}) == {"stamp": None, "gpus": None}

@@ -175,6 +175,31 @@ def test_alloc_keeps_its_shape(flux: LiveFlux) -> None:
     assert flux.jobspec(job)["resources"] == json.loads(spec)["resources"]
 
 
+def test_what_became_of_a_job_is_stored_beside_what_was_predicted(
+    flux: LiveFlux, harbour: FluxHarbour
+) -> None:
+    words = ("--queue=auto", "--setattr=user.berth.profile=stream")
+    ran = flux.submit(*words, "sleep", "0.2")
+    failed = flux.submit(*words, "false")
+    plain = flux.submit("--queue=cpu", "--setattr=user.berth.mode=off", "true")
+    for job in (ran, failed, plain):
+        flux.run("job", "wait-event", "-t", "60", job, "clean")
+    harbour.write_site(daemon="outcomes_refresh_s = 0.5")
+    store = harbour.store()
+    name = ran.replace("ƒ", "f")
+    found = wait_until(lambda: store.outcomes.of_job(name), timeout_s=60)
+    assert (found.cluster, found.state, found.queue) == ("tests", "completed", "gpu")
+    assert (found.candidate, found.platform, found.predicted_s) == ("gpu", "h200-141gb", 60.0)
+    assert (found.gpus, found.nodes, found.exit_status) == (1, 1, 0)
+    assert 0.2 < found.elapsed_s < 10
+    assert found.submit_s <= found.start_s <= found.end_s
+    assert found.decision in notes(flux, ran)["decision"]
+    other = wait_until(lambda: store.outcomes.of_job(failed.replace("ƒ", "f")))
+    assert (other.state, other.exit_status) == ("failed", 1)
+    assert store.outcomes.of_job(plain.replace("ƒ", "f")) is None
+    assert harbour.daemons[-1].stats()["problems"] == {}
+
+
 # The filter or the daemon fails
 
 

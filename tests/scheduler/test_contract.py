@@ -7,10 +7,13 @@ import time
 from pathlib import Path
 
 import pytest
+from berth_daemon import wait_until
 from doors import Door
+from fake_flux import FakeFlux
+from fake_slurm import accounted
 
 from berth.pilot.errors import SchedulerError, ToolMissing, UsageError
-from berth.plugin.scheduler import SCHEDULERS, Job, scheduler_named, states_of
+from berth.plugin.scheduler import SCHEDULERS, Job, Outcome, scheduler_named, states_of
 from berth.policies.values import Candidate, Edit, Request, Resources
 
 STATES = {
@@ -104,6 +107,46 @@ def test_a_submitted_job_has_an_outcome_and_an_unknown_one_none(
     assert outcome.queue in (door.cpu, door.gpu)
     assert outcome.elapsed_s >= 0
     assert door.scheduler.outcomes([]) == {}
+
+
+def test_a_job_that_has_ended_is_told_of_until_it_is_known(
+    door: Door, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    begin_s = time.time()
+    if door.fake is not None:
+        door.fake.says("sacct", accounted("4711", Submit=utc(begin_s), End=utc(begin_s + 1)))
+        door.fake.says("ended", json.dumps(ended_on_flux(begin_s + 1)))
+    request = asked(queue=door.cpu, time_limit_s=60.0)
+    job_id = door.scheduler.submit(
+        door.scheduler.render(Job(("true",), is_script=False), request, None)
+    ).replace("ƒ", "f")
+
+    def found(known: dict[str, float]) -> dict[str, Outcome]:
+        told = door.scheduler.ended(begin_s - 60, begin_s + 60, known)
+        assert told.problem is None
+        return {outcome.job_id: outcome for outcome in told.outcomes}
+
+    outcome = wait_until(lambda: found({}).get(job_id), timeout_s=30)
+    assert (outcome.state, outcome.exit_status, outcome.decision) == ("completed", 0, None)
+    assert outcome.queue == door.cpu
+    assert outcome.user
+    assert begin_s - 60 < outcome.submit_s <= outcome.end_s < begin_s + 60
+    assert outcome.node_count == 1
+    if isinstance(door.fake, FakeFlux):
+        return  # there Flux's own Python leaves out what is known
+    assert job_id not in found({job_id: outcome.end_s})
+    assert door.scheduler.ended(begin_s - 7200, begin_s - 3600, {}).outcomes == ()
+
+
+def utc(unix_s: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(unix_s))
+
+
+def ended_on_flux(end_s: float) -> dict[str, object]:
+    times = {f"t_{name}": end_s - 1 for name in ("submit", "run", "cleanup")}
+    job = {"state": 64, "result": 1, "waitstatus": 0, "userid": 0, "queue": "cpu", "nnodes": 1}
+    return {"id": "f2Ppor5M", "job": {**job, **times, "t_inactive": end_s}, "stamp": None}
 
 
 def test_a_refused_submission_says_the_schedulers_words(door: Door) -> None:

@@ -40,6 +40,7 @@ store = "sqlite:///{root}/store/berth.db"
 kill_switch = "{root}/run/off"
 scheduler_users = ["root"]
 state_refresh_s = 2
+outcomes_refresh_s = 1
 
 [coverage]
 interactive = {interactive}

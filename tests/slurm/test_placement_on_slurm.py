@@ -56,6 +56,27 @@ def test_the_stamp_leads_to_the_recorded_decision(slurm: Cluster, daemon: RealDa
     assert record.reason
 
 
+def test_what_became_of_a_job_is_stored_beside_what_was_predicted(
+    slurm: Cluster, daemon: RealDaemon
+) -> None:
+    job = slurm.sbatch("-p", "auto", "-t", "30", "--comment=berth:stream")
+    kept = slurm.sbatch("-p", "auto", "--comment=berth:off")
+    for one in (job, kept):
+        assert slurm.wait_for_state(one.id) == "COMPLETED"
+    store = Store.open(f"sqlite:///{daemon.store_file}", create=False)
+    wait_until(lambda: store.outcomes.of_job(str(job.id)) is not None, "the outcome is stored", 30)
+    found = store.outcomes.of_job(str(job.id))
+    store.close()
+    assert found is not None
+    assert (found.user, found.state, found.queue) == (USER, "completed", "gpu")
+    assert (found.candidate, found.predicted_s, found.exit_status) == ("gpu", 10.0, 0)
+    assert (found.gpus, found.nodes, found.time_limit_s) == (1, 1, 1800.0)
+    assert found.submit_s is not None
+    assert found.end_s is not None
+    assert 0 <= found.end_s - found.submit_s < 600
+    assert found.decision == stamp_of(slurm, job.id)["id"]
+
+
 def test_the_same_job_gets_the_same_decision(slurm: Cluster, daemon: RealDaemon) -> None:
     jobs = [slurm.sbatch("-p", "auto", "--hold", "--comment=berth:stream") for _ in range(10)]
     assert len(slurm.shapes([job.id for job in jobs])) == 1

@@ -80,7 +80,7 @@ def test_steps_add_their_peak_memory_to_their_job(slurm: FakeSlurm) -> None:
         ({"ExitCode": "odd"}, "exit_status", None),
         ({"Start": "Unknown"}, "start_s", None),
         ({"AllocTRES": "cpu=1,gres/gpu:h200=2,gres/gpu:a100=1"}, "gpus", 3),
-        ({"AllocTRES": "cpu=1,node=1"}, "gpus", 0),
+        ({"AllocTRES": "cpu=1,node=1"}, "gpus", None),
         ({"AllocTRES": ""}, "gpus", None),
         ({"TimelimitRaw": "UNLIMITED"}, "time_limit_s", None),
         ({"ConsumedEnergyRaw": "5000"}, "energy_j", 5000),
@@ -106,6 +106,14 @@ def test_array_tasks_are_called_alike_by_both(slurm: FakeSlurm) -> None:
     slurm.fails("sacct", "Slurm accounting storage is disabled")
     slurm.says("job", CONTROLLER.replace("JobId=7 ", "JobId=9 ArrayJobId=7 ArrayTaskId=2 "))
     assert ended(*HOUR, {}).outcomes[0].job_id == "7_2"
+
+
+def test_gpus_that_are_not_accounted_for_are_those_that_were_asked(slurm: FakeSlurm) -> None:
+    slurm.fails("sacct", "Slurm accounting storage is disabled")
+    told_of = "TRES=cpu=4,node=2 TresPerNode=gres:gpu:h200:3"
+    text = CONTROLLER.replace("NumNodes=1", "NumNodes=2")
+    slurm.says("job", text.replace("TRES=cpu=4,node=1,gres/gpu=2", told_of))
+    assert ended(*HOUR, {}).outcomes[0].gpus == 6
 
 
 def test_an_accounting_that_is_down_is_waited_for(slurm: FakeSlurm) -> None:
