@@ -244,7 +244,7 @@ class _Plan:
 
 
 def _submit(command: tuple[str, ...]) -> str:
-    answer = commands.run(command).strip().split(";")[0]
+    answer = commands.run(command, submits=True).strip().split(";")[0]
     if not answer.isdigit():
         raise BerthError(f"sbatch answered {answer[:80]!r} instead of a job id")
     return answer

@@ -22,8 +22,11 @@ def run(
     stdin: str | None = None,
     timeout_s: float = DEFAULT_TIMEOUT_S,
     expected: Sequence[int] = (0,),
+    submits: bool = False,
 ) -> str:
     """Standard output of ``flux WORDS``; ``expected``: exit statuses that are no failure.
+
+    What ``submits`` runs in the caller's own environment, which the job inherits.
 
     Raises ToolMissing where Flux is not installed, SchedulerError where it fails, hangs or writes
     something that is not text.
@@ -36,7 +39,7 @@ def run(
             stdin=subprocess.DEVNULL if stdin is None else None,
             capture_output=True,
             timeout=timeout_s,
-            env=_environment(),
+            env=None if submits else _environment(),
             check=False,
         )
     except FileNotFoundError:

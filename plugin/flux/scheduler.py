@@ -36,7 +36,7 @@ class Flux:
 
     def submit(self, command: Sequence[str]) -> str:
         """See Scheduler. Flux's own words go on where it refuses the job."""
-        answer = commands.run(*command[1:]).strip()
+        answer = commands.run(*command[1:], submits=True).strip()
         job_id = answer.splitlines()[-1] if answer else ""
         if _JOB_ID.fullmatch(job_id) is None:
             raise SchedulerError(f"flux submit answered {answer[:80]!r} instead of a job id")

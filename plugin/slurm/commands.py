@@ -14,15 +14,27 @@ _CLEARED = ("SINFO_", "SQUEUE_", "SACCT_")
 _NEVER_UP = ("fetch_config", "Could not establish a configuration source", "DNS SRV")
 
 
-def run(command: Sequence[str], *, timeout_s: float = DEFAULT_TIMEOUT_S, utc: bool = False) -> str:
+def run(
+    command: Sequence[str],
+    *,
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    utc: bool = False,
+    submits: bool = False,
+) -> str:
     """Standard output of one Slurm command; with ``utc`` it reads and writes times in UTC.
+
+    What ``submits`` runs in the caller's own environment, which the job inherits.
 
     Raises ToolMissing where it is not installed, SchedulerError where it fails, hangs or writes
     something that is not text.
     """
     name = command[0]
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(_CLEARED)}
-    environment.update(LC_ALL="C", SLURM_TIME_FORMAT="standard", **({"TZ": "UTC0"} if utc else {}))
+    environment = dict(os.environ)
+    if not submits:
+        environment = {k: v for k, v in environment.items() if not k.startswith(_CLEARED)}
+        environment.update(LC_ALL="C", SLURM_TIME_FORMAT="standard")
+    if utc:
+        environment["TZ"] = "UTC0"
     try:
         done = subprocess.run(
             command,

@@ -29,7 +29,7 @@ class Slurm:
 
     def submit(self, command: Sequence[str]) -> str:
         """See Scheduler. Slurm's own words go on where it refuses the job."""
-        answer = commands.run((command[0], "--parsable", *command[1:]))
+        answer = commands.run((command[0], "--parsable", *command[1:]), submits=True)
         job_id = answer.strip().split(";")[0]
         if re.fullmatch(r"\d+", job_id) is None:
             raise SchedulerError(f"sbatch answered {answer.strip()[:80]!r} instead of a job id")

@@ -77,9 +77,12 @@ def test_init_writes_a_site_file_of_the_instance(flux: LiveFlux, tmp_path: Path)
     [
         (Resources(0, 1, 1), None),
         (Resources(0, 4, 2), Edit(queue="cpu")),
-        (Resources(0, 1, 1), Edit("gpu", "h200", "gpu:1", Resources(1, 1, 2, 1), 600.0)),
-        (Resources(0, 1, 1), Edit("gpu", None, "gpu:2", Resources(1, 2, 2, 2))),
-        (Resources(2, 4, 1), Edit("cpu", None, None, Resources(2, 4, 1))),
+        (
+            Resources(0, 1, 1),
+            Edit("gpu", "h200", "gpu:1", resources=Resources(1, 1, 2, 1), time_limit_s=600.0),
+        ),
+        (Resources(0, 1, 1), Edit("gpu", None, "gpu:2", resources=Resources(1, 2, 2, 2))),
+        (Resources(2, 4, 1), Edit("cpu", resources=Resources(2, 4, 1))),
     ],
 )
 def test_commands_and_jobspecs_ask_for_the_same(

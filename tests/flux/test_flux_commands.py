@@ -56,7 +56,7 @@ def test_the_request_alone() -> None:
 
 
 def test_the_edit_wins_and_gpus_are_shared_out() -> None:
-    edit = Edit("gpu", "h200", "gpu:2", Resources(2, 4, 8, 4), 3600.0)
+    edit = Edit("gpu", "h200", "gpu:2", resources=Resources(2, 4, 8, 4), time_limit_s=3600.0)
     words = flux_submit(PROGRAM, asked(queue="auto", wants_placement=True), edit)
     assert words[2:9] == (
         "--queue=gpu", "--requires=h200", "--nodes=2", "--ntasks=4", "--cores-per-task=8",
@@ -79,7 +79,7 @@ def test_a_profiles_name_is_never_read_as_a_number(name: str) -> None:
 def test_what_flux_has_no_words_for_is_refused() -> None:
     with pytest.raises(SchedulerError, match="QOS"):
         flux_submit(PROGRAM, asked(qos="high"), None)
-    edit = Edit("gpu", None, "gpu:1", Resources(1, 2, 1, 1))
+    edit = Edit("gpu", None, "gpu:1", resources=Resources(1, 2, 1, 1))
     with pytest.raises(SchedulerError, match="cannot be shared") as refused:
         flux_submit(PROGRAM, asked(), edit)
     assert "--tasks" in (refused.value.hint or "")
@@ -93,7 +93,7 @@ def test_the_anonymous_queue_is_not_named() -> None:
 
 
 def test_a_jobspec_says_what_the_command_says(tmp_path: Path) -> None:
-    edit = Edit("gpu", "h200", "gpu:2", Resources(1, 2, 8, 2), 3600.0)
+    edit = Edit("gpu", "h200", "gpu:2", resources=Resources(1, 2, 8, 2), time_limit_s=3600.0)
     spec = jobspec(PROGRAM, asked(account="physics"), edit, folder=tmp_path)
     (node,) = spec["resources"]
     (slot,) = node["with"]

@@ -109,6 +109,24 @@ def test_a_submitted_job_has_an_outcome_and_an_unknown_one_none(
     assert door.scheduler.outcomes([]) == {}
 
 
+def test_a_submitted_job_has_its_submitters_environment(
+    door: Door, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if door.fake is not None:
+        pytest.skip("nothing runs there")
+    tmp_path.chmod(0o777)
+    monkeypatch.chdir(tmp_path)
+    for name, value in (("LC_ALL", "C.UTF-8"), ("VIRTUAL_ENV", "/mine"), ("TZ", "Asia/Tokyo")):
+        monkeypatch.setenv(name, value)
+    words = ("sh", "-c", f"env > {tmp_path}/new && mv {tmp_path}/new {tmp_path}/environment")
+    request = asked(queue=door.cpu, time_limit_s=60.0)
+    door.scheduler.submit(door.scheduler.render(Job(words, is_script=False), request, None))
+    wait_until((tmp_path / "environment").exists, timeout_s=30)
+    found = (tmp_path / "environment").read_text().splitlines()
+    assert {"LC_ALL=C.UTF-8", "VIRTUAL_ENV=/mine", "TZ=Asia/Tokyo"} <= set(found)
+    assert "SLURM_TIME_FORMAT=standard" not in found
+
+
 def test_a_job_that_has_ended_is_told_of_until_it_is_known(
     door: Door, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
