@@ -54,7 +54,10 @@ Sources: `perf:FAMILY` (hardware events of the processor family; sums are evalua
 `callgrind` (executed instructions classified by disassembly), `cachegrind` and `lackey` (valgrind),
 `proc` (/proc and getrusage), `cgroup` (version 2), `nvml`, `derived` (a formula over other
 counters, computed in `pilot/derive.py`), `suite` (a reference kernel's own account), and the names
-that importers look for (`papi`, `likwid`, `ncu`, `nsys`, `imported`).
+that [importers](import.md) look for: `papi` (in Caliper, Hatchet and HPCToolkit files), `caliper`,
+`rajaperf` (a kernel's own account in RAJAPerf's files), `likwid`, `perf` (event names that mean
+the same on every processor), `ncu`, `nsys`, `imported`. Of alternatives divided by `|` the first
+that a file can answer counts.
 
 Table I is that of "Predicting Cross-Platform Relative Performance with Deep Generative Models",
 Table II that of xAMM.

@@ -46,7 +46,8 @@ COUNTERS: tuple[Counter, ...] = (
         "instructions",
         "count",
         "Instructions executed in user mode, all threads and processes. A repeated string "
-        "instruction counts as one for each 32 bytes (cachegrind and lackey: for each iteration).",
+        "instruction counts as one for each 32 bytes (cachegrind and lackey: for each iteration). "
+        "From ncu: one a warp.",
         "control",
         {TABLE_I: "# Instructions"},
         {
@@ -55,8 +56,9 @@ COUNTERS: tuple[Counter, ...] = (
             "cachegrind": "Ir",
             "lackey": "guest instrs",
             "papi": "PAPI_TOT_INS",
-            "likwid": "INSTR_RETIRED_ANY",
             "ncu": "smsp__inst_executed.sum",
+            "perf": "instructions",
+            "likwid": "INSTR_RETIRED_ANY | RETIRED_INSTRUCTIONS | INST_RETIRED",
         },
     ),
     Counter(
@@ -68,8 +70,9 @@ COUNTERS: tuple[Counter, ...] = (
         {
             **_everywhere("cycles"),
             "papi": "PAPI_TOT_CYC",
-            "likwid": "CPU_CLK_UNHALTED_CORE",
             "ncu": "sm__cycles_elapsed.max",
+            "perf": "cycles | cpu-cycles",
+            "likwid": "CPU_CLK_UNHALTED_CORE | CPU_CLOCKS_UNHALTED | CPU_CYCLES",
         },
     ),
     Counter(
@@ -99,8 +102,29 @@ COUNTERS: tuple[Counter, ...] = (
             INTEL: "r02c7 + 4*r08c7 + 8*r20c7 + 16*r80c7",
             "callgrind": "single-precision instructions times lanes",
             "papi": "PAPI_SP_OPS",
-            "likwid": "FP_ARITH_INST_RETIRED_*_SINGLE",
-            "ncu": "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum and fmul, 2 ffma",
+            "perf": (
+                "fp_arith_inst_retired.scalar_single + "
+                "4*fp_arith_inst_retired.128b_packed_single + "
+                "8*fp_arith_inst_retired.256b_packed_single + "
+                "16*fp_arith_inst_retired.512b_packed_single | "
+                "fp_arith_inst_retired.scalar_single + "
+                "4*fp_arith_inst_retired.128b_packed_single + "
+                "8*fp_arith_inst_retired.256b_packed_single"
+            ),
+            "likwid": (
+                "FP_ARITH_INST_RETIRED_SCALAR_SINGLE + "
+                "4*FP_ARITH_INST_RETIRED_128B_PACKED_SINGLE + "
+                "8*FP_ARITH_INST_RETIRED_256B_PACKED_SINGLE + "
+                "16*FP_ARITH_INST_RETIRED_512B_PACKED_SINGLE | "
+                "FP_ARITH_INST_RETIRED_SCALAR_SINGLE + "
+                "4*FP_ARITH_INST_RETIRED_128B_PACKED_SINGLE + "
+                "8*FP_ARITH_INST_RETIRED_256B_PACKED_SINGLE"
+            ),
+            "ncu": (
+                "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum + "
+                "smsp__sass_thread_inst_executed_op_fmul_pred_on.sum + "
+                "2*smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
+            ),
         },
     ),
     Counter(
@@ -114,8 +138,29 @@ COUNTERS: tuple[Counter, ...] = (
             INTEL: "r01c7 + 2*r04c7 + 4*r10c7 + 8*r40c7",
             "callgrind": "double-precision instructions times lanes",
             "papi": "PAPI_DP_OPS",
-            "likwid": "FP_ARITH_INST_RETIRED_*_DOUBLE",
-            "ncu": "smsp__sass_thread_inst_executed_op_dadd_pred_on.sum and dmul, 2 dfma",
+            "perf": (
+                "fp_arith_inst_retired.scalar_double + "
+                "2*fp_arith_inst_retired.128b_packed_double + "
+                "4*fp_arith_inst_retired.256b_packed_double + "
+                "8*fp_arith_inst_retired.512b_packed_double | "
+                "fp_arith_inst_retired.scalar_double + "
+                "2*fp_arith_inst_retired.128b_packed_double + "
+                "4*fp_arith_inst_retired.256b_packed_double"
+            ),
+            "likwid": (
+                "FP_ARITH_INST_RETIRED_SCALAR_DOUBLE + "
+                "2*FP_ARITH_INST_RETIRED_128B_PACKED_DOUBLE + "
+                "4*FP_ARITH_INST_RETIRED_256B_PACKED_DOUBLE + "
+                "8*FP_ARITH_INST_RETIRED_512B_PACKED_DOUBLE | "
+                "FP_ARITH_INST_RETIRED_SCALAR_DOUBLE + "
+                "2*FP_ARITH_INST_RETIRED_128B_PACKED_DOUBLE + "
+                "4*FP_ARITH_INST_RETIRED_256B_PACKED_DOUBLE"
+            ),
+            "ncu": (
+                "smsp__sass_thread_inst_executed_op_dadd_pred_on.sum + "
+                "smsp__sass_thread_inst_executed_op_dmul_pred_on.sum + "
+                "2*smsp__sass_thread_inst_executed_op_dfma_pred_on.sum"
+            ),
         },
     ),
     Counter(
@@ -130,6 +175,8 @@ COUNTERS: tuple[Counter, ...] = (
             "lackey": "AluOps F32 + F64",
             "derived": "fp32_ops + fp64_ops",
             "papi": "PAPI_FP_OPS",
+            "likwid": "RETIRED_SSE_AVX_FLOPS_ALL",
+            "rajaperf": "Flops/Rep*Reps",
         },
     ),
     Counter(
@@ -175,7 +222,11 @@ COUNTERS: tuple[Counter, ...] = (
         "Jumps, conditional or not, calls and returns.",
         "control",
         {},
-        {**_everywhere("branches"), "callgrind": "jumps, calls and returns"},
+        {
+            **_everywhere("branches"),
+            "callgrind": "jumps, calls and returns",
+            "perf": "branches | branch-instructions",
+        },
     ),
     Counter(
         "branches",
@@ -190,7 +241,8 @@ COUNTERS: tuple[Counter, ...] = (
             "cachegrind": "Bc + Bi",
             "lackey": "Jccs total",
             "papi": "PAPI_BR_INS",
-            "likwid": "BR_INST_RETIRED_ALL_BRANCHES",
+            "perf": "branches | branch-instructions",
+            "likwid": ("BR_INST_RETIRED_ALL_BRANCHES | RETIRED_BRANCH_INSTR"),
         },
     ),
     Counter(
@@ -212,7 +264,8 @@ COUNTERS: tuple[Counter, ...] = (
             "callgrind": "Bcm + Bim",
             "cachegrind": "Bcm + Bim",
             "papi": "PAPI_BR_MSP",
-            "likwid": "BR_MISP_RETIRED_ALL_BRANCHES",
+            "perf": "branch-misses",
+            "likwid": ("BR_MISP_RETIRED_ALL_BRANCHES | RETIRED_MISP_BRANCH_INSTR"),
         },
     ),
     Counter(
@@ -262,6 +315,11 @@ COUNTERS: tuple[Counter, ...] = (
             "lackey": "Loads, all types",
             "papi": "PAPI_LD_INS",
             "ncu": "smsp__inst_executed_op_global_ld.sum",
+            "perf": "L1-dcache-loads | mem_inst_retired.all_loads",
+            "likwid": (
+                "MEM_INST_RETIRED_ALL_LOADS | MEM_UOPS_RETIRED_LOADS_ALL | "
+                "MEM_UOPS_RETIRED_LOADS | LS_DISPATCH_LOADS + LS_DISPATCH_LOAD_OP_STORES"
+            ),
         },
     ),
     Counter(
@@ -280,6 +338,11 @@ COUNTERS: tuple[Counter, ...] = (
             "lackey": "Stores, all types",
             "papi": "PAPI_SR_INS",
             "ncu": "smsp__inst_executed_op_global_st.sum",
+            "perf": "L1-dcache-stores | mem_inst_retired.all_stores",
+            "likwid": (
+                "MEM_INST_RETIRED_ALL_STORES | MEM_UOPS_RETIRED_STORES_ALL | "
+                "MEM_UOPS_RETIRED_STORES | LS_DISPATCH_STORES + LS_DISPATCH_LOAD_OP_STORES"
+            ),
         },
     ),
     Counter(
@@ -310,6 +373,7 @@ COUNTERS: tuple[Counter, ...] = (
             "cachegrind": "D1mr",
             "papi": "PAPI_L1_LDM",
             "likwid": "L1D_REPLACEMENT",
+            "perf": "L1-dcache-load-misses | mem_load_retired.l1_miss",
         },
     ),
     Counter(
@@ -333,6 +397,7 @@ COUNTERS: tuple[Counter, ...] = (
             ARM: "r17",
             "cachegrind": "DLmr with LL = 1 MiB",
             "papi": "PAPI_L2_LDM",
+            "perf": "mem_load_retired.l2_miss",
         },
     ),
     Counter(
@@ -356,6 +421,8 @@ COUNTERS: tuple[Counter, ...] = (
             "callgrind": "DLmr with LL = 32 MiB",
             "cachegrind": "DLmr with LL = 32 MiB",
             "papi": "PAPI_L3_LDM",
+            "perf": "LLC-load-misses | mem_load_retired.l3_miss",
+            "likwid": ("MEM_LOAD_RETIRED_L3_MISS | MEM_LOAD_UOPS_RETIRED_L3_MISS"),
         },
     ),
     Counter(
@@ -370,6 +437,7 @@ COUNTERS: tuple[Counter, ...] = (
             "callgrind": "DLmw with LL = 32 MiB",
             "cachegrind": "DLmw with LL = 32 MiB",
             "papi": "PAPI_L3_STM",
+            "perf": "LLC-store-misses",
         },
     ),
     Counter(
@@ -383,19 +451,24 @@ COUNTERS: tuple[Counter, ...] = (
             "callgrind": "I1mr",
             "cachegrind": "I1mr",
             "papi": "PAPI_L1_ICM",
+            "perf": "L1-icache-load-misses",
         },
     ),
     Counter(
         "dram_bytes",
         "byte",
         "Estimated traffic to main memory: 64 bytes for each last-level read miss, and 128 for "
-        "each write miss (the line is fetched, then written back).",
+        "each write miss (the line is fetched, then written back). "
+        "From likwid and ncu: what the memory controllers moved.",
         "memory",
         {},
         {
             "derived": "64 llc_load_misses + 128 llc_store_misses",
-            "likwid": "Memory data volume",
-            "ncu": "dram__bytes.sum",
+            "likwid": ("64*CAS_COUNT_RD + 64*CAS_COUNT_WR | 1e9*Memory data volume [GBytes]"),
+            "ncu": (
+                "dram__bytes.sum | dram__bytes_read.sum + dram__bytes_write.sum | "
+                "dram__bytes_op_read.sum + dram__bytes_op_write.sum"
+            ),
         },
     ),
     Counter(
@@ -404,7 +477,14 @@ COUNTERS: tuple[Counter, ...] = (
         "Cycles in which execution waited for memory. On Arm: all back-end stalls.",
         "memory",
         {TABLE_II: "Memory Stall"},
-        {INTEL: "r140014a3", ARM: "r24", POWER: "stalled-cycles-backend", "papi": "PAPI_MEM_SCY"},
+        {
+            INTEL: "r140014a3",
+            ARM: "r24",
+            POWER: "stalled-cycles-backend",
+            "papi": "PAPI_MEM_SCY",
+            "perf": "cycle_activity.stalls_mem_any",
+            "likwid": "CYCLE_ACTIVITY_STALLS_LDM_PENDING",
+        },
     ),
     Counter(
         "page_table_bytes",
@@ -428,7 +508,10 @@ COUNTERS: tuple[Counter, ...] = (
         "Page faults, minor and major.",
         "memory",
         {TABLE_I: "# Page Faults"},
-        {"proc": "ru_minflt + ru_majflt"},
+        {
+            "proc": "ru_minflt + ru_majflt",
+            "perf": "page-faults | faults | minor-faults + major-faults",
+        },
     ),
     Counter(
         "page_faults_major",
@@ -436,7 +519,10 @@ COUNTERS: tuple[Counter, ...] = (
         "Page faults that had to read storage.",
         "memory",
         {},
-        {"proc": "ru_majflt"},
+        {
+            "proc": "ru_majflt",
+            "perf": "major-faults",
+        },
     ),
     Counter(
         "cgroup_memory_peak_bytes",
@@ -527,7 +613,11 @@ COUNTERS: tuple[Counter, ...] = (
         "Processor time of all threads and processes, user and system.",
         "parallel",
         {},
-        {"proc": "ru_utime + ru_stime", "cgroup": "cpu.stat usage_usec"},
+        {
+            "proc": "ru_utime + ru_stime",
+            "cgroup": "cpu.stat usage_usec",
+            "perf": "task-clock | user_time + system_time",
+        },
     ),
     Counter(
         "cpu_system_s",
@@ -535,7 +625,11 @@ COUNTERS: tuple[Counter, ...] = (
         "Processor time spent in the kernel.",
         "parallel",
         {},
-        {"proc": "ru_stime", "cgroup": "cpu.stat system_usec"},
+        {
+            "proc": "ru_stime",
+            "cgroup": "cpu.stat system_usec",
+            "perf": "system_time",
+        },
     ),
     Counter(
         "context_switches",
@@ -543,7 +637,10 @@ COUNTERS: tuple[Counter, ...] = (
         "Context switches, voluntary and involuntary.",
         "parallel",
         {},
-        {"proc": "ru_nvcsw + ru_nivcsw"},
+        {
+            "proc": "ru_nvcsw + ru_nivcsw",
+            "perf": "context-switches | cs",
+        },
     ),
     Counter(
         "context_switches_involuntary",
@@ -597,10 +694,12 @@ COUNTERS: tuple[Counter, ...] = (
     Counter(
         "warp_blocks",
         "count",
-        "Thread blocks launched on GPUs.",
+        "Thread blocks launched on GPUs, all launches.",
         "gpu",
         {TABLE_I: "Warp Blocks"},
-        {"ncu": "launch__grid_size, summed over launches"},
+        {
+            "ncu": "launch__grid_size",
+        },
     ),
     Counter(
         "gpu_kernels",
@@ -608,7 +707,78 @@ COUNTERS: tuple[Counter, ...] = (
         "Kernels launched on GPUs; of a reference kernel: parallel loops in the run.",
         "gpu",
         {},
-        {"suite": "loops a repetition", "ncu": "launches", "nsys": "cuda_gpu_kern_sum instances"},
+        {
+            "suite": "loops a repetition",
+            "ncu": "launches",
+            "nsys": "cuda_gpu_kern_sum instances",
+            "rajaperf": "Kernels/Rep*Reps",
+        },
+    ),
+    # --- what programs and tools say of themselves ---------------------------------------------
+    Counter(
+        "algorithm_bytes",
+        "byte",
+        "Bytes that the program itself says its algorithm reads and writes, each datum once; not "
+        "the traffic of any cache.",
+        "memory",
+        {},
+        {"rajaperf": "Bytes/Rep*Reps"},
+    ),
+    Counter(
+        "loop_iterations",
+        "count",
+        "Iterations of parallel loops, as the program itself says.",
+        "parallel",
+        {},
+        {"rajaperf": "Iterations/Rep*Reps"},
+    ),
+    Counter(
+        "topdown_retiring",
+        "ratio",
+        "Share of issue slots that did useful work (Yasin's top-down method).",
+        "control",
+        {},
+        {"caliper": "topdown.retiring"},
+    ),
+    Counter(
+        "topdown_bad_speculation",
+        "ratio",
+        "Share of issue slots that were spent on work thrown away (Yasin's top-down method).",
+        "control",
+        {},
+        {"caliper": "topdown.bad_speculation"},
+    ),
+    Counter(
+        "topdown_frontend_bound",
+        "ratio",
+        "Share of issue slots that went empty for want of instructions (Yasin's top-down method).",
+        "control",
+        {},
+        {"caliper": "topdown.frontend_bound"},
+    ),
+    Counter(
+        "topdown_backend_bound",
+        "ratio",
+        "Share of issue slots that waited for data or execution units (Yasin's top-down method).",
+        "control",
+        {},
+        {"caliper": "topdown.backend_bound"},
+    ),
+    Counter(
+        "topdown_memory_bound",
+        "ratio",
+        "Share of issue slots that waited for data (Yasin's top-down method).",
+        "control",
+        {},
+        {"caliper": "topdown.memory_bound"},
+    ),
+    Counter(
+        "topdown_core_bound",
+        "ratio",
+        "Share of issue slots that waited for execution units (Yasin's top-down method).",
+        "control",
+        {},
+        {"caliper": "topdown.core_bound"},
     ),
     # --- derived ------------------------------------------------------------------------------
     Counter(

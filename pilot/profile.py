@@ -110,6 +110,19 @@ class Workload(Document):
     executable_sha256: str | None = None
 
 
+class Imported(Document):
+    """Which file of which tool a Profile was made from."""
+
+    tool: str
+    tool_version: str = ""
+    file: str
+    file_sha256: str
+    region: str
+    """Path of the region in the file, outermost first."""
+    measured: str = ""
+    """When, as the file says it."""
+
+
 class Provenance(Document):
     """Who measured, when, with what."""
 
@@ -118,6 +131,8 @@ class Provenance(Document):
     host_cpu: str = ""
     kernel: str = ""
     user: str = ""
+    imported: Imported | None = None
+    """None: measured by Berth itself. Else ``created`` is when it was imported."""
 
 
 class Profile(Document):

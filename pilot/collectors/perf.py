@@ -25,6 +25,7 @@ PROBE_TIMEOUT_S = 10.0
 TERM = re.compile(r"(?:(\d+)\*)?([A-Za-z][\w-]*)", re.ASCII)
 HYBRID = re.compile(r"(cpu_core|cpu_atom)/([^/]*)/?([a-zA-Z]*)")
 NUMBER = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
+SPREAD = re.compile(r"\d+\.\d+%", re.ASCII)
 WHOLE_PERCENT = 99.95
 
 
@@ -37,12 +38,15 @@ class Event:
     problem: str | None
     share: float
     """Share of the time in which the event was really counted (1: no multiplexing)."""
+    unit: str = ""
+    """As perf writes it: ``msec``, ``ns``, ``Joules``; empty for counts."""
 
 
 def parse(text: str) -> list[Event]:
     """Events in ``perf stat -x,`` output; lines that are none are skipped.
 
-    Fields: value, unit, event, time counted, percentage of the time counted, metric, its unit.
+    Fields: value, unit, event, time counted, percentage of the time counted, metric, its unit;
+    repeated runs (``-r``) put their spread after the event.
     """
     events = []
     for line in text.splitlines():
@@ -52,20 +56,22 @@ def parse(text: str) -> list[Event]:
         # A raw event with terms has commas of its own: cpu/event=0xc7,umask=0x1/.
         while len(fields) > 5 and fields[2].count("/") == 1:
             fields[2:4] = [f"{fields[2]},{fields[3]}"]
+        if len(fields) > 5 and SPREAD.fullmatch(fields[3]):
+            del fields[3]
         if len(fields) < 5 or not fields[2]:
             continue
         value = fields[0].strip()
         percent = fields[4].strip()
         share = float(percent) / 100 if NUMBER.fullmatch(percent) else 0.0
-        name = _plain(fields[2])
+        name = plain(fields[2])
         if NUMBER.fullmatch(value):
-            events.append(Event(name, float(value), None, min(1.0, share)))
+            events.append(Event(name, float(value), None, min(1.0, share), fields[1]))
         elif value.startswith("<") and value.endswith(">"):
-            events.append(Event(name, None, value.strip("<>"), share))
+            events.append(Event(name, None, value.strip("<>"), share, fields[1]))
     return events
 
 
-def _plain(event: str) -> str:
+def plain(event: str) -> str:
     """``instructions:u`` and ``cpu_core/instructions/u`` both name ``instructions``."""
     hybrid = HYBRID.fullmatch(event)
     if hybrid:
@@ -93,7 +99,7 @@ def totals(events: list[Event]) -> dict[str, Event]:
             result[name] = renamed
         elif renamed.value is not None:
             share = min(known.share, renamed.share)
-            result[name] = Event(name, known.value + renamed.value, None, share)
+            result[name] = Event(name, known.value + renamed.value, None, share, known.unit)
     return result
 
 

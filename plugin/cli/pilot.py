@@ -13,6 +13,10 @@ PILOT_COMMANDS: dict[str, tuple[str, str]] = {
         "Profile every kernel of the reference suite.",
     ),
     "bench": ("berth.plugin.cli.pilot_bench:bench", "Benchmark this machine: its Signature."),
+    "import": (
+        "berth.plugin.cli.pilot_import:import_",
+        "Make Profiles from the files of other tools.",
+    ),
     "submit": (
         "berth.plugin.cli.pilot_submit:submit",
         "Measure it in a job on the reference partition.",

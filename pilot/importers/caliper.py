@@ -1,0 +1,203 @@
+"""Caliper's native ``.cali`` text: a tree of attribute nodes and records that refer to it.
+
+Each line is ``__rec=KIND,key=value=value,...`` with backslash escapes; kinds are ``node``
+(a tree node: id, attribute, data, parent), ``ctx`` (a snapshot record: references to nodes, and
+immediate attribute/value pairs) and ``globals``. Attributes are nodes themselves, below the
+twelve that every file takes for granted. Source: Caliper's OutputFormats documentation and the
+reader in its ``python/caliper-reader``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from berth.pilot.importers.reading import MAX_DEPTH, MAX_RECORDS, Source, fault
+from berth.pilot.importers.records import Record, Table, number
+
+ATTRIBUTE_NAME, ATTRIBUTE_PROPERTIES = 8, 10
+BOOTSTRAP = {8: 3, 9: 7, 10: 1}
+"""Attributes that every file takes for granted, and the type nodes above them."""
+TAKEN_FOR_GRANTED = 12
+"""Nodes below this number are the same in every file."""
+HIDDEN, NESTED = 128, 256
+
+
+@dataclass(slots=True)
+class _Node:
+    attribute: int
+    data: str
+    parent: int | None
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Attribute:
+    name: str
+    hidden: bool
+    nested: bool
+    unit: str
+    alias: str
+
+
+class _File:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.nodes = {i: _Node(9, "", BOOTSTRAP.get(i), 1) for i in range(TAKEN_FOR_GRANTED)}
+        self.nodes[8].data = "cali.attribute.name"
+        self.nodes[9].data = "cali.attribute.type"
+        self.nodes[10].data = "cali.attribute.prop"
+        self._attributes: dict[int, _Attribute] = {}
+        self._chains: dict[int, list[tuple[_Attribute, str]]] = {}
+
+    def add_node(self, fields: dict[str, list[str]], line: int) -> None:
+        number = self._number(fields, "id", line)
+        attribute = self._number(fields, "attr", line)
+        if number < TAKEN_FOR_GRANTED:
+            return  # old versions write these down too
+        if number in self.nodes:
+            raise fault(self.path, line, f"defines node {number} a second time")
+        parent, depth = None, 1
+        if "parent" in fields:
+            parent = self._number(fields, "parent", line)
+            depth = self._node(parent, line).depth + 1
+        if depth > MAX_DEPTH:
+            raise fault(self.path, line, f"is nested deeper than {MAX_DEPTH} levels")
+        self.nodes[number] = _Node(attribute, "=".join(fields.get("data", [])), parent, depth)
+
+    def expand(self, fields: dict[str, list[str]], line: int) -> Record:
+        """A record with its path; of several values of an attribute the innermost counts."""
+        path: list[str] = []
+        labels: dict[str, str] = {}
+        for reference in fields.get("ref", []):
+            for attribute, data in self._chain(self._integer(reference, "ref", line), line):
+                if attribute.nested:
+                    path.append(data)
+                elif not attribute.hidden:
+                    labels[attribute.name] = data
+        keys, values = fields.get("attr", []), fields.get("data", [])
+        if len(keys) != len(values):
+            raise fault(self.path, line, f"has {len(keys)} attributes and {len(values)} values")
+        numbers: dict[str, float] = {}
+        for key, text in zip(keys, values, strict=True):
+            attribute = self.attribute(self._integer(key, "attr", line), line)
+            value = number(text)
+            if value is None:
+                labels[attribute.name] = text
+            else:
+                numbers[attribute.name] = value
+        return Record(tuple(path), numbers, labels, line)
+
+    def attribute(self, number: int, line: int) -> _Attribute:
+        known = self._attributes.get(number)
+        if known is not None:
+            return known
+        node = self._node(number, line)
+        if node.attribute != ATTRIBUTE_NAME:
+            raise fault(self.path, line, f"refers to node {number}, which is no attribute")
+        properties, facts = 0, {}
+        above = node.parent
+        while above is not None:
+            upper = self.nodes[above]
+            if upper.attribute == ATTRIBUTE_PROPERTIES:
+                properties = self._integer(upper.data, "prop", line)
+            elif upper.attribute not in (8, 9):
+                facts[self.nodes[upper.attribute].data] = upper.data
+            above = upper.parent
+        made = _Attribute(
+            name=node.data,
+            hidden=bool(properties & HIDDEN),
+            nested=bool(properties & NESTED),
+            unit=facts.get("attribute.unit", ""),
+            alias=facts.get("attribute.alias", ""),
+        )
+        self._attributes[number] = made
+        return made
+
+    def attributes(self) -> list[_Attribute]:
+        return list(self._attributes.values())
+
+    def _chain(self, number: int, line: int) -> list[tuple[_Attribute, str]]:
+        found = self._chains.get(number)
+        if found is None:
+            node = self._node(number, line)
+            found = [] if node.parent is None else list(self._chain(node.parent, line))
+            if node.attribute not in (8, 9, 10):
+                found.append((self.attribute(node.attribute, line), node.data))
+            self._chains[number] = found
+        return found
+
+    def _node(self, number: int, line: int) -> _Node:
+        node = self.nodes.get(number)
+        if node is None:
+            raise fault(self.path, line, f"refers to node {number}, which no line above defines")
+        return node
+
+    def _number(self, fields: dict[str, list[str]], key: str, line: int) -> int:
+        values = fields.get(key)
+        if not values:
+            raise fault(self.path, line, f"is a node without {key!r}")
+        return self._integer(values[0], key, line)
+
+    def _integer(self, text: str, key: str, line: int) -> int:
+        if not (text.isascii() and text.isdigit() and len(text) < 20):
+            raise fault(self.path, line, f"{key!r} is {text[:40]!r}, not a node's number")
+        return int(text)
+
+
+def read(source: Source) -> list[Table]:
+    """One Table. Raises DocumentError naming the line at fault."""
+    file, records, facts = _File(source.path), [], {}
+    for line, text in enumerate(source.text.splitlines(), start=1):
+        if not text.strip():
+            continue
+        fields = _fields(text)
+        kind = "".join(fields.get("__rec", []))
+        if kind == "node":
+            file.add_node(fields, line)
+        elif kind == "ctx":
+            records.append(file.expand(fields, line))
+        elif kind == "globals":
+            found = file.expand(fields, line)
+            facts.update(found.labels)
+            facts.update({name: f"{value:g}" for name, value in found.numbers.items()})
+        else:
+            raise fault(source.path, line, "is not a record of Caliper (no __rec=node|ctx|globals)")
+        if len(records) > MAX_RECORDS or len(file.nodes) > MAX_RECORDS:
+            raise fault(source.path, line, f"is beyond {MAX_RECORDS} records; aggregate it first")
+    known = file.attributes()
+    return [
+        Table(
+            records=records,
+            facts=facts,
+            units={a.name: a.unit for a in known if a.unit},
+            aliases={a.name: a.alias for a in known if a.alias},
+        )
+    ]
+
+
+def _fields(text: str) -> dict[str, list[str]]:
+    """``a=1=2,b=3`` as ``{"a": ["1", "2"], "b": ["3"]}``; a backslash escapes what follows."""
+    if "\\" not in text:
+        return {
+            key: values for key, *values in (entry.split("=") for entry in text.strip().split(","))
+        }
+    result: dict[str, list[str]] = {}
+    entry: list[str] = []
+    word: list[str] = []
+    symbols = iter(text.strip())
+    for symbol in symbols:
+        if symbol == "\\":
+            escaped = next(symbols, "")
+            word.append("\n" if escaped == "n" else escaped)
+        elif symbol in ",=":
+            entry.append("".join(word))
+            word.clear()
+            if symbol == ",":
+                result[entry[0]] = entry[1:]
+                entry = []
+        else:
+            word.append(symbol)
+    entry.append("".join(word))
+    result[entry[0]] = entry[1:]
+    return result

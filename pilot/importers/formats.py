@@ -1,0 +1,177 @@
+"""Which tool wrote a file, and its importer: :func:`read_file` is the front door."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from berth.pilot.collectors.perf import parse
+from berth.pilot.errors import DocumentError, UsageError
+from berth.pilot.importers import caliper, caliper_json, frame, hpctoolkit, likwid, ncu, perf_stat
+from berth.pilot.importers.reading import Reading, Source, load
+from berth.pilot.importers.records import Table
+from berth.pilot.importers.runs import reading
+
+HEAD_BYTES = 1 << 16
+TREE_SOURCES = ("papi", "caliper", "rajaperf")
+
+FORMATS = {
+    "caliper": "Caliper's .cali",
+    "caliper-json": "Caliper's json and json-split",
+    "frame-json": "a Hatchet GraphFrame or Thicket by its to_json()",
+    "frame-csv": "a Hatchet dataframe as CSV",
+    "frame-parquet": "a Hatchet dataframe as Parquet",
+    "hpctoolkit": "an HPCToolkit database (a folder; needs Hatchet)",
+    "likwid": "likwid-perfctr -O",
+    "perf": "perf stat -x,",
+    "perf-json": "perf stat -j",
+    "ncu": "ncu --csv",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to read what a file does not say."""
+
+    time_factor: float | None = None
+    """Seconds for one unit of a time without one."""
+    processor: str | None = None
+    """Family of the processor that perf's raw event codes are of: intel, amd, arm, power."""
+
+
+def read_file(path: Path, kind: str, options: Options) -> tuple[Source, list[Reading]]:
+    """The file's runs. ``kind`` is of ``FORMATS`` or ``auto``. Raises DocumentError, UsageError."""
+    if path.is_dir():
+        return _read_folder(path, kind, options)
+    source = load(path)
+    kind = detect(source) if kind == "auto" else kind
+    if kind in _TEXT:
+        return source, [_with_family(_TEXT[kind](source), options)]
+    if kind not in _TREES:
+        raise UsageError(f"{path}: {kind} is a folder, this is a file")
+    tool = "caliper" if kind.startswith("caliper") else "hatchet"
+    return source, _readings(_TREES[kind](source), path, tool, options)
+
+
+def detect(source: Source) -> str:
+    """The format's name. Raises DocumentError where none fits, or where it is one to refuse."""
+    head = source.raw[:HEAD_BYTES]
+    if not head.strip():
+        raise DocumentError(source.path, "is empty")
+    if head.startswith(b"PAR1"):
+        return "frame-parquet"
+    if head.startswith((b"\x89HDF", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")):
+        raise DocumentError(
+            source.path,
+            "is HDF5 or a pickle, which are not read: they can run code",
+            hint="save it with to_json(), or the dataframe as CSV or Parquet",
+        )
+    lines = [line for line in head.decode("utf-8", "replace").splitlines() if line.strip()]
+    found = _by_json(source, lines) or _by_lines(lines)
+    if found is None:
+        raise DocumentError(
+            source.path,
+            "is of no format that Berth knows",
+            hint=f"name it with --format, one of {', '.join(FORMATS)}",
+        )
+    return found
+
+
+def _by_json(source: Source, lines: list[str]) -> str | None:
+    first = next((line.lstrip() for line in lines if not line.startswith("#")), "")
+    if not first.startswith(("{", "[")):
+        return None
+    if '"counter-value"' in first or '"event"' in first:
+        return "perf-json"
+    data = _json(source)
+    if isinstance(data, list) or "columns" in data:
+        return "caliper-json"
+    return "frame-json" if "graph" in data else None
+
+
+def _by_lines(lines: list[str]) -> str | None:
+    if not lines:
+        return None
+    first = lines[0].lstrip("\ufeff")
+    if first.startswith("__rec="):
+        return "caliper"
+    if any(likwid.TABLE.match(line) for line in lines):
+        return "likwid"
+    if any(line.startswith('"ID",') for line in lines):
+        return "ncu"
+    told = [line for line in lines if not line.startswith("#")]
+    if told and (parse(told[0]) or perf_stat.INTERVAL.match(told[0])):
+        return "perf"
+    columns = next(csv.reader([first]), [])
+    return "frame-csv" if any(column in frame.NODE_COLUMNS for column in columns) else None
+
+
+def _json(source: Source) -> Any:
+    try:
+        return json.loads(source.text)
+    except RecursionError:
+        raise DocumentError(source.path, "is nested too deeply") from None
+    except ValueError as error:
+        raise DocumentError(source.path, f"is not JSON: {error}") from None
+
+
+def _read_caliper_json(source: Source) -> list[Table]:
+    data = _json(source)
+    if isinstance(data, list):
+        return caliper_json.read_plain(source, data)
+    if isinstance(data, dict):
+        return caliper_json.read_split(source, data)
+    raise DocumentError(source.path, "is neither a list of records nor json-split")
+
+
+def _read_frame_json(source: Source) -> list[Table]:
+    data = _json(source)
+    if not isinstance(data, dict):
+        raise DocumentError(source.path, "is not what to_json() of a frame writes")
+    return frame.read_json(source, data)
+
+
+def _read_folder(path: Path, kind: str, options: Options) -> tuple[Source, list[Reading]]:
+    marks = [name for name in ("experiment.xml", "meta.db") if (path / name).is_file()]
+    if kind not in ("auto", "hpctoolkit") or not marks:
+        raise DocumentError(
+            path, "is a folder, and no HPCToolkit database (no experiment.xml, no meta.db)"
+        )
+    digest = load(path / marks[0]).sha256
+    tables = hpctoolkit.read_folder(path)
+    return Source(path, b"", digest), _readings(tables, path, "hpctoolkit", options)
+
+
+def _readings(tables: list[Table], path: Path, tool: str, options: Options) -> list[Reading]:
+    made = [
+        reading(table, path, tool=tool, sources=TREE_SOURCES, time_factor=options.time_factor)
+        for table in tables
+    ]
+    if not any(one.regions for one in made):
+        raise DocumentError(path, "holds no region")
+    return made
+
+
+def _with_family(one: Reading, options: Options) -> Reading:
+    if one.tool != "perf" or options.processor is None:
+        return one
+    return replace(one, sources=(*one.sources, f"perf:{options.processor}"))
+
+
+_TEXT: dict[str, Callable[[Source], Reading]] = {
+    "likwid": likwid.read,
+    "perf": perf_stat.read_text,
+    "perf-json": perf_stat.read_json,
+    "ncu": ncu.read,
+}
+_TREES: dict[str, Callable[[Source], list[Table]]] = {
+    "caliper": caliper.read,
+    "caliper-json": _read_caliper_json,
+    "frame-json": _read_frame_json,
+    "frame-csv": lambda source: [*frame.read_csv(source)],
+    "frame-parquet": lambda source: [*frame.read_parquet(source)],
+}

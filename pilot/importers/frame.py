@@ -1,0 +1,158 @@
+"""Hatchet GraphFrames and Thicket tables, as JSON, CSV or Parquet.
+
+The honest door is the library's own JSON (``gf.to_json()``, ``thicket.to_json()``): it keeps the
+tree and the metadata. CSV and Parquet of ``gf.dataframe.reset_index()`` have lost the tree: each
+row is its own region, named by its ``name`` column. Pickles and HDF5 (which holds pickles) are
+refused: reading one runs whatever its writer wanted.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from berth.pilot.errors import DocumentError, ToolMissing
+from berth.pilot.importers.reading import MAX_DEPTH, MAX_RECORDS, Source, fault
+from berth.pilot.importers.records import Record, Table, number
+
+NODE_COLUMNS = ("name", "node")
+
+
+def read_json(source: Source, data: dict[str, Any]) -> list[Table]:
+    """One Table for each profile of the frame. Raises DocumentError naming the key at fault."""
+    paths = _paths(source, data.get("graph"))
+    rows = data.get("dataframe")
+    if not isinstance(rows, list) or len(rows) > MAX_RECORDS:
+        raise _wrong(source, "dataframe", f"is not a list of at most {MAX_RECORDS} rows")
+    tables: dict[str, list[Record]] = {}
+    for index, row in enumerate(rows):
+        if not isinstance(row, dict):
+            raise _wrong(source, f"dataframe[{index}]", "is not an object")
+        path = paths.get(str(row.get("node")))
+        if path is None:
+            raise _wrong(
+                source, f"dataframe[{index}].node", f"is {row.get('node')!r}, not in the graph"
+            )
+        record = _record(path, row, index, skip=("node", "name"))
+        tables.setdefault(str(row.get("profile", "")), []).append(record)
+    return [
+        Table(records=records, facts=_metadata(data, profile))
+        for profile, records in tables.items()
+    ]
+
+
+def read_csv(source: Source) -> list[Table]:
+    """One Table from a frame saved as CSV. Raises DocumentError naming the line at fault."""
+    reader = csv.DictReader(io.StringIO(source.text, newline=""))
+    rows: list[Mapping[str, Any]] = []
+    try:
+        for row in reader:
+            if None in row:
+                raise fault(source.path, reader.line_num, "has more fields than the header")
+            rows.append(row)
+            if len(rows) > MAX_RECORDS:
+                raise fault(source.path, reader.line_num, f"is beyond {MAX_RECORDS} rows")
+    except csv.Error as error:
+        raise fault(source.path, reader.line_num, f"is not CSV: {error}") from None
+    return [_flat(source, rows, reader.fieldnames or ())]
+
+
+def read_parquet(source: Source) -> list[Table]:
+    """One Table from a frame saved as Parquet. Raises ToolMissing without pyarrow."""
+    try:
+        import pyarrow as pa  # noqa: PLC0415 - of the `train` extra; the pilot works without it
+        from pyarrow import parquet  # noqa: PLC0415
+    except ImportError:
+        raise ToolMissing(
+            "pyarrow", needed_for="reading Parquet", hint="install it, or save the frame as CSV"
+        ) from None
+    try:
+        file = parquet.ParquetFile(io.BytesIO(source.raw))
+        if file.metadata.num_rows > MAX_RECORDS:
+            raise DocumentError(source.path, f"holds more than {MAX_RECORDS} rows")
+        table = file.read()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise DocumentError(source.path, f"is not Parquet: {reason}") from None
+    return [_flat(source, table.to_pylist(), table.column_names)]
+
+
+def _flat(source: Source, rows: list[Mapping[str, Any]], columns: Iterable[str]) -> Table:
+    known = set(columns)
+    named = next((column for column in NODE_COLUMNS if column in known), None)
+    if named is None:
+        raise DocumentError(
+            source.path,
+            "has no 'name' column to tell the regions by",
+            hint="save gf.dataframe.reset_index(), or better gf.to_json()",
+        )
+    ids = {(str(row.get(named)), str(row.get("nid"))) for row in rows}
+    repeated = {name for name, count in Counter(name for name, _ in ids).items() if count > 1}
+    records = []
+    for index, row in enumerate(rows):
+        name = str(row.get(named))
+        label = f"{name}@{row.get('nid')}" if name in repeated else name
+        records.append(_record((label,), row, index, skip=NODE_COLUMNS))
+    return Table(records=records)
+
+
+def _record(
+    path: tuple[str, ...], row: Mapping[str, Any], index: int, skip: tuple[str, ...]
+) -> Record:
+    record = Record(path, {}, {}, index)
+    for name, value in row.items():
+        if name in skip or not isinstance(value, str | int | float):
+            continue
+        found = number(value)
+        if found is None:
+            record.labels[name] = str(value)
+        else:
+            record.numbers[name] = found
+    return record
+
+
+def _metadata(data: dict[str, Any], profile: str) -> dict[str, str]:
+    rows = data.get("metadata")
+    if not isinstance(rows, list):
+        return {}
+    for row in rows:
+        if isinstance(row, dict) and str(row.get("profile", "")) == profile:
+            return {key: str(value) for key, value in row.items() if key != "profile"}
+    return {}
+
+
+def _paths(source: Source, graph: Any) -> dict[str, tuple[str, ...]]:
+    """Node id -> its path. A node with two parents gets the path of the first."""
+    if not isinstance(graph, list) or not all(isinstance(tree, dict) for tree in graph):
+        raise _wrong(source, "graph", "is not a list of trees")
+    nodes = {str(key): node for tree in graph for key, node in tree.items()}
+    children = {str(c) for node in nodes.values() for c in _children(source, node)}
+    paths: dict[str, tuple[str, ...]] = {}
+    stack: list[tuple[str, tuple[str, ...]]] = [(k, ()) for k in nodes if k not in children]
+    while stack:
+        key, above = stack.pop()
+        if key in paths:
+            continue
+        if key not in nodes:
+            raise _wrong(source, f"graph.{key}", "is a child that the graph does not hold")
+        if len(above) >= MAX_DEPTH:
+            raise _wrong(source, f"graph.{key}", f"is nested deeper than {MAX_DEPTH} levels")
+        data = nodes[key].get("data")
+        name = data.get("name") if isinstance(data, dict) else None
+        paths[key] = (*above, str(name if name is not None else key))
+        stack.extend((str(child), paths[key]) for child in _children(source, nodes[key]))
+    return paths
+
+
+def _children(source: Source, node: Any) -> list[Any]:
+    children = node.get("children") if isinstance(node, dict) else None
+    if not isinstance(children, list):
+        raise _wrong(source, "graph", "holds a node without a list of children")
+    return children
+
+
+def _wrong(source: Source, key: str, problem: str) -> DocumentError:
+    return DocumentError(source.path, problem, key=key)

@@ -1,0 +1,131 @@
+"""LIKWID's CSV: ``likwid-perfctr -O`` (or ``-o FILE.csv``), whole runs and marker regions.
+
+The file is a row of tables: ``TABLE,Group 1 Raw,NAME,n`` with a line an event and a column a
+hardware thread, ``Group 1 Metric`` likewise, and of both a ``STAT`` (sums, not needed here); with
+the marker API ``TABLE,Region NAME,Group 1 Raw,...`` and the region's run time on top.
+Source: printOutput in LIKWID's ``likwid.lua``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from berth.pilot.importers.reading import MAX_REGIONS, Metric, Reading, Region, Source, fault
+from berth.pilot.importers.records import number
+
+TABLE = re.compile(r"TABLE,(?:Region (?P<region>[^,]*),)?Group (?P<group>\d+) (?P<kind>Raw|Metric)")
+STAT = re.compile(r"TABLE,.*(Raw|Metric) STAT")
+RUNTIMES = ("Runtime (RDTSC) [s]", "RDTSC Runtime [s]")
+ABSENT = frozenset(["-", "", "nan", "-nan", "inf"])
+PLACES = ("HWThread", "Core")
+SUMMED_METRICS = ("data volume",)
+"""Metrics that are totals of a thread or socket; every other is a rate or a ratio."""
+
+
+@dataclass(slots=True)
+class _Group:
+    events: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    absent: set[str] = field(default_factory=set)
+    metrics: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    runtime_s: float = 0.0
+    threads: int = 0
+
+
+def read(source: Source) -> Reading:
+    """One Region for each marker region, else one. Raises DocumentError naming the line."""
+    regions: dict[str, dict[str, _Group]] = {}
+    current: _Group | None = None
+    raw, columns, cpu = True, 0, ""
+    for line, text in enumerate(source.text.splitlines(), start=1):
+        fields = [part.strip() for part in text.split(",")]
+        if fields[0] == "CPU name:":
+            cpu = fields[1] if len(fields) > 1 else ""
+        match = TABLE.match(text)
+        if STAT.match(text) or fields[0] == "STRUCT":
+            current = None
+        elif match:
+            groups = regions.setdefault(match.group("region") or "", {})
+            current = groups.setdefault(match.group("group"), _Group())
+            raw, columns = match.group("kind") == "Raw", 0
+            if len(regions) > MAX_REGIONS:
+                raise fault(source.path, line, f"is beyond {MAX_REGIONS} regions")
+        elif text.startswith("TABLE,"):
+            raise fault(source.path, line, "is a table that this importer does not know")
+        elif current is not None and text.strip():
+            if fields[0] in ("Event", "Metric", "Region Info"):
+                columns = sum(1 for part in fields if part.startswith(PLACES))
+                if not columns:
+                    raise fault(source.path, line, "names no hardware threads")
+                current.threads = max(current.threads, columns)
+                continue
+            _row(current, fields, raw=raw, columns=columns, where=(source, line))
+    if not regions:
+        raise fault(
+            source.path, None, "holds no table of LIKWID", "write it with: likwid-perfctr -O"
+        )
+    made = tuple(_region(name, groups) for name, groups in regions.items())
+    threads = max(g.threads for groups in regions.values() for g in groups.values())
+    warnings: tuple[str, ...] = ()
+    if threads > 1:
+        warnings = (f"counts are sums over {threads} hardware threads",)
+    return Reading(
+        "likwid", ("likwid",), made, host_cpu=cpu, threads=threads or None, warnings=warnings
+    )
+
+
+def _row(
+    group: _Group, fields: list[str], *, raw: bool, columns: int, where: tuple[Source, int]
+) -> None:
+    source, line = where
+    name = fields[0]
+    if not columns:
+        raise fault(source.path, line, "stands before the table's header (Event or Metric)")
+    # Raw tables have the counter's register between the event and the values, region info not.
+    skip = 1 if name in RUNTIMES[1:] or name == "call count" or not raw else 2
+    texts = fields[skip : skip + columns]
+    if len(texts) < columns:
+        raise fault(source.path, line, f"has {len(texts)} values for {columns} hardware threads")
+    values = []
+    for text in texts:
+        value = number(text)
+        if value is None and text not in ABSENT:
+            raise fault(source.path, line, f"{name}: {text[:40]!r} is not a number")
+        if value is not None:
+            values.append(value)
+    if name in RUNTIMES:
+        group.runtime_s = max([group.runtime_s, *values])
+    elif name == "call count":
+        return
+    elif raw and values:
+        group.events[name] += sum(values)
+    elif raw:
+        group.absent.add(name)
+    elif any(word in name for word in SUMMED_METRICS):
+        group.metrics[name] += sum(values)
+    else:
+        # A rate or a ratio: named to the user as left out, never added up.
+        group.absent.add(name)
+
+
+def _region(name: str, groups: dict[str, _Group]) -> Region:
+    metrics: dict[str, Metric] = {}
+    problems: dict[str, str] = {}
+    total = sum(group.runtime_s for group in groups.values())
+    everywhere = set.intersection(*(set(g.events) for g in groups.values()))
+    for number_, group in groups.items():
+        # Several groups in one run take turns: each saw its share of the time.
+        note = None
+        if len(groups) > 1:
+            note = f"group {number_}, {group.runtime_s:.3g} of {total:.3g} s"
+        for event, value in (*group.events.items(), *group.metrics.items()):
+            if event in everywhere and len(groups) > 1:
+                before = metrics[event].value if event in metrics else 0.0
+                metrics[event] = Metric(before + value)
+            else:
+                metrics.setdefault(event, Metric(value, note, complete=note is None))
+        problems |= dict.fromkeys(group.absent, "no total")
+    how = "slowest hardware thread" if total else "the file has no Runtime (RDTSC)"
+    kept = {key: why for key, why in problems.items() if key not in metrics}
+    return Region((name,) if name else (), metrics, kept, total or None, how)

@@ -1,0 +1,233 @@
+"""From a Reading to Profiles: the catalogue's names, and a reason for each that is missing."""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from berth.pilot import host
+from berth.pilot.catalogue import BY_NAME, from_source
+from berth.pilot.derive import derive, missing
+from berth.pilot.errors import UsageError
+from berth.pilot.formula import Term, alternatives, names
+from berth.pilot.importers.reading import Metric, Reading, Region, Source
+from berth.pilot.profile import (
+    CollectorReport,
+    Imported,
+    Measurement,
+    Profile,
+    Quality,
+    RunsOn,
+    Runtime,
+    Target,
+    Workload,
+)
+
+OWN_ACCOUNT = frozenset(["rajaperf"])
+"""Sources that are what the program says of itself: derived, not measured."""
+READ_OTHERWISE = frozenset(["ProblemSize", "duration_time", "gpu__time_duration.sum"])
+"""Metrics that become a size or a runtime, no counter."""
+SHOWN = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the user said that the file may not know."""
+
+    platform: str
+    name: str | None = None
+    size: float | None = None
+    runtime_s: float | None = None
+    targets: tuple[Target, ...] = ()
+    threads: int | None = None
+    ranks: int | None = None
+    regions: tuple[str, ...] = ()
+    """Shell patterns over region paths or last names; none: all."""
+
+
+def chosen(readings: Iterable[Reading], patterns: tuple[str, ...]) -> list[tuple[Reading, Region]]:
+    """The regions that the patterns name. Raises UsageError where none does."""
+    everything = [(reading, region) for reading in readings for region in reading.regions]
+    found = [pair for pair in everything if not patterns or _wanted(pair[1], patterns)]
+    if everything and not found:
+        known = list(dict.fromkeys(region.label for _, region in everything))
+        more = f" and {len(known) - SHOWN} more" if len(known) > SHOWN else ""
+        raise UsageError(
+            f"no region matches {' or '.join(repr(p) for p in patterns)}",
+            hint=f"there are: {', '.join(known[:SHOWN])}{more}",
+        )
+    return found
+
+
+def left_out(reading: Reading) -> list[str]:
+    """Metrics of the file that no counter of the catalogue is made from, sorted."""
+    wanted = {n for key in reading.sources for f in from_source(key).values() for n in names(f)}
+    found: set[str] = set()
+    for region in reading.regions:
+        found |= set(region.metrics) | set(region.problems)
+    return sorted(found - wanted - READ_OTHERWISE)
+
+
+def profile(reading: Reading, region: Region, source: Source, wishes: Wishes) -> Profile:
+    """One Profile of one region. Raises UsageError where a name cannot be made."""
+    counters, unused = _counters(reading, region)
+    runtime, warnings = _runtime(region, wishes)
+    stem = wishes.name or source.path.name.partition(".")[0]
+    name = plain_name(f"{stem}.{region.path[-1]}" if region.path else stem)
+    targets = wishes.targets or reading.targets
+    if targets is None:
+        warnings.append("the file does not say what it runs on: taken as cpu (--runs-on)")
+    given = sum(1 for m in counters.values() if m.value is not None)
+    detail = f"{given} counters from {reading.tool}"
+    if unused:
+        detail += f"; not in the catalogue: {', '.join(unused)}"
+    kinds = targets or (Target.CPU,)
+    return Profile(
+        name=name,
+        platform=wishes.platform,
+        workload=Workload(
+            command=reading.command or (source.path.name,),
+            size=wishes.size or region.size,
+        ),
+        runs_on=RunsOn(
+            targets=kinds,
+            architecture=reading.architecture or "x86_64",
+            threads=wishes.threads or reading.threads or 1,
+            ranks=wishes.ranks or reading.ranks or 1,
+            gpus=0 if Target.CPU in kinds else 1,
+        ),
+        runtime=runtime,
+        peak_memory_bytes=None,
+        counters=counters,
+        collectors=(CollectorReport(name=f"import:{reading.tool}", status="used", detail=detail),),
+        warnings=(*reading.warnings, *warnings),
+        provenance=host.provenance().model_copy(
+            update={
+                "host_cpu": reading.host_cpu,
+                "kernel": "",
+                "imported": Imported(
+                    tool=reading.tool,
+                    tool_version=reading.version,
+                    file=source.path.name,
+                    file_sha256=source.sha256,
+                    region=region.label,
+                    measured=reading.measured,
+                ),
+            }
+        ),
+    )
+
+
+def distinct(profiles: list[Profile]) -> list[Profile]:
+    """The same Profiles with names made different by their region's path where they clash."""
+    counts: dict[str, int] = {}
+    for one in profiles:
+        counts[one.name] = counts.get(one.name, 0) + 1
+    made: list[Profile] = []
+    for index, one in enumerate(profiles):
+        if counts[one.name] > 1:
+            imported = one.provenance.imported
+            key = f"{index}:{imported.region if imported else ''}"
+            tail = hashlib.sha256(key.encode()).hexdigest()[:8]
+            made.append(one.model_copy(update={"name": f"{one.name[:118]}-{tail}"}))
+        else:
+            made.append(one)
+    return made
+
+
+def plain_name(text: str) -> str:
+    """``text`` as a profile's name: other signs become ``_``, long ones get a digest."""
+    name = re.sub(r"[^A-Za-z0-9_.+-]+", "_", text).strip("_.+-") or "region"
+    if len(name) > 120:
+        name = f"{name[:110]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    return name
+
+
+def _wanted(region: Region, patterns: tuple[str, ...]) -> bool:
+    last = region.path[-1] if region.path else ""
+    return any(
+        fnmatch.fnmatchcase(text, pattern) for pattern in patterns for text in (region.label, last)
+    )
+
+
+def _runtime(region: Region, wishes: Wishes) -> tuple[Runtime | None, list[str]]:
+    seconds = wishes.runtime_s or region.runtime_s
+    if seconds is None:
+        return None, [f"no runtime: {region.runtime_note} (or tell it with --runtime)"]
+    how = "as told" if wishes.runtime_s else region.runtime_note
+    made = Runtime(median_s=seconds, spread_s=0.0, repeats_s=(seconds,))
+    return made, [f"runtime: {how}; of one run, so its spread is not known"]
+
+
+def _counters(reading: Reading, region: Region) -> tuple[dict[str, Measurement], list[str]]:
+    formulas = {key: from_source(key) for key in reading.sources}
+    found: dict[str, Measurement] = {}
+    why: dict[str, str] = {}
+    used: set[str] = set()
+    for key, by_name in formulas.items():
+        for counter, formula in by_name.items():
+            used |= names(formula)
+            measurement, problem = _evaluate(key, formula, region)
+            if measurement is not None:
+                found.setdefault(counter, measurement)
+            else:
+                why.setdefault(counter, problem)
+    derived = derive(found)
+    source = f"import:{reading.tool}"
+    result = {
+        counter: derived[counter]
+        if counter in derived
+        else missing(source, why.get(counter, _why(counter, reading)))
+        for counter in BY_NAME
+    }
+    unused = (set(region.metrics) | set(region.problems)) - used
+    return result, sorted(unused - READ_OTHERWISE)
+
+
+def _why(counter: str, reading: Reading) -> str:
+    if "derived" in BY_NAME[counter].sources:
+        return "one of the counters that it is computed from is missing"
+    return f"{reading.tool} has no name for it in the catalogue"
+
+
+def _evaluate(key: str, formula: str, region: Region) -> tuple[Measurement | None, str]:
+    """The first alternative whose names all have values; else why the first has none."""
+    problem = ""
+    for terms in alternatives(formula):
+        absent = [n for term in terms for n in term.names if n not in region.metrics]
+        if not absent:
+            return _measurement(key, terms, region.metrics), ""
+        told = [f"{n}: {region.problems[n]}" for n in absent if n in region.problems]
+        if told or not problem:
+            problem = "; ".join(told) or f"the file has no {', '.join(dict.fromkeys(absent))}"
+    return None, problem
+
+
+def _measurement(
+    key: str, terms: tuple[Term, ...], metrics: Mapping[str, Metric]
+) -> Measurement | None:
+    used = [metrics[name] for term in terms for name in term.names]
+    value = sum(term.weight * math.prod(metrics[n].value for n in term.names) for term in terms)
+    if not math.isfinite(value) or value < 0:
+        return None
+    notes = list(dict.fromkeys(m.note for m in used if m.note))
+    own = key in OWN_ACCOUNT
+    if own:
+        notes.append("the program's own account")
+    return Measurement(
+        value=value,
+        quality=Quality.DERIVED if own else Quality.MEASURED,
+        source=key,
+        note="; ".join(notes) or None,
+        complete=all(m.complete for m in used),
+    )
+
+
+def file_name(path: Path, one: Profile) -> Path:
+    """Where a Profile goes in a folder of Profiles."""
+    return path / f"{one.name}.json"
