@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import runs
 from fake_nvml import FakeFleet, build
+from slurm_cluster import Cluster, ClusterUnavailable, cluster, require_slurm, wait_until
+from slurm_node import FIRST, Node
 
 from berth.plugin.mig.nvml import Nvml
 
@@ -56,3 +58,27 @@ def state_folder() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="berth-mig-", dir=parent))
     yield folder
     shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def slurm() -> Iterator[Cluster]:
+    """Its own cluster: the tests restart its daemons."""
+    try:
+        require_slurm()
+    except ClusterUnavailable as missing:
+        pytest.skip(f"SLURM TESTS SKIPPED: {missing}")
+    with cluster() as running:
+        yield running
+
+
+@pytest.fixture
+def node(
+    slurm: Cluster, fleet: FakeFleet, state_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Node]:
+    """The node with ``FIRST`` published and no jobs."""
+    monkeypatch.setenv("SLURM_CONF", str(slurm.etc / "slurm.conf"))
+    found = Node(slurm, fleet, state_folder)
+    found.apply(FIRST)
+    yield found
+    slurm.cancel_everything()
+    wait_until(lambda: not slurm.run("squeue", "-h").stdout.strip(), "all jobs have ended")

@@ -8,11 +8,19 @@ import signal
 import stat
 from pathlib import Path
 
+from fake_nvml import FakeFleet
 from slurm_cluster import Cluster, wait_until
 
+from berth.plugin.mig.apply import Applier
 from berth.plugin.mig.device_files import DeviceFiles
+from berth.plugin.mig.gres_files import read_slots
+from berth.plugin.mig.nvml import Nvml
+from berth.plugin.mig.slots import Slot
 from berth.plugin.mig.slurm_keeper import NodeFiles, SlurmKeeper
+from berth.plugin.mig.target import Target
+from berth.policies.mig import Layout
 
+FIRST = "1g.5gb@0 1g.5gb@1 2g.10gb@2 3g.20gb@4"
 SLEEPER = "#!/bin/sh\nexec sleep 600\n"
 MAX_GIS, CAPS_PER_GI = 16, 10
 
@@ -74,6 +82,43 @@ def prepare(slurm: Cluster) -> NodeFiles:
 def keeper(slurm: Cluster, files: NodeFiles) -> SlurmKeeper:
     """Finds the cluster by SLURM_CONF, as on a real node."""
     return SlurmKeeper(files, ClusterRestarter(slurm))
+
+
+class Node:
+    """The node under test, its GPU and its applier."""
+
+    def __init__(self, slurm: Cluster, fleet: FakeFleet, folder: Path) -> None:
+        self.slurm = slurm
+        self.fleet = fleet
+        self.files: NodeFiles = prepare(slurm)
+        self.folder = folder
+        self._next_pid = 5000
+
+    def apply(self, layout: str) -> str:
+        with Nvml() as nvml:
+            applier = Applier(nvml, keeper(self.slurm, self.files), self.folder)
+            return applier.apply(Target({"0": Layout.parse(layout)})).outcome
+
+    def run_job(self, gres: str) -> int:
+        """A job that runs, with a process on the slice that Slurm gave it."""
+        job = self.slurm.sbatch("-pmig", f"--gres=gpu:{gres}:1", "--mem=10", script=SLEEPER).id
+        self.slurm.wait_for_state(job, "RUNNING", timeout_s=60)
+        slot = self.slot_of(job)
+        assert slot.type == gres
+        assert slot.instance is not None
+        self._next_pid += 1
+        self.fleet.start_process(0, slot.instance.start, self._next_pid)
+        return job
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        slots = read_slots(self.files.gres_conf.read_text(), "mig1")
+        assert slots is not None
+        return slots
+
+    def slot_of(self, job: int) -> Slot:
+        (number,) = numbers_of(self.slurm, job)
+        return self.slots[number]
 
 
 def show_node(slurm: Cluster) -> dict[str, str]:

@@ -4,88 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fake_nvml import FakeFleet
-from slurm_cluster import Cluster, ClusterUnavailable, cluster, require_slurm, wait_until
-from slurm_node import SLEEPER, ClusterRestarter, keeper, numbers_of, prepare, show_node
+from slurm_cluster import wait_until
+from slurm_node import FIRST, SLEEPER, ClusterRestarter, Node, keeper, show_node
 
 from berth.plugin.mig.apply import Applier
 from berth.plugin.mig.errors import Busy, PlanRefused
-from berth.plugin.mig.gres_files import read_slots
 from berth.plugin.mig.nvml import Nvml
 from berth.plugin.mig.queue_demands import pending
-from berth.plugin.mig.slots import Slot
-from berth.plugin.mig.slurm_keeper import NodeFiles, SlurmKeeper
+from berth.plugin.mig.slurm_keeper import SlurmKeeper
 from berth.plugin.mig.target import Target
 from berth.policies.mig import Instance, Layout
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(180)]
-
-FIRST = "1g.5gb@0 1g.5gb@1 2g.10gb@2 3g.20gb@4"
-
-
-@pytest.fixture(scope="module")
-def slurm() -> Iterator[Cluster]:
-    """Its own cluster: the tests restart its daemons."""
-    try:
-        require_slurm()
-    except ClusterUnavailable as missing:
-        pytest.skip(f"SLURM TESTS SKIPPED: {missing}")
-    with cluster() as running:
-        yield running
-
-
-class Node:
-    """The node under test, its GPU and its applier."""
-
-    def __init__(self, slurm: Cluster, fleet: FakeFleet, folder: Path) -> None:
-        self.slurm = slurm
-        self.fleet = fleet
-        self.files: NodeFiles = prepare(slurm)
-        self.folder = folder
-        self._next_pid = 5000
-
-    def apply(self, layout: str) -> str:
-        with Nvml() as nvml:
-            applier = Applier(nvml, keeper(self.slurm, self.files), self.folder)
-            return applier.apply(Target({"0": Layout.parse(layout)})).outcome
-
-    def run_job(self, gres: str) -> int:
-        """A job that runs, with a process on the slice that Slurm gave it."""
-        job = self.slurm.sbatch("-pmig", f"--gres=gpu:{gres}:1", "--mem=10", script=SLEEPER).id
-        self.slurm.wait_for_state(job, "RUNNING", timeout_s=60)
-        slot = self.slot_of(job)
-        assert slot.type == gres
-        assert slot.instance is not None
-        self._next_pid += 1
-        self.fleet.start_process(0, slot.instance.start, self._next_pid)
-        return job
-
-    @property
-    def slots(self) -> tuple[Slot, ...]:
-        slots = read_slots(self.files.gres_conf.read_text(), "mig1")
-        assert slots is not None
-        return slots
-
-    def slot_of(self, job: int) -> Slot:
-        (number,) = numbers_of(self.slurm, job)
-        return self.slots[number]
-
-
-@pytest.fixture
-def node(
-    slurm: Cluster, fleet: FakeFleet, state_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Node]:
-    """The node with ``FIRST`` published and no jobs."""
-    monkeypatch.setenv("SLURM_CONF", str(slurm.etc / "slurm.conf"))
-    found = Node(slurm, fleet, state_folder)
-    found.apply(FIRST)
-    yield found
-    slurm.cancel_everything()
-    wait_until(lambda: not slurm.run("squeue", "-h").stdout.strip(), "all jobs have ended")
 
 
 def test_slices_change_beside_jobs_that_run_on(node: Node) -> None:

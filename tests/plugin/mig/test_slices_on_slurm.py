@@ -1,0 +1,248 @@
+"""On a real Slurm: the submit filter names slices that a node has, before and after it is cut."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+
+import pytest
+from real_daemon import RealDaemon
+from slurm_cluster import Cluster, wait_until
+from slurm_node import Node, show_node
+
+from berth.plugin.slice_workloads import add_workload, slice_predictor
+from berth.plugin.slurm.filter import FILTER_PATH
+from berth.plugin.store import Store
+from berth.predictor import platforms
+from berth.predictor.slices.workload import MemoryNeed, Point, SliceWorkload
+
+pytestmark = [pytest.mark.slurm, pytest.mark.timeout(180)]
+
+RELOADED = "site file read again"
+SITE = """\
+schema = "berth.site/1"
+mode = "enforce"
+[site]
+name = "test"
+auto_partition = "auto"
+[policy]
+untyped_gpus = "{untyped}"
+[daemon]
+socket = "{root}/run/berth.sock"
+store = "sqlite:///{root}/store/slices.db"
+kill_switch = "{root}/run/off"
+scheduler_users = ["root"]
+state_refresh_s = {refresh_s}
+[coverage]
+interactive = true
+[[candidates]]
+name = "slice"
+platform = "a100-40gb"
+partition = "mig"
+cores_per_node = 32
+nodes = 1
+max_time = "12h"
+default_time = "30m"
+[candidates.slices]
+[candidates.translation]
+gpus = 1
+cpus_per_gpu = 2
+"""
+
+
+def workload(name: str, memory_gb: float) -> SliceWorkload:
+    """A small job; its counters are those of a training run that the recommender knows well."""
+    point = Point(
+        batch=128,
+        step_s=0.0296,
+        mean_step_s=0.0299,
+        power_w=111,
+        sm_utilization=0.43,
+        memory_utilization=0.057,
+    )
+    return SliceWorkload(
+        schema="berth.slice-workload/1",
+        name=name,
+        gpu="A100-40GB",
+        points=(point,),
+        memory=MemoryNeed(reserved_bytes=memory_gb * 1e9),
+        idle_power_w=55,
+        power_limit_w=250,
+        runtime_s=60,
+    )
+
+
+class SliceDaemon(RealDaemon):
+    """A daemon over a site with slices, and workloads that went through the recommender."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(cluster)
+        self.store_file = cluster.root / "store" / "slices.db"
+        self.store_file.parent.mkdir(exist_ok=True)
+        self.site()
+        store = Store.open(f"sqlite:///{self.store_file}")
+        for name, memory_gb in (("small", 4.5), ("medium", 9), ("large", 18), ("huge", 60)):
+            add_workload(
+                store,
+                workload(name, memory_gb),
+                predictor=slice_predictor(),
+                platforms=platforms.load(),
+                owner="test",
+                replace=True,
+            )
+        store.close()
+
+    def site(self, untyped: str = "type", *, refresh_s: float = 1) -> None:
+        """Write the site file."""
+        text = SITE.format(root=self.cluster.root, untyped=untyped, refresh_s=refresh_s)
+        self.changed = (untyped, refresh_s) != ("type", 1)
+        self.reloads = self.cluster.log("berth").count(RELOADED) if self.pid else 0
+        self.site_file.write_text(text)
+
+    def follows(self) -> None:
+        """Wait until it has taken the site file as it was last written."""
+        wait_until(
+            lambda: self.cluster.log("berth").count(RELOADED) > self.reloads, "the daemon follows"
+        )
+
+    def is_ready(self) -> bool:
+        found = self.ask({"v": 1, "op": "stats"})
+        return found is not None and found.get("state_age_s") is not None
+
+    def sees_slices(self) -> None:
+        """Wait until it has read the cluster after the filter was loaded."""
+        probe = {"user": "root", "queue": "auto", "comment": "berth:small"}
+        ask = {"v": 1, "op": "decide", "scheduler": "slurm", "job": probe}
+        now = {**probe, "scheduler_since_s": math.ceil(time.time())}
+        wait_until(
+            lambda: (self.ask({**ask, "job": now}) or {}).get("code") == "placed",
+            "the daemon has read the slices as they are now",
+        )
+
+
+@pytest.fixture(scope="module")
+def running(slurm: Cluster) -> Iterator[SliceDaemon]:
+    """The real filter and a daemon, for all tests of this file."""
+    slurm.set_filter_config(
+        socket=slurm.berth_socket,
+        kill_switch=slurm.root / "run" / "off",
+        deadline_ms=1000,
+        reread_config_s=0,
+    )
+    before = (slurm.etc / "job_submit.lua").read_text()
+    slurm.set_job_submit(FILTER_PATH.read_text())
+    daemon = SliceDaemon(slurm)
+    try:
+        daemon.start()
+        yield daemon
+    finally:
+        slurm.end("berth")
+        slurm.set_job_submit(before)
+
+
+@pytest.fixture
+def daemon(node: Node, running: SliceDaemon) -> Iterator[SliceDaemon]:
+    """The daemon over ``node`` as it is cut at first."""
+    node.slurm.sbatch("-p", "cpu", "--hold")  # slurmctld loads the filter
+    running.sees_slices()
+    yield running
+    if running.changed:
+        running.site()
+        running.follows()
+
+
+def gres_of(slurm: Cluster, job_id: int) -> str:
+    found = slurm.job(job_id)
+    text = found.get("TresPerNode") or found.get("TresPerJob") or ""
+    return text.replace("gres:", "").replace("gres/", "")
+
+
+def test_each_job_gets_the_smallest_slice_that_its_memory_certainly_fits(
+    daemon: SliceDaemon,
+) -> None:
+    slurm = daemon.cluster
+    found = {}
+    for name in ("small", "medium", "large"):
+        job = slurm.sbatch("-p", "auto", f"--comment=berth:{name}", "--mem=10")
+        assert slurm.wait_for_state(job.id) == "COMPLETED"
+        assert slurm.job(job.id)["Partition"] == "mig"
+        found[name] = gres_of(slurm, job.id)
+        assert "smallest slice that will do" in job.message
+    assert found == {"small": "gpu:1g.5gb:1", "medium": "gpu:2g.10gb:1", "large": "gpu:3g.20gb:1"}
+
+
+def test_a_job_that_fits_no_slice_of_the_fleet_stays_where_it_is(daemon: SliceDaemon) -> None:
+    job = daemon.cluster.sbatch("-p", "auto", "--comment=berth:huge")
+    assert daemon.cluster.job(job.id)["Partition"] == "auto"
+    assert "memory" in job.message
+
+
+def test_a_gpu_of_any_type_becomes_the_slice_that_fits(daemon: SliceDaemon) -> None:
+    slurm = daemon.cluster
+    for option in ("--gres=gpu:1", "--gpus=1", "--gpus-per-node=1", "--gres=gpu"):
+        job = slurm.sbatch("-p", "auto", option, "-n1", "--comment=berth:small", "--mem=10")
+        assert slurm.job(job.id)["Partition"] == "mig", option
+        assert gres_of(slurm, job.id).startswith("gpu:1g.5gb"), option
+        assert slurm.wait_for_state(job.id) == "COMPLETED", job.message
+
+
+def test_in_a_partition_of_ones_own_only_the_type_is_added(daemon: SliceDaemon) -> None:
+    slurm = daemon.cluster
+    job = slurm.sbatch("-p", "mig", "--gres=gpu:1", "-n3", "--comment=berth:medium", "--mem=10")
+    found = slurm.job(job.id)
+    assert (found["Partition"], found["NumTasks"]) == ("mig", "3")
+    assert gres_of(slurm, job.id) == "gpu:2g.10gb:1"
+    assert slurm.wait_for_state(job.id) == "COMPLETED"
+
+
+def test_a_type_that_the_user_wrote_is_never_changed(daemon: SliceDaemon) -> None:
+    slurm = daemon.cluster
+    for where in ("auto", "mig"):
+        job = slurm.sbatch(
+            "-p", where, "--gres=gpu:3g.20gb:1", "-n1", "--comment=berth:small", "--hold"
+        )
+        assert gres_of(slurm, job.id) == "gpu:3g.20gb:1"
+
+
+def test_who_names_neither_type_nor_profile_is_told_and_left_alone(daemon: SliceDaemon) -> None:
+    slurm = daemon.cluster
+    job = slurm.sbatch("-p", "mig", "--gres=gpu:1", "--hold")
+    assert gres_of(slurm, job.id) == "gpu:1"
+    assert "switched off" in job.message
+    assert "--gres=gpu:2g.10gb:1" in job.message
+    assert "off1" not in job.message
+    typed = slurm.sbatch("-p", "mig", "--gres=gpu:2g.10gb:1", "--hold")
+    assert typed.message == ""
+
+
+def test_a_site_may_leave_it_to_its_users(daemon: SliceDaemon) -> None:
+    slurm = daemon.cluster
+    daemon.site("leave")
+    daemon.follows()
+    own = slurm.sbatch("-p", "mig", "--gres=gpu:1", "--comment=berth:small", "--hold")
+    assert gres_of(slurm, own.id) == "gpu:1"
+    assert "names no type" in own.message
+
+
+def test_after_a_cut_no_slice_is_asked_for_that_is_gone(node: Node, daemon: SliceDaemon) -> None:
+    """The daemon reads the cluster rarely here; Slurm would refuse a job whose type is gone."""
+    slurm = node.slurm
+    daemon.site(refresh_s=3600)
+    daemon.follows()
+    before = slurm.sbatch("-p", "auto", "--comment=berth:medium", "--mem=10")
+    assert gres_of(slurm, before.id) == "gpu:2g.10gb:1"
+    slurm.wait_for_state(before.id, "COMPLETED")
+    assert node.apply("1g.5gb@0 1g.5gb@1 1g.10gb@2 3g.20gb@4") == "new"
+    assert "2g.10gb" not in show_node(slurm)["Gres"]
+
+    blind = slurm.sbatch("-p", "auto", "--comment=berth:medium", "--mem=10")
+    assert slurm.job(blind.id)["Partition"] == "auto"
+    assert "started anew" in blind.message
+
+    daemon.site()
+    daemon.follows()
+    daemon.sees_slices()
+    after = slurm.sbatch("-p", "auto", "--comment=berth:medium", "--mem=10")
+    assert gres_of(slurm, after.id) == "gpu:1g.10gb:1"
+    assert slurm.wait_for_state(after.id) == "COMPLETED"
