@@ -1,0 +1,98 @@
+"""The child that parses users' files: no rights, bounded memory and time, standard library only.
+
+Started by ``reader`` with one end of a socket as standard input. A request is a JSON line with the
+file's descriptor beside it (SCM_RIGHTS), so the child needs no access to any folder. A reply is a
+byte ("g" graph, "e" refusal), eight bytes of length, and the graph or ``[problem, hint]``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import signal
+import socket
+import sys
+
+from berth.predictor.graphs import encoding, infer, onnx_file
+from berth.predictor.graphs.limits import Limits, Problem
+
+NOBODY = 65534
+_NO_NEW_PRIVILEGES = 38
+_DUMPABLE = 4
+
+
+def drop_rights(limits: Limits) -> None:
+    """Give up everything that parsing does not need."""
+    os.chdir("/")
+    for which, value in (
+        (resource.RLIMIT_AS, limits.memory_bytes),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_NOFILE, 16),
+    ):
+        _, hard = resource.getrlimit(which)
+        bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(which, (bound, bound))
+    if os.getuid() == 0:
+        with contextlib.suppress(PermissionError):
+            os.setgroups([])
+        os.setresgid(NOBODY, NOBODY, NOBODY)
+        os.setresuid(NOBODY, NOBODY, NOBODY)
+    resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+    if sys.platform == "linux":
+        library = ctypes.CDLL(None)
+        library.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+        library.prctl(_DUMPABLE, 0, 0, 0, 0)
+
+
+def main() -> None:
+    """Answer until the parent closes its end; leave at once where memory ran out."""
+    channel = socket.socket(fileno=0)
+    limits = Limits(**json.loads(sys.argv[1]))
+    drop_rights(limits)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    while True:
+        line, handles, _, _ = socket.recv_fds(channel, 65536, 1)
+        if not line or not handles:
+            return
+        _bound_time(limits.seconds)
+        request = json.loads(line)
+        try:
+            kind, body = b"g", _graph(handles[0], request, limits)
+        except Problem as problem:
+            kind, body = b"e", json.dumps([problem.problem, problem.hint]).encode()
+        except (MemoryError, RecursionError):
+            kind, body = b"e", json.dumps([_TOO_LARGE, None]).encode()
+        finally:
+            os.close(handles[0])
+        channel.sendall(kind + len(body).to_bytes(8, "little") + body)
+
+
+_TOO_LARGE = "needs more memory to read than is allowed"
+
+
+def _graph(handle: int, request: dict[str, object], limits: Limits) -> bytes:
+    batch, sizes = request.get("batch"), request.get("sizes")
+    model = onnx_file.read(handle, limits)
+    found = infer.infer(
+        model,
+        batch if isinstance(batch, int) else None,
+        {str(k): int(v) for k, v in sizes.items()} if isinstance(sizes, dict) else {},
+        limits,
+    )
+    return encoding.encode(found)
+
+
+def _bound_time(seconds: float) -> None:
+    """So much processor time more from now; the kernel then ends this process."""
+    used = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    bound = int(used + seconds) + 1
+    resource.setrlimit(resource.RLIMIT_CPU, (bound if hard < 0 else min(bound, hard), hard))
+
+
+if __name__ == "__main__":
+    main()

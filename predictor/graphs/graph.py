@@ -1,0 +1,344 @@
+"""A model as a graph: what each operator works on, how much it computes and moves.
+
+A ModelGraph is compact: nodes that do the same share one row of a table of *kinds*; arrays of
+length n (nodes) are looked up from it. Nodes stand in an order in which they can run. Shapes are
+those at the graph's batch. One multiply-accumulate (MAC) is two flops; see ``operators``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from berth.predictor.graphs.kinds import ATTRIBUTES, AXES, COLUMNS, FAMILIES
+from berth.predictor.graphs.operators import Family
+
+Integers: TypeAlias = NDArray[np.int64]
+Indices: TypeAlias = NDArray[np.int32]
+Numbers: TypeAlias = NDArray[np.float64]
+
+_AT = {name: place for place, name in enumerate(COLUMNS)}
+_VIEW = FAMILIES.index(Family.VIEW)
+
+
+class MalformedGraph(ValueError):
+    """Bytes that are no graph: they did not come from a sound reader."""
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """An input or output of the graph."""
+
+    name: str
+    dtype: int
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A run of nodes that repeats, one after the other."""
+
+    first: int
+    length: int
+    """Nodes of one repetition."""
+    count: int
+
+
+@dataclass(frozen=True)
+class ModelGraph:
+    """See the module. Arrays are read-only."""
+
+    digest: str
+    """Stable: of operators, shapes, work and edges, not of names or the order in the file."""
+    batch: int
+    opset: int
+    producer: str
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    operators: tuple[str, ...]
+    """The names in use, sorted; onnxruntime's own as ``com.microsoft:Name``."""
+    kinds: Integers
+    """[kinds, len(COLUMNS)]"""
+    kind_operator: Indices
+    """[kinds] into ``operators``."""
+    kind: Indices
+    """[n] into ``kinds``."""
+    edges: Indices
+    """[2, e]: node that makes, node that reads; each pair once."""
+    parameters: int
+    """As the model's framework counts them: an estimate, see ``parameters``."""
+    stored_elements: int
+    """Elements of all constants in the file."""
+    stored_bytes: int
+    folded: int
+    """Nodes left out because they depend on constants alone."""
+    unknown: Mapping[str, int]
+    """Operators that the catalogue lacks: nodes of each. They count no operations."""
+    assumed_shapes: int
+    """Of those, nodes whose output shape had to be assumed."""
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    def column(self, name: str) -> Integers:
+        """[n] one of ``COLUMNS``."""
+        found: Integers = self.kinds[self.kind, _AT[name]]
+        return found
+
+    @cached_property
+    def operator(self) -> Indices:
+        """[n] into ``operators``."""
+        found: Indices = self.kind_operator[self.kind]
+        return found
+
+    @cached_property
+    def family(self) -> Integers:
+        """[n] into ``kinds.FAMILIES``."""
+        return self.column("family")
+
+    @cached_property
+    def dtype(self) -> Integers:
+        """[n] ONNX's code of the first output's type."""
+        return self.column("dtype")
+
+    @cached_property
+    def input_shape(self) -> Integers:
+        """[n, 6] of the first activation read, 0 beyond its rank; rank above 6: leading merged."""
+        return self._block("input_0", AXES)
+
+    @cached_property
+    def output_shape(self) -> Integers:
+        """[n, 6] of the first output, likewise."""
+        return self._block("output_0", AXES)
+
+    @cached_property
+    def attributes(self) -> Integers:
+        """[n, len(ATTRIBUTES)], 0 where an attribute does not apply."""
+        return self._block(ATTRIBUTES[0], len(ATTRIBUTES))
+
+    @cached_property
+    def macs(self) -> Integers:
+        """[n] multiply-accumulates of convolutions, products, attention, recurrent layers."""
+        return self.column("macs")
+
+    @cached_property
+    def flops(self) -> Integers:
+        """[n] two for each MAC, and one for each other operation."""
+        return self.column("flops")
+
+    @cached_property
+    def node_parameters(self) -> Integers:
+        """[n] parameters that the node uses; tied ones at each of their users."""
+        return self.column("parameters")
+
+    @cached_property
+    def weight_bytes(self) -> Integers:
+        """[n] of all constants that the node reads."""
+        return self.column("weight_bytes")
+
+    @cached_property
+    def input_bytes(self) -> Integers:
+        """[n] activations read."""
+        return self.column("input_bytes")
+
+    @cached_property
+    def output_bytes(self) -> Integers:
+        """[n] activations written (of a view: what it shows)."""
+        return self.column("output_bytes")
+
+    @cached_property
+    def moved_bytes(self) -> Integers:
+        """[n] read and written with nothing cached; none for views."""
+        return self.column("moved_bytes")
+
+    @cached_property
+    def intensity(self) -> Numbers:
+        """[n] flops a moved byte; 0 where nothing moves."""
+        moved = self.moved_bytes.astype(np.float64)
+        return np.divide(self.flops, moved, out=np.zeros(len(self)), where=moved > 0)
+
+    @cached_property
+    def total_macs(self) -> int:
+        """Of the whole graph at its batch."""
+        return self._total("macs")
+
+    @cached_property
+    def total_flops(self) -> int:
+        """Of the whole graph at its batch."""
+        return self._total("flops")
+
+    @cached_property
+    def total_moved_bytes(self) -> int:
+        """Of the whole graph at its batch, with nothing kept in a cache between operators."""
+        return self._total("moved_bytes")
+
+    @cached_property
+    def activation_bytes(self) -> int:
+        """All that is written, views left out."""
+        rows = self.kinds[:, _AT["family"]] != _VIEW
+        written = np.where(rows, self.kinds[:, _AT["output_bytes"]], 0)
+        return _exact(written, self._times)
+
+    @cached_property
+    def activations(self) -> int:
+        """Elements written by convolutions, products and attention (timm's and fvcore's count)."""
+        worked = self.kinds[:, _AT["macs"]] > 0
+        shapes = self.kinds[:, _AT["output_0"] : _AT["output_0"] + AXES]
+        elements = np.where(worked, np.prod(np.maximum(shapes, 1), axis=1), 0)
+        return _exact(elements, self._times)
+
+    @cached_property
+    def peak_activation_bytes(self) -> int:
+        """Most bytes of activations alive at once in this order, views counted once."""
+        family, written = self.family.tolist(), self.output_bytes.tolist()
+        root = list(range(len(self)))
+        last = list(range(len(self)))
+        readers: list[list[int]] = [[] for _ in root]
+        for source, target in zip(*self.edges.tolist(), strict=True):
+            readers[target].append(source)
+        for node, sources in enumerate(readers):
+            for source in sources:
+                last[root[source]] = node
+            if family[node] == _VIEW and sources:
+                root[node] = root[sources[0]]
+        ends: list[list[int]] = [[] for _ in root]
+        for node, end in enumerate(last):
+            if root[node] == node:
+                ends[end].append(node)
+        live = peak = 0
+        for node in range(len(self)):
+            if root[node] == node:
+                live += written[node]
+                peak = max(peak, live)
+            live -= sum(written[gone] for gone in ends[node])
+        return peak
+
+    @cached_property
+    def repeated_blocks(self) -> tuple[Block, ...]:
+        """Runs of nodes that repeat back to back (at least twice), longest first, none overlapping.
+
+        Recognised by kinds in the order of the nodes, so blocks of different widths differ.
+        """
+        return repeated(self.kind)
+
+    def codes(self, vocabulary: Sequence[str]) -> Integers:
+        """[n] the place of each node's operator in ``vocabulary``; len(vocabulary) if not there."""
+        place = {name: n for n, name in enumerate(vocabulary)}
+        known = np.array([place.get(name, len(place)) for name in self.operators], np.int64)
+        found: Integers = known[self.operator]
+        return found
+
+    def count(self, operator: str) -> int:
+        """Nodes of this operator."""
+        if operator not in self.operators:
+            return 0
+        return int(np.count_nonzero(self.operator == self.operators.index(operator)))
+
+    @cached_property
+    def _times(self) -> Integers:
+        return np.bincount(self.kind, minlength=len(self.kinds))
+
+    def _total(self, name: str) -> int:
+        return _exact(self.kinds[:, _AT[name]], self._times)
+
+    def _block(self, first: str, width: int) -> Integers:
+        start = _AT[first]
+        found: Integers = self.kinds[self.kind, start : start + width]
+        return found
+
+
+def _exact(values: Integers, times: Integers) -> int:
+    return sum(a * b for a, b in zip(values.tolist(), times.tolist(), strict=True))
+
+
+def repeated(kind: Indices) -> tuple[Block, ...]:
+    """Back-to-back repeats in a sequence: greedily the longest run first."""
+    found: list[Block] = []
+    candidates: list[tuple[int, int, int]] = []
+    for period in range(1, len(kind) // 2 + 1):
+        same = np.flatnonzero(kind[period:] != kind[:-period])
+        bounds = np.concatenate(([-1], same, [len(kind) - period]))
+        runs = np.diff(bounds) - 1
+        for place in np.flatnonzero(runs >= period):
+            start = int(bounds[place]) + 1
+            candidates.append((int(runs[place]) // period + 1, period, start))
+    taken = np.zeros(len(kind), dtype=bool)
+    for count, period, start in sorted(candidates, key=lambda c: (-c[0] * c[1], c[1], c[2])):
+        if period > 1 and not taken[start : start + count * period].any():
+            taken[start : start + count * period] = True
+            found.append(Block(start, period, count))
+    return tuple(found)
+
+
+def decode(data: bytes | memoryview) -> ModelGraph:
+    """A graph from ``encoding.encode``. Raises MalformedGraph for anything else."""
+    try:
+        return _decode(memoryview(data))
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise MalformedGraph(str(error)) from None
+
+
+def _decode(data: memoryview) -> ModelGraph:
+    size = int.from_bytes(data[:4], "little")
+    head: dict[str, Any] = json.loads(bytes(data[4 : 4 + size]))
+    kinds, nodes, edges = (int(head[name]) for name in ("kinds", "nodes", "edges"))
+    if min(kinds, nodes) < 1 or edges < 0:
+        raise MalformedGraph("no nodes")
+    at = 4 + size
+    counts = (kinds * len(COLUMNS), nodes, edges, edges)
+    if len(data) != at + 8 * counts[0] + 4 * sum(counts[1:]):
+        raise MalformedGraph("a wrong length")
+    table = np.frombuffer(data, "<i8", counts[0], at).reshape(kinds, len(COLUMNS))
+    at += 8 * counts[0]
+    kind = np.frombuffer(data, "<i4", nodes, at)
+    pairs = np.frombuffer(data, "<i4", 2 * edges, at + 4 * nodes).reshape(2, edges)
+    names = tuple(str(name) for name in head["operators"])
+    operator = np.array(head["operator_of"], np.int32)
+    _check(table, kind, pairs, operator, len(names))
+    for array in (table, kind, pairs, operator):
+        array.flags.writeable = False
+    return ModelGraph(
+        digest=str(head["digest"]),
+        batch=int(head["batch"]),
+        opset=int(head["opset"]),
+        producer=str(head["producer"]),
+        inputs=_ports(head["inputs"]),
+        outputs=_ports(head["outputs"]),
+        operators=names,
+        kinds=table,
+        kind_operator=operator,
+        kind=kind,
+        edges=pairs,
+        parameters=int(head["parameters"]),
+        stored_elements=int(head["stored"]),
+        stored_bytes=int(head["stored_bytes"]),
+        folded=int(head["folded"]),
+        unknown={str(name): int(count) for name, count in head["unknown"].items()},
+        assumed_shapes=int(head["assumed"]),
+    )
+
+
+def _check(table: Integers, kind: Indices, pairs: Indices, operator: Indices, names: int) -> None:
+    """Every index within its table; edges lead forwards."""
+    sound = (
+        kind.min() >= 0 and kind.max() < len(table)
+        and operator.shape == (len(table),) and operator.min() >= 0 and operator.max() < names
+        and table[:, _AT["family"]].min() >= 0 and table[:, _AT["family"]].max() < len(FAMILIES)
+        and (pairs.size == 0 or (pairs.min() >= 0 and pairs.max() < len(kind)))
+        and bool(np.all(pairs[0] < pairs[1]))
+    )  # fmt: skip
+    if not sound:
+        raise MalformedGraph("an index beyond its table")
+
+
+def _ports(rows: list[list[Any]]) -> tuple[Port, ...]:
+    return tuple(
+        Port(str(name), int(dtype), tuple(int(size) for size in shape))
+        for name, dtype, shape in rows
+    )

@@ -1,0 +1,229 @@
+"""From an ONNX skeleton to what is known of each node: shapes, operations, bytes, parameters.
+
+Standard library only: this runs in the unprivileged child. Nodes that do the same (operator,
+attributes, shapes, types) are one *kind*: rules run once a kind, so repeated blocks cost little.
+What depends on constants alone (shape arithmetic, transposed weights) is worked out when a model
+is loaded, not each time it runs: such nodes are folded away and counted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from berth.predictor.graphs.bind import bind
+from berth.predictor.graphs.kinds import Kind, describe
+from berth.predictor.graphs.limits import LIMITS, Limits, Problem
+from berth.predictor.graphs.onnx_file import Node, RawModel
+from berth.predictor.graphs.onnx_parts import attributes, shown
+from berth.predictor.graphs.operators import CATALOGUE, Call, Family
+from berth.predictor.graphs.order import CONTROL_FLOW, flattened, sorted_nodes
+from berth.predictor.graphs.parameters import Roles, counted, stored_behind
+from berth.predictor.graphs.values import Shape, Tensor
+
+
+@dataclass(slots=True)
+class Inferred:
+    """A graph, row by row; ``kinds[kind_of[n]]`` describes node n."""
+
+    batch: int
+    opset: int
+    producer: str
+    inputs: list[tuple[str, int, Shape]]
+    """Name, type, shape."""
+    outputs: list[tuple[str, int, Shape]]
+    kinds: list[Kind] = field(default_factory=list)
+    kind_of: list[int] = field(default_factory=list)
+    sources: list[int] = field(default_factory=list)
+    targets: list[int] = field(default_factory=list)
+    parameters: int = 0
+    """As the framework counts them, see ``parameters``."""
+    stored: int = 0
+    """Elements of the file's constants."""
+    stored_bytes: int = 0
+    folded: int = 0
+    """Nodes worked out at loading."""
+    unknown: dict[str, int] = field(default_factory=dict)
+    """Operators that the catalogue lacks, and how many nodes of each."""
+    assumed: int = 0
+    """Nodes of them whose output's shape the file does not say: taken as their input's."""
+    digest: str = ""
+
+
+def infer(
+    model: RawModel,
+    batch: int | None = None,
+    sizes: Mapping[str, int] | None = None,
+    limits: Limits = LIMITS,
+) -> Inferred:
+    """Walk the graph. Raises Problem with one sentence."""
+    inputs, batch = bind(model.inputs, batch, sizes or {})
+    nodes = flattened(model, limits)
+    if not nodes:
+        raise Problem("holds no nodes")
+    return _Walk(model, nodes, inputs, batch).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What one kind of call gives."""
+
+    outputs: tuple[Tensor, ...]
+    kind: int
+    """Its place among the kinds; -1: folded."""
+    once: tuple[tuple[int, int], ...] = ()
+    """See ``parameters.counted``."""
+
+
+class _Walk:
+    def __init__(
+        self, model: RawModel, nodes: list[Node], inputs: dict[bytes, Tensor], batch: int
+    ) -> None:
+        self.model = model
+        self.nodes = nodes
+        self.env: dict[bytes, Tensor | None] = {b"": None, **model.constants, **inputs}
+        self.maker: dict[bytes, int] = {}
+        self.made: dict[object, _Made] = {}
+        self.kinds: dict[Kind, int] = {}
+        self.hashes: list[bytes] = []
+        named = [(_decoded(name), t.dtype, t.shape) for name, t in inputs.items()]
+        self.found = Inferred(batch, model.opset, model.producer, named, [])
+        self.found.stored = sum(t.stored or 0 for t in model.constants.values())
+        self.found.stored_bytes = sum(t.size_bytes for t in model.constants.values())
+
+    def run(self) -> Inferred:
+        self._order()
+        self.roles = Roles(self.nodes)
+        for place, node in enumerate(self.nodes):
+            try:
+                self._node(node)
+            except Problem as problem:
+                operator = f"{node.domain}:{node.operator}" if node.domain else node.operator
+                raise Problem(
+                    f"node {place} ({operator}) {problem.problem}", problem.hint
+                ) from None
+        found = self.found
+        if not found.kind_of:
+            raise Problem("computes nothing from its inputs")
+        found.digest = hashlib.blake2b(b"".join(sorted(self.hashes)), digest_size=16).hexdigest()
+        for name in self.model.outputs:
+            tensor = self.env.get(name)
+            if tensor is None:
+                raise Problem(f"has the output {shown(name)}, which nothing makes")
+            found.outputs.append((_decoded(name), tensor.dtype, tensor.shape))
+        return found
+
+    def _order(self) -> None:
+        known = set(self.env)
+        for node in self.nodes:
+            if not known.issuperset(node.inputs):
+                self.nodes = sorted_nodes(self.nodes, self.env)
+                return
+            known.update(node.outputs)
+
+    def _node(self, node: Node) -> None:
+        env = self.env
+        try:
+            inputs = tuple([env[name] for name in node.inputs])
+        except KeyError as missing:
+            raise Problem(f"reads {shown(missing.args[0])}, which nothing makes") from None
+        hints = self.roles.hints(node)
+        key = (node.operator, node.domain, node.attributes, inputs, len(node.outputs), hints)
+        made = self.made.get(key)
+        if made is None:
+            made = self._make(node, inputs, hints)
+            if node.operator in CATALOGUE:
+                self.made[key] = made
+        for name, tensor in zip(node.outputs, made.outputs, strict=False):
+            env[name] = tensor
+        if made.kind < 0:
+            self.found.folded += 1
+            self.roles.folded(node)
+        else:
+            self._record(node, made)
+
+    def _record(self, node: Node, made: _Made) -> None:
+        found, maker, hashes = self.found, self.maker, self.hashes
+        number = len(found.kind_of)
+        kind = found.kinds[made.kind]
+        found.kind_of.append(made.kind)
+        parts, seen = [kind.digest], set()
+        for name in node.inputs:
+            source = maker.get(name, -1)
+            if source < 0:
+                parts.append(b"-")
+                continue
+            parts.append(hashes[source])
+            if source not in seen:
+                seen.add(source)
+                found.sources.append(source)
+                found.targets.append(number)
+        hashes.append(hashlib.blake2b(b"".join(parts), digest_size=8).digest())
+        for name in node.outputs:
+            maker[name] = number
+        found.parameters += kind.parameters
+        for position, elements in made.once:
+            found.parameters -= self.roles.again(node.inputs[position], elements)
+
+    def _make(self, node: Node, inputs: tuple[Tensor | None, ...], hints: int) -> _Made:
+        name = f"{node.domain}:{node.operator}" if node.domain else node.operator
+        if node.operator in CONTROL_FLOW:
+            raise Problem(
+                "is control flow, so what the model does is known only when it runs",
+                "export it traced, with fixed shapes",
+            )
+        entry = CATALOGUE.get(name)
+        call = Call(
+            node.operator, attributes(node.attributes), inputs, len(node.outputs), self.model.opset
+        )
+        if entry is None:
+            return self._unknown(name, node, call)
+        outputs = entry.shapes(call)
+        if len(outputs) < len([given for given in node.outputs if given]):
+            raise Problem(f"has {len(node.outputs)} outputs where {len(outputs)} are known")
+        given = [tensor for tensor in inputs if tensor is not None]
+        if entry.family is Family.SHAPE or (
+            given and all(tensor.stored is not None for tensor in given)
+        ):
+            return _Made(_constant(outputs, given), -1)
+        parameters, once = counted(entry.family, call, hints)
+        kind = describe((name, entry.family), call, outputs, entry.cost(call, outputs), parameters)
+        return _Made(tuple(outputs), self._place(kind), once)
+
+    def _unknown(self, name: str, node: Node, call: Call) -> _Made:
+        """An operator that is not in the catalogue: shapes as the file says, no operations."""
+        found = self.found
+        found.unknown[name] = found.unknown.get(name, 0) + 1
+        like = next((t for t in call.inputs if t is not None and t.stored is None), None)
+        outputs = []
+        for output in node.outputs:
+            said = self.model.said(output, found.batch) if output else None
+            if said is None:
+                found.assumed += 1
+                if like is None:
+                    raise Problem("is not known, and the file does not say what it gives")
+                said = Tensor(like.dtype, like.shape)
+            outputs.append(said)
+        parameters, once = counted(Family.UNKNOWN, call, 0)
+        kind = describe((name, Family.UNKNOWN), call, outputs, (0, 0), parameters)
+        return _Made(tuple(outputs), self._place(kind), once)
+
+    def _place(self, kind: Kind) -> int:
+        place = self.kinds.setdefault(kind, len(self.kinds))
+        if place == len(self.found.kinds):
+            self.found.kinds.append(kind)
+        return place
+
+
+def _constant(outputs: list[Tensor], given: list[Tensor]) -> tuple[Tensor, ...]:
+    """Outputs as constants. One that a Constant node holds keeps what it stores."""
+    stored = sum(stored_behind(tensor) for tensor in given)
+    return tuple(
+        Tensor(t.dtype, t.shape, t.values, stored if t.stored is None else t.stored)
+        for t in outputs
+    )
+
+
+def _decoded(name: bytes) -> str:
+    return name.decode("utf-8", "replace")[:128]

@@ -1,0 +1,45 @@
+"""How large a model file may be in every respect, before it is refused in one sentence.
+
+Standard library only: the unprivileged child that parses users' files imports this.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class Problem(Exception):
+    """Why a model is refused: one sentence without its subject, and what to do about it."""
+
+    def __init__(self, problem: str, hint: str | None = None) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.hint = hint
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Caps of one reading."""
+
+    file_bytes: int = 2**31
+    """Of the file; protobuf itself ends there."""
+    skeleton_bytes: int = 32 * 2**20
+    """Of what is left without weights."""
+    nodes: int = 50_000
+    """With the bodies of functions put in place."""
+    depth: int = 8
+    """Of functions that call functions."""
+    rank: int = 16
+    elements: int = 2**48
+    """Of one tensor, declared or inferred."""
+    seconds: float = 10.0
+    """Processor and wall time of the child for one file."""
+    memory_bytes: int = 512 * 2**20
+    """Address space of the child."""
+
+
+LIMITS = Limits()
+KNOWN_VALUES = 4096
+"""Elements up to which a constant's values are followed (shapes, axes, scales)."""
+LARGEST_COUNT = 2**62
+"""Operations and bytes beyond this are nonsense."""

@@ -1,0 +1,288 @@
+"""An ONNX model's skeleton as plain Python values: nodes, constants' shapes, inputs, outputs.
+
+Standard library only. Field numbers are those of onnx.proto. External data is never opened: a
+constant outside of the file is known by its shape. Names stay bytes, they only tell apart.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from dataclasses import dataclass, field
+
+from berth.predictor.graphs import wire
+from berth.predictor.graphs.limits import LIMITS, Limits, Problem
+from berth.predictor.graphs.onnx_parts import integers, read_tensor, shown, text
+from berth.predictor.graphs.values import FLOAT, Tensor, checked
+
+OLDEST_OPSET = 13
+
+_TENSOR: wire.Schema = {}
+_GRAPH: dict[int, wire.Schema] = {5: _TENSOR, 11: {}, 12: {}}
+_ATTRIBUTE: wire.Schema = {5: _TENSOR, 6: _GRAPH}
+_NODE: wire.Schema = {5: _ATTRIBUTE}
+_GRAPH[1] = _NODE
+_MODEL: wire.Schema = {7: _GRAPH, 25: {7: _NODE}}
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One operator as it stands in the file."""
+
+    operator: str
+    domain: str
+    inputs: tuple[bytes, ...]
+    outputs: tuple[bytes, ...]
+    attributes: tuple[bytes, ...]
+    """Each still encoded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A graph input: sizes, or names of symbolic ones, or "" for unnamed ones."""
+
+    name: bytes
+    dtype: int
+    shape: tuple[int | str, ...] | None
+    """None: no shape given."""
+
+
+@dataclass(slots=True)
+class Function:
+    """A model's own operator."""
+
+    inputs: list[bytes] = field(default_factory=list)
+    outputs: list[bytes] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
+    defaults: list[bytes] = field(default_factory=list)
+    """Encoded attributes."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawModel:
+    """A file's graph before shapes are known."""
+
+    producer: str
+    opset: int
+    nodes: list[Node]
+    constants: dict[bytes, Tensor]
+    inputs: list[Input]
+    outputs: list[bytes]
+    functions: dict[tuple[str, str], Function]
+    notes: tuple[bytes, tuple[tuple[int, int], ...]] = (b"", ())
+    """The data, and where it says what tensors are (value_info); read only when needed."""
+
+    def said(self, name: bytes, batch: int) -> Tensor | None:
+        """What the file itself says of a tensor, its open first dimension as ``batch``."""
+        data, spans = self.notes
+        for start, end in spans:
+            if _name(data, start, end) == name:
+                note = _input(data, start, end)
+                if note.shape is None:
+                    return None
+                sizes = [
+                    batch if n == 0 and isinstance(x, str) else x for n, x in enumerate(note.shape)
+                ]
+                if any(isinstance(size, str) for size in sizes):
+                    return None
+                return Tensor(note.dtype, checked(size for size in sizes if isinstance(size, int)))
+        return None
+
+
+def read(handle: int, limits: Limits = LIMITS) -> RawModel:
+    """The model in an open file. Raises Problem with one sentence."""
+    size = os.fstat(handle).st_size
+    if size == 0:
+        raise Problem("is empty")
+    if size > limits.file_bytes:
+        raise Problem(f"is larger than {limits.file_bytes >> 20} MiB")
+    refuse_other_formats(os.pread(handle, 16, 0))
+    if size <= wire.PART * 16:
+        data = os.pread(handle, size, 0)
+    else:
+        data = wire.skeleton(handle, size, _MODEL, limits)
+    try:
+        return _model(data, limits)
+    except (IndexError, struct.error):
+        raise Problem("is truncated or not an ONNX model") from None
+
+
+_OTHER = (
+    (0, b"PK\x03\x04", "a zip archive (a PyTorch or Keras file?)"),
+    (0, b"\x1f\x8b", "gzip-compressed"),
+    (0, b"\xfd7zXZ\x00", "xz-compressed"),
+    (0, b"BZh", "bzip2-compressed"),
+    (0, b"\x28\xb5\x2f\xfd", "zstd-compressed"),
+    (0, b"\x89HDF", "an HDF5 file (Keras?)"),
+    (0, b"\x80\x02", "a Python pickle"),
+    (0, b"\x80\x04", "a Python pickle"),
+    (4, b"ORTM", "an ORT-format model"),
+    (4, b"TFL3", "a TensorFlow Lite model"),
+    (0, b"{", "JSON"),
+    (0, b"\x7fELF", "a program"),
+)
+
+
+def refuse_other_formats(head: bytes) -> None:
+    """Name what a file is instead of ONNX, from its first bytes, where that is plain."""
+    for at, magic, what in _OTHER:
+        if head[at : at + len(magic)] == magic:
+            raise Problem(f"is {what}, not an ONNX model", "export the model to ONNX")
+
+
+def _model(data: bytes, limits: Limits) -> RawModel:
+    producer, opset, graph = b"", 0, None
+    functions: dict[tuple[str, str], Function] = {}
+    for number, start, end in wire.scan(data, 0, len(data)):
+        if end < 0:
+            continue
+        if number == 2:
+            producer = data[start:end]
+        elif number == 7:
+            graph = (start, end)
+        elif number == 8:
+            opset = max(opset, _opset(data, start, end))
+        elif number == 25:
+            key, function = _function(data, start, end)
+            functions[key] = function
+    if graph is None:
+        raise Problem("holds no graph; it is not an ONNX model")
+    if opset < OLDEST_OPSET:
+        given = f"opset {opset}" if opset else "no operator set"
+        raise Problem(
+            f"uses {given}; {OLDEST_OPSET} and newer are read",
+            "convert it by onnx.version_converter, or export it again",
+        )
+    spans = _by_number(data, graph)
+    if len(spans[_NODES]) > limits.nodes:
+        raise Problem(f"has more than {limits.nodes} nodes")
+    constants = dict(read_tensor(data, *span) for span in spans[_CONSTANTS])
+    constants |= dict(_sparse(data, *span) for span in spans[_SPARSE])
+    inputs = [_input(data, *span) for span in spans[_INPUTS]]
+    return RawModel(
+        producer=producer.decode("utf-8", "replace")[:64],
+        opset=opset,
+        nodes=[_node(data, *span) for span in spans[_NODES]],
+        constants=constants,
+        inputs=[given for given in inputs if given.name not in constants],
+        outputs=[_name(data, *span) for span in spans[_OUTPUTS]],
+        functions=functions,
+        notes=(data, (*spans[_OUTPUTS], *spans[_NOTES])),
+    )
+
+
+_NODES, _CONSTANTS, _INPUTS, _OUTPUTS, _NOTES, _SPARSE = 1, 5, 11, 12, 13, 15
+
+
+def _by_number(data: bytes, graph: tuple[int, int]) -> dict[int, list[tuple[int, int]]]:
+    found: dict[int, list[tuple[int, int]]] = {
+        number: [] for number in (_NODES, _CONSTANTS, _INPUTS, _OUTPUTS, _NOTES, _SPARSE)
+    }
+    for number, start, end in wire.scan(data, *graph):
+        if end >= 0 and number in found:
+            found[number].append((start, end))
+    return found
+
+
+def _opset(data: bytes, start: int, end: int) -> int:
+    """Of ONNX's own operators; 0 for another domain."""
+    domain, version = b"", 0
+    for number, a, b in wire.scan(data, start, end):
+        if number == 1 and b >= 0:
+            domain = data[a:b]
+        elif number == 2 and b < 0:
+            version = a
+    return version if domain in (b"", b"ai.onnx") else 0
+
+
+def _node(data: bytes, start: int, end: int) -> Node:
+    inputs: list[bytes] = []
+    outputs: list[bytes] = []
+    attributes: list[bytes] = []
+    operator = domain = b""
+    for number, a, b in wire.scan(data, start, end):
+        if b < 0:
+            continue
+        if number == 1:
+            inputs.append(data[a:b])
+        elif number == 2:
+            outputs.append(data[a:b])
+        elif number == 5:
+            attributes.append(data[a:b])
+        elif number == 4:
+            operator = data[a:b]
+        elif number == 7:
+            domain = data[a:b]
+    space = "" if domain == b"ai.onnx" else text(domain)
+    return Node(text(operator), space, tuple(inputs), tuple(outputs), tuple(attributes))
+
+
+def _function(data: bytes, start: int, end: int) -> tuple[tuple[str, str], Function]:
+    name = domain = b""
+    found = Function()
+    for number, a, b in wire.scan(data, start, end):
+        if b < 0:
+            continue
+        if number == 1:
+            name = data[a:b]
+        elif number == 4:
+            found.inputs.append(data[a:b])
+        elif number == 5:
+            found.outputs.append(data[a:b])
+        elif number == 7:
+            found.nodes.append(_node(data, a, b))
+        elif number == 10:
+            domain = data[a:b]
+        elif number == 11:
+            found.defaults.append(data[a:b])
+    return (text(domain), text(name)), found
+
+
+def _name(data: bytes, start: int, end: int) -> bytes:
+    for number, a, b in wire.scan(data, start, end):
+        if number == 1 and b >= 0:
+            return data[a:b]
+    return b""
+
+
+def _input(data: bytes, start: int, end: int) -> Input:
+    name, dtype, shape = b"", 0, None
+    for number, a, b in wire.scan(data, start, end):
+        if number == 1:
+            name = data[a:b]
+        elif number == 2:
+            for kind, c, d in wire.scan(data, a, b):
+                if kind != 1:
+                    raise Problem(f"has the input {shown(name)}, which is not a tensor")
+                dtype, shape = _tensor_type(data, c, d)
+    return Input(name, dtype, shape)
+
+
+def _tensor_type(data: bytes, start: int, end: int) -> tuple[int, tuple[int | str, ...] | None]:
+    dtype, shape = FLOAT, None
+    for number, a, b in wire.scan(data, start, end):
+        if number == 1 and b < 0:
+            dtype = a
+        elif number == 2 and b >= 0:
+            sizes: list[int | str] = []
+            for _, c, d in wire.scan(data, a, b):
+                size: int | str = ""
+                for kind, e, f in wire.scan(data, c, d):
+                    if kind == 1 and f < 0:
+                        size = wire.signed(e)
+                    elif kind == 2 and f >= 0:
+                        size = data[e:f].decode("utf-8", "replace")[:128]
+                sizes.append(size)
+            shape = tuple(sizes)
+    return dtype, shape
+
+
+def _sparse(data: bytes, start: int, end: int) -> tuple[bytes, Tensor]:
+    name, dtype, dims, stored = b"", FLOAT, [], 0
+    for number, a, b in wire.scan(data, start, end):
+        if number == 1 and b >= 0:
+            name, kept = read_tensor(data, a, b)
+            dtype, stored = kept.dtype, kept.elements
+        elif number == 3:
+            dims += integers(data, a, b)
+    return name, Tensor(dtype, checked(dims, "a constant"), None, stored)

@@ -1,0 +1,224 @@
+"""Operators that work element by element, with numpy's broadcasting."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import repeat
+
+from berth.predictor.graphs.limits import KNOWN_VALUES
+from berth.predictor.graphs.operators.base import (
+    Call,
+    Family,
+    add,
+    each_output,
+    like_first,
+    nothing,
+)
+from berth.predictor.graphs.values import BOOL, FLOATS, UINT8, Shape, Tensor, Values, broadcast
+
+_LARGEST = 2**63
+
+
+def _divide(a: float, b: float) -> float:
+    if isinstance(a, int) and isinstance(b, int):
+        quotient = abs(a) // abs(b)  # ONNX truncates
+        return quotient if (a < 0) == (b < 0) else -quotient
+    return a / b
+
+
+def _power(a: float, b: float) -> float:
+    if abs(a) > 2**31 or abs(b) > 64:
+        raise OverflowError
+    return float(a**b) if isinstance(a, float) or b < 0 else int(a**b)
+
+
+_BINARY: dict[str, Callable[[float, float], float]] = {
+    "Add": lambda a, b: a + b,
+    "Sub": lambda a, b: a - b,
+    "Mul": lambda a, b: a * b,
+    "Div": _divide,
+    "Mod": lambda a, b: a % b,
+    "Pow": _power,
+    "Max": max,
+    "Min": min,
+    "Equal": lambda a, b: int(a == b),
+    "Less": lambda a, b: int(a < b),
+    "LessOrEqual": lambda a, b: int(a <= b),
+    "Greater": lambda a, b: int(a > b),
+    "GreaterOrEqual": lambda a, b: int(a >= b),
+    "And": lambda a, b: int(bool(a and b)),
+    "Or": lambda a, b: int(bool(a or b)),
+    "Xor": lambda a, b: int(bool(a) != bool(b)),
+}
+_UNARY: dict[str, Callable[[float], float]] = {
+    "Neg": lambda a: -a,
+    "Abs": abs,
+    "Not": lambda a: int(not a),
+    "Floor": math.floor,
+    "Ceil": math.ceil,
+    "Round": round,
+    "Sqrt": math.sqrt,
+    "Reciprocal": lambda a: 1 / a,
+    "Sign": lambda a: (a > 0) - (a < 0),
+}
+_LOGICAL = frozenset(
+    {"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Xor"}
+)
+
+
+def spread(tensor: Tensor, shape: Shape) -> Values | None:
+    """The values of a constant broadcast to ``shape``, flat; None where too many or unknown."""
+    values = tensor.values
+    if values is None or math.prod(shape) > KNOWN_VALUES:
+        return None
+    if tensor.shape == shape:
+        return values
+    if len(values) == 1:
+        return tuple(repeat(values[0], math.prod(shape)))
+    own = (1,) * (len(shape) - len(tensor.shape)) + tensor.shape
+    steps, step = [0] * len(own), 1
+    for axis in reversed(range(len(own))):
+        steps[axis] = 0 if own[axis] == 1 else step
+        step *= own[axis]
+    places = [0]
+    for size, by in zip(shape, steps, strict=True):
+        places = [place + n * by for place in places for n in range(size)]
+    return tuple(values[place] for place in places)
+
+
+def fitted(values: list[float] | None, dtype: int) -> Values | None:
+    """Computed values as the type holds them; None where they leave 64 bits or are not finite."""
+    if values is None:
+        return None
+    if dtype in FLOATS:
+        return tuple(float(v) for v in values)
+    if any(not -_LARGEST <= v < _LARGEST for v in values):
+        return None
+    return tuple(int(v) for v in values)
+
+
+def _binary(call: Call) -> list[Tensor]:
+    inputs = [given for given in call.inputs if given is not None]
+    first = call.tensor(0)
+    shape = broadcast([given.shape for given in inputs])
+    dtype = BOOL if call.operator in _LOGICAL else first.dtype
+    values = None
+    if all(given.values is not None for given in inputs) and call.operator in _BINARY:
+        values = _computed(call.operator, inputs, shape, dtype)
+    return [Tensor(dtype, shape, values)]
+
+
+def _computed(operator: str, inputs: list[Tensor], shape: Shape, dtype: int) -> Values | None:
+    work = _BINARY[operator]
+    found = spread(inputs[0], shape)
+    for given in inputs[1:]:
+        other = spread(given, shape)
+        if found is None or other is None:
+            return None
+        try:
+            results = [work(a, b) for a, b in zip(found, other, strict=True)]
+            found = fitted(results, dtype)
+        except (ArithmeticError, ValueError, TypeError):
+            return None
+    return found
+
+
+def _unary(call: Call) -> list[Tensor]:
+    first = call.tensor(0)
+    values = None
+    work = _UNARY.get(call.operator)
+    if first.values is not None and work is not None:
+        try:
+            values = fitted([work(value) for value in first.values], first.dtype)
+        except (ArithmeticError, ValueError):
+            values = None
+    return [Tensor(first.dtype, first.shape, values)]
+
+
+def _boolean(call: Call) -> list[Tensor]:
+    return [Tensor(BOOL, call.tensor(0).shape)]
+
+
+def _where(call: Call) -> list[Tensor]:
+    condition, yes, no = call.tensor(0), call.tensor(1), call.tensor(2)
+    shape = broadcast([condition.shape, yes.shape, no.shape])
+    choose, first, second = (spread(given, shape) for given in (condition, yes, no))
+    values = None
+    if choose is not None and first is not None and second is not None:
+        values = tuple(b if a else c for a, b, c in zip(choose, first, second, strict=True))
+    return [Tensor(yes.dtype, shape, values)]
+
+
+def _cast(call: Call) -> list[Tensor]:
+    first = call.tensor(0)
+    dtype = call.integer("to", first.dtype)
+    if call.operator == "CastLike":
+        dtype = call.tensor(1).dtype
+    values = None
+    if first.values is not None:
+        try:
+            whole = dtype not in FLOATS
+            found = [math.trunc(value) if whole else value for value in first.values]
+            values = fitted([int(bool(v)) for v in found] if dtype == BOOL else found, dtype)
+        except (ArithmeticError, ValueError):
+            values = None
+    return [Tensor(dtype, first.shape, values)]
+
+
+def _clip(call: Call) -> list[Tensor]:
+    first, low, high = call.tensor(0), call.optional(1), call.optional(2)
+    values = None
+    if first.values is not None and first.dtype not in FLOATS:
+        bounds = [given.values if given is not None else () for given in (low, high)]
+        if None not in bounds:
+            least = bounds[0][0] if bounds[0] else -_LARGEST
+            most = bounds[1][0] if bounds[1] else _LARGEST
+            values = fitted([min(max(v, least), most) for v in first.values], first.dtype)
+    return [Tensor(first.dtype, first.shape, values)]
+
+
+def _dropout(call: Call) -> list[Tensor]:
+    first = call.tensor(0)
+    outputs = [Tensor(first.dtype, first.shape, first.values)]
+    return outputs + [Tensor(BOOL, first.shape)] * (call.outputs - 1)
+
+
+def _bitcast(call: Call) -> list[Tensor]:
+    first = call.tensor(0)
+    return [Tensor(call.integer("to", UINT8), first.shape)]
+
+
+def _fold(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
+    return 0, max(len(call.inputs) - 1, 1) * outputs[0].elements
+
+
+add("Add Sub Mul Div Mod Pow BitShift", Family.ELEMENTWISE, _binary, each_output(1))
+add("BitwiseAnd BitwiseOr BitwiseXor", Family.ELEMENTWISE, _binary, each_output(1))
+add(" ".join(sorted(_LOGICAL)), Family.ELEMENTWISE, _binary, each_output(1))
+add("Max Min Sum Mean", Family.ELEMENTWISE, _binary, _fold)
+add("Neg Abs Not Floor Ceil Round Sqrt Reciprocal Sign", Family.ELEMENTWISE, _unary, each_output(1))
+add("Exp Log Sin Cos Tan Asin Acos Atan Sinh Cosh", Family.ELEMENTWISE, _unary, each_output(1))
+add("Asinh Acosh Atanh Erf BitwiseNot", Family.ELEMENTWISE, _unary, each_output(1))
+add("IsNaN IsInf", Family.ELEMENTWISE, _boolean, each_output(1))
+add("Where", Family.ELEMENTWISE, _where, each_output(1))
+add("Clip", Family.ACTIVATION, _clip, each_output(2))
+add("Cast CastLike", Family.ELEMENTWISE, _cast, nothing)
+add("BitCast", Family.VIEW, _bitcast, nothing)
+add("Dropout", Family.VIEW, _dropout, nothing)
+
+add("Relu", Family.ACTIVATION, like_first, each_output(1))
+add("LeakyRelu PRelu ThresholdedRelu Shrink", Family.ACTIVATION, like_first, each_output(2))
+add("Tanh", Family.ACTIVATION, like_first, each_output(1))
+# 1 / (1 + exp(-x))
+add("Sigmoid", Family.ACTIVATION, like_first, each_output(4))
+add("HardSigmoid", Family.ACTIVATION, like_first, each_output(4))
+add("HardSwish Swish", Family.ACTIVATION, like_first, each_output(5))
+# x / 2 (1 + erf(x / sqrt 2)); by tanh 8
+add(
+    "Gelu com.microsoft:Gelu com.microsoft:QuickGelu", Family.ACTIVATION, like_first, each_output(5)
+)
+add("com.microsoft:FastGelu", Family.ACTIVATION, like_first, each_output(8))
+add("com.microsoft:BiasGelu", Family.ACTIVATION, like_first, each_output(6))
+add("Elu Selu Celu Softplus Softsign", Family.ACTIVATION, like_first, each_output(4))
+add("Mish", Family.ACTIVATION, like_first, each_output(5))

@@ -1,0 +1,79 @@
+"""Normalisations and softmax. Operations for each element are derived in the comments."""
+
+from __future__ import annotations
+
+from berth.predictor.graphs.operators.base import (
+    Call,
+    CostRule,
+    Family,
+    add,
+    each_output,
+    like_first,
+)
+from berth.predictor.graphs.values import FLOAT, Tensor, axis_of
+
+
+def _statistics(call: Call) -> list[Tensor]:
+    """Y, then mean and inverse deviation with the normalised axes at 1."""
+    first = call.tensor(0)
+    outputs = [Tensor(first.dtype, first.shape)]
+    if call.outputs > 1:
+        axis = axis_of(call.integer("axis", -1), len(first.shape))
+        reduced = first.shape[:axis] + (1,) * (len(first.shape) - axis)
+        outputs += [Tensor(call.integer("stash_type", FLOAT), reduced)] * (call.outputs - 1)
+    return outputs
+
+
+def _batch(call: Call) -> list[Tensor]:
+    first = call.tensor(0)
+    outputs = [Tensor(first.dtype, first.shape)]
+    return outputs + [Tensor(call.tensor(3).dtype, call.tensor(3).shape)] * (call.outputs - 1)
+
+
+def _skip(call: Call) -> list[Tensor]:
+    """com.microsoft: Y, mean, inverse deviation, and the sum that was normalised."""
+    first = call.tensor(0)
+    reduced = Tensor(FLOAT, (*first.shape[:-1], 1))
+    every = [Tensor(first.dtype, first.shape), reduced, reduced, Tensor(first.dtype, first.shape)]
+    return every[: call.outputs]
+
+
+def _scaled(base: int, scale: int, bias: int) -> CostRule:
+    """``base`` operations an element, one more for a scale and for a bias that are given."""
+
+    def cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
+        flops = base + sum(call.optional(place) is not None for place in (scale, bias))
+        return 0, flops * outputs[0].elements
+
+    return cost
+
+
+# At inference the statistics are constants: one multiplication, one addition.
+add("BatchNormalization", Family.NORMALISATION, _batch, each_output(2))
+# Mean 1, difference 1, square 1, sum 1, times the inverse deviation 1.
+add("LayerNormalization", Family.NORMALISATION, _statistics, _scaled(5, 1, 2))
+add("InstanceNormalization GroupNormalization", Family.NORMALISATION, like_first, _scaled(5, 1, 2))
+add("com.microsoft:GroupNorm", Family.NORMALISATION, like_first, _scaled(5, 1, 2))
+add("MeanVarianceNormalization", Family.NORMALISATION, like_first, each_output(5))
+# Square 1, sum 1, times the inverse root 1.
+add(
+    "RMSNormalization SimplifiedLayerNormalization",
+    Family.NORMALISATION,
+    _statistics,
+    _scaled(3, 1, 9),
+)
+add(
+    "com.microsoft:SimplifiedLayerNormalization",
+    Family.NORMALISATION,
+    _statistics,
+    _scaled(3, 1, 9),
+)
+add("LpNormalization", Family.NORMALISATION, like_first, each_output(3))
+add("com.microsoft:SkipLayerNormalization", Family.NORMALISATION, _skip, _scaled(6, 2, 3))
+add("com.microsoft:SkipSimplifiedLayerNormalization", Family.NORMALISATION, _skip, _scaled(4, 2, 3))
+# Square 1, window's sum 1 (running), scale 1, add 1, power 1, division 1.
+add("LRN", Family.NORMALISATION, like_first, each_output(6))
+# Largest 1, difference 1, exponential 1, sum 1, division 1.
+add("Softmax", Family.SOFTMAX, like_first, each_output(5))
+add("LogSoftmax", Family.SOFTMAX, like_first, each_output(5))
+add("Hardmax", Family.SOFTMAX, like_first, each_output(2))

@@ -1,0 +1,136 @@
+"""How many parameters a framework would count, from what its exporter left in the file.
+
+Standard library only. A file's constants are not the model's parameters: exporters fold batch
+normalisations into convolutions, write equal vectors once, keep running statistics, masks and
+tables beside the weights, and expand tables of relative positions. The rules:
+
+* constants of convolutions, products, attention, recurrent layers and normalisations count; of a
+  batch normalisation scale and bias, not its running statistics;
+* so do tables that rows are gathered from, what is joined or added to activations, and vectors
+  that scale them; not constants of several dimensions added to attention scores (masks, position
+  biases) or multiplied in (tables of sines);
+* a constant with more than one dimension above 1 counts once, however many nodes use it (tied
+  embeddings); a vector counts at each use (an exporter wrote equal biases once);
+* a convolution that took up a batch normalisation, by the names exporters then give, counts the
+  two vectors that are gone: ``getitem`` for its output without a bias (torch.export), a bias named
+  ``...weight_bias`` or ``onnx::Conv_...`` (both torch exporters).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from berth.predictor.graphs.onnx_file import Node
+from berth.predictor.graphs.operators import Call, Family
+from berth.predictor.graphs.values import FLOATS, Tensor
+
+_SCORES = frozenset(
+    {"Add", "Sub", "Mul", "Div", "Where", "Reshape", "Squeeze", "Unsqueeze", "Cast"}
+)
+_WHOLE = frozenset(
+    {
+        Family.CONVOLUTION, Family.MATMUL, Family.ATTENTION, Family.RECURRENT,
+        Family.NORMALISATION, Family.UNKNOWN,
+    }
+)  # fmt: skip
+_PLACES: dict[str, tuple[int, ...]] = {
+    "BatchNormalization": (1, 2),
+    "Gather": (0,),
+    "PRelu": (1,),
+    "QLinearConv": (3, 8),
+    "QLinearMatMul": (3,),
+    "ConvInteger": (1,),
+    "MatMulInteger": (1,),
+}
+_JOINED = frozenset({"Add", "Sub", "Sum", "Concat", "BiasGelu"})
+_SCALED = frozenset({"Mul", "Div"})
+_PACKED = frozenset({2, 3, 21, 22, 25, 26})
+FOLDED_WITHOUT_BIAS, FOLDED_WITH_BIAS, IN_SCORES = 2, 1, 4
+
+
+class Roles:
+    """Which constants are parameters; keeps which of them were counted."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self._scores = _score_names(nodes)
+        self._roots: dict[bytes, bytes] = {}
+        self._seen: set[bytes] = set()
+
+    def hints(self, node: Node) -> int:
+        """What names tell of a node beyond its operator and its inputs."""
+        if node.operator == "Conv":
+            if len(node.inputs) < 3:
+                folded = node.outputs[:1] and node.outputs[0].startswith(b"getitem")
+                return FOLDED_WITHOUT_BIAS if folded else 0
+            bias = node.inputs[2]
+            if bias.endswith(b"weight_bias") or bias.startswith(b"onnx::Conv_"):
+                return FOLDED_WITH_BIAS
+        elif node.operator in ("Add", "Sub") and not self._scores.isdisjoint(node.inputs):
+            return IN_SCORES
+        return 0
+
+    def folded(self, node: Node) -> None:
+        """A constant made of constants: remember which it mostly is."""
+        if node.inputs and node.outputs:
+            root = node.inputs[0]
+            self._roots[node.outputs[0]] = self._roots.get(root, root)
+
+    def again(self, name: bytes, elements: int) -> int:
+        """``elements`` if this constant was counted before, otherwise 0."""
+        root = self._roots.get(name, name)
+        if root in self._seen:
+            return elements
+        self._seen.add(root)
+        return 0
+
+
+def counted(family: Family, call: Call, hints: int) -> tuple[int, tuple[tuple[int, int], ...]]:
+    """A node's parameters, and those inputs (position, elements) that count once a model."""
+    total, once = 0, []
+    for position, tensor in enumerate(call.inputs):
+        if tensor is None or not tensor.stored or not _is_parameter(family, call, position, hints):
+            continue
+        total += tensor.stored
+        if sum(size > 1 for size in tensor.shape) > 1:
+            once.append((position, tensor.stored))
+    if call.operator == "MatMulNBits":
+        packed = call.integer("K", 0) * call.integer("N", 0)
+        return max(packed, 0), ((1, max(packed, 0)),)
+    weight = call.optional(1)
+    if hints & (FOLDED_WITHOUT_BIAS | FOLDED_WITH_BIAS) and weight is not None and weight.shape:
+        total += weight.shape[0] * (hints & (FOLDED_WITHOUT_BIAS | FOLDED_WITH_BIAS))
+    return total, tuple(once)
+
+
+def _is_parameter(family: Family, call: Call, position: int, hints: int) -> bool:
+    tensor, operator = call.tensor(position), call.operator
+    places = _PLACES.get(operator)
+    if places is not None:
+        return position in places and (tensor.dtype in FLOATS or tensor.dtype in _PACKED)
+    if tensor.dtype not in FLOATS:
+        return False
+    if family in _WHOLE:
+        return True
+    wide = sum(size > 1 for size in tensor.shape)
+    if operator in _JOINED:
+        return wide > 0 and not (hints & IN_SCORES and wide > 1)
+    return operator in _SCALED and wide == 1
+
+
+def stored_behind(tensor: Tensor) -> int:
+    """Stored elements that a constant made from this one stands for."""
+    if tensor.dtype in FLOATS or tensor.dtype in _PACKED:
+        return tensor.stored or 0
+    return 0
+
+
+def _score_names(nodes: Sequence[Node]) -> set[bytes]:
+    """What flows into a softmax by sums and views only."""
+    found: set[bytes] = set()
+    for node in reversed(nodes):
+        if node.operator == "Softmax":
+            found.update(node.inputs[:1])
+        elif node.operator in _SCORES and node.outputs and node.outputs[0] in found:
+            found.update(node.inputs)
+    found.discard(b"")
+    return found

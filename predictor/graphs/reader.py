@@ -1,0 +1,207 @@
+"""Reading users' model files through an unprivileged child that is kept warm.
+
+``read_graph`` opens the file with the caller's own rights and hands the child the open file, no
+path. A child that dies, hangs or answers nonsense costs one clear error, and the next file gets a
+new one.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import socket
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+from berth.pilot.errors import DocumentError
+from berth.predictor.graphs.graph import MalformedGraph, ModelGraph, decode
+from berth.predictor.graphs.limits import LIMITS, Limits
+
+LARGEST_REPLY = 64 * 2**20
+LARGEST_BATCH = 2**20
+_FILES_BEFORE_RENEWAL = 10_000
+_PROGRAM = "from berth.predictor.graphs.child import main; main()"
+
+
+class Reader:
+    """One warm child. Safe to share between threads; ``close`` it, or use it with ``with``."""
+
+    def __init__(self, limits: Limits = LIMITS) -> None:
+        self.limits = limits
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel: socket.socket | None = None
+        self._files = 0
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def read(
+        self, path: Path, *, batch: int | None = None, sizes: Mapping[str, int] | None = None
+    ) -> ModelGraph:
+        """The graph in an ONNX file at this batch. Raises DocumentError with one sentence."""
+        check_sizes(path, batch, sizes)
+        handle = open_plain(path)
+        try:
+            return self.read_open(handle, source=path, batch=batch, sizes=sizes)
+        finally:
+            os.close(handle)
+
+    def read_open(
+        self,
+        handle: int,
+        *,
+        source: Path | str,
+        batch: int | None = None,
+        sizes: Mapping[str, int] | None = None,
+    ) -> ModelGraph:
+        """The same of a file that is open already; ``source`` names it in messages."""
+        request = json.dumps({"batch": batch, "sizes": dict(sizes or {})}).encode()
+        with self._lock:
+            kind, body = self._ask(request, handle, source)
+        if kind == b"e":
+            problem, hint = _refusal(body)
+            raise DocumentError(source, problem, hint=hint)
+        try:
+            return decode(body)
+        except MalformedGraph:
+            raise DocumentError(source, "made its reader answer nonsense") from None
+
+    def close(self) -> None:
+        """End the child."""
+        with self._lock:
+            self._end()
+
+    @property
+    def child(self) -> int | None:
+        """The child's process id, where one runs."""
+        return self._process.pid if self._process else None
+
+    def _ask(self, request: bytes, handle: int, source: Path | str) -> tuple[bytes, bytes]:
+        if self._files >= _FILES_BEFORE_RENEWAL:
+            self._end()
+        channel = self._start()
+        self._files += 1
+        deadline = time.monotonic() + self.limits.seconds + 1
+        try:
+            socket.send_fds(channel, [request], [handle])
+            head = _receive(channel, 9, deadline)
+            size = int.from_bytes(head[1:], "little")
+            if head[:1] not in (b"g", b"e") or size > LARGEST_REPLY:
+                raise ConnectionError
+            return head[:1], _receive(channel, size, deadline)
+        except TimeoutError:
+            self._end()
+            raise DocumentError(
+                source, f"could not be read within {self.limits.seconds:g} s"
+            ) from None
+        except OSError:
+            self._end()
+            raise DocumentError(
+                source, "made its reader fail; it needs more time or memory than is allowed"
+            ) from None
+
+    def _start(self) -> socket.socket:
+        if self._channel is not None and self._process is not None and self._process.poll() is None:
+            return self._channel
+        self._end()
+        mine, its = socket.socketpair()
+        with its:
+            # No shell, no site of the user (-I), nothing of the environment but where Berth is.
+            program = f"import sys; sys.path[:] = {sys.path!r}; {_PROGRAM}"
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-c", program, json.dumps(asdict(self.limits))],
+                stdin=its.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={},
+            )
+        self._channel = mine
+        self._files = 0
+        return mine
+
+    def _end(self) -> None:
+        if self._channel is not None:
+            self._channel.close()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        self._channel = self._process = None
+
+
+def _receive(channel: socket.socket, size: int, deadline: float) -> bytes:
+    data = bytearray(size)
+    view, got = memoryview(data), 0
+    while got < size:
+        channel.settimeout(max(deadline - time.monotonic(), 0.001))
+        count = channel.recv_into(view[got:])
+        if count == 0:
+            raise ConnectionError
+        got += count
+    return bytes(data)
+
+
+def _refusal(body: bytes) -> tuple[str, str | None]:
+    try:
+        problem, hint = json.loads(body)
+    except ValueError:
+        return "made its reader answer nonsense", None
+    return str(problem)[:1000], None if hint is None else str(hint)[:1000]
+
+
+def check_sizes(path: Path | str, batch: int | None, sizes: Mapping[str, int] | None) -> None:
+    """A batch and dimensions that make sense. Raises DocumentError."""
+    if batch is not None and not 1 <= batch <= LARGEST_BATCH:
+        raise DocumentError(path, f"batch {batch} is not between 1 and {LARGEST_BATCH}")
+    for name, size in (sizes or {}).items():
+        if not 1 <= size <= 2**31:
+            raise DocumentError(path, f"dimension {name} is {size}; it must be at least 1")
+
+
+def open_plain(path: Path) -> int:
+    """Open a regular file for reading. Raises DocumentError; never waits on a pipe."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise DocumentError(path, "does not exist") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise DocumentError(path, f"cannot be read: {reason}") from None
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise DocumentError(path, "is not a regular file")
+    return handle
+
+
+_shared: Reader | None = None
+_sharing = threading.Lock()
+
+
+def shared() -> Reader:
+    """This process's own reader, started at first use."""
+    global _shared  # noqa: PLW0603 - one child a process is the point
+    with _sharing:
+        if _shared is None:
+            _shared = Reader()
+            atexit.register(_shared.close)
+        return _shared
+
+
+def read_graph(
+    path: Path, *, batch: int | None = None, sizes: Mapping[str, int] | None = None
+) -> ModelGraph:
+    """The graph of an ONNX file at a batch; ``sizes`` binds other open dimensions by name.
+
+    Raises DocumentError with one sentence for whatever cannot be read.
+    """
+    return shared().read(Path(path), batch=batch, sizes=sizes)

@@ -1,0 +1,92 @@
+"""What is known of a tensor while shapes are inferred: type, shape, and small values.
+
+Standard library only. Types are ONNX's own codes (TensorProto.DataType).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypeAlias
+
+from berth.predictor.graphs.limits import LIMITS, Problem
+
+Shape: TypeAlias = tuple[int, ...]
+Values: TypeAlias = tuple[float, ...]
+
+FLOAT, UINT8, INT8, INT32, INT64, STRING, BOOL = 1, 2, 3, 6, 7, 8, 9
+FLOAT16, DOUBLE, BFLOAT16 = 10, 11, 16
+BITS = {
+    1: 32, 2: 8, 3: 8, 4: 16, 5: 16, 6: 32, 7: 64, 8: 64, 9: 8, 10: 16, 11: 64, 12: 32, 13: 64,
+    14: 64, 15: 128, 16: 16, 17: 8, 18: 8, 19: 8, 20: 8, 21: 4, 22: 4, 23: 4, 24: 8, 25: 2, 26: 2,
+}  # fmt: skip
+"""Bits of an element; strings by their reference."""
+TYPE_NAMES = {
+    1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64",
+    8: "string", 9: "bool", 10: "float16", 11: "float64", 12: "uint32", 13: "uint64",
+    14: "complex64", 15: "complex128", 16: "bfloat16", 17: "float8e4m3fn", 18: "float8e4m3fnuz",
+    19: "float8e5m2", 20: "float8e5m2fnuz", 21: "uint4", 22: "int4", 23: "float4e2m1",
+    24: "float8e8m0", 25: "uint2", 26: "int2",
+}  # fmt: skip
+FLOATS = frozenset({1, 10, 11, 14, 15, 16, 17, 18, 19, 20, 23, 24})
+
+
+class Tensor(NamedTuple):
+    """One value in the graph."""
+
+    dtype: int
+    shape: Shape
+    values: Values | None = None
+    """Of a small constant, flat in C order."""
+    stored: int | None = None
+    """Elements stored in the file behind a constant; None for an activation."""
+
+    @property
+    def elements(self) -> int:
+        """How many."""
+        return math.prod(self.shape)
+
+    @property
+    def size_bytes(self) -> int:
+        """Dense, sub-byte types packed."""
+        return (math.prod(self.shape) * BITS.get(self.dtype, 32) + 7) // 8
+
+
+def checked(shape: Iterable[int], what: str = "a tensor") -> Shape:
+    """The shape, or a Problem where it is negative, of too high a rank, or too large."""
+    found = tuple(shape)
+    if len(found) > LIMITS.rank:
+        raise Problem(f"gives {what} {len(found)} dimensions; {LIMITS.rank} are accepted")
+    total = 1
+    for size in found:
+        if size < 0:
+            raise Problem(f"gives {what} a negative dimension ({size})")
+        total *= size
+        if total > LIMITS.elements:
+            raise Problem(f"gives {what} more than {LIMITS.elements:.1e} elements")
+    return found
+
+
+def broadcast(shapes: Sequence[Shape]) -> Shape:
+    """Numpy's rule. Raises Problem where shapes do not go together."""
+    first = shapes[0]
+    if all(shape == first for shape in shapes):
+        return first
+    rank = max(len(shape) for shape in shapes)
+    found = [1] * rank
+    for shape in shapes:
+        offset = rank - len(shape)
+        for axis, size in enumerate(shape, offset):
+            if size != 1:
+                if found[axis] not in (1, size):
+                    shown = " and ".join(str(list(s)) for s in shapes)
+                    raise Problem(f"combines shapes that do not go together: {shown}")
+                found[axis] = size
+    return checked(found)
+
+
+def axis_of(axis: int, rank: int) -> int:
+    """A possibly negative axis within ``rank``. Raises Problem outside of it."""
+    if not -rank <= axis < max(rank, 1):
+        raise Problem(f"names axis {axis} of a tensor of rank {rank}")
+    return axis % rank if rank else 0

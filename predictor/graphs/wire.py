@@ -1,0 +1,157 @@
+"""Protocol buffers on the wire: a message's fields, and a message without its weights.
+
+Standard library only. Source: protobuf.dev/programming-guides/encoding. Nothing is ever read by
+its declared length alone: parts larger than ``PART`` are either descended into, field by field,
+or skipped without being read, so weights cost neither time nor memory.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from berth.predictor.graphs.limits import Limits, Problem
+
+PART = 64 * 1024
+_WINDOW = 256 * 1024
+_DEEPEST = 16
+
+Field: TypeAlias = tuple[int, int, int]
+"""Number, then start and end in the data; for a varint its value and -1."""
+Schema: TypeAlias = "Mapping[int, Schema]"
+"""Of a message: its fields that are messages themselves."""
+
+
+def scan(data: bytes, at: int, end: int) -> list[Field]:
+    """The fields of the message at ``data[at:end]``. Raises Problem or IndexError (truncated)."""
+    found: list[Field] = []
+    while at < end:
+        key = data[at]
+        at += 1
+        if key > 127:
+            key, at = varint(data, at - 1)
+        kind = key & 7
+        if kind == 2:
+            length = data[at]
+            at += 1
+            if length > 127:
+                length, at = varint(data, at - 1)
+            stop = at + length
+            if stop > end:
+                raise Problem("is truncated or not an ONNX model (a part ends beyond its whole)")
+            found.append((key >> 3, at, stop))
+            at = stop
+        elif kind == 0:
+            value = data[at]
+            at += 1
+            if value > 127:
+                value, at = varint(data, at - 1)
+            found.append((key >> 3, value, -1))
+        elif kind in (1, 5):
+            stop = at + (8 if kind == 1 else 4)
+            if stop > end:
+                raise Problem("is truncated")
+            found.append((key >> 3, at, stop))
+            at = stop
+        else:
+            raise Problem(f"is not an ONNX model (wire type {kind} at byte {at})")
+    return found
+
+
+def varint(data: bytes, at: int) -> tuple[int, int]:
+    """An unsigned number of up to ten bytes, and where it ends."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            return value & 0xFFFF_FFFF_FFFF_FFFF, at
+        shift += 7
+        if shift > 63:
+            raise Problem(f"is not an ONNX model (an endless number at byte {at})")
+
+
+def signed(value: int) -> int:
+    """A varint as int64."""
+    return value - (1 << 64) if value >> 63 else value
+
+
+def skeleton(handle: int, size: int, schema: Schema, limits: Limits) -> bytes:
+    """The message in an open file without its large leaves, as bytes of the same message.
+
+    Raises Problem where the file is cut short, malformed, or its skeleton is too large.
+    """
+    return _Skeleton(handle, size, limits).message(0, size, schema, 0)
+
+
+class _Skeleton:
+    def __init__(self, handle: int, size: int, limits: Limits) -> None:
+        self._handle = handle
+        self._size = size
+        self._left = limits.skeleton_bytes
+        self._limits = limits
+        self._window = b""
+        self._start = 0
+
+    def message(self, at: int, end: int, schema: Schema, depth: int) -> bytes:
+        if depth > _DEEPEST:
+            raise Problem(f"nests its parts deeper than {_DEEPEST}")
+        parts: list[bytes] = []
+        while at < end:
+            start = at
+            key, at = self._varint(at, end)
+            kind = key & 7
+            if kind == 0:
+                _, at = self._varint(at, end)
+            elif kind in (1, 5):
+                at += 8 if kind == 1 else 4
+            elif kind == 2:
+                length, at = self._varint(at, end)
+                if at + length > end:
+                    raise Problem("is truncated or not an ONNX model (a part ends beyond its end)")
+                inner = schema.get(key >> 3)
+                if length > PART:
+                    if inner is not None:
+                        body = self.message(at, at + length, inner, depth + 1)
+                        parts += [encode_varint(key), encode_varint(len(body)), body]
+                    at += length
+                    continue
+                at += length
+            else:
+                raise Problem(f"is not an ONNX model (wire type {kind} at byte {start})")
+            if at > end:
+                raise Problem("is truncated")
+            parts.append(self._bytes(start, at))
+            self._left -= at - start
+            if self._left < 0:
+                cap = self._limits.skeleton_bytes >> 20
+                raise Problem(f"is larger than {cap} MiB without its weights")
+        return b"".join(parts)
+
+    def _bytes(self, start: int, end: int) -> bytes:
+        if start < self._start or end > self._start + len(self._window):
+            self._start = start
+            self._window = os.pread(self._handle, max(_WINDOW, end - start), start)
+            if len(self._window) < end - start:
+                raise Problem("is truncated")
+        return self._window[start - self._start : end - self._start]
+
+    def _varint(self, at: int, end: int) -> tuple[int, int]:
+        piece = self._bytes(at, min(at + 10, end))
+        try:
+            value, used = varint(piece, 0)
+        except IndexError:
+            raise Problem("is truncated") from None
+        return value, at + used
+
+
+def encode_varint(value: int) -> bytes:
+    """An unsigned number as varint."""
+    parts = bytearray()
+    while value > 127:
+        parts.append(value & 127 | 128)
+        value >>= 7
+    parts.append(value)
+    return bytes(parts)
