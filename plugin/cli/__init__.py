@@ -92,6 +92,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "berth.plugin.cli.bundle:bundle",
         "Show and verify a trained predictor.",
     ),
+    "model": (
+        "berth.plugin.cli.model:model",
+        "Show a deep-learning model's graph and its work.",
+    ),
     "mig": (
         "berth.plugin.cli.mig:mig",
         "Cut GPUs into slices that fit the jobs that are coming.",
