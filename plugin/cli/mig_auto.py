@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from functools import partial
 from pathlib import Path
 
 import click
@@ -11,6 +12,7 @@ import click
 from berth.pilot.documents import read_json
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.mig_apply import preview_text
+from berth.plugin.mig.arrivals import expected_demands
 from berth.plugin.mig.automatic import think
 from berth.plugin.mig.door import keeper_of, open_door
 from berth.plugin.mig.inventory import Fleet
@@ -35,6 +37,7 @@ from berth.policies.mig.documents import JobsDocument, demands_of
 def auto(jobs_file: Path | None, yes: bool, triggered: bool, json_: bool) -> None:
     """Plan this machine's GPUs for the jobs that wait, and re-cut them where that is worth it.
 
+    Jobs that are expected (what came lately, at its rate; [outlook]) count after those that wait.
     Not sooner after the last cut than min_dwell_s and not for less than min_gain (both in
     /etc/berth/mig.toml, [trigger]). Slices in use or given to a job stay where they are.
 
@@ -77,7 +80,12 @@ def _demands(path: Path | None, settings: MigSettings, fleet: Fleet) -> tuple[De
             "there is no queue to plan for", hint="set [slurm] in mig.toml, or give --jobs FILE"
         )
     profiles = {p.name for gpu in fleet if gpu.geometry for p in gpu.geometry.profiles}
-    return pending(profiles, settings.slurm.type_pattern)
+    pattern = settings.slurm.type_pattern
+    say = partial(click.echo, err=True)
+    return (
+        *pending(profiles, pattern),
+        *expected_demands(settings.outlook, profiles, pattern, now_s=time.time(), say=say),
+    )
 
 
 def _say(reason: str, recut: bool, json_: bool, **more: object) -> None:

@@ -41,7 +41,9 @@ def think(
     pairs = [(gpu, gpu.state(str(gpu.index), held=held)) for gpu in fleet]
     states = [state for _, state in pairs if state is not None]
     if not states or not demands:
-        what = "no GPU has MIG on" if not states else "nobody waits for a slice"
+        what = (
+            "no GPU has MIG on" if not states else "nobody waits for a slice and none is expected"
+        )
         return Thought(Verdict(False, 0.0, what), None)
     new = plan(states, demands, rules.objectives, time_limit_s=TIME_LIMIT_S)
     stay = plan(states, demands, rules.objectives, time_limit_s=TIME_LIMIT_S, recut=False)

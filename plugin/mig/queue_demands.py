@@ -35,11 +35,15 @@ def waiting(command: Callable[[list[str]], str] = run) -> Iterator[Waiting]:
         if len(rest) != 3 or not rest[0].isdecimal():
             continue
         nodes, reason, gres = rest
-        found = tuple((m["type"], int(m["count"] or 1)) for m in _GRES.finditer(gres))
-        # A bare count ("gpu:2") names no type.
-        types = tuple((name, count) for name, count in found if not name.isdecimal())
+        types = types_in(gres)
         if types:
             yield Waiting(job, reason, int(nodes), types)
+
+
+def types_in(gres: str) -> tuple[tuple[str, int], ...]:
+    """GPU types with their counts; a bare count (``gpu:2``) names none."""
+    found = ((m["type"], int(m["count"] or 1)) for m in _GRES.finditer(gres))
+    return tuple((name, count) for name, count in found if not name.isdecimal())
 
 
 def pending(

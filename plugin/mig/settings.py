@@ -85,6 +85,25 @@ class TriggerSettings(Document):
     """As ``berth mig plan --objective``."""
 
 
+class OutlookSettings(Document):
+    """Slices are also cut for jobs that are expected: what came lately, at its rate."""
+
+    enabled: bool = True
+    window_s: float = Field(default=4 * 3600.0, gt=0, le=30 * 86400.0)
+    """So far back the rate is taken from."""
+    horizon_s: float = Field(default=1800.0, gt=0, le=30 * 86400.0)
+    """The jobs of so long a time are expected; what comes less than once in it is not cut for."""
+    memory: str = "/var/lib/berth-mig-auto/arrivals.json"
+    """Where the jobs that were seen are remembered; whoever runs ``berth mig auto`` writes it."""
+
+    @field_validator("memory")
+    @classmethod
+    def _absolute(cls, value: str) -> str:
+        if not value.startswith("/"):
+            raise ValueError("must be an absolute path")
+        return value
+
+
 class MigSettings(Document):
     """All of the file."""
 
@@ -93,6 +112,7 @@ class MigSettings(Document):
     helper: HelperSettings = HelperSettings()
     slurm: SlurmSettings | None = None
     trigger: TriggerSettings = TriggerSettings()
+    outlook: OutlookSettings = OutlookSettings()
 
     @field_validator("state_dir")
     @classmethod

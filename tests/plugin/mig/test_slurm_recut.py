@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from slurm_cluster import wait_until
 from slurm_node import FIRST, SLEEPER, ClusterRestarter, Node, keeper, show_node
 
 from berth.plugin.mig.apply import Applier
+from berth.plugin.mig.arrivals import seen_now
 from berth.plugin.mig.errors import Busy, PlanRefused
 from berth.plugin.mig.nvml import Nvml
 from berth.plugin.mig.queue_demands import pending
@@ -104,6 +106,8 @@ def test_what_waits_in_the_queue_is_what_would_be_planned_for(node: Node) -> Non
         "two jobs wait for a slice",
         note=lambda: slurm.run("squeue", "-o", "%i %T %r %b").stdout,
     )
+    lately = [a for a in seen_now(profiles) if abs(a.submit_s - time.time()) < 120]
+    assert sum(a.count for a in lately if a.profile == "1g.5gb") >= 5, "whatever their state"
 
 
 def test_the_last_slice_of_a_type_that_a_job_waits_for_is_kept(node: Node) -> None:

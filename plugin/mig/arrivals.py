@@ -1,0 +1,121 @@
+"""The slices that jobs asked for lately: what ``berth mig auto`` expects to be asked for again.
+
+Slurm forgets a job some minutes after its end (MinJobAge), so each look at the queue is remembered
+in a small file of its own; no accounting is needed. Jobs that come and go between two looks and
+are forgotten meanwhile are missed: the forecast is rather too small than too large.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from berth.pilot.documents import Document, read_json, write_json
+from berth.pilot.errors import DocumentError
+from berth.plugin.mig.queue_demands import MAX_JOBS, types_in
+from berth.plugin.mig.settings import OutlookSettings
+from berth.plugin.slurm.commands import run
+from berth.policies.mig.demands import Demand, SliceOption
+from berth.policies.mig.outlook import Arrival, expected
+
+SCHEMA = "berth.mig-arrivals/1"
+_SQUEUE = ("squeue", "-h", "-r", "-a", "-t", "all", "-o", "%i|%V|%D|%b")
+_MAX_KEPT = 50_000
+
+
+class Asked(Document):
+    """Slices of one profile that one job asked for."""
+
+    job: str
+    submit_s: float
+    profile: str
+    count: int = Field(ge=1)
+
+
+class ArrivalsDocument(Document):
+    """What was seen, oldest first."""
+
+    schema_: Literal["berth.mig-arrivals/1"] = Field(default=SCHEMA, alias="schema")
+    asked: tuple[Asked, ...] = ()
+
+
+def seen_now(
+    profiles: Collection[str],
+    pattern: str = "{profile}",
+    *,
+    command: Callable[[list[str]], str] = run,
+) -> Iterator[Asked]:
+    """From all jobs that Slurm still knows, in whatever state. Raises SchedulerError."""
+    names = {pattern.replace("{profile}", profile): profile for profile in profiles}
+    for line in command(list(_SQUEUE)).splitlines()[:MAX_JOBS]:
+        job, *rest = line.split("|", 3)
+        if len(rest) != 3 or not rest[1].isdecimal():
+            continue
+        submitted, nodes, gres = rest
+        try:
+            at_s = time.mktime(time.strptime(submitted, "%Y-%m-%dT%H:%M:%S"))
+        except (ValueError, OverflowError):
+            continue
+        for name, count in types_in(gres):
+            if name in names and count * int(nodes) > 0:
+                yield Asked(job=job, submit_s=at_s, profile=names[name], count=count * int(nodes))
+
+
+def remembered(path: Path) -> tuple[Asked, ...]:
+    """What was seen before; nothing where there is no such file, or none that can be read."""
+    try:
+        return read_json(path, ArrivalsDocument).asked
+    except DocumentError:
+        return ()
+
+
+def remember(path: Path, seen: Collection[Asked], *, now_s: float, window_s: float) -> list[Asked]:
+    """Add ``seen`` to what the file holds, forget what is older than the window, and write it.
+
+    Raises OSError where the file cannot be written.
+    """
+    found = {(a.job, a.submit_s, a.profile): a for a in (*remembered(path), *seen)}
+    lately = [a for a in found.values() if now_s - window_s < a.submit_s <= now_s]
+    lately.sort(key=lambda a: (a.submit_s, a.job, a.profile))
+    kept = lately[-_MAX_KEPT:]
+    write_json(path, ArrivalsDocument(asked=tuple(kept)))
+    return kept
+
+
+def arrivals(asked: Collection[Asked]) -> Iterator[Arrival]:
+    """One arrival for each slice that was asked for."""
+    for one in asked:
+        demand = Demand(one.profile, (SliceOption(one.profile),))
+        for _ in range(one.count):
+            yield Arrival(one.submit_s, demand)
+
+
+def expected_demands(
+    rules: OutlookSettings,
+    profiles: Collection[str],
+    pattern: str = "{profile}",
+    *,
+    now_s: float,
+    say: Callable[[str], object],
+    command: Callable[[list[str]], str] = run,
+) -> tuple[Demand, ...]:
+    """What history expects, below the queue in priority; the queue itself is not in it.
+
+    A memory that cannot be written is said, and Slurm's own is used. Raises SchedulerError.
+    """
+    if not rules.enabled:
+        return ()
+    path = Path(rules.memory)
+    seen = list(seen_now(profiles, pattern, command=command))
+    try:
+        asked = remember(path, seen, now_s=now_s, window_s=rules.window_s)
+    except OSError as error:
+        say(f"  jobs are not remembered: {path}: {error.strerror}")
+        asked = seen
+    return expected(
+        arrivals(asked), now_s=now_s, window_s=rules.window_s, horizon_s=rules.horizon_s
+    )
