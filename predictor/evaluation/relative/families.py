@@ -33,7 +33,23 @@ class Entry:
         return tuple(name for name in self.needs if importlib.util.find_spec(name) is None)
 
 
-ENTRIES: tuple[Entry, ...] = (Entry("baselines", lambda: BASELINES),)
+def _vae() -> Sequence[Family]:
+    from berth.predictor.training.relative.vae.family import VaeFamily  # noqa: PLC0415
+
+    return (VaeFamily(),)
+
+
+def _xamm() -> Sequence[Family]:
+    from berth.predictor.training.relative.xamm.families import FAMILIES  # noqa: PLC0415
+
+    return FAMILIES
+
+
+ENTRIES: tuple[Entry, ...] = (
+    Entry("baselines", lambda: BASELINES),
+    Entry("vae", _vae, needs=("torch",), by_default=False),
+    Entry("xamm", _xamm, needs=("torch", "xgboost"), by_default=False),
+)
 
 
 def chosen(groups: Iterable[str] = ()) -> tuple[Entry, ...]:

@@ -1,0 +1,1 @@
+"""Networks (PyTorch) that families of relative performance are made of; the extra ``deep``."""

@@ -1,0 +1,67 @@
+"""From a trained network to ONNX, and the proof that both say the same."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import torch
+from torch import nn
+
+from berth.pilot.errors import BerthError
+from berth.predictor.ceilings import Floats
+from berth.predictor.training.relative.networks.layers import tensor
+
+TOLERANCE = 1e-4
+_OPSET = 17
+
+
+def to_onnx(network: nn.Module, features: int) -> bytes:
+    """``network`` with one input ``features`` (rows x features, float32) and one output ``out``."""
+    stream: Any = io.BytesIO()  # what its annotation forbids it takes, and writes
+    network.eval()
+    with warnings.catch_warnings():
+        # The newer exporter needs another library and gives no other graph for these networks.
+        warnings.simplefilter("ignore")
+        torch.onnx.export(
+            network,
+            (torch.zeros(2, features),),
+            stream,
+            dynamo=False,
+            opset_version=_OPSET,
+            input_names=["features"],
+            output_names=["out"],
+            dynamic_axes={"features": {0: "rows"}, "out": {0: "rows"}},
+        )
+    return bytes(stream.getvalue())
+
+
+def run_onnx(onnx: bytes, rows: Floats) -> Floats:
+    """The first output on one thread."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(onnx, options, providers=["CPUExecutionProvider"])
+    name = session.get_inputs()[0].name
+    return np.asarray(session.run(None, {name: rows.astype(np.float32)})[0], dtype=np.float64)
+
+
+def apply(network: nn.Module, rows: Floats) -> Floats:
+    """The network's own output in evaluation mode."""
+    network.eval()
+    with torch.no_grad():
+        return np.asarray(network(tensor(rows)).numpy(), dtype=np.float64)
+
+
+def check_agreement(onnx: bytes, network: nn.Module, rows: Floats) -> float:
+    """Largest difference on ``rows``. Raises BerthError above ``TOLERANCE``."""
+    apart = float(np.abs(run_onnx(onnx, rows) - apply(network, rows)).max())
+    if not apart <= TOLERANCE:
+        raise BerthError(
+            f"the converted network differs from the trained one by {apart:.3g}; "
+            "nothing was written"
+        )
+    return apart
