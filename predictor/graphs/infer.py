@@ -186,7 +186,7 @@ class _Walk:
         if entry.family is Family.SHAPE or (
             given and all(tensor.stored is not None for tensor in given)
         ):
-            return _Made(_constant(outputs, given), -1)
+            return _Made(_constant(call, entry.family, outputs), -1)
         parameters, once = counted(entry.family, call, hints)
         kind = describe((name, entry.family), call, outputs, entry.cost(call, outputs), parameters)
         return _Made(tuple(outputs), self._place(kind), once)
@@ -216,9 +216,9 @@ class _Walk:
         return place
 
 
-def _constant(outputs: list[Tensor], given: list[Tensor]) -> tuple[Tensor, ...]:
+def _constant(call: Call, family: Family, outputs: list[Tensor]) -> tuple[Tensor, ...]:
     """Outputs as constants. One that a Constant node holds keeps what it stores."""
-    stored = sum(stored_behind(tensor) for tensor in given)
+    stored = stored_behind(call, family)
     return tuple(
         Tensor(t.dtype, t.shape, t.values, stored if t.stored is None else t.stored)
         for t in outputs

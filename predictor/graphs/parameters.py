@@ -117,11 +117,25 @@ def _is_parameter(family: Family, call: Call, position: int, hints: int) -> bool
     return operator in _SCALED and wide == 1
 
 
-def stored_behind(tensor: Tensor) -> int:
-    """Stored elements that a constant made from this one stands for."""
-    if tensor.dtype in FLOATS or tensor.dtype in _PACKED:
-        return tensor.stored or 0
-    return 0
+def stored_behind(call: Call, family: Family) -> int:
+    """Learnt elements behind a constant that a call makes of constants alone.
+
+    Of what is joined all, of a product or convolution its weights, of a table of sines none,
+    otherwise those of the input that has most.
+    """
+    behind = [
+        tensor.stored or 0
+        if tensor is not None and (tensor.dtype in FLOATS or tensor.dtype in _PACKED)
+        else 0
+        for tensor in call.inputs
+    ]
+    if call.operator in ("Sin", "Cos"):
+        return 0
+    if call.operator == "Concat":
+        return sum(behind)
+    if family in (Family.CONVOLUTION, Family.MATMUL):
+        return sum(behind[1:])
+    return max(behind, default=0)
 
 
 def _score_names(nodes: Sequence[Node]) -> set[bytes]:
