@@ -28,7 +28,7 @@ from berth.pilot.importers.reading import (
 from berth.pilot.profile import Target
 
 NUMBER = re.compile(r"-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e[+-]?\d+)?", re.IGNORECASE)
-OTHER_LOCALE = re.compile(r"-?\d+(?:\.\d{3})*,\d+|-?\d{1,3}(?:\.\d{3}){2,}")
+OTHER_LOCALE = re.compile(r"-?\d[\d.,' ]*")
 PREFIX = {"": 1.0, "K": 1e3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 AMOUNT = re.compile(
     r"([KkMGT]?)(byte|inst|cycle|sector|request|warp|thread|block|register|hz)s?", re.IGNORECASE

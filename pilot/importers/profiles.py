@@ -10,10 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from berth.pilot import host
 from berth.pilot.catalogue import BY_NAME, from_source
 from berth.pilot.derive import derive, missing
-from berth.pilot.errors import UsageError
+from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.formula import Term, alternatives, names
 from berth.pilot.importers.reading import Metric, Reading, Region, Source
 from berth.pilot.profile import (
@@ -32,7 +34,9 @@ OWN_ACCOUNT = frozenset(["rajaperf"])
 """Sources that are what the program says of itself: derived, not measured."""
 READ_OTHERWISE = frozenset(["ProblemSize", "duration_time", "gpu__time_duration.sum"])
 """Metrics that become a size or a runtime, no counter."""
+ABSENT = "the file has no"
 SHOWN = 12
+MOST_DETAIL = 4_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +74,22 @@ def left_out(reading: Reading) -> list[str]:
     found: set[str] = set()
     for region in reading.regions:
         found |= set(region.metrics) | set(region.problems)
-    return sorted(found - wanted - READ_OTHERWISE)
+    unknown = found - wanted - READ_OTHERWISE
+    return sorted(name for name in unknown if name.removesuffix(".per_second") not in wanted)
 
 
 def profile(reading: Reading, region: Region, source: Source, wishes: Wishes) -> Profile:
-    """One Profile of one region. Raises UsageError where a name cannot be made."""
+    """One Profile of one region. Raises DocumentError where it would hold what none may hold."""
+    try:
+        return _profile(reading, region, source, wishes)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        problem = f"{region.label[:200]}: {where}: {first['msg']}"
+        raise DocumentError(source.path, f"makes no Profile: {problem}") from None
+
+
+def _profile(reading: Reading, region: Region, source: Source, wishes: Wishes) -> Profile:
     counters, unused = _counters(reading, region)
     runtime, warnings = _runtime(region, wishes)
     stem = wishes.name or source.path.name.partition(".")[0]
@@ -86,6 +101,8 @@ def profile(reading: Reading, region: Region, source: Source, wishes: Wishes) ->
     detail = f"{given} counters from {reading.tool}"
     if unused:
         detail += f"; not in the catalogue: {', '.join(unused)}"
+    if len(detail) > MOST_DETAIL:
+        detail = f"{detail[:MOST_DETAIL]}..."
     kinds = targets or (Target.CPU,)
     return Profile(
         name=name,
@@ -175,8 +192,8 @@ def _counters(reading: Reading, region: Region) -> tuple[dict[str, Measurement],
             measurement, problem = _evaluate(key, formula, region)
             if measurement is not None:
                 found.setdefault(counter, measurement)
-            else:
-                why.setdefault(counter, problem)
+            elif why.get(counter, ABSENT).startswith(ABSENT):
+                why[counter] = problem
     derived = derive(found)
     source = f"import:{reading.tool}"
     result = {
@@ -204,7 +221,7 @@ def _evaluate(key: str, formula: str, region: Region) -> tuple[Measurement | Non
             return _measurement(key, terms, region.metrics), ""
         told = [f"{n}: {region.problems[n]}" for n in absent if n in region.problems]
         if told or not problem:
-            problem = "; ".join(told) or f"the file has no {', '.join(dict.fromkeys(absent))}"
+            problem = "; ".join(told) or f"{ABSENT} {', '.join(dict.fromkeys(absent))}"
     return None, problem
 
 

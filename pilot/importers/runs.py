@@ -9,7 +9,7 @@ from pathlib import Path
 
 from berth.pilot.importers.reading import Reading
 from berth.pilot.importers.records import Table, number
-from berth.pilot.importers.tree import regions
+from berth.pilot.importers.tree import RANK_COLUMNS, regions
 from berth.pilot.profile import Target
 
 ARCHITECTURES = ("x86_64", "ppc64le", "aarch64")
@@ -22,7 +22,7 @@ def reading(
 ) -> Reading:
     """The Reading of one Table."""
     facts = table.facts
-    ranks = _count(facts, RANKS)
+    ranks = _count(facts, RANKS) or _ranks_seen(table)
     found, warnings = regions(table, path, time_factor=time_factor, ranks=ranks)
     version = facts.get("cali.caliper.version", "")
     return Reading(
@@ -38,6 +38,14 @@ def reading(
         ranks=ranks,
         warnings=warnings,
     )
+
+
+def _ranks_seen(table: Table) -> int | None:
+    """How many ranks have rows of their own; None: rows do not tell their rank."""
+    columns = [c for c in RANK_COLUMNS if any(c in r.numbers for r in table.records)]
+    if not columns:
+        return None
+    return len({r.numbers[columns[0]] for r in table.records if columns[0] in r.numbers})
 
 
 def _targets(facts: Mapping[str, str]) -> tuple[Target, ...] | None:

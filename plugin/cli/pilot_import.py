@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import click
@@ -23,7 +24,7 @@ from berth.pilot.importers.profiles import (
     profile,
 )
 from berth.pilot.importers.reading import SECONDS
-from berth.pilot.profile import Profile, Target
+from berth.pilot.profile import NAME_PATTERN, Profile, Target
 from berth.pilot.units import format_seconds
 
 MOST_ROWS = 40
@@ -100,6 +101,8 @@ def import_(  # noqa: PLR0917
     """
     if not platform:
         raise UsageError("the platform that the files are of is not named", hint="--platform NAME")
+    if re.fullmatch(NAME_PATTERN, platform) is None:
+        raise UsageError(f"{platform!r} is not a platform's name", hint="letters, digits, _.+-")
     if len(sizes) not in (0, 1, len(files)):
         raise UsageError(f"{len(sizes)} sizes for {len(files)} files", hint="one, or one a file")
     if any(size <= 0 for size in sizes) or (runtime is not None and runtime <= 0):
