@@ -12,6 +12,7 @@ from rich.progress import BarColumn, Progress, TimeRemainingColumn
 
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.columns import columns
+from berth.plugin.cli.graph_totals import evaluate_graph_totals
 from berth.plugin.cli.mig_slices_model import evaluate_slices
 from berth.plugin.cli.relative_model import evaluate_relative
 from berth.plugin.cli.training_input import read_examples, require_training
@@ -22,10 +23,11 @@ from berth.predictor import platforms as known
 @click.argument("profiles", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--task",
-    type=click.Choice(["kernels", "mig-slices", "relative"]),
+    type=click.Choice(["kernels", "mig-slices", "relative", "graphs-totals"]),
     default="kernels",
     show_default=True,
-    help="mig-slices: slow-downs on MIG slices; relative: families on 15 OpenCL devices.",
+    help="mig-slices: slow-downs on MIG slices; relative: families on 15 OpenCL devices; "
+    "graphs-totals: parameters and MACs of model graphs.",
 )
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option(
@@ -59,6 +61,9 @@ def evaluate(
     """Nested leave-one-kernel-out over PROFILES (default: the committed kernel profiles)."""
     if task != "kernels" and profiles is not None:
         raise UsageError(f"--task {task} takes no PROFILES; it has its own data sets")
+    if task == "graphs-totals":
+        evaluate_graph_totals(report, as_json)
+        return
     if task == "mig-slices":
         evaluate_slices(seed, report, as_json)
         return

@@ -76,8 +76,8 @@ class ModelGraph:
     stored_elements: int
     """Elements of all constants in the file."""
     stored_bytes: int
-    folded: int
-    """Nodes left out because they depend on constants alone."""
+    folded: Mapping[str, int]
+    """Nodes left out because they depend on constants alone, by operator."""
     unknown: Mapping[str, int]
     """Operators that the catalogue lacks: nodes of each. They count no operations."""
     assumed_shapes: int
@@ -318,8 +318,8 @@ def _decode(data: memoryview) -> ModelGraph:
         parameters=int(head["parameters"]),
         stored_elements=int(head["stored"]),
         stored_bytes=int(head["stored_bytes"]),
-        folded=int(head["folded"]),
-        unknown={str(name): int(count) for name, count in head["unknown"].items()},
+        folded=_counts(head["folded"]),
+        unknown=_counts(head["unknown"]),
         assumed_shapes=int(head["assumed"]),
     )
 
@@ -335,6 +335,10 @@ def _check(table: Integers, kind: Indices, pairs: Indices, operator: Indices, na
     )  # fmt: skip
     if not sound:
         raise MalformedGraph("an index beyond its table")
+
+
+def _counts(given: dict[str, Any]) -> dict[str, int]:
+    return {str(name): int(count) for name, count in given.items()}
 
 
 def _ports(rows: list[list[Any]]) -> tuple[Port, ...]:

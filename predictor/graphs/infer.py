@@ -42,8 +42,8 @@ class Inferred:
     stored: int = 0
     """Elements of the file's constants."""
     stored_bytes: int = 0
-    folded: int = 0
-    """Nodes worked out at loading."""
+    folded: dict[str, int] = field(default_factory=dict)
+    """Nodes worked out at loading, by operator."""
     unknown: dict[str, int] = field(default_factory=dict)
     """Operators that the catalogue lacks, and how many nodes of each."""
     assumed: int = 0
@@ -138,7 +138,8 @@ class _Walk:
         for name, tensor in zip(node.outputs, made.outputs, strict=False):
             env[name] = tensor
         if made.kind < 0:
-            self.found.folded += 1
+            folded = self.found.folded
+            folded[node.operator] = folded.get(node.operator, 0) + 1
             self.roles.folded(node)
         else:
             self._record(node, made)

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 
 from berth.predictor.graphs.onnx_file import Node
 from berth.predictor.graphs.operators import Call, Family
-from berth.predictor.graphs.values import FLOATS, Tensor
+from berth.predictor.graphs.values import FLOATS
 
 _SCORES = frozenset(
     {"Add", "Sub", "Mul", "Div", "Where", "Reshape", "Squeeze", "Unsqueeze", "Cast"}

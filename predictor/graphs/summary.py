@@ -76,7 +76,7 @@ class Summary:
             "nodes": len(g),
             "edges": g.edges.shape[1],
             "kinds": len(g.kinds),
-            "folded_nodes": g.folded,
+            "folded_operators": dict(g.folded),
             "parameters": g.parameters,
             "stored_elements": g.stored_elements,
             "stored_bytes": g.stored_bytes,

@@ -1,0 +1,51 @@
+"""``berth evaluate --task graphs-totals``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from berth.plugin.cli.columns import columns
+from berth.plugin.cli.training_input import require_training
+
+
+def evaluate_graph_totals(report: Path | None, as_json: bool) -> None:
+    """Parameters and MACs of the timm graphs beside the published ones."""
+    require_training("evaluation")
+    from berth.predictor.evaluation.graphs import totals  # noqa: PLC0415 - needs the extra
+
+    found = totals.evaluate_totals()
+    text = json.dumps(found.as_dict(), indent=1)
+    if report is not None:
+        report.mkdir(parents=True, exist_ok=True)
+        (report / "graphs-totals.json").write_text(text + "\n", encoding="utf-8")
+    if as_json:
+        click.echo(text)
+        return
+    click.echo(f"{len(found.rows)} graphs at batch 1: {found.source}. Nothing is fitted: no split.")
+    unknown = sum(row.unknown_operators for row in found.rows)
+    click.echo(f"  unknown operators: {unknown} nodes")
+    click.echo(
+        f"  parameters within 0.5 % of the published: {found.parameters_right:.1%} (bar 98 %); "
+        f"or within its rounding: {found.parameters_right_but_rounding:.1%}"
+    )
+    click.echo(
+        f"  GMACs within 2 % of the nearest published or its rounding: {found.macs_right:.1%} as "
+        f"MACs, {found.macs_right_published_way:.1%} with normalisations and global pooling "
+        "counted as fvcore does"
+    )
+    rows = [
+        (
+            row.model, str(row.image_size), f"{row.parameters_millions:.3f}",
+            f"{row.published_parameters_millions:.2f}", f"{row.gmacs_published_way:.3f}",
+            f"{row.published_gmacs_of_that_way:.2f}", row.why,
+        )
+        for row in found.rows
+        if row.parameters_off > totals.PARAMETERS_WITHIN
+        or row.macs_off_published_way > totals.MACS_WITHIN
+    ]  # fmt: skip
+    click.echo("\nbeyond, counted the published way")
+    header = ("model", "image", "M parameters", "published", "GMACs", "published", "likely why")
+    click.echo(columns(header, rows))
