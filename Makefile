@@ -6,7 +6,7 @@ BERTH := $(VENV)/bin/berth
 ROOMS := pilot predictor policies plugin
 TYPING := $(VENV)/typing
 
-.PHONY: help venv tools slurm flux-python deep demo test test-quick lint typecheck bench evaluate train profiles docs clean
+.PHONY: help venv tools slurm flux-python deep demo test test-quick lint typecheck mig-sweep bench evaluate train profiles docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -57,6 +57,10 @@ lint: venv  ## style and import direction
 typecheck: venv  ## mypy --strict
 	@cd $(TYPING) && MYPYPATH=. ../../$(VENV)/bin/mypy --config-file ../../pyproject.toml \
 	  $(foreach room,$(ROOMS),-p berth.$(room))
+
+mig-sweep: venv tools slurm  ## every fault at every NVML call of an apply, counted (20 minutes)
+	BERTH_MIG_SWEEP=full $(PY) -m pytest tests/plugin/mig/test_faults.py \
+	  tests/plugin/mig/test_crash_points.py --timeout=1800 -q
 
 bench: venv tools slurm  ## every speed and size bar, as tables with the machine named
 	$(PY) benchmarks/run_all.py

@@ -31,6 +31,21 @@ class Scene:
             fleet.start_process(gpu, start, pid)
         return fleet.layout()
 
+    def changes(self, function: str) -> int:
+        """How often an apply that nothing disturbs calls an NVML function that changes something.
+
+        Every instance here has one compute instance, destroyed before it and made after it.
+        """
+        before = [Layout.parse(text).instances for text in self.old]
+        after = [Layout.parse(text).instances for text in self.new]
+        ours, theirs = (after, before) if "Create" in function else (before, after)
+        return sum(len(set(a) - set(b)) for a, b in zip(ours, theirs, strict=True))
+
+    @property
+    def all_changes(self) -> int:
+        """Destroyed and created instances, with their compute instances."""
+        return 2 * (self.changes("Destroy") + self.changes("Create"))
+
     @property
     def target(self) -> Target:
         return Target({str(gpu): Layout.parse(layout) for gpu, layout in enumerate(self.new)})
