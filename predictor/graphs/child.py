@@ -66,6 +66,9 @@ def main() -> None:
             kind, body = b"e", json.dumps([problem.problem, problem.hint]).encode()
         except (MemoryError, RecursionError):
             kind, body = b"e", json.dumps([_TOO_LARGE, None]).encode()
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            said = f"is malformed ({type(error).__name__} in its reader)"
+            kind, body = b"e", json.dumps([said, None]).encode()
         finally:
             os.close(handles[0])
         channel.sendall(kind + len(body).to_bytes(8, "little") + body)

@@ -71,22 +71,23 @@ class RawModel:
     functions: dict[tuple[str, str], Function]
     notes: tuple[bytes, tuple[tuple[int, int], ...]] = (b"", ())
     """The data, and where it says what tensors are (value_info); read only when needed."""
+    _said: dict[bytes, tuple[int, int]] = field(default_factory=dict)
 
     def said(self, name: bytes, batch: int) -> Tensor | None:
         """What the file itself says of a tensor, its open first dimension as ``batch``."""
         data, spans = self.notes
-        for start, end in spans:
-            if _name(data, start, end) == name:
-                note = _input(data, start, end)
-                if note.shape is None:
-                    return None
-                sizes = [
-                    batch if n == 0 and isinstance(x, str) else x for n, x in enumerate(note.shape)
-                ]
-                if any(isinstance(size, str) for size in sizes):
-                    return None
-                return Tensor(note.dtype, checked(size for size in sizes if isinstance(size, int)))
-        return None
+        if not self._said:
+            self._said.update({_name(data, *span): span for span in spans})
+        span = self._said.get(name)
+        note = _input(data, *span) if span else None
+        if note is None or note.shape is None:
+            return None
+        first, *rest = note.shape or (1,)
+        sizes = [batch if isinstance(first, str) else first, *rest]
+        known = [size for size in sizes if isinstance(size, int)]
+        if len(known) < len(sizes) or min(known) < 0:
+            return None
+        return Tensor(note.dtype, checked(known[: len(note.shape)]))
 
 
 def read(handle: int, limits: Limits = LIMITS) -> RawModel:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from berth.predictor.graphs import wire
 from berth.predictor.graphs.limits import KNOWN_VALUES
-from berth.predictor.graphs.values import BOOL, FLOAT, Tensor, Values, checked
+from berth.predictor.graphs.values import BFLOAT16, BOOL, FLOAT, Tensor, Values, checked
 
 Attribute: TypeAlias = (
     "int | float | bytes | tuple[int, ...] | tuple[float, ...] | tuple[bytes, ...] | Tensor | None"
@@ -46,7 +46,7 @@ def integers(data: bytes, start: int, end: int) -> list[int]:
 
 _FORMATS = {
     1: "f", 2: "B", 3: "b", 4: "H", 5: "h", 6: "i", 7: "q", 9: "?", 10: "e", 11: "d", 12: "I",
-    13: "Q",
+    13: "Q", 16: "H",
 }  # fmt: skip
 _FLOAT_DATA, _INT32_DATA, _INT64_DATA, _RAW, _DOUBLE_DATA, _UINT64_DATA = 4, 5, 7, 9, 10, 11
 _LOCATION, _EXTERNAL = 14, 1
@@ -90,6 +90,8 @@ def _values(data: bytes, parts: Sequence[wire.Field], dtype: int, count: int) ->
             numbers += struct.unpack(f"<{(b - a) // width}{kind}", data[a : b - (b - a) % width])
         if len(numbers) > count:
             return None
+    if dtype == BFLOAT16:
+        numbers = [struct.unpack("<f", struct.pack("<I", int(n) << 16))[0] for n in numbers]
     if dtype == BOOL:
         numbers = [int(bool(value)) for value in numbers]
     return tuple(numbers) if len(numbers) == count else None

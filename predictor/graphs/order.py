@@ -5,7 +5,7 @@ Standard library only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from berth.predictor.graphs import wire
 from berth.predictor.graphs.limits import Limits, Problem
@@ -19,28 +19,29 @@ def flattened(model: RawModel, limits: Limits) -> list[Node]:
     """The nodes with the model's own functions replaced by their bodies."""
     if not model.functions:
         return model.nodes
-    found: list[Node] = []
-    _inline(model.nodes, model.functions, found, limits, 0)
-    return found
+    return list(_inlined(model.nodes, model.functions, limits))
 
 
-def _inline(
-    nodes: Iterable[Node],
-    functions: dict[tuple[str, str], Function],
-    found: list[Node],
-    limits: Limits,
-    depth: int,
-) -> None:
-    if depth > limits.depth:
-        raise Problem(f"has functions that call each other deeper than {limits.depth}")
-    for node in nodes:
+def _inlined(
+    nodes: list[Node], functions: dict[tuple[str, str], Function], limits: Limits
+) -> Iterator[Node]:
+    met = 0
+    stack = [iter(nodes)]
+    while stack:
+        node = next(stack[-1], None)
+        if node is None:
+            stack.pop()
+            continue
+        met += 1
+        if met > limits.nodes:
+            raise Problem(f"has more than {limits.nodes} nodes with its functions in place")
         function = functions.get((node.domain, node.operator))
         if function is None:
-            found.append(node)
-            if len(found) > limits.nodes:
-                raise Problem(f"has more than {limits.nodes} nodes with its functions in place")
+            yield node
             continue
-        _inline(_body(node, function, len(found)), functions, found, limits, depth + 1)
+        if len(stack) > limits.depth:
+            raise Problem(f"has functions that call each other deeper than {limits.depth}")
+        stack.append(iter(_body(node, function, met)))
 
 
 def _body(node: Node, function: Function, number: int) -> list[Node]:

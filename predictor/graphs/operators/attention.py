@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from berth.predictor.graphs.limits import Problem
 from berth.predictor.graphs.operators.base import Call, Family, add, each_output, like_first
-from berth.predictor.graphs.values import FLOAT, Tensor, checked
+from berth.predictor.graphs.values import Tensor, checked
 
 
 class _Heads(NamedTuple):
@@ -146,7 +146,7 @@ def _linear(call: Call) -> list[Tensor]:
     kv_heads = max(call.integer("kv_num_heads", heads), 1)
     value = v.shape[2] // kv_heads
     out = Tensor(q.dtype, checked((q.shape[0], q.shape[1], heads * value)))
-    state = Tensor(FLOAT, checked((q.shape[0], kv_heads, q.shape[2] // heads, value)))
+    state = Tensor(q.dtype, checked((q.shape[0], kv_heads, q.shape[2] // heads, value)))
     return [out, state][: call.outputs]
 
 

@@ -39,6 +39,7 @@ _BINARY: dict[str, Callable[[float, float], float]] = {
     "Mul": lambda a, b: a * b,
     "Div": _divide,
     "Mod": lambda a, b: a % b,
+    "FMod": math.fmod,
     "Pow": _power,
     "Max": max,
     "Min": min,
@@ -104,8 +105,9 @@ def _binary(call: Call) -> list[Tensor]:
     shape = broadcast([given.shape for given in inputs])
     dtype = BOOL if call.operator in _LOGICAL else first.dtype
     values = None
-    if all(given.values is not None for given in inputs) and call.operator in _BINARY:
-        values = _computed(call.operator, inputs, shape, dtype)
+    name = "FMod" if call.integer("fmod", 0) else call.operator
+    if all(given.values is not None for given in inputs) and name in _BINARY:
+        values = _computed(name, inputs, shape, dtype)
     return [Tensor(dtype, shape, values)]
 
 
@@ -214,6 +216,7 @@ add("Tanh", Family.ACTIVATION, like_first, each_output(1))
 add("Sigmoid", Family.ACTIVATION, like_first, each_output(4))
 add("HardSigmoid", Family.ACTIVATION, like_first, each_output(4))
 add("HardSwish Swish", Family.ACTIVATION, like_first, each_output(5))
+add("SwiGLU", Family.ACTIVATION, like_first, each_output(6))
 # x / 2 (1 + erf(x / sqrt 2)); by tanh 8
 add(
     "Gelu com.microsoft:Gelu com.microsoft:QuickGelu", Family.ACTIVATION, like_first, each_output(5)

@@ -122,6 +122,20 @@ def _packed_cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
     return outputs[0].elements * inner, 2 * inner * columns
 
 
+def _determinant(call: Call) -> list[Tensor]:
+    first = call.tensor(0)
+    if len(first.shape) < 2 or first.shape[-1] != first.shape[-2]:
+        raise Problem(f"takes the determinant of {list(first.shape)}")
+    return [Tensor(first.dtype, first.shape[:-2])]
+
+
+def _determinant_cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
+    # By LU: 2/3 n^3 operations.
+    first = call.tensor(0)
+    return 0, 2 * first.elements * first.shape[-1] // 3
+
+
+add("Det", Family.MATMUL, _determinant, _determinant_cost)
 add("MatMul MatMulInteger QLinearMatMul", Family.MATMUL, _matmul, _matmul_cost)
 add("com.microsoft:FusedMatMul com.microsoft:TransposeMatMul", Family.MATMUL, _matmul, _matmul_cost)
 add("Gemm com.microsoft:FusedGemm", Family.MATMUL, _gemm, _gemm_cost)

@@ -151,7 +151,7 @@ def _split(call: Call) -> list[Tensor]:
     size = first.shape[axis] if first.shape else 0
     parts = call.given_integers("split", 1)
     if parts is None:
-        count = max(call.integer("num_outputs", call.outputs), 1)
+        count = max(call.outputs, 1)
         each = -(-size // count)
         parts = tuple(max(min(each, size - n * each), 0) for n in range(count))
     if sum(parts) != size or len(parts) < call.outputs:

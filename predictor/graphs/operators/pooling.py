@@ -100,6 +100,15 @@ def _sorted_cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
     return 0, first.elements * max(kept.bit_length(), 1)
 
 
+def _loss(call: Call) -> list[Tensor]:
+    first, target = call.tensor(0), call.tensor(1)
+    each = call.text("reduction", "mean") == "none"
+    loss = Tensor(first.dtype, target.shape if each else ())
+    return [loss, Tensor(first.dtype, first.shape)][: max(call.outputs, 1)]
+
+
+add("NegativeLogLikelihoodLoss", Family.REDUCTION, _loss, each_input(1))
+add("SoftmaxCrossEntropyLoss", Family.REDUCTION, _loss, each_input(6))
 add("AveragePool MaxPool LpPool", Family.POOLING, _pool, _pool_cost)
 add("GlobalAveragePool GlobalMaxPool GlobalLpPool", Family.POOLING, _global, each_input(1))
 add("ReduceMean ReduceSum ReduceMax ReduceMin ReduceProd", Family.REDUCTION, _reduce, each_input(1))

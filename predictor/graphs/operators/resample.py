@@ -120,25 +120,34 @@ def _unpool(call: Call) -> list[Tensor]:
     return [Tensor(first.dtype, checked((*first.shape[:2], *spatial)))]
 
 
+def _fourier_axis(call: Call) -> int:
+    rank = len(call.tensor(0).shape)
+    if call.opset < 20:
+        return axis_of(call.integer("axis", 1), rank)
+    return axis_of(call.known(2, "axis")[0] if call.optional(2) else -2, rank)
+
+
 def _fourier(call: Call) -> list[Tensor]:
     first = call.tensor(0)
     if len(first.shape) < 2:
         raise Problem(f"transforms {list(first.shape)}")
-    axis = call.known(2, "axis")[0] if call.optional(2) else call.integer("axis", -2)
-    place = axis_of(axis, len(first.shape))
-    length = call.known(1, "length")[0] if call.optional(1) else first.shape[place]
-    if call.integer("onesided", 0):
-        length = length // 2 + 1
+    place = _fourier_axis(call)
+    given = call.known(1, "length")[:1] if call.optional(1) else ()
+    half, inverse = bool(call.integer("onesided", 0)), bool(call.integer("inverse", 0))
+    # Half of a spectrum stands for a real signal.
+    length = given[0] if given else first.shape[place]
+    if half and inverse and not given:
+        length = 2 * (length - 1)
     sizes = list(first.shape)
-    sizes[place], sizes[-1] = length, 2
+    sizes[place] = length // 2 + 1 if half and not inverse else length
+    sizes[-1] = 1 if half and inverse else 2
     return [Tensor(first.dtype, checked(sizes))]
 
 
 def _fourier_cost(call: Call, outputs: list[Tensor]) -> tuple[int, int]:
     # 5 n log2 n real operations for a complex transform of n points (Cooley-Tukey).
     first = call.tensor(0)
-    axis = axis_of(call.integer("axis", -2), len(first.shape))
-    length = max(first.shape[axis], 2)
+    length = max(first.shape[_fourier_axis(call)], 2)
     return 0, 5 * first.elements // max(first.shape[-1], 1) * length.bit_length()
 
 
