@@ -1,0 +1,129 @@
+"""Workloads of slices in the store: predicted once, looked up by the filter."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from views import knowing_service
+
+from berth.pilot.documents import validate
+from berth.pilot.errors import UsageError
+from berth.plugin.cli import main
+from berth.plugin.site.slices import slice_of
+from berth.plugin.slice_workloads import forecast_workload, slice_platforms, slice_predictor
+from berth.plugin.store import Store
+from berth.policies.mig import lookup
+from berth.policies.mig.recommend import recommend
+from berth.predictor import platforms
+from berth.predictor.forecast import Forecast
+from berth.predictor.prediction import Basis
+from berth.predictor.slices.workload import SliceWorkload
+
+RESNET = {
+    "schema": "berth.slice-workload/1",
+    "name": "resnet",
+    "gpu": "A100-40GB",
+    "points": [
+        {
+            "batch": 128, "step_s": 0.0296, "mean_step_s": 0.0299, "power_w": 111,
+            "sm_utilization": 0.43, "memory_utilization": 0.057,
+        }
+    ],
+    "idle_power_w": 55,
+    "power_limit_w": 250,
+    "memory": {"reserved_bytes": 4_500_000_000},
+}  # fmt: skip
+
+
+def workload(**changes: object) -> SliceWorkload:
+    return validate({**RESNET, "runtime_s": 3600, **changes}, SliceWorkload, source="test")
+
+
+def made(**changes: object) -> Forecast:
+    return forecast_workload(workload(**changes), slice_predictor(), platforms.load())
+
+
+def test_the_forecast_says_what_the_recommender_says() -> None:
+    forecast = made()
+    said = recommend(workload(), lookup("A100-40GB"), slice_predictor())
+    for choice in said.choices:
+        point = forecast.prediction(f"a100-40gb-mig-{choice.profile.name}", 1)
+        assert point is not None
+        assert point.runtime_s == choice.prediction.slowdown.scaled(3600)
+        assert point.memory_bytes.high == 4_500_000_000
+        assert point.basis is (
+            Basis.MEASURED if choice.profile.name == "7g.40gb" else choice.prediction.basis
+        )
+    whole = forecast.prediction("a100-40gb", 1)
+    assert whole is not None
+    assert (whole.basis, whole.runtime_s.mid) == (Basis.MEASURED, 3600)
+    assert set(forecast.curves) == set(slice_platforms("A100-40GB", platforms.load()))
+    assert Forecast.from_json(forecast.to_json()).curves.keys() == forecast.curves.keys()
+
+
+def test_every_slice_of_the_model_is_covered_whatever_its_platform_is_called() -> None:
+    found = slice_platforms("A100-40GB", platforms.load())
+    assert found["a100-mig-1g.5gb"] == found["a100-40gb-mig-1g.5gb"] == "1g.5gb"
+    assert found["a100-40gb"] == "whole"
+    assert "a100-80gb" not in found
+    assert all(slice_of(p) is None for p in platforms.load().values() if p.name == "h200-141gb")
+
+
+def test_without_a_memory_need_only_the_whole_gpu_is_certain() -> None:
+    forecast = made(memory=None)
+    small, whole = forecast.memory_at("a100-40gb-mig-3g.20gb"), forecast.memory_at("a100-40gb")
+    assert small is not None
+    assert whole is not None
+    assert small.high > 1e14
+    assert whole.high <= 40 * 2**30
+
+
+def test_on_gpus_that_nobody_measured_slices_are_priors() -> None:
+    forecast = made(gpu="H100-80GB")
+    point = forecast.prediction("h100-80gb-mig-1g.10gb", 1)
+    assert point is not None
+    assert point.basis is Basis.PRIOR
+
+
+def test_how_long_a_job_takes_must_be_known() -> None:
+    with pytest.raises(UsageError, match="how long a job takes"):
+        made(runtime_s=None)
+
+
+def test_the_command_stores_lists_shows_and_refreshes_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, url = tmp_path / "resnet.json", f"sqlite:///{tmp_path}/berth.db"
+    file.write_text(json.dumps(RESNET))
+    with pytest.raises(SystemExit):
+        main(["profile", "add", str(file), "--store", url])
+    assert "--runtime" in capsys.readouterr().err
+    main(["profile", "add", str(file), "--store", url, "--runtime", "2h", "--json"])
+    assert "a100-40gb-mig-1g.5gb" in json.loads(capsys.readouterr().out)["platforms"]
+    main(["profile", "list", "--store", url])
+    assert "whole A100-40GB  2h" in capsys.readouterr().out
+    main(["profile", "show", "resnet", "--store", url])
+    assert "a job takes 2h" in capsys.readouterr().out
+    store = Store.open(url, create=False)
+    before = store.forecasts("resnet")
+    main(["profile", "refresh", "--store", url])
+    after = store.forecasts("resnet")
+    store.close()
+    assert [f.document for f in after] == [f.document for f in before]
+    assert after[0].created_s > before[0].created_s
+
+
+def test_a_profiles_own_runtime_is_not_overruled(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "p.json").write_text("{}")
+    with pytest.raises(SystemExit):
+        main(["profile", "add", str(tmp_path / "p.json"), "--runtime", "2h"])
+    assert "--runtime is for workloads" in capsys.readouterr().err
+
+
+def test_the_daemons_shelf_takes_it_as_any_forecast() -> None:
+    service, _ = knowing_service(made())
+    assert service.shelf.forecast("resnet") is not None

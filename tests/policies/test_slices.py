@@ -1,0 +1,191 @@
+"""MIG slices among the candidates: what is ruled out, which one is taken, what is edited."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from policy_builders import GIB, NOW_S, cpu, curve, forecast, gpu, request, state, states
+
+from berth.policies import Candidate, Decision, PolicySettings, decide
+from berth.policies.constraints import names_no_type
+from berth.policies.settings import Objective, SliceAim, UntypedGpus
+from berth.predictor.prediction import Basis
+
+
+def part(profile: str, share: float, memory_gib: float, **changes: Any) -> Candidate:
+    """A slice of an A100 in partition ``mig``."""
+    return gpu(
+        f"slice-{profile}",
+        queue="mig",
+        gres=f"gpu:{profile}",
+        gpu_memory_bytes=int(memory_gib * GIB),
+        gpus_per_node=7,
+        slice_of="a100-40gb",
+        slice_part=share,
+        price_per_gpu_hour=2.8 * share,
+        **changes,
+    )
+
+
+SMALL, MEDIUM, LARGE = (
+    part("1g.5gb", 1 / 7, 4.75),
+    part("2g.10gb", 2 / 7, 9.75),
+    part("3g.20gb", 0.5, 19.6),
+)
+DEFAULTS = PolicySettings()
+SLICES = (SMALL, MEDIUM, LARGE)
+TIMES_S = {"slice-1g.5gb": 2000.0, "slice-2g.10gb": 900.0, "slice-3g.20gb": 800.0}
+
+
+def curves(memory_gib: float = 2.0, **changes: Any) -> list[Any]:
+    return [
+        curve(name, seconds, gpus=True, memory_bytes=memory_gib * GIB, **changes)
+        for name, seconds in TIMES_S.items()
+    ]
+
+
+def choose(
+    *candidates: Candidate,
+    memory_gib: float = 2.0,
+    settings: PolicySettings = DEFAULTS,
+    present: dict[str, Any] | None = None,
+    curve_changes: dict[str, Any] | None = None,
+    **asked: Any,
+) -> Decision:
+    found = states(*candidates)
+    for name, changes in (present or {}).items():
+        found[name] = state(**changes)
+    made = forecast(*curves(memory_gib, **(curve_changes or {})), curve("cpu", 1e5))
+    wanted = request(**{"tasks": 1, "wants_placement": True, "queue": "auto", **asked})
+    return decide(wanted, candidates, found, made, settings, now_s=NOW_S)
+
+
+def row(decision: Decision, name: str) -> Any:
+    return next(r for r in decision.ranked if r.candidate == name)
+
+
+def test_the_smallest_slice_whose_memory_reaches_the_upper_end_is_taken() -> None:
+    for memory_gib, name in ((2.0, SMALL.name), (7.0, MEDIUM.name), (14.0, LARGE.name)):
+        made = choose(*SLICES, memory_gib=memory_gib)
+        assert made.chosen == name
+        assert "smallest slice that will do" in made.reason
+    assert choose(*SLICES, memory_gib=18.0).chosen is None, "18 GiB x 1.2 may not fit 19.6"
+
+
+def test_a_larger_slice_is_passed_over_and_says_for_which() -> None:
+    passed = row(choose(*SLICES), LARGE.name)
+    assert (passed.code, passed.score) == ("other-slice", None)
+    assert SMALL.name in passed.excluded
+
+
+def test_a_slice_that_no_node_has_now_is_never_asked_for() -> None:
+    made = choose(*SLICES, present={SMALL.name: {"usable_nodes": 0}})
+    assert made.chosen == MEDIUM.name
+    assert row(made, SMALL.name).code == "not-cut"
+    assert "1g.5gb" in row(made, SMALL.name).excluded
+    gone = {c.name: {"usable_nodes": 0} for c in SLICES}
+    assert choose(*SLICES, present=gone).code == "not-cut"
+
+
+def test_a_time_limit_that_the_smallest_would_break_moves_on_to_the_next() -> None:
+    assert choose(*SLICES, time_limit_s=1500.0).chosen == MEDIUM.name
+    assert choose(*SLICES, time_limit_s=700.0).chosen is None
+
+
+@pytest.mark.parametrize(
+    ("aim", "objective", "name"),
+    [
+        (SliceAim.SMALLEST, Objective.FASTEST, SMALL.name),
+        (SliceAim.THROUGHPUT, Objective.FASTEST, MEDIUM.name),
+        (SliceAim.OBJECTIVE, Objective.FASTEST, LARGE.name),
+        (SliceAim.OBJECTIVE, Objective.CHEAPEST, MEDIUM.name),
+    ],
+)
+def test_the_site_says_which_slice_is_offered(
+    aim: SliceAim, objective: Objective, name: str
+) -> None:
+    assert choose(*SLICES, settings=PolicySettings(slices=aim, objective=objective)).chosen == name
+
+
+def test_the_objective_still_compares_the_slice_with_other_places() -> None:
+    made = choose(*SLICES, cpu())
+    assert made.chosen == SMALL.name
+    assert "times faster than cpu" in made.reason
+    whole = gpu("whole", platform="slice-3g.20gb")
+    assert choose(*SLICES, whole).chosen == "whole", "the fastest of one slice and a whole GPU"
+
+
+def test_a_prior_for_a_slice_is_not_acted_on_unless_the_site_says_so() -> None:
+    prior = {"basis": Basis.PRIOR}
+    assert choose(*SLICES, curve_changes=prior).code == "prior-only"
+    bold = PolicySettings(allow_prior=True)
+    assert choose(*SLICES, curve_changes=prior, settings=bold).chosen == SMALL.name
+
+
+def test_several_gpus_are_no_slices_unless_their_type_was_named() -> None:
+    assert choose(*SLICES, gpus=2).code == "one-slice"
+    assert choose(*SLICES, gpus=2, gres="gpu:2").code == "one-slice"
+    assert choose(*SLICES, gpus=2, gres="gpu:2g.10gb:2").chosen == MEDIUM.name
+
+
+def test_a_gpu_of_any_type_gets_the_type_of_the_slice() -> None:
+    made = choose(*SLICES, gpus=1, gres="gpu:1")
+    assert made.edit is not None
+    assert (made.edit.gres, made.edit.adds_type) == ("gpu:1g.5gb:1", True)
+
+
+def test_a_named_type_is_kept() -> None:
+    made = choose(*SLICES, gpus=1, gres="gpu:3g.20gb:1")
+    assert made.chosen == LARGE.name
+    assert made.edit is not None
+    assert not made.edit.adds_type
+    assert made.edit.gres is None
+
+
+def test_a_site_may_leave_untyped_gpus_alone() -> None:
+    leave = PolicySettings(untyped_gpus=UntypedGpus.LEAVE)
+    made = choose(*SLICES, settings=leave, gpus=1, gres="gpu:1")
+    assert (made.chosen, made.code) == (None, "untyped-gpu")
+    assert choose(*SLICES, settings=leave, gpus=1, gres="gpu:1g.5gb:1").chosen == SMALL.name
+    assert choose(*SLICES, settings=leave).chosen == SMALL.name, "no GPU was asked for"
+
+
+def test_types_of_whole_gpus_are_not_added() -> None:
+    whole = gpu("whole", platform="slice-3g.20gb", gres="gpu:a100")
+    made = choose(whole, gpus=1, gres="gpu:1")
+    assert made.edit is not None
+    assert not made.edit.adds_type
+
+
+def test_slices_read_before_the_scheduler_started_anew_do_not_count() -> None:
+    made = choose(*SLICES, scheduler_since_s=NOW_S - 2)
+    assert (made.chosen, made.code) == (None, "stale-state")
+    assert choose(*SLICES, scheduler_since_s=NOW_S - 60).chosen == SMALL.name
+    assert choose(cpu(), scheduler_since_s=NOW_S - 2).chosen == "cpu", "only slices change so"
+
+
+def test_what_decides_is_in_the_digest() -> None:
+    first = choose(*SLICES)
+    assert first.id == choose(*reversed(SLICES)).id
+    moved = [replace(c, slice_part=0.9) if c is SMALL else c for c in SLICES]
+    others = (
+        choose(*moved),
+        choose(*SLICES, settings=PolicySettings(slices=SliceAim.THROUGHPUT)),
+        choose(*SLICES, present={SMALL.name: {"gpu_types": ("gpu:off1",)}}),
+        choose(*SLICES, scheduler_since_s=NOW_S - 2),
+    )
+    assert len({first.id, *(d.id for d in others)}) == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "untyped"),
+    [
+        ("gpu", True), ("gpu:2", True), ("gres:gpu:1", True), ("gres/gpu=2", True),
+        ("gpu:a100:1", False), ("gpu:1g.5gb", False), ("gpu:1,shard:1", False), ("shard:1", False),
+        ("gpu:", True), ("mps:1", False), ("gpu:1(S:0)", False),
+    ],
+)  # fmt: skip
+def test_only_bare_gpus_name_no_type(text: str, untyped: bool) -> None:
+    assert names_no_type(text) is untyped
