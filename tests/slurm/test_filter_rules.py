@@ -198,6 +198,51 @@ def test_cpus_in_tres_per_task_are_no_gres_and_follow_the_shape(bench: FilterBen
     assert both.job["partition"] == "auto"
 
 
+@pytest.mark.parametrize(
+    ("field", "text", "typed"),
+    [
+        ("gres", "gpu:1", "gpu:1g.5gb:1"),
+        ("gres", "gres:gpu:2", "gres:gpu:1g.5gb:2"),
+        ("gres", "gres:gpu", "gres:gpu:1g.5gb:1"),
+        ("tres_per_job", "gres/gpu:1", "gres/gpu:1g.5gb:1"),
+        ("tres_per_job", "gres/gpu=1", "gres/gpu:1g.5gb=1"),
+        ("tres_per_task", "gres:gpu:1", "gres:gpu:1g.5gb:1"),
+    ],
+)
+def test_gpus_of_any_type_get_a_type_and_keep_their_words(
+    bench: FilterBench, field: str, text: str, typed: str
+) -> None:
+    moved = answered(bench, move_to("mig", gres="gpu:1g.5gb:1"), {**AUTO, field: text})
+    assert (moved.job["partition"], moved.job[field]) == ("mig", typed)
+    only = {"v": 1, "action": "edit", "edits": {"gres": "gpu:1g.5gb:1"}}
+    own = answered(bench, only, {"partition": "mig", field: text})
+    assert (own.job["partition"], own.job[field]) == ("mig", typed)
+
+
+@pytest.mark.parametrize(
+    ("edits", "job"),
+    [
+        ({"gres": "gpu:1g.5gb:1"}, {"gres": "gpu:2g.10gb:1"}),
+        ({"gres": "gpu:1g.5gb:1"}, {"gres": "gpu:1,shard:1"}),
+        ({"gres": "gpu:1g.5gb:1"}, {"gres": "gpu:1", "tres_per_job": "gres/gpu:1"}),
+        ({"gres": "gpu:1g.5gb:1", "nodes": 1}, {"gres": "gpu:1"}),
+        ({"gres": "gpu:1g.5gb:1", "queue": "mig"}, {"gres": "gpu:1"}),
+        ({"gres": "gpu:2"}, {"gres": "gpu:1"}),
+        ({"gres": "shard:1g.5gb:1"}, {"gres": "gpu:1"}),
+        ({"gres": "gpu:1g.5gb:1"}, {}),
+        ({"nodes": 1}, {"gres": "gpu:1"}),
+    ],
+)
+def test_in_a_partition_of_ones_own_nothing_else_is_changed(
+    bench: FilterBench, edits: dict[str, Any], job: dict[str, Any]
+) -> None:
+    given = {"partition": "cpu", **job}
+    outcome = answered(bench, {"v": 1, "action": "edit", "edits": edits}, given)
+    assert {key: outcome.job.get(key) for key in (*given, "min_nodes", "tres_per_job")} == {
+        key: given.get(key) for key in (*given, "min_nodes", "tres_per_job")
+    }
+
+
 def test_a_keep_with_stamp_and_message_changes_nothing_else(bench: FilterBench) -> None:
     reply = {**KEEP, "stamp": "berth=1 advise=gpu", "message": "berth: gpu would be 3x faster"}
     outcome = answered(bench, reply, AUTO)
