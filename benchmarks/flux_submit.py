@@ -1,11 +1,15 @@
 """What Berth's frobnicator costs Flux: submit rates on four brokers beside the stock frobnicators.
 
 A private instance of four brokers on this machine, jobs submitted asynchronously on all of them in
-turn and held. Rounds with the stock frobnicators alone, with Berth before them (a real `berth
-serve`), and with that daemon stopped (SIGSTOP) after the breakers have opened, in rotating order;
-the bar is on the median of the ratios within a round. Then many submissions while the daemon is
-killed (SIGKILL) after every 2 s of service and started again: each job is compared with the one
-that was submitted, each change with its recorded decision. Needs `flux` on PATH.
+turn and held. Bursts with Berth before the stock frobnicators (a real `berth serve`), and with that
+daemon stopped (SIGSTOP) after the breakers have opened, each between two bursts with the stock
+frobnicators alone. The bar is on the median of the ratios to the mean of those two; the quartiles
+say how far that can be trusted. The processor time of all that takes part, by job, is what a busy
+machine does not change.
+
+Then many submissions while the daemon is killed (SIGKILL) after every 2 s of service and started
+again: each job is compared with the one that was submitted, each change with its recorded decision.
+Needs `flux` on PATH.
 
     python benchmarks/flux_submit.py [--rounds 5] [--count 1000] [--submissions 10000] [--json FILE]
 """
@@ -22,9 +26,11 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import psutil
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests" / "flux"), str(ROOT / "tests" / "support")]
@@ -61,27 +67,59 @@ class Bench:
         assert not found["errors"], next(iter(found["errors"].values()))
         return found
 
-    def rate(self, ingest: str, count: int) -> float:
+    def rate(self, ingest: str, count: int) -> Rate:
         """Submissions a second with that configuration, its workers warm."""
         self.flux.configure(ingest)
         self.burst(WARM_UP)
-        return count / float(self.burst(count)["seconds"])
+        before_s = self.processor_s()
+        seconds = float(self.burst(count)["seconds"])
+        return Rate(count / seconds, 1000 * (self.processor_s() - before_s) / count)
+
+    def processor_s(self) -> float:
+        """Spent so far by the instance's processes and the daemon."""
+        pids = {self.harbour.daemons[-1].pid}
+        for process in psutil.process_iter():
+            with suppress(ProcessLookupError):
+                if os.getsid(process.pid) == self.flux.process.pid:
+                    pids.add(process.pid)
+        spent_s = 0.0
+        for pid in pids:
+            with suppress(psutil.NoSuchProcess):
+                times = psutil.Process(pid).cpu_times()
+                spent_s += times.user + times.system
+        return spent_s
+
+
+class Rate(NamedTuple):
+    """What one burst gave."""
+
+    per_s: float
+    processor_ms: float
+    """A job."""
 
 
 def rates(bench: Bench, rounds: int, count: int) -> dict[str, list[float]]:
-    """By kind, one rate a round."""
+    """By kind, one rate a round; ``stock`` has one more on either side of each other burst."""
     daemon = bench.harbour.daemons[-1]
-    found: dict[str, list[float]] = {"stock": [], "berth": [], "hung": []}
-    kinds = list(found)
+    found: dict[str, list[float]] = {}
+
+    def burst(kind: str) -> None:
+        rate = bench.rate(frobnicators() if kind == "stock" else bench.berth, count)
+        found.setdefault(kind, []).append(rate.per_s)
+        found.setdefault(f"{kind} processor ms", []).append(rate.processor_ms)
+
+    burst("stock")
     for turn in range(rounds):
-        for kind in kinds[turn % 3 :] + kinds[: turn % 3]:
+        for kind in ("berth", "hung")[:: 1 if turn % 2 else -1]:
             if kind == "hung":
                 os.kill(daemon.pid, signal.SIGSTOP)
             try:
-                ingest = frobnicators() if kind == "stock" else bench.berth
-                found[kind].append(bench.rate(ingest, count))
+                burst(kind)
             finally:
                 os.kill(daemon.pid, signal.SIGCONT)
+            burst("stock")
+            around = statistics.fmean(found["stock"][-2:])
+            found.setdefault(f"{kind} ratio", []).append(found[kind][-1] / around)
     return found
 
 
@@ -162,14 +200,15 @@ def measure(rounds: int, count: int, submissions: int, pairs: int) -> dict[str, 
         starts = starts_ms(bench, pairs)
         verdict, kills, seconds, slowest = under_fire(bench, submissions)
         version = flux.run("version").split()[1]
-    ratios = {
-        kind: statistics.median(a / b for a, b in zip(found[kind], found["stock"], strict=True))
-        for kind in ("berth", "hung")
-    }
+    kinds = ("berth", "hung")
     return {
         "flux": version,
-        "rate_per_s": {kind: statistics.median(values) for kind, values in found.items()},
-        "ratio": ratios,
+        "rounds": found,
+        "rate_per_s": {kind: statistics.median(found[kind]) for kind in ("stock", *kinds)},
+        "processor_ms": {
+            kind: statistics.median(found[f"{kind} processor ms"]) for kind in ("stock", *kinds)
+        },
+        "ratio": {kind: statistics.quantiles(found[f"{kind} ratio"], n=4) for kind in kinds},
         "answered": stats["counts"].get("decisions", 0) / (rounds * (count + WARM_UP)),
         "start_ms": {kind: statistics.median(values) for kind, values in starts.items()},
         "under_fire": {
@@ -187,15 +226,19 @@ def measure(rounds: int, count: int, submissions: int, pairs: int) -> dict[str, 
 def table(found: dict[str, Any]) -> str:
     """The figures beside their bars."""
     fire, start, rate = found["under_fire"], found["start_ms"], found["rate_per_s"]
+    ratio = found["ratio"]
     added = start["berth"] - start["stock"]
     codes = fire["codes"]
     rows = [
         ("stock frobnicators", f"{rate['stock']:.0f} jobs/s", ""),
-        ("with Berth", f"{rate['berth']:.0f} jobs/s, {found['ratio']['berth']:.0%}",
+        ("with Berth", f"{rate['berth']:.0f} jobs/s, {_spread(ratio['berth'])}",
          f">= {BAR_BERTH:.0%}"),
         ("  answered by the daemon", f"{found['answered']:.0%} of the jobs", ""),
-        ("daemon hung, breakers open", f"{rate['hung']:.0f} jobs/s, {found['ratio']['hung']:.0%}",
+        ("daemon hung, breakers open", f"{rate['hung']:.0f} jobs/s, {_spread(ratio['hung'])}",
          f">= {BAR_HUNG:.0%}"),
+        ("processor time of a job",
+         " / ".join(f"{found['processor_ms'][k]:.2f}" for k in ("stock", "berth", "hung"))
+         + " ms stock / Berth / hung", ""),
         ("start of a worker", f"{start['stock']:.0f} ms + {added:.0f} ms",
          f"<= + {BAR_START_MS:.0f} ms"),
         (f"killed {fire['kills']} times", f"{fire['accepted']} of {fire['submitted']} accepted",
@@ -206,8 +249,13 @@ def table(found: dict[str, Any]) -> str:
         ("  slowest submission", f"{fire['slowest_s']:.2f} s", ""),
     ]  # fmt: skip
     lines = [f"flux-core {found['flux']}, 4 brokers on this machine"]
-    lines += [f"{name:<30}{value:<32}{bar}" for name, value, bar in rows]
+    lines += [f"{name:<30}{value:<36}{bar}" for name, value, bar in rows]
     return "\n".join(lines + fire["wrong"])
+
+
+def _spread(quartiles: Sequence[float]) -> str:
+    low, middle, high = quartiles
+    return f"{middle:.0%} ({low:.0%} to {high:.0%})"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -651,20 +651,20 @@ def reshape(spec: Spec, edits: Edits, shape: Shape) -> Dict[str, int]:
     return sizes
 
 
-def write_down(spec: Spec, reply: Dict[str, Any]) -> bool:
-    """The decision and the line for the user in ``attributes.user.berth``; False: no place."""
-    notes = {}
+def write_down(spec: Spec, reply: Dict[str, Any]) -> Dict[str, str]:
+    """The decision and the line for the user into ``attributes.user.berth``; what was written."""
+    notes: Dict[str, str] = {}
     if text_of(reply.get("stamp"), MAX_STAMP_BYTES):
         notes["decision"] = one_line(reply["stamp"], MAX_STAMP_BYTES)
     if text_of(reply.get("message"), MAX_REPLY_BYTES):
         notes["message"] = one_line(reply["message"], MAX_MESSAGE_BYTES)
     if not notes:
-        return False
+        return {}
     user = spec["attributes"].setdefault("user", {})
     if not isinstance(user, dict) or not isinstance(user.setdefault(NAME, {}), dict):
-        return False
+        return {}  # the user's own values stand in that place
     user[NAME].update(notes)
-    return True
+    return notes
 
 
 # --------------------------------------------------------------------------------------------------
@@ -706,12 +706,13 @@ class Filter:
             try:
                 check(edits, details, shape, self.settings["auto_queue"])
                 carry_out(spec, edits, shape, self.queues)
+                if "decision" not in write_down(spec, reply):
+                    raise Refused("no decision would explain it")
             except Refused as problem:
                 log("refused", "an answer was not carried out: %s" % problem)
                 return False
-            write_down(spec, reply)
             return True
-        return write_down(spec, reply)
+        return bool(write_down(spec, reply))
 
     def ask(self, details: Dict[str, Any], stop_s: float) -> Optional[Dict[str, Any]]:
         """The daemon's answer; None where there is none that can be used."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -16,7 +17,7 @@ from flux_daemon import FluxHarbour, flux_harbour
 from flux_instance import LiveFlux, frobnicators, live_flux, why_no_flux
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "flux.md"
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```([\w ]+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def blocks(language: str) -> list[str]:
@@ -113,3 +114,34 @@ def test_the_pages_configuration_is_toml() -> None:
     tables = [tomllib.loads(block) for block in blocks("toml")]
     assert any("queues" in table for table in tables)
     assert any("candidates" in table for table in tables)
+
+
+def test_slices_of_the_fluxion_example_are_flat_vertices_of_their_node() -> None:
+    (graph,) = [json.loads(block)["graph"] for block in blocks("json graph")]
+    vertices = {vertex["id"]: vertex["metadata"] for vertex in graph["nodes"]}
+    parents = {edge["target"]: edge["source"] for edge in graph["edges"]}
+    assert set(parents) == set(vertices) - {"0"}  # a tree
+    for name, vertex in vertices.items():
+        path = vertex["paths"]["containment"]
+        assert path.rsplit("/", 1)[0] == (
+            vertices[parents[name]]["paths"]["containment"] if name in parents else ""
+        )
+        if vertex["type"] in ("core", "mig1g"):
+            assert vertices[parents[name]]["type"] == "node"
+    assert [v["type"] for v in vertices.values()].count("mig1g") == 2
+
+
+def test_a_job_that_asks_for_a_type_of_its_own_keeps_its_shape() -> None:
+    (spec,) = [json.loads(block) for block in blocks("json jobspec")]
+    shape = load_filter().Shape(spec)
+    assert shape.fixed
+    assert (shape.tasks, shape.gpus) == (1, 0)
+
+
+@pytest.mark.flux
+@pytest.mark.skipif(why_no_flux() is not None, reason=f"NOT TESTED LIVE: {why_no_flux()}")
+def test_flux_takes_the_job_of_the_fluxion_example() -> None:
+    (spec,) = blocks("json jobspec")
+    with live_flux(frobnicators(), size=1) as flux:
+        job = flux.run("job", "submit", "--urgency=0", stdin=spec).strip()
+        assert flux.jobspec(job)["resources"] == json.loads(spec)["resources"]

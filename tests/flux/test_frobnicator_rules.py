@@ -204,6 +204,16 @@ def test_a_users_attribute_of_our_name_is_not_overwritten(bench: FluxBench) -> N
         refused(bench, spec, {**KEEP, "stamp": "berth/1 id=x"})
 
 
+@pytest.mark.parametrize("stamp", [None, "", 7, "x" * 600])
+def test_no_change_is_made_that_its_decision_does_not_explain(
+    bench: FluxBench, stamp: object
+) -> None:
+    refused(bench, asking(), {**move_to("gpu"), "stamp": stamp})
+    spec = asking()
+    spec["attributes"]["user"]["berth"] = 3
+    refused(bench, spec, move_to("gpu"))
+
+
 def test_stamps_and_messages_are_one_short_line(bench: FluxBench) -> None:
     reply = {**KEEP, "stamp": "a\nb\x00c", "message": "x" * 3000}
     with FakeDaemon(bench.socket, lambda _: reply):
