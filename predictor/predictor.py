@@ -111,6 +111,22 @@ class Predictor:
         self, profile: Profile, points: Sequence[Point], *, reference: Platform | None = None
     ) -> list[Prediction]:
         """One profile at every point, in their order."""
+        reading, layout = self.read(profile, points, reference=reference)
+        law, doubt = _own_size(profile), self._doubt(reading)
+        return [
+            _prediction(reading, point, found, index=index, law=law, doubt=doubt)
+            for index, (point, found) in enumerate(
+                zip(points, estimate(reading, layout, self._bundle), strict=True)
+            )
+        ]
+
+    def read(
+        self, profile: Profile, points: Sequence[Point], *, reference: Platform | None = None
+    ) -> tuple[Reading, Layout]:
+        """The profile as the estimator sees it at these points.
+
+        Raises UsageError for a profile without runtime or counters.
+        """
         if profile.runtime is None:
             raise UsageError(
                 f"profile {profile.name!r} has no runtime",
@@ -121,13 +137,7 @@ class Predictor:
         layout = self._layout(points, anchor)
         manifest = self._bundle.manifest
         reading = read(profile, profile.runtime.median_s, layout, manifest.typical_log_efficiency)
-        law, doubt = _own_size(profile), self._doubt(reading)
-        return [
-            _prediction(reading, point, found, index=index, law=law, doubt=doubt)
-            for index, (point, found) in enumerate(
-                zip(points, estimate(reading, layout, self._bundle), strict=True)
-            )
-        ]
+        return reading, layout
 
     def _layout(self, points: Sequence[Point], anchor: Point | None) -> Layout:
         """The ceiling table for these points, kept for the next profile."""

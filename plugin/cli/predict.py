@@ -11,11 +11,15 @@ from rich.console import Console
 from rich.table import Table
 
 from berth.pilot.documents import read_json
+from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
 from berth.pilot.units import format_bytes, format_seconds
 from berth.predictor import platforms as known
+from berth.predictor.ceilings import Point
+from berth.predictor.evaluation import explained
+from berth.predictor.explain import Explanation, explain
 from berth.predictor.prediction import Basis, Interval, Prediction
-from berth.predictor.predictor import Predictor, at_size
+from berth.predictor.predictor import Predictor, at_size, usable_cores
 
 
 @click.command(
@@ -29,6 +33,12 @@ from berth.predictor.predictor import Predictor, at_size
     "--platforms", "folder", type=click.Path(path_type=Path), help="A site's own platform files."
 )
 @click.option("--bundle", type=click.Path(path_type=Path), help="Instead of the shipped bundle.")
+@click.option("--explain", "why", is_flag=True, help="Say what moved each, and what limits it.")
+@click.option(
+    "--picture",
+    type=click.Path(path_type=Path),
+    help="Draw the explanation (.svg, .png, .pdf; needs berth[train]).",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def predict(
     *,
@@ -38,6 +48,8 @@ def predict(
     cores: int | None,
     folder: Path | None,
     bundle: Path | None,
+    why: bool,
+    picture: Path | None,
     as_json: bool,
 ) -> None:
     """Rank platforms for the program of PROFILE by predicted time."""
@@ -46,20 +58,48 @@ def predict(
     chosen = [known.get(name, platforms) for name in names] or list(platforms.values())
     predictor = Predictor.load(bundle)
     reference = platforms.get(measured.platform)
-    if cores is None:
-        found = predictor.predict_all(measured, chosen, reference)
-    else:
-        found = [
-            predictor.predict(measured, p, reference=reference, cores=min(cores, p.cores))
-            for p in chosen
-        ]
+    points = [Point(p, _units(measured, p, cores)) for p in chosen]
+    found = predictor.predict_points(measured, points, reference=reference)
     ranking = sorted(
         (at_size(p, measured, size) for p in found), key=lambda p: (p.runtime_s.mid, p.platform)
     )
+    order = {p.platform: index for index, p in enumerate(ranking)}
+    reasons: list[Explanation] = []
+    if why or picture is not None:
+        reasons = explain(predictor, measured, points, reference=reference)
+        reasons.sort(key=lambda e: order[e.platform])
     if as_json:
-        click.echo(json.dumps(_document(measured, predictor.bundle_id, ranking, size), indent=2))
+        document = _document(measured, predictor.bundle_id, ranking, size)
+        if reasons:
+            document["explanations"] = [_reason(e) for e in reasons]
+        click.echo(json.dumps(document, indent=2))
     else:
         _show(measured, predictor.bundle_id, ranking, size, anchored=reference is not None)
+        for reason in reasons if why else ():
+            click.echo(f"\n{reason.sentence()}")
+    if picture is not None:
+        explained.draw(picture, measured.name, reasons)
+        click.echo(f"picture written to {picture}", err=True)
+
+
+def _units(profile: Profile, platform: Platform, cores: int | None) -> int:
+    if platform.is_gpu:
+        return 1
+    return usable_cores(profile, platform) if cores is None else min(cores, platform.cores)
+
+
+def _reason(e: Explanation) -> dict[str, Any]:
+    return {
+        "platform": e.platform,
+        "sentence": e.sentence(),
+        "bound": e.bound.value,
+        "limit": e.limit,
+        "limit_share": e.limit_share,
+        "typical_speedup": e.typical_speedup,
+        "effects": [
+            {"name": x.name, "counters": x.counters, "factor": x.factor} for x in e.effects
+        ],
+    }
 
 
 def _document(
