@@ -202,8 +202,10 @@ def _scheduler(site: Site) -> Findings:
 
 
 def _partitions(site: Site, facts: ClusterFacts) -> Findings:
+    there = {c.slice_of for c in site.candidates if c.slice_of and c.queue in facts.queues}
     for candidate in site.candidates:
-        if candidate.queue not in facts.queues:
+        # Where a queue is made for each profile that GPUs are cut into, some are not there.
+        if candidate.queue not in facts.queues and candidate.slice_of not in there:
             yield Finding(
                 "candidate",
                 Status.FAIL,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.daemon.stats import Stats
 from berth.plugin.daemon.usernames import UserNames
 from berth.plugin.daemon.view import Kept, SiteView, Snapshot
+from berth.plugin.site.slices import is_padding
 from berth.policies.codes import Code
 from berth.policies.constraints import names_no_type
 from berth.policies.values import CandidateState, Decision, Mode, Request
@@ -262,7 +262,7 @@ class Service:
 def untyped_gpu(gres: str, queue: str, state: CandidateState | None) -> Kept:
     """What a user must know whose ``--gres=gpu:1`` goes to nodes with slices."""
     types = () if state is None else tuple(t for t in state.gpu_types if ":" in t)
-    named = [t for t in types if PADDING.fullmatch(t) is None]
+    named = [t for t in types if not is_padding(t)]
     may_get = "a slice of any size"
     if len(named) < len(types):
         may_get += ", or a part of a GPU that is switched off"
@@ -273,8 +273,6 @@ def untyped_gpu(gres: str, queue: str, state: CandidateState | None) -> Kept:
     )
 
 
-PADDING = re.compile(r"gpu:off\d+")
-"""Types that ``berth mig apply`` fills a node up with, so that its number of GPUs stays."""
 _TYPES_NAMED = 8
 _OPTED_OUT = Kept(Code.OPTED_OUT, "You asked Berth to leave this job alone.")
 _BAD_MODE = Kept(Code.BAD_MODE, "BERTH_MODE is not off, shadow, advise or enforce.")

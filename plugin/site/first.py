@@ -6,12 +6,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from berth.pilot.platform import Platform
+from berth.pilot.platform import Platform, PlatformKind
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts
 from berth.plugin.site.guess import Guess, family, guess_cpu, guess_gpu, instruction_sets
+from berth.plugin.site.slices import is_padding
 from berth.plugin.site.stub import cpu_stub, gpu_stub
 
 AUTO_QUEUE = "auto"
+_SLICE = "a MIG slice; where GPUs are cut anew, [candidates.slices] covers every profile at once"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,9 @@ def _add(
     remarks = ["holds several kinds of nodes that no feature tells apart"] if mixed else []
     smallest = min(kind, key=lambda n: n.cores)
     features = _shared_features(kind)
-    types: list[str | None] = [g for g in sorted(smallest.gpus) if all(g in n.gpus for n in kind)]
+    types: list[str | None] = [
+        g for g in sorted(smallest.gpus) if all(g in n.gpus for n in kind) and not is_padding(g)
+    ]
     for gres in types or [None]:
         if gres is None:
             guess, of_stub = guess_cpu(smallest, known), _cpu_stub(kind)
@@ -120,6 +124,8 @@ def _add(
                 gpu_stub(_name(gres.replace(":", "-")), architecture=smallest.architecture),
             )
         platform, more = _settle(site, guess, of_stub)
+        if platform.kind is PlatformKind.MIG:
+            more = [*more, _SLICE]
         suffix = constraint if gres is None or len(kinds) == 1 else gres.rpartition(":")[2]
         if gres is not None and len(types) > 1:
             suffix = gres.rpartition(":")[2]

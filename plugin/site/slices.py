@@ -6,6 +6,7 @@ that is cut anew needs no change of the site file.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -17,6 +18,12 @@ from berth.policies.mig import Geometry, SliceProfile, lookup
 MARK = "-mig-"
 """Between the GPU's and the profile's name in the name of a slice's platform."""
 PLACE = "{profile}"
+_PADDING = re.compile(r"gpu:off\d+")
+
+
+def is_padding(kind: str) -> bool:
+    """True for ``gpu:off1``: what ``berth mig apply`` fills a node up with, for no job to use."""
+    return _PADDING.fullmatch(kind) is not None
 
 
 def slice_of(platform: Platform) -> tuple[Geometry, SliceProfile] | None:

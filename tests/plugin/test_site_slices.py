@@ -12,6 +12,7 @@ from berth.pilot.errors import DocumentError
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts, states_of
 from berth.plugin.site import Site
 from berth.plugin.site.document import SiteDocument
+from berth.plugin.site.first import first_site
 from berth.plugin.site.load import build_site
 from berth.plugin.site.slices import every_slice, slice_of
 from berth.policies.mig import lookup
@@ -138,6 +139,19 @@ def test_a_slice_has_its_share_and_the_shipped_ones_agree() -> None:
         assert ours.signature.flops_f32_per_s == pytest.approx(
             shipped.signature.flops_f32_per_s, rel=0.35
         ), shipped.name
+
+
+def test_a_first_site_file_has_no_candidate_for_what_fills_a_node_up() -> None:
+    nodes = (
+        NodeFacts(
+            "g1", ("mig",), True, 64, 64, 2**38, features=("a100",),
+            gpus={"gpu:1g.5gb": 2, "gpu:2g.10gb": 1, "gpu:off1": 4},
+        ),
+    )  # fmt: skip
+    facts = ClusterFacts("c", "1", 0.0, {"mig": QueueFacts("mig", True)}, nodes)
+    made = first_site(facts, platforms.load())
+    assert [c.gres for c in made.candidates] == ["gpu:1g.5gb", "gpu:2g.10gb"]
+    assert all("[candidates.slices]" in " ".join(c.remarks) for c in made.candidates)
 
 
 def test_states_name_the_types_that_a_queue_has_at_present() -> None:
