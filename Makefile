@@ -6,7 +6,7 @@ BERTH := $(VENV)/bin/berth
 ROOMS := pilot predictor policies plugin
 TYPING := $(VENV)/typing
 
-.PHONY: help venv tools slurm flux-python deep demo test test-quick lint typecheck mig-sweep bench evaluate train profiles docs clean
+.PHONY: help venv tools slurm flux-python deep demo test test-quick lint typecheck mig-sweep bench evaluate ablations train profiles docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -64,6 +64,9 @@ mig-sweep: venv tools slurm  ## every fault at every NVML call of an apply, coun
 
 bench: venv tools slurm  ## every speed and size bar, as tables with the machine named
 	$(PY) benchmarks/run_all.py
+
+ablations: deep  ## xAMM against its parts: tables and pictures in report/xamm; about an hour
+	$(BERTH) evaluate --task xamm --report report/xamm
 
 clean:  ## remove the environment and build output
 	rm -rf $(VENV) build dist *.egg-info

@@ -16,6 +16,7 @@ from berth.plugin.cli.graph_totals import evaluate_graph_totals
 from berth.plugin.cli.mig_slices_model import evaluate_slices
 from berth.plugin.cli.relative_model import evaluate_relative
 from berth.plugin.cli.training_input import read_examples, require_training
+from berth.plugin.cli.xamm_model import evaluate_xamm
 from berth.predictor import platforms as known
 
 
@@ -23,10 +24,11 @@ from berth.predictor import platforms as known
 @click.argument("profiles", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--task",
-    type=click.Choice(["kernels", "mig-slices", "relative", "graphs-totals"]),
+    type=click.Choice(["kernels", "mig-slices", "relative", "xamm", "graphs-totals"]),
     default="kernels",
     show_default=True,
     help="mig-slices: slow-downs on MIG slices; relative: families on 15 OpenCL devices; "
+    "xamm: its ablations there (long); "
     "graphs-totals: parameters and MACs of model graphs.",
 )
 @click.option("--seed", type=int, default=0, show_default=True)
@@ -35,7 +37,7 @@ from berth.predictor import platforms as known
     type=click.IntRange(1, 100),
     default=3,
     show_default=True,
-    help="For --task relative: how many seeds, from --seed up.",
+    help="For --task relative and xamm: how many seeds, from --seed up.",
 )
 @click.option("--family", "groups", multiple=True, help="For --task relative: only these groups.")
 @click.option(
@@ -69,6 +71,9 @@ def evaluate(
         return
     if task == "relative":
         evaluate_relative(range(seed, seed + seeds), groups, report, as_json)
+        return
+    if task == "xamm":
+        evaluate_xamm(range(seed, seed + seeds), report, as_json)
         return
     require_training("evaluation")
     from berth.predictor.evaluation.kernels import run  # noqa: PLC0415 - needs the extra

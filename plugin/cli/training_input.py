@@ -20,6 +20,13 @@ def require_training(needed_for: str) -> None:
             raise ToolMissing(module, needed_for=needed_for, hint="pip install 'berth[train]'")
 
 
+def require_networks(needed_for: str) -> None:
+    """Raises ToolMissing where PyTorch or another training library is not installed."""
+    require_training(needed_for)
+    if importlib.util.find_spec("torch") is None:
+        raise ToolMissing("torch", needed_for=needed_for, hint="pip install 'berth[deep]'")
+
+
 def read_examples(profiles: Path | None) -> tuple[Example, ...]:
     """Kernel profiles (default: the committed campaign) joined with the published times."""
     from berth.predictor.datasets.rajaperf import rows  # noqa: PLC0415 - needs the extra

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import xgboost
 from sklearn.ensemble import AdaBoostRegressor, BaggingRegressor, RandomForestRegressor
 
+from berth.predictor.ceilings import Floats
 from berth.predictor.training.relative.xamm.choices import Downstream
+from berth.predictor.training.relative.xamm.inputs import joined
+from berth.predictor.training.relative.xamm.samples import Samples
 
 
 def make(kind: Downstream, seed: int) -> Any:
@@ -19,3 +24,29 @@ def make(kind: Downstream, seed: int) -> Any:
     if kind is Downstream.FOREST:
         return RandomForestRegressor(random_state=seed, n_jobs=1)
     return xgboost.XGBRegressor(random_state=seed, n_jobs=1, tree_method="hist")
+
+
+def train(
+    kind: Downstream,
+    samples: Samples,
+    embedded: Floats,
+    vectors: Mapping[str, Floats] | None,
+    seed: int,
+) -> Any:
+    """Learn log speedups from equation 3; pairs without a label, or a vector, are left out.
+
+    None where nothing is left.
+    """
+    known = np.isfinite(samples.log_speedup)
+    sources, targets = np.array(samples.sources), samples.targets
+    if vectors is not None:
+        known = known & np.isin(targets, list(vectors))[None, :]
+        known = known & np.isin(sources, list(vectors))[:, None]
+        blank = np.zeros_like(next(iter(vectors.values())))
+        vectors = {**dict.fromkeys({*targets, *sources}, blank), **vectors}
+    inputs = joined(embedded, samples.sources, targets, vectors)[known.ravel()]
+    if not len(inputs):
+        return None
+    model = make(kind, seed)
+    model.fit(inputs, samples.log_speedup[known])
+    return model

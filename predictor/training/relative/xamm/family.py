@@ -13,9 +13,9 @@ from berth.predictor.ceilings import Floats
 from berth.predictor.relative.benchmarks import Benchmarks
 from berth.predictor.relative.rows import Rows
 from berth.predictor.training.relative.networks.export import apply
-from berth.predictor.training.relative.xamm import downstream
 from berth.predictor.training.relative.xamm.anchors import signatures
 from berth.predictor.training.relative.xamm.choices import Choices, Machines
+from berth.predictor.training.relative.xamm.downstream import train
 from berth.predictor.training.relative.xamm.embeddings import Embedder, learn
 from berth.predictor.training.relative.xamm.inputs import joined, one_hot
 from berth.predictor.training.relative.xamm.machines import (
@@ -92,34 +92,11 @@ def fit(
         embedder=embedder,
         machines=machines,
         vectors=vectors,
-        with_machines=_fit_downstream(choices, samples, embedded, vectors, seed)
+        with_machines=train(choices.downstream, samples, embedded, vectors, seed)
         if vectors
         else None,
-        without_machines=_fit_downstream(choices, samples, embedded, None, seed),
+        without_machines=train(choices.downstream, samples, embedded, None, seed),
     )
-
-
-def _fit_downstream(
-    choices: Choices,
-    samples: Samples,
-    embedded: Floats,
-    vectors: dict[str, Floats] | None,
-    seed: int,
-) -> Any:
-    known = np.isfinite(samples.log_speedup)
-    targets = samples.targets
-    sources = np.array(samples.sources)
-    if vectors is not None:
-        known = known & np.isin(targets, list(vectors))[None, :]
-        known = known & np.isin(sources, list(vectors))[:, None]
-        blank = np.zeros_like(next(iter(vectors.values())))
-        vectors = {**dict.fromkeys({*targets, *sources}, blank), **vectors}
-    inputs = joined(embedded, samples.sources, targets, vectors)[known.ravel()]
-    if not len(inputs):
-        return None
-    model = downstream.make(choices.downstream, seed)
-    model.fit(inputs, samples.log_speedup[known])
-    return model
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,58 @@
+"""``berth evaluate --task xamm``: the paper's ablations with tables and pictures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TimeRemainingColumn
+
+from berth.plugin.cli.columns import columns
+from berth.plugin.cli.training_input import require_networks
+
+
+def evaluate_xamm(seeds: Sequence[int], report: Path | None, as_json: bool) -> None:
+    """Every ablation on the AIWC data set; with ``report``, a run cut short goes on."""
+    require_networks("evaluation of xAMM")
+    from berth.predictor.evaluation.relative.xamm import ablation, pictures  # noqa: PLC0415
+    from berth.predictor.evaluation.relative.xamm.plan import (  # noqa: PLC0415
+        NEW_TARGET,
+        SCENARIOS,
+        tried,
+    )
+    from berth.predictor.evaluation.relative.xamm.report import (  # noqa: PLC0415
+        HEADER,
+        SPLIT,
+        table,
+        write_report,
+    )
+    from berth.predictor.training.kept import Kept  # noqa: PLC0415
+    from berth.predictor.training.relative.data import aiwc_rows  # noqa: PLC0415
+
+    rows, scenarios = aiwc_rows(), (*SCENARIOS, NEW_TARGET)
+    console = Console(stderr=True)
+    bar = (*Progress.get_default_columns()[:1], BarColumn(), TimeRemainingColumn())
+    with Progress(
+        *bar, console=console, transient=True, disable=not console.is_terminal
+    ) as progress:
+        total = ablation.steps(rows, seeds) * len(scenarios)
+        task = progress.add_task("ablations", total=total)
+        kept = Kept(None if report is None else report / "folds")
+        found = [
+            ablation.ablate(rows, s, seeds=seeds, kept=kept, advance=lambda: progress.advance(task))
+            for s in scenarios
+        ]
+    if report is not None:
+        names = pictures.bars(found, report)
+        picture, parted = pictures.embeddings(rows, seeds[0], report)
+        write_report(found, seeds, report, [*names, picture], parted)
+    if as_json:
+        click.echo(json.dumps([row for f in found for row in ablation.as_rows(f)], indent=1))
+        return
+    click.echo(f"Split: {SPLIT}.")
+    for each in found:
+        click.echo(f"\n{each.scenario.name}: {each.samples} held-out samples")
+        click.echo(columns(HEADER[1:], [row[1:] for row in table(each, tried(each.scenario))]))
