@@ -58,11 +58,9 @@ def infer(
     limits: Limits = LIMITS,
 ) -> Inferred:
     """Walk the graph. Raises Problem with one sentence."""
-    inputs, batch = bind(model.inputs, batch, sizes or {})
-    nodes = flattened(model, limits)
-    if not nodes:
-        raise Problem("holds no nodes")
-    return _Walk(model, nodes, inputs, batch).run()
+    walk = Walk.of(model, batch, sizes, limits)
+    walk.steps()
+    return walk.result()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +74,24 @@ class _Made:
     """See ``parameters.counted``."""
 
 
-class _Walk:
+class Walk:
+    """One walk over a graph in running order; ``env`` holds what is known of each tensor."""
+
+    @classmethod
+    def of(
+        cls,
+        model: RawModel,
+        batch: int | None = None,
+        sizes: Mapping[str, int] | None = None,
+        limits: Limits = LIMITS,
+    ) -> Walk:
+        """Ready to start, its inputs bound. Raises Problem."""
+        inputs, batch = bind(model.inputs, batch, sizes or {})
+        nodes = flattened(model, limits)
+        if not nodes:
+            raise Problem("holds no nodes")
+        return cls(model, nodes, inputs, batch)
+
     def __init__(
         self, model: RawModel, nodes: list[Node], inputs: dict[bytes, Tensor], batch: int
     ) -> None:
@@ -92,7 +107,8 @@ class _Walk:
         self.found.stored = sum(t.stored or 0 for t in model.constants.values())
         self.found.stored_bytes = sum(t.size_bytes for t in model.constants.values())
 
-    def run(self) -> Inferred:
+    def steps(self) -> None:
+        """Take every node. Raises Problem, naming the node."""
         self._order()
         self.roles = Roles(self.nodes)
         for place, node in enumerate(self.nodes):
@@ -103,6 +119,9 @@ class _Walk:
                 raise Problem(
                     f"node {place} ({operator}) {problem.problem}", problem.hint
                 ) from None
+
+    def result(self) -> Inferred:
+        """What was found. Raises Problem where nothing is computed from the inputs."""
         found = self.found
         if not found.kind_of:
             raise Problem("computes nothing from its inputs")
