@@ -710,7 +710,7 @@ COUNTERS: tuple[Counter, ...] = (
         {
             "suite": "loops a repetition",
             "ncu": "launches",
-            "nsys": "cuda_gpu_kern_sum instances",
+            "nsys": "Instances",
             "rajaperf": "Kernels/Rep*Reps",
         },
     ),

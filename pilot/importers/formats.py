@@ -11,7 +11,17 @@ from typing import Any
 
 from berth.pilot.collectors.perf import parse
 from berth.pilot.errors import DocumentError, UsageError
-from berth.pilot.importers import caliper, caliper_json, frame, hpctoolkit, likwid, ncu, perf_stat
+from berth.pilot.importers import (
+    caliper,
+    caliper_json,
+    frame,
+    hpctoolkit,
+    likwid,
+    ncu,
+    nsys,
+    perf_stat,
+    valgrind_out,
+)
 from berth.pilot.importers.reading import Reading, Source, load
 from berth.pilot.importers.records import Table
 from berth.pilot.importers.runs import reading
@@ -30,6 +40,8 @@ FORMATS = {
     "perf": "perf stat -x,",
     "perf-json": "perf stat -j",
     "ncu": "ncu --csv",
+    "nsys": "nsys stats --report cuda_gpu_kern_sum --format csv",
+    "valgrind": "cachegrind.out and callgrind.out",
 }
 
 
@@ -94,17 +106,14 @@ def _by_json(source: Source, lines: list[str]) -> str | None:
 
 
 def _by_lines(lines: list[str]) -> str | None:
-    if not lines:
-        return None
-    first = lines[0].lstrip("\ufeff")
+    first = lines[0].lstrip("\ufeff") if lines else ""
     if first.startswith("__rec="):
         return "caliper"
-    if any(likwid.TABLE.match(line) for line in lines):
-        return "likwid"
-    if any(line.startswith('"ID",') for line in lines):
-        return "ncu"
-    told = [line for line in lines if not line.startswith("#")]
-    if told and (parse(told[0]) or perf_stat.INTERVAL.match(told[0])):
+    for kind, tells in _MARKS:
+        if any(tells(line) for line in lines):
+            return kind
+    told = next((line for line in lines if not line.startswith("#")), "")
+    if parse(told) or perf_stat.INTERVAL.match(told):
         return "perf"
     columns = next(csv.reader([first]), [])
     return "frame-csv" if any(column in frame.NODE_COLUMNS for column in columns) else None
@@ -167,6 +176,8 @@ _TEXT: dict[str, Callable[[Source], Reading]] = {
     "perf": perf_stat.read_text,
     "perf-json": perf_stat.read_json,
     "ncu": ncu.read,
+    "nsys": nsys.read,
+    "valgrind": valgrind_out.read,
 }
 _TREES: dict[str, Callable[[Source], list[Table]]] = {
     "caliper": caliper.read,
@@ -175,3 +186,10 @@ _TREES: dict[str, Callable[[Source], list[Table]]] = {
     "frame-csv": lambda source: [*frame.read_csv(source)],
     "frame-parquet": lambda source: [*frame.read_parquet(source)],
 }
+_MARKS: tuple[tuple[str, Callable[[str], object]], ...] = (
+    ("likwid", likwid.TABLE.match),
+    ("ncu", lambda line: line.startswith('"ID",')),
+    ("nsys", lambda line: line.startswith(nsys.HEADER)),
+    ("valgrind", lambda line: line.startswith("events: Ir")),
+)
+"""A line that only this tool writes, wherever it stands in the head of the file."""

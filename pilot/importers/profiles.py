@@ -32,6 +32,7 @@ from berth.pilot.profile import (
 
 OWN_ACCOUNT = frozenset(["rajaperf"])
 """Sources that are what the program says of itself: derived, not measured."""
+EMULATED = frozenset(["cachegrind"])
 READ_OTHERWISE = frozenset(["ProblemSize", "duration_time", "gpu__time_duration.sum"])
 """Metrics that become a size or a runtime, no counter."""
 ABSENT = "the file has no"
@@ -233,12 +234,13 @@ def _measurement(
     if not math.isfinite(value) or value < 0:
         return None
     notes = list(dict.fromkeys(m.note for m in used if m.note))
-    own = key in OWN_ACCOUNT
-    if own:
+    quality = Quality.EMULATED if key in EMULATED else Quality.MEASURED
+    if key in OWN_ACCOUNT:
+        quality = Quality.DERIVED
         notes.append("the program's own account")
     return Measurement(
         value=value,
-        quality=Quality.DERIVED if own else Quality.MEASURED,
+        quality=quality,
         source=key,
         note="; ".join(notes) or None,
         complete=all(m.complete for m in used),

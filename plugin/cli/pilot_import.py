@@ -94,7 +94,7 @@ def import_(  # noqa: PLR0917
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Make Profiles from FILES of Caliper, Hatchet, HPCToolkit, LIKWID, perf or ncu.
+    """Make Profiles from FILES of Caliper, Hatchet, HPCToolkit, LIKWID, perf, ncu, valgrind.
 
     One Profile a region or kernel. What a file lacks is missing in the Profile, with the reason;
     what the catalogue has no name for is listed.

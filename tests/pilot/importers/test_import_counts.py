@@ -13,13 +13,13 @@ from imported import SAMPLES, profiles_of
 from berth.pilot.catalogue import COUNTERS, from_source
 from berth.pilot.errors import BerthError, DocumentError
 from berth.pilot.formula import alternatives, names
-from berth.pilot.importers import likwid, ncu, perf_stat
+from berth.pilot.importers import likwid, ncu, nsys, perf_stat, valgrind_out
 from berth.pilot.importers.formats import Options
 from berth.pilot.importers.reading import Source
 from berth.pilot.profile import Profile, Quality, Target
 
 Sample = Callable[..., dict[str, Profile]]
-IMPORTED = ("papi", "caliper", "rajaperf", "likwid", "perf", "ncu")
+IMPORTED = ("papi", "caliper", "rajaperf", "likwid", "perf", "ncu", "cachegrind")
 
 
 def test_likwid_counts_are_summed_over_threads_and_channels(sample: Sample) -> None:
@@ -136,6 +136,57 @@ def test_numbers_of_another_locale_are_refused_not_misread(
     assert "LC_ALL=C" in (caught.value.hint or "")
 
 
+def test_cachegrind_as_recorded_is_emulated_and_its_last_level_is_told_by_its_size(
+    sample: Sample,
+) -> None:
+    found = sample("cachegrind.out")["(program)"]
+    assert found.value("instructions") == 452709
+    assert found.value("branches") == 83937 + 6165
+    assert found.value("llc_load_misses") == 1306
+    assert found.value("l2_load_misses") is None
+    assert found.counters["loads"].quality is Quality.EMULATED
+    assert found.workload.command == ("seq", "1", "2000")
+    assert found.runtime is None
+
+
+def test_callgrind_with_a_last_level_of_a_mebibyte_gives_second_level_misses(
+    sample: Sample,
+) -> None:
+    found = sample("callgrind.out")["(program)"]
+    assert found.value("l2_load_misses") == 1068
+    assert found.counters["llc_load_misses"].note == "the file has no DLmr with LL = 32 MiB"
+    assert found.provenance.imported is not None
+    assert found.provenance.imported.tool_version == "3.19.0"
+
+
+def test_misses_of_a_cache_that_the_catalogue_does_not_mean_are_listed_with_its_size(
+    written: Callable[[str, str], Path],
+) -> None:
+    text = (
+        (SAMPLES / "cachegrind.out")
+        .read_text()
+        .replace("D1 cache:         32768", "D1 cache: 49152")
+    )
+    found = profiles_of(written("x.out", text))["(program)"]
+    assert found.value("l1_load_misses") is None
+    assert "D1mr with D1 = 48 KiB" in found.collectors[0].detail
+    with pytest.raises(DocumentError, match="no totals of valgrind"):
+        profiles_of(written("cut.out", text.partition("summary")[0]))
+
+
+def test_nsys_gives_each_kernels_time_and_launches(
+    sample: Sample, written: Callable[[str, str], Path]
+) -> None:
+    axpy = sample("nsys.csv")["void axpy<double>(int, double *)"]
+    assert axpy.runtime is not None
+    assert axpy.runtime.median_s == pytest.approx(3e-3)
+    assert axpy.value("gpu_kernels") == 30
+    text = (SAMPLES / "nsys.csv").read_text().replace("3000000,30", "x,30")
+    with pytest.raises(DocumentError, match="not a kernel") as caught:
+        profiles_of(written("x.csv", text))
+    assert caught.value.key == "line 3"
+
+
 def test_a_likwid_line_that_is_cut_short_is_named(written: Callable[[str, str], Path]) -> None:
     text = (SAMPLES / "likwid_regions.csv").read_text()
     path = written("x.csv", text.replace("INSTR_RETIRED_ANY,FIXC0,1000,2000,", "INSTR_RETIRED_ANY"))
@@ -152,7 +203,17 @@ TABLE_TEXT = st.text(
 )
 
 
-@pytest.mark.parametrize("read", [likwid.read, perf_stat.read_text, perf_stat.read_json, ncu.read])
+@pytest.mark.parametrize(
+    "read",
+    [
+        likwid.read,
+        perf_stat.read_text,
+        perf_stat.read_json,
+        ncu.read,
+        nsys.read,
+        valgrind_out.read,
+    ],
+)
 @pytest.mark.parametrize(
     "start",
     [
@@ -161,6 +222,8 @@ TABLE_TEXT = st.text(
         '"ID","Kernel Name","Metric Name","Metric Unit","Metric Value"\n',
         "1,,x,1,100.00,,\n",
         '{"event": "x", "counter-value": "1"}\n',
+        "Time (%),Total Time (ns),Instances,Name\n",
+        "events: Ir Dr\nsummary: 1 2\n",
     ],
 )
 @given(text=TABLE_TEXT)

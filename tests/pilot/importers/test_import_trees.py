@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+import types
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from imported import SAMPLES
 
-from berth.pilot.errors import BerthError, DocumentError, UsageError
+from berth.pilot.errors import BerthError, DocumentError, ToolMissing, UsageError
 from berth.pilot.importers import caliper
 from berth.pilot.importers.columns import Column
 from berth.pilot.importers.formats import Options, detect, read_file
+from berth.pilot.importers.hpctoolkit import from_graphframe
 from berth.pilot.importers.reading import MAX_DEPTH, Source, load
 from berth.pilot.profile import Profile, Quality, Target
 
@@ -191,6 +194,50 @@ def test_pickles_and_hdf5_are_refused(tmp_path: Path, head: bytes) -> None:
 def test_what_no_tool_wrote_is_of_no_format(written: Callable[[str, str], Path], text: str) -> None:
     with pytest.raises(DocumentError, match=r"no format|is empty"):
         read_file(written("x", text), "auto", Options())
+
+
+class SavedFrame:
+    """Stands in for a live GraphFrame: all that is asked of it is its own JSON."""
+
+    @staticmethod
+    def to_json() -> str:
+        return (SAMPLES / "frame.json").read_text()
+
+    @classmethod
+    def from_hpctoolkit(cls, folder: str) -> SavedFrame:
+        if not (Path(folder) / "experiment.xml").read_text().startswith("<"):
+            raise KeyError("Section")
+        return cls()
+
+
+def test_a_live_frame_comes_in_by_its_own_json() -> None:
+    assert [len(table.records) for table in from_graphframe(SavedFrame())] == [2, 1]
+
+
+def test_a_database_is_read_through_hatchet_with_the_unit_of_its_own_metric(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = types.SimpleNamespace(GraphFrame=SavedFrame)
+    monkeypatch.setitem(sys.modules, "hatchet", library)
+    experiment = tmp_path / "experiment.xml"
+    experiment.write_text('<Metric i="2" n="CPUTIME (usec):Sum (I)" t="inclusive">')
+    source, [first, _] = read_file(tmp_path, "auto", Options())
+    assert first.tool == "hpctoolkit"
+    assert first.regions[0].runtime_s == pytest.approx(4e-6)
+    assert source.sha256 == load(experiment).sha256
+    experiment.write_text("broken")
+    with pytest.raises(DocumentError, match="Hatchet cannot read it: KeyError"):
+        read_file(tmp_path, "auto", Options())
+
+
+def test_a_database_without_hatchet_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "hatchet", None)
+    (tmp_path / "experiment.xml").write_text("<HPCToolkitExperiment>")
+    with pytest.raises(ToolMissing, match="hatchet is not available") as caught:
+        read_file(tmp_path, "auto", Options())
+    assert "berth[import]" in (caught.value.hint or "")
 
 
 def test_a_folder_that_is_no_database_says_so(tmp_path: Path) -> None:

@@ -1,0 +1,44 @@
+"""nsys's kernel summary as CSV (``cuda_gpu_kern_sum``): one region a kernel, time and launches."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from berth.pilot.importers.reading import MAX_REGIONS, Metric, Reading, Region, Source, fault
+from berth.pilot.importers.records import number
+from berth.pilot.profile import Target
+
+HEADER = "Time (%),Total Time (ns),Instances,"
+HINT = "write it with: nsys stats --report cuda_gpu_kern_sum --format csv FILE.nsys-rep"
+
+
+def read(source: Source) -> Reading:
+    """Raises DocumentError naming the line at fault. Rows of one name (other grids) add up."""
+    lines = source.text.splitlines(keepends=True)
+    start = next((i for i, text in enumerate(lines) if text.startswith(HEADER)), None)
+    if start is None:
+        raise fault(source.path, None, "holds no kernel summary of nsys", HINT)
+    reader = csv.DictReader(io.StringIO("".join(lines[start:]), newline=""))
+    found: dict[str, tuple[float, float]] = {}
+    try:
+        for row in reader:
+            line = start + reader.line_num
+            name = row.get("Name") or ""
+            seconds = number(row.get("Total Time (ns)") or "")
+            launches = number(row.get("Instances") or "")
+            if not name or seconds is None or launches is None or min(seconds, launches) <= 0:
+                raise fault(source.path, line, "is not a kernel with a time and instances", HINT)
+            before = found.get(name, (0.0, 0.0))
+            found[name] = (before[0] + seconds * 1e-9, before[1] + launches)
+            if len(found) > MAX_REGIONS:
+                raise fault(source.path, line, f"is beyond {MAX_REGIONS} kernels")
+    except csv.Error as error:
+        raise fault(source.path, start + reader.line_num, f"is not CSV: {error}", HINT) from None
+    if not found:
+        raise fault(source.path, None, "names no kernel", HINT)
+    regions = tuple(
+        Region((name,), {"Instances": Metric(launches)}, {}, seconds, "time of its kernels")
+        for name, (seconds, launches) in found.items()
+    )
+    return Reading("nsys", ("nsys",), regions, targets=(Target.CUDA,))

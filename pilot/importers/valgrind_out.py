@@ -1,0 +1,75 @@
+"""``cachegrind.out`` and ``callgrind.out`` files: one region, the whole program, emulated.
+
+Totals are read by the collector's own parser. Misses mean something only with the size of the
+cache that was emulated, which the file's ``desc:`` lines tell: those of the catalogue's caches
+(32 KiB first level; 1 or 32 MiB last level) have names there, others are listed with their size.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from berth.pilot.collectors.cachegrind import parse
+from berth.pilot.importers.reading import Metric, Reading, Region, Source, fault
+
+DESCRIPTION = re.compile(r"desc: (I1|D1|LL) cache:\s+(\d{1,12}) B, (\d{1,4}) B, (\d{1,4})-way")
+HINT = (
+    "write it with: valgrind --tool=cachegrind --cache-sim=yes --branch-sim=yes "
+    "--I1=32768,8,64 --D1=32768,8,64 --LL=33554432,16,64 ./app"
+)
+MIB = 2**20
+FIRST_LEVEL = 32 * 2**10
+
+
+def read(source: Source) -> Reading:
+    """Raises DocumentError where the file holds no totals (cut off, or of another tool)."""
+    text = source.text
+    totals = parse(text)
+    if not totals.get("Ir"):
+        raise fault(source.path, None, "holds no totals of valgrind", HINT)
+    sizes: dict[str, int] = {}
+    creator, command = "", ""
+    for line in text.splitlines():
+        if line.startswith("fn="):
+            break
+        match = DESCRIPTION.match(line)
+        if match:
+            sizes[match.group(1)] = int(match.group(2))
+        elif line.startswith("creator:"):
+            creator = line.partition(":")[2].strip()
+        elif line.startswith("cmd:"):
+            command = line.partition(":")[2].strip()
+    metrics = {_name(event, sizes): Metric(float(count)) for event, count in totals.items()}
+    region = Region((), metrics, {}, None, "valgrind's times are not the program's")
+    tool, _, version = creator.partition("-")
+    return Reading(
+        tool=tool or "cachegrind",
+        sources=("cachegrind",),
+        regions=(region,),
+        version=version,
+        command=_words(command),
+    )
+
+
+def _name(event: str, sizes: dict[str, int]) -> str:
+    """The event with the size of its cache, where the catalogue tells them apart by it."""
+    if event.startswith("DL"):
+        return f"{event} with LL = {_shown(sizes.get('LL'))}"
+    for level in ("D1", "I1"):
+        if event.startswith(level) and sizes.get(level) != FIRST_LEVEL:
+            return f"{event} with {level} = {_shown(sizes.get(level))}"
+    return event
+
+
+def _shown(size: int | None) -> str:
+    if size is None:
+        return "unknown size"
+    return f"{size // MIB} MiB" if size % MIB == 0 else f"{size / 1024:g} KiB"
+
+
+def _words(command: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(command))[:10_000]
+    except ValueError:
+        return tuple(command.split())[:10_000]
