@@ -27,6 +27,9 @@ WINDOW_S = 6 * 3_600.0
 """Read at once; more is read piece by piece, so that a slow accounting gets somewhere."""
 LONGEST_S = 7 * 86_400.0
 """Looked back after a long time without a daemon."""
+SETTLES_S = 120.0
+"""So long after its end a job is asked about again: slurmdbd tells a job's user, its place in an
+array and its memory by and by."""
 _STAMP_AGE_S = 3_600.0
 _CLOCKS_S = 60.0
 """By so much the clocks of two hosts may differ."""
@@ -56,7 +59,8 @@ def follow_outcomes(
             found = scheduler.ended(since_s, until_s, known)
             linked = link(found.outcomes, store, site, scheduler.name, queues)
             store.outcomes.put(linked.records)
-            known.update(linked.settled)
+            settled_s = until_s - SETTLES_S
+            known.update({job: end_s for job, end_s in linked.done.items() if end_s < settled_s})
             read_until_s = until_s
             problem = problem or found.problem
             if linked.records:
@@ -76,10 +80,10 @@ def _beginning(store: Store, cluster: str, now_s: float) -> float:
 
 
 class Linked(NamedTuple):
-    """Records to be stored, and the ends of jobs that need not be asked about again."""
+    """Records to be stored, and the ends of all jobs that lack no decision."""
 
     records: list[OutcomeRecord]
-    settled: dict[str, float]
+    done: dict[str, float]
 
 
 def link(
@@ -89,7 +93,7 @@ def link(
     scheduler: str,
     queues: Mapping[str, str],
 ) -> Linked:
-    """Join outcomes with their decisions; one whose decision is not there yet is not settled."""
+    """Join outcomes with their decisions; one whose decision is not there yet is not done."""
     stamps = {outcome.decision for outcome in outcomes if outcome.decision is not None}
     decisions = store.decisions.of_ids(stamps)
     linked = Linked([], {})
@@ -99,7 +103,7 @@ def link(
             continue
         if decision is not None and _is_of(decision, outcome, scheduler):
             linked.records.append(record_of(outcome, decision, site.name, queues))
-        linked.settled[outcome.job_id] = outcome.end_s or 0.0
+        linked.done[outcome.job_id] = outcome.end_s or 0.0
     return linked
 
 

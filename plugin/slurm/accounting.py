@@ -9,7 +9,7 @@ import calendar
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from berth.pilot.errors import SchedulerError, ToolMissing
 from berth.plugin.scheduler import ENDED, EndedJobs, Outcome, stamped_decision
@@ -18,6 +18,7 @@ from berth.plugin.slurm.records import Record, duration_s, gres, records
 
 SACCT_FIELDS = (
     "JobID",
+    "JobIDRaw",
     "State",
     "Partition",
     "ElapsedRaw",
@@ -64,8 +65,15 @@ _STATES = {
 class _Reading:
     """What was understood, and the first thing that was not."""
 
-    outcomes: dict[str, Outcome]
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    numbers: dict[str, str] = field(default_factory=dict)
+    """Each job's own number, by the name that its user knows (``7_2``)."""
     problem: str | None = None
+
+    def by_number(self) -> dict[str, Outcome]:
+        """By number: a name may change while slurmdbd learns of an array."""
+        named = {self.numbers.get(name, name): outcome for name, outcome in self.outcomes.items()}
+        return {number: replace(o, job_id=number) for number, o in named.items()}
 
 
 def of_jobs(job_ids: Sequence[str]) -> dict[str, Outcome]:
@@ -96,7 +104,7 @@ def ended(since_s: float, until_s: float, known: Mapping[str, float]) -> EndedJo
         reading = _read_sacct(text)
     found = tuple(
         outcome
-        for outcome in reading.outcomes.values()
+        for outcome in reading.by_number().values()
         if outcome.state in ENDED
         and outcome.end_s is not None
         and since_s <= outcome.end_s <= until_s
@@ -122,7 +130,7 @@ def parse_sacct(text: str) -> dict[str, Outcome]:
 
 def _read_sacct(text: str) -> _Reading:
     """Every line that can be read; steps only add their peak memory to their job."""
-    reading = _Reading({})
+    reading = _Reading()
     peaks: dict[str, int] = {}
     for line in text.splitlines():
         parts = line.split("|", len(SACCT_FIELDS) - 1)
@@ -136,6 +144,7 @@ def _read_sacct(text: str) -> _Reading:
             peaks[job_id] = max(peaks.get(job_id, 0), _whole(record["MaxRSS"]) or 0)
         else:
             reading.outcomes[job_id] = _accounted(job_id, record)
+            reading.numbers[job_id] = record["JobIDRaw"] or job_id
     for job_id, peak in peaks.items():
         if peak and job_id in reading.outcomes:
             known = reading.outcomes[job_id]
@@ -181,7 +190,7 @@ def _remembered(job_id: str) -> Outcome | None:
 
 def _all_remembered() -> _Reading:
     text = commands.run(("scontrol", "-a", "-o", "show", "job"), timeout_s=_TIMEOUT_S, utc=True)
-    reading = _Reading({})
+    reading = _Reading()
     for line in text.splitlines():
         try:
             reading.outcomes.update({one.job_id: one for one in _each_remembered(line)})
@@ -199,11 +208,8 @@ def _each_remembered(text: str) -> Iterator[Outcome]:
 def _from_controller(record: Record, line: str) -> Outcome:
     nodes = record.get("NodeList", "")
     node_count = _whole(record.get("NumNodes", "").partition("-")[0])
-    job_id, task = record["JobId"], record.get("ArrayTaskId", "")
-    if "ArrayJobId" in record and task.isdigit():
-        job_id = f"{record['ArrayJobId']}_{task}"  # as the accounting calls it
     return Outcome(
-        job_id=job_id,
+        job_id=record["JobId"],
         state=_state(record.get("JobState", "")),
         queue=record.get("Partition", ""),
         elapsed_s=duration_s(record.get("RunTime")) or 0.0,

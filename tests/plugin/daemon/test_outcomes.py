@@ -14,7 +14,14 @@ from views import site_of
 
 from berth.pilot.errors import SchedulerError, StoreError, ToolMissing
 from berth.plugin.daemon.background import Periodic
-from berth.plugin.daemon.outcomes import LAG_S, LONGEST_S, WINDOW_S, follow_outcomes, predicted_row
+from berth.plugin.daemon.outcomes import (
+    LAG_S,
+    LONGEST_S,
+    SETTLES_S,
+    WINDOW_S,
+    follow_outcomes,
+    predicted_row,
+)
 from berth.plugin.scheduler import EndedJobs, Outcome
 from berth.plugin.store import DecisionRecord, Store
 
@@ -60,8 +67,8 @@ ENDED = Outcome(
     user="alice",
     decision=PLACED.id,
     submit_s=NOW_S - 200,
-    start_s=NOW_S - 180,
-    end_s=NOW_S - 114,
+    start_s=NOW_S - 200,
+    end_s=NOW_S - 134,
     node_count=1,
     cores=8,
     gpus=1,
@@ -132,6 +139,25 @@ def test_reading_again_changes_nothing_and_asks_little(decided: Store) -> None:
     assert following.scheduler.told == ["7", "8"]  # without a stamp: seen, not stored
     Following(decided, ENDED).step()  # another daemon, or this one after a restart
     assert len(list(decided.outcomes.between(0, NOW_S))) == 1
+
+
+def test_what_accounting_tells_by_and_by_is_put_together(decided: Store) -> None:
+    """slurmdbd has the end of a job before its user; its memory may come last of all."""
+    last = replace(ENDED, end_s=NOW_S - 1)
+    following = Following(decided, replace(last, user="", decision=PLACED.id))
+    following.step()
+    assert decided.outcomes.of_job("7") is None
+    for more in ({}, {"peak_memory_bytes": 2**30}):
+        following.now_s += 10
+        following.scheduler.jobs = [replace(last, **more)]  # type: ignore[arg-type]
+        following.step()
+    (found,) = decided.outcomes.of_decision(PLACED.id)
+    assert found.max_rss_bytes == 2**30
+    following.now_s += SETTLES_S
+    following.step()
+    told = len(following.scheduler.told)
+    following.step()
+    assert len(following.scheduler.told) == told
 
 
 def test_a_requeued_job_is_replaced_by_its_second_end(decided: Store) -> None:

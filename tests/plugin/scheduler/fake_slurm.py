@@ -46,6 +46,7 @@ def accounted(job: str, state: str = "COMPLETED", **fields: object) -> str:
     """A line of ``sacct`` as Berth asks for it (22.05.8): a job, or a step, that ran a minute."""
     told = {
         "JobID": job,
+        "JobIDRaw": job,
         "State": state,
         "Partition": "" if "." in job else "cpu",
         "ElapsedRaw": 61,

@@ -102,10 +102,15 @@ def test_what_is_known_or_not_over_is_left_out(slurm: FakeSlurm) -> None:
     assert [o.job_id for o in ended(*HOUR, {"7": END_S - 60}).outcomes] == ["7", "8"]  # requeued
 
 
-def test_array_tasks_are_called_alike_by_both(slurm: FakeSlurm) -> None:
+def test_array_tasks_are_called_by_their_own_numbers(slurm: FakeSlurm) -> None:
+    """A slurmdbd that has just heard of an array task calls it 9, and 7_2 a little later."""
+    slurm.says("sacct", accounted("7_2", JobIDRaw="9"))
+    assert [o.job_id for o in ended(*HOUR, {}).outcomes] == ["9"]
+    assert ended(*HOUR, {"9": END_S}).outcomes == ()
+    assert set(Slurm().outcomes(("7_2",))) == {"7_2"}  # as it was asked for
     slurm.fails("sacct", "Slurm accounting storage is disabled")
     slurm.says("job", CONTROLLER.replace("JobId=7 ", "JobId=9 ArrayJobId=7 ArrayTaskId=2 "))
-    assert ended(*HOUR, {}).outcomes[0].job_id == "7_2"
+    assert [o.job_id for o in ended(*HOUR, {}).outcomes] == ["9"]
 
 
 def test_gpus_that_are_not_accounted_for_are_those_that_were_asked(slurm: FakeSlurm) -> None:
