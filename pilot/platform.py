@@ -106,6 +106,8 @@ class Platform(Document):
     idle_power_w: NonNegative | None = None
     parent: Name | None = None
     """Of a MIG slice: the platform it is cut from."""
+    accelerator: Name | None = None
+    """Name in ``predictor/llm/accelerators.json``; shipped platforms need none."""
     signature: Signature
 
     @property

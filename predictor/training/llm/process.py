@@ -1,0 +1,246 @@
+"""The Gaussian process over what calibrated physics misses: fitting and thinning.
+
+Scales and lengths maximise the marginal likelihood of a random part of the rows (Rasmussen and
+Williams 2006, equation 5.8), held to ``TERMS`` by a weak prior. Rows far from what all others say
+of them (leave-one-out, closed form) get more noise, so that a measurement accident pulls little.
+For serving the process stands on fewer rows, those that pivoted Cholesky finds least alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cholesky
+from scipy.linalg.lapack import dpotri
+from scipy.optimize import minimize
+
+from berth.predictor.llm.physics import OFFLINE, TPOT, TTFT, Floats
+from berth.predictor.llm.residual import NUMBERS, TIES, Integers
+
+LIKELIHOOD_ROWS = 600
+LIKELIHOOD_STEPS = 20
+SERVED_ROWS = 900
+_PRIOR_SPREAD = 1.5
+_ROBUST_ROUNDS, _OUTLIER = 2, 2.5
+_NOISE, _MOST_NOISE = 0.03, 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One kernel: same ties, near numbers."""
+
+    name: str
+    ties: tuple[int, ...]
+    numbers: tuple[int, ...]
+    variance: float
+    lengths: tuple[float, ...]
+
+
+def _term(name: str, ties: str, numbers: Sequence[str], variance: float) -> Term:
+    return Term(
+        name,
+        tuple(TIES.index(t) for t in ties.split()),
+        tuple(NUMBERS.index(n) for n in numbers),
+        variance,
+        tuple(1.0 if n in _OF_MODEL else 2.0 for n in numbers),
+    )
+
+
+_OF_MODEL = ("active", "total", "cache", "vocabulary")
+_LOAD = ("context", "batch", "gpus", "room", "at_once")
+_SERVED = ("input", "output", "batch", "gpus", "at_once", "bits", "replicas", "dealt")
+_SERVING = (
+    _term("all", "", (*_SERVED, *_OF_MODEL), 0.2),
+    _term("accelerator", "accelerator", _SERVED, 0.05),
+    _term("framework", "framework", _SERVED, 0.05),
+    _term("pair", "accelerator framework", (*_SERVED, *_OF_MODEL), 0.1),
+    _term("model", "model", _SERVED, 0.05),
+    _term("accelerator and model", "accelerator model", _SERVED, 0.02),
+    _term("framework and model", "framework model", _SERVED, 0.05),
+    _term("block", "accelerator framework model", _SERVED, 0.05),
+    _term("block and bits", "accelerator framework model bits", _SERVED, 0.02),
+)
+TERMS = {
+    OFFLINE: (
+        _term("all", "", (*_LOAD, *_OF_MODEL), 0.3),
+        _term("accelerator", "accelerator", _LOAD, 0.1),
+        _term("framework", "framework", _LOAD, 0.1),
+        _term("pair", "accelerator framework", _LOAD, 0.2),
+        _term("pair by model", "accelerator framework", (*_LOAD, *_OF_MODEL), 0.2),
+        _term("model", "model", _LOAD, 0.05),
+        _term("accelerator and model", "accelerator model", _LOAD, 0.05),
+        _term("framework and model", "framework model", _LOAD, 0.05),
+        _term("block", "accelerator framework model", _LOAD, 0.05),
+        _term("cell", "accelerator framework length batch", ("gpus", *_OF_MODEL), 0.01),
+        _term("cell and count", "accelerator framework gpus length batch", _OF_MODEL, 0.01),
+        _term("pair and count", "accelerator framework gpus", (*_LOAD, *_OF_MODEL), 0.02),
+    ),
+    TTFT: _SERVING,
+    TPOT: _SERVING,
+}
+"""Where the likelihood starts, and its weak prior."""
+
+
+@dataclass(frozen=True)
+class Process:
+    """A fitted process: its kernels, the rows it stands on and their weights."""
+
+    terms: tuple[Term, ...]
+    ties: Integers
+    numbers: Floats
+    weights: Floats
+    mean: float
+
+    def __call__(self, ties: Integers, numbers: Floats) -> Floats:
+        """The residual of cases."""
+        found = covariance(self.terms, ties, numbers, self.ties, self.numbers)
+        return np.asarray(self.mean + found @ self.weights, dtype=np.float64)
+
+
+def covariance(
+    terms: Sequence[Term], ties: Integers, numbers: Floats, others: Integers, other: Floats
+) -> Floats:
+    """Between two sets of cases."""
+    total = np.zeros((len(numbers), len(other)))
+    for term in terms:
+        columns, scale = list(term.numbers), np.array(term.lengths)
+        a, b = numbers[:, columns] / scale, other[:, columns] / scale
+        power = a @ b.T - 0.5 * (a * a).sum(axis=1)[:, None] - 0.5 * (b * b).sum(axis=1)[None, :]
+        each = term.variance * np.exp(np.minimum(power, 0.0))
+        if term.ties:
+            each *= _same(term.ties, ties, others)
+        total += each
+    return total
+
+
+def fit_terms(
+    head: str, ties: Integers, numbers: Floats, missed: Floats, seed: int
+) -> tuple[tuple[Term, ...], float]:
+    """Kernels and the variance of noise by marginal likelihood on a random part of the rows."""
+    start = TERMS[head]
+    part = np.random.default_rng(seed).permutation(len(missed))[:LIKELIHOOD_ROWS]
+    ties, numbers = ties[part], numbers[part]
+    wanted = missed[part] - np.median(missed[part])
+    used = sorted({d for term in start for d in term.numbers})
+    apart = {d: (numbers[:, d][:, None] - numbers[:, d][None, :]) ** 2 for d in used}
+    masks = [_same(t.ties, ties, ties) if t.ties else None for t in start]
+    first = np.log(np.array([*(v for t in start for v in (t.variance, *t.lengths)), _NOISE**2]))
+    # Accidents are found first: one of them would pass for noise of all.
+    times = fit_process(start, _NOISE**2, ties, numbers, missed[part])[1] / _NOISE**2
+
+    def loss(at: Floats) -> tuple[float, Floats]:
+        kernels, place = [], 0
+        for term, mask in zip(start, masks, strict=True):
+            count = len(term.numbers)
+            power = np.zeros((len(part), len(part)))
+            for d, log_length in zip(term.numbers, at[place + 1 : place + 1 + count], strict=True):
+                power += apart[d] * np.exp(-2 * log_length)
+            each = np.exp(at[place] - 0.5 * power)
+            kernels.append(each if mask is None else each * mask)
+            place += 1 + count
+        total = np.sum(kernels, axis=0)
+        total[np.diag_indices(len(part))] += np.exp(at[-1]) * times
+        try:
+            factor = cholesky(total, lower=True, check_finite=False)
+        except np.linalg.LinAlgError:
+            return 1e10, np.zeros_like(at)
+        inverse = _inverse(factor)
+        weights = inverse @ wanted
+        pull = inverse - np.outer(weights, weights)
+        value = 0.5 * wanted @ weights + np.log(np.diag(factor)).sum()
+        slope, place = [], 0
+        for term, each in zip(start, kernels, strict=True):
+            count = len(term.numbers)
+            held = pull * each
+            slope.append(0.5 * held.sum())
+            for d, log_length in zip(term.numbers, at[place + 1 : place + 1 + count], strict=True):
+                slope.append(0.5 * np.vdot(held, apart[d]) * np.exp(-2 * log_length))
+            place += 1 + count
+        slope.append(0.5 * np.exp(at[-1]) * (np.diag(pull) * times).sum())
+        away = (at - first) / _PRIOR_SPREAD
+        return float(value + 0.5 * away @ away), np.array(slope) + away / _PRIOR_SPREAD
+
+    options = {"maxiter": LIKELIHOOD_STEPS}
+    bounds = [(-12.0, 5.0)] * (len(first) - 1) + [(-12.0, np.log(_MOST_NOISE**2))]
+    best = minimize(loss, first, jac=True, method="L-BFGS-B", options=options, bounds=bounds).x
+    found, place = [], 0
+    for term in start:
+        count = len(term.numbers)
+        lengths = np.exp(best[place + 1 : place + 1 + count])
+        found.append(
+            Term(term.name, term.ties, term.numbers, _short(np.exp(best[place])),
+                 tuple(_short(v) for v in lengths))
+        )  # fmt: skip
+        place += 1 + count
+    return tuple(found), float(np.exp(best[-1]))
+
+
+def fit_process(
+    terms: tuple[Term, ...], noise: float, ties: Integers, numbers: Floats, missed: Floats
+) -> tuple[Process, Floats]:
+    """The process on all rows, and the noise that each row was given."""
+    mean = float(np.median(missed))
+    kernel = covariance(terms, ties, numbers, ties, numbers)
+    noises = np.full(len(missed), noise)
+    for round_ in range(_ROBUST_ROUNDS + 1):
+        total = kernel.copy()
+        total[np.diag_indices(len(missed))] += noises
+        inverse = _inverse(cholesky(total, lower=True, check_finite=False, overwrite_a=True))
+        weights = inverse @ (missed - mean)
+        if round_ == _ROBUST_ROUNDS:
+            break
+        spread = 1 / np.diag(inverse)
+        usual = np.sqrt(np.maximum(spread - noises, 0) + noise)
+        off = np.abs(weights * spread) / usual
+        noises = noise * np.maximum(1.0, (off / _OUTLIER) ** 4)
+    return Process(terms, ties, numbers, weights, mean), noises
+
+
+def thin(process: Process, noises: Floats, missed: Floats, rows: int = SERVED_ROWS) -> Process:
+    """The same process standing on ``rows`` of its rows (projected; see the module)."""
+    count = len(missed)
+    if rows >= count:
+        return process
+    kernel = covariance(process.terms, process.ties, process.numbers, process.ties, process.numbers)
+    chosen = _least_alike(kernel, rows)
+    cross = kernel[:, chosen]
+    among = cross[chosen] + 1e-9 * np.eye(rows)
+    left = np.vstack([cross / np.sqrt(noises)[:, None], cholesky(among, lower=True).T])
+    right = np.concatenate([(missed - process.mean) / np.sqrt(noises), np.zeros(rows)])
+    weights = np.linalg.lstsq(left, right, rcond=None)[0]
+    return Process(
+        process.terms, process.ties[chosen], process.numbers[chosen], weights, process.mean
+    )
+
+
+def _least_alike(kernel: Floats, rows: int) -> NDArray[np.int64]:
+    """Rows by pivoted Cholesky: each the one that those before it explain least."""
+    left = np.diag(kernel).copy()
+    factor = np.zeros((rows, len(kernel)))
+    chosen = []
+    for i in range(rows):
+        best = int(np.argmax(left))
+        chosen.append(best)
+        factor[i] = (kernel[best] - factor[:i, best] @ factor[:i]) / np.sqrt(max(left[best], 1e-12))
+        left = np.maximum(left - factor[i] ** 2, 0.0)
+        left[chosen] = 0.0
+    return np.array(sorted(chosen), dtype=np.int64)
+
+
+def _same(columns: tuple[int, ...], one: Integers, other: Integers) -> Floats:
+    same = np.ones((len(one), len(other)), dtype=bool)
+    for c in columns:
+        same &= (one[:, c][:, None] == other[:, c][None, :]) & (one[:, c][:, None] >= 0)
+    return same.astype(np.float64)
+
+
+def _inverse(factor: Floats) -> Floats:
+    lower = np.tril(dpotri(factor, lower=1)[0])
+    return np.asarray(lower + np.tril(lower, -1).T, dtype=np.float64)
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.8g}")
