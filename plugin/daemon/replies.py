@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from berth.plugin.daemon.messages import MAX_REPLY_BYTES, PROTOCOL_VERSION
+from berth.policies.codes import Code
 from berth.policies.values import Decision, Request
 
 MAX_STAMP_BYTES = 512
@@ -56,8 +57,12 @@ def stamp(
     chosen: str | None,
     profile: str | None,
     bundle: str,
+    slices: Sequence[str] = (),
 ) -> str:
-    """``berth/1 id=... action=... code=... to=... profile=... bundle=...``: at most 512 bytes."""
+    """``berth/1 id=... action=... code=... to=... profile=... bundle=... slices=...``.
+
+    At most 512 bytes.
+    """
     parts = [f"berth/1 id={decision_id} action={action} code={code}"]
     if chosen:
         parts.append(f"to={chosen}")
@@ -65,7 +70,26 @@ def stamp(
         parts.append(f"profile={profile}")
     if bundle:
         parts.append(f"bundle={bundle}")
+    if slices:
+        parts.append(f"slices={','.join(slices)}")
     return " ".join(parts).encode("ascii", "replace")[:MAX_STAMP_BYTES].decode("ascii")
+
+
+def slices_that_will_do(decision: Decision) -> list[str]:
+    """Profiles of the MIG slices that the job could run on, whether or not there are any now.
+
+    ``berth mig auto`` reads them in the stamp: what it may cut for such jobs.
+    """
+    found = (
+        row.platform.rpartition(_SLICE_MARK)[2]
+        for row in decision.ranked
+        if _SLICE_MARK in row.platform and row.code in _WILL_DO
+    )
+    return sorted(set(found))
+
+
+_SLICE_MARK = "-mig-"
+_WILL_DO = (None, Code.OTHER_SLICE.value, Code.NOT_CUT.value)
 
 
 def parse_stamp(text: str) -> dict[str, str] | None:

@@ -250,6 +250,7 @@ class Service:
                 chosen=decision.chosen if decision else None,
                 profile=request.profile,
                 bundle=decision.bundle if decision else "",
+                slices=replies.slices_that_will_do(decision) if decision else (),
             ),
             message=message if code != Code.OPTED_OUT else None,
             decision=name,

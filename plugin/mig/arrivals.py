@@ -1,5 +1,9 @@
 """The slices that jobs asked for lately: what ``berth mig auto`` expects to be asked for again.
 
+The submit filter only asks for slices that exist, but writes down which would do (``slices=`` in
+its stamp): that counts where it is there, else the type in the job's gres. So GPUs that are cut
+too large, or not at all, do not stay so for want of jobs that ask for smaller slices.
+
 Slurm forgets a job some minutes after its end (MinJobAge), so each look at the queue is remembered
 in a small file of its own; no accounting is needed. Jobs that come and go between two looks and
 are forgotten meanwhile are missed: the forecast is rather too small than too large.
@@ -7,6 +11,7 @@ are forgotten meanwhile are missed: the forecast is rather too small than too la
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
@@ -23,16 +28,18 @@ from berth.policies.mig.demands import Demand, SliceOption
 from berth.policies.mig.outlook import Arrival, expected
 
 SCHEMA = "berth.mig-arrivals/1"
-_SQUEUE = ("squeue", "-h", "-r", "-a", "-t", "all", "-o", "%i|%V|%D|%b")
+_FIELDS = "JobArrayID:|,SubmitTime:|,NumNodes:|,tres-per-node:|,admin_comment:512"
+_SQUEUE = ("squeue", "-h", "-r", "-a", "-t", "all", "-O", _FIELDS)
+_WILL_DO = re.compile(r"(?:^|\s)berth/1 .*?\bslices=([^\s]+)")
 _MAX_KEPT = 50_000
 
 
 class Asked(Document):
-    """Slices of one profile that one job asked for."""
+    """Slices that one job asked for: any of these profiles."""
 
     job: str
     submit_s: float
-    profile: str
+    profiles: tuple[str, ...] = Field(min_length=1)
     count: int = Field(ge=1)
 
 
@@ -52,17 +59,24 @@ def seen_now(
     """From all jobs that Slurm still knows, in whatever state. Raises SchedulerError."""
     names = {pattern.replace("{profile}", profile): profile for profile in profiles}
     for line in command(list(_SQUEUE)).splitlines()[:MAX_JOBS]:
-        job, *rest = line.split("|", 3)
-        if len(rest) != 3 or not rest[1].isdecimal():
+        job, *rest = line.split("|", 4)
+        if len(rest) != 4 or not rest[1].isdecimal():
             continue
-        submitted, nodes, gres = rest
+        submitted, nodes, gres, stamp = rest
         try:
             at_s = time.mktime(time.strptime(submitted, "%Y-%m-%dT%H:%M:%S"))
         except (ValueError, OverflowError):
             continue
+        found = _WILL_DO.search(stamp)
+        will_do = () if found is None else tuple(p for p in found[1].split(",") if p in profiles)
+        if will_do:
+            yield Asked(job=job, submit_s=at_s, profiles=will_do, count=1)
+            continue
         for name, count in types_in(gres):
             if name in names and count * int(nodes) > 0:
-                yield Asked(job=job, submit_s=at_s, profile=names[name], count=count * int(nodes))
+                yield Asked(
+                    job=job, submit_s=at_s, profiles=(names[name],), count=count * int(nodes)
+                )
 
 
 def remembered(path: Path) -> tuple[Asked, ...]:
@@ -78,9 +92,9 @@ def remember(path: Path, seen: Collection[Asked], *, now_s: float, window_s: flo
 
     Raises OSError where the file cannot be written.
     """
-    found = {(a.job, a.submit_s, a.profile): a for a in (*remembered(path), *seen)}
+    found = {(a.job, a.submit_s, a.profiles): a for a in (*remembered(path), *seen)}
     lately = [a for a in found.values() if now_s - window_s < a.submit_s <= now_s]
-    lately.sort(key=lambda a: (a.submit_s, a.job, a.profile))
+    lately.sort(key=lambda a: (a.submit_s, a.job, a.profiles))
     kept = lately[-_MAX_KEPT:]
     write_json(path, ArrivalsDocument(asked=tuple(kept)))
     return kept
@@ -89,7 +103,7 @@ def remember(path: Path, seen: Collection[Asked], *, now_s: float, window_s: flo
 def arrivals(asked: Collection[Asked]) -> Iterator[Arrival]:
     """One arrival for each slice that was asked for."""
     for one in asked:
-        demand = Demand(one.profile, (SliceOption(one.profile),))
+        demand = Demand(" or ".join(one.profiles), tuple(map(SliceOption, one.profiles)))
         for _ in range(one.count):
             yield Arrival(one.submit_s, demand)
 

@@ -19,9 +19,9 @@ NOW_S = 1_790_000_000.0
 H = 3600.0
 
 
-def line(job: str, ago_s: float, gres: str, nodes: int = 1) -> str:
+def line(job: str, ago_s: float, gres: str, nodes: int = 1, stamp: str = "") -> str:
     at = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(NOW_S - ago_s))
-    return f"{job}|{at}|{nodes}|{gres}\n"
+    return f"{job}|{at}|{nodes}|{gres}|{stamp}\n"
 
 
 def rules(folder: Path, **changes: object) -> OutlookSettings:
@@ -57,7 +57,30 @@ def test_only_types_of_these_gpus_count(tmp_path: Path) -> None:
         line(str(n), 60, gres)
         for n, gres in enumerate(["gres:gpu:4", "gres:gpu:h200:4", "N/A", "gres:gpu:off1:4"])
     )
-    assert look(rules(tmp_path), text + "odd line\n|||\n") == {}
+    assert look(rules(tmp_path), text + "odd line\n||||\n") == {}
+
+
+def test_a_job_counts_for_every_slice_that_the_filter_says_will_do(
+    fleet: FakeFleet, tmp_path: Path
+) -> None:
+    """It was given the whole GPU, or left elsewhere, because nothing smaller was cut."""
+    fleet.fill(0, [("7g.40gb", 0)])
+    stamp = "site berth/1 id=x action=edit code=placed to=s slices=1g.5gb,7g.40gb,9g.90gb"
+    text = "".join(
+        line(str(n), 60, gres, stamp=stamp)
+        for n, gres in enumerate(["gres:gpu:7g.40gb:1", "N/A"] * 14)
+    )
+    foreseen = expected_demands(
+        rules(tmp_path), {"1g.5gb", "7g.40gb"}, now_s=NOW_S, say=lambda _: None,
+        command=lambda _: text,
+    )  # fmt: skip
+    assert [(d.name, d.count) for d in foreseen] == [("1g.5gb or 7g.40gb", 7)]
+    trigger = TriggerSettings(enabled=True, min_dwell_s=0, min_gain=0.05)
+    with Nvml() as nvml:
+        made = think(nvml.read(), (), foreseen, trigger, now_s=NOW_S, last_cut_s=None)
+    assert made.target is not None
+    ((_, target),) = made.target.layouts.items()
+    assert target.counts() == {"1g.5gb": 7}
 
 
 def test_jobs_on_several_nodes_count_on_each(tmp_path: Path) -> None:
@@ -81,8 +104,8 @@ def test_a_memory_that_is_damaged_or_cannot_be_written_does_no_harm(tmp_path: Pa
 
 def test_the_memory_forgets_what_is_older_than_the_window(tmp_path: Path) -> None:
     path = tmp_path / "arrivals.json"
-    old = Asked(job="1", submit_s=NOW_S - 3 * H, profile="1g.5gb", count=1)
-    new = Asked(job="2", submit_s=NOW_S - H, profile="1g.5gb", count=1)
+    old = Asked(job="1", submit_s=NOW_S - 3 * H, profiles=("1g.5gb",), count=1)
+    new = Asked(job="2", submit_s=NOW_S - H, profiles=("1g.5gb",), count=1)
     remember(path, [old, new], now_s=NOW_S, window_s=4 * H)
     assert remembered(path) == (old, new)
     remember(path, [], now_s=NOW_S, window_s=2 * H)

@@ -11,9 +11,11 @@ from real_daemon import RealDaemon
 from slurm_cluster import Cluster, wait_until
 from slurm_node import Node, show_node
 
+from berth.plugin.mig.arrivals import seen_now
 from berth.plugin.slice_workloads import add_workload, slice_predictor
 from berth.plugin.slurm.filter import FILTER_PATH
 from berth.plugin.store import Store
+from berth.policies.mig import lookup
 from berth.predictor import platforms
 from berth.predictor.slices.workload import MemoryNeed, Point, SliceWorkload
 
@@ -170,6 +172,9 @@ def test_each_job_gets_the_smallest_slice_that_its_memory_certainly_fits(
         found[name] = gres_of(slurm, job.id)
         assert "smallest slice that will do" in job.message
     assert found == {"small": "gpu:1g.5gb:1", "medium": "gpu:2g.10gb:1", "large": "gpu:3g.20gb:1"}
+    profiles = [p.name for p in lookup("A100-40GB").profiles if p.is_plain]
+    seen = [a for a in seen_now(profiles) if a.job == str(job.id)]
+    assert [a.profiles for a in seen] == [("3g.20gb", "4g.20gb", "7g.40gb")], "what would do, too"
 
 
 def test_a_job_that_fits_no_slice_of_the_fleet_stays_where_it_is(daemon: SliceDaemon) -> None:

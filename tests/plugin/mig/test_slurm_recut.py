@@ -107,7 +107,7 @@ def test_what_waits_in_the_queue_is_what_would_be_planned_for(node: Node) -> Non
         note=lambda: slurm.run("squeue", "-o", "%i %T %r %b").stdout,
     )
     lately = [a for a in seen_now(profiles) if abs(a.submit_s - time.time()) < 120]
-    assert sum(a.count for a in lately if a.profile == "1g.5gb") >= 5, "whatever their state"
+    assert sum(a.count for a in lately if a.profiles == ("1g.5gb",)) >= 5, "whatever their state"
 
 
 def test_the_last_slice_of_a_type_that_a_job_waits_for_is_kept(node: Node) -> None:
