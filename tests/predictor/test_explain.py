@@ -16,8 +16,9 @@ from berth.pilot.profile import Profile
 from berth.plugin.cli import main
 from berth.predictor import platforms
 from berth.predictor.ceilings import Point
+from berth.predictor.counterfactual import GROUPS
 from berth.predictor.evaluation import explained
-from berth.predictor.explain import GROUPS, Effect, Explanation, explain
+from berth.predictor.explain import Effect, Explanation, explain
 from berth.predictor.prediction import Bound
 from berth.predictor.predictor import Predictor, usable_cores
 
