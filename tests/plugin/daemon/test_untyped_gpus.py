@@ -124,3 +124,36 @@ def test_asking_berth_to_choose_gives_partition_and_type_at_once() -> None:
 def test_slices_read_before_the_scheduler_started_are_not_used() -> None:
     reply = decide(service_of(), queue="mig", comment="berth:net", scheduler_since_s=4_000_000_000)
     assert (reply["action"], reply["code"]) == ("keep", "untyped-gpu")
+
+
+FLUX = """
+schema = "berth.site/1"
+mode = "enforce"
+[site]
+scheduler = "flux"
+auto_queue = "auto"
+[[candidates]]
+name = "slice"
+platform = "a100-40gb"
+queue = "mig-{profile}"
+cores_per_node = 64
+[candidates.slices]
+profiles = ["1g.5gb", "2g.10gb"]
+"""
+
+
+def test_on_flux_the_slice_is_a_queue_and_only_one_that_has_nodes() -> None:
+    path = Path("/nonexistent/berth.toml")
+    site = build_site(validate(tomllib.loads(FLUX), SiteDocument, source=path), path)
+    service = service_of(site, types=("gpu",))
+    job = {"queue": "auto", "profile": "net", "gres": None, "gpus": 1}
+    message = {"v": 1, "op": "decide", "scheduler": "flux", "job": {**JOB, **job}}
+    ask = json.dumps(message).encode()
+    first = json.loads(service.handle(ask))
+    assert (first["edits"]["queue"], first["edits"]["gres"]) == ("mig-1g.5gb", "gpu:1")
+    states = dict(service.snapshot.states)
+    states["slice-1g.5gb"] = replace(states["slice-1g.5gb"], usable_nodes=0)
+    service.snapshot = replace(service.snapshot, states=MappingProxyType(states))
+    second = json.loads(service.handle(ask))
+    assert second["edits"]["queue"] == "mig-2g.10gb"
+    assert "slices=1g.5gb,2g.10gb" in second["stamp"]
