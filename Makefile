@@ -6,7 +6,7 @@ BERTH := $(VENV)/bin/berth
 ROOMS := pilot predictor policies plugin
 TYPING := $(VENV)/typing
 
-.PHONY: help venv tools slurm flux-python deep demo test test-quick lint typecheck mig-sweep bench evaluate ablations train profiles docs clean
+.PHONY: help venv tools slurm flux-python deep demo test test-quick lint typecheck mig-sweep bench evaluate ablations train profiles docs fuzz-models clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -67,6 +67,9 @@ bench: venv tools slurm  ## every speed and size bar, as tables with the machine
 
 ablations: deep  ## xAMM against its parts: tables and pictures in report/xamm; about an hour
 	$(BERTH) evaluate --task xamm --report report/xamm
+
+fuzz-models: venv  ## 100,000 broken model files, each read or refused in one sentence
+	PYTHONPATH=tests/support $(PY) tests/support/model_mutations.py --count 100000
 
 clean:  ## remove the environment and build output
 	rm -rf $(VENV) build dist *.egg-info

@@ -23,8 +23,14 @@ class Limits:
 
     file_bytes: int = 2**31
     """Of the file; protobuf itself ends there."""
-    skeleton_bytes: int = 32 * 2**20
+    whole_bytes: int = 2**20
+    """Files up to this size are read whole, larger ones part by part."""
+    part_bytes: int = 9 * 1024
+    """Parts of a larger file beyond this are taken apart, or left out unread."""
+    skeleton_bytes: int = 64 * 2**20
     """Of what is left without weights."""
+    parts: int = 1_000_000
+    """Of the messages that are taken apart while weights are left out."""
     nodes: int = 50_000
     """With the bodies of functions put in place."""
     depth: int = 8
@@ -39,7 +45,7 @@ class Limits:
 
 
 LIMITS = Limits()
-KNOWN_VALUES = 4096
+KNOWN_VALUES = 1024
 """Elements up to which a constant's values are followed (shapes, axes, scales)."""
 LARGEST_COUNT = 2**62
 """Operations and bytes beyond this are nonsense."""

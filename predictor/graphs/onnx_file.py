@@ -98,7 +98,7 @@ def read(handle: int, limits: Limits = LIMITS) -> RawModel:
     if size > limits.file_bytes:
         raise Problem(f"is larger than {limits.file_bytes >> 20} MiB")
     refuse_other_formats(os.pread(handle, 16, 0))
-    if size <= wire.PART * 16:
+    if size <= limits.whole_bytes:
         data = os.pread(handle, size, 0)
     else:
         data = wire.skeleton(handle, size, _MODEL, limits)

@@ -1,8 +1,8 @@
 """Protocol buffers on the wire: a message's fields, and a message without its weights.
 
 Standard library only. Source: protobuf.dev/programming-guides/encoding. Nothing is ever read by
-its declared length alone: parts larger than ``PART`` are either descended into, field by field,
-or skipped without being read, so weights cost neither time nor memory.
+its declared length alone: parts of large files that are large themselves are descended into, field
+by field, or skipped unread, so weights cost neither time nor memory.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import TypeAlias
 
 from berth.predictor.graphs.limits import Limits, Problem
 
-PART = 64 * 1024
-_WINDOW = 256 * 1024
+_WINDOW = 64 * 1024
+_HEADER = 20
+"""Most bytes of a key and a length."""
 _DEEPEST = 16
 
 Field: TypeAlias = tuple[int, int, int]
@@ -89,62 +90,71 @@ def skeleton(handle: int, size: int, schema: Schema, limits: Limits) -> bytes:
 class _Skeleton:
     def __init__(self, handle: int, size: int, limits: Limits) -> None:
         self._handle = handle
-        self._size = size
         self._left = limits.skeleton_bytes
+        self._parts = limits.parts
         self._limits = limits
         self._window = b""
         self._start = 0
 
     def message(self, at: int, end: int, schema: Schema, depth: int) -> bytes:
+        """What is kept of the message at ``at``: runs of small fields as they are."""
         if depth > _DEEPEST:
             raise Problem(f"nests its parts deeper than {_DEEPEST}")
-        parts: list[bytes] = []
+        kept: list[bytes] = []
+        run = at
         while at < end:
             start = at
-            key, at = self._varint(at, end)
-            kind = key & 7
-            if kind == 0:
-                _, at = self._varint(at, end)
-            elif kind in (1, 5):
-                at += 8 if kind == 1 else 4
-            elif kind == 2:
-                length, at = self._varint(at, end)
-                if at + length > end:
-                    raise Problem("is truncated or not an ONNX model (a part ends beyond its end)")
-                inner = schema.get(key >> 3)
-                if length > PART:
-                    if inner is not None:
-                        body = self.message(at, at + length, inner, depth + 1)
-                        parts += [encode_varint(key), encode_varint(len(body)), body]
-                    at += length
-                    continue
+            key, length, at = self._header(at, end)
+            if length <= self._limits.part_bytes:
                 at += length
-            else:
-                raise Problem(f"is not an ONNX model (wire type {kind} at byte {start})")
-            if at > end:
-                raise Problem("is truncated")
-            parts.append(self._bytes(start, at))
-            self._left -= at - start
-            if self._left < 0:
-                cap = self._limits.skeleton_bytes >> 20
-                raise Problem(f"is larger than {cap} MiB without its weights")
-        return b"".join(parts)
+                continue
+            kept.append(self._copy(run, start))
+            inner = schema.get(key >> 3)
+            if inner is not None:
+                body = self.message(at, at + length, inner, depth + 1)
+                kept += [encode_varint(key), encode_varint(len(body)), body]
+            at += length
+            run = at
+        kept.append(self._copy(run, end))
+        return b"".join(kept)
 
-    def _bytes(self, start: int, end: int) -> bytes:
-        if start < self._start or end > self._start + len(self._window):
-            self._start = start
-            self._window = os.pread(self._handle, max(_WINDOW, end - start), start)
-            if len(self._window) < end - start:
-                raise Problem("is truncated")
-        return self._window[start - self._start : end - self._start]
-
-    def _varint(self, at: int, end: int) -> tuple[int, int]:
-        piece = self._bytes(at, min(at + 10, end))
+    def _header(self, at: int, end: int) -> tuple[int, int, int]:
+        """A field's key, how many bytes follow its header, and where its header ends."""
+        self._parts -= 1
+        if self._parts < 0:
+            raise Problem(f"is made of more than {self._limits.parts} parts")
+        place = at - self._start
+        if not 0 <= place < len(self._window) - _HEADER:
+            self._start, place = at, 0
+            self._window = os.pread(self._handle, _WINDOW, at)
+        data, before = self._window, place
         try:
-            value, used = varint(piece, 0)
+            key, place = varint(data, place)
+            kind, length = key & 7, 0
+            if kind == 2:
+                length, place = varint(data, place)
+            elif kind == 0:
+                _, place = varint(data, place)
+            elif kind in (1, 5):
+                length = 8 if kind == 1 else 4
+            else:
+                raise Problem(f"is not an ONNX model (wire type {kind} at byte {at})")
         except IndexError:
             raise Problem("is truncated") from None
-        return value, at + used
+        at += place - before
+        if at + length > end:
+            raise Problem("is truncated or not an ONNX model (a part ends beyond its whole)")
+        return key, length, at
+
+    def _copy(self, start: int, end: int) -> bytes:
+        self._left -= end - start
+        if self._left < 0:
+            cap = self._limits.skeleton_bytes >> 20
+            raise Problem(f"is larger than {cap} MiB without its weights")
+        found = os.pread(self._handle, end - start, start)
+        if len(found) < end - start:
+            raise Problem("is truncated")
+        return found
 
 
 def encode_varint(value: int) -> bytes:

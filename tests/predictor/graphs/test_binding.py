@@ -1,0 +1,74 @@
+"""The batch and other open dimensions; what the file does not say is asked for by name."""
+
+from __future__ import annotations
+
+import pytest
+from onnx import helper
+from small_models import constant, graph_of, model, tensor
+
+from berth.predictor.graphs.limits import Problem
+
+
+def relu(*inputs):
+    nodes = [helper.make_node("Relu", [i.name], [f"y{n}"]) for n, i in enumerate(inputs)]
+    return model(nodes, inputs=inputs)
+
+
+def test_an_open_batch_is_one_unless_asked_for() -> None:
+    made = relu(tensor("x", "batch", 3), tensor("z", "batch", 4))
+    assert [p.shape for p in graph_of(made).inputs] == [(1, 3), (1, 4)]
+    assert [p.shape for p in graph_of(made, 6).inputs] == [(6, 3), (6, 4)]
+
+
+@pytest.mark.parametrize("first", [None, 0, -1, "anything"])
+def test_an_unnamed_first_dimension_is_the_batch(first) -> None:
+    assert graph_of(relu(tensor("x", first, 3)), 5).inputs[0].shape == (5, 3)
+
+
+def test_a_fixed_batch_is_kept_and_no_other_is_made_up() -> None:
+    made = relu(tensor("x", 4, 3))
+    assert graph_of(made).batch == 4
+    assert graph_of(made, 4).batch == 4
+    with pytest.raises(Problem, match="has its batch fixed at 4, so batch 8"):
+        graph_of(made, 8)
+
+
+def test_an_open_dimension_that_is_not_given_is_named() -> None:
+    made = relu(tensor("x", "batch", "sequence"))
+    with pytest.raises(Problem, match="leaves the dimension 'sequence' of input 'x' open") as error:
+        graph_of(made, 2)
+    assert "--dim sequence=128" in error.value.hint
+    assert graph_of(made, 2, {"sequence": 7}).inputs[0].shape == (2, 7)
+
+
+def test_sums_and_products_of_names_are_understood() -> None:
+    made = relu(tensor("x", "b", "past"), tensor("z", "b", "past + now * 2 - 1"))
+    assert graph_of(made, 2, {"past": 4, "now": 3}).inputs[1].shape == (2, 9)
+    with pytest.raises(Problem, match="open"):
+        graph_of(relu(tensor("x", "b", "max(a, c)")), 2, {"a": 1, "c": 2})
+
+
+def test_an_input_without_a_shape_is_refused() -> None:
+    made = model([helper.make_node("Relu", ["x"], ["y"])])
+    made.graph.input[0].type.tensor_type.ClearField("shape")
+    with pytest.raises(Problem, match="does not say which shape its input 'x' has"):
+        graph_of(made)
+
+
+def test_an_input_that_is_not_a_tensor_is_refused() -> None:
+    made = model([helper.make_node("Relu", ["x"], ["y"])])
+    kind = made.graph.input[0].type.sequence_type.elem_type.tensor_type
+    kind.elem_type = 1
+    with pytest.raises(Problem, match="not a tensor"):
+        graph_of(made)
+
+
+def test_a_constant_that_is_also_an_input_is_no_input() -> None:
+    made = model(
+        [helper.make_node("Gemm", ["x", "w"], ["y"])],
+        [constant("w", 3, 2)],
+        [tensor("x", "b", 3), tensor("w", 3, 2)],
+    )
+    graph = graph_of(made, 2)
+    assert [p.name for p in graph.inputs] == ["x"]
+    assert graph.parameters == 6

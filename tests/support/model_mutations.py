@@ -1,0 +1,260 @@
+"""Broken models in great numbers: what reading makes of each. A program and a library for tests.
+
+    python tests/support/model_mutations.py --count 100000 --seed 0
+
+Each mutation starts from a small sound model and breaks its bytes (flips, cuts, repeats, numbers
+replaced by extreme ones) or its parts (dimensions, names, attributes, nodes exchanged). Reading
+runs in this process under the child's own memory limit; anything but a graph or a Problem counts
+as a failure. A share goes through the real child besides.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import resource
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from onnx import AttributeProto, ModelProto, helper
+from small_models import attention, constant, convolutional, integers, model
+
+from berth.pilot.errors import DocumentError
+from berth.predictor.graphs import infer, onnx_file
+from berth.predictor.graphs.encoding import encode
+from berth.predictor.graphs.graph import decode
+from berth.predictor.graphs.limits import LIMITS, Problem
+from berth.predictor.graphs.operators import CATALOGUE
+from berth.predictor.graphs.reader import Reader
+
+EXTREMES = (
+    0, 1, -1, 2, 127, 128, 2**15, 2**31 - 1, 2**31, -(2**31), 2**40, 2**62, 2**63 - 1, -(2**63),
+)  # fmt: skip
+SIZES = {"sequence": 4}
+IN_PARTS = replace(LIMITS, whole_bytes=0, part_bytes=64)
+"""Small files read as large ones are."""
+
+
+@dataclass
+class Tally:
+    """What became of the mutations."""
+
+    graphs: int = 0
+    refused: Counter[str] = field(default_factory=Counter)
+    failed: list[str] = field(default_factory=list)
+    slowest_s: float = 0.0
+
+    def __str__(self) -> str:
+        return (
+            f"{self.graphs} read, {sum(self.refused.values())} refused, {len(self.failed)} failed; "
+            f"slowest {1e3 * self.slowest_s:.0f} ms"
+        )
+
+
+def seeds() -> list[bytes]:
+    """Sound models that between them hold most operators of the catalogue."""
+    found = [convolutional(blocks=1), attention(layers=1), function_model(), many_operators()]
+    return [made.SerializeToString() for made in found]
+
+
+def function_model() -> ModelProto:
+    """A model with an operator of its own."""
+    body = [helper.make_node("Relu", ["a"], ["b"]), helper.make_node("Add", ["a", "b"], ["c"])]
+    made = model([helper.make_node("Own", ["x"], ["y"], domain="own")])
+    opsets = [helper.make_opsetid("", 20)]
+    made.functions.append(helper.make_function("own", "Own", ["a"], ["c"], body, opsets))
+    return made
+
+
+def many_operators() -> ModelProto:
+    """Shape arithmetic, windows, pieces and joins."""
+    return model(
+        [
+            helper.make_node("Shape", ["x"], ["s"]),
+            helper.make_node("Slice", ["s", "zero", "two"], ["head"]),
+            helper.make_node("Concat", ["head", "rest"], ["to"], axis=0),
+            helper.make_node("Pad", ["x", "pads"], ["p"]),
+            helper.make_node("MaxPool", ["p"], ["m"], kernel_shape=[3, 3], strides=[1, 1]),
+            helper.make_node("Split", ["m", "parts"], ["a", "b"], axis=2),
+            helper.make_node("Concat", ["a", "b"], ["j"], axis=2),
+            helper.make_node("Resize", ["j", "", "scales"], ["r"], mode="linear"),
+            helper.make_node("AveragePool", ["r"], ["v"], kernel_shape=[2, 2], strides=[2, 2]),
+            helper.make_node("Reshape", ["v", "to"], ["f"]),
+            helper.make_node("Expand", ["f", "wide"], ["e"]),
+            helper.make_node("ReduceMean", ["e", "zero"], ["d"], keepdims=0),
+            helper.make_node("Einsum", ["d", "w"], ["h"], equation="bk,kn->bn"),
+            helper.make_node("TopK", ["h", "two"], ["t", "i"]),
+            helper.make_node("Tile", ["t", "twice"], ["y"]),
+        ],
+        [
+            integers("zero", 0), integers("two", 2), integers("rest", -1), constant("w", 64, 5),
+            integers("pads", 0, 0, 1, 1, 0, 0, 1, 1), integers("parts", 3, 5),
+            helper.make_tensor("scales", 1, [4], [1.0, 1.0, 2.0, 2.0]),
+            integers("wide", 2, 1, 3, 64), integers("twice", 1, 2),
+        ],
+    )  # fmt: skip
+
+
+def broken(sound: list[bytes], seed: int) -> bytes:
+    """One mutation, the same for the same seed."""
+    dice = random.Random(seed)  # noqa: S311 - for repeatable tests
+    data = dice.choice(sound)
+    if dice.random() < 0.5:
+        data = _parts(data, dice)
+    if dice.random() < 0.5:
+        data = _bytes(data, dice)
+    return data
+
+
+def _bytes(data: bytes, dice: random.Random) -> bytes:
+    raw = bytearray(data)
+    for _ in range(dice.choice((1, 1, 2, 4, 16))):
+        at = dice.randrange(len(raw) + 1)
+        kind = dice.randrange(5)
+        if kind == 0 and at < len(raw):
+            raw[at] ^= 1 << dice.randrange(8)
+        elif kind == 1 and at < len(raw):
+            raw[at] = dice.choice((0, 1, 127, 128, 255))
+        elif kind == 2:
+            raw = raw[:at]
+        elif kind == 3:
+            end = min(at + dice.randrange(64), len(raw))
+            raw[at:at] = raw[at:end] * dice.choice((1, 2, 50))
+        else:
+            raw[at:at] = dice.randbytes(dice.randrange(1, 12))
+        if not raw:
+            break
+    return bytes(raw)
+
+
+def _parts(data: bytes, dice: random.Random) -> bytes:  # noqa: PLR0912 - one branch a mutation
+    made = ModelProto.FromString(data)
+    graph = made.graph
+    for _ in range(dice.choice((1, 1, 2, 5))):
+        node = dice.choice(graph.node)
+        kind = dice.randrange(9)
+        if kind == 0 and graph.initializer:
+            tensor = dice.choice(graph.initializer)
+            if tensor.dims:
+                tensor.dims[dice.randrange(len(tensor.dims))] = dice.choice(EXTREMES)
+        elif kind == 1 and graph.initializer:
+            dice.choice(graph.initializer).data_type = dice.randrange(30)
+        elif kind == 2 and node.input:
+            other = dice.choice(graph.node)
+            names = [*other.input, *other.output, "nowhere", ""]
+            node.input[dice.randrange(len(node.input))] = dice.choice(names)
+        elif kind == 3:
+            node.op_type = dice.choice([*CATALOGUE, "Loop", "Nonsense"]).rpartition(":")[2]
+            node.domain = dice.choice(("", "", "com.microsoft"))
+        elif kind == 4 and node.attribute:
+            _attribute(dice.choice(node.attribute), dice)
+        elif kind == 5:
+            tensor = dice.choice(graph.initializer or [None])
+            if tensor is not None and tensor.data_type == 7:
+                count = len(tensor.raw_data) // 8
+                values = [dice.choice(EXTREMES) for _ in range(count)]
+                tensor.raw_data = b"".join(v.to_bytes(8, "little", signed=True) for v in values)
+        elif kind == 6:
+            name = dice.choice(("axis", "perm", "kernel_shape", "group", "num_heads", "to", "pads"))
+            value = [dice.choice(EXTREMES) for _ in range(dice.randrange(1, 5))]
+            single = name in ("axis", "group", "num_heads", "to")
+            node.attribute.append(helper.make_attribute(name, value[0] if single else value))
+        elif kind == 7:
+            size = dice.choice(graph.input).type.tensor_type.shape.dim
+            if size:
+                size[dice.randrange(len(size))].dim_value = dice.choice(EXTREMES)
+        else:
+            nodes = list(graph.node)
+            dice.shuffle(nodes)
+            del graph.node[:]
+            graph.node.extend(nodes[: dice.randrange(1, len(nodes) + 1)])
+    return made.SerializeToString()
+
+
+def _attribute(attribute: AttributeProto, dice: random.Random) -> None:
+    if attribute.ints:
+        attribute.ints[dice.randrange(len(attribute.ints))] = dice.choice(EXTREMES)
+    elif attribute.type == AttributeProto.INT:
+        attribute.i = dice.choice(EXTREMES)
+    elif attribute.type == AttributeProto.STRING:
+        attribute.s = dice.choice((b"", b"...,...->...", b"SAME_UPPER", b"\xff\x00", b"a" * 9000))
+    else:
+        attribute.type = dice.randrange(16)
+
+
+def read(data: bytes, batch: int, tally: Tally, label: str) -> None:
+    """Read in this process; anything but a graph or a Problem is a failure."""
+    limits = LIMITS if batch % 2 else IN_PARTS
+    handle = os.memfd_create("model")
+    start = time.perf_counter()
+    try:
+        os.write(handle, data)
+        decode(encode(infer.infer(onnx_file.read(handle, limits), batch, SIZES)))
+        tally.graphs += 1
+    except Problem as problem:
+        tally.refused[problem.problem[:40]] += 1
+    except Exception as error:
+        tally.failed.append(f"{label}: {type(error).__name__}: {error}")
+    finally:
+        os.close(handle)
+        tally.slowest_s = max(tally.slowest_s, time.perf_counter() - start)
+
+
+def read_by_child(data: bytes, reader: Reader, folder: Path, tally: Tally, label: str) -> None:
+    """Read as a user's file is; anything but a graph or one clear sentence is a failure."""
+    path = folder / "model.onnx"
+    path.write_bytes(data)
+    try:
+        reader.read(path, batch=2, sizes=SIZES)
+        tally.graphs += 1
+    except DocumentError as error:
+        vague = "malformed" in error.message or "its reader" in error.message
+        if vague or "\n" in error.message:
+            tally.failed.append(f"{label}: {error.message}")
+        tally.refused[error.message[:40]] += 1
+
+
+def steps(count: int) -> Iterator[int]:
+    """Numbers, with a line of progress on a terminal."""
+    for n in range(count):
+        if sys.stderr.isatty() and n % 1000 == 0:
+            print(f"\r{n} of {count}", end="", file=sys.stderr)
+        yield n
+
+
+def main() -> int:
+    """Mutate, read, count; exit status 1 where anything failed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    sound, inside, outside = seeds(), Tally(), Tally()
+    with Reader() as reader, tempfile.TemporaryDirectory() as folder:
+        for n in steps(given.count // 20):
+            seed = given.seed + n
+            read_by_child(broken(sound, seed), reader, Path(folder), outside, f"seed {seed}")
+        status = Path(f"/proc/{reader.child}/status").read_text().splitlines()
+        child = next(int(line.split()[1]) >> 10 for line in status if line.startswith("VmHWM"))
+    # From here on this process lives under the child's limit above what it holds already.
+    held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (held + LIMITS.memory_bytes,) * 2)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for n in steps(given.count):
+        seed = given.seed + n
+        read(broken(sound, seed), 1 + seed % 8, inside, f"seed {seed}")
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10
+    print(f"{given.count} mutations in this process: {inside}; {grown} MiB more held at most")
+    print(f"{given.count // 20} of them through the child: {outside}; {child} MiB held at most")
+    for line in [*inside.failed, *outside.failed][:20]:
+        print(line)
+    return 1 if inside.failed or outside.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
