@@ -88,7 +88,7 @@ def many_operators() -> ModelProto:
             helper.make_node("Reshape", ["v", "to"], ["f"]),
             helper.make_node("Expand", ["f", "wide"], ["e"]),
             helper.make_node("ReduceMean", ["e", "zero"], ["d"], keepdims=0),
-            helper.make_node("Einsum", ["d", "w"], ["h"], equation="bk,kn->bn"),
+            helper.make_node("Einsum", ["d", "w"], ["h"], equation="bck,kn->bcn"),
             helper.make_node("TopK", ["h", "two"], ["t", "i"]),
             helper.make_node("Tile", ["t", "twice"], ["y"]),
         ],
@@ -96,7 +96,7 @@ def many_operators() -> ModelProto:
             integers("zero", 0), integers("two", 2), integers("rest", -1), constant("w", 64, 5),
             integers("pads", 0, 0, 1, 1, 0, 0, 1, 1), integers("parts", 3, 5),
             helper.make_tensor("scales", 1, [4], [1.0, 1.0, 2.0, 2.0]),
-            integers("wide", 2, 1, 3, 64), integers("twice", 1, 2),
+            integers("wide", 2, 1, 3, 64), integers("twice", 1, 1, 2),
         ],
     )  # fmt: skip
 
