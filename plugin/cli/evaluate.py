@@ -16,6 +16,7 @@ from berth.plugin.cli.graph_totals import evaluate_graph_totals
 from berth.plugin.cli.mig_slices_model import evaluate_slices
 from berth.plugin.cli.relative_model import evaluate_relative
 from berth.plugin.cli.training_input import read_examples, require_training
+from berth.plugin.cli.trust_model import evaluate_trust
 from berth.plugin.cli.xamm_model import evaluate_xamm
 from berth.predictor import platforms as known
 
@@ -24,7 +25,7 @@ from berth.predictor import platforms as known
 @click.argument("profiles", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--task",
-    type=click.Choice(["kernels", "mig-slices", "relative", "xamm", "graphs-totals"]),
+    type=click.Choice(["kernels", "mig-slices", "relative", "xamm", "graphs-totals", "trust"]),
     default="kernels",
     show_default=True,
     help="mig-slices: slow-downs on MIG slices; relative: families on 15 OpenCL devices; "
@@ -39,7 +40,9 @@ from berth.predictor import platforms as known
     show_default=True,
     help="For --task relative and xamm: how many seeds, from --seed up.",
 )
-@click.option("--family", "groups", multiple=True, help="For --task relative: only these groups.")
+@click.option(
+    "--family", "groups", multiple=True, help="For --task relative and trust: only these."
+)
 @click.option(
     "--jobs", type=click.IntRange(min=1), default=os.cpu_count() or 1, show_default="all cores"
 )
@@ -68,6 +71,9 @@ def evaluate(
         return
     if task == "mig-slices":
         evaluate_slices(seed, report, as_json)
+        return
+    if task == "trust":
+        evaluate_trust(seed, groups, report, as_json)
         return
     if task == "relative":
         evaluate_relative(range(seed, seed + seeds), groups, report, as_json)
