@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -13,6 +14,7 @@ from rich.progress import BarColumn, Progress, TimeRemainingColumn
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.graph_totals import evaluate_graph_totals
+from berth.plugin.cli.llm_model import evaluate_llm
 from berth.plugin.cli.mig_slices_model import evaluate_slices
 from berth.plugin.cli.relative_model import evaluate_relative
 from berth.plugin.cli.training_input import read_examples, require_training
@@ -25,12 +27,14 @@ from berth.predictor import platforms as known
 @click.argument("profiles", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--task",
-    type=click.Choice(["kernels", "mig-slices", "relative", "xamm", "graphs-totals", "trust"]),
+    type=click.Choice(
+        ["kernels", "mig-slices", "relative", "xamm", "graphs-totals", "trust", "llm"]
+    ),
     default="kernels",
     show_default=True,
     help="mig-slices: slow-downs on MIG slices; relative: families on 15 OpenCL devices; "
     "xamm: its ablations there (long); "
-    "graphs-totals: parameters and MACs of model graphs.",
+    "graphs-totals: parameters and MACs of model graphs; llm: language models (long).",
 )
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option(
@@ -66,20 +70,16 @@ def evaluate(
     """Nested leave-one-kernel-out over PROFILES (default: the committed kernel profiles)."""
     if task != "kernels" and profiles is not None:
         raise UsageError(f"--task {task} takes no PROFILES; it has its own data sets")
-    if task == "graphs-totals":
-        evaluate_graph_totals(report, as_json)
-        return
-    if task == "mig-slices":
-        evaluate_slices(seed, report, as_json)
-        return
-    if task == "trust":
-        evaluate_trust(seed, groups, report, as_json)
-        return
-    if task == "relative":
-        evaluate_relative(range(seed, seed + seeds), groups, report, as_json)
-        return
-    if task == "xamm":
-        evaluate_xamm(range(seed, seed + seeds), report, as_json)
+    others: dict[str, Callable[[], None]] = {
+        "graphs-totals": lambda: evaluate_graph_totals(report, as_json),
+        "mig-slices": lambda: evaluate_slices(seed, report, as_json),
+        "llm": lambda: evaluate_llm(seed, report, as_json=as_json),
+        "trust": lambda: evaluate_trust(seed, groups, report, as_json),
+        "relative": lambda: evaluate_relative(range(seed, seed + seeds), groups, report, as_json),
+        "xamm": lambda: evaluate_xamm(range(seed, seed + seeds), report, as_json),
+    }
+    if task in others:
+        others[task]()
         return
     require_training("evaluation")
     from berth.predictor.evaluation.kernels import run  # noqa: PLC0415 - needs the extra

@@ -14,6 +14,7 @@ from berth.pilot.documents import read_json
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
 from berth.pilot.units import format_bytes, format_seconds
+from berth.plugin.cli.predict_llm import llm_door
 from berth.predictor import platforms as known
 from berth.predictor.ceilings import Point
 from berth.predictor.evaluation import explained
@@ -40,6 +41,7 @@ from berth.predictor.predictor import Predictor, at_size, usable_cores
     help="Draw the explanation (.svg, .png, .pdf; needs berth[train]).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@llm_door
 def predict(
     *,
     profile: Path,
@@ -52,7 +54,10 @@ def predict(
     picture: Path | None,
     as_json: bool,
 ) -> None:
-    """Rank platforms for the program of PROFILE by predicted time."""
+    """Rank platforms for the program of PROFILE by predicted time.
+
+    PROFILE may be the config.json of a language model: then by tokens a second.
+    """
     measured = read_json(profile, Profile)
     platforms = known.load(folder)
     chosen = [known.get(name, platforms) for name in names] or list(platforms.values())

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from berth.pilot.errors import UsageError
+from berth.plugin.cli.llm_model import train_llm
 from berth.plugin.cli.mig_slices_model import train_slices
 from berth.plugin.cli.training_input import read_examples, read_figures, require_training
 from berth.predictor import platforms as known
@@ -19,10 +20,10 @@ from berth.predictor import platforms as known
 @click.argument("profiles", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--task",
-    type=click.Choice(["kernels", "mig-slices"]),
+    type=click.Choice(["kernels", "mig-slices", "llm"]),
     default="kernels",
     show_default=True,
-    help="mig-slices: the predictor of slow-downs on MIG slices.",
+    help="mig-slices: the predictor of slow-downs on MIG slices; llm: of language models.",
 )
 @click.option(
     "--out", type=click.Path(path_type=Path), required=True, help="Folder of the new bundle."
@@ -50,6 +51,11 @@ def train(
         if profiles is not None:
             raise UsageError("--task mig-slices takes no PROFILES; it has its own data sets")
         train_slices(out, seed, figures)
+        return
+    if task == "llm":
+        if profiles is not None:
+            raise UsageError("--task llm takes no PROFILES; it has its own data sets")
+        train_llm(out, seed, figures)
         return
     require_training("training")
     from berth.predictor.datasets.rajaperf import LABELS  # noqa: PLC0415 - needs the extra

@@ -92,10 +92,14 @@ def left_out(table: Table, part: Sequence[int], fold: int, seed: int) -> list[He
     away = np.array(part, dtype=np.int64)
     rest = table.take(np.setdiff1d(np.arange(len(table)), away))
     out = table.take(away)
-    alone, said = fit(rest, seed).log_seconds(out)
     likeness = _likeness(rest, out)
+    new = np.array([one is Likeness.NEW for one in likeness])
     # As it is served: where nothing alike was measured, physics alone.
-    said = np.where([one is Likeness.NEW for one in likeness], alone, said)
+    if new.all():
+        alone = said = physics(out, fit_effects(rest))
+    else:
+        alone, said = fit(rest, seed).log_seconds(out)
+        said = np.where(new, alone, said)
     return [
         Held(int(row), fold, out.blocks[i], likeness[i], float(out.log_seconds[i]),
              float(alone[i]), float(said[i]))

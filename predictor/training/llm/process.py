@@ -20,11 +20,11 @@ from scipy.optimize import minimize
 from berth.predictor.llm.physics import OFFLINE, TPOT, TTFT, Floats
 from berth.predictor.llm.residual import NUMBERS, TIES, Integers
 
-LIKELIHOOD_ROWS = 600
-LIKELIHOOD_STEPS = 20
+LIKELIHOOD_ROWS = {OFFLINE: 1100, TTFT: 600, TPOT: 600}
+LIKELIHOOD_STEPS = 25
 SERVED_ROWS = 900
 _PRIOR_SPREAD = 1.5
-_ROBUST_ROUNDS, _OUTLIER = 2, 2.5
+_ROBUST_ROUNDS, _OUTLIER = 3, 2.5
 _NOISE, _MOST_NOISE = 0.03, 0.1
 
 
@@ -121,7 +121,7 @@ def fit_terms(
 ) -> tuple[tuple[Term, ...], float]:
     """Kernels and the variance of noise by marginal likelihood on a random part of the rows."""
     start = TERMS[head]
-    part = np.random.default_rng(seed).permutation(len(missed))[:LIKELIHOOD_ROWS]
+    part = np.random.default_rng(seed).permutation(len(missed))[: LIKELIHOOD_ROWS[head]]
     ties, numbers = ties[part], numbers[part]
     wanted = missed[part] - np.median(missed[part])
     used = sorted({d for term in start for d in term.numbers})

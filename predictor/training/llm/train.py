@@ -1,0 +1,118 @@
+"""``berth train --task llm``: the bundle of language models."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from berth.pilot.documents import to_json
+from berth.pilot.errors import UsageError
+from berth.pilot.version import VERSION
+from berth.predictor.bundle_files import CARD
+from berth.predictor.datasets.llm import BENCH, SERVING
+from berth.predictor.llm import bundle as bundles
+from berth.predictor.llm.bundle import (
+    EFFECTS,
+    EFFECTS_SCHEMA,
+    LLM_SCHEMA,
+    EffectsFile,
+    HeadEntry,
+    Likeness,
+    LlmManifest,
+    LlmTraining,
+    Width,
+    residual_file,
+)
+from berth.predictor.llm.physics import HEADS
+from berth.predictor.llm.residual import NUMBERS, TIES
+from berth.predictor.training.llm.card import card
+from berth.predictor.training.llm.held_out import SPLITS, fit, held_out, width
+from berth.predictor.training.llm.process import thin
+from berth.predictor.training.llm.table import Table, table
+from berth.predictor.training.llm.to_onnx import check_agreement, to_onnx
+from berth.predictor.training.write import write_bundle
+
+LIBRARIES = ("numpy", "onnx", "onnxruntime", "scipy")
+STEPS = len(HEADS) + 1
+Widths = Mapping[Likeness, Width]
+
+
+def train(
+    folder: Path,
+    *,
+    seed: int,
+    command: str,
+    figures: Mapping[str, float],
+    widths: Mapping[str, Widths] | None = None,
+    advance: Callable[[str], None] = lambda _: None,
+) -> LlmManifest:
+    """Train all heads and write the bundle. The same data and seed give the same id.
+
+    ``widths`` are an evaluation's (``berth evaluate --report``); without them all parts are left
+    out here once more, which takes as long as the evaluation. Raises UsageError where one is
+    missing.
+    """
+    files, effects, entries, apart = {}, [], [], 0.0
+    for head in HEADS:
+        data = table(head)
+        found = fit(data, seed)
+        served = thin(found.process, found.noises, found.missed)
+        raw = to_onnx(served)
+        apart = max(apart, check_agreement(raw, served, data.ties, data.numbers))
+        files[residual_file(head)] = raw
+        effects.append(found.effects)
+        entries.append(_entry(data, _widths(data, seed) if widths is None else widths[head]))
+        advance(head)
+    file = EffectsFile(schema=EFFECTS_SCHEMA, heads=tuple(effects))
+    files[EFFECTS] = to_json(file).encode()
+    manifest = LlmManifest(
+        schema=LLM_SCHEMA,
+        id="",
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        command=command,
+        berth_version=VERSION,
+        figures=dict(figures),
+        files={},
+        heads=tuple(entries),
+        ties=TIES,
+        numbers=NUMBERS,
+        training=LlmTraining(
+            sources={d.path: d.sha256 for d in (BENCH, SERVING)},
+            seed=seed,
+            libraries={name: importlib.metadata.version(name) for name in LIBRARIES},
+        ),
+    )
+    files[CARD] = card(manifest, apart).encode()
+    written = write_bundle(folder, manifest, files, load=bundles.load)
+    advance("bundle")
+    return written
+
+
+def _widths(data: Table, seed: int) -> Widths:
+    found = {SPLITS[split]: width(held_out(data, split, seed), split) for split in SPLITS}
+    return {likeness: one for likeness, one in found.items() if one is not None}
+
+
+def _entry(data: Table, widths: Widths) -> HeadEntry:
+    if absent := [likeness.value for likeness in Likeness if likeness not in widths]:
+        raise UsageError(
+            f"there is no width for {data.head!r} where the likeness is {absent[0]!r}",
+            hint="give the evaluation.json of `berth evaluate --task llm --report DIR`",
+        )
+    pairs = {f"{a} | {f}" for a, f in zip(data.accelerators, data.frameworks, strict=True)}
+    blocks = {
+        f"{a} | {f} | {data.codes.models[m]}"
+        for a, f, m in zip(data.accelerators, data.frameworks, data.ties[:, 2], strict=True)
+    }
+    return HeadEntry(
+        head=data.head,
+        accelerators=data.codes.accelerators,
+        frameworks=data.codes.frameworks,
+        models=data.codes.models,
+        pairs=tuple(sorted(pairs)),
+        blocks=tuple(sorted(blocks)),
+        rows=len(data),
+        widths={likeness: widths[likeness] for likeness in Likeness},
+    )
