@@ -36,8 +36,11 @@ class BundleManifest(Document):
     """File name -> SHA-256."""
 
     def digest(self) -> str:
-        """What ``id`` must be: over everything that a prediction depends on."""
-        data = self.model_dump(mode="json", by_alias=True)
+        """What ``id`` must be: over everything that a prediction depends on.
+
+        Absent optional keys do not count, so that a later schema's new ones leave old bundles valid.
+        """
+        data = self.model_dump(mode="json", by_alias=True, exclude_none=True)
         for key in ("id", "created", "command", "figures"):
             del data[key]
         data["files"] = {k: v for k, v in self.files.items() if k != CARD}
