@@ -100,7 +100,9 @@ def train(
         typical_log_efficiency=typical,
         priors=_priors(parts, platforms),
         training=Training(
-            profiles_sha256=digest(e.profile.model_dump_json(by_alias=True) for e in examples),
+            profiles_sha256=digest(
+                e.profile.model_dump_json(by_alias=True, exclude_none=True) for e in examples
+            ),
             labels_sha256=digest(
                 f"{e.kernel} {e.size} {sorted(e.seconds.items())}" for e in examples
             ),
