@@ -27,7 +27,6 @@ from berth.plugin.slurm.commands import run
 from berth.policies.mig.demands import Demand, SliceOption
 from berth.policies.mig.outlook import Arrival, expected
 
-SCHEMA = "berth.mig-arrivals/1"
 _FIELDS = "JobArrayID:|,SubmitTime:|,NumNodes:|,tres-per-node:|,admin_comment:512"
 _SQUEUE = ("squeue", "-h", "-r", "-a", "-t", "all", "-O", _FIELDS)
 _WILL_DO = re.compile(r"(?:^|\s)berth/1 .*?\bslices=([^\s]+)")
@@ -46,7 +45,7 @@ class Asked(Document):
 class ArrivalsDocument(Document):
     """What was seen, oldest first."""
 
-    schema_: Literal["berth.mig-arrivals/1"] = Field(default=SCHEMA, alias="schema")
+    schema_: Literal["berth.mig-arrivals/1"] = Field("berth.mig-arrivals/1", alias="schema")
     asked: tuple[Asked, ...] = ()
 
 
