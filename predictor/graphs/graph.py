@@ -77,7 +77,7 @@ class ModelGraph:
     """Elements of all constants in the file."""
     stored_bytes: int
     folded: Mapping[str, int]
-    """Nodes left out because they depend on constants alone, by operator."""
+    """Nodes left out, by operator: they depend on constants alone, or do nothing (Identity)."""
     unknown: Mapping[str, int]
     """Operators that the catalogue lacks: nodes of each. They count no operations."""
     assumed_shapes: int

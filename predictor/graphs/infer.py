@@ -63,13 +63,17 @@ def infer(
     return walk.result()
 
 
+FOLDED, SAME = -1, -2
+"""Worked out at loading; its input under another name."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Made:
     """What one kind of call gives."""
 
     outputs: tuple[Tensor, ...]
     kind: int
-    """Its place among the kinds; -1: folded."""
+    """Its place among the kinds, or FOLDED, or SAME."""
     once: tuple[tuple[int, int], ...] = ()
     """See ``parameters.counted``."""
 
@@ -159,7 +163,10 @@ class Walk:
         if made.kind < 0:
             folded = self.found.folded
             folded[node.operator] = folded.get(node.operator, 0) + 1
-            self.roles.folded(node)
+            if made.kind == FOLDED:
+                self.roles.folded(node)
+            elif node.inputs[0] in self.maker:
+                self.maker[node.outputs[0]] = self.maker[node.inputs[0]]
         else:
             self._record(node, made)
 
@@ -206,7 +213,9 @@ class Walk:
         if entry.family is Family.SHAPE or (
             given and all(tensor.stored is not None for tensor in given)
         ):
-            return _Made(_constant(call, entry.family, outputs), -1)
+            return _Made(_constant(call, entry.family, outputs), FOLDED)
+        if node.operator in ("Identity", "Dropout") and len(set(node.outputs) - {b""}) == 1:
+            return _Made((call.tensor(0),), SAME)
         parameters, once = counted(entry.family, call, hints)
         kind = describe((name, entry.family), call, outputs, entry.cost(call, outputs), parameters)
         return _Made(tuple(outputs), self._place(kind), once)

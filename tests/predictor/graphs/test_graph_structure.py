@@ -233,3 +233,20 @@ def test_a_problem_names_the_node() -> None:
     made = model([helper.make_node("MatMul", ["x", "w"], ["y"])], [constant("w", 7, 5)])
     with pytest.raises(Problem, match=r"node 0 \(MatMul\) multiplies matrices"):
         graph_of(made)
+
+
+def test_what_does_nothing_is_left_out() -> None:
+    plain = model([helper.make_node("Relu", ["x"], ["a"]), helper.make_node("Exp", ["a"], ["y"])])
+    padded = model(
+        [
+            helper.make_node("Identity", ["x"], ["i"]),
+            helper.make_node("Relu", ["i"], ["a"]),
+            helper.make_node("Dropout", ["a"], ["d"]),
+            helper.make_node("Identity", ["d"], ["e"]),
+            helper.make_node("Exp", ["e"], ["y"]),
+        ]
+    )
+    graph = graph_of(padded)
+    assert graph.digest == graph_of(plain).digest
+    assert graph.edges.tolist() == [[0], [1]]
+    assert dict(graph.folded) == {"Identity": 2, "Dropout": 1}
