@@ -58,7 +58,7 @@ typecheck: venv  ## mypy --strict
 	@cd $(TYPING) && MYPYPATH=. ../../$(VENV)/bin/mypy --config-file ../../pyproject.toml \
 	  $(foreach room,$(ROOMS),-p berth.$(room))
 
-mig-sweep: venv tools slurm  ## every fault at every NVML call of an apply, counted (20 minutes)
+mig-sweep: venv tools slurm  ## every fault at every NVML call of an apply, counted (long)
 	BERTH_MIG_SWEEP=full $(PY) -m pytest tests/plugin/mig/test_faults.py \
 	  tests/plugin/mig/test_crash_points.py --timeout=1800 -q
 
