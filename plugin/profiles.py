@@ -66,6 +66,15 @@ def stored_profile(store: Store, name: str) -> Profile:
     return parse_json(record.document, Profile, source=f"{store.name}: profile {name}")
 
 
+def stored_profiles(store: Store) -> list[Profile]:
+    """Every profile of the store that is of a program."""
+    return [
+        parse_json(record.document, Profile, source=f"{store.name}: profile {record.name}")
+        for record in store.profiles()
+        if not is_workload_text(record.document)
+    ]
+
+
 def stored(store: Store, name: str) -> ProfileRecord:
     """What the store holds under that name. Raises UsageError where there is nothing."""
     record = store.profile(name)

@@ -11,22 +11,33 @@ from rich.console import Console
 from rich.table import Table
 
 from berth.pilot.documents import read_json
+from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
 from berth.pilot.units import format_bytes, format_seconds
+from berth.plugin.cli.elsewhere import (
+    Elsewhere,
+    advice_for,
+    as_document,
+    in_words,
+    read_elsewhere,
+)
 from berth.plugin.cli.predict_llm import llm_door
-from berth.predictor import platforms as known
+from berth.predictor import platforms as catalogue
 from berth.predictor.ceilings import Point
 from berth.predictor.evaluation import explained
 from berth.predictor.explain import Explanation, explain
 from berth.predictor.prediction import Basis, Interval, Prediction
 from berth.predictor.predictor import Predictor, at_size, usable_cores
+from berth.predictor.relative.probes import Advice
+from berth.predictor.relative.together import updated
 
 
 @click.command(
     epilog="Example: berth predict triad.json --platform quartz --platform lassen-v100",
 )
 @click.argument("profile", type=click.Path(path_type=Path))
+@click.argument("others", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--platform", "names", multiple=True, help="Only these (default: all known).")
 @click.option("--size", type=float, help="At this problem size instead of the profiled one.")
 @click.option("--cores", type=click.IntRange(min=1), help="On so many cores of CPU platforms.")
@@ -34,6 +45,14 @@ from berth.predictor.predictor import Predictor, at_size, usable_cores
     "--platforms", "folder", type=click.Path(path_type=Path), help="A site's own platform files."
 )
 @click.option("--bundle", type=click.Path(path_type=Path), help="Instead of the shipped bundle.")
+@click.option(
+    "--known",
+    multiple=True,
+    metavar="PLATFORM=PROFILE",
+    help="A profile of the same program run on PLATFORM.",
+)
+@click.option("--store", envvar="BERTH_STORE", help="Use its profiles of the same program too.")
+@click.option("--probe", is_flag=True, help="Say which one or two runs elsewhere would help most.")
 @click.option("--explain", "why", is_flag=True, help="Say what moved each, and what limits it.")
 @click.option(
     "--picture",
@@ -45,11 +64,15 @@ from berth.predictor.predictor import Predictor, at_size, usable_cores
 def predict(
     *,
     profile: Path,
+    others: tuple[Path, ...],
     names: tuple[str, ...],
     size: float | None,
     cores: int | None,
     folder: Path | None,
     bundle: Path | None,
+    known: tuple[str, ...],
+    store: str | None,
+    probe: bool,
     why: bool,
     picture: Path | None,
     as_json: bool,
@@ -57,14 +80,22 @@ def predict(
     """Rank platforms for the program of PROFILE by predicted time.
 
     PROFILE may be the config.json of a language model: then by tokens a second.
+    OTHERS are profiles of the same program on other platforms, of the same problem size: those
+    times are then known, and what is predicted for the rest learns from them.
     """
     measured = read_json(profile, Profile)
-    platforms = known.load(folder)
-    chosen = [known.get(name, platforms) for name in names] or list(platforms.values())
+    platforms = catalogue.load(folder)
+    chosen = [catalogue.get(name, platforms) for name in dict.fromkeys(names)]
+    chosen = chosen or list(platforms.values())
+    runs = read_elsewhere(measured, known, others, platforms, _stored(store))
+    runs = {name: run for name, run in runs.items() if any(p.name == name for p in chosen)}
     predictor = Predictor.load(bundle)
     reference = platforms.get(measured.platform)
-    points = [Point(p, _units(measured, p, cores)) for p in chosen]
+    points = [Point(p, _units(measured, p, cores, runs.get(p.name))) for p in chosen]
     found = predictor.predict_points(measured, points, reference=reference)
+    if runs:
+        found = updated(found, {name: run.runtime_s for name, run in runs.items()})
+    advice = advice_for(found) if probe else None
     ranking = sorted(
         (at_size(p, measured, size) for p in found), key=lambda p: (p.runtime_s.mid, p.platform)
     )
@@ -77,9 +108,12 @@ def predict(
         document = _document(measured, predictor.bundle_id, ranking, size)
         if reasons:
             document["explanations"] = [_reason(e) for e in reasons]
+        if advice is not None:
+            document["probe"] = as_document(advice)
         click.echo(json.dumps(document, indent=2))
     else:
         _show(measured, predictor.bundle_id, ranking, size, anchored=reference is not None)
+        _advise(advice, ranking)
         for reason in reasons if why else ():
             click.echo(f"\n{reason.sentence()}")
     if picture is not None:
@@ -87,9 +121,35 @@ def predict(
         click.echo(f"picture written to {picture}", err=True)
 
 
-def _units(profile: Profile, platform: Platform, cores: int | None) -> int:
+def _stored(store: str | None) -> list[Profile]:
+    """The profiles of the store; which are of the same program is told apart later."""
+    if store is None:
+        return []
+    from berth.plugin.profiles import stored_profiles  # noqa: PLC0415 - SQLAlchemy takes its time
+    from berth.plugin.store import Store  # noqa: PLC0415
+
+    return stored_profiles(Store.open(store))
+
+
+def _advise(advice: Advice | None, ranking: list[Prediction]) -> None:
+    if advice is not None:
+        click.echo(f"\n{in_words(advice)}")
+    elif any(p.abstained for p in ranking):
+        click.echo("`--probe` says which run elsewhere would help most.")
+
+
+def _units(
+    profile: Profile, platform: Platform, cores: int | None, run: Elsewhere | None = None
+) -> int:
     if platform.is_gpu:
         return 1
+    if run is not None:
+        if cores not in (None, run.units):
+            raise UsageError(
+                f"the program ran on {platform.name} with {run.units} cores, not {cores}",
+                hint="leave --cores out",
+            )
+        return min(run.units, platform.cores)
     return usable_cores(profile, platform) if cores is None else min(cores, platform.cores)
 
 

@@ -51,7 +51,7 @@ def llm_door(command: F) -> F:
         asked = {name: given.pop(name) for name in _NAMES}
         path: Path = given["profile"]
         if is_llm_config(path):
-            other = next((n for n in ("size", "cores", "why", "picture") if given.get(n)), None)
+            other = next((n for n in ("size", "cores", "known", "probe", "why", "picture") if given.get(n)), None)
             if other is not None:
                 name = "explain" if other == "why" else other
                 raise UsageError(f"--{name} is for profiles", hint=f"{path} is a language model")

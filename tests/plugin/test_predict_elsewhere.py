@@ -1,0 +1,143 @@
+"""``berth predict`` with runs on other platforms, and the advice on which to make."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from toy_profiles import profile
+
+from berth.pilot.documents import write_json
+from berth.plugin.cli import main
+
+FEW = ("--platform", "v100-pcie-32gb", "--platform", "mi50-32gb", "--platform", "p100-16gb")
+
+
+def run(*arguments: object) -> int:
+    try:
+        main([str(a) for a in arguments])
+    except SystemExit as stopped:
+        return int(stopped.code or 0)
+    return 0
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    path = tmp_path / "kernel.json"
+    write_json(path, profile("kernel", bytes_moved=2e7, flops=2e9))
+    return path
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> Path:
+    path = tmp_path / "kernel-v100.json"
+    write_json(path, profile("kernel-v100", platform="v100-pcie-32gb", runtime_s=0.01))
+    return path
+
+
+def predictions(capsys: pytest.CaptureFixture[str]) -> dict[str, dict]:
+    found = json.loads(capsys.readouterr().out)["predictions"]
+    return {p["platform"]: p for p in found}
+
+
+def test_the_advice_is_one_sentence(here, capsys) -> None:
+    assert run("predict", here, "--probe", *FEW) == 0
+    out = capsys.readouterr().out
+    assert "run `berth pilot run` on " in out
+    assert "expected regret falls from 1." in out
+
+
+def test_the_advice_as_json_names_platforms_that_were_asked_for(here, capsys) -> None:
+    assert run("predict", here, "--probe", "--json", *FEW) == 0
+    probe = json.loads(capsys.readouterr().out)["probe"]
+    assert set(probe["two"]["platforms"]) <= set(FEW[1::2])
+    assert probe["two"]["expected_regret"] <= probe["one"]["expected_regret"]
+    assert probe["one"]["expected_regret"] < probe["expected_regret"]
+
+
+def test_a_known_run_is_measured_and_moves_the_other_gpus(here, there, capsys) -> None:
+    run("predict", here, "--json", *FEW)
+    before = predictions(capsys)
+    assert run("predict", here, "--json", *FEW, "--known", f"v100-pcie-32gb={there}") == 0
+    after = predictions(capsys)
+    assert after["v100-pcie-32gb"]["basis"] == "measured"
+    assert after["v100-pcie-32gb"]["runtime_s"]["mid"] == pytest.approx(0.01)
+    slower = before["v100-pcie-32gb"]["runtime_s"]["mid"] < 0.01
+    assert (after["mi50-32gb"]["runtime_s"]["mid"] > before["mi50-32gb"]["runtime_s"]["mid"]) is (
+        slower
+    )
+    assert after["mi50-32gb"]["basis"] == "prior"
+
+
+def test_further_files_are_runs_elsewhere_too(here, there, capsys) -> None:
+    assert run("predict", here, there, "--json", *FEW) == 0
+    assert predictions(capsys)["v100-pcie-32gb"]["basis"] == "measured"
+
+
+def test_runs_of_the_same_program_are_found_in_the_store(here, there, tmp_path, capsys) -> None:
+    store = tmp_path / "store.db"
+    assert run("store", "upgrade", "--store", store) == 0
+    assert run("profile", "add", there, "--store", store) == 0
+    write_json(
+        tmp_path / "other.json",
+        profile("other", platform="mi50-32gb", runtime_s=1.0).model_copy(
+            update={"workload": profile().workload.model_copy(update={"command": ("other",)})}
+        ),
+    )
+    assert run("profile", "add", tmp_path / "other.json", "--store", store) == 0
+    capsys.readouterr()
+    assert run("predict", here, "--json", "--store", store, *FEW) == 0
+    found = predictions(capsys)
+    assert found["v100-pcie-32gb"]["basis"] == "measured"
+    assert found["mi50-32gb"]["basis"] == "prior"
+
+
+def test_once_probed_the_advice_goes_on_to_the_next(here, there, capsys) -> None:
+    run("predict", here, there, "--probe", "--json", *FEW)
+    one = json.loads(capsys.readouterr().out)["probe"]["one"]
+    assert one["platforms"] != ["v100-pcie-32gb"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("v100-pcie-32gb", "is not PLATFORM=PROFILE"),
+        ("=x.json", "is not PLATFORM=PROFILE"),
+        ("tpu={there}", "was measured on 'v100-pcie-32gb', not on 'tpu'"),
+        ("v100-pcie-32gb={missing}", "does not exist"),
+        ("epyc-genoa-vm={here}", "was itself measured on 'epyc-genoa-vm'"),
+        ("v100-pcie-32gb={failed}", "did not complete"),
+        ("v100-pcie-32gb={larger}", "ran size"),
+        ("nowhere={unknown}", "not a known platform"),
+    ],
+)
+def test_bad_runs_are_one_sentence(here, there, tmp_path, capsys, given, said) -> None:
+    gpu = "v100-pcie-32gb"
+    own = profile("kernel", platform=gpu, runtime_s=1.0)
+    workload = own.workload.model_copy(update={"size": (own.workload.size or 1.0) * 2})
+    files = {
+        "failed": profile("failed", platform=gpu, runtime_s=1.0, exit_status=1),
+        "larger": own.model_copy(update={"workload": workload}),
+        "unknown": profile("unknown", platform="nowhere", runtime_s=1.0),
+    }
+    paths = {"here": here, "there": there, "missing": tmp_path / "none.json"}
+    for name, document in files.items():
+        paths[name] = tmp_path / f"{name}.json"
+        write_json(paths[name], document)
+    assert run("predict", here, "--known", given.format(**paths)) == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert "Traceback" not in err
+
+
+def test_a_run_with_other_cores_than_asked_for_is_said(here, tmp_path, capsys) -> None:
+    path = tmp_path / "quartz.json"
+    write_json(path, profile("kernel-quartz", platform="quartz", runtime_s=0.02, threads=4))
+    assert run("predict", here, path, "--platform", "quartz", "--cores", 8) == 2
+    assert "with 4 cores, not 8" in capsys.readouterr().err
+
+
+def test_two_runs_of_one_platform_are_refused(here, there, capsys) -> None:
+    assert run("predict", here, there, there) == 2
+    assert "two profiles are of 'v100-pcie-32gb'" in capsys.readouterr().err
