@@ -16,6 +16,8 @@ from berth.predictor.training.relative.networks.layers import perceptron
 
 LEAST_LOG_SIGMA = -6.0
 """Below it the likelihood of a perfect reconstruction would be infinite (theirs too)."""
+_TINY = 1e-12
+"""So that its logarithm has a slope."""
 
 
 class CalibratedVae(nn.Module):
@@ -43,7 +45,7 @@ class CalibratedVae(nn.Module):
 
 def reconstruction_loss(rows: Tensor, rebuilt: Tensor) -> Tensor:
     """Negative log likelihood a row under the decoder's optimal variance, nats."""
-    log_sigma = 0.5 * ((rows - rebuilt) ** 2).mean().log()
+    log_sigma = 0.5 * (((rows - rebuilt) ** 2).mean() + _TINY).log()
     soft = LEAST_LOG_SIGMA + nn.functional.softplus(log_sigma - LEAST_LOG_SIGMA)
     error = 0.5 * ((rows - rebuilt) / soft.exp()) ** 2 + soft + 0.5 * math.log(2 * math.pi)
     return error.sum(dim=1).mean()

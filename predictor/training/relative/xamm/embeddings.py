@@ -23,6 +23,7 @@ from berth.predictor.training.relative.networks.layers import (
 from berth.predictor.training.relative.networks.seeded import seeded
 from berth.predictor.training.relative.xamm.choices import WIDTH, Embedding
 
+PUBLISHED = Attention()
 HIDDEN = (64, 32)
 EPOCHS = 300
 LEARNING_RATE = 2e-3
@@ -42,7 +43,13 @@ class Embedder(nn.Module):
         return made
 
 
-def learn(kind: Embedding, features: Floats, labels: Floats, seed: int) -> Embedder:
+def learn(
+    kind: Embedding,
+    features: Floats,
+    labels: Floats,
+    seed: int,
+    attention: Attention = PUBLISHED,
+) -> Embedder:
     """An embedding of rows x features; attention and NN learn it by predicting ``labels``.
 
     ``labels``: rows x targets, NaN where not known; AE and VAE rebuild the features instead.
@@ -52,7 +59,11 @@ def learn(kind: Embedding, features: Floats, labels: Floats, seed: int) -> Embed
         rows = standardise(tensor(features))
         known = torch.isfinite(tensor(labels))
         goals = Standardise(labels)(tensor(labels)).masked_fill(~known, torch.nan)
-        encoder = _LEARN[kind](rows, goals)
+        encoder = (
+            _attention(rows, goals, attention)
+            if kind is Embedding.ATTENTION
+            else _LEARN[kind](rows, goals)
+        )
         made = Embedder(standardise, encoder)
         made.eval()
     return made
@@ -62,8 +73,7 @@ def _raw(_rows: Tensor, _goals: Tensor) -> nn.Module:
     return nn.Identity()
 
 
-def _attention(rows: Tensor, goals: Tensor) -> nn.Module:
-    settings = Attention()
+def _attention(rows: Tensor, goals: Tensor, settings: Attention) -> nn.Module:
     encoder = SequentialAttention(rows.shape[1], settings)
     head = nn.Linear(settings.width, goals.shape[1], bias=False)
     parameters = [*encoder.parameters(), *head.parameters()]
@@ -122,5 +132,4 @@ _LEARN: dict[Embedding, Callable[[Tensor, Tensor], nn.Module]] = {
     Embedding.NN: _nn,
     Embedding.AE: _ae,
     Embedding.VAE: _vae,
-    Embedding.ATTENTION: _attention,
 }

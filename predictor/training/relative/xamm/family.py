@@ -12,11 +12,12 @@ from berth.pilot.errors import UsageError
 from berth.predictor.ceilings import Floats
 from berth.predictor.relative.benchmarks import Benchmarks
 from berth.predictor.relative.rows import Rows
+from berth.predictor.training.relative.networks.attention import Attention
 from berth.predictor.training.relative.networks.export import apply
 from berth.predictor.training.relative.xamm.anchors import signatures
 from berth.predictor.training.relative.xamm.choices import Choices, Machines
 from berth.predictor.training.relative.xamm.downstream import train
-from berth.predictor.training.relative.xamm.embeddings import Embedder, learn
+from berth.predictor.training.relative.xamm.embeddings import PUBLISHED, Embedder, learn
 from berth.predictor.training.relative.xamm.inputs import joined, one_hot
 from berth.predictor.training.relative.xamm.machines import (
     MachineModels,
@@ -68,6 +69,8 @@ def fit(
     labels: dict[str, Floats],
     choices: Choices,
     seed: int,
+    *,
+    attention: Attention = PUBLISHED,
 ) -> FittedXamm:
     """Learn the embedding, the machine models and both downstream models.
 
@@ -78,13 +81,13 @@ def fit(
             "no speedup is known: each workload was measured on one machine only",
             hint="give times of the same workloads on a second machine",
         )
-    embedder = learn(choices.embedding, samples.features, samples.log_speedup, seed)
+    embedder = learn(choices.embedding, samples.features, samples.log_speedup, seed, attention)
     embedded = apply(embedder, samples.features)
     machines, vectors = None, {}
     if choices.machines is Machines.NAMES:
         vectors = one_hot(sorted({*samples.sources, *samples.targets}))
     elif choices.machines is Machines.AMM and benchmarks is not None:
-        machines = learn_machines(benchmarks, labels, seed)
+        machines = learn_machines(benchmarks, labels, seed, attention)
         vectors = machines.vectors(choices.aggregation, choices.scale)
     return FittedXamm(
         choices=choices,
@@ -106,6 +109,7 @@ class XammFamily:
     choices: Choices = field(default_factory=Choices)
     benchmarks: Callable[[Rows], Benchmarks] = signatures
     """Benchmark data of every platform, made from nothing but the training rows."""
+    attention: Attention = PUBLISHED
 
     @property
     def name(self) -> str:
@@ -124,4 +128,4 @@ class XammFamily:
         samples = samples_of(rows, [rows.reference], rows.platforms)
         benchmarks = self.benchmarks(rows) if self.choices.machines is Machines.AMM else None
         labels = mean_speedups(rows.log_seconds, rows.platforms, rows.applications)
-        return fit(samples, benchmarks, labels, self.choices, seed)
+        return fit(samples, benchmarks, labels, self.choices, seed, attention=self.attention)

@@ -11,9 +11,10 @@ from berth.pilot.errors import UsageError
 from berth.predictor.ceilings import Floats
 from berth.predictor.relative.amm import Aggregation, Scale, machine_model
 from berth.predictor.relative.benchmarks import Benchmarks
+from berth.predictor.training.relative.networks.attention import Attention
 from berth.predictor.training.relative.networks.export import apply
 from berth.predictor.training.relative.xamm.choices import Embedding
-from berth.predictor.training.relative.xamm.embeddings import Embedder, learn
+from berth.predictor.training.relative.xamm.embeddings import PUBLISHED, Embedder, learn
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,10 @@ class MachineModels:
 
 
 def learn_machines(
-    benchmarks: Benchmarks, labels: Mapping[str, Floats], seed: int
+    benchmarks: Benchmarks,
+    labels: Mapping[str, Floats],
+    seed: int,
+    attention: Attention = PUBLISHED,
 ) -> MachineModels:
     """An embedding of benchmark runs that predicts ``labels``, and all machines through it.
 
@@ -54,7 +58,7 @@ def learn_machines(
         )
     features = np.vstack([benchmarks.samples[name] for name in told])
     goals = np.vstack([np.tile(labels[name], (len(benchmarks.samples[name]), 1)) for name in told])
-    embedder = learn(Embedding.ATTENTION, features, goals, seed)
+    embedder = learn(Embedding.ATTENTION, features, goals, seed, attention)
     return MachineModels(
         embedder=embedder,
         features=benchmarks.features,

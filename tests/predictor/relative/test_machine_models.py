@@ -1,0 +1,90 @@
+"""Algorithm 1, signatures of platforms, anchors of AIWC."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_rows_and_splits import toy
+
+from berth.predictor import platforms
+from berth.predictor.relative.amm import Aggregation, Scale, machine_model
+from berth.predictor.relative.benchmarks import from_platforms
+from berth.predictor.training.relative.xamm.anchors import is_anchor, signatures
+
+RUNS = np.array([[3.0, 0.0, -1.0], [1.0, 0.0, -3.0]])
+
+
+def by_hand(aggregated: list[float]) -> np.ndarray:
+    a = np.array(aggregated)
+    return np.log1p(np.where(a > 0, a, -0.01 * a))
+
+
+@pytest.mark.parametrize(
+    ("aggregation", "aggregated"),
+    [
+        (Aggregation.MEAN, [2, 0, -2]),
+        (Aggregation.L2, [np.sqrt(10), 0, np.sqrt(10)]),
+        (Aggregation.VARIANCE, [1, 0, 1]),
+    ],
+)
+def test_algorithm_1_step_by_step(aggregation: Aggregation, aggregated: list[float]) -> None:
+    damped = by_hand(aggregated)
+    found = machine_model(RUNS, aggregation)
+    assert found == pytest.approx(damped - damped.max())
+    assert machine_model(RUNS, aggregation, Scale.DIVIDE) == pytest.approx(damped / damped.max())
+
+
+def test_negative_means_become_small_and_positive() -> None:
+    assert machine_model(RUNS, Aggregation.MEAN, Scale.DIVIDE)[2] > 0
+
+
+@given(
+    st.lists(st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=3), min_size=1, max_size=5),
+    st.sampled_from(list(Aggregation)),
+)
+def test_the_greatest_is_0_by_subtraction_and_all_are_finite(runs, aggregation) -> None:
+    found = machine_model(np.array(runs), aggregation, Scale.SUBTRACT)
+    assert np.isfinite(found).all()
+    assert found.max() == 0
+    assert np.isfinite(machine_model(np.array(runs), aggregation, Scale.DIVIDE)).all()
+
+
+@pytest.mark.parametrize("runs", [np.empty((0, 3)), np.array([[1.0, np.nan]]), np.ones(3)])
+def test_no_model_without_whole_runs(runs) -> None:
+    with pytest.raises(ValueError, match="one run at least"):
+        machine_model(runs, Aggregation.MEAN)
+
+
+def test_every_shipped_platform_has_benchmark_data_of_a_core_and_of_the_whole() -> None:
+    known = platforms.load()
+    found = from_platforms(known.values())
+    assert found.complete() == tuple(known)
+    dram = found.features.index("dram")
+    for name, samples in found.samples.items():
+        assert samples.shape == (2, len(found.features))
+        core, whole = samples[:, dram]
+        assert core <= whole, name
+
+
+def test_anchors_that_are_not_among_the_rows_are_not_in_the_signature() -> None:
+    rows = replace(toy(), kernels=tuple("kernel" for _ in range(12)))
+    anchors = (("app0", "kernel"), ("app1", "kernel"))
+    assert sum(is_anchor(rows, anchors)) == 6
+    whole = signatures(rows, anchors)
+    assert whole.features == ("app0/kernel", "app1/kernel")
+    assert whole.samples["gpu"].shape == (3, 2)
+    assert whole.samples["cpu"].tolist() == np.zeros((3, 2)).tolist()
+    rest = rows.take([i for i, a in enumerate(rows.applications) if a != "app0"])
+    assert signatures(rest, anchors).features == ("app1/kernel",)
+
+
+def test_a_platform_nobody_ran_anchors_on_has_no_signature() -> None:
+    rows = toy()
+    times = rows.log_seconds.copy()
+    times[:, 2] = np.nan
+    found = signatures(replace(rows, log_seconds=times), (("app0", "kernel"),))
+    assert found.complete() == ("cpu", "gpu")

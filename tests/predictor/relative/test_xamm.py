@@ -1,0 +1,236 @@
+"""xAMM: both models in one bundle, new machines by their benchmark data, one configuration."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from test_rows_and_splits import toy
+from xamm_tables import write_case, write_machines, write_runs
+
+pytest.importorskip("torch", reason="needs the extra `deep`")
+
+from berth.pilot.errors import DocumentError, UsageError
+from berth.plugin import cli
+from berth.predictor.relative.tables import read_benchmarks, read_runs
+from berth.predictor.relative.xamm import load
+from berth.predictor.training.relative.networks.attention import Attention
+from berth.predictor.training.relative.xamm.choices import (
+    Choices,
+    Downstream,
+    Embedding,
+    Machines,
+)
+from berth.predictor.training.relative.xamm.config import read_config
+from berth.predictor.training.relative.xamm.family import XammFamily
+from berth.predictor.training.relative.xamm.samples import samples_of
+from berth.predictor.training.relative.xamm.steps import run
+
+RAW = '"raw"'
+"""Embedding of the tests that are not about embeddings: nothing to train."""
+
+
+@pytest.fixture(scope="module")
+def case(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("xamm")
+    config = write_case(folder)
+    run(read_config(config), folder, "test")
+    return folder
+
+
+def predictions(folder: Path) -> list[dict[str, str]]:
+    with (folder / "xamm" / "predictions.csv").open(encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_a_sample_never_has_its_own_machine_as_a_target() -> None:
+    samples = samples_of(toy(), ["cpu", "gpu"], ["cpu", "gpu", "slice"])
+    assert len(samples) == 24
+    for source, row in zip(samples.sources, samples.log_speedup, strict=True):
+        known = np.isfinite(row)
+        assert not known[samples.targets.index(source)]
+        assert known.sum() == 2
+
+
+@pytest.mark.parametrize("machines", list(Machines))
+@pytest.mark.parametrize("embedding", list(Embedding))
+def test_every_way_gives_finite_times_and_the_same_again(embedding, machines) -> None:
+    rows = toy(applications=3)
+    from berth.predictor.training.relative.xamm.anchors import signatures
+
+    family = XammFamily(
+        Choices(embedding=embedding, machines=machines),
+        benchmarks=lambda r: signatures(r, (("app0", "kernel"), ("app1", "kernel"))),
+        attention=Attention(epochs=3),
+    )
+    first, again = (family.fit(rows, 0).log_seconds(rows.knowing()) for _ in range(2))
+    assert np.isfinite(first).all()
+    assert np.array_equal(first, again)
+
+
+def test_machine_models_tell_targets_apart_and_nothing_does_not() -> None:
+    rows = toy()
+    blind = XammFamily(Choices(embedding=Embedding.RAW, machines=Machines.NONE)).fit(rows, 0)
+    guess = blind.log_seconds(rows.knowing())
+    assert guess[:, 1] == pytest.approx(guess[:, 2])
+    named = XammFamily(Choices(embedding=Embedding.RAW, machines=Machines.NAMES)).fit(rows, 0)
+    guess = named.log_seconds(rows.knowing())
+    assert guess[:, 1] == pytest.approx(rows.log_seconds[:, 1], abs=0.2)
+    assert guess[:, 2] == pytest.approx(rows.log_seconds[:, 2], abs=0.2)
+
+
+def test_one_machine_only_is_refused() -> None:
+    rows = toy()
+    alone = replace(rows, log_seconds=rows.knowing().log_seconds)
+    with pytest.raises(UsageError, match="measured on one machine only"):
+        XammFamily(Choices(machines=Machines.NAMES)).fit(alone, 0)
+
+
+def test_one_file_makes_machine_models_trains_and_tests(case: Path) -> None:
+    rows = predictions(case)
+    assert {row["target"] for row in rows} == {"gamma", "delta"}
+    assert all(row["with_amm"] == "yes" for row in rows)
+    for row in rows:
+        assert float(row["speedup"]) * float(row["runtime_ratio"]) == pytest.approx(1, rel=1e-4)
+    machines = json.loads((case / "xamm" / "amm.json").read_text(encoding="utf-8"))
+    assert sorted(machines) == ["alpha", "beta", "delta", "gamma"]
+
+
+def test_the_bundle_serves_what_was_trained_and_keeps_both_models(case: Path) -> None:
+    model = load(case / "xamm" / "model")
+    runs = read_runs(case / "test.csv")
+    here = [i for i, name in enumerate(runs.machines) if name == "alpha"]
+    ask = (runs.values[here], runs.seconds[here])
+    with_machines = model.answers(*ask, "alpha", "gamma")
+    without = model.answers(*ask, "alpha", "a machine without benchmark data")
+    unseen_source = model.answers(*ask, "delta", "gamma")
+    assert all(a.with_machines for a in with_machines)
+    assert not any(a.with_machines for a in [*without, *unseen_source])
+    assert [a.speedup for a in with_machines] != [a.speedup for a in without]
+
+
+def test_a_new_machine_needs_only_its_benchmark_data(case: Path, tmp_path: Path) -> None:
+    config = write_case(
+        tmp_path,
+        run='["test"]',
+        model=f'"{case / "xamm" / "model"}"',
+        app_train_data="",
+        machine_data='"new.csv"',
+        target_machines='["delta"]',
+    )
+    write_machines(tmp_path / "new.csv", ["delta"])
+    done = run(read_config(config), tmp_path, "test")
+    assert done.trained is None
+    assert [t.with_machines for t in done.tested] == [True]
+
+
+def test_the_same_data_and_seed_give_the_same_bundle(case: Path, tmp_path: Path) -> None:
+    run(read_config(write_case(tmp_path, run='["train"]')), tmp_path, "again")
+    first, again = (load(f / "xamm" / "model").manifest.id for f in (case, tmp_path))
+    assert first == again
+
+
+@pytest.mark.parametrize("kind", list(Downstream))
+def test_every_downstream_model_is_served(kind: Downstream, tmp_path: Path) -> None:
+    config = write_case(tmp_path, embedding=RAW, downstream=f'"{kind}"')
+    done = run(read_config(config), tmp_path, "test")
+    assert [t.with_machines for t in done.tested] == [True, True]
+
+
+def test_without_benchmark_data_the_model_without_machines_answers(tmp_path: Path) -> None:
+    config = write_case(tmp_path, embedding=RAW, run='["test"]', machine_data="")
+    done = run(read_config(config), tmp_path, "test")
+    assert done.trained is not None
+    assert not any(t.with_machines for t in done.tested)
+
+
+def test_signatures_of_platforms_are_benchmark_data(tmp_path: Path) -> None:
+    folder = tmp_path / "platforms"
+    folder.mkdir()
+    found = read_benchmarks(folder)
+    assert "lassen-v100" in found.complete()
+
+
+def test_the_command_prints_what_it_did_and_how_good_it_is(tmp_path: Path) -> None:
+    config = write_case(tmp_path, embedding=RAW, run='["test"]')
+    found = CliRunner().invoke(cli.berth, ["xamm", str(config)])
+    assert found.exit_code == 0, found.output
+    assert "predictions.csv" in found.output
+    found = CliRunner().invoke(cli.berth, ["xamm", str(config), "--json"])
+    assert {t["target"] for t in json.loads(found.output)["tested"]} == {"gamma", "delta"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"run": '["amm"]', "machine_data": ""}, "machine_data"),
+        ({"app_train_data": ""}, "app_train_data"),
+        ({"source_machine": ""}, "source_machine"),
+        ({"embeding": '"vae"'}, "embeding"),
+        ({"downstream": '"svm"'}, "downstream"),
+    ],
+)
+def test_a_configuration_that_lacks_or_misspells_a_key_names_it(
+    tmp_path: Path, changes: dict[str, str], message: str
+) -> None:
+    with pytest.raises(DocumentError, match=message):
+        read_config(write_case(tmp_path, **changes))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("application,config,machine,loads\n", "no column 'runtime_s'"),
+        ("application,config,machine,runtime_s\na,1,m,1\n", "no counters"),
+        ("application,config,machine,runtime_s,loads\n", "no rows"),
+        ("application,config,machine,runtime_s,loads\na,1,m,0,3\n", "line 2: runtime_s must"),
+        ("application,config,machine,runtime_s,loads\na,1,m,x,3\n", "line 2: runtime_s is 'x'"),
+        ("application,config,machine,runtime_s,loads\na,1,m,1,nan\n", "line 2: loads is 'nan'"),
+        ("application,config,machine,runtime_s,loads\na,1,m,1\n", "line 2 has another number"),
+        ("application,config,machine,runtime_s,loads\na,1,m,1,2\na,1,m,1,2\n", "same run as in"),
+    ],
+)
+def test_a_table_that_cannot_be_used_is_named_with_its_line(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    path = tmp_path / "runs.csv"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(DocumentError, match=message):
+        read_runs(path)
+
+
+def test_a_counter_that_the_model_needs_is_named(case: Path, tmp_path: Path) -> None:
+    config = write_case(tmp_path, run='["test"]', model=f'"{case / "xamm" / "model"}"')
+    text = (tmp_path / "test.csv").read_text(encoding="utf-8").replace("branch_ratio", "other")
+    (tmp_path / "test.csv").write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError, match="'branch_ratio'"):
+        run(read_config(config), tmp_path, "test")
+
+
+def test_benchmark_data_of_other_machines_are_refused_before_training(tmp_path: Path) -> None:
+    config = write_case(tmp_path, embedding=RAW)
+    write_machines(tmp_path / "machines.csv", ["delta"])
+    with pytest.raises(UsageError, match=r"none of the machines of train\.csv"):
+        run(read_config(config), tmp_path, "test")
+    assert not (tmp_path / "xamm").exists()
+
+
+def test_a_changed_bundle_is_refused(tmp_path: Path) -> None:
+    config = write_case(tmp_path, embedding=RAW, run='["train"]')
+    run(read_config(config), tmp_path, "test")
+    model = tmp_path / "xamm" / "model" / "with-machines.onnx"
+    model.write_bytes(model.read_bytes() + b" ")
+    with pytest.raises(DocumentError, match="checksum"):
+        load(model.parent)
+
+
+def test_one_application_on_one_machine_is_refused(tmp_path: Path) -> None:
+    config = write_case(tmp_path, embedding=RAW, run='["train"]', machine_data="")
+    write_runs(tmp_path / "train.csv", ["lulesh"], ["alpha"])
+    with pytest.raises(UsageError, match="measured on one machine only"):
+        run(read_config(config), tmp_path, "test")
