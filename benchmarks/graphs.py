@@ -2,8 +2,8 @@
 
 Bars (2 cores, one thread, warm child, weights stripped): ResNet-50 at most 10 ms (15 ms with the
 prediction), a BERT of 1,500 nodes (base's width, 14 layers) at most 20 ms (30 ms with the
-prediction), cached at most 0.2 ms. Wall time through the child, and processor time of the same work in one process, which other
-programs on the machine disturb less.
+prediction), cached at most 0.2 ms. Wall time through the child, and processor time of the same
+work in one process, which other programs on the machine disturb less.
 """
 
 from __future__ import annotations
