@@ -73,12 +73,12 @@ def describe(
         macs, 2 * macs + others, parameters, weights, read, written,
         _moved(name, family, read, weights, written),
     )  # fmt: skip
-    if max(numbers) > LARGEST_COUNT:
-        raise Problem(f"asks for more than {LARGEST_COUNT:.1e} operations or bytes")
     row = (
         FAMILIES.index(family), out.dtype, len(activations), len(main.shape), len(out.shape),
         *folded_to(main.shape), *folded_to(out.shape), *_slots(call), *numbers,
     )  # fmt: skip
+    if max(row) > LARGEST_COUNT:
+        raise Problem(f"asks for more than {LARGEST_COUNT:.1e} operations, bytes or elements")
     digest = hashlib.blake2b(repr((name, row)).encode(), digest_size=8).digest()
     return Kind(name, row, digest, family, parameters)
 

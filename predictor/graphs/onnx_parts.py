@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from berth.predictor.graphs import wire
-from berth.predictor.graphs.limits import KNOWN_VALUES
+from berth.predictor.graphs.limits import KNOWN_VALUES, Problem
 from berth.predictor.graphs.values import BFLOAT16, BOOL, FLOAT, Tensor, Values, checked
 
 Attribute: TypeAlias = (
@@ -102,7 +102,17 @@ _REFERENCE = 21
 
 
 def attribute(data: bytes) -> tuple[str, Attribute, str]:
-    """One encoded attribute: its name, value, and the function's attribute it stands for or ''."""
+    """One encoded attribute: its name, value, and the function's attribute it stands for or ''.
+
+    Raises Problem where it is malformed.
+    """
+    try:
+        return _attribute(data)
+    except (IndexError, struct.error):
+        raise Problem("has a malformed attribute") from None
+
+
+def _attribute(data: bytes) -> tuple[str, Attribute, str]:
     name, kind, reference = "", 0, ""
     found: dict[int, list[tuple[int, int]]] = {}
     for number, a, b in wire.scan(data, 0, len(data)):

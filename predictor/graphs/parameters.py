@@ -95,7 +95,7 @@ def counted(family: Family, call: Call, hints: int) -> tuple[int, tuple[tuple[in
             once.append((position, tensor.stored))
     if call.operator == "MatMulNBits":
         packed = call.integer("K", 0) * call.integer("N", 0)
-        return max(packed, 0), ((1, max(packed, 0)),)
+        return max(packed, 0), ((1, max(packed, 0)),) if call.optional(1) else ()
     weight = call.optional(1)
     if hints & (FOLDED_WITHOUT_BIAS | FOLDED_WITH_BIAS) and weight is not None and weight.shape:
         total += weight.shape[0] * (hints & (FOLDED_WITHOUT_BIAS | FOLDED_WITH_BIAS))

@@ -1,0 +1,72 @@
+"""One call for whatever holds a model: a file, a configuration, or a framework's object."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from berth.pilot.errors import DocumentError, UsageError
+from berth.predictor.graphs.graph import ModelGraph
+from berth.predictor.graphs.reader import read_graph
+
+_DOORS = (
+    ("torch.nn", "torch_module"),
+    ("keras", "keras_model"),
+    ("tf_keras", "keras_model"),
+    ("paddle", "paddle_layer"),
+)
+_CODE = {
+    ".pt": "PyTorch", ".pth": "PyTorch", ".pt2": "PyTorch", ".ckpt": "PyTorch", ".keras": "Keras",
+    ".h5": "Keras", ".pb": "TensorFlow", ".pdmodel": "Paddle", ".safetensors": "weights",
+}  # fmt: skip
+
+
+def graph_of(
+    model: object,
+    *,
+    batch: int | None = None,
+    sizes: Mapping[str, int] | None = None,
+    inputs: Any = None,
+) -> ModelGraph:
+    """The graph of a model at a batch.
+
+    ``model``: the path of an ONNX file or of a Hugging Face ``config.json`` (or its folder), a
+    ``torch.nn.Module`` with example ``inputs`` (a tuple or a mapping of tensors), a Keras model, or
+    a Paddle layer with ``inputs`` (its InputSpecs). ``sizes`` binds open dimensions by name.
+    Raises DocumentError, UsageError, or ToolMissing where the framework is not installed.
+    """
+    if isinstance(model, str | Path):
+        return of_path(Path(model), batch=batch, sizes=sizes)
+    roots = [cls.__module__ for cls in type(model).__mro__]
+    for package, door in _DOORS:
+        if any(root == package or root.startswith(f"{package}.") for root in roots):
+            module = importlib.import_module(f"berth.predictor.graphs.doors.{door}")
+            found: ModelGraph = module.graph_of(model, batch=batch, sizes=sizes, inputs=inputs)
+            return found
+    raise UsageError(
+        f"a {type(model).__name__} is no model that Berth knows",
+        hint="give an ONNX file, a config.json, or a PyTorch, Keras or Paddle model",
+    )
+
+
+def of_path(
+    path: Path, *, batch: int | None = None, sizes: Mapping[str, int] | None = None
+) -> ModelGraph:
+    """The graph of an ONNX file or a Hugging Face configuration."""
+    config = path / "config.json" if path.is_dir() else path
+    if config.suffix == ".json":
+        door = importlib.import_module("berth.predictor.graphs.doors.huggingface")
+        found: ModelGraph = door.graph_of(config, batch=batch, sizes=sizes)
+        return found
+    what = _CODE.get(path.suffix)
+    if what is not None and path.exists():
+        raise DocumentError(
+            path,
+            f"holds {what}, which may run code when it is opened, so Berth does not"
+            if what != "weights"
+            else "holds weights without the model they belong to",
+            hint="export it to ONNX, or give its config.json",
+        )
+    return read_graph(path, batch=batch, sizes=sizes)

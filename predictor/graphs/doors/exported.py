@@ -1,0 +1,43 @@
+"""What the doors share: an exported ONNX file goes to the reader, a failed export is a sentence."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Mapping
+from types import ModuleType
+
+from berth.pilot.errors import DocumentError, ToolMissing
+from berth.predictor.graphs.graph import ModelGraph
+from berth.predictor.graphs.reader import check_sizes, shared
+
+
+def framework(name: str, *, what: str, extra: str) -> ModuleType:
+    """A framework's module. Raises ToolMissing that names how to get it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise ToolMissing(
+            f"the Python library {name}", needed_for=what, hint=f"pip install {extra}"
+        ) from None
+
+
+def read_exported(
+    data: bytes, *, source: str, batch: int | None, sizes: Mapping[str, int] | None
+) -> ModelGraph:
+    """The graph of an ONNX file in memory, read as any file is."""
+    check_sizes(source, batch, sizes)
+    handle = os.memfd_create("exported")
+    try:
+        with open(handle, "wb", closefd=False) as stream:
+            stream.write(data)
+        return shared().read_open(handle, source=source, batch=batch, sizes=sizes)
+    finally:
+        os.close(handle)
+
+
+def failed(source: str, framework_name: str, error: Exception) -> DocumentError:
+    """An exporter's failure in one sentence: the last line that says something."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    said = (lines[0] if lines else type(error).__name__)[:200]
+    return DocumentError(source, f"could not be exported by {framework_name}: {said}")

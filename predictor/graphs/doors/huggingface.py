@@ -1,0 +1,115 @@
+"""Hugging Face configurations: the model is built without weights and exported.
+
+The module is made on torch's ``meta`` device from ``config.json`` alone; code that a configuration
+points to is never run. For predictions of language models from their configuration see
+``predictor.llm``, which needs no framework.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from berth.pilot.documents import MAX_DOCUMENT_BYTES
+from berth.pilot.errors import DocumentError, UsageError
+from berth.predictor.graphs.doors import torch_module
+from berth.predictor.graphs.doors.exported import failed, framework, read_exported
+from berth.predictor.graphs.graph import ModelGraph
+
+SEQUENCE = 128
+"""Tokens where ``sizes`` names no ``sequence``."""
+_LARGEST_SETTING = 2**27
+_MOST_LAYERS = 1024
+
+
+def graph_of(
+    path: Path, *, batch: int | None = None, sizes: Mapping[str, int] | None = None
+) -> ModelGraph:
+    """The graph of the architecture that a ``config.json`` names, at a batch.
+
+    ``sizes``: ``sequence`` (tokens), ``image`` (pixels a side). Raises DocumentError for a
+    configuration that cannot be read, built or exported; ToolMissing without transformers.
+    """
+    settings = read_config(path)
+    transformers = framework(
+        "transformers", what="Hugging Face configurations", extra="'berth[frameworks]'"
+    )
+    torch = framework("torch", what="Hugging Face configurations", extra="'berth[frameworks]'")
+    module = _build(path, settings, transformers, torch)
+    inputs = _inputs(path, module, torch, batch or 1, dict(sizes or {}))
+    try:
+        data = torch_module.to_onnx(module, inputs)
+    except DocumentError as error:
+        raise DocumentError(path, error.message.partition(": ")[2]) from None
+    return read_exported(data, source=str(path), batch=batch or 1, sizes=None)
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The configuration's settings. Raises DocumentError where they are none or out of bounds."""
+    try:
+        with path.open("rb") as stream:
+            raw = stream.read(MAX_DOCUMENT_BYTES + 1)
+        settings = json.loads(raw)
+    except OSError as error:
+        raise DocumentError(path, f"cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise DocumentError(path, "is not JSON") from None
+    if len(raw) > MAX_DOCUMENT_BYTES:
+        raise DocumentError(path, f"is larger than {MAX_DOCUMENT_BYTES} bytes")
+    if not isinstance(settings, dict) or not isinstance(settings.get("model_type"), str):
+        raise DocumentError(path, "names no model_type; it is no Hugging Face configuration")
+    for key, value in settings.items():
+        most = _MOST_LAYERS if "layers" in key or key == "depths" else _LARGEST_SETTING
+        values = value if isinstance(value, list) else [value]
+        if any(isinstance(v, int | float) and not -most <= v <= most for v in values):
+            raise DocumentError(path, f"is beyond {most}", key=key)
+    return settings
+
+
+def _build(path: Path, settings: dict[str, Any], transformers: Any, torch: Any) -> Any:
+    given = {key: value for key, value in settings.items() if key != "auto_map"}
+    kind = given.pop("model_type")
+    if kind not in transformers.CONFIG_MAPPING:
+        raise DocumentError(
+            path, f"names the model type {kind!r}, which transformers does not know"
+        )
+    try:
+        config = transformers.AutoConfig.for_model(kind, **given)
+        config.use_cache = False
+        named = next(iter(settings.get("architectures") or ()), "")
+        factory = getattr(transformers, named, None) if str(named).isidentifier() else None
+        with torch.device("meta"):
+            if isinstance(factory, type) and issubclass(factory, transformers.PreTrainedModel):
+                config._attn_implementation = "eager"
+                return factory(config)
+            return transformers.AutoModel.from_config(config, attn_implementation="eager")
+    except Exception as error:
+        # A configuration can be wrong in as many ways as there are models.
+        raise failed(str(path), "transformers", error) from None
+
+
+def _inputs(
+    path: Path, module: Any, torch: Any, batch: int, sizes: dict[str, int]
+) -> dict[str, Any]:
+    config = module.config
+    name = getattr(module, "main_input_name", "input_ids")
+    if name == "input_ids":
+        tokens = torch.zeros(
+            (batch, sizes.pop("sequence", SEQUENCE)), dtype=torch.long, device="meta"
+        )
+        inputs = {"input_ids": tokens}
+        if getattr(config, "is_encoder_decoder", False):
+            inputs["decoder_input_ids"] = tokens
+    elif name == "pixel_values":
+        given = getattr(config, "image_size", 224)
+        height, width = given if isinstance(given, list | tuple) else (given, given)
+        height = width = sizes.pop("image", 0) or height if height == width else height
+        shape = (batch, getattr(config, "num_channels", 3), height, width)
+        inputs = {"pixel_values": torch.zeros(shape, device="meta")}
+    else:
+        raise DocumentError(path, f"is of a model that takes {name}; export it to ONNX")
+    if sizes:
+        raise UsageError(f"the model has no dimension {next(iter(sizes))!r} to give a size")
+    return inputs
