@@ -203,6 +203,17 @@ def test_what_became_of_a_job_is_stored_beside_what_was_predicted(
 # The filter or the daemon fails
 
 
+def assert_prompt(flux: LiveFlux, slowest_s: float) -> None:
+    """No submission of a burst waited long: measured beside one with the stock frobnicators."""
+    if slowest_s >= LONG_S:  # perhaps it is only the machine
+        flux.configure(frobnicators())
+        usual_s = submit(flux, 200, first=10_000, queue="auto")["slowest_s"]
+        assert slowest_s < LONG_S + 3 * usual_s, f"{slowest_s:.1f} s, usually {usual_s:.1f} s"
+
+
+LONG_S = 10.0
+
+
 @pytest.mark.parametrize("fault", ["hang", "busy", "raise", "exit", "print"])
 def test_a_fault_in_the_filter_loses_swaps_and_changes_no_job(
     flux: LiveFlux, harbour: FluxHarbour, fault: str
@@ -213,11 +224,11 @@ def test_a_fault_in_the_filter_loses_swaps_and_changes_no_job(
         found = submit(flux, 200, queue="auto", profiles=["stream"])
         assert found["errors"] == {}
         verdict = verify(flux, found["ids"], None, "auto")
+        assert_prompt(flux, found["slowest_s"])
     finally:
         flux.configure(frobnicators(str(FILTER_PATH), **harbour.settings(**PATIENT)))
     assert (verdict.accepted, verdict.wrong) == (200, [])
     assert verdict.codes == {"untouched": 200}
-    assert found["slowest_s"] < 10
 
 
 @pytest.mark.parametrize(
@@ -243,11 +254,11 @@ def test_an_invalid_answer_changes_no_job(
         try:
             found = submit(flux, 100, queue="auto", profiles=["stream"])
             verdict = verify(flux, found["ids"], None, "auto")
+            assert_prompt(flux, found["slowest_s"])
         finally:
             flux.configure(frobnicators(str(FILTER_PATH), **harbour.settings(**PATIENT)))
     assert (verdict.accepted, verdict.wrong) == (100, [])
     assert verdict.codes == {"untouched": 100}
-    assert found["slowest_s"] < 10
 
 
 def test_what_flux_would_refuse_is_never_the_frobnicators_doing(
