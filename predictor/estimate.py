@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.pilot.profile import Profile
-from berth.predictor.bundle import Bundle, Calibration
+from berth.predictor.bundle import Bundle, Calibration, Labelled
 from berth.predictor.ceilings import Ceilings, Floats, Point
 from berth.predictor.conformal import difficulty
 from berth.predictor.features import Reference, feature_row, work_features
@@ -35,6 +35,8 @@ OTHER_REFERENCE_WIDENING = 1.25
 """Where the profile is of another platform than the bundle's training profiles are."""
 UNKNOWN_DIFFICULTY = 1.0
 """Where no labelled platform can tell: nothing is anchored on the measured run."""
+CALIBRATED_KERNELS = 9
+"""With labels of fewer kernels a platform has no interval of its own: its basis stays a prior."""
 LEAST_LOG_WIDTH = math.log(1.03)
 """Runs repeat to within a few per cent at best."""
 
@@ -123,7 +125,7 @@ def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]
                 Estimate(
                     _calibrated(entry.prior, reading, index, residuals[name]),
                     entry.score_quantile * difficulties[name] * widening * (1 + doubling * apart),
-                    Basis.CALIBRATED if apart == 0 else Basis.SCALED,
+                    _basis(entry, apart),
                 )
             )
         else:
@@ -140,6 +142,12 @@ def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]
                 )
             )
     return found
+
+
+def _basis(entry: Labelled, apart: float) -> Basis:
+    if entry.kernels < CALIBRATED_KERNELS:
+        return Basis.PRIOR
+    return Basis.CALIBRATED if apart == 0 else Basis.SCALED
 
 
 def _residuals(reading: Reading, layout: Layout, bundle: Bundle) -> dict[str, float]:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from berth.pilot.errors import UsageError
+from berth.plugin.cli.adapt_bundle import adapt_bundle
 from berth.plugin.cli.llm_model import train_llm
 from berth.plugin.cli.mig_slices_model import train_slices
 from berth.plugin.cli.training_input import read_examples, read_figures, require_training
@@ -17,7 +18,14 @@ from berth.predictor import platforms as known
 
 
 @click.command(epilog="Example: berth train --out my-bundle --figures report/evaluation.json")
-@click.argument("profiles", required=False, type=click.Path(path_type=Path))
+@click.argument("profiles", nargs=-1, type=click.Path(path_type=Path))
+@click.option(
+    "--adapt",
+    type=click.Path(path_type=Path),
+    metavar="BUNDLE",
+    help="Label --platform in this bundle by the workloads of PROFILES instead of training anew.",
+)
+@click.option("--platform", help="With --adapt: the new platform.")
 @click.option(
     "--task",
     type=click.Choice(["kernels", "mig-slices", "llm"]),
@@ -39,21 +47,35 @@ from berth.predictor import platforms as known
 )
 def train(
     *,
-    profiles: Path | None,
+    profiles: tuple[Path, ...],
+    adapt: Path | None,
+    platform: str | None,
     task: str,
     out: Path,
     seed: int,
     figures: Path | None,
     folder: Path | None,
 ) -> None:
-    """Train on PROFILES (JSON lines; default: the committed kernel profiles)."""
+    """Train on PROFILES (JSON lines; default: the committed kernel profiles).
+
+    With --adapt, PROFILES are of the same workloads on a reference and on the new platform.
+    """
+    if (adapt is None) != (platform is None):
+        raise UsageError("--adapt BUNDLE and --platform NEW go together")
+    if adapt is not None and platform is not None:
+        if task != "kernels":
+            raise UsageError(f"--adapt is for bundles of kernels, not for --task {task}")
+        adapt_bundle(adapt, platform, profiles, out, seed=seed, folder=folder)
+        return
+    if len(profiles) > 1:
+        raise UsageError(f"one file of profiles is trained on, not {len(profiles)}")
     if task == "mig-slices":
-        if profiles is not None:
+        if profiles:
             raise UsageError("--task mig-slices takes no PROFILES; it has its own data sets")
         train_slices(out, seed, figures)
         return
     if task == "llm":
-        if profiles is not None:
+        if profiles:
             raise UsageError("--task llm takes no PROFILES; it has its own data sets")
         train_llm(out, seed, figures)
         return
@@ -61,7 +83,7 @@ def train(
     from berth.predictor.datasets.rajaperf import LABELS  # noqa: PLC0415 - needs the extra
     from berth.predictor.training.kernels.train import train as run  # noqa: PLC0415
 
-    examples = read_examples(profiles)
+    examples = read_examples(profiles[0] if profiles else None)
     shown = {} if figures is None else read_figures(figures)
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
