@@ -209,12 +209,14 @@ class Walk:
         outputs = entry.shapes(call)
         if len(outputs) < len([given for given in node.outputs if given]):
             raise Problem(f"has {len(node.outputs)} outputs where {len(outputs)} are known")
-        given = [tensor for tensor in inputs if tensor is not None]
+        # Of what is cast "like" another only that one's type is used.
+        used = inputs[:1] if node.operator == "CastLike" else inputs
+        given = [tensor for tensor in used if tensor is not None]
         if entry.family is Family.SHAPE or (
             given and all(tensor.stored is not None for tensor in given)
         ):
             return _Made(_constant(call, entry.family, outputs), FOLDED)
-        if node.operator in ("Identity", "Dropout") and len(set(node.outputs) - {b""}) == 1:
+        if _does_nothing(node, call, outputs):
             return _Made((call.tensor(0),), SAME)
         parameters, once = counted(entry.family, call, hints)
         kind = describe((name, entry.family), call, outputs, entry.cost(call, outputs), parameters)
@@ -243,6 +245,14 @@ class Walk:
         if place == len(self.found.kinds):
             self.found.kinds.append(kind)
         return place
+
+
+def _does_nothing(node: Node, call: Call, outputs: list[Tensor]) -> bool:
+    if len(set(node.outputs) - {b""}) != 1:
+        return False
+    if node.operator in ("Cast", "CastLike"):
+        return outputs[0].dtype == call.tensor(0).dtype
+    return node.operator in ("Identity", "Dropout")
 
 
 def _constant(call: Call, family: Family, outputs: list[Tensor]) -> tuple[Tensor, ...]:

@@ -90,6 +90,8 @@ def counted(family: Family, call: Call, hints: int) -> tuple[int, tuple[tuple[in
     for position, tensor in enumerate(call.inputs):
         if tensor is None or not tensor.stored or not _is_parameter(family, call, position, hints):
             continue
+        if tensor.stored == 1 and tensor.elements > 1:
+            continue  # one number spread over a shape
         total += tensor.stored
         if sum(size > 1 for size in tensor.shape) > 1:
             once.append((position, tensor.stored))

@@ -87,6 +87,6 @@ def broadcast(shapes: Sequence[Shape]) -> Shape:
 
 def axis_of(axis: int, rank: int) -> int:
     """A possibly negative axis within ``rank``. Raises Problem outside of it."""
-    if not -rank <= axis < max(rank, 1):
+    if not -rank <= axis < rank:
         raise Problem(f"names axis {axis} of a tensor of rank {rank}")
-    return axis % rank if rank else 0
+    return axis % rank

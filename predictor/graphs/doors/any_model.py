@@ -12,9 +12,9 @@ from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.reader import read_graph
 
 _DOORS = (
-    ("torch.nn", "torch_module"),
-    ("keras", "keras_model"),
+    ("keras", "keras_model"),  # first: with PyTorch behind it, a Keras model is a module too
     ("tf_keras", "keras_model"),
+    ("torch.nn", "torch_module"),
     ("paddle", "paddle_layer"),
 )
 _CODE = {

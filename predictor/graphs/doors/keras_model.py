@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from berth.pilot.errors import ToolMissing
-from berth.predictor.graphs.doors.exported import failed, read_exported
+from berth.pilot.errors import ToolMissing, UsageError
+from berth.predictor.graphs.doors.exported import failed, framework, read_exported
 from berth.predictor.graphs.graph import ModelGraph
 
 
@@ -23,16 +23,24 @@ def graph_of(
 ) -> ModelGraph:
     """The graph of a built Keras model; ``inputs`` may give its input signature.
 
-    Raises DocumentError where Keras cannot export it, ToolMissing without Keras's own converter
-    (tf2onnx behind TensorFlow and JAX, onnxscript behind PyTorch).
+    Raises UsageError for one that was not, DocumentError where Keras cannot export it, ToolMissing
+    without Keras's own converter (tf2onnx behind TensorFlow and JAX, onnxscript behind PyTorch).
     """
     name = str(getattr(model, "name", type(model).__name__))
-    given = {} if inputs is None else {"input_signature": inputs}
+    keras = framework("keras", what="reading Keras models", extra="'berth[frameworks]'")
+    if inputs is None:
+        specs = [
+            keras.InputSpec(shape=x.shape, dtype=x.dtype, name=x.name)
+            for x in getattr(model, "inputs", None) or ()
+        ]
+        inputs = [specs] if len(specs) > 1 else specs
+    if not inputs:
+        raise UsageError(f"{name} was never built", hint="call it once, or give inputs=[InputSpec]")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         try:
             with contextlib.redirect_stdout(io.StringIO()):
-                model.export(str(path), format="onnx", verbose=False, **given)
+                model.export(str(path), format="onnx", verbose=False, input_signature=inputs)
             data = path.read_bytes()
         except ImportError as error:
             raise ToolMissing(

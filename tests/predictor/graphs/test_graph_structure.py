@@ -250,3 +250,15 @@ def test_what_does_nothing_is_left_out() -> None:
     assert graph.digest == graph_of(plain).digest
     assert graph.edges.tolist() == [[0], [1]]
     assert dict(graph.folded) == {"Identity": 2, "Dropout": 1}
+
+
+def test_a_cast_to_the_type_it_has_is_left_out_and_another_is_not() -> None:
+    def cast(to: int):
+        return graph_of(model([helper.make_node("Relu", ["x"], ["a"]),
+                               helper.make_node("Cast", ["a"], ["y"], to=to)]))  # fmt: skip
+
+    assert names(cast(1)) == ["Relu"]
+    half = cast(10)
+    assert names(half) == ["Relu", "Cast"]
+    assert half.dtype.tolist() == [1, 10]
+    assert half.output_bytes.tolist() == [3 * 64 * 4, 3 * 64 * 2]

@@ -1,0 +1,59 @@
+"""Real exports: our shapes beside onnx's own inference, totals beside the published ones.
+
+Needs the public data sets; skipped where they are absent.
+"""
+
+from __future__ import annotations
+
+import os
+from itertools import islice
+
+import pytest
+from onnx import ModelProto, shape_inference
+
+from berth.pilot.errors import BerthError
+from berth.predictor.datasets.timm import skeletons
+from berth.predictor.evaluation.graphs.totals import evaluate_totals
+from berth.predictor.graphs.infer import Walk
+from berth.predictor.graphs.onnx_file import read
+
+EVERY = 40
+"""One graph of so many."""
+
+
+@pytest.fixture(scope="module")
+def some() -> list:
+    try:
+        return list(islice(skeletons(), 0, None, EVERY))
+    except BerthError as error:
+        pytest.skip(error.message)
+
+
+def test_shapes_are_those_that_onnx_infers_at_the_batch(some: list) -> None:
+    compared = 0
+    for architecture, data in some:
+        handle = os.memfd_create("model")
+        os.write(handle, data)
+        walk = Walk.of(read(handle), batch=3)
+        os.close(handle)
+        walk.steps()
+        model = ModelProto.FromString(data)
+        del model.graph.value_info[:]
+        model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 3
+        inferred = shape_inference.infer_shapes(model, data_prop=True)
+        for value in inferred.graph.value_info:
+            dims = value.type.tensor_type.shape.dim
+            if all(dim.HasField("dim_value") for dim in dims):
+                tensor = walk.env[value.name.encode()]
+                assert tensor.shape == tuple(d.dim_value for d in dims), (architecture, value.name)
+                assert tensor.dtype == value.type.tensor_type.elem_type
+                compared += 1
+    assert compared > 2000
+
+
+def test_totals_meet_their_bars_and_no_operator_is_unknown(some: list) -> None:
+    found = evaluate_totals()
+    assert len(found.rows) == 451
+    assert sum(row.unknown_operators for row in found.rows) == 0
+    assert found.parameters_right >= 0.98
+    assert found.macs_right_published_way >= 0.96
