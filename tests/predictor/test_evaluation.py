@@ -14,7 +14,7 @@ from toy_profiles import QUICK, examples
 from berth.predictor import platforms
 from berth.predictor.evaluation.kernels import run
 from berth.predictor.evaluation.kernels.protocol import leave_one_kernel_out
-from berth.predictor.evaluation.kernels.report import HEADER, table, write_report
+from berth.predictor.evaluation.kernels.report import HEADER, by_task, table, write_report
 from berth.predictor.evaluation.kernels.tasks import METHODS
 from berth.predictor.evaluation.metrics import figures, kendall, r2
 from berth.predictor.training.kernels.examples import columns
@@ -101,7 +101,10 @@ def test_the_whole_evaluation_runs_and_reports(tmp_path: Path) -> None:
     made = examples(kernels=12)
     found = run.evaluate(made, ALL, seed=0, jobs=1, methods=FEW, advance=lambda: steps.append(1))
     assert len(steps) == run.steps(made, ALL, FEW)
-    assert len(found.results) == 3 * len(FEW)
+    tasks = list(by_task(found))
+    assert len(tasks) == 4
+    assert tasks[-1] == f"quartz core -> V100, piloted on {HERE.name}"
+    assert len(found.results) == 4 * len(FEW)
     assert found.ranking is not None
     assert found.ranking.regret >= 1.0
     both = next(r for r in found.results if r.method == run.SHIPPED)

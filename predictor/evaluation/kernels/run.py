@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -86,7 +86,7 @@ def evaluate(
     advance: Callable[[], None] = lambda: None,
 ) -> Evaluation:
     """Run every method on every task. ``advance`` is called once a held-out kernel."""
-    results, held = [], {}
+    results, again, held = [], [], {}
     for task in tasks(examples, platforms):
         for method in methods:
             data = task.columns(examples, published=method.published)
@@ -98,7 +98,10 @@ def evaluate(
                 jobs=jobs,
                 advance=advance,
             )
-            results.append(_result(task, method, data, out, examples))
+            results.append(_result(task.name, method, data, out, examples))
+            if task.speedup_over is not None:
+                name, measured = _over(task.speedup_over, task, data, examples)
+                again.append(_result(name, method, measured, out, examples))
             if method.name == SHIPPED:
                 held[task.name] = (task, data, out)
     kernels = len({example.kernel for example in examples})
@@ -112,7 +115,7 @@ def evaluate(
         rows=len(examples),
         kernels=kernels,
         seed=seed,
-        results=tuple(results),
+        results=(*results, *again),
         ranking=_ranking([entry for entry in held.values() if not entry[0].reference_is_label]),
     )
 
@@ -127,8 +130,17 @@ def steps(
     return kernels * len(methods) * len(tasks(examples, platforms))
 
 
+def _over(
+    reference: Platform, task: Task, data: Columns, examples: Sequence[Example]
+) -> tuple[str, Columns]:
+    """The same rows as speedups over another platform's measured time, and what that is called."""
+    seconds = np.array([example.seconds[reference.name] for example in examples])
+    name = f"{reference.name} core -> V100, piloted on {task.reference.name}"
+    return name, replace(data, log_reference=np.log(seconds))
+
+
 def _result(
-    task: Task, method: Method, data: Columns, out: HeldOut, examples: Sequence[Example]
+    task: str, method: Method, data: Columns, out: HeldOut, examples: Sequence[Example]
 ) -> Result:
     rows: list[dict[str, float | str]] = []
     if method.name == SHIPPED:
@@ -143,7 +155,7 @@ def _result(
             for i, example in enumerate(examples)
         ]
     chosen = Counter(str(settings) for settings in out.settings)
-    return Result(task.name, method.name, method.what, out.figures(data), dict(chosen), tuple(rows))
+    return Result(task, method.name, method.what, out.figures(data), dict(chosen), tuple(rows))
 
 
 def _ranking(held: Sequence[tuple[Task, Columns, HeldOut]]) -> Ranking | None:
