@@ -11,7 +11,7 @@ import click
 from berth.pilot.errors import UsageError
 from berth.pilot.units import format_bytes, format_count
 from berth.plugin.cli.columns import columns
-from berth.predictor.graphs.reader import read_graph
+from berth.predictor.graphs.doors.any_model import of_path
 from berth.predictor.graphs.summary import KindRow, Summary, intensity, summarise
 
 
@@ -37,8 +37,12 @@ def model() -> None:
 @click.option("--dim", "sizes", multiple=True, help="NAME=SIZE of another open dimension.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(path: Path, batch: int | None, sizes: tuple[str, ...], as_json: bool) -> None:
-    """Operations, parameters and bytes of the ONNX file MODEL, operator by operator."""
-    page = summarise(read_graph(path, batch=batch, sizes=read_sizes(sizes)))
+    """Operations, parameters and bytes of MODEL, operator by operator.
+
+    MODEL is an ONNX file, or a Hugging Face config.json (its weights are not needed; the libraries
+    of berth[frameworks] are).
+    """
+    page = summarise(of_path(path, batch=batch, sizes=read_sizes(sizes)))
     if as_json:
         click.echo(json.dumps(page.as_dict(), indent=1))
         return
