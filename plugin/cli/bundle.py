@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from types import ModuleType
 
 import click
 
@@ -12,6 +13,7 @@ from berth.plugin.cli.columns import columns
 from berth.predictor import bundle as bundles
 from berth.predictor.bundle_files import CARD, MANIFEST
 from berth.predictor.conformal import DIFFICULTY_FLOOR
+from berth.predictor.relative import bundle as relative
 from berth.predictor.slices import bundle as slices
 
 _FOLDER = click.argument(
@@ -30,7 +32,7 @@ def bundle() -> None:
 @click.option("--card", is_flag=True, help="Print the model card.")
 def show(folder: Path, as_json: bool, card: bool) -> None:
     """What FOLDER holds: data, calibration, figures."""
-    manifest = slices.verify(folder) if _is_of_slices(folder) else bundles.verify(folder)
+    manifest = _reader(folder).verify(folder)
     if as_json:
         click.echo(json.dumps(manifest.model_dump(mode="json", by_alias=True), indent=2))
         return
@@ -39,6 +41,9 @@ def show(folder: Path, as_json: bool, card: bool) -> None:
         return
     if isinstance(manifest, slices.SliceManifest):
         _show_slices(manifest)
+        return
+    if isinstance(manifest, relative.RelativeManifest):
+        _show_relative(manifest)
         return
     training = manifest.training
     click.echo(f"{manifest.id}, made {manifest.created} by `{manifest.command}`")
@@ -67,17 +72,32 @@ def show(folder: Path, as_json: bool, card: bool) -> None:
 @_FOLDER
 def verify(folder: Path) -> None:
     """Check every file of FOLDER against the manifest, and that its models run."""
-    loaded = slices.load(folder) if _is_of_slices(folder) else bundles.load(folder)
+    loaded = _reader(folder).load(folder)
     click.echo(f"{loaded.id}: whole")
 
 
-def _is_of_slices(folder: Path) -> bool:
-    """What kind of bundle the manifest says it is; the readers check everything else."""
+def _reader(folder: Path) -> ModuleType:
+    """Whose bundle the manifest says it is; the readers check everything else."""
     try:
         data = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(data, dict) and str(data.get("schema")).startswith("berth.slices-bundle/")
+        return bundles
+    schema = str(data.get("schema")) if isinstance(data, dict) else ""
+    return {"berth.slices-bundle": slices, "berth.relative-bundle": relative}.get(
+        schema.partition("/")[0], bundles
+    )
+
+
+def _show_relative(manifest: relative.RelativeManifest) -> None:
+    training = manifest.training
+    click.echo(f"{manifest.id}, made {manifest.created} by `{manifest.command}`")
+    click.echo(
+        f"relative performance, {manifest.family}: trained on {training.rows} rows of "
+        f"{len(training.applications)} applications piloted on {manifest.reference}"
+    )
+    click.echo(f"  platforms: {', '.join(manifest.platforms)}")
+    for name, value in manifest.figures.items():
+        click.echo(f"  {name}: {value:.4g}")
 
 
 def _show_slices(manifest: slices.SliceManifest) -> None:

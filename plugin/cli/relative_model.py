@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -12,6 +14,33 @@ from rich.progress import BarColumn, Progress, TimeRemainingColumn
 
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.training_input import require_training
+
+
+def train_relative(out: Path, seed: int) -> None:
+    """A bundle of the shipped family from the AIWC data set."""
+    require_training("training")
+    from berth.predictor.datasets.aiwc import AIWC  # noqa: PLC0415 - needs the extra
+    from berth.predictor.evaluation.relative.figures import vector_figures  # noqa: PLC0415
+    from berth.predictor.training.relative.data import aiwc_rows  # noqa: PLC0415
+    from berth.predictor.training.relative.train import steps, train  # noqa: PLC0415
+
+    rows = aiwc_rows()
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("training", total=steps(rows))
+        manifest = train(
+            rows,
+            out,
+            sources={AIWC.path: AIWC.sha256},
+            seed=seed,
+            command=" ".join(["berth", *sys.argv[1:]]),
+            figures_of=lambda held, guess: asdict(vector_figures(held, guess)),
+            advance=lambda: progress.advance(task),
+        )
+    click.echo(
+        f"{manifest.id}: {manifest.training.rows} rows of "
+        f"{len(manifest.training.applications)} applications, written to {out}"
+    )
 
 
 def evaluate_relative(

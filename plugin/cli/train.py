@@ -13,6 +13,7 @@ from berth.pilot.errors import UsageError
 from berth.plugin.cli.adapt_bundle import adapt_bundle
 from berth.plugin.cli.llm_model import train_llm
 from berth.plugin.cli.mig_slices_model import train_slices
+from berth.plugin.cli.relative_model import train_relative
 from berth.plugin.cli.training_input import read_examples, read_figures, require_training
 from berth.predictor import platforms as known
 
@@ -28,10 +29,11 @@ from berth.predictor import platforms as known
 @click.option("--platform", help="With --adapt: the new platform.")
 @click.option(
     "--task",
-    type=click.Choice(["kernels", "mig-slices", "llm"]),
+    type=click.Choice(["kernels", "mig-slices", "llm", "relative"]),
     default="kernels",
     show_default=True,
-    help="mig-slices: the predictor of slow-downs on MIG slices; llm: of language models.",
+    help="mig-slices: the predictor of slow-downs on MIG slices; llm: of language models; "
+    "relative: of 15 OpenCL devices from counters.",
 )
 @click.option(
     "--out", type=click.Path(path_type=Path), required=True, help="Folder of the new bundle."
@@ -78,6 +80,13 @@ def train(
         if profiles:
             raise UsageError("--task llm takes no PROFILES; it has its own data sets")
         train_llm(out, seed, figures)
+        return
+    if task == "relative":
+        if profiles:
+            raise UsageError("--task relative takes no PROFILES; it has its own data set")
+        if figures is not None:
+            raise UsageError("--task relative computes its own figures; leave out --figures")
+        train_relative(out, seed)
         return
     require_training("training")
     from berth.predictor.datasets.rajaperf import LABELS  # noqa: PLC0415 - needs the extra

@@ -24,6 +24,25 @@ AIWC = DataSet(
 XEON = "xeon_es-2697v2"
 """The usual reference: times on it are given to the predictor."""
 CPUS = ("xeon_es-2697v2", "i7-6700k", "i5-3350", "knl")
+KINDS = {
+    "xeon_es-2697v2": "cpu",
+    "i7-6700k": "cpu",
+    "i5-3350": "cpu",
+    "knl": "manycore",
+    **dict.fromkeys(("gtx1080", "gtx1080ti", "titanx", "k20c", "k40c"), "nvidia"),
+    **dict.fromkeys(
+        (
+            "fiji-furyx",
+            "firepro-s9150",
+            "hawaii-r9-290x",
+            "hawaii-r9-295x2",
+            "polaris-rx480",
+            "tahiti-hd7970",
+        ),
+        "amd",
+    ),
+}
+"""Device -> what it is, from its name."""
 _KEY = ["application", "size", "kernel", "invocation"]
 _TIME = ["kernel_time_us_median", "kernel_time_us_std", "runs"]
 

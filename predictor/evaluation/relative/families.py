@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from berth.pilot.errors import UsageError
 from berth.predictor.training.relative.baselines import BASELINES
 from berth.predictor.training.relative.family import Family
+from berth.predictor.training.relative.law import LawFamily
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ def _xamm() -> Sequence[Family]:
 
 ENTRIES: tuple[Entry, ...] = (
     Entry("baselines", lambda: BASELINES),
+    Entry("law", lambda: (LawFamily(),)),
     Entry("vae", _vae, needs=("torch",), by_default=False),
     Entry("xamm", _xamm, needs=("torch", "xgboost"), by_default=False),
 )

@@ -1,0 +1,133 @@
+"""What a family sees of a workload: its work, the work of one thread, and places on a map.
+
+A view knows the counters of one source. ``aiwc`` reads the architecture-independent counters of
+OpenCL kernels; ``plain`` takes any counters as they are, with ``instructions`` and ``threads``
+as work where they are among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from berth.pilot.errors import UsageError
+from berth.predictor.ceilings import Floats
+from berth.predictor.relative.rows import Rows
+
+LAUNCH, SERIAL, WORK, REFERENCE = "launch", "serial", "work", "reference"
+_LN2 = float(np.log(2.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Rows as a model sees them."""
+
+    terms: dict[str, Floats]
+    """Log of each thing that costs time: launch (0), serial, work, reference. One a row."""
+    features: Floats
+    """Rows x features, NaN: unknown; logarithms, so that 1 is a factor of e."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A way to look at counters."""
+
+    name: str
+    needs: tuple[str, ...]
+    look: Callable[[Rows, Floats], Seen]
+
+    def seen(self, rows: Rows, fill: Floats) -> Seen:
+        """``rows`` with missing counters replaced by ``fill`` (one a counter)."""
+        return self.look(rows, np.where(np.isfinite(rows.values), rows.values, fill))
+
+
+def _column(rows: Rows, values: Floats, name: str) -> Floats:
+    return np.asarray(values[:, rows.counters.index(name)])
+
+
+def _aiwc(rows: Rows, values: Floats) -> Seen:
+    def of(name: str) -> Floats:
+        return _column(rows, values, name)
+
+    def log_of(name: str) -> Floats:
+        return np.asarray(np.log(np.maximum(of(name), 1.0)))
+
+    work, items = log_of("total_instruction_count"), log_of("workitems")
+    footprint = log_of("total_memory_footprint")
+    barriers = np.log1p(of("total_barriers_hit") / np.maximum(of("workitems"), 1.0))
+    entropy = of("global_memory_address_entropy") * _LN2
+    spread = of("local_memory_address_entropy_10") * _LN2
+    time = rows.log_reference
+    features = np.column_stack(
+        [
+            work,
+            time,
+            work - time,
+            items,
+            work - items,
+            footprint,
+            log_of("ninety_percent_memory_footprint") - footprint,
+            footprint - work,
+            entropy,
+            0.3 * (entropy - spread),
+            entropy - footprint,
+            barriers,
+            log_of("median_instructions_to_barrier"),
+            np.log1p(of("total_unique_branch_instructions")),
+            np.log1p(of("branch_entropy_yokota")) / 2,
+            of("branch_entropy_average_linear") * 3,
+            of("opcode") / 3,
+            (of("instructions_per_operand") - 1) * 10,
+            of("mean_simd_width") * 5,
+        ]
+    )
+    terms = {LAUNCH: np.zeros(len(rows)), SERIAL: work - items, WORK: work, REFERENCE: time}
+    return Seen(terms, features)
+
+
+def _plain(rows: Rows, values: Floats) -> Seen:
+    terms = {LAUNCH: np.zeros(len(rows)), REFERENCE: rows.log_reference}
+    if "instructions" in rows.counters:
+        work = np.log(np.maximum(_column(rows, values, "instructions"), 1.0))
+        terms[WORK] = work
+        if "threads" in rows.counters:
+            terms[SERIAL] = work - np.log(np.maximum(_column(rows, values, "threads"), 1.0))
+    logs = np.log1p(np.maximum(values, 0.0))
+    return Seen(terms, np.column_stack([logs, rows.log_reference]))
+
+
+AIWC = View(
+    "aiwc",
+    (
+        "total_instruction_count", "workitems", "total_memory_footprint", "total_barriers_hit",
+        "ninety_percent_memory_footprint", "global_memory_address_entropy",
+        "local_memory_address_entropy_10", "median_instructions_to_barrier", "opcode",
+        "total_unique_branch_instructions", "branch_entropy_yokota", "mean_simd_width",
+        "branch_entropy_average_linear", "instructions_per_operand",
+    ),
+    _aiwc,
+)  # fmt: skip
+PLAIN = View("plain", (), _plain)
+VIEWS = {view.name: view for view in (AIWC, PLAIN)}
+
+
+def fitting(rows: Rows) -> View:
+    """The view that the counters of ``rows`` allow."""
+    return AIWC if set(AIWC.needs) <= set(rows.counters) else PLAIN
+
+
+def check_counters(rows: Rows, counters: tuple[str, ...]) -> None:
+    """Raises UsageError where ``rows`` has other counters than a model was trained on."""
+    if rows.counters == counters:
+        return
+    if absent := [name for name in counters if name not in rows.counters]:
+        raise UsageError(f"the counter {absent[0]!r}, which the model was trained on, is not given")
+    unknown = [name for name in rows.counters if name not in counters]
+    raise UsageError(
+        f"the counter {unknown[0]!r} is unknown to the model"
+        if unknown
+        else "the counters are in another order than the model was trained on",
+        hint=f"it was trained on: {', '.join(counters)}",
+    )

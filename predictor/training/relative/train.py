@@ -1,0 +1,144 @@
+"""``berth train --task relative``: a bundle of a family that can be exported, with its figures."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from berth.pilot.documents import to_json
+from berth.pilot.errors import BerthError
+from berth.pilot.version import VERSION
+from berth.predictor.bundle_files import CARD
+from berth.predictor.ceilings import Floats
+from berth.predictor.relative import bundle as bundles
+from berth.predictor.relative.bundle import (
+    LAW,
+    RELATIVE_SCHEMA,
+    Kind,
+    RelativeManifest,
+    RelativeTraining,
+)
+from berth.predictor.relative.law_file import law_file
+from berth.predictor.relative.rows import Rows
+from berth.predictor.training.kept import Kept
+from berth.predictor.training.relative.card import card
+from berth.predictor.training.relative.checks import check_applications, check_rows
+from berth.predictor.training.relative.family import Fitted
+from berth.predictor.training.relative.law import LawFamily
+from berth.predictor.training.write import write_bundle
+
+LIBRARIES = ("numpy", "scipy")
+TOLERANCE = 1e-4
+"""Of log time, between the trainer's own output and the written bundle's."""
+FAMILY = LawFamily()
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """A fitted model as files of a bundle."""
+
+    kind: Kind
+    files: dict[str, bytes]
+
+
+def steps(rows: Rows) -> int:
+    """How often ``train`` calls ``advance``."""
+    return len(set(rows.applications)) + 2
+
+
+def train(
+    rows: Rows,
+    folder: Path,
+    *,
+    sources: dict[str, str],
+    seed: int,
+    command: str,
+    figures_of: Callable[[Rows, Floats], dict[str, float]],
+    advance: Callable[[], None] = lambda: None,
+) -> RelativeManifest:
+    """Leave each application out for the figures, learn from all, write the bundle.
+
+    Folds that were done are kept beside ``folder`` until the bundle stands, so that a run cut
+    short goes on. The same rows and seed give the same id. Raises UsageError for rows that
+    nothing can be learnt from, BerthError where the bundle says something else than the trainer.
+    """
+    check_rows(rows)
+    check_applications(rows)
+    unfinished = folder.with_name(f".{folder.name}.unfinished")
+    kept = Kept(unfinished)
+    found = np.full(rows.log_seconds.shape, np.nan)
+    for name in sorted(set(rows.applications)):
+        held = [i for i, application in enumerate(rows.applications) if application == name]
+        found[held] = kept.array(_key(rows, name, seed), partial(_held_out, rows, held, seed))
+        advance()
+    fitted = FAMILY.fit(rows, seed)
+    exported = Exported("law", {LAW: to_json(law_file(fitted)).encode()})
+    advance()
+    manifest = RelativeManifest(
+        schema=RELATIVE_SCHEMA,
+        id="",
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        command=command,
+        berth_version=VERSION,
+        figures=figures_of(rows, found),
+        files={},
+        family=FAMILY.name,
+        what=FAMILY.what,
+        kind=exported.kind,
+        counters=rows.counters,
+        platforms=rows.platforms,
+        reference=rows.reference,
+        training=RelativeTraining(
+            sources=sources,
+            rows=len(rows),
+            applications=tuple(sorted(set(rows.applications))),
+            seed=seed,
+            libraries={name: importlib.metadata.version(name) for name in LIBRARIES},
+        ),
+    )
+    written = write(folder, manifest, exported, fitted, rows)
+    shutil.rmtree(unfinished, ignore_errors=True)
+    advance()
+    return written
+
+
+def write(
+    folder: Path, manifest: RelativeManifest, exported: Exported, fitted: Fitted, rows: Rows
+) -> RelativeManifest:
+    """The bundle, only if what it loads to says what ``fitted`` says of ``rows``.
+
+    Nothing is left in ``folder`` where it does not. Raises BerthError.
+    """
+
+    def check(made: Path) -> None:
+        apart = np.abs(_asked(bundles.load(made), rows) - _asked(fitted, rows)).max()
+        if not apart <= TOLERANCE:
+            raise BerthError(
+                f"the written model differs from the trained one by {apart:.3g}; it was discarded"
+            )
+
+    files = {**exported.files, CARD: card(manifest).encode()}
+    return write_bundle(folder, manifest, files, load=check)
+
+
+def _held_out(rows: Rows, held: list[int], seed: int) -> Floats:
+    others = sorted(set(range(len(rows))) - set(held))
+    return _asked(FAMILY.fit(rows.take(others), seed), rows.take(held))
+
+
+def _asked(model: Fitted, rows: Rows) -> Floats:
+    return model.log_seconds(rows.knowing())
+
+
+def _key(rows: Rows, application: str, seed: int) -> str:
+    data = rows.values.tobytes() + rows.log_seconds.tobytes()
+    words = (FAMILY.name, FAMILY.what, VERSION, rows.reference, *rows.platforms, *rows.applications)
+    return "/".join([*words, application, str(seed), hashlib.sha256(data).hexdigest()])
