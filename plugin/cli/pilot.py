@@ -13,6 +13,10 @@ PILOT_COMMANDS: dict[str, tuple[str, str]] = {
         "Profile every kernel of the reference suite.",
     ),
     "bench": ("berth.plugin.cli.pilot_bench:bench", "Benchmark this machine: its Signature."),
+    "dl": (
+        "berth.plugin.cli.pilot_dl:dl",
+        "Measure deep-learning models: latency, memory, energy.",
+    ),
     "import": (
         "berth.plugin.cli.pilot_import:import_",
         "Make Profiles from the files of other tools.",

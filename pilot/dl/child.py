@@ -1,0 +1,85 @@
+"""The measuring child: one order as JSON on standard input, one answer on the given descriptor.
+
+A process of its own, so that a model that crashes or runs out of memory costs one measurement.
+``python -m berth.pilot.dl.child DESCRIPTOR``.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+from typing import Any
+
+from berth.pilot.dl.document import Device, Outcome
+from berth.pilot.dl.energy import Meter, rapl
+from berth.pilot.dl.onnx_engine import OnnxSubject, Refused
+from berth.pilot.dl.order import Answer, MeasureOrder, Source, as_line
+from berth.pilot.dl.process_memory import HostMemory
+from berth.pilot.dl.protocol import energy_measurements, follow
+from berth.pilot.documents import parse_json
+from berth.pilot.errors import BerthError
+
+MEMORY_WORDS = ("out of memory", "can't allocate", "failed to allocate", "bad_alloc", "bad alloc")
+"""In what frameworks say when memory is short."""
+
+
+def main() -> None:
+    """Measure, answer, and leave without tidying up: frameworks' exits can hang."""
+    order = parse_json(sys.stdin.buffer.read(), MeasureOrder, source="the order")
+    if order.setting.device is Device.CPU:
+        # Not on a GPU: CUDA maps far more than it uses.
+        resource.setrlimit(resource.RLIMIT_DATA, (order.memory_bytes, order.memory_bytes))
+    with os.fdopen(int(sys.argv[1]), "wb") as channel:
+        channel.write(as_line(answer(order)))
+    os._exit(0)
+
+
+def answer(order: MeasureOrder) -> Answer:
+    """Measure; every way that it may end is an answer."""
+    try:
+        return _measured(order)
+    except Refused as why:
+        return Answer(outcome=Outcome.REFUSED, reason=str(why))
+    except BerthError as why:
+        return Answer(outcome=Outcome.REFUSED, reason=why.message)
+    except MemoryError as why:
+        return Answer(outcome=Outcome.OUT_OF_MEMORY, reason=str(why) or "memory ran out")
+    except Exception as why:  # whatever a framework raises is a label
+        said = _first_line(why)
+        short = any(word in str(why).lower() for word in MEMORY_WORDS)
+        return Answer(outcome=Outcome.OUT_OF_MEMORY if short else Outcome.REFUSED, reason=said)
+
+
+def _first_line(why: Exception) -> str:
+    lines = str(why).strip().splitlines()
+    return f"{type(why).__name__}: {lines[0] if lines else 'no message'}"[:500]
+
+
+def _measured(order: MeasureOrder) -> Answer:
+    memory = HostMemory()
+    subject: Any
+    if order.setting.framework == "torch" or order.source is Source.FACTORY:
+        from berth.pilot.dl import torch_engine  # noqa: PLC0415 - torch is large and optional
+
+        memory = HostMemory()
+        subject = torch_engine.subject(order)
+        meter: Meter = torch_engine.meter(order)
+    else:
+        subject, meter = OnnxSubject(order), rapl()
+    memory.loaded()
+    timings = follow(subject, order.protocol, meter)
+    measurements = {**memory.measurements(), **energy_measurements(timings)}
+    own = getattr(subject, "measurements", dict)
+    return Answer(
+        outcome=Outcome.OK,
+        seconds=timings.seconds,
+        processor_s=timings.processor_s,
+        measurements={**measurements, **own()},
+        machine=subject.machine(),
+        random_weights=subject.random_weights,
+    )
+
+
+if __name__ == "__main__":
+    main()

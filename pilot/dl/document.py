@@ -1,0 +1,166 @@
+"""``berth.model-run/1``: one model, one batch, one precision, one device, measured once.
+
+Documented for people in ``docs/model-runs.md``. What could not be measured is missing, with the
+reason; a model that ran out of memory is a result (its ``outcome``), not an error.
+"""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+
+from pydantic import Field, model_validator
+
+from berth.pilot.documents import Document
+from berth.pilot.profile import Measurement, Name, NonNegative, Positive, Provenance, Runtime
+
+MODEL_RUN_SCHEMA = "berth.model-run/1"
+
+
+class Task(StrEnum):
+    """What is timed: a forward pass, or a whole training step."""
+
+    INFERENCE = "inference"
+    TRAINING = "training"
+
+
+class Precision(StrEnum):
+    """In what the model computes; ``docs/model-runs.md`` says how each framework does it."""
+
+    FP32 = "fp32"
+    TF32 = "tf32"
+    FP16 = "fp16"
+    BF16 = "bf16"
+
+
+class Device(StrEnum):
+    """Where it runs."""
+
+    CPU = "cpu"
+    CUDA = "cuda"
+
+
+class Outcome(StrEnum):
+    """How the measurement ended; all of them are labels."""
+
+    OK = "ok"
+    OUT_OF_MEMORY = "out-of-memory"
+    CRASHED = "crashed"
+    TIMED_OUT = "timed-out"
+    REFUSED = "refused"
+    """The framework cannot run this model, or not so; ``reason`` says why."""
+
+
+class ModelFacts(Document):
+    """The model that was run."""
+
+    name: Name
+    sha256: str
+    """Of the file; of the name where the model is a Python factory."""
+    graph: str | None = None
+    """``ModelGraph.digest`` at this batch, where Berth could read the graph."""
+    parameters: NonNegative | None = None
+    macs: NonNegative | None = None
+    flops: NonNegative | None = None
+    moved_bytes: NonNegative | None = None
+    peak_activation_bytes: NonNegative | None = None
+    inputs: tuple[str, ...] = Field(default=(), max_length=1_000)
+    """As ``x: FLOAT [8, 3, 224, 224]``."""
+    random_weights: bool = False
+    """True where weights were made up because the file has none."""
+
+
+class Setting(Document):
+    """How it was run: together with the model's digest, what tells two runs apart."""
+
+    task: Task = Task.INFERENCE
+    framework: str = Field(default="onnxruntime", pattern="^(onnxruntime|torch)$")
+    device: Device = Device.CPU
+    batch: int = Field(ge=1, le=2**20)
+    precision: Precision = Precision.FP32
+    threads: int = Field(default=1, ge=1, le=4096)
+    sizes: dict[str, int] = Field(default_factory=dict, max_length=100)
+    """Other open dimensions of the model, by name."""
+    optimizer: str | None = None
+    """Of a training step."""
+    sm_percentage: int | None = Field(default=None, ge=1, le=100)
+    """Share of the GPU's multiprocessors that the run was held to (CUDA MPS)."""
+
+
+class Protocol(Document):
+    """The thesis's protocol (section 4.4.1: 5 warm-up runs, then the mean of 30; here all repeats
+    are kept, and their median is the figure)."""
+
+    warmup: int = Field(default=5, ge=0, le=10_000)
+    repeats: int = Field(default=30, ge=1, le=10_000)
+    cool_down_s: NonNegative = 0.0
+    """Idle before the warm-up, and again before energy is measured."""
+    energy_s: NonNegative = 0.0
+    """Shortest window of back-to-back runs that energy is measured over; 0: not measured."""
+    repeats_s: Positive = 20.0
+    """No new repeat is begun after this; at least 3 are made."""
+
+
+class Machine(Document):
+    """What it ran on, as the framework saw it."""
+
+    device: str
+    """Processor or GPU by its maker's name."""
+    memory_bytes: Positive
+    multiprocessors: int | None = None
+    mig: str | None = None
+    """Of a slice: its profile, or ``unknown``."""
+    framework_version: str
+    cuda: str | None = None
+    driver: str | None = None
+
+
+class Disturbance(Document):
+    """How busy others kept the machine meanwhile."""
+
+    load_before: NonNegative
+    """Load average of the last minute."""
+    load_after: NonNegative
+    cores: int = Field(ge=1)
+    disturbed_share: float = Field(ge=0, le=1)
+    """Of the repeats: took over 5 % more wall-clock time than processor time. One thread only."""
+
+
+class ModelRun(Document):
+    """See the module."""
+
+    schema_: str = Field(default=MODEL_RUN_SCHEMA, alias="schema")
+    platform: Name
+    model: ModelFacts
+    setting: Setting
+    protocol: Protocol
+    outcome: Outcome
+    reason: str | None = None
+    latency: Runtime | None = None
+    """Of one run at the whole batch: wall clock, or CUDA events on a GPU."""
+    processor_time: Runtime | None = None
+    """Of one run: what the process spent on all its cores. With one thread on a busy machine,
+    what the latency would be on an idle one."""
+    measurements: dict[str, Measurement] = Field(default_factory=dict, max_length=100)
+    """Memory, power and energy: ``docs/model-runs.md`` has the names."""
+    machine: Machine | None = None
+    disturbance: Disturbance | None = None
+    provenance: Provenance
+
+    @model_validator(mode="after")
+    def _measured_or_explained(self) -> ModelRun:
+        if self.outcome is Outcome.OK and self.latency is None:
+            raise ValueError("a run that is ok has a latency")
+        if self.outcome is not Outcome.OK and (self.latency is not None or not self.reason):
+            raise ValueError("a run that is not ok has a reason and no latency")
+        return self
+
+    @property
+    def key(self) -> str:
+        """Two runs with the same key measured the same thing."""
+        return run_key(self.model.sha256, self.setting)
+
+
+def run_key(sha256: str, setting: Setting) -> str:
+    """Of a model and a setting, the same in every process."""
+    return json.dumps([sha256, setting.model_dump(mode="json")], sort_keys=True)

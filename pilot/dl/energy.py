@@ -1,0 +1,152 @@
+"""Energy meters: NVML's counter or sampled power on a GPU, RAPL on a CPU, or why there is none."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+POWERCAP = Path("/sys/class/powercap")
+SAMPLE_S = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Energy of a window. ``joules`` is None where ``note`` says why."""
+
+    joules: float | None
+    seconds: float
+    source: str
+    note: str | None = None
+
+
+class Meter(Protocol):
+    """Measures one window at a time."""
+
+    def start(self) -> None:
+        """Begin a window."""
+
+    def stop(self) -> Reading:
+        """End it."""
+
+
+class NoMeter:
+    """Where nothing can be read: always says why."""
+
+    def __init__(self, source: str, why: str) -> None:
+        self._source, self._why = source, why
+        self._began = 0.0
+
+    def start(self) -> None:
+        self._began = time.monotonic()
+
+    def stop(self) -> Reading:
+        return Reading(None, time.monotonic() - self._began, self._source, self._why)
+
+
+class RaplMeter:
+    """Whole processor packages, others' work included."""
+
+    def __init__(self, counters: Sequence[Path]) -> None:
+        self._counters = counters
+        self._before: list[int] = []
+        self._began = 0.0
+
+    def start(self) -> None:
+        self._before = [_number(path / "energy_uj") for path in self._counters]
+        self._began = time.monotonic()
+
+    def stop(self) -> Reading:
+        seconds = time.monotonic() - self._began
+        used = 0
+        for path, before in zip(self._counters, self._before, strict=True):
+            now = _number(path / "energy_uj")
+            used += now - before if now >= before else now - before + _wrap(path)
+        return Reading(used / 1e6, seconds, "rapl", "whole processor packages")
+
+
+def rapl(root: Path = POWERCAP) -> Meter:
+    """The packages' counters, or why they cannot be read."""
+    counters = sorted(p for p in root.glob("intel-rapl:*") if p.name.count(":") == 1)
+    if not counters:
+        return NoMeter("rapl", "this machine shows no RAPL counters")
+    try:
+        for path in counters:
+            _number(path / "energy_uj")
+    except (OSError, ValueError):
+        return NoMeter("rapl", "RAPL counters are readable by root only")
+    return RaplMeter(counters)
+
+
+def _number(path: Path) -> int:
+    return int(path.read_text())
+
+
+def _wrap(path: Path) -> int:
+    return _number(path / "max_energy_range_uj")
+
+
+class NvmlMeter:
+    """One whole GPU: its energy counter, or where it has none its power every 20 ms."""
+
+    def __init__(
+        self, library: Any, handle: Any, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._nvml, self._handle, self._clock = library, handle, clock
+        self._before: float | None = None
+        self._samples: list[tuple[float, float]] = []
+        self._ended = threading.Event()
+        self._sampler: threading.Thread | None = None
+        self._began = 0.0
+
+    def start(self) -> None:
+        self._before = self._ask("nvmlDeviceGetTotalEnergyConsumption")
+        self._began = self._clock()
+        self._samples.clear()
+        if self._before is None:
+            self._ended.clear()
+            self._sampler = threading.Thread(target=self._sample, daemon=True)
+            self._sampler.start()
+
+    def stop(self) -> Reading:
+        seconds = self._clock() - self._began
+        if self._sampler is not None:
+            self._ended.set()
+            self._sampler.join()
+            self._sampler = None
+            joules = integrate(self._samples, self._began, self._began + seconds)
+            note = "integrated power samples" if joules is not None else "NVML tells no power"
+            return Reading(joules, seconds, "nvml", note)
+        after = self._ask("nvmlDeviceGetTotalEnergyConsumption")
+        if after is None or self._before is None:
+            return Reading(None, seconds, "nvml", "NVML's energy counter went away")
+        return Reading(max(0.0, after - self._before) / 1000, seconds, "nvml", None)
+
+    def _sample(self) -> None:
+        while True:
+            power = self._ask("nvmlDeviceGetPowerUsage")
+            if power is not None:
+                self._samples.append((self._clock(), power / 1000))
+            if self._ended.wait(SAMPLE_S):
+                return
+
+    def _ask(self, question: str) -> float | None:
+        try:
+            return float(getattr(self._nvml, question)(self._handle))
+        except self._nvml.NVMLError:
+            return None
+
+
+def integrate(samples: Sequence[tuple[float, float]], start: float, end: float) -> float | None:
+    """Joules between two times from (time s, power W), by trapezoids; the ends' power holds."""
+    if not samples:
+        return None
+    points = [(start, samples[0][1]), *samples, (end, samples[-1][1])]
+    joules = 0.0
+    for (t0, p0), (t1, p1) in itertools.pairwise(points):
+        joules += max(0.0, min(t1, end) - max(t0, start)) * (p0 + p1) / 2
+    return joules

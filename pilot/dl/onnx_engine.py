@@ -1,0 +1,116 @@
+"""An ONNX model made runnable by onnxruntime on the CPU; left-out weights are made up."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import onnxruntime
+import psutil
+
+from berth.pilot.dl.document import Device, Machine, Precision, Task
+from berth.pilot.dl.order import MeasureOrder
+from berth.pilot.dl.stubs import external_tensors
+from berth.pilot.dl.weights import Maker, check_cap
+from berth.pilot.host import cpu_model
+
+_TYPES = {
+    "float": "float32", "double": "float64", "float16": "float16", "int64": "int64",
+    "int32": "int32", "int16": "int16", "int8": "int8", "uint8": "uint8", "uint16": "uint16",
+    "uint32": "uint32", "uint64": "uint64", "bool": "bool",
+}  # fmt: skip
+
+
+class Refused(Exception):
+    """The framework cannot run the model as asked; the message says why."""
+
+
+class OnnxSubject:
+    """A session with its inputs."""
+
+    def __init__(self, order: MeasureOrder) -> None:
+        setting = order.setting
+        if setting.task is not Task.INFERENCE:
+            raise Refused("onnxruntime does inference only; training needs torch")
+        if setting.device is not Device.CPU:
+            raise Refused("onnxruntime is used on the CPU only; a GPU needs torch")
+        path = Path(order.model)
+        stubs = external_tensors(path)
+        check_cap(stubs, order.memory_bytes)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = setting.threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 4
+        maker = Maker()
+        made = [onnxruntime.OrtValue.ortvalue_from_numpy(maker.weight(stub)) for stub in stubs]
+        if stubs:
+            options.add_external_initializers([stub.name for stub in stubs], made)
+        # By its bytes: no path, so nothing beside the file can be opened.
+        self._session = onnxruntime.InferenceSession(
+            path.read_bytes(), options, providers=["CPUExecutionProvider"]
+        )
+        del made
+        self.random_weights = bool(stubs)
+        self._feed = {
+            given.name: maker.input(*_described(given, first=place == 0, order=order))
+            for place, given in enumerate(self._session.get_inputs())
+        }
+
+    def run(self) -> float:
+        began = time.perf_counter()
+        self._session.run(None, self._feed)
+        return time.perf_counter() - began
+
+    def burst(self, count: int) -> None:
+        for _ in range(count):
+            self._session.run(None, self._feed)
+
+    def before_repeats(self) -> None:
+        """Nothing: the host's memory is followed by its own meter."""
+
+    def machine(self) -> Machine:
+        """What it runs on."""
+        return Machine(
+            device=cpu_model(),
+            memory_bytes=psutil.virtual_memory().total,
+            framework_version=onnxruntime.__version__,
+        )
+
+
+def _described(given: Any, *, first: bool, order: MeasureOrder) -> tuple[str, list[int]]:
+    match = re.fullmatch(r"tensor\((\w+)\)", given.type)
+    dtype = _TYPES.get(match.group(1)) if match else None
+    if dtype is None:
+        raise Refused(f"input {given.name!r} is {given.type}, which is not made up here")
+    setting = order.setting
+    if first and setting.precision is not _PRECISIONS.get(dtype, setting.precision):
+        raise Refused(f"onnxruntime runs the file as it is: {dtype}, not {setting.precision.value}")
+    return dtype, bound(given.name, given.shape, setting.batch, setting.sizes)
+
+
+_PRECISIONS = {"float32": Precision.FP32, "float16": Precision.FP16}
+
+
+def bound(
+    name: str, shape: Sequence[int | str | None], batch: int, sizes: dict[str, int]
+) -> list[int]:
+    """A shape with its open first dimension as the batch and the others by name.
+
+    Raises Refused where one stays open, or the model's own batch is another one.
+    """
+    found = []
+    for place, size in enumerate(shape):
+        if isinstance(size, int) and size >= 0:
+            if place == 0 and size != batch:
+                raise Refused(f"the model's batch is fixed at {size}; {batch} was asked for")
+            found.append(size)
+        elif isinstance(size, str) and size in sizes:
+            found.append(sizes[size])
+        elif place == 0:
+            found.append(batch)
+        else:
+            raise Refused(f"dimension {size!r} of input {name!r} is open: give --dim {size}=SIZE")
+    return found

@@ -1,0 +1,105 @@
+"""The protocol: cool down, warm up, repeat; then a window of back-to-back runs for the energy.
+
+Source: the thesis, section 4.4.1 (5 warm-up runs, 30 repeats), algorithm 2 (cool-down between
+configurations). Two things differ: every repeat is kept, and energy is measured over a window
+of its own, because a meter that is read every 20 to 100 ms says nothing of one run.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol as Interface
+
+from berth.pilot.dl.document import Protocol
+from berth.pilot.dl.energy import Meter, Reading
+from berth.pilot.profile import Measurement, Quality
+
+LEAST_REPEATS = 3
+DISTURBED = 1.05
+
+
+class Subject(Interface):
+    """A model that is ready to run."""
+
+    def run(self) -> float:
+        """One run to its end; seconds by the device's own clock."""
+
+    def burst(self, count: int) -> None:
+        """So many runs back to back, waiting only for the last."""
+
+    def before_repeats(self) -> None:
+        """Called after the warm-up: peaks are counted from here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """What the protocol measured."""
+
+    seconds: tuple[float, ...]
+    processor_s: tuple[float, ...]
+    energy: Reading | None
+    energy_runs: int
+
+
+def follow(
+    subject: Subject,
+    protocol: Protocol,
+    meter: Meter,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Timings:
+    """Measure a subject. Whatever it raises goes through."""
+    sleep(protocol.cool_down_s)
+    for _ in range(protocol.warmup):
+        subject.run()
+    subject.before_repeats()
+    seconds: list[float] = []
+    processor: list[float] = []
+    began = time.monotonic()
+    while len(seconds) < protocol.repeats:
+        if len(seconds) >= LEAST_REPEATS and time.monotonic() - began > protocol.repeats_s:
+            break
+        before = time.process_time()
+        seconds.append(subject.run())
+        processor.append(time.process_time() - before)
+    if protocol.energy_s == 0:
+        return Timings(tuple(seconds), tuple(processor), None, 0)
+    sleep(protocol.cool_down_s)
+    reading, runs = _energy(subject, protocol.energy_s, min(seconds), meter)
+    return Timings(tuple(seconds), tuple(processor), reading, runs)
+
+
+def _energy(subject: Subject, window_s: float, run_s: float, meter: Meter) -> tuple[Reading, int]:
+    """A window of at least ``window_s``, in bursts of about a tenth of it."""
+    burst = max(1, int(window_s / 10 / max(run_s, 1e-6)))
+    subject.burst(burst)
+    runs = 0
+    began = time.monotonic()
+    meter.start()
+    while time.monotonic() - began < window_s:
+        subject.burst(burst)
+        runs += burst
+    return meter.stop(), runs
+
+
+def energy_measurements(timings: Timings) -> dict[str, Measurement]:
+    """``energy_j`` of one run and mean ``power_w`` in the window; missing ones say why."""
+    reading = timings.energy
+    if reading is None or reading.joules is None:
+        why = "not asked for" if reading is None else reading.note
+        source = "none" if reading is None else reading.source
+        gone = Measurement(value=None, quality=Quality.MISSING, source=source, note=why)
+        return {"energy_j": gone, "power_w": gone}
+    window = f"{timings.energy_runs} runs in {reading.seconds:.3g} s"
+    note = "; ".join(part for part in (reading.note, window) if part)
+    return {
+        "energy_j": Measurement(
+            value=reading.joules / timings.energy_runs,
+            quality=Quality.MEASURED, source=reading.source, note=note,
+        ),
+        "power_w": Measurement(
+            value=reading.joules / reading.seconds,
+            quality=Quality.MEASURED, source=reading.source, note=note,
+        ),
+    }  # fmt: skip
