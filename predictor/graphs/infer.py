@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from berth.predictor.graphs.bind import bind
 from berth.predictor.graphs.kinds import Kind, describe
 from berth.predictor.graphs.limits import LIMITS, Limits, Problem
-from berth.predictor.graphs.onnx_file import Node, RawModel
+from berth.predictor.graphs.onnx_file import Node, RawModel, subgraph
 from berth.predictor.graphs.onnx_parts import attributes, shown
 from berth.predictor.graphs.operators import CATALOGUE, Call, Family
 from berth.predictor.graphs.order import CONTROL_FLOW, flattened, sorted_nodes
@@ -94,7 +94,9 @@ class Walk:
         nodes = flattened(model, limits)
         if not nodes:
             raise Problem("holds no nodes")
-        return cls(model, nodes, inputs, batch)
+        walk = cls(model, nodes, inputs, batch)
+        walk.limits, walk.left = limits, limits.nodes - len(nodes)
+        return walk
 
     def __init__(
         self, model: RawModel, nodes: list[Node], inputs: dict[bytes, Tensor], batch: int
@@ -106,6 +108,7 @@ class Walk:
         self.made: dict[object, _Made] = {}
         self.kinds: dict[Kind, int] = {}
         self.hashes: list[bytes] = []
+        self.limits, self.left, self.depth = LIMITS, LIMITS.nodes, 0
         named = [(_decoded(name), t.dtype, t.shape) for name, t in inputs.items()]
         self.found = Inferred(batch, model.opset, model.producer, named, [])
         self.found.stored = sum(t.stored or 0 for t in model.constants.values())
@@ -151,6 +154,9 @@ class Walk:
             inputs = tuple([env[name] for name in node.inputs])
         except KeyError as missing:
             raise Problem(f"reads {shown(missing.args[0])}, which nothing makes") from None
+        if node.operator == "If" and inputs and inputs[0] is not None and inputs[0].values:
+            self._branch(node, b"then_branch" if inputs[0].values[0] else b"else_branch")
+            return
         hints = self.roles.hints(node)
         key = (node.operator, node.domain, node.attributes, inputs, len(node.outputs), hints)
         made = self.made.get(key)
@@ -169,6 +175,27 @@ class Walk:
                 self.maker[node.outputs[0]] = self.maker[node.inputs[0]]
         else:
             self._record(node, made)
+
+    def _branch(self, node: Node, name: bytes) -> None:
+        """The branch of an If whose condition is known: its nodes in the If's place."""
+        nodes, constants, outputs = subgraph(node.attributes, name)
+        self.left -= len(nodes)
+        self.depth += 1
+        if self.left < 0 or self.depth > self.limits.depth:
+            raise Problem("holds branches without end")
+        self.env.update(constants)
+        self.found.stored += sum(t.stored or 0 for t in constants.values())
+        self.found.stored_bytes += sum(t.size_bytes for t in constants.values())
+        for inner in nodes:
+            self._node(inner)
+        for outer, made in zip(node.outputs, outputs, strict=False):
+            if made not in self.env:
+                raise Problem(f"gives {shown(made)}, which nothing makes")
+            self.env[outer] = self.env[made]
+            if made in self.maker:
+                self.maker[outer] = self.maker[made]
+        self.depth -= 1
+        self.found.folded["If"] = self.found.folded.get("If", 0) + 1
 
     def _record(self, node: Node, made: _Made) -> None:
         found, maker, hashes = self.found, self.maker, self.hashes

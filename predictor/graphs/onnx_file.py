@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from berth.predictor.graphs import wire
@@ -173,6 +174,7 @@ def _model(data: bytes, limits: Limits) -> RawModel:
 
 
 _NODES, _CONSTANTS, _INPUTS, _OUTPUTS, _NOTES, _SPARSE = 1, 5, 11, 12, 13, 15
+_SUBGRAPH = 6
 
 
 def _by_number(data: bytes, graph: tuple[int, int]) -> dict[int, list[tuple[int, int]]]:
@@ -183,6 +185,27 @@ def _by_number(data: bytes, graph: tuple[int, int]) -> dict[int, list[tuple[int,
         if end >= 0 and number in found:
             found[number].append((start, end))
     return found
+
+
+def subgraph(
+    encoded: Sequence[bytes], name: bytes
+) -> tuple[list[Node], dict[bytes, Tensor], list[bytes]]:
+    """Nodes, constants and outputs of the graph in a node's attribute. Raises Problem."""
+    try:
+        for data in encoded:
+            parts = {number: (a, b) for number, a, b in wire.scan(data, 0, len(data)) if b >= 0}
+            at, end = parts.get(1, (0, 0))
+            if data[at:end] != name or _SUBGRAPH not in parts:
+                continue
+            spans = _by_number(data, parts[_SUBGRAPH])
+            return (
+                [_node(data, *span) for span in spans[_NODES]],
+                dict(read_tensor(data, *span) for span in spans[_CONSTANTS]),
+                [_name(data, *span) for span in spans[_OUTPUTS]],
+            )
+    except (IndexError, struct.error):
+        raise Problem("has a malformed graph inside") from None
+    raise Problem(f"lacks its {name.decode()}")
 
 
 def _opset(data: bytes, start: int, end: int) -> int:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from onnx import AttributeProto, ModelProto, helper
-from small_models import attention, constant, convolutional, integers, model
+from small_models import attention, constant, convolutional, integers, model, tensor
 
 from berth.pilot.errors import DocumentError
 from berth.predictor.graphs import infer, onnx_file
@@ -60,6 +60,7 @@ class Tally:
 def seeds() -> list[bytes]:
     """Sound models that between them hold most operators of the catalogue."""
     found = [convolutional(blocks=1), attention(layers=1), function_model(), many_operators()]
+    found.append(branching())
     return [made.SerializeToString() for made in found]
 
 
@@ -70,6 +71,23 @@ def function_model() -> ModelProto:
     opsets = [helper.make_opsetid("", 20)]
     made.functions.append(helper.make_function("own", "Own", ["a"], ["c"], body, opsets))
     return made
+
+
+def branching() -> ModelProto:
+    """A branch that the shapes choose."""
+    branches = {
+        key: helper.make_graph(
+            [helper.make_node("Tanh", ["x"], [key])], key, [], [tensor(key)], [constant("w", 3)]
+        )
+        for key in ("then_branch", "else_branch")
+    }
+    return model(
+        [
+            helper.make_node("Size", ["x"], ["s"]),
+            helper.make_node("Cast", ["s"], ["c"], to=9),
+            helper.make_node("If", ["c"], ["y"], **branches),
+        ]
+    )
 
 
 def many_operators() -> ModelProto:

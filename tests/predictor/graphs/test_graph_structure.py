@@ -262,3 +262,45 @@ def test_a_cast_to_the_type_it_has_is_left_out_and_another_is_not() -> None:
     assert names(half) == ["Relu", "Cast"]
     assert half.dtype.tolist() == [1, 10]
     assert half.output_bytes.tolist() == [3 * 64 * 4, 3 * 64 * 2]
+
+
+def branching(then: str, otherwise: str):
+    """Relu, then by the number of dimensions one of two operators."""
+    branches = {
+        key: helper.make_graph(
+            [helper.make_node(operator, ["a"], [f"{key}_out"])], key, [], [tensor(f"{key}_out")]
+        )
+        for key, operator in (("then_branch", then), ("else_branch", otherwise))
+    }
+    return model(
+        [
+            helper.make_node("Relu", ["x"], ["a"]),
+            helper.make_node("Shape", ["a"], ["s"]),
+            helper.make_node("Size", ["s"], ["rank"]),
+            helper.make_node("Equal", ["rank", "four"], ["c"]),
+            helper.make_node("If", ["c"], ["b"], **branches),
+            helper.make_node("Exp", ["b"], ["y"]),
+        ],
+        [helper.make_tensor("four", 7, [], [4])],
+    )
+
+
+def test_a_branch_that_the_shapes_choose_is_put_in_place() -> None:
+    graph = graph_of(branching("Tanh", "Neg"))
+    assert names(graph) == ["Relu", "Tanh", "Exp"]
+    assert graph.edges.tolist() == [[0, 1], [1, 2]]
+    made = branching("Tanh", "Neg")
+    made.graph.initializer[0].CopyFrom(helper.make_tensor("four", 7, [], [5]))
+    assert names(graph_of(made)) == ["Relu", "Neg", "Exp"]
+
+
+def test_a_branch_without_its_graph_is_named() -> None:
+    made = branching("Tanh", "Neg")
+    del made.graph.node[4].attribute[:]
+    with pytest.raises(Problem, match=r"node 4 \(If\) lacks its then_branch"):
+        graph_of(made)
+    made = branching("Tanh", "Neg")
+    made.graph.node[4].attribute[0].g.node[0].input[0] = "nowhere"
+    made.graph.node[4].attribute[1].g.node[0].input[0] = "nowhere"
+    with pytest.raises(Problem, match="which nothing makes"):
+        graph_of(made)
