@@ -55,7 +55,7 @@ def _show(name: str, page: Summary) -> None:
     click.echo(f"{name}: {len(g)} nodes, opset {g.opset}, batch {g.batch}; {given}")
     click.echo(
         f"  {format_count(g.parameters)} parameters ({format_bytes(g.stored_bytes)} in the file), "
-        f"{format_count(g.total_macs)}MACs, {format_count(g.total_flops)}FLOPs"
+        f"{_of(g.total_macs, 'MACs')}, {_of(g.total_flops, 'FLOPs')}"
     )
     click.echo(
         f"  activations {format_bytes(g.activation_bytes)}, at most "
@@ -94,6 +94,12 @@ def _show(name: str, page: Summary) -> None:
         click.echo(f"\nUnknown operators, counted as no operations: {named}")
         if g.assumed_shapes:
             click.echo(f"  {g.assumed_shapes} of their outputs are taken to be like their inputs")
+
+
+def _of(count: int, unit: str) -> str:
+    """``12 FLOPs``, ``4.1 GFLOPs``."""
+    text = format_count(count)
+    return text + unit if " " in text else f"{text} {unit}"
 
 
 def _show_kinds(title: str, share: str, rows: Sequence[KindRow]) -> None:

@@ -203,7 +203,7 @@ def _attribute(attribute: AttributeProto, dice: random.Random) -> None:
     elif attribute.type == AttributeProto.STRING:
         attribute.s = dice.choice((b"", b"...,...->...", b"SAME_UPPER", b"\xff\x00", b"a" * 9000))
     else:
-        attribute.type = dice.randrange(16)
+        attribute.type = dice.randrange(15)
 
 
 def read(data: bytes, batch: int, tally: Tally, label: str) -> None:

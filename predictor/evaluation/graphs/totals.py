@@ -47,7 +47,7 @@ class Row:
     @property
     def parameters_off(self) -> float:
         """Relative."""
-        return abs(self.parameters_millions / self.published_parameters_millions - 1)
+        return _relative(self.parameters_millions, self.published_parameters_millions)
 
     @property
     def macs_off(self) -> float:
@@ -167,4 +167,8 @@ def _nearest(value: float, given: tuple[float, ...]) -> float:
 
 
 def _off(value: float, given: float) -> float:
-    return 0.0 if abs(value - given) <= ROUNDING else abs(value / given - 1)
+    return 0.0 if abs(value - given) <= ROUNDING else _relative(value, given)
+
+
+def _relative(value: float, given: float) -> float:
+    return abs(value / given - 1) if given else float("inf")
