@@ -50,7 +50,8 @@ class Rows:
 
     def take(self, index: Sequence[int] | Floats) -> Rows:
         """The rows at ``index`` (integers or a mask over rows)."""
-        chosen = np.arange(len(self))[np.asarray(index)]
+        wanted = np.asarray(index)
+        chosen = np.flatnonzero(wanted) if wanted.dtype == bool else wanted.astype(np.intp)
         return replace(
             self,
             values=self.values[chosen],

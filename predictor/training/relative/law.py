@@ -28,7 +28,7 @@ RESIDUAL = tuple(
     Kernel(constant=0.3, linear=0.0, local=local, length=length, shared=0.6, everywhere=0.3,
            noise=0.3)
     for length in (1.5, 2.5, 5.0)
-    for local in (0.6, 1.0)
+    for local in (0.3, 0.6, 1.0)
 )  # fmt: skip
 TREND = (
     Kernel(constant=3.0, linear=0.3, local=0.6, length=3.7, shared=0.55, everywhere=0.25,
