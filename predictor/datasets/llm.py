@@ -2,7 +2,8 @@
 
 * LLM-Inference-Bench: latency of a batch of equal requests (input = output = length), 16-bit, by
   accelerator, count, framework and model. Tokens a second are ``2 x length x batch / latency``
-  everywhere: the published throughput of llama.cpp is of one sequence.
+  everywhere: the published throughput of llama.cpp is of one sequence. "Intel PVC GPU" and "Intel
+  Max 1550" are the same part, measured up to ten times apart: two places.
 * aiconfigurator's silicon measurements: TTFT and TPOT of servers under a closed load. Where the
   published parallelism is a square (``moe_tp = moe_ep = g`` and ``g x g`` GPUs), the same
   measurement stands there a second time with ``g`` GPUs: it is read as ``g``; equal measurements
@@ -40,7 +41,7 @@ ACCELERATORS = {
     "Nvidia H100 GPU": "h100-sxm-80gb",
     "AMD MI250 GPU": "mi250-128gb",
     "AMD MI300X GPU": "mi300x-192gb",
-    "Intel PVC GPU": "max-1550-128gb",
+    "Intel PVC GPU": "max-1550-128gb-early",
     "Intel Max 1550": "max-1550-128gb",
     "Habana Gaudi2": "gaudi2-96gb",
     "SambaNova SN40L": "sn40l-64gb",

@@ -143,7 +143,9 @@ class LlmPredictor:
             for c in cases
         ])  # fmt: skip
         log_time, shares = combine(terms, effects)
-        tied = ties(cases, [framework] * len(cases), head.codes)
+        # One model under one load: only the accelerator differs.
+        tied = np.repeat(ties(cases[:1], [framework], head.codes), len(cases), axis=0)
+        tied[:, 0] = [head.codes.accelerator(c) for c in cases]
         # Only where something alike was measured is there anything to add.
         alike = np.flatnonzero(tied[:, 0] != UNKNOWN)
         log_time[alike] += head.residual(tied[alike], numbered[alike])

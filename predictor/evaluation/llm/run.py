@@ -47,11 +47,15 @@ TASKS = {
     TPOT: "aiconfigurator's silicon data, time of each further token",
 }
 WORDS = {
-    ROWS: "a fifth of the rows at random",
-    BLOCKS: "unseen (hardware, framework, model), 5 folds",
-    PAIRS: "unseen (accelerator, framework), 5 folds",
+    ROWS: "rows at random",
+    BLOCKS: "unseen (hardware, framework, model)",
+    PAIRS: "unseen (accelerator, framework)",
     ACCELERATORS: "unseen accelerator, each in turn",
 }
+_WITH_RIVALS = {
+    (OFFLINE, ROWS), (OFFLINE, BLOCKS), (TTFT, BLOCKS), (TPOT, BLOCKS),
+    (TTFT, ACCELERATORS), (TPOT, ACCELERATORS),
+}  # fmt: skip
 STEPS = len(HEADS) * len(SPLITS)
 
 
@@ -144,7 +148,7 @@ def split_figures(
             done = {
                 "held": [asdict(h) for h in left_out(data, part, fold, seed)],
                 "rivals": {n: [float(v) for v in ask(data, part, seed)]
-                           for n, ask in RIVALS.items()},
+                           for n, ask in RIVALS.items() if (head, split) in _WITH_RIVALS},
             }  # fmt: skip
             if kept is not None:
                 write_text(kept, json.dumps({"key": _key(seed), **done}))
@@ -153,6 +157,7 @@ def split_figures(
             rivals[name] += values
     inside = coverage(held, split)
     measured = np.array([h.measured for h in held])
+    rivals = {n: values for n, values in rivals.items() if values}
     said = {OURS: [h.said for h in held], ALONE: [h.physics for h in held], **rivals}
     figures = [
         _figures((head, split, name), measured, np.array(values),

@@ -3,9 +3,9 @@
 Nested: effects, kernels, their scales and the rows' noise are all learnt without the part left
 out. Splits, from easy to hard:
 
-* ``rows``: a fifth of the rows at random;
-* ``blocks``: a fifth of the (hardware, framework, model) blocks;
-* ``pairs``: a fifth of the (accelerator, framework) pairs;
+* ``rows``: a part of the rows at random (a fifth; a third of the serving data);
+* ``blocks``: a part of the (hardware, framework, model) blocks;
+* ``pairs``: a part of the (accelerator, framework) pairs;
 * ``accelerators``: one accelerator after the other.
 """
 
@@ -19,13 +19,13 @@ import numpy as np
 
 from berth.predictor.conformal import group_quantile
 from berth.predictor.llm.bundle import Likeness, Width
-from berth.predictor.llm.physics import OFFLINE, Effects, Floats
+from berth.predictor.llm.physics import OFFLINE, TPOT, TTFT, Effects, Floats
 from berth.predictor.training.folds import folds
 from berth.predictor.training.llm.effects import fit_effects, physics
-from berth.predictor.training.llm.process import Process, fit_process, fit_terms
+from berth.predictor.training.llm.process import SERVED_ROWS, Process, fit_process, fit_terms
 from berth.predictor.training.llm.table import Table
 
-FOLDS = 5
+FOLDS = {OFFLINE: 5, TTFT: 3, TPOT: 3}
 ROWS, BLOCKS, PAIRS, ACCELERATORS = "rows", "blocks", "pairs", "accelerators"
 SPLITS = {
     ROWS: Likeness.BLOCK,
@@ -42,8 +42,6 @@ class Fit:
 
     effects: Effects
     process: Process
-    noises: Floats
-    missed: Floats
 
     def log_seconds(self, table: Table) -> tuple[Floats, Floats]:
         """Of a table's rows: calibrated physics alone, and with the process."""
@@ -70,8 +68,10 @@ def fit(table: Table, seed: int) -> Fit:
     effects = fit_effects(table)
     missed = table.log_seconds - physics(table, effects)
     terms, noise = fit_terms(table.head, table.ties, table.numbers, missed, seed)
-    process, noises = fit_process(terms, noise, table.ties, table.numbers, missed)
-    return Fit(effects, process, noises, missed)
+    process, _ = fit_process(
+        terms, noise, table.ties, table.numbers, missed, rows=SERVED_ROWS[table.head]
+    )
+    return Fit(effects, process)
 
 
 def parts(table: Table, split: str, seed: int) -> list[list[int]]:
@@ -84,7 +84,7 @@ def parts(table: Table, split: str, seed: int) -> list[list[int]]:
         BLOCKS: table.blocks,
         PAIRS: [f"{a} | {f}" for a, f in zip(table.accelerators, table.frameworks, strict=True)],
     }[split]
-    return folds(groups, min(FOLDS, len(set(groups))), seed)
+    return folds(groups, min(FOLDS[table.head], len(set(groups))), seed)
 
 
 def left_out(table: Table, part: Sequence[int], fold: int, seed: int) -> list[Held]:

@@ -78,7 +78,7 @@ def table(head: str) -> Table:
         )
         rows = bench_rows()
         seconds = [row.latency_s for row in rows]
-        return _table(head, cases, [r.framework for r in rows], [r.block for r in rows], seconds)
+        return table_of(head, cases, [r.framework for r in rows], [r.block for r in rows], seconds)
     kept = serving_rows()
     cases = tuple(
         Case(
@@ -93,16 +93,17 @@ def table(head: str) -> Table:
         for row in kept
     )  # fmt: skip
     seconds = [{TTFT: row.ttft_s, TPOT: row.tpot_s}[head] for row in kept]
-    return _table(head, cases, [r.framework for r in kept], [r.block for r in kept], seconds)
+    return table_of(head, cases, [r.framework for r in kept], [r.block for r in kept], seconds)
 
 
-def _table(
+def table_of(
     head: str,
     cases: Sequence[Case],
     frameworks: Sequence[str],
     blocks: Sequence[str],
     seconds: Sequence[float],
 ) -> Table:
+    """A table of measured cases."""
     accelerators = tuple(c.device.accelerator.name for c in cases)
     codes = Codes(
         tuple(sorted(set(accelerators))),

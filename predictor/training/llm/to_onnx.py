@@ -53,10 +53,11 @@ def to_onnx(process: Process) -> bytes:
 
     total = ""
     for term in process.terms:
-        scale = np.zeros(len(NUMBERS))
-        scale[list(term.numbers)] = 1 / np.array(term.lengths)
-        theirs = process.numbers * scale
-        mine = g.node("Mul", "numbers", g.constant(scale))
+        columns = np.array(term.numbers, dtype=np.int64)
+        scale = 1 / np.array(term.lengths)
+        theirs = process.numbers[:, columns] * scale
+        used = g.node("Gather", "numbers", g.constant(columns), axis=1)
+        mine = g.node("Mul", used, g.constant(scale))
         cross = g.node("MatMul", mine, g.constant(theirs.T))
         square = g.node("ReduceSumSquare", mine, axes=[1], keepdims=1)
         half = g.node("Mul", square, g.constant(np.array([[0.5]])))

@@ -29,7 +29,6 @@ from berth.predictor.llm.physics import HEADS
 from berth.predictor.llm.residual import NUMBERS, TIES
 from berth.predictor.training.llm.card import card
 from berth.predictor.training.llm.held_out import SPLITS, fit, held_out, width
-from berth.predictor.training.llm.process import thin
 from berth.predictor.training.llm.table import Table, table
 from berth.predictor.training.llm.to_onnx import check_agreement, to_onnx
 from berth.predictor.training.write import write_bundle
@@ -58,9 +57,8 @@ def train(
     for head in HEADS:
         data = table(head)
         found = fit(data, seed)
-        served = thin(found.process, found.noises, found.missed)
-        raw = to_onnx(served)
-        apart = max(apart, check_agreement(raw, served, data.ties, data.numbers))
+        raw = to_onnx(found.process)
+        apart = max(apart, check_agreement(raw, found.process, data.ties, data.numbers))
         files[residual_file(head)] = raw
         effects.append(found.effects)
         entries.append(_entry(data, _widths(data, seed) if widths is None else widths[head]))
