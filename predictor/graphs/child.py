@@ -21,6 +21,8 @@ from berth.predictor.graphs import encoding, infer, onnx_file
 from berth.predictor.graphs.limits import Limits, Problem
 
 NOBODY = 65534
+READY = b"r"
+"""Said once, when rights are dropped and files are welcome."""
 _NO_NEW_PRIVILEGES = 38
 _DUMPABLE = 4
 
@@ -57,6 +59,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.disable()  # a graph is many small tuples, none of them in a cycle
     gc.freeze()
+    channel.sendall(READY)
     while True:
         line, handles, _, _ = socket.recv_fds(channel, 65536, 1)
         if not line or not handles:

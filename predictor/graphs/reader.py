@@ -20,13 +20,16 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from berth.pilot.errors import DocumentError
+from berth.pilot.errors import BerthError, DocumentError
 from berth.predictor.graphs.graph import MalformedGraph, ModelGraph, decode
 from berth.predictor.graphs.limits import LIMITS, Limits
 
 LARGEST_REPLY = 64 * 2**20
 LARGEST_BATCH = 2**20
 _FILES_BEFORE_RENEWAL = 10_000
+_START_S = 30.0
+_READY = b"r"
+_KEPT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 _PROGRAM = "from berth.predictor.graphs.child import main; main()"
 
 
@@ -39,6 +42,7 @@ class Reader:
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
         self._files = 0
+        self._owner = os.getpid()
 
     def __enter__(self) -> Reader:
         return self
@@ -78,9 +82,12 @@ class Reader:
             raise DocumentError(source, "made its reader answer nonsense") from None
 
     def close(self) -> None:
-        """End the child."""
+        """End the child, if this process started it."""
         with self._lock:
-            self._end()
+            if self._owner == os.getpid():
+                self._end()
+            else:
+                self._forget()
 
     @property
     def child(self) -> int | None:
@@ -112,23 +119,43 @@ class Reader:
             ) from None
 
     def _start(self) -> socket.socket:
+        if self._owner != os.getpid():
+            self._forget()  # forked: the child belongs to the other process
         if self._channel is not None and self._process is not None and self._process.poll() is None:
             return self._channel
         self._end()
         mine, its = socket.socketpair()
         with its:
-            # No shell, no site of the user (-I), nothing of the environment but where Berth is.
-            program = f"import sys; sys.path[:] = {sys.path!r}; {_PROGRAM}"
+            # No shell, no site of the user (-I), nothing of the environment but its loader's path.
+            path = [entry for entry in sys.path if entry]
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-c", program, json.dumps(asdict(self.limits))],
+                [
+                    sys.executable, "-I", "-c", f"import sys; sys.path[:] = {path!r}; {_PROGRAM}",
+                    json.dumps(asdict(self.limits)),
+                ],
                 stdin=its.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                env={},
-            )
+                env={name: os.environ[name] for name in _KEPT if name in os.environ},
+            )  # fmt: skip
         self._channel = mine
         self._files = 0
-        return mine
+        try:
+            if _receive(mine, 1, time.monotonic() + _START_S) == _READY:
+                return mine
+        except OSError:
+            pass
+        self._end()
+        raise BerthError(
+            "the process that reads model files could not start",
+            hint=f"try: {sys.executable} -I -c '{_PROGRAM}'",
+        )
+
+    def _forget(self) -> None:
+        if self._channel is not None:
+            self._channel.close()
+        self._channel = self._process = None
+        self._owner = os.getpid()
 
     def _end(self) -> None:
         if self._channel is not None:

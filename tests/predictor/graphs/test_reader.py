@@ -16,7 +16,7 @@ import pytest
 from onnx import helper
 from small_models import attention, constant, convolutional, integers, model, tensor
 
-from berth.pilot.errors import DocumentError
+from berth.pilot.errors import BerthError, DocumentError
 from berth.predictor.graphs import wire
 from berth.predictor.graphs.limits import Limits
 from berth.predictor.graphs.reader import Reader
@@ -337,7 +337,8 @@ def test_a_reply_that_is_no_graph_costs_one_sentence(tmp_path: Path, monkeypatch
     path = written(tmp_path, convolutional())
     for reply in replies:
         program = (
-            "import socket, sys; s = socket.socket(fileno=0); socket.recv_fds(s, 65536, 1); "
+            "import socket, sys; s = socket.socket(fileno=0); s.sendall(b'r'); "
+            "socket.recv_fds(s, 65536, 1); "
             f"s.sendall({reply!r}); s.recv(1)"
         )
         monkeypatch.setattr("berth.predictor.graphs.reader._PROGRAM", program)
@@ -350,3 +351,31 @@ def test_names_in_messages_are_short_and_plain(reader: Reader, tmp_path: Path) -
     said = refusal(reader, written(tmp_path, made))
     assert len(said) < 300
     assert json.dumps(said)
+
+
+def test_a_child_that_cannot_start_is_told_from_a_bad_file(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("berth.predictor.graphs.reader._PROGRAM", "raise SystemExit(1)")
+    with (
+        Reader() as broken,
+        pytest.raises(BerthError, match="process that reads model files could not start"),
+    ):
+        broken.read(written(tmp_path, convolutional()))
+
+
+def test_a_forked_process_gets_a_child_of_its_own(tmp_path: Path) -> None:
+    path = written(tmp_path, convolutional())
+    with Reader() as reader:
+        reader.read(path)
+        first = reader.child
+        pid = os.fork()
+        if pid == 0:
+            status = 1
+            try:
+                reader.read(path, batch=3)
+                status = 0 if reader.child != first else 2
+                reader.close()
+            finally:
+                os._exit(status)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        assert reader.read(path, batch=5).batch == 5
+        assert reader.child == first
