@@ -62,6 +62,7 @@ def _measured(order: MeasureOrder) -> Answer:
     if order.setting.framework == "torch" or order.source is Source.FACTORY:
         from berth.pilot.dl import torch_engine  # noqa: PLC0415 - torch is large and optional
 
+        torch_engine.load_torch()
         memory = HostMemory()
         subject = torch_engine.subject(order)
         meter: Meter = torch_engine.meter(order)

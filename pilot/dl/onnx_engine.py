@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import onnxruntime
-import psutil
 
 from berth.pilot.dl.document import Device, Machine, Precision, Task
 from berth.pilot.dl.order import MeasureOrder
+from berth.pilot.dl.process_memory import memory_bytes
 from berth.pilot.dl.stubs import external_tensors
 from berth.pilot.dl.weights import Maker, check_cap
 from berth.pilot.host import cpu_model
@@ -75,7 +75,7 @@ class OnnxSubject:
         """What it runs on."""
         return Machine(
             device=cpu_model(),
-            memory_bytes=psutil.virtual_memory().total,
+            memory_bytes=memory_bytes(),
             framework_version=onnxruntime.__version__,
         )
 

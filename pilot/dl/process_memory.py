@@ -21,6 +21,15 @@ def resident() -> dict[str, int]:
     return found
 
 
+def memory_bytes(which: str = "MemTotal") -> int:
+    """Of the machine, or what is ``MemAvailable``."""
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name == which:
+            return int(value.split()[0]) * 1024
+    raise OSError(f"/proc/meminfo has no {which}")
+
+
 def forget_peak() -> bool:
     """Start the high-water mark again from here; False where the kernel does not allow it."""
     try:

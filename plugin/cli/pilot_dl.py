@@ -8,7 +8,6 @@ import tempfile
 from pathlib import Path
 
 import click
-import psutil
 
 from berth.pilot.dl.campaign import read_runs, run_campaign
 from berth.pilot.dl.document import (
@@ -22,6 +21,7 @@ from berth.pilot.dl.document import (
     Task,
 )
 from berth.pilot.dl.plan import Plan, name_of, points
+from berth.pilot.dl.process_memory import memory_bytes
 from berth.pilot.documents import read_toml
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.options import check_name
@@ -162,7 +162,7 @@ def dl(  # noqa: PLR0917
     memory = (
         parse_bytes(memory_limit)
         if memory_limit
-        else int(psutil.virtual_memory().available * MEMORY_SHARE)
+        else int(memory_bytes("MemAvailable") * MEMORY_SHARE)
     )
     if memory < 2**20:
         raise UsageError(f"--memory-limit {memory_limit}: less than a mebibyte runs nothing")

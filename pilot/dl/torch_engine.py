@@ -1,0 +1,220 @@
+"""A model made runnable by PyTorch, on a CPU or a CUDA GPU, for inference or a training step.
+
+Precision: fp32 with TensorFloat-32 off; tf32 with it on; fp16 and bf16 hold weights and
+activations in that type for inference, and use autocast over fp32 weights for training (fp16 with
+scaled gradients). A training step is zeroing the gradients, forward, mean of squares as loss,
+backward, optimiser. Times on a GPU are CUDA events around one run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from berth.pilot.dl.document import Device, Machine, Precision, Task
+from berth.pilot.dl.energy import Meter, NoMeter, NvmlMeter, rapl
+from berth.pilot.dl.onnx_engine import Refused
+from berth.pilot.dl.order import MeasureOrder, Source
+from berth.pilot.dl.process_memory import memory_bytes
+from berth.pilot.host import cpu_model
+from berth.pilot.profile import Measurement, Quality
+
+_HALF = {Precision.FP16: "float16", Precision.BF16: "bfloat16"}
+
+
+def load_torch() -> Any:
+    """The library. Raises Refused where it is not installed."""
+    try:
+        return importlib.import_module("torch")
+    except ImportError:
+        raise Refused("PyTorch is not installed here (the extra `deep`)") from None
+
+
+class TorchSubject:
+    """A module with its inputs on its device."""
+
+    def __init__(
+        self, torch: Any, order: MeasureOrder, module: Any, inputs: Any, *, random_weights: bool
+    ) -> None:
+        setting = order.setting
+        self._torch = torch
+        self._cuda = setting.device is Device.CUDA
+        self.random_weights = random_weights
+        torch.set_num_threads(setting.threads)
+        torch.backends.cuda.matmul.allow_tf32 = setting.precision is Precision.TF32
+        torch.backends.cudnn.allow_tf32 = setting.precision is Precision.TF32
+        device = torch.device(setting.device.value)
+        training = setting.task is Task.TRAINING
+        half = getattr(torch, _HALF.get(setting.precision, ""), None)
+        module = module.to(device)
+        inputs = tuple(x.to(device) for x in inputs)
+        if half is not None and not training:
+            module = module.to(half)
+            inputs = tuple(x.to(half) if x.is_floating_point() else x for x in inputs)
+        module.train(training)
+        self._module, self._inputs = module, inputs
+        self._step: Callable[[], None] = self._forward
+        if training:
+            self._step = _training_step(torch, module, inputs, setting.optimizer or "sgd", half)
+
+    def run(self) -> float:
+        if not self._cuda:
+            began = time.perf_counter()
+            self._step()
+            return time.perf_counter() - began
+        begin = self._torch.cuda.Event(enable_timing=True)
+        end = self._torch.cuda.Event(enable_timing=True)
+        begin.record()
+        self._step()
+        end.record()
+        self._torch.cuda.synchronize()
+        return float(begin.elapsed_time(end)) / 1000
+
+    def burst(self, count: int) -> None:
+        for _ in range(count):
+            self._step()
+        if self._cuda:
+            self._torch.cuda.synchronize()
+
+    def before_repeats(self) -> None:
+        if self._cuda:
+            self._torch.cuda.reset_peak_memory_stats()
+
+    def measurements(self) -> dict[str, Measurement]:
+        """Peaks of PyTorch's allocator since the warm-up, and what the whole GPU has in use."""
+        if not self._cuda:
+            return {}
+        cuda = self._torch.cuda
+        free, whole = cuda.mem_get_info()
+        return {
+            "gpu_allocated_bytes": _measured(cuda.max_memory_allocated(), "tensors, peak"),
+            "gpu_reserved_bytes": _measured(cuda.max_memory_reserved(), "allocator, peak"),
+            "gpu_in_use_bytes": _measured(
+                whole - free, "whole GPU or slice, CUDA context and others included, at the end"
+            ),
+        }
+
+    def machine(self) -> Machine:
+        """What it runs on."""
+        torch = self._torch
+        if not self._cuda:
+            return Machine(
+                device=cpu_model(),
+                memory_bytes=memory_bytes(),
+                framework_version=torch.__version__,
+            )
+        gpu = torch.cuda.get_device_properties(0)
+        return Machine(
+            device=gpu.name, memory_bytes=gpu.total_memory,
+            multiprocessors=gpu.multi_processor_count,
+            mig=_mig(gpu.name), framework_version=torch.__version__, cuda=torch.version.cuda,
+            driver=_driver(),
+        )  # fmt: skip
+
+    def _forward(self) -> None:
+        with self._torch.inference_mode():
+            self._module(*self._inputs)
+
+
+def subject(order: MeasureOrder) -> TorchSubject:
+    """The order's model, ready to run. Raises Refused with the reason."""
+    torch = load_torch()
+    setting = order.setting
+    if setting.device is Device.CUDA and not torch.cuda.is_available():
+        raise Refused("PyTorch sees no CUDA GPU here")
+    if setting.device is Device.CPU and setting.precision is Precision.TF32:
+        raise Refused("tf32 is of NVIDIA GPUs; a CPU computes in fp32 or bf16")
+    torch.manual_seed(0)
+    if order.source is Source.FACTORY:
+        module, inputs = _from_factory(torch, order)
+        return TorchSubject(torch, order, module, inputs, random_weights=True)
+    from berth.pilot.dl import torch_graph  # noqa: PLC0415 - needs onnx, which serving does not
+
+    loaded = torch_graph.load(torch, Path(order.model), setting.batch, setting.sizes,
+                              order.memory_bytes)  # fmt: skip
+    return TorchSubject(
+        torch, order, loaded.module, loaded.inputs, random_weights=loaded.random_weights
+    )
+
+
+def meter(order: MeasureOrder) -> Meter:
+    """What reads the energy of the order's device."""
+    if order.setting.device is Device.CPU:
+        return rapl()
+    try:
+        nvml = importlib.import_module("pynvml")
+    except ImportError:
+        return NoMeter("nvml", "the Python module pynvml (nvidia-ml-py) is not installed")
+    torch = load_torch()
+    gpu = torch.cuda.get_device_properties(0)
+    if _mig(gpu.name):
+        return NoMeter("nvml", "NVML tells the power of whole GPUs only, not of a MIG slice")
+    try:
+        nvml.nvmlInit()
+        return NvmlMeter(nvml, nvml.nvmlDeviceGetHandleByUUID(f"GPU-{gpu.uuid}"))
+    except (nvml.NVMLError, AttributeError) as error:
+        return NoMeter("nvml", f"NVML: {error}")
+
+
+def _training_step(
+    torch: Any, module: Any, inputs: Any, optimizer: str, half: Any
+) -> Callable[[], None]:
+    learnt = [p for p in module.parameters() if p.requires_grad]
+    if not learnt:
+        raise Refused("the model has no parameters to train")
+    rule = (
+        torch.optim.AdamW(learnt, lr=1e-6)
+        if optimizer == "adamw"
+        else torch.optim.SGD(learnt, lr=1e-6, momentum=0.9)
+    )
+    kind = inputs[0].device.type
+    scaler = torch.amp.GradScaler(kind, enabled=half is not None and half == torch.float16)
+
+    def step() -> None:
+        rule.zero_grad(set_to_none=True)
+        context = torch.autocast(kind, dtype=half) if half is not None else contextlib.nullcontext()
+        with context:
+            out = module(*inputs)
+            first = out[0] if isinstance(out, tuple | list) else out
+            loss = first.float().square().mean()
+        scaler.scale(loss).backward()
+        scaler.step(rule)
+        scaler.update()
+
+    return step
+
+
+def _from_factory(torch: Any, order: MeasureOrder) -> tuple[Any, Any]:
+    package, _, function = order.model.partition(":")
+    try:
+        module = getattr(importlib.import_module(package), function)()
+    except (ImportError, AttributeError) as error:
+        raise Refused(f"{order.model}: {error}") from None
+    if not isinstance(module, torch.nn.Module):
+        raise Refused(f"{order.model} gives no torch.nn.Module")
+    shape = (order.setting.batch, *(order.input_shape or ()))
+    return module, (torch.randn(shape),)
+
+
+def _mig(name: str) -> str | None:
+    """The slice's profile in a device name such as ``NVIDIA A100-SXM4-40GB MIG 1g.5gb``."""
+    _, found, profile = name.partition(" MIG ")
+    if found:
+        return profile
+    return "unknown" if os.environ.get("CUDA_VISIBLE_DEVICES", "").startswith("MIG-") else None
+
+
+def _driver() -> str | None:
+    try:
+        return Path("/sys/module/nvidia/version").read_text().strip()
+    except OSError:
+        return None
+
+
+def _measured(value: float, note: str) -> Measurement:
+    return Measurement(value=value, quality=Quality.MEASURED, source="torch", note=note)

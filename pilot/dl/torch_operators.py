@@ -1,0 +1,444 @@
+"""What PyTorch calls for each ONNX operator: those of exported vision and language models.
+
+Each rule takes torch, the node and its inputs' tensors (None: left out). Batch normalisation uses
+the batch's statistics while gradients are taken, as training does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from berth.pilot.dl.onnx_engine import Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node with its attributes as Python values."""
+
+    operator: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any]
+
+    def get(self, name: str, default: Any) -> Any:
+        """An attribute, text decoded."""
+        value = self.attributes.get(name, default)
+        return value.decode() if isinstance(value, bytes) else value
+
+
+Rule = Callable[..., Any]
+OPERATORS: dict[str, Rule] = {}
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """Enters a function for the operators of these names."""
+
+    def enter(function: Rule) -> Rule:
+        OPERATORS.update(dict.fromkeys(names, function))
+        return function
+
+    return enter
+
+
+def _enter_plain() -> None:
+    """Operators that are one function of their inputs."""
+    for name in ("Relu", "Sigmoid", "Tanh", "Sqrt", "Exp", "Log", "Erf", "Sin", "Cos", "Neg",
+                 "Abs", "Floor", "Ceil", "Reciprocal"):  # fmt: skip
+        called = name.lower()
+        OPERATORS[name] = lambda t, n, x, called=called: getattr(t, called)(x)
+    for name, called in (("Add", "add"), ("Sub", "sub"), ("Mul", "mul"), ("Pow", "pow"),
+                         ("MatMul", "matmul"), ("Equal", "eq"), ("Greater", "gt"), ("Less", "lt"),
+                         ("And", "logical_and"), ("Or", "logical_or")):  # fmt: skip
+        OPERATORS[name] = lambda t, n, a, b, called=called: getattr(t, called)(*_near(a, b))
+
+
+def _near(a: Any, b: Any) -> tuple[Any, Any]:
+    """Two operands on one device and, of floats, in one type: the smaller follows the larger."""
+    if a.numel() < b.numel():
+        return on(a, b), b
+    return a, on(b, a)
+
+
+def on(x: Any, like: Any) -> Any:
+    """``x`` on the device of ``like``, floats in its type; a constant keeps its copies."""
+    both = x.is_floating_point() and like.is_floating_point()
+    dtype = like.dtype if both else x.dtype
+    if x.device == like.device and x.dtype == dtype:
+        return x
+    if x.requires_grad:
+        return x.to(like.device, dtype)
+    copies = x.__dict__.setdefault("berth_copies", {})
+    if (like.device, dtype) not in copies:
+        copies[like.device, dtype] = x.to(like.device, dtype)
+    return copies[like.device, dtype]
+
+
+_enter_plain()
+
+
+@rule("Div")
+def _div(t: Any, n: Node, a: Any, b: Any) -> Any:
+    whole = not (a.is_floating_point() or b.is_floating_point())
+    return t.div(*_near(a, b), rounding_mode="trunc" if whole else None)
+
+
+@rule("Not")
+def _not(t: Any, n: Node, x: Any) -> Any:
+    return t.logical_not(x)
+
+
+@rule("Identity", "Dropout")
+def _identity(t: Any, n: Node, x: Any, *_: Any) -> Any:
+    return x
+
+
+@rule("Gelu")
+def _gelu(t: Any, n: Node, x: Any) -> Any:
+    return t.nn.functional.gelu(x, approximate=n.get("approximate", "none"))
+
+
+@rule("HardSwish")
+def _hard_swish(t: Any, n: Node, x: Any) -> Any:
+    return t.nn.functional.hardswish(x)
+
+
+@rule("HardSigmoid")
+def _hard_sigmoid(t: Any, n: Node, x: Any) -> Any:
+    return t.clamp(n.get("alpha", 0.2) * x + n.get("beta", 0.5), 0, 1)
+
+
+@rule("LeakyRelu")
+def _leaky(t: Any, n: Node, x: Any) -> Any:
+    return t.nn.functional.leaky_relu(x, n.get("alpha", 0.01))
+
+
+@rule("Elu")
+def _elu(t: Any, n: Node, x: Any) -> Any:
+    return t.nn.functional.elu(x, n.get("alpha", 1.0))
+
+
+@rule("Softplus")
+def _softplus(t: Any, n: Node, x: Any) -> Any:
+    return t.nn.functional.softplus(x)
+
+
+@rule("Clip")
+def _clip(t: Any, n: Node, x: Any, low: Any = None, high: Any = None) -> Any:
+    return t.clamp(x, *(None if end is None else on(end, x) for end in (low, high)))
+
+
+@rule("Softmax")
+def _softmax(t: Any, n: Node, x: Any) -> Any:
+    return t.softmax(x, n.get("axis", -1))
+
+
+@rule("Where")
+def _where(t: Any, n: Node, condition: Any, a: Any, b: Any) -> Any:
+    a, b = _near(a, b)
+    return t.where(on(condition, a), a, b)
+
+
+@rule("Cast")
+def _cast(t: Any, n: Node, x: Any) -> Any:
+    to = n.get("to", 1)
+    if to == 1 and x.is_floating_point():
+        return x
+    if to not in _CASTS:
+        raise Refused(f"a cast to ONNX type {to}")
+    return x.to(getattr(t, _CASTS[to]))
+
+
+_CASTS = {
+    1: "float32", 2: "uint8", 3: "int8", 6: "int32", 7: "int64", 9: "bool", 10: "float16",
+    11: "float64", 16: "bfloat16",
+}  # fmt: skip
+
+
+def _sided(pads: list[int], axes: int) -> list[int]:
+    """ONNX's [begin..., end...] as PyTorch's last axis first."""
+    return [pads[axis + side * axes] for axis in reversed(range(axes)) for side in (0, 1)]
+
+
+def _padded(t: Any, n: Node, x: Any, spatial: int, window: list[int], fill: float) -> Any:
+    """(input, symmetric padding left to the operator)."""
+    pads = list(n.get("pads", [0] * 2 * spatial))
+    auto = n.get("auto_pad", "NOTSET")
+    if auto.startswith("SAME"):
+        strides = n.get("strides", [1] * spatial)
+        needed = [max((-(-size // s) - 1) * s + k - size, 0)
+                  for size, s, k in zip(x.shape[2:], strides, window, strict=True)]  # fmt: skip
+        small, large = [p // 2 for p in needed], [p - p // 2 for p in needed]
+        pads = small + large if auto == "SAME_UPPER" else large + small
+    if pads[:spatial] == pads[spatial:]:
+        return x, pads[:spatial]
+    return t.nn.functional.pad(x, _sided(pads, spatial), value=fill), [0] * spatial
+
+
+@rule("Conv")
+def _conv(t: Any, n: Node, x: Any, weight: Any, bias: Any = None) -> Any:
+    spatial = weight.dim() - 2
+    dilations = n.get("dilations", [1] * spatial)
+    window = [(k - 1) * d + 1 for k, d in zip(weight.shape[2:], dilations, strict=True)]
+    x, padding = _padded(t, n, x, spatial, window, 0.0)
+    called = getattr(t.nn.functional, f"conv{spatial}d")
+    return called(x, weight, bias, n.get("strides", [1] * spatial), padding, dilations,
+                  n.get("group", 1))  # fmt: skip
+
+
+@rule("ConvTranspose")
+def _conv_transpose(t: Any, n: Node, x: Any, weight: Any, bias: Any = None) -> Any:
+    spatial = weight.dim() - 2
+    pads = n.get("pads", [0] * 2 * spatial)
+    if n.get("auto_pad", "NOTSET") != "NOTSET" or pads[:spatial] != pads[spatial:]:
+        raise Refused("a transposed convolution with uneven padding")
+    called = getattr(t.nn.functional, f"conv_transpose{spatial}d")
+    return called(x, weight, bias, n.get("strides", [1] * spatial), pads[:spatial],
+                  n.get("output_padding", [0] * spatial), n.get("group", 1),
+                  n.get("dilations", [1] * spatial))  # fmt: skip
+
+
+@rule("Gemm")
+def _gemm(t: Any, n: Node, a: Any, b: Any, c: Any = None) -> Any:
+    plain = n.get("alpha", 1.0) == 1 and n.get("beta", 1.0) == 1 and not n.get("transA", 0)
+    if plain and n.get("transB", 0) and (c is None or c.dim() == 1):
+        return t.nn.functional.linear(a, b, c)
+    a = a.mT if n.get("transA", 0) else a
+    b = b.mT if n.get("transB", 0) else b
+    out = n.get("alpha", 1.0) * (a @ b)
+    return out if c is None else out + n.get("beta", 1.0) * c
+
+
+@rule("Einsum")
+def _einsum(t: Any, n: Node, *given: Any) -> Any:
+    return t.einsum(n.get("equation", ""), *given)
+
+
+@rule("BatchNormalization")
+def _batch_norm(t: Any, n: Node, x: Any, scale: Any, bias: Any, mean: Any, var: Any) -> Any:
+    training = t.is_grad_enabled()
+    return t.nn.functional.batch_norm(
+        x, None if training else mean, None if training else var, scale, bias,
+        training=training, eps=n.get("epsilon", 1e-5),
+    )  # fmt: skip
+
+
+@rule("LayerNormalization")
+def _layer_norm(t: Any, n: Node, x: Any, scale: Any, bias: Any = None) -> Any:
+    axis = n.get("axis", -1) % x.dim()
+    return t.nn.functional.layer_norm(x, x.shape[axis:], scale, bias, n.get("epsilon", 1e-5))
+
+
+@rule("InstanceNormalization")
+def _instance_norm(t: Any, n: Node, x: Any, scale: Any, bias: Any) -> Any:
+    return t.nn.functional.instance_norm(x, weight=scale, bias=bias, eps=n.get("epsilon", 1e-5))
+
+
+@rule("GroupNormalization")
+def _group_norm(t: Any, n: Node, x: Any, scale: Any, bias: Any) -> Any:
+    return t.nn.functional.group_norm(x, n.get("num_groups", 1), scale, bias,
+                                      n.get("epsilon", 1e-5))  # fmt: skip
+
+
+@rule("MaxPool")
+def _max_pool(t: Any, n: Node, x: Any) -> Any:
+    kernel = n.get("kernel_shape", [])
+    spatial = len(kernel)
+    x, padding = _padded(t, n, x, spatial, kernel, float("-inf"))
+    called = getattr(t.nn.functional, f"max_pool{spatial}d")
+    return called(
+        x, kernel, n.get("strides", [1] * spatial), padding,
+        n.get("dilations", [1] * spatial), ceil_mode=bool(n.get("ceil_mode", 0)),
+    )  # fmt: skip
+
+
+@rule("AveragePool")
+def _average_pool(t: Any, n: Node, x: Any) -> Any:
+    kernel = n.get("kernel_shape", [])
+    spatial = len(kernel)
+    x, padding = _padded(t, n, x, spatial, kernel, 0.0)
+    called = getattr(t.nn.functional, f"avg_pool{spatial}d")
+    return called(x, kernel, n.get("strides", [1] * spatial), padding,
+                  ceil_mode=bool(n.get("ceil_mode", 0)),
+                  count_include_pad=bool(n.get("count_include_pad", 0)))  # fmt: skip
+
+
+@rule("GlobalAveragePool")
+def _global_average(t: Any, n: Node, x: Any) -> Any:
+    return x.mean(tuple(range(2, x.dim())), keepdim=True)
+
+
+def _reduced(name: str) -> Rule:
+    def reduce(t: Any, n: Node, x: Any, axes: Any = None) -> Any:
+        listed = n.get("axes", None) if axes is None else axes.tolist()
+        over = tuple(range(x.dim())) if listed is None else tuple(listed)
+        keep = bool(n.get("keepdims", 1))
+        if name == "l2":
+            return t.linalg.vector_norm(x, dim=over, keepdim=keep)
+        return getattr(t, name)(x, dim=over, keepdim=keep)
+
+    return reduce
+
+
+OPERATORS.update(
+    ReduceMean=_reduced("mean"), ReduceSum=_reduced("sum"), ReduceMax=_reduced("amax"),
+    ReduceMin=_reduced("amin"), ReduceL2=_reduced("l2"),
+)  # fmt: skip
+
+
+@rule("CumSum")
+def _cumsum(t: Any, n: Node, x: Any, axis: Any) -> Any:
+    if n.get("exclusive", 0) or n.get("reverse", 0):
+        raise Refused("an exclusive or reversed cumulative sum")
+    return t.cumsum(x, int(axis))
+
+
+@rule("Reshape")
+def _reshape(t: Any, n: Node, x: Any, shape: Any) -> Any:
+    wanted = shape.tolist()
+    if not n.get("allowzero", 0):
+        wanted = [x.shape[at] if size == 0 else size for at, size in enumerate(wanted)]
+    return x.reshape(wanted)
+
+
+@rule("Flatten")
+def _flatten(t: Any, n: Node, x: Any) -> Any:
+    axis = n.get("axis", 1)
+    rows = 1
+    for size in x.shape[:axis]:
+        rows *= size
+    return x.reshape(rows, -1)
+
+
+@rule("Squeeze")
+def _squeeze(t: Any, n: Node, x: Any, axes: Any = None) -> Any:
+    return x.squeeze() if axes is None else x.squeeze(tuple(axes.tolist()))
+
+
+@rule("Unsqueeze")
+def _unsqueeze(t: Any, n: Node, x: Any, axes: Any) -> Any:
+    listed = axes.tolist()
+    rank = x.dim() + len(listed)
+    for axis in sorted(axis % rank for axis in listed):
+        x = x.unsqueeze(axis)
+    return x
+
+
+@rule("Transpose")
+def _transpose(t: Any, n: Node, x: Any) -> Any:
+    return x.permute(n.get("perm", list(reversed(range(x.dim())))))
+
+
+@rule("Concat")
+def _concat(t: Any, n: Node, *given: Any) -> Any:
+    return t.cat(given, n.get("axis", 0))
+
+
+@rule("Split")
+def _split(t: Any, n: Node, x: Any, sizes: Any = None) -> Any:
+    axis = n.get("axis", 0)
+    if sizes is not None:
+        return t.split(x, sizes.tolist(), axis)
+    parts = len(n.outputs)
+    return t.split(x, -(-x.shape[axis] // parts), axis)
+
+
+@rule("Slice")
+def _slice(t: Any, n: Node, x: Any, starts: Any, ends: Any, *rest: Any) -> Any:
+    axes, steps = (*rest, None, None)[:2]
+    along = list(range(len(starts))) if axes is None else axes.tolist()
+    by = [1] * len(along) if steps is None else steps.tolist()
+    for axis, start, end, step in zip(along, starts.tolist(), ends.tolist(), by, strict=True):
+        if step < 0:
+            raise Refused("a slice that runs backwards")
+        index = [slice(None)] * x.dim()
+        index[axis] = slice(start, end, step)
+        x = x[tuple(index)]
+    return x
+
+
+@rule("Gather")
+def _gather(t: Any, n: Node, x: Any, index: Any) -> Any:
+    axis = n.get("axis", 0) % x.dim()
+    found = x.index_select(axis, on(index, x).reshape(-1) % x.shape[axis])
+    return found.reshape((*x.shape[:axis], *index.shape, *x.shape[axis + 1 :]))
+
+
+@rule("GatherND")
+def _gather_nd(t: Any, n: Node, x: Any, index: Any) -> Any:
+    if n.get("batch_dims", 0):
+        raise Refused("GatherND over a batch")
+    return x[tuple(on(index, x).unbind(-1))]
+
+
+@rule("Expand")
+def _expand(t: Any, n: Node, x: Any, shape: Any) -> Any:
+    return x.expand(t.broadcast_shapes(tuple(x.shape), tuple(shape.tolist())))
+
+
+@rule("Tile")
+def _tile(t: Any, n: Node, x: Any, times: Any) -> Any:
+    return x.repeat(times.tolist())
+
+
+@rule("Shape")
+def _shape(t: Any, n: Node, x: Any) -> Any:
+    return t.tensor(list(x.shape)[n.get("start", 0) : n.get("end", None)], dtype=t.int64)
+
+
+@rule("ConstantOfShape")
+def _constant_of_shape(t: Any, n: Node, shape: Any) -> Any:
+    value = n.get("value", None)
+    fill = value.float_data[0] if value is not None and value.float_data else 0.0
+    return t.full(shape.tolist(), fill)
+
+
+@rule("Range")
+def _range(t: Any, n: Node, start: Any, limit: Any, step: Any) -> Any:
+    return t.arange(start.item(), limit.item(), step.item(), dtype=start.dtype)
+
+
+@rule("Pad")
+def _pad(t: Any, n: Node, x: Any, pads: Any, value: Any = None, axes: Any = None) -> Any:
+    if axes is not None:
+        raise Refused("padding of chosen axes")
+    mode = {"edge": "replicate"}.get(n.get("mode", "constant"), n.get("mode", "constant"))
+    sides = _sided(pads.tolist(), x.dim())
+    if mode != "constant":
+        sides = sides[: 2 * (x.dim() - 2)]
+        return t.nn.functional.pad(x, sides, mode=mode)
+    return t.nn.functional.pad(x, sides, value=0.0 if value is None else value.item())
+
+
+@rule("DepthToSpace")
+def _depth_to_space(t: Any, n: Node, x: Any) -> Any:
+    if n.get("mode", "DCR") == "CRD":
+        return t.nn.functional.pixel_shuffle(x, n.get("blocksize", 1))
+    size = n.get("blocksize", 1)
+    b, c, h, w = x.shape
+    x = x.reshape(b, size, size, c // size**2, h, w).permute(0, 3, 4, 1, 5, 2)
+    return x.reshape(b, c // size**2, h * size, w * size)
+
+
+@rule("Col2Im")
+def _col2im(t: Any, n: Node, x: Any, size: Any, block: Any) -> Any:
+    pads = n.get("pads", [0, 0, 0, 0])
+    return t.nn.functional.fold(
+        x, size.tolist(), block.tolist(), n.get("dilations", [1, 1]), pads[:2],
+        n.get("strides", [1, 1]),
+    )  # fmt: skip
+
+
+@rule("Resize")
+def _resize(t: Any, n: Node, x: Any, roi: Any = None, scales: Any = None, sizes: Any = None) -> Any:
+    spatial = x.dim() - 2
+    given = sizes.tolist()[-spatial:] if sizes is not None and sizes.numel() else None
+    if given is None:
+        factors = scales.tolist()[-spatial:]
+        given = [int(size * f) for size, f in zip(x.shape[2:], factors, strict=True)]
+    mode = {"linear": "bilinear", "cubic": "bicubic"}.get(n.get("mode", "nearest"), "nearest")
+    aligned = n.get("coordinate_transformation_mode", "half_pixel") == "align_corners"
+    if mode == "nearest":
+        return t.nn.functional.interpolate(x, given, mode=mode)
+    return t.nn.functional.interpolate(x, given, mode=mode, align_corners=aligned)
