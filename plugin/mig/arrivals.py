@@ -21,13 +21,13 @@ from pydantic import Field
 
 from berth.pilot.documents import Document, read_json, write_json
 from berth.pilot.errors import DocumentError
-from berth.plugin.mig.queue_demands import MAX_JOBS, types_in
+from berth.plugin.mig.queue_demands import GRES_COLUMNS, GRES_FIELDS, MAX_JOBS, asked_types
 from berth.plugin.mig.settings import OutlookSettings
 from berth.plugin.slurm.commands import run
 from berth.policies.mig.demands import Demand, SliceOption
 from berth.policies.mig.outlook import Arrival, expected
 
-_FIELDS = "JobArrayID:|,SubmitTime:|,NumNodes:|,tres-per-node:|,admin_comment:512"
+_FIELDS = f"JobArrayID:|,SubmitTime:|,{GRES_FIELDS},admin_comment:512"
 _SQUEUE = ("squeue", "-h", "-r", "-a", "-t", "all", "-O", _FIELDS)
 _WILL_DO = re.compile(r"(?:^|\s)berth/1 .*?\bslices=([^\s]+)")
 _MAX_KEPT = 50_000
@@ -58,10 +58,10 @@ def seen_now(
     """From all jobs that Slurm still knows, in whatever state. Raises SchedulerError."""
     names = {pattern.replace("{profile}", profile): profile for profile in profiles}
     for line in command(list(_SQUEUE)).splitlines()[:MAX_JOBS]:
-        job, *rest = line.split("|", 4)
-        if len(rest) != 4 or not rest[1].isdecimal():
+        job, *rest = line.split("|", 2 + GRES_COLUMNS)
+        if len(rest) != 2 + GRES_COLUMNS:
             continue
-        submitted, nodes, gres, stamp = rest
+        submitted, *columns, stamp = rest
         try:
             at_s = time.mktime(time.strptime(submitted, "%Y-%m-%dT%H:%M:%S"))
         except (ValueError, OverflowError):
@@ -71,11 +71,9 @@ def seen_now(
         if will_do:
             yield Asked(job=job, submit_s=at_s, profiles=will_do, count=1)
             continue
-        for name, count in types_in(gres):
-            if name in names and count * int(nodes) > 0:
-                yield Asked(
-                    job=job, submit_s=at_s, profiles=(names[name],), count=count * int(nodes)
-                )
+        for name, count in asked_types(columns):
+            if name in names:
+                yield Asked(job=job, submit_s=at_s, profiles=(names[name],), count=count)
 
 
 def remembered(path: Path) -> tuple[Asked, ...]:

@@ -4,13 +4,31 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from berth.plugin.slurm.commands import run
 from berth.policies.mig.demands import Demand, SliceOption
 
 MAX_JOBS = 100_000
+MAX_SLICES = 10_000
+"""Of one job: more is a job that can never run, and must not keep the planner busy."""
+GRES_FIELDS = (
+    "NumNodes:|,NumTasks:|,tres-per-node:|,tres-per-job:|,tres-per-task:|,tres-per-socket:|"
+)
+"""For ``squeue -O``: what ``asked_types`` takes."""
+GRES_COLUMNS = 6
+_SQUEUE = (
+    "squeue",
+    "-h",
+    "-r",
+    "-a",
+    "-t",
+    "PENDING",
+    "-O",
+    f"JobArrayID:|,Reason:|,{GRES_FIELDS}",
+)
+_NUMBER = re.compile(r"\d{1,7}", re.ASCII)
 STRANDED = "BadConstraints"
 """Slurm's reason for a job whose type no node has any more; it holds the job."""
 _WAITS_FOR_ROOM = ("Resources", "Priority", "None", "ReqNodeNotAvail")
@@ -19,25 +37,37 @@ _GRES = re.compile(r"gpu:(?P<type>[^:=,(]+)(?:[:=](?P<count>\d{1,4}))?(?=,|$)")
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A pending job that asks for GPUs by type; counts are of one node."""
+    """A pending job that asks for GPUs by type, in whatever form; counts are of the whole job."""
 
     job: str
     reason: str
-    nodes: int
     types: tuple[tuple[str, int], ...]
 
 
 def waiting(command: Callable[[list[str]], str] = run) -> Iterator[Waiting]:
     """Pending jobs that name GPU types, array tasks one by one. Raises SchedulerError."""
-    text = command(["squeue", "-h", "-r", "-a", "-t", "PENDING", "-o", "%i|%D|%r|%b"])
-    for line in text.splitlines()[:MAX_JOBS]:
-        job, *rest = line.split("|", 3)
-        if len(rest) != 3 or not rest[0].isdecimal():
+    for line in command(list(_SQUEUE)).splitlines()[:MAX_JOBS]:
+        job, *rest = line.split("|")
+        if len(rest) != 1 + GRES_COLUMNS + 1:
             continue
-        nodes, reason, gres = rest
-        types = types_in(gres)
+        types = asked_types(rest[1:-1])
         if types:
-            yield Waiting(job, reason, int(nodes), types)
+            yield Waiting(job, rest[0], types)
+
+
+def asked_types(columns: Sequence[str]) -> tuple[tuple[str, int], ...]:
+    """GPU types with their counts in the whole job, from its columns of ``GRES_FIELDS``.
+
+    One form of the request may repeat another (``--gpus`` beside ``--gpus-per-node``).
+    """
+    nodes, tasks, *forms = columns
+    if not (_NUMBER.fullmatch(nodes) and _NUMBER.fullmatch(tasks)):
+        return ()
+    found: dict[str, int] = {}
+    for text, times in zip(forms, (int(nodes), 1, int(tasks), int(nodes)), strict=True):
+        for name, count in types_in(text):
+            found[name] = max(found.get(name, 0), min(count * times, MAX_SLICES))
+    return tuple((name, count) for name, count in found.items() if count)
 
 
 def types_in(gres: str) -> tuple[tuple[str, int], ...]:
@@ -62,9 +92,9 @@ def pending(
         if job.reason.startswith((*_WAITS_FOR_ROOM, STRANDED)):
             for name, count in job.types:
                 if name in names:
-                    wanted[names[name]] += count * job.nodes
+                    wanted[names[name]] += count
     return tuple(
-        Demand(name=profile, options=(SliceOption(profile),), count=count)
+        Demand(name=profile, options=(SliceOption(profile),), count=min(count, MAX_JOBS))
         for profile, count in sorted(wanted.items())
         if count
     )

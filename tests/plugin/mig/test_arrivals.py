@@ -21,7 +21,7 @@ H = 3600.0
 
 def line(job: str, ago_s: float, gres: str, nodes: int = 1, stamp: str = "") -> str:
     at = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(NOW_S - ago_s))
-    return f"{job}|{at}|{nodes}|{gres}|{stamp}\n"
+    return f"{job}|{at}|{nodes}|1|{gres}|N/A|N/A|N/A|{stamp}\n"
 
 
 def rules(folder: Path, **changes: object) -> OutlookSettings:

@@ -15,7 +15,7 @@ from berth.plugin.cli import main
 from berth.plugin.mig.automatic import Thought, think
 from berth.plugin.mig.journal import Journal
 from berth.plugin.mig.nvml import Nvml
-from berth.plugin.mig.queue_demands import pending
+from berth.plugin.mig.queue_demands import MAX_SLICES, pending
 from berth.plugin.mig.settings import TriggerSettings
 from berth.policies.mig import Instance
 from berth.policies.mig.demands import Demand, SliceOption
@@ -120,13 +120,14 @@ def test_switched_on_it_cuts_once_and_then_waits(site: Site, fleet: FakeFleet) -
 
 
 SQUEUE = """\
-11|1|Resources|gres:gpu:1g.5gb:2
-12_3|2|Priority|gres/gpu:1g.5gb:1,gres/gpu:3g.20gb=1
-13|1|Dependency|gres:gpu:1g.5gb:4
-14|1|JobHeldUser|gres:gpu:1g.5gb:4
-15|1|None|gres:gpu:h200:4
-16|1|None|gres:gpu:2
-17|1|None|N/A
+11|Resources|1|1|gres:gpu:1g.5gb:2|N/A|N/A|N/A|
+12_3|Priority|2|2|gres/gpu:1g.5gb:1,gres/gpu:3g.20gb=1|N/A|N/A|N/A|
+13|Dependency|1|1|gres:gpu:1g.5gb:4|N/A|N/A|N/A|
+14|JobHeldUser|1|1|gres:gpu:1g.5gb:4|N/A|N/A|N/A|
+15|None|1|1|gres:gpu:h200:4|N/A|N/A|N/A|
+16|None|1|1|gres:gpu:2|N/A|N/A|N/A|
+17|None|1|1|N/A|N/A|N/A|N/A|
+18|None|١|1|gres:gpu:1g.5gb:1|N/A|N/A|N/A|
 odd line
 """
 
@@ -135,9 +136,27 @@ def test_demands_are_what_waits_for_room() -> None:
     found = pending({"1g.5gb", "3g.20gb"}, command=lambda _: SQUEUE)
     assert {d.name: d.count for d in found} == {"1g.5gb": 4, "3g.20gb": 2}
     named = pending(
-        {"1g.5gb"}, "a100_{profile}", command=lambda _: "1|1|None|gres:gpu:a100_1g.5gb:1\n"
+        {"1g.5gb"},
+        "a100_{profile}",
+        command=lambda _: "1|None|1|1|gres:gpu:a100_1g.5gb:1|N/A|N/A|N/A|\n",
     )
     assert [(d.name, d.count) for d in named] == [("1g.5gb", 1)]
+
+
+@pytest.mark.parametrize(
+    ("forms", "slices"),
+    [
+        ("N/A|gres:gpu:1g.5gb:3|N/A|N/A", 3),
+        ("N/A|N/A|gres:gpu:1g.5gb:1|N/A", 8),
+        ("N/A|N/A|N/A|gres/gpu:1g.5gb:1", 2),
+        ("gres:gpu:1g.5gb:2|gres:gpu:1g.5gb:4|N/A|N/A", 4),
+        ("gres:gpu:1g.5gb:9999|N/A|gres:gpu:1g.5gb:9999|N/A", MAX_SLICES),
+    ],
+)
+def test_slices_count_in_whatever_form_they_are_asked_for(forms: str, slices: int) -> None:
+    """The submit filter itself makes ``--gpus=1g.5gb:1`` of ``--gpus=1``."""
+    text = f"11|Resources|2|8|{forms}|\n"
+    assert [d.count for d in pending({"1g.5gb"}, command=lambda _: text)] == [slices]
 
 
 @given(st.text(max_size=300))

@@ -97,8 +97,8 @@ def test_killed_while_slurm_is_told_and_resumed(node: Node) -> None:
 
 def test_what_waits_in_the_queue_is_what_would_be_planned_for(node: Node) -> None:
     slurm = node.slurm
-    for _ in range(4):
-        slurm.sbatch("-pmig", "--gres=gpu:1g.5gb:1", "--mem=10", script=SLEEPER)
+    for form in ("--gres=gpu:1g.5gb:1", "--gpus=1g.5gb:1") * 2:
+        slurm.sbatch("-pmig", form, "--mem=10", script=SLEEPER)
     slurm.sbatch("-pmig", "--gres=gpu:1g.5gb:1", "--hold", "--mem=10", script=SLEEPER)
     profiles = ("1g.5gb", "3g.20gb")
     wait_until(
@@ -110,11 +110,12 @@ def test_what_waits_in_the_queue_is_what_would_be_planned_for(node: Node) -> Non
     assert sum(a.count for a in lately if a.profiles == ("1g.5gb",)) >= 5, "whatever their state"
 
 
-def test_the_last_slice_of_a_type_that_a_job_waits_for_is_kept(node: Node) -> None:
+@pytest.mark.parametrize("form", ["--gres=gpu:2g.10gb:1", "--gpus=2g.10gb:1"])
+def test_the_last_slice_of_a_type_that_a_job_waits_for_is_kept(node: Node, form: str) -> None:
     slurm = node.slurm
     slurm.run("scontrol", "update", "PartitionName=mig", "State=DOWN")
     try:
-        job = slurm.sbatch("-pmig", "--gres=gpu:2g.10gb:1", "--mem=10", script=SLEEPER).id
+        job = slurm.sbatch("-pmig", form, "--mem=10", script=SLEEPER).id
         with pytest.raises(PlanRefused, match=r"waits for a 2g\.10gb"):
             node.apply("1g.5gb@0 1g.5gb@1 1g.10gb@2 3g.20gb@4")
         assert slurm.job(job)["Reason"] != "BadConstraints"
