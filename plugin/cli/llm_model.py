@@ -84,7 +84,9 @@ def _tables(found: LlmEvaluation) -> str:
             lines += ["", f"{title}. Split: {words}", columns(_HEADER, rows)]
         each = ", ".join(f"{n} {v:.1%}" for n, v in found.by_accelerator[head].items())
         lines += ["", f"Median error where the accelerator was unseen: {each}"]
-    lines += ["", "Memory, energy and carbon have no public labels: not evaluated."]
+    for head, (no, ran) in found.refused.items():
+        lines += ["", f"{head}: {no} of {ran} configurations that ran were said not to fit"]
+    lines += ["", "Peak memory, energy and carbon have no public labels: not evaluated."]
     return "\n".join(lines)
 
 

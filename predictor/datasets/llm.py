@@ -5,10 +5,10 @@
   everywhere: the published throughput of llama.cpp is of one sequence. "Intel PVC GPU" and "Intel
   Max 1550" are the same part, measured up to ten times apart: two places.
 * aiconfigurator's silicon measurements: TTFT and TPOT of servers under a closed load. Where the
-  published parallelism is a square (``moe_tp = moe_ep = g`` and ``g x g`` GPUs), the same
-  measurement stands there a second time with ``g`` GPUs: it is read as ``g``; equal measurements
-  of one configuration count once. Batch is here over all replicas. Rows without a precision are
-  16-bit: a step of them takes what reading 16-bit weights takes.
+  published parallelism is a square beyond a node (``moe_tp = moe_ep = g`` and ``g x g`` = 16 or 64
+  GPUs), the same measurement often stands there a second time with ``g`` GPUs: it is read as
+  ``g``; equal measurements of one configuration count once. Batch is here over all replicas. Rows
+  without a precision are 16-bit: a step of them takes what reading 16-bit weights takes.
 
 Model configurations are in ``training/llm/data/configs.json``: the numbers of each model's public
 ``config.json``. DeciLM-7B's 67 KV heads are the published sum.
@@ -51,6 +51,8 @@ ACCELERATORS = {
     "gb200": "gb200-nvl72",
 }
 """The data sets' names of what ``predictor/llm/accelerators.json`` describes."""
+_NODE = 8
+"""GPUs of a node of the systems that square counts stand at."""
 BITS = {"bf16": 16.0, "fp8": 8.0, "fp4": 4.0, "int4": 4.0}
 
 
@@ -126,7 +128,7 @@ def serving_rows() -> tuple[ServingRow, ...]:
             for name in ("attention_dp_size", "tp_size", "moe_ep_size", "moe_tp_size")
         )
         batch = int(row["batch_size"]) * data
-        if split == expert > 1 and tensor * data == expert * expert:
+        if split == expert and tensor * data == expert * expert > _NODE:
             data = expert if data > 1 else 1
             tensor = expert // data
         one = ServingRow(

@@ -23,6 +23,7 @@ from berth.predictor import llm as serving
 from berth.predictor.datasets.llm import BENCH, SERVING
 from berth.predictor.evaluation.llm.rivals import RIVALS
 from berth.predictor.llm.bundle import Likeness, Width
+from berth.predictor.llm.memory import memory
 from berth.predictor.llm.physics import HEADS, OFFLINE, TPOT, TTFT, Floats
 from berth.predictor.training import llm as training
 from berth.predictor.training.llm.held_out import (
@@ -86,6 +87,8 @@ class LlmEvaluation:
     """Head -> likeness -> width."""
     by_accelerator: dict[str, dict[str, float]]
     """Head -> accelerator -> median error where it was unseen."""
+    refused: dict[str, tuple[int, int]]
+    """Head -> configurations that ran and were said not to fit, and all that ran."""
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -94,6 +97,7 @@ class LlmEvaluation:
             "splits": WORDS,
             "results": [asdict(r) for r in self.results],
             "by_accelerator": self.by_accelerator,
+            "refused": self.refused,
             "widths": {
                 head: {k: v.model_dump(mode="json") for k, v in found.items()}
                 for head, found in self.widths.items()
@@ -131,7 +135,15 @@ def evaluate(
             if split == ACCELERATORS:
                 by_accelerator[head] = _by_accelerator(head, held)
             advance(f"{head}, {split}")
-    return LlmEvaluation(seed, tuple(results), widths, by_accelerator)
+    refused = {head: refused_but_ran(head) for head in (OFFLINE, TPOT)}
+    return LlmEvaluation(seed, tuple(results), widths, by_accelerator, refused)
+
+
+def refused_but_ran(head: str) -> tuple[int, int]:
+    """Measured configurations that the memory rule would have refused, and all of them."""
+    cases = table(head).cases
+    no = sum(memory(c.model, c.load).least > c.device.memory_bytes for c in cases)
+    return no, len(cases)
 
 
 def split_figures(
