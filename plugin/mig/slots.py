@@ -32,6 +32,11 @@ class Slot:
         """True where there is no device behind it."""
         return self.gpu is None
 
+    @property
+    def device(self) -> tuple[str | None, Instance | None]:
+        """What stands behind the number, whatever its type is called."""
+        return self.gpu, self.instance
+
 
 @dataclass(frozen=True, slots=True)
 class _Block:

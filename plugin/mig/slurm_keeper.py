@@ -118,6 +118,8 @@ class SlurmKeeper:
         value, lines = part.get("gres"), part.get("lines")
         if slots is not None:
             value, lines = gres_of(slots), self._rendered(slots, fleet)
+        self._refuse_to_move(str(value), slots)
+        if slots is not None:
             self._write_map(slots, fleet)
         conf = self._files.slurm_conf
         whole = gres_files.with_node_gres(
@@ -159,6 +161,23 @@ class SlurmKeeper:
                     f"job {job.job} waits for a {lost[0]}, and no node would have one any more",
                     hint="Slurm would hold it for good; let it run first, or keep one such slice",
                 )
+
+    def _refuse_to_move(self, gres: str, slots: tuple[Slot, ...] | None) -> None:
+        """A job may have started after ``prepare`` had looked and before the node was drained."""
+        used, before = self._used(), self._slots()
+        if not used or (before is None and gres == self._gres()):
+            return
+        kept = (
+            before is not None
+            and slots is not None
+            and len(before) == len(slots)
+            and all(before[n].device == slots[n].device for n in used if n < len(slots))
+        )
+        if not kept:
+            raise PlanRefused(
+                f"a job has started on {self._files.node} meanwhile; its GPU would change number",
+                hint="try again: the next plan leaves it where it is",
+            )
 
     def _release_stranded(self) -> None:
         """Jobs that Slurm held for want of a type which is there again."""

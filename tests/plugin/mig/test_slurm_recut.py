@@ -13,7 +13,7 @@ from slurm_node import FIRST, SLEEPER, ClusterRestarter, Node, keeper, show_node
 
 from berth.plugin.mig.apply import Applier
 from berth.plugin.mig.arrivals import seen_now
-from berth.plugin.mig.errors import Busy, PlanRefused
+from berth.plugin.mig.errors import Busy, PlanRefused, RolledBack
 from berth.plugin.mig.nvml import Nvml
 from berth.plugin.mig.queue_demands import pending
 from berth.plugin.mig.slurm_keeper import SlurmKeeper
@@ -56,6 +56,28 @@ def test_a_slice_that_slurm_gave_to_a_job_is_not_cut_though_no_process_is_on_it(
     assert node.fleet.layout() == look
     assert "DRAIN" not in show_node(node.slurm)["State"]
     assert node.slurm.job(job)["JobState"] == "RUNNING"
+
+
+def test_a_job_that_starts_just_before_the_drain_keeps_its_number(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else Slurm would give its slice to a second job."""
+    drain = SlurmKeeper.drain
+    jobs: list[int] = []
+
+    def late(self: SlurmKeeper, reason: str) -> None:
+        if not jobs:
+            jobs.append(node.run_job("3g.20gb"))
+        drain(self, reason)
+
+    look, gres = node.fleet.layout(), show_node(node.slurm)["Gres"]
+    monkeypatch.setattr(SlurmKeeper, "drain", late)
+    with pytest.raises(RolledBack, match="has started on mig1 meanwhile"):
+        node.apply("1g.5gb@0 1g.5gb@1 1g.5gb@2 1g.5gb@3 3g.20gb@4")
+    assert (node.fleet.layout(), show_node(node.slurm)["Gres"]) == (look, gres)
+    assert "DRAIN" not in show_node(node.slurm)["State"]
+    assert node.slurm.job(jobs[0])["JobState"] == "RUNNING"
+    assert node.slot_of(jobs[0]).instance == Instance(4, "3g.20gb")
 
 
 def test_a_node_that_somebody_else_drained_stays_drained(node: Node) -> None:
