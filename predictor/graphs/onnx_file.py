@@ -10,6 +10,7 @@ import os
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from berth.predictor.graphs import wire
 from berth.predictor.graphs.limits import LIMITS, Limits, Problem
@@ -26,8 +27,7 @@ _GRAPH[1] = _NODE
 _MODEL: wire.Schema = {7: _GRAPH, 25: {7: _NODE}}
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(NamedTuple):
     """One operator as it stands in the file."""
 
     operator: str
@@ -220,25 +220,14 @@ def _opset(data: bytes, start: int, end: int) -> int:
 
 
 def _node(data: bytes, start: int, end: int) -> Node:
-    inputs: list[bytes] = []
-    outputs: list[bytes] = []
-    attributes: list[bytes] = []
-    operator = domain = b""
+    found: tuple[list[bytes], ...] = ([], [], [], [], [], [], [], [])
     for number, a, b in wire.scan(data, start, end):
-        if b < 0:
-            continue
-        if number == 1:
-            inputs.append(data[a:b])
-        elif number == 2:
-            outputs.append(data[a:b])
-        elif number == 5:
-            attributes.append(data[a:b])
-        elif number == 4:
-            operator = data[a:b]
-        elif number == 7:
-            domain = data[a:b]
-    space = "" if domain == b"ai.onnx" else text(domain)
-    return Node(text(operator), space, tuple(inputs), tuple(outputs), tuple(attributes))
+        if number < 8 and b >= 0:
+            found[number].append(data[a:b])
+    _, inputs, outputs, _, operator, attributes, _, domain = found
+    space = text(domain[-1]) if domain and domain[-1] != b"ai.onnx" else ""
+    name = text(operator[-1]) if operator else ""
+    return Node(name, space, tuple(inputs), tuple(outputs), tuple(attributes))
 
 
 def _function(data: bytes, start: int, end: int) -> tuple[tuple[str, str], Function]:

@@ -27,6 +27,7 @@ Schema: TypeAlias = "Mapping[int, Schema]"
 def scan(data: bytes, at: int, end: int) -> list[Field]:
     """The fields of the message at ``data[at:end]``. Raises Problem or IndexError (truncated)."""
     found: list[Field] = []
+    add = found.append
     while at < end:
         key = data[at]
         at += 1
@@ -41,19 +42,19 @@ def scan(data: bytes, at: int, end: int) -> list[Field]:
             stop = at + length
             if stop > end:
                 raise Problem("is truncated or not an ONNX model (a part ends beyond its whole)")
-            found.append((key >> 3, at, stop))
+            add((key >> 3, at, stop))
             at = stop
         elif kind == 0:
             value = data[at]
             at += 1
             if value > 127:
                 value, at = varint(data, at - 1)
-            found.append((key >> 3, value, -1))
+            add((key >> 3, value, -1))
         elif kind in (1, 5):
             stop = at + (8 if kind == 1 else 4)
             if stop > end:
                 raise Problem("is truncated")
-            found.append((key >> 3, at, stop))
+            add((key >> 3, at, stop))
             at = stop
         else:
             raise Problem(f"is not an ONNX model (wire type {kind} at byte {at})")
