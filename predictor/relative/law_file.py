@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -10,25 +11,13 @@ from pydantic import Field
 from berth.pilot.documents import Document
 from berth.pilot.errors import DocumentError
 from berth.predictor.ceilings import Floats
-from berth.predictor.relative.gaussian import Gaussian, Kernel
+from berth.predictor.relative.gaussian import Gaussian
 from berth.predictor.relative.law import Law, LawModel
 from berth.predictor.relative.views import LAUNCH, REFERENCE, SERIAL, VIEWS, WORK
 
 LAW_SCHEMA = "berth.relative-law/1"
 Row = tuple[float, ...]
 Matrix = tuple[Row, ...]
-
-
-class KernelFile(Document):
-    """A ``Kernel``."""
-
-    constant: float = Field(ge=0)
-    linear: float = Field(ge=0)
-    local: float = Field(ge=0)
-    length: float = Field(gt=0)
-    shared: float = Field(ge=0)
-    everywhere: float = Field(ge=0, le=1)
-    noise: float = Field(gt=0)
 
 
 class GaussianFile(Document):
@@ -38,8 +27,12 @@ class GaussianFile(Document):
     scale: Row
     points: Matrix = Field(min_length=1)
     groups: tuple[tuple[str, str], ...]
-    kernels: tuple[KernelFile, ...]
-    weights: tuple[Matrix, ...]
+    lengths: tuple[Annotated[float, Field(gt=0)], ...]
+    constant: Row
+    linear: Matrix
+    near: tuple[Matrix, ...]
+    own: Matrix
+    own_near: tuple[Matrix, ...]
     offset: Row
     amplitude: Row
 
@@ -101,7 +94,7 @@ def law_model(file: LawFile, path: Path) -> LawModel:
 
 
 def _gaussian(file: GaussianFile, features: int, outputs: int, path: Path) -> Gaussian:
-    rows = len(file.points)
+    rows, lengths = len(file.points), len(file.lengths)
     if len(file.groups) != rows:
         raise DocumentError(path, f"has {len(file.groups)} groups for {rows} points", key="groups")
     return Gaussian(
@@ -109,8 +102,12 @@ def _gaussian(file: GaussianFile, features: int, outputs: int, path: Path) -> Ga
         scale=_array(file.scale, (features,), path, "scale"),
         points=_array(file.points, (rows, features), path, "points"),
         groups=file.groups,
-        kernels=tuple(Kernel(**kernel.model_dump()) for kernel in file.kernels),
-        weights=_array(file.weights, (len(file.kernels), rows, outputs), path, "weights"),
+        lengths=np.array(file.lengths),
+        constant=_array(file.constant, (outputs,), path, "constant"),
+        linear=_array(file.linear, (features, outputs), path, "linear"),
+        near=_array(file.near, (lengths, rows, outputs), path, "near"),
+        own=_array(file.own, (rows, outputs), path, "own"),
+        own_near=_array(file.own_near, (lengths, rows, outputs), path, "own_near"),
         offset=_array(file.offset, (outputs,), path, "offset"),
         amplitude=_array(file.amplitude, (outputs,), path, "amplitude"),
     )
@@ -122,11 +119,12 @@ def _gaussian_file(found: Gaussian) -> GaussianFile:
         scale=_row(found.scale),
         points=_matrix(found.points),
         groups=found.groups,
-        kernels=tuple(
-            KernelFile(**{name: getattr(kernel, name) for name in KernelFile.model_fields})
-            for kernel in found.kernels
-        ),
-        weights=tuple(_matrix(each) for each in found.weights),
+        lengths=_row(found.lengths),
+        constant=_row(found.constant),
+        linear=_matrix(found.linear),
+        near=tuple(_matrix(each) for each in found.near),
+        own=_matrix(found.own),
+        own_near=tuple(_matrix(each) for each in found.own_near),
         offset=_row(found.offset),
         amplitude=_row(found.amplitude),
     )

@@ -14,12 +14,11 @@ from scipy.optimize import minimize
 
 from berth.predictor.ceilings import Floats
 from berth.predictor.datasets.aiwc import KINDS
-from berth.predictor.relative.gaussian import Kernel
 from berth.predictor.relative.law import ABSENT, Law, LawModel
 from berth.predictor.relative.rows import Rows
 from berth.predictor.relative.views import LAUNCH, SERIAL, Seen, fitting
 from berth.predictor.training.relative.checks import check_rows
-from berth.predictor.training.relative.gaussian import fit_gaussian
+from berth.predictor.training.relative.gaussian import Kernel, fit_gaussian
 
 OTHER = "other"
 CPU_KINDS = frozenset({"cpu", "manycore"})

@@ -11,11 +11,10 @@ from test_rows_and_splits import toy
 from berth.pilot.errors import UsageError
 from berth.predictor.evaluation.relative.figures import vector_figures
 from berth.predictor.evaluation.relative.splits import LEAVE_ONE_APPLICATION_OUT, held_out
-from berth.predictor.relative.gaussian import Kernel
 from berth.predictor.relative.law import LawModel
 from berth.predictor.relative.rows import Rows
 from berth.predictor.relative.views import LAUNCH, SERIAL, WORK
-from berth.predictor.training.relative.gaussian import fit_gaussian
+from berth.predictor.training.relative.gaussian import Kernel, fit_gaussian
 from berth.predictor.training.relative.law import LawFamily, fit_law
 
 FAMILY = LawFamily(kinds={"cpu": "cpu", "gpu": "nvidia", "slice": "nvidia"})

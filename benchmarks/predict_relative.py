@@ -1,0 +1,67 @@
+"""One workload's times on 15 devices by the law, after load. Bar: 200 us a row.
+
+Trains the family on the AIWC data set, writes the bundle, loads it and asks it for one row and
+for all rows at once. Needs the data set (see predictor/datasets) and berth[train].
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from berth.pilot.errors import ToolMissing
+from berth.predictor.relative import bundle
+from berth.predictor.training.relative.data import aiwc_rows
+from berth.predictor.training.relative.train import train
+
+RUNS = 1000
+BAR_US = 200.0
+
+
+def microseconds(work: Callable[[], object]) -> tuple[float, float]:
+    """Least and median wall time of ``work``, after a warm-up."""
+    work()
+    seconds = []
+    for _ in range(RUNS):
+        start = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - start)
+    return 1e6 * min(seconds), 1e6 * statistics.median(seconds)
+
+
+def main() -> int:
+    """Print the table."""
+    try:
+        rows = aiwc_rows()
+    except ToolMissing as error:
+        print(error.message)
+        return 0
+    with tempfile.TemporaryDirectory() as folder:
+        start = time.perf_counter()
+        path = Path(folder) / "bundle"
+        train(rows, path, sources={}, seed=0, command="", figures_of=lambda *_: {})
+        trained = time.perf_counter() - start
+        start = time.perf_counter()
+        model = bundle.load(path)
+        loaded = 1e3 * (time.perf_counter() - start)
+    asked = rows.knowing()
+    one = asked.take([0])
+    least, median = microseconds(lambda: model.log_seconds(one))
+    _, batch = microseconds(lambda: model.log_seconds(asked))
+    verdict = "met" if median <= BAR_US else "missed"
+    print(f"train, every application left out once  {trained:7.1f} s   bar 600 s")
+    print(f"load the bundle                         {loaded:7.1f} ms")
+    print(
+        f"one row, {len(rows.platforms)} devices: median           {median:7.0f} us  "
+        f"bar {BAR_US:.0f} us: {verdict} (least {least:.0f})"
+    )
+    print(f"{len(rows)} rows at once, a row                {batch / len(rows):7.1f} us")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
