@@ -16,7 +16,7 @@ from berth.predictor.graphs.bind import bind
 from berth.predictor.graphs.kinds import Kind, describe
 from berth.predictor.graphs.limits import LIMITS, Limits, Problem
 from berth.predictor.graphs.onnx_file import Node, RawModel, subgraph
-from berth.predictor.graphs.onnx_parts import attributes, shown
+from berth.predictor.graphs.onnx_parts import attributes, printable, shown
 from berth.predictor.graphs.operators import CATALOGUE, Call, Family
 from berth.predictor.graphs.order import CONTROL_FLOW, flattened, sorted_nodes
 from berth.predictor.graphs.parameters import Roles, counted, stored_behind
@@ -109,7 +109,7 @@ class Walk:
         self.kinds: dict[Kind, int] = {}
         self.hashes: list[bytes] = []
         self.limits, self.left, self.depth = LIMITS, LIMITS.nodes, 0
-        named = [(_decoded(name), t.dtype, t.shape) for name, t in inputs.items()]
+        named = [(printable(name), t.dtype, t.shape) for name, t in inputs.items()]
         self.found = Inferred(batch, model.opset, model.producer, named, [])
         self.found.stored = sum(t.stored or 0 for t in model.constants.values())
         self.found.stored_bytes = sum(t.size_bytes for t in model.constants.values())
@@ -137,7 +137,7 @@ class Walk:
             tensor = self.env.get(name)
             if tensor is None:
                 raise Problem(f"has the output {shown(name)}, which nothing makes")
-            found.outputs.append((_decoded(name), tensor.dtype, tensor.shape))
+            found.outputs.append((printable(name), tensor.dtype, tensor.shape))
         return found
 
     def _order(self) -> None:
@@ -289,7 +289,3 @@ def _constant(call: Call, family: Family, outputs: list[Tensor]) -> tuple[Tensor
         Tensor(t.dtype, t.shape, t.values, stored if t.stored is None else t.stored)
         for t in outputs
     )
-
-
-def _decoded(name: bytes) -> str:
-    return name.decode("utf-8", "replace")[:128]

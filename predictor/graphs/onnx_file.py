@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from berth.predictor.graphs import wire
 from berth.predictor.graphs.limits import LIMITS, Limits, Problem
-from berth.predictor.graphs.onnx_parts import integers, read_tensor, shown, text
+from berth.predictor.graphs.onnx_parts import integers, printable, read_tensor, shown, text
 from berth.predictor.graphs.values import FLOAT, Tensor, checked
 
 OLDEST_OPSET = 13
@@ -162,7 +162,7 @@ def _model(data: bytes, limits: Limits) -> RawModel:
     constants |= dict(_sparse(data, *span) for span in spans[_SPARSE])
     inputs = [_input(data, *span) for span in spans[_INPUTS]]
     return RawModel(
-        producer=producer.decode("utf-8", "replace")[:64],
+        producer=printable(producer),
         opset=opset,
         nodes=[_node(data, *span) for span in spans[_NODES]],
         constants=constants,
@@ -284,7 +284,7 @@ def _tensor_type(data: bytes, start: int, end: int) -> tuple[int, tuple[int | st
                     if kind == 1 and f < 0:
                         size = wire.signed(e)
                     elif kind == 2 and f >= 0:
-                        size = data[e:f].decode("utf-8", "replace")[:128]
+                        size = printable(data[e:f])
                 sizes.append(size)
             shape = tuple(sizes)
     return dtype, shape

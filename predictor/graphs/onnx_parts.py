@@ -23,11 +23,17 @@ Attributes: TypeAlias = dict[str, Attribute]
 _TEXTS: dict[bytes, str] = {}
 
 
+def printable(raw: bytes) -> str:
+    """A name as text that cannot steer a terminal or break a line, at most 128 characters."""
+    decoded = raw[:512].decode("utf-8", "replace")[:128]
+    return decoded if decoded.isprintable() else repr(decoded)[1:-1][:128]
+
+
 def text(raw: bytes) -> str:
     """A name as text; the same ones are decoded once."""
     found = _TEXTS.get(raw)
     if found is None:
-        found = raw.decode("utf-8", "replace")[:128]
+        found = printable(raw)
         if len(_TEXTS) < 4096:
             _TEXTS[raw] = found
     return found

@@ -232,7 +232,7 @@ def read_by_child(data: bytes, reader: Reader, folder: Path, tally: Tally, label
         reader.read(path, batch=2, sizes=SIZES)
         tally.graphs += 1
     except DocumentError as error:
-        vague = "malformed" in error.message or "its reader" in error.message
+        vague = "is malformed (" in error.message or "its reader" in error.message
         if vague or "\n" in error.message:
             tally.failed.append(f"{label}: {error.message}")
         tally.refused[error.message[:40]] += 1

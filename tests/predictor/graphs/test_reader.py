@@ -346,6 +346,17 @@ def test_a_reply_that_is_no_graph_costs_one_sentence(tmp_path: Path, monkeypatch
             refusal(lying, path)
 
 
+def test_names_cannot_steer_a_terminal(reader: Reader, tmp_path: Path) -> None:
+    made = model([helper.make_node("\x1b[2J\nRm", ["x"], ["\x1b]0;y\a"])])
+    graph = reader.read(written(tmp_path, made))
+    names = [*graph.operators, *graph.unknown, *(p.name for p in graph.outputs)]
+    assert all(name.isprintable() for name in names)
+    made.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "\x1b[2J"
+    with pytest.raises(DocumentError) as error:
+        reader.read(written(tmp_path, made))
+    assert f"{error.value.message}{error.value.hint}".isprintable()
+
+
 def test_names_in_messages_are_short_and_plain(reader: Reader, tmp_path: Path) -> None:
     made = model([helper.make_node("Relu", ["x"], ["y"])], inputs=[tensor("x" * 5000, "N", "m")])
     said = refusal(reader, written(tmp_path, made))
