@@ -52,7 +52,7 @@ def evaluate_relative(
     """
     require_training("evaluation")
     from berth.predictor.datasets.aiwc import AIWC  # noqa: PLC0415 - needs the extra
-    from berth.predictor.evaluation.relative import families, run  # noqa: PLC0415
+    from berth.predictor.evaluation.relative import bars, families, run  # noqa: PLC0415
     from berth.predictor.evaluation.relative.report import (  # noqa: PLC0415
         HEADER,
         MEANING,
@@ -89,5 +89,8 @@ def evaluate_relative(
     for title, results in by_split(found):
         click.echo(f"\n{title}")
         click.echo(columns(HEADER, table(results)))
+    if told := bars.verdicts(found.results):
+        click.echo(f"\nbars, and what {bars.SHIPPED!r} does")
+        click.echo(columns(bars.HEADER, told))
     for group, why in found.left_out.items():
         click.echo(f"left out: {group} ({why})")

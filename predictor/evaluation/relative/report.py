@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from berth.pilot.documents import write_text
+from berth.predictor.evaluation.relative import bars
 from berth.predictor.evaluation.relative.run import SPLITS, Evaluation, Result
 
 _COLUMNS = (
@@ -81,8 +82,12 @@ def write_report(found: Evaluation, folder: Path) -> None:
             + f" | {r.low['regret']:.3f} to {r.high['regret']:.3f} |"
             for r in results
         ]
+    if told := bars.verdicts(found.results):
+        lines += ["", f"## Bars, and what `{bars.SHIPPED}` does", ""]
+        lines += ["| " + " | ".join(bars.HEADER) + " |", "|---" * len(bars.HEADER) + "|"]
+        lines += ["| " + " | ".join(row) + " |" for row in told]
     lines += ["", "## Families", ""]
-    told = {r.family: r.what for r in found.results}
-    lines += [f"- {name}: {what}" for name, what in told.items()]
+    families = {r.family: r.what for r in found.results}
+    lines += [f"- {name}: {what}" for name, what in families.items()]
     lines += [f"- {group}: left out, {why}" for group, why in found.left_out.items()]
     write_text(folder / "report.md", "\n".join(lines) + "\n")

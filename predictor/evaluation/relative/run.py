@@ -26,6 +26,7 @@ from berth.predictor.evaluation.relative.splits import (
 )
 from berth.predictor.relative.rows import Rows
 from berth.predictor.training.kept import Kept
+from berth.predictor.training.relative.checks import check_applications, check_rows
 from berth.predictor.training.relative.family import Family
 
 SPLITS = (LEAVE_ONE_APPLICATION_OUT, UNSEEN_SIZE, RANDOM_ROWS)
@@ -92,7 +93,12 @@ def evaluate(
     kept: Kept | None = None,
     advance: Callable[[], None] = lambda: None,
 ) -> Evaluation:
-    """Every family of ``entries`` by every split and seed; what ``kept`` holds is not redone."""
+    """Every family of ``entries`` by every split and seed; what ``kept`` holds is not redone.
+
+    Raises UsageError for rows that nothing can be learnt from, or of one application only.
+    """
+    check_rows(rows)
+    check_applications(rows)
     families, left_out = loaded(entries)
     store = Kept() if kept is None else kept
     results = [

@@ -10,6 +10,7 @@ from test_rows_and_splits import toy
 
 from berth.pilot.errors import UsageError
 from berth.predictor.evaluation.relative import run
+from berth.predictor.evaluation.relative.bars import verdicts
 from berth.predictor.evaluation.relative.families import ENTRIES, Entry, chosen
 from berth.predictor.evaluation.relative.order_of_four import FOUR, order_figures
 from berth.predictor.evaluation.relative.report import HEADER, by_split, table, write_report
@@ -39,6 +40,19 @@ def test_every_fold_advances_the_bar() -> None:
     ticks: list[int] = []
     run.evaluate(toy(), [QUICK], data="toy", seeds=[0, 1], advance=lambda: ticks.append(1))
     assert len(ticks) == run.steps(toy(), [Always()], [0, 1])
+
+
+def test_one_application_is_refused_before_anything_is_fitted() -> None:
+    with pytest.raises(UsageError, match="1 applications are fewer"):
+        run.evaluate(toy(applications=1), [QUICK], data="toy", seeds=[0])
+
+
+def test_bars_say_met_or_missed_by_the_unrounded_figure() -> None:
+    figures = {"regret": 1.1204, "worst_regret": 1.2, "kendall_tau": 0.75}
+    split = run.SPLITS[0].name
+    result = run.Result("law", "", split, figures, figures, figures, {})
+    assert [row[-1] for row in verdicts([result])] == ["missed", "met", "met"]
+    assert verdicts([result], "another") == []
 
 
 def test_report_and_json_hold_every_family_and_split(tmp_path) -> None:
