@@ -2,6 +2,8 @@
 
 Only jobs that completed and had a prediction for the place and shape in which they ran count. They
 are no fair sample of all: a job is where it is because its time there was predicted to be short.
+What its time limit killed beyond the interval counts as outside of it: a limit that was chosen to
+hold the interval cuts off just the jobs that did not.
 """
 
 from __future__ import annotations
@@ -43,8 +45,10 @@ class Accuracy:
     p90_error: float | None
     bias: float | None
     """Median of real / predicted: over 1, jobs take longer than predicted."""
+    overruns: int
+    """Of the timeouts, those that had run longer than the interval said."""
     coverage: float | None
-    """Share of real times inside the 90 % interval."""
+    """Share of real times inside the 90 % interval, of those compared and the overruns."""
     coverage_low: float | None
     """Wilson's 95 % interval of that share."""
     coverage_high: float | None
@@ -52,7 +56,11 @@ class Accuracy:
     @property
     def verdict(self) -> str:
         """What an administrator may conclude, in a few words."""
-        if self.compared < FEWEST or self.coverage_low is None or self.coverage_high is None:
+        if (
+            self.compared + self.overruns < FEWEST
+            or self.coverage_low is None
+            or self.coverage_high is None
+        ):
             return f"too few to tell ({FEWEST} needed)"
         if self.coverage_high < NOMINAL:
             return "intervals too narrow"
@@ -93,7 +101,9 @@ def _accuracy(name: str, outcomes: Sequence[OutcomeRecord]) -> Accuracy:
     ratios = [found for found, _ in compared]
     errors = sorted(abs(found - 1) for found in ratios)
     inside = sum(is_inside(o) for _, o in compared)
-    low, high = _wilson(inside, len(compared)) if compared else (None, None)
+    overruns = sum(map(_is_overrun, outcomes))
+    told = len(compared) + overruns
+    low, high = _wilson(inside, told) if told else (None, None)
     return Accuracy(
         name=name,
         jobs=len(outcomes),
@@ -102,10 +112,18 @@ def _accuracy(name: str, outcomes: Sequence[OutcomeRecord]) -> Accuracy:
         median_error=statistics.median(errors) if errors else None,
         p90_error=errors[math.ceil(0.9 * len(errors)) - 1] if errors else None,
         bias=statistics.median(ratios) if ratios else None,
-        coverage=inside / len(compared) if compared else None,
+        overruns=overruns,
+        coverage=inside / told if told else None,
         coverage_low=low,
         coverage_high=high,
     )
+
+
+def _is_overrun(outcome: OutcomeRecord) -> bool:
+    high_s, elapsed_s = outcome.predicted_high_s, outcome.elapsed_s
+    if outcome.state != "timeout" or high_s is None or elapsed_s is None:
+        return False
+    return elapsed_s > high_s
 
 
 def _wilson(hits: int, count: int) -> tuple[float, float]:

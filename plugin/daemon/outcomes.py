@@ -18,6 +18,7 @@ from berth.plugin.scheduler import Outcome, Scheduler
 from berth.plugin.site.site import Site
 from berth.plugin.store.records import DecisionRecord, OutcomeRecord
 from berth.plugin.store.store import Store
+from berth.policies.codes import Code
 
 log = logging.getLogger("berth.serve.outcomes")
 
@@ -51,6 +52,8 @@ def follow_outcomes(
         now_s = clock()
         if read_until_s is None:
             read_until_s = _beginning(store, site.name, now_s)
+        # A clock that was wrong for a while leads neither into the future nor years back.
+        read_until_s = min(now_s, max(read_until_s, now_s - LONGEST_S))
         problem = None
         while read_until_s < now_s:
             since_s, until_s = read_until_s - LAG_S, min(now_s, read_until_s + WINDOW_S)
@@ -159,12 +162,15 @@ def predicted_row(
 
     A job that was not changed ran in the shape that its user asked: a prediction for another
     number of GPUs (or of cores, where it had none) says nothing of it. None also where two
-    candidates of one queue would do.
+    candidates of one queue would do, and nothing says that it ran on the chosen one.
     """
     try:
         request, ranked = json.loads(decision.request), json.loads(decision.ranked)
         rows = [row for row in ranked if row.get("runtime_s") is not None]
         chosen = next((row for row in rows if row["candidate"] == decision.chosen), None)
+        as_chosen = decision.action == "edit" or (
+            decision.code == Code.PLACED and json.loads(decision.edits) == {}
+        )
         if decision.action == "edit":
             if chosen is None:
                 return None
@@ -178,7 +184,7 @@ def predicted_row(
         ]
     except (ValueError, LookupError, TypeError):
         return None
-    if chosen in fitting:
+    if as_chosen and chosen in fitting:
         return chosen
     return fitting[0] if len(fitting) == 1 else None
 

@@ -52,12 +52,15 @@ def gain(new: Plan, stay: Plan) -> tuple[float, Objective | None]:
 def worth_recutting(
     new: Plan, stay: Plan, rules: Hysteresis, *, now_s: float, last_recut_s: float | None
 ) -> Verdict:
-    """Whether to carry ``new`` out now, given when the layouts were last changed (Unix time)."""
+    """Whether to carry ``new`` out now, given when the layouts were last changed (Unix time).
+
+    A change that lies further ahead than the dwell time was noted by a clock that was wrong.
+    """
     improvement, objective = gain(new, stay)
     if not new.recuts:
         return Verdict(False, improvement, "the layouts already fit")
-    if last_recut_s is not None and now_s - last_recut_s < rules.min_dwell_s:
-        left = format_seconds(rules.min_dwell_s - (now_s - last_recut_s))
+    if last_recut_s is not None and abs(now_s - last_recut_s) < rules.min_dwell_s:
+        left = format_seconds(rules.min_dwell_s - abs(now_s - last_recut_s))
         return Verdict(False, improvement, f"the layouts were changed just now; wait {left}")
     if objective is None or improvement < rules.min_gain or improvement <= 0:
         what = f"{100 * improvement:.3g} % more {objective.value}" if objective else "nothing"

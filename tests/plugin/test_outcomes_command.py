@@ -78,6 +78,15 @@ def test_the_verdict_says_what_so_many_jobs_can_tell(
     assert row.verdict == verdict
 
 
+def test_a_time_limit_does_not_hide_the_jobs_that_ran_too_long() -> None:
+    """The filter raises limits to the interval's upper end: what runs longer never completes."""
+    (row,) = summarise([*many(*[60] * 20), *many(*[73] * 20, state="timeout")], "platform")
+    assert (row.compared, row.timeouts, row.overruns, row.coverage) == (20, 20, 20, 0.5)
+    assert row.verdict == "intervals too narrow"
+    (none,) = summarise(many(*[73] * 20, state="timeout"), "platform")
+    assert (none.coverage, none.median_error, none.verdict) == (0.0, None, "intervals too narrow")
+
+
 def test_groups_come_with_the_largest_first_and_all_last() -> None:
     found = many(60, 60) + many(60, 60, 60, platform="rome") + many(60, platform=None)
     found[-1] = replace(found[-1], predicted_s=None)

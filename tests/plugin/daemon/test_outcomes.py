@@ -298,6 +298,19 @@ def test_a_new_daemon_goes_on_where_the_store_ends(
     assert asked[:1] == ([expected - LAG_S] if expected else [])
 
 
+def test_a_clock_that_jumped_ahead_and_back_does_not_stop_the_reading(decided: Store) -> None:
+    following = Following(decided)
+    following.step()
+    following.now_s += 365 * DAY_S
+    following.step()
+    assert len(following.scheduler.asked) < 40, "no more than the last days are read again"
+    following.scheduler.jobs = [replace(ENDED, end_s=NOW_S + 30)]
+    for after_s in (60, 120):
+        following.now_s = NOW_S + after_s
+        following.step()
+    assert decided.outcomes.of_job("7") is not None
+
+
 @pytest.mark.parametrize(
     "outcome",
     [
@@ -340,7 +353,28 @@ KEPT = replace(PLACED, action="keep", mode="shadow")
                 KEPT, chosen="old", ranked=json.dumps([row("old", 4, 0, 1), row("cpu", 4, 0, 2)])
             ),
             "cpu",
+            None,  # advised only: nobody knows which of the two it ran on
+        ),
+        (
+            replace(
+                KEPT,
+                chosen="old",
+                edits="{}",  # it asked for that very place
+                ranked=json.dumps([row("old", 4, 0, 1), row("cpu", 4, 0, 2)]),
+            ),
+            "cpu",
             "old",
+        ),
+        (
+            replace(
+                KEPT,
+                chosen="old",
+                code="pinned-shape",
+                edits="{}",
+                ranked=json.dumps([row("old", 4, 0, 1), row("cpu", 4, 0, 2)]),
+            ),
+            "cpu",
+            None,
         ),
         (replace(PLACED, ranked="[]"), "gpu", None),  # from a killed daemon's journal
         (replace(PLACED, ranked='[{"candidate": "gpu", "excluded": "full"}]'), "gpu", None),

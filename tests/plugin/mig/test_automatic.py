@@ -52,7 +52,10 @@ def test_a_slice_given_to_a_job_stays_though_idle(fleet: FakeFleet) -> None:
     assert thought(SMALL, held=held).target is None
 
 
-@pytest.mark.parametrize(("last", "recut"), [(9_900.0, False), (9_000.0, True), (None, True)])
+@pytest.mark.parametrize(
+    ("last", "recut"),
+    [(9_900.0, False), (9_000.0, True), (None, True), (10_100.0, False), (4e9, True)],
+)
 def test_a_layout_stays_for_its_dwell_time(
     fleet: FakeFleet, last: float | None, recut: bool
 ) -> None:
