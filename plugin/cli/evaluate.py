@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, TimeRemainingColumn
 
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.columns import columns
+from berth.plugin.cli.few_shot_model import evaluate_few_shot
 from berth.plugin.cli.graph_totals import evaluate_graph_totals
 from berth.plugin.cli.llm_model import evaluate_llm
 from berth.plugin.cli.mig_slices_model import evaluate_slices
@@ -28,7 +29,7 @@ from berth.predictor import platforms as known
 @click.option(
     "--task",
     type=click.Choice(
-        ["kernels", "mig-slices", "relative", "xamm", "graphs-totals", "trust", "llm"]
+        ["kernels", "mig-slices", "relative", "xamm", "graphs-totals", "trust", "few-shot", "llm"]
     ),
     default="kernels",
     show_default=True,
@@ -75,6 +76,7 @@ def evaluate(
         "mig-slices": lambda: evaluate_slices(seed, report, as_json),
         "llm": lambda: evaluate_llm(seed, report, as_json=as_json),
         "trust": lambda: evaluate_trust(seed, groups, report, as_json),
+        "few-shot": lambda: evaluate_few_shot(seed, groups, report, as_json),
         "relative": lambda: evaluate_relative(range(seed, seed + seeds), groups, report, as_json),
         "xamm": lambda: evaluate_xamm(range(seed, seed + seeds), report, as_json),
     }

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from berth.pilot.errors import UsageError
 from berth.predictor.training.relative.baselines import BASELINES
+from berth.predictor.training.relative.committee import Committee
 from berth.predictor.training.relative.family import Family
 from berth.predictor.training.relative.law import LawFamily
 
@@ -46,9 +47,15 @@ def _xamm() -> Sequence[Family]:
     return FAMILIES
 
 
+def _committee() -> Sequence[Family]:
+    by_name = {family.name: family for family in BASELINES}
+    return (Committee((LawFamily(), by_name["random forest"], by_name["ridge"])),)
+
+
 ENTRIES: tuple[Entry, ...] = (
     Entry("baselines", lambda: BASELINES),
     Entry("law", lambda: (LawFamily(),)),
+    Entry("committee", _committee, by_default=False),
     Entry("vae", _vae, needs=("torch",), by_default=False),
     Entry("xamm", _xamm, needs=("torch", "xgboost"), by_default=False),
 )

@@ -61,9 +61,9 @@ def honest_quantile(data: Columns, start: Prior, kind_quantile: float) -> float:
     """
     scores = left_out_scores(data, start)
     if len(set(data.kernels)) >= ENOUGH_KERNELS:
-        return max(group_quantile(list(scores), data.kernels), 1e-3)
+        return float(max(group_quantile(list(scores), data.kernels), 1e-3))
     without = kind_quantile * NEW_PLATFORM_WIDENING * TYPICAL_DIFFICULTY / DIFFICULTY_FLOOR
-    return max([without, *scores.tolist()])
+    return float(max([without, *scores.tolist()]))
 
 
 def left_out_scores(data: Columns, start: Prior) -> Floats:
@@ -71,8 +71,8 @@ def left_out_scores(data: Columns, start: Prior) -> Floats:
     found = np.zeros(len(data))
     names = np.array(data.kernels)
     for name in sorted(set(data.kernels)):
-        held = np.flatnonzero(names == name)
-        prior = shrunk_prior(data.take(np.flatnonzero(names != name)), start)
+        held = np.flatnonzero(names == name).tolist()
+        prior = shrunk_prior(data.take(np.flatnonzero(names != name).tolist()), start)
         rows = data.take(held)
         found[held] = np.abs(rows.log_time - prior.log_time(rows)) / DIFFICULTY_FLOOR
     return found

@@ -81,8 +81,9 @@ def fit_transfer(old: Floats, new: Floats, weights: Floats) -> Transfer:
     scores = basis.scores(old[told])
     wanted = new[told] - old[told].mean(axis=1)
     precision = np.diag(1 / spread) + scores.T @ scores / noise
-    covariance = np.linalg.inv(precision)
-    return Transfer(basis, covariance @ scores.T @ wanted / noise, covariance, noise)
+    covariance: Floats = np.linalg.inv(precision)
+    mean = covariance @ scores.T @ wanted / noise
+    return Transfer(basis, np.asarray(mean), np.asarray(covariance), noise)
 
 
 @dataclass(frozen=True, slots=True)

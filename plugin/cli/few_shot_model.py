@@ -1,0 +1,85 @@
+"""``berth evaluate --task few-shot``: error against the labels of a new platform."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TimeRemainingColumn
+
+from berth.pilot.documents import write_text
+from berth.plugin.cli.columns import columns
+from berth.plugin.cli.training_input import read_examples, require_training
+from berth.predictor import platforms as known
+
+
+def evaluate_few_shot(seed: int, groups: Sequence[str], report: Path | None, as_json: bool) -> None:
+    """Every family on AIWC, each device in turn new; the default family on RAJAPerf.
+
+    With ``report`` the folds that are done are kept in it, and ``few-shot.json`` is written.
+    """
+    require_training("evaluation")
+    from berth.predictor.datasets.aiwc import AIWC  # noqa: PLC0415 - needs the extra
+    from berth.predictor.evaluation.kernels import few_shot as adapted  # noqa: PLC0415
+    from berth.predictor.evaluation.relative import families, few_shot  # noqa: PLC0415
+    from berth.predictor.evaluation.relative.run import loaded  # noqa: PLC0415
+    from berth.predictor.training.kept import Kept  # noqa: PLC0415
+    from berth.predictor.training.relative.data import aiwc_rows  # noqa: PLC0415
+
+    entries, rows = families.chosen(groups), aiwc_rows()
+    console = Console(stderr=True)
+    bar = (*Progress.get_default_columns()[:1], BarColumn(), TimeRemainingColumn())
+    with Progress(
+        *bar, console=console, transient=True, disable=not console.is_terminal
+    ) as progress:
+        total = few_shot.steps(rows, len(loaded(entries)[0])) + adapted.steps()
+        task = progress.add_task("evaluating", total=total)
+        curves = adapted.evaluate_adapted(
+            read_examples(None),
+            known.load(),
+            seed=seed,
+            advance=lambda: progress.advance(task),
+        )
+        found = few_shot.evaluate_few_shot(
+            rows,
+            entries,
+            data=f"{AIWC.title} ({AIWC.licence})",
+            seed=seed,
+            kept=Kept(None if report is None else report / "folds"),
+            advance=lambda: progress.advance(task),
+        )
+    document = {**found.as_dict(), "default_family": [curve.as_dict() for curve in curves]}
+    if report is not None:
+        report.mkdir(parents=True, exist_ok=True)
+        write_text(report / "few-shot.json", json.dumps(document, indent=1) + "\n")
+    if as_json:
+        click.echo(json.dumps(document, indent=1))
+        return
+    counts = tuple(f"k = {k}" for k in found.labels)
+    click.echo(f"{found.data}: median error of times on the new device.\nSplit: {found.split}.")
+    header = ("family", "signature", *counts, "all labels")
+    lines = []
+    for result in found.results:
+        for words, curve in (("none", result.plain), ("anchor kernels", result.signed)):
+            spread = zip(curve.error, curve.low, curve.high, strict=True)
+            cells = [f"{mid:.0%} ({low:.0%} to {high:.0%})" for mid, low, high in spread]
+            lines.append((result.family, words, *cells, f"{result.all_labels:.0%}"))
+    click.echo(columns(header, lines))
+    click.echo(f"\nDefault family, RAJAPerf.\nSplit: {adapted.SPLIT}.")
+    lines = []
+    for curve in curves:
+        start = f"{curve.platform} from the prior of {curve.prior_of}"
+        spread = zip(curve.error, curve.low, curve.high, strict=True)
+        rows_of = {
+            "median error": [f"{m:.0%} ({low:.0%} to {high:.0%})" for m, low, high in spread],
+            "mean log error": [f"{m:.3f}" for m in curve.mean_log_error],
+            "90 % coverage": [f"{c:.0%}" for c in curve.coverage],
+            "upper / middle": [f"{f:.1f}" for f in curve.factor],
+        }
+        lines += [(start, words, *cells) for words, cells in rows_of.items()]
+    click.echo(columns(("new platform", "figure", *counts), lines))
+    for group, why in found.left_out.items():
+        click.echo(f"left out: {group} ({why})")
