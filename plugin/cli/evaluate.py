@@ -17,6 +17,7 @@ from berth.plugin.cli.few_shot_model import evaluate_few_shot
 from berth.plugin.cli.graph_totals import evaluate_graph_totals
 from berth.plugin.cli.llm_model import evaluate_llm
 from berth.plugin.cli.mig_slices_model import evaluate_slices
+from berth.plugin.cli.mini_apps import evaluate_mini_apps
 from berth.plugin.cli.relative_model import evaluate_relative
 from berth.plugin.cli.training_input import read_examples, require_training
 from berth.plugin.cli.trust_model import evaluate_trust
@@ -29,12 +30,22 @@ from berth.predictor import platforms as known
 @click.option(
     "--task",
     type=click.Choice(
-        ["kernels", "mig-slices", "relative", "xamm", "graphs-totals", "trust", "few-shot", "llm"]
+        [
+            "kernels",
+            "mig-slices",
+            "relative",
+            "xamm",
+            "mini-apps",
+            "graphs-totals",
+            "trust",
+            "few-shot",
+            "llm",
+        ]
     ),
     default="kernels",
     show_default=True,
     help="mig-slices: slow-downs on MIG slices; relative: families on 15 OpenCL devices; "
-    "xamm: its ablations there (long); "
+    "xamm: its ablations there (long); mini-apps: on platforms never trained on; "
     "graphs-totals: parameters and MACs of model graphs; llm: language models (long).",
 )
 @click.option("--seed", type=int, default=0, show_default=True)
@@ -78,6 +89,7 @@ def evaluate(
         "trust": lambda: evaluate_trust(seed, groups, report, as_json),
         "few-shot": lambda: evaluate_few_shot(seed, groups, report, as_json),
         "relative": lambda: evaluate_relative(range(seed, seed + seeds), groups, report, as_json),
+        "mini-apps": lambda: evaluate_mini_apps(report, as_json),
         "xamm": lambda: evaluate_xamm(range(seed, seed + seeds), report, as_json),
     }
     if task in others:
