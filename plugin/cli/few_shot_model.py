@@ -70,14 +70,14 @@ def evaluate_few_shot(seed: int, groups: Sequence[str], report: Path | None, as_
     click.echo(columns(header, lines))
     click.echo(f"\nDefault family, RAJAPerf.\nSplit: {adapted.SPLIT}.")
     lines = []
-    for curve in curves:
-        start = f"{curve.platform} from the prior of {curve.prior_of}"
-        spread = zip(curve.error, curve.low, curve.high, strict=True)
+    for made in curves:
+        start = f"{made.platform} from the prior of {made.prior_of}"
+        spread = zip(made.error, made.low, made.high, strict=True)
         rows_of = {
             "median error": [f"{m:.0%} ({low:.0%} to {high:.0%})" for m, low, high in spread],
-            "mean log error": [f"{m:.3f}" for m in curve.mean_log_error],
-            "90 % coverage": [f"{c:.0%}" for c in curve.coverage],
-            "upper / middle": [f"{f:.1f}" for f in curve.factor],
+            "mean log error": [f"{m:.3f}" for m in made.mean_log_error],
+            "90 % coverage": [f"{c:.0%}" for c in made.coverage],
+            "upper / middle": [f"{f:.1f}" for f in made.factor],
         }
         lines += [(start, words, *cells) for words, cells in rows_of.items()]
     click.echo(columns(("new platform", "figure", *counts), lines))

@@ -81,9 +81,9 @@ def fit_transfer(old: Floats, new: Floats, weights: Floats) -> Transfer:
     scores = basis.scores(old[told])
     wanted = new[told] - old[told].mean(axis=1)
     precision = np.diag(1 / spread) + scores.T @ scores / noise
-    covariance: Floats = np.linalg.inv(precision)
+    covariance = np.asarray(np.linalg.inv(precision), dtype=np.float64)
     mean = covariance @ scores.T @ wanted / noise
-    return Transfer(basis, np.asarray(mean), np.asarray(covariance), noise)
+    return Transfer(basis, np.asarray(mean), covariance, noise)
 
 
 @dataclass(frozen=True, slots=True)
