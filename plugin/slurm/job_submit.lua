@@ -307,6 +307,21 @@ local function first_gres(job)
     or text_of(job.tres_per_socket)
 end
 
+-- Counts in `gres` are of a node; those of `--gpus` are of the whole job, of `--gpus-per-task` of
+-- each of its tasks. Nil: no such form.
+local function gpus_in_all(job, tasks)
+  local function counted(text)
+    local sum
+    for part in (text or ""):gmatch("[^,]+") do
+      part = part:gsub("^gres[:/]", "")
+      if part:find("^gpu%f[^%w]") then sum = (sum or 0) + tonumber(part:match("[:=](%d+)$") or 1) end
+    end
+    return sum
+  end
+  local of_tasks = counted(gres_per_task(job))
+  return count_of(counted(text_of(job.tres_per_job)) or of_tasks and of_tasks * tasks, 2 ^ 53)
+end
+
 -- Where a job can ask for GPUs, in the order in which they are looked for.
 local GRES_FIELDS = { "gres", "tres_per_job", "tres_per_task", "tres_per_socket" }
 
@@ -345,7 +360,10 @@ local function arguments(job)
   return found
 end
 
-local PINS = { req_nodes = "nodelist", reservation = "reservation", licenses = "licenses", qos = "qos" }
+-- Nodes that the user excludes might be all that have what Berth would ask for.
+local PINS = {
+  req_nodes = "nodelist", exc_nodes = "nodelist", reservation = "reservation", licenses = "licenses", qos = "qos",
+}
 
 local function describe(job, partitions)
   local script = job.script
@@ -372,6 +390,8 @@ local function describe(job, partitions)
     het = count_of(job.het_job_offset, slurm.NO_VAL),
     scheduler_since_s = loaded_at,
   }
+  local nodes = details.nodes or 1
+  details.gpus = gpus_in_all(job, details.tasks or nodes * (details.tasks_per_node or 1))
   if script then
     local words = arguments(job)
     if words ~= false then -- a script without its arguments would be another program
@@ -436,7 +456,7 @@ local function objection(edits, details, partitions)
   if explicit and not (typing and next(edits) == "gres" and next(edits, "gres") == nil) then
     return "the user chose the partition"
   end
-  if details.pinned and edits.queue then
+  if details.pinned then
     for _, pin in ipairs(details.pinned) do
       if pin == "nodelist" or pin == "reservation" then return "the user chose a " .. pin end
     end

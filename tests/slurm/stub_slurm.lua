@@ -14,7 +14,7 @@ local NUMBERS = {
 }
 local TEXTS = {}
 for name in ([[account default_account qos default_qos reservation name partition comment
-  admin_comment gres tres_per_job tres_per_task tres_per_socket features array_inx req_nodes
+  admin_comment gres tres_per_job tres_per_task tres_per_socket features array_inx req_nodes exc_nodes
   licenses user_name script argv]]):gmatch("%S+") do TEXTS[name] = true end
 
 local result = { user = {}, log = {}, complaints = {}, seconds = {} }

@@ -87,6 +87,36 @@ def test_the_request_holds_the_jobs_fields_and_omits_what_was_not_given(bench: F
     }
 
 
+@pytest.mark.parametrize(
+    ("asked", "gpus"),
+    [
+        ({"gres": "gpu:2", "min_nodes": 2}, None),  # of a node
+        ({"tres_per_job": "gres/gpu:4", "min_nodes": 2}, 4),
+        ({"tres_per_job": "gres/gpu:h200:4"}, 4),
+        ({"tres_per_job": "gres:gpu:1g.5gb"}, 1),
+        ({"tres_per_job": "gres/shard:2"}, None),
+        ({"tres_per_task": "cpu=4,gres/gpu:1", "num_tasks": 8}, 8),
+        ({"tres_per_task": "gres:gpu:2", "min_nodes": 2, "ntasks_per_node": 2}, 8),
+    ],
+)
+def test_gpus_are_counted_as_the_user_counted_them(
+    bench: FilterBench, asked: dict[str, Any], gpus: int | None
+) -> None:
+    with FakeDaemon(bench.socket, lambda _: KEEP) as daemon:
+        bench.submit({**AUTO, **asked})
+    assert daemon.requests[0]["job"].get("gpus") == gpus
+
+
+def test_nodes_that_are_excluded_are_a_choice(bench: FilterBench) -> None:
+    """They might be the only ones with such a slice, and Slurm would refuse the job."""
+    typed = {"v": 1, "action": "edit", "edits": {"gres": "gpu:1g.5gb:1"}}
+    job = {"partition": "mig", "gres": "gpu:1", "exc_nodes": "mig1"}
+    with FakeDaemon(bench.socket, lambda _: typed) as daemon:
+        own = bench.submit(job)
+    assert daemon.requests[0]["job"]["pinned"] == ["nodelist"]
+    assert own.job["gres"] == "gpu:1"
+
+
 def test_an_interactive_job_sends_no_script_and_its_environment_is_not_read(
     bench: FilterBench,
 ) -> None:
@@ -270,6 +300,7 @@ REFUSED = {
     "a partition that is not there": (move_to("secret"), AUTO),
     "the place for undecided jobs": (move_to("auto"), AUTO),
     "the user chose nodes": (move_to("gpu"), {**AUTO, "req_nodes": "cpu1"}),
+    "the user excluded nodes": (move_to("gpu"), {**AUTO, "exc_nodes": "gpu1"}),
     "the user chose a reservation": (move_to("gpu"), {**AUTO, "reservation": "r"}),
     "the user chose features": (move_to("gpu", features="h200"), {**AUTO, "features": "avx2"}),
     "the user chose gres": (move_to("gpu", gres="gpu:1"), {**AUTO, "gres": "gres:gpu:2"}),

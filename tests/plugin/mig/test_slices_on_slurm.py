@@ -210,6 +210,20 @@ def test_a_type_that_the_user_wrote_is_never_changed(daemon: SliceDaemon) -> Non
         assert gres_of(slurm, job.id) == "gpu:3g.20gb:1"
 
 
+def test_a_job_is_not_sent_to_nodes_that_its_user_excludes(daemon: SliceDaemon) -> None:
+    """Slurm would refuse it: no other node has such slices."""
+    job = daemon.cluster.sbatch("-p", "auto", "-x", "mig1", "--comment=berth:small", "--mem=10")
+    assert daemon.cluster.job(job.id)["Partition"] == "auto"
+
+
+def test_several_gpus_are_several_in_whatever_form(daemon: SliceDaemon) -> None:
+    slurm = daemon.cluster
+    for words in (("--gpus-per-task=1", "-n2"), ("--gpus=2", "-n1")):
+        job = slurm.sbatch("-p", "mig", *words, "--comment=berth:small", "--hold")
+        assert "1g.5gb" not in slurm.run("scontrol", "show", "job", str(job.id)).stdout
+        assert "names no type" in job.message
+
+
 def test_who_names_neither_type_nor_profile_is_told_and_left_alone(daemon: SliceDaemon) -> None:
     slurm = daemon.cluster
     job = slurm.sbatch("-p", "mig", "--gres=gpu:1", "--hold")
