@@ -14,13 +14,17 @@ import numpy as np
 
 from berth.predictor.ceilings import Floats
 from berth.predictor.evaluation.relative.figures import orders_right
+from berth.predictor.evaluation.relative.prior_order import prior_order_roc
 from berth.predictor.relative.rows import Rows
 
 FOUR = ("xeon_es-2697v2", "i7-6700k", "polaris-rx480", "gtx1080ti")
 
 
 def order_figures(rows: Rows, log_predicted: Floats) -> dict[str, float]:
-    """Share of rows whose order of the four is right, and of any four; {} for other platforms."""
+    """Share of rows whose order of the four is right, and of any four; {} for other platforms.
+
+    Also the area under the ROC of "is the order the usual one".
+    """
     if not set(FOUR) <= set(rows.platforms):
         return {}
     known = np.isfinite(rows.log_seconds).all(axis=1)
@@ -31,8 +35,10 @@ def order_figures(rows: Rows, log_predicted: Floats) -> dict[str, float]:
         for some in combinations(range(len(rows.platforms)), len(FOUR))
     ]
     usual = Counter(tuple(order) for order in measured[:, four].argsort(axis=1).tolist())
+    roc = prior_order_roc(measured[:, four], predicted[:, four])
     return {
         "order_of_four": float(orders_right(measured[:, four], predicted[:, four]).mean()),
         "order_of_four_usual": usual.most_common(1)[0][1] / len(measured),
         "order_of_any_four": float(np.mean(every)),
+        **({} if roc is None else {"order_of_four_roc_area": roc.area}),
     }

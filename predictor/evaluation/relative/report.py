@@ -20,12 +20,14 @@ _COLUMNS = (
     ("R2 log", "r2_log_speedup", "{:.3f}"),
     ("pairs right", "pairs_right", "{:.1%}"),
     ("order of 4", "order_of_four", "{:.1%}"),
+    ("ROC", "order_of_four_roc_area", "{:.2f}"),
 )
 HEADER = ("family", *(title for title, _, _ in _COLUMNS))
 MEANING = (
     "Regret: geometric mean of the time on the platform picked over the least time; worst: of an "
     "application. Errors of time and of speedup: medians (mean) of an application, averaged. "
-    "Pairs: of those over 5 % apart. Order of 4: the whole order of four platforms."
+    "Pairs: of those over 5 % apart. Order of 4: the whole order of four platforms; ROC: area under "
+    "the curve of whether that order is the usual one."
 )
 
 
