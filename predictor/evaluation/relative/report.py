@@ -26,8 +26,8 @@ HEADER = ("family", *(title for title, _, _ in _COLUMNS))
 MEANING = (
     "Regret: geometric mean of the time on the platform picked over the least time; worst: of an "
     "application. Errors of time and of speedup: medians (mean) of an application, averaged. "
-    "Pairs: of those over 5 % apart. Order of 4: the whole order of four platforms; ROC: area under "
-    "the curve of whether that order is the usual one."
+    "Pairs: of those over 5 % apart. Order of 4: the whole order of four platforms; ROC: the area "
+    "under the curve of whether that order is the usual one."
 )
 
 
