@@ -23,6 +23,7 @@ from berth.plugin.cli.elsewhere import (
     read_elsewhere,
 )
 from berth.plugin.cli.predict_llm import llm_door
+from berth.plugin.cli.predict_model import model_door
 from berth.predictor import platforms as catalogue
 from berth.predictor.ceilings import Point
 from berth.predictor.evaluation import explained
@@ -60,6 +61,7 @@ from berth.predictor.relative.together import updated
     help="Draw the explanation (.svg, .png, .pdf; needs berth[train]).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@model_door
 @llm_door
 def predict(
     *,
@@ -79,7 +81,8 @@ def predict(
 ) -> None:
     """Rank platforms for the program of PROFILE by predicted time.
 
-    PROFILE may be the config.json of a language model: then by tokens a second.
+    PROFILE may be the config.json of a language model: then by tokens a second; or an ONNX
+    file: then by the time of one run.
     OTHERS are profiles of the same program on other platforms, of the same problem size: those
     times are then known, and what is predicted for the rest learns from them.
     """

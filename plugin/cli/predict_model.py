@@ -1,0 +1,248 @@
+"""``berth predict MODEL.onnx``: a deep-learning model's time, energy and price by platform.
+
+``predictions`` is the one place where a model's times come from. Today it is the roofline prior;
+a learnt predictor of latency goes there.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from berth.pilot.errors import DocumentError, UsageError
+from berth.pilot.units import format_bytes, format_count, format_seconds
+from berth.plugin.cli.columns import columns
+from berth.predictor.prediction import Bound, Interval
+
+if TYPE_CHECKING:
+    from berth.predictor.graphs.graph import ModelGraph
+    from berth.predictor.graphs.roofline import Roofline, Spot
+    from berth.predictor.graphs.roofs import Numbers, Roof
+    from berth.predictor.graphs.what_if import Change
+
+F = TypeVar("F", bound=Callable[..., Any])
+PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8")
+SHOWN = 8
+"""Operators in the table of a roofline."""
+_FILES = frozenset({
+    ".onnx", ".pt", ".pth", ".pt2", ".ckpt", ".keras", ".h5", ".pb", ".pdmodel", ".safetensors",
+})  # fmt: skip
+_OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("--dim", {"multiple": True, "help": "Model graphs: NAME=SIZE of an open dimension."}),
+    ("--precision", {"type": click.Choice(PRECISIONS),
+                     "help": "Model graphs: computed in [the file's]."}),
+    ("--roofline", {"is_flag": True, "help": "Model graphs: where the time goes under a platform's "
+                                             "roofs, and what would help."}),
+)  # fmt: skip
+_ELSEWHERE = ("size", "cores", "known", "probe", "why", "others", "bundle")
+"""Arguments of the other doors that mean nothing here."""
+
+
+def model_door(command: F) -> F:
+    """``berth predict`` with the options of model graphs; an ONNX file goes here."""
+
+    @functools.wraps(command)
+    def opened(**given: Any) -> Any:  # click's arguments
+        asked = {name: given.pop(name) for name in ("roofline", "precision", "dim")}
+        path: Path = given["profile"]
+        if path.suffix in _FILES or (asked["roofline"] and _is_config(path)):
+            stray = next((name for name in _ELSEWHERE if given.get(name)), None)
+            if stray is not None:
+                name = {"why": "explain", "others": "a second file"}.get(stray, stray)
+                raise UsageError(f"{name} is not for model graphs", hint=f"{path} is a model")
+            predict_model(path, asked, given)
+            return None
+        named = next((name for name, value in asked.items() if value), None)
+        if named is not None:
+            raise UsageError(f"--{named} is for model graphs", hint=f"{path} is no ONNX file")
+        return command(**given)
+
+    found: Any = opened
+    for flag, settings in _OPTIONS:
+        found = click.option(flag, **settings)(found)
+    return found  # type: ignore[no-any-return]
+
+
+def _is_config(path: Path) -> bool:
+    from berth.plugin.cli.predict_llm import is_llm_config  # noqa: PLC0415 - only when asked
+
+    return is_llm_config(path)
+
+
+def predict_model(path: Path, asked: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Rank platforms for the model of ``path``; with ``--roofline`` say why, and what helps."""
+    from berth.plugin.cli.model import read_sizes  # noqa: PLC0415 - numpy, only when asked
+    from berth.predictor import platforms as catalogue  # noqa: PLC0415
+    from berth.predictor.graphs.doors.any_model import of_path  # noqa: PLC0415
+    from berth.predictor.graphs.roofs import Numbers, roofs  # noqa: PLC0415
+    from berth.predictor.graphs.what_if import changes  # noqa: PLC0415
+
+    if given["picture"] is not None and not asked["roofline"]:
+        raise UsageError("--picture of a model shows its roofline", hint="add --roofline")
+    sizes = read_sizes(asked["dim"])
+    graph = of_path(path, batch=given.get("batch"), sizes=sizes)
+    platforms = catalogue.load(given["folder"])
+    known = roofs(platforms)
+    names = list(dict.fromkeys(given["names"]))
+    chosen = [catalogue.get(name, platforms).name for name in names] or list(known)
+    numbers = Numbers(asked["precision"]) if asked["precision"] else None
+    found = predictions(graph, [known[name] for name in chosen], numbers)
+    details: list[tuple[Roofline, list[Change]]] = []
+    if asked["roofline"]:
+
+        def at_batch(batch: int) -> ModelGraph | None:
+            try:
+                return of_path(path, batch=batch, sizes=sizes)
+            except DocumentError:
+                return None
+
+        looked_at = [one for one in found if one.roof.platform in names] or found[:1]
+        details = [(one, changes(graph, one, known, at_batch)) for one in looked_at]
+    name = path.name if path.suffix in _FILES else path.parent.name or path.name
+    if given["as_json"]:
+        click.echo(json.dumps(_document(name, graph, found, details), indent=2))
+    else:
+        _show(name, graph, found, details)
+    if given["picture"] is not None:
+        from berth.predictor.evaluation.graphs import roofline_picture  # noqa: PLC0415
+
+        roofline_picture.draw(given["picture"], name, [one for one, _ in details])
+        click.echo(f"picture written to {given['picture']}", err=True)
+
+
+def predictions(
+    graph: ModelGraph, places: Sequence[Roof], numbers: Numbers | None
+) -> list[Roofline]:
+    """The model on each place, those where it fits first, fastest first."""
+    from berth.predictor.graphs.roofline import roofline  # noqa: PLC0415 - numpy
+
+    found = [roofline(graph, place, numbers) for place in places]
+    return sorted(found, key=lambda one: (not one.fits, one.seconds.mid, one.roof.platform))
+
+
+def _document(
+    name: str,
+    graph: ModelGraph,
+    found: Sequence[Roofline],
+    details: Sequence[tuple[Roofline, Sequence[Change]]],
+) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "model": name,
+        "graph": graph.digest,
+        "batch": graph.batch,
+        "flops": graph.total_flops,
+        "parameters": graph.parameters,
+        "unknown_operators": dict(graph.unknown),
+        "predictions": [
+            {
+                "platform": one.roof.platform,
+                "basis": one.basis.value,
+                "precision": one.numbers.value,
+                "fits": one.fits,
+                "runtime_s": _numbers(one.seconds),
+                "samples_per_s": one.samples_per_s,
+                "memory_least_bytes": one.least_memory_bytes,
+                "energy_j": _numbers(one.energy_j),
+                "price": _numbers(one.price),
+                "bound": one.bound.value,
+            }
+            for one in found
+        ],
+        "unverified": ["energy_j", "memory_least_bytes"],
+    }
+    if details:
+        document["rooflines"] = [
+            {
+                "platform": one.roof.platform,
+                "time_shares": {b.value: one.time_share(b) for b in _BOUNDS},
+                "operators": [_spot(spot) for spot in one.spots],
+                "what_if": [
+                    {"change": c.name, "to": c.to, "gain": c.gain, "note": c.note} for c in helping
+                ],
+            }
+            for one, helping in details
+        ]
+    return document
+
+
+_BOUNDS = (Bound.COMPUTE, Bound.MEMORY, Bound.LAUNCH)
+
+
+def _spot(spot: Spot) -> dict[str, Any]:
+    return {
+        "operator": spot.operator, "nodes": spot.nodes, "output": list(spot.output_shape),
+        "flops": spot.flops, "moved_bytes": spot.moved_bytes, "intensity": spot.intensity,
+        "seconds": spot.seconds, "bound": spot.bound.value,
+    }  # fmt: skip
+
+
+def _numbers(interval: Interval | None) -> dict[str, float] | None:
+    if interval is None:
+        return None
+    return {"low": interval.low, "mid": interval.mid, "high": interval.high}
+
+
+def _show(
+    name: str,
+    graph: ModelGraph,
+    found: Sequence[Roofline],
+    details: Sequence[tuple[Roofline, Sequence[Change]]],
+) -> None:
+    click.echo(
+        f"{name}, batch {graph.batch}, {found[0].numbers.value}: {len(graph)} nodes, "
+        f"{format_count(graph.total_flops)}FLOPs, {format_count(graph.parameters)} parameters\n"
+    )
+    header = ("platform", "time", "90 % interval", "samples/s", "memory, at least", "energy",
+              "price", "bound", "basis")  # fmt: skip
+    rows = [
+        (
+            one.roof.platform, format_seconds(one.seconds.mid),
+            f"{format_seconds(one.seconds.low)} to {format_seconds(one.seconds.high)}",
+            f"{one.samples_per_s:.4g}",
+            format_bytes(one.least_memory_bytes) + ("" if one.fits else " (does not fit)"),
+            f"{one.energy_j.mid:.3g} J" if one.energy_j else "-",
+            f"{one.price.mid:.3g}" if one.price else "-", one.bound.value, one.basis.value,
+        )
+        for one in found
+    ]  # fmt: skip
+    click.echo(columns(header, rows))
+    for one, helping in details:
+        _show_roofline(one, helping)
+    click.echo(
+        "\nprior: the roofline, at the share of it that operators were measured to reach elsewhere "
+        "in fp32 one after the other; no run of this model."
+    )
+    if any(one.energy_j for one in found):
+        click.echo("Energy is the platform's power under load over that time; unverified.")
+    if not all(one.roof.matrix_known or not one.roof.is_gpu for one in found):
+        click.echo("GPUs without a data sheet here are taken at their fp32 rate.")
+    if graph.unknown:
+        click.echo(f"Unknown operators count no operations: {', '.join(sorted(graph.unknown))}")
+
+
+def _show_roofline(one: Roofline, helping: Sequence[Change]) -> None:
+    parts = ", ".join(f"{one.time_share(b):.0%} {b.value}" for b in _BOUNDS)
+    click.echo(f"\n{one.roof.platform}: {one.bound.value}-bound ({parts} of the time)")
+    whole = sum(spot.seconds for spot in one.spots)
+    rows = [
+        (
+            spot.operator, f"{list(spot.output_shape)}", f"{spot.nodes}x",
+            f"{spot.intensity:.1f}", f"{format_count(spot.flops_per_s)}FLOP/s",
+            format_seconds(spot.seconds), f"{spot.seconds / whole:.1%}", spot.bound.value,
+        )
+        for spot in one.spots[:SHOWN]
+    ]  # fmt: skip
+    header = ("operator", "output", "nodes", "FLOPs/byte", "reaches", "time", "share", "bound")
+    click.echo(columns(header, rows))
+    left = one.spots[SHOWN:]
+    if left:
+        share = sum(spot.seconds for spot in left) / whole
+        click.echo(f"  and {len(left)} more kinds of operators: {share:.1%}")
+    click.echo("What would help" if helping else "Nothing that was tried would help by over 2 %.")
+    for change in helping:
+        click.echo(f"  {change.sentence()}")

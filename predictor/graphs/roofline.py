@@ -1,0 +1,274 @@
+"""The roofline of a model: how long each operator takes under a platform's roofs, and why.
+
+An operator takes its launch, and the longest of what its arithmetic needs at the peak of its
+precision and what its bytes need at the memory's rate (at the second-level cache's, where its
+activations fit half of it), over the share of the roof that operators of its kind reach.
+Those shares and the interval around them were measured (``roof_shares.json``, see
+``predictor/training/graphs/roof_shares.py``); nothing of the model or the platform at hand was.
+The basis of all figures is therefore ``prior``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from berth.pilot.documents import Document, read_json
+from berth.pilot.profile import Positive
+from berth.predictor.graphs.graph import ModelGraph
+from berth.predictor.graphs.kinds import AXES, COLUMNS, FAMILIES
+from berth.predictor.graphs.operators import Family
+from berth.predictor.graphs.roofs import Numbers, Roof
+from berth.predictor.graphs.values import BITS, FLOATS
+from berth.predictor.prediction import Basis, Bound, Interval
+
+Floats: TypeAlias = NDArray[np.float64]
+SHARES = Path(__file__).with_name("roof_shares.json")
+CACHED_SHARE = 0.5
+"""Of the second-level cache that an operator's activations may take to be found there."""
+MATRIX = frozenset({Family.CONVOLUTION, Family.MATMUL, Family.ATTENTION, Family.RECURRENT})
+FREE = frozenset({Family.VIEW, Family.SHAPE})
+"""Families that run nothing on the device."""
+_AT = {name: place for place, name in enumerate(COLUMNS)}
+
+
+class Reach(Document):
+    """What operators of one group reach of their roof, and how far single ones are off."""
+
+    share: Positive
+    low: Positive
+    """5 % of operators take less than this times the time told by ``share``,"""
+    high: Positive
+    """and 5 % more than this."""
+    operators: int = Field(ge=1)
+
+
+class RoofShares(Document):
+    """``roof_shares.json``."""
+
+    schema_: str = Field(default="berth.roof-shares/1", alias="schema")
+    source: str
+    groups: dict[str, Reach]
+
+
+@cache
+def shares() -> Mapping[str, Reach]:
+    """By group: ``gpu-matmul``, ``gpu-convolution``, ``gpu-other``, ``cpu``."""
+    return read_json(SHARES, RoofShares).groups
+
+
+def group_of(family: Family, *, is_gpu: bool) -> str:
+    """The group that an operator's share was measured in."""
+    if not is_gpu:
+        return "cpu"
+    if family is Family.CONVOLUTION:
+        return "gpu-convolution"
+    return "gpu-matmul" if family in MATRIX else "gpu-other"
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Nodes of one kind as a point under the roofs."""
+
+    operator: str
+    """With its kernel, as ``Conv 3x3``."""
+    family: Family
+    nodes: int
+    output_shape: tuple[int, ...]
+    flops: float
+    """Of all of them; likewise below."""
+    moved_bytes: float
+    seconds: float
+    bound: Bound
+
+    @property
+    def intensity(self) -> float:
+        """Flops a byte."""
+        return self.flops / max(self.moved_bytes, 1.0)
+
+    @property
+    def flops_per_s(self) -> float:
+        """As predicted."""
+        return self.flops / self.seconds if self.seconds > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Roofline:
+    """A model on a platform."""
+
+    roof: Roof
+    numbers: Numbers
+    batch: int
+    seconds: Interval
+    """Of one run at the whole batch."""
+    spots: tuple[Spot, ...]
+    """Most time first; operators that run nothing are left out."""
+    least_memory_bytes: float
+    """Weights and the most activations alive at once: what a framework needs at the least."""
+    basis: Basis = Basis.PRIOR
+
+    @property
+    def fits(self) -> bool:
+        """False where even the least does not."""
+        return self.least_memory_bytes <= self.roof.memory_bytes
+
+    @property
+    def samples_per_s(self) -> float:
+        """At this batch."""
+        return self.batch / self.seconds.mid
+
+    def time_share(self, bound: Bound) -> float:
+        """Of the time, what goes by operators of this bound."""
+        whole = sum(spot.seconds for spot in self.spots)
+        return sum(s.seconds for s in self.spots if s.bound is bound) / max(whole, 1e-12)
+
+    @property
+    def bound(self) -> Bound:
+        """What most of the time goes to."""
+        return max((Bound.COMPUTE, Bound.MEMORY, Bound.LAUNCH), key=self.time_share)
+
+    @property
+    def energy_j(self) -> Interval | None:
+        """Of one run at the platform's power under load; None where that is not known."""
+        return None if self.roof.power_w is None else self.seconds.scaled(self.roof.power_w)
+
+    @property
+    def price(self) -> Interval | None:
+        """Of one run, in the site's currency; None without a price."""
+        hourly = self.roof.price_per_hour
+        return None if hourly is None else self.seconds.scaled(hourly / 3600)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Operators as numbers, one entry each: what the roofs are applied to."""
+
+    family: NDArray[np.int64]
+    """Index into ``kinds.FAMILIES``."""
+    flops: Floats
+    weight_bytes: Floats
+    activation_bytes: Floats
+    """Read and written."""
+
+    def __len__(self) -> int:
+        return len(self.flops)
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorTimes:
+    """[operators] seconds, the roof's part at full share, and what bounds."""
+
+    seconds: Floats
+    low: Floats
+    high: Floats
+    bound: tuple[Bound, ...]
+
+
+def roof_seconds(load: Load, roof: Roof, numbers: Numbers) -> tuple[Floats, Floats]:
+    """(arithmetic, memory) seconds of each operator at the full roofs."""
+    matrix = np.array([family in MATRIX for family in FAMILIES])[load.family]
+    peak = np.where(matrix, roof.matrix_flops[numbers], roof.vector_flops)
+    both = load.weight_bytes + load.activation_bytes
+    cached = both <= CACHED_SHARE * roof.l2_capacity
+    from_dram = np.where(cached, load.weight_bytes, both) / roof.dram_bytes
+    return load.flops / peak, np.maximum(from_dram, both / roof.l2_bytes)
+
+
+def operator_times(load: Load, roof: Roof, numbers: Numbers) -> OperatorTimes:
+    """Predicted seconds of each operator, run one after the other."""
+    reached = shares()
+    groups = [reached[group_of(family, is_gpu=roof.is_gpu)] for family in FAMILIES]
+    share, low, high = (
+        np.array([getattr(g, name) for g in groups])[load.family]
+        for name in ("share", "low", "high")
+    )
+    arithmetic, memory = roof_seconds(load, roof, numbers)
+    body = np.maximum(arithmetic, memory) / share
+    runs = np.array([family not in FREE for family in FAMILIES])[load.family]
+    launch = np.where(runs, roof.launch_s, 0.0)
+    seconds = np.where(runs, launch + body, 0.0)
+    bound = tuple(
+        Bound.LAUNCH if start > work else Bound.COMPUTE if a > m else Bound.MEMORY
+        for start, work, a, m in zip(
+            launch.tolist(), body.tolist(), arithmetic.tolist(), memory.tolist(), strict=True
+        )
+    )
+    return OperatorTimes(seconds, seconds * low, seconds * high, bound)
+
+
+def load_of(graph: ModelGraph, numbers: Numbers) -> Load:
+    """One entry for each of the graph's kinds, floats stored in ``numbers``."""
+    column = {name: graph.kinds[:, place].astype(np.float64) for name, place in _AT.items()}
+    scale = _byte_scale(graph, numbers)
+    activations = (column["moved_bytes"] - column["weight_bytes"]).clip(min=0)
+    weights = np.minimum(column["weight_bytes"], column["moved_bytes"])
+    return Load(
+        graph.kinds[:, _AT["family"]], column["flops"], weights * scale, activations * scale
+    )
+
+
+def _byte_scale(graph: ModelGraph, numbers: Numbers) -> Floats:
+    codes = graph.kinds[:, _AT["dtype"]].tolist()
+    return np.array([numbers.bits / BITS[c] if c in FLOATS else 1.0 for c in codes])
+
+
+def _named(graph: ModelGraph, kind: int) -> str:
+    row = graph.kinds[kind]
+    kernel = [str(size) for axis in range(3) if (size := int(row[_AT[f"kernel_{axis}"]]))]
+    name = graph.operators[int(graph.kind_operator[kind])]
+    return f"{name} {'x'.join(kernel)}" if kernel else name
+
+
+def native_numbers(graph: ModelGraph) -> Numbers:
+    """What the file itself is in: half precision where most of its nodes are."""
+    codes = np.bincount(graph.dtype.clip(min=0), minlength=17)
+    wide, half, brain = int(codes[1]), int(codes[10]), int(codes[16])
+    if max(half, brain) <= wide:
+        return Numbers.FP32
+    return Numbers.FP16 if half >= brain else Numbers.BF16
+
+
+def roofline(graph: ModelGraph, roof: Roof, numbers: Numbers | None = None) -> Roofline:
+    """A graph at its batch under a platform's roofs."""
+    given = native_numbers(graph)
+    numbers = numbers or given
+    load = load_of(graph, numbers)
+    times = operator_times(load, roof, numbers)
+    count = np.bincount(graph.kind, minlength=len(load))
+    spots = []
+    for n in range(len(load)):
+        if times.seconds[n] == 0 or not count[n]:
+            continue
+        row = graph.kinds[n]
+        rank = min(int(row[_AT["output_rank"]]), AXES)
+        each = float(count[n])
+        spots.append(
+            Spot(
+                operator=_named(graph, n),
+                family=FAMILIES[int(load.family[n])],
+                nodes=int(count[n]),
+                output_shape=tuple(int(x) for x in row[_AT["output_0"] : _AT["output_0"] + rank]),
+                flops=each * float(load.flops[n]),
+                moved_bytes=each * float(load.weight_bytes[n] + load.activation_bytes[n]),
+                seconds=each * float(times.seconds[n]),
+                bound=times.bound[n],
+            )
+        )
+    spots.sort(key=lambda spot: -spot.seconds)
+    total = [float(part @ count) for part in (times.low, times.seconds, times.high)]
+    scale = numbers.bits / given.bits
+    return Roofline(
+        roof=roof,
+        numbers=numbers,
+        batch=graph.batch,
+        seconds=Interval(*total),
+        spots=tuple(spots),
+        least_memory_bytes=scale * (graph.stored_bytes + graph.peak_activation_bytes),
+    )

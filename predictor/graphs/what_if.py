@@ -1,0 +1,177 @@
+"""What would help a model on a platform: each change is computed by the same roofline again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from berth.predictor.graphs.graph import ModelGraph
+from berth.predictor.graphs.kinds import FAMILIES
+from berth.predictor.graphs.operators import Family
+from berth.predictor.graphs.roofline import (
+    FREE,
+    Load,
+    Roofline,
+    load_of,
+    native_numbers,
+    operator_times,
+    roofline,
+)
+from berth.predictor.graphs.roofs import Numbers, Roof
+
+POINTWISE = frozenset({Family.ACTIVATION, Family.ELEMENTWISE, Family.QUANTISATION})
+"""Operators that a compiler runs inside of the one that feeds them."""
+LEAST_GAIN = 1.02
+"""Smaller gains are not worth a word."""
+BATCH_STEPS = (2, 4, 8, 16)
+
+AtBatch = Callable[[int], ModelGraph | None]
+"""The graph at another batch, or None where the model's batch is fixed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change and what it brings: ``gain`` times as many samples a second (or for the money)."""
+
+    name: str
+    """batch, precision, fusion or slice."""
+    to: str
+    gain: float
+    note: str = ""
+
+    def sentence(self) -> str:
+        """For people."""
+        return f"{self.to}: {self.gain:.2f}x{f' {self.note}' if self.note else ''}"
+
+
+def changes(
+    graph: ModelGraph, now: Roofline, known: Mapping[str, Roof], at_batch: AtBatch
+) -> list[Change]:
+    """What helps, most first; nothing that does not fit in memory."""
+    found = [
+        *_precision(graph, now),
+        _batch(now, at_batch),
+        _fusion(graph, now),
+        _slice(graph, now, known),
+    ]
+    helping = [change for change in found if change is not None and change.gain >= LEAST_GAIN]
+    return sorted(helping, key=lambda change: -change.gain)
+
+
+def _batch(now: Roofline, at_batch: AtBatch) -> Change | None:
+    """The smallest larger batch that brings 95 % of what the best of them does."""
+    tried = []
+    for step in BATCH_STEPS:
+        graph = at_batch(now.batch * step)
+        if graph is None:
+            break
+        then = roofline(graph, now.roof, now.numbers)
+        if not then.fits:
+            break
+        tried.append(then)
+    if not tried:
+        return None
+    best = max(then.samples_per_s for then in tried)
+    enough = next(then for then in tried if then.samples_per_s >= 0.95 * best)
+    return Change("batch", f"batch {enough.batch}", enough.samples_per_s / now.samples_per_s,
+                  f"as many samples a second, each run {enough.seconds.mid / now.seconds.mid:.3g}"
+                  " times as long")  # fmt: skip
+
+
+def _precision(graph: ModelGraph, now: Roofline) -> list[Change]:
+    """From wide to narrow, what the platform has units for; each must bring more than a wider one,
+    because fewer bits cost accuracy.
+    """
+    found: list[Change] = []
+    best = LEAST_GAIN
+    for numbers in (Numbers.TF32, Numbers.BF16, Numbers.FP16, Numbers.FP8):
+        narrower = numbers.bits < now.numbers.bits or now.numbers is Numbers.FP32
+        if numbers is now.numbers or not narrower or numbers not in now.roof.native:
+            continue
+        gain = now.seconds.mid / roofline(graph, now.roof, numbers).seconds.mid
+        if gain > best * 1.1:
+            best = gain
+            note = "as fast, where the model's accuracy allows it"
+            found.append(Change("precision", numbers.value, gain, note))
+    return found
+
+
+def _fusion(graph: ModelGraph, now: Roofline) -> Change | None:
+    load, merged = fused(graph, now.numbers)
+    if not merged:
+        return None
+    then = float(operator_times(load, now.roof, now.numbers).seconds.sum())
+    return Change("fusion", f"fusing {merged} pointwise operators into what feeds them",
+                  now.seconds.mid / then, "as fast as operator by operator")  # fmt: skip
+
+
+def _slice(graph: ModelGraph, now: Roofline, known: Mapping[str, Roof]) -> Change | None:
+    """The slice that gives most samples a second for its share of the GPU."""
+    tried = [
+        (roofline(graph, roof, now.numbers), roof.share)
+        for roof in known.values()
+        if roof.parent == now.roof.platform
+    ]
+    fitting = [(then, share) for then, share in tried if then.fits]
+    if not fitting:
+        return None
+    best, share = max(fitting, key=lambda pair: pair[0].samples_per_s / pair[1])
+    speed = best.samples_per_s / now.samples_per_s
+    return Change("slice", f"on {best.roof.platform}", speed / share,
+                  f"as many samples a second for the same share of the GPU ({speed:.0%} of the "
+                  f"speed on {share:.0%} of it)")  # fmt: skip
+
+
+def fused(graph: ModelGraph, numbers: Numbers) -> tuple[Load, int]:
+    """The graph's nodes with pointwise ones merged into what feeds them, and how many were.
+
+    A node is merged into a source that nobody else reads: the result between them is neither
+    written nor read, and one launch is saved.
+    """
+    per_kind = load_of(graph, numbers)
+    family = graph.family
+    pointwise = np.array([f in POINTWISE for f in FAMILIES])[family].tolist()
+    free = np.array([f in FREE for f in FAMILIES])[family].tolist()
+    scale = numbers.bits / native_numbers(graph).bits
+    written = (graph.output_bytes * scale).tolist()
+    readers = np.bincount(graph.edges[0], minlength=len(graph)).tolist()
+    root = list(range(len(graph)))
+    between = [0.0] * len(graph)
+    merged = 0
+    for source, target in zip(*graph.edges.tolist(), strict=True):
+        if (
+            pointwise[target]
+            and root[target] == target
+            and readers[source] == 1
+            and not free[source]
+        ):
+            root[target] = root[source]
+            between[root[source]] += 2 * written[source]
+            merged += 1
+    return _merged(graph, per_kind, _roots(root), between), merged
+
+
+def _roots(root: list[int]) -> list[int]:
+    """Edges lead forwards, but a node may have been merged after what it was merged into."""
+    for node in range(len(root)):
+        while root[root[node]] != root[node]:
+            root[node] = root[root[node]]
+    return root
+
+
+def _merged(graph: ModelGraph, load: Load, root: Sequence[int], between: Sequence[float]) -> Load:
+    size = len(graph)
+    groups = np.asarray(root)
+    flops = np.bincount(groups, load.flops[graph.kind], size)
+    weights = np.bincount(groups, load.weight_bytes[graph.kind], size)
+    moved = np.bincount(groups, load.activation_bytes[graph.kind], size)
+    lasting = np.array([0.0] * size)
+    for node, saved in enumerate(between):
+        lasting[root[node]] += saved
+    kept = np.unique(groups)
+    return Load(
+        load.family[graph.kind][kept], flops[kept], weights[kept],
+        np.maximum(moved - lasting, 0.0)[kept],
+    )  # fmt: skip
