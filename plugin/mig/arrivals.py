@@ -98,11 +98,10 @@ def remember(path: Path, seen: Collection[Asked], *, now_s: float, window_s: flo
 
 
 def arrivals(asked: Collection[Asked]) -> Iterator[Arrival]:
-    """One arrival for each slice that was asked for."""
+    """The slices of each job, as so many jobs of one slice."""
     for one in asked:
         demand = Demand(" or ".join(one.profiles), tuple(map(SliceOption, one.profiles)))
-        for _ in range(one.count):
-            yield Arrival(one.submit_s, demand)
+        yield Arrival(one.submit_s, demand, one.count)
 
 
 def expected_demands(

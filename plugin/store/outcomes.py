@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from heapq import merge
+from operator import attrgetter
 
 from sqlalchemy import Select, func, select, tuple_
 from sqlalchemy.dialects import postgresql, sqlite
@@ -65,22 +67,29 @@ class Outcomes:
 
         Read in pages: history of any length takes little memory.
         """
+        named = self._clusters() if cluster is None else [cluster]
+        pages = (self._of_cluster(one, since_s, until_s) for one in named)
+        return merge(*pages, key=attrgetter("end_s", "cluster"))
+
+    def _of_cluster(self, cluster: str, since_s: float, until_s: float) -> Iterator[OutcomeRecord]:
+        """By pages that begin where the index has the last one's end."""
         table = tables.outcomes
-        order = (table.c.end_s, table.c.cluster, table.c.job_id)
-        query = select(table).where(table.c.end_s >= since_s, table.c.end_s < until_s)
-        if cluster is not None:
-            query = query.where(table.c.cluster == cluster)
-        last: OutcomeRecord | None = None
+        order = (table.c.end_s, table.c.job_id)
+        query = select(table).where(table.c.cluster == cluster, table.c.end_s < until_s)
+        query = query.order_by(*order).limit(_PAGE)
+        page = query.where(table.c.end_s >= since_s)
         while True:
-            page = query
-            if last is not None:
-                after = (last.end_s, last.cluster, last.job_id)
-                page = query.where(tuple_(*order) > tuple_(*after))
-            records = self._found(page.order_by(*order).limit(_PAGE))
+            records = self._found(page)
             yield from records
             if len(records) < _PAGE:
                 return
             last = records[-1]
+            beyond = tuple_(*order) > tuple_(last.end_s, last.job_id)
+            page = query.where(table.c.end_s >= last.end_s, beyond)
+
+    def _clusters(self) -> list[str]:
+        with self._database.read() as connection:
+            return list(connection.execute(select(tables.outcomes.c.cluster).distinct()).scalars())
 
     def newest_end_s(self, cluster: str) -> float | None:
         """When the last known job of this cluster ended; None: none is known."""

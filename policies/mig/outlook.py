@@ -17,12 +17,13 @@ from berth.policies.mig.demands import Demand
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One job that came in the past."""
+    """Jobs of a kind that came at one moment in the past."""
 
     at_s: float
     """Unix time."""
     demand: Demand
-    """Count and priority do not matter."""
+    """Its own count and priority do not matter."""
+    count: int = 1
 
 
 def expected(
@@ -41,11 +42,11 @@ def expected(
     """
     if not (window_s > 0 and horizon_s > 0):
         raise UsageError("window and horizon of a forecast must be positive")
-    seen = Counter(
-        replace(a.demand, count=1, priority=priority)
-        for a in history
-        if now_s - window_s < a.at_s <= now_s
-    )
+    seen: Counter[Demand] = Counter()
+    for arrival in history:
+        if now_s - window_s < arrival.at_s <= now_s:
+            kind = replace(arrival.demand, count=1, priority=priority)
+            seen[kind] += arrival.count
     # A hair more, so that 3 in 3 hours are one an hour in floating point, too.
     mean = {demand: n * horizon_s / window_s + 1e-9 for demand, n in seen.items()}
     return tuple(
