@@ -2,11 +2,51 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from berth.pilot.errors import BerthError
+
+POLL_S = 0.05
+
+
+@contextmanager
+def one_writer(path: Path, *, timeout_s: float) -> Iterator[None]:
+    """Nobody else is in here for this file: nodes that are cut at once may share slurm.conf.
+
+    A file beside it is locked, for the file itself is replaced; over NFS, too, where that locks.
+    Raises BerthError where another writer does not end in time.
+    """
+    real = path.resolve()
+    beside = real.with_name(f".{real.name}.berth-lock")
+    try:
+        lock = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise BerthError(f"{beside}: cannot be opened: {error.strerror}") from None
+    try:
+        deadline = time.monotonic() + timeout_s
+        while not _taken(lock):
+            if time.monotonic() > deadline:
+                raise BerthError(f"{path}: another node's cut has been at it for {timeout_s:.0f} s")
+            time.sleep(POLL_S)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _taken(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True  # this file system knows no locks: as good as it gets
+    return True
 
 
 def read(path: Path) -> str:

@@ -122,16 +122,17 @@ class SlurmKeeper:
         if slots is not None:
             self._write_map(slots, fleet)
         conf = self._files.slurm_conf
-        whole = gres_files.with_node_gres(
-            config_files.read(conf), self._files.node, str(value), source=str(conf)
-        )
-        config_files.replace(self._files.gres_conf, str(lines))
-        config_files.replace(conf, whole)
-        self._restarter.controller()
-        self._wait("slurmctld answers", self._answers)
-        self._restarter.node()
-        self._wait(f"{self._files.node} is registered with its new slices", self._registered)
-
+        with config_files.one_writer(conf, timeout_s=2 * self._files.ready_timeout_s):
+            whole = gres_files.with_node_gres(
+                config_files.read(conf), self._files.node, str(value), source=str(conf)
+            )
+            config_files.replace(self._files.gres_conf, str(lines))
+            config_files.replace(conf, whole)
+            self._restarter.controller()
+            self._wait("slurmctld answers", self._answers)
+            self._restarter.node()
+            registered = f"{self._files.node} is registered with its new slices"
+            self._wait(registered, self._registered)
         self._release_stranded()
 
     def release(self, reason: str) -> None:
