@@ -31,6 +31,8 @@ LONGEST_S = 7 * 86_400.0
 SETTLES_S = 120.0
 """So long after its end a job is asked about again: slurmdbd tells a job's user, its place in an
 array and its memory by and by."""
+_ASKED_OTHERWISE = (Code.OTHER_GRES, Code.OTHER_FEATURES)
+"""What the job itself asked for ruled these candidates out: it did not run there."""
 _STAMP_AGE_S = 3_600.0
 _CLOCKS_S = 60.0
 """By so much the clocks of two hosts may differ."""
@@ -161,8 +163,8 @@ def predicted_row(
     """The row of the decision's ranking for the place and the shape in which the job ran.
 
     A job that was not changed ran in the shape that its user asked: a prediction for another
-    number of GPUs (or of cores, where it had none) says nothing of it. None also where two
-    candidates of one queue would do, and nothing says that it ran on the chosen one.
+    number of GPUs (or of cores, where it had none) says nothing of it. None also where its queue
+    has two candidates, predicted for or not, and nothing says that it ran on the chosen one.
     """
     try:
         request, ranked = json.loads(decision.request), json.loads(decision.ranked)
@@ -177,16 +179,19 @@ def predicted_row(
             shape = _shape(chosen["cores"], chosen["gpus"])
         else:
             shape = _shape(request["tasks"] * request["cpus_per_task"], request["gpus"])
-        fitting = [
+        here = [
             row
-            for row in rows
-            if queues.get(row["candidate"]) == queue and _shape(row["cores"], row["gpus"]) == shape
+            for row in ranked
+            if queues.get(row["candidate"]) == queue and row.get("code") not in _ASKED_OTHERWISE
+        ]
+        fitting = [
+            row for row in here if row in rows and _shape(row["cores"], row["gpus"]) == shape
         ]
     except (ValueError, LookupError, TypeError):
         return None
     if as_chosen and chosen in fitting:
         return chosen
-    return fitting[0] if len(fitting) == 1 else None
+    return fitting[0] if fitting and len(here) == 1 else None
 
 
 def _shape(cores: int, gpus: int) -> tuple[int, int]:

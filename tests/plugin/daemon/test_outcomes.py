@@ -338,6 +338,43 @@ QUEUES = {"cpu": "cpu", "gpu": "gpu", "old": "cpu", "big": "gpu"}
 KEPT = replace(PLACED, action="keep", mode="shadow")
 
 
+def _without(candidate: str, code: str) -> dict[str, str]:
+    return {"candidate": candidate, "platform": candidate, "code": code, "excluded": "because"}
+
+
+SMALL = row("small", 1, 1, 60)
+ON_SLICES = replace(
+    KEPT,
+    chosen="small",
+    edits='{"gres": "gpu:1g.5gb:1"}',
+    request=json.dumps({**REQUEST, "gpus": 1}),
+    ranked=json.dumps([SMALL, _without("large", "other-slice")]),
+)
+
+
+@pytest.mark.parametrize(
+    ("decision", "candidate"),
+    [
+        (replace(ON_SLICES, action="edit"), "small"),
+        (ON_SLICES, None),  # advised only: its GPU of any type may have been a large slice
+        (replace(ON_SLICES, edits="{}"), "small"),
+        (
+            replace(
+                ON_SLICES,
+                edits='{"time_limit_min": 9}',
+                ranked=json.dumps([SMALL, _without("large", "other-gres")]),
+            ),
+            "small",  # it named the type itself
+        ),
+    ],
+)
+def test_a_job_on_slices_is_compared_only_where_its_slice_is_known(
+    decision: DecisionRecord, candidate: str | None
+) -> None:
+    found = predicted_row("mig", decision, {"small": "mig", "large": "mig"})
+    assert (found and found["candidate"]) == candidate
+
+
 @pytest.mark.parametrize(
     ("decision", "queue", "candidate"),
     [
