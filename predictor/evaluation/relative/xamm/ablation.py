@@ -136,7 +136,7 @@ def _predictions(
 ) -> Floats:
     hidden = np.array([name == without for name in rest.platforms])
     told = replace(rest, log_seconds=np.where(hidden, np.nan, rest.log_seconds))
-    samples = samples_of(told, scenario.sources, scenario.targets)
+    samples = samples_of(told, scenario.sources, scenario.learnt)
     ways = tried(scenario)
     embedded: dict[str, tuple[Floats, Floats]] = {}
     for kind in dict.fromkeys(way.embedding for way in ways):

@@ -32,7 +32,7 @@ def bars(all_found: Sequence[Found], folder: Path) -> list[str]:
     names = []
     for number, experiment in enumerate(EXPERIMENTS, 1):
         figure, axes = plot.subplots(
-            len(_FIGURES), len(seen), figsize=(5.2 * len(seen), 7.5), squeeze=False
+            len(_FIGURES), len(seen), figsize=(6.2 * len(seen), 7.5), squeeze=False
         )
         for row, (key, title) in enumerate(_FIGURES):
             for column, found in enumerate(seen):
@@ -41,7 +41,7 @@ def bars(all_found: Sequence[Found], folder: Path) -> list[str]:
         figure.suptitle(f"{experiment.name}: {experiment.question} (whiskers: over seeds)")
         figure.tight_layout()
         names.append(f"experiment-{number}.png")
-        figure.savefig(folder / names[-1], dpi=90)
+        figure.savefig(folder / names[-1], dpi=90, bbox_inches="tight")
         plot.close(figure)
     return names
 

@@ -29,6 +29,11 @@ class Scenario:
     unseen_target: bool = False
     """Each target in turn has no times in training, only its signature."""
 
+    @property
+    def learnt(self) -> tuple[str, ...]:
+        """Targets in training; of a target never trained on: all other GPUs."""
+        return GPUS if self.unseen_target else self.targets
+
 
 SCENARIOS = (
     Scenario("CPU -> CPU", CPUS, CPUS),
@@ -37,7 +42,13 @@ SCENARIOS = (
 )
 """Every pair of the first; of the others two sources each, for time: the reference and the newest
 other CPU, the newest cards of the two makers."""
-NEW_TARGET = Scenario("CPU -> GPU never trained on", ("xeon_es-2697v2",), GPUS, unseen_target=True)
+NEW_TARGET = Scenario(
+    "CPU -> GPU never trained on",
+    ("xeon_es-2697v2",),
+    ("gtx1080ti", "k20c", "polaris-rx480", "tahiti-hd7970"),
+    unseen_target=True,
+)
+"""The newest and the oldest card of each maker; the other seven are told in training."""
 
 RAW = Embedding.RAW
 PLAIN = Choices(embedding=RAW, machines=Machines.NONE)
