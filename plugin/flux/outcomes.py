@@ -17,7 +17,9 @@ from berth.plugin.scheduler import EndedJobs, Outcome, stamped_decision
 _RUN, _INACTIVE = 16, 64
 """States of RFC 21 as job-list numbers them; CLEANUP (32) still counts as running."""
 _RESULTS = {1: "completed", 2: "failed", 4: "cancelled", 8: "timeout"}
-_UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
+_UNREADABLE = (
+    LookupError, TypeError, ValueError, AttributeError, RecursionError, OverflowError,
+)  # fmt: skip
 
 
 def parse_ended(lines: Iterable[str]) -> EndedJobs:
@@ -60,7 +62,7 @@ def parse_outcomes(answers: Mapping[str, Any]) -> dict[str, Outcome]:
                 found[job_id] = _listed(job_id, answer["job"])
             elif "eventlog" in answer:
                 found[job_id] = _logged(job_id, answer)
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
+        except _UNREADABLE as error:
             raise SchedulerError(
                 f"Flux's record of job {job_id} cannot be read: {type(error).__name__} {error}"
             ) from None
@@ -94,10 +96,11 @@ def _listed(job_id: str, job: Mapping[str, Any]) -> Outcome:
 
 
 def _user(uid: Any) -> str:
+    """The name, or ``uid:N`` as the decision has it of a user without one."""
     try:
         return pwd.getpwuid(int(uid)).pw_name
     except KeyError:
-        return str(uid)
+        return f"uid:{uid}"
 
 
 def _exit_status(wait_status: Any) -> int | None:

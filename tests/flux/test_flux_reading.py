@@ -273,6 +273,11 @@ def recorded_job() -> dict[str, Any]:
     return job
 
 
+def test_a_user_without_a_name_is_called_as_in_the_decision() -> None:
+    (outcome,) = parse_ended([ended(job={**recorded_job(), **OVER, "userid": 54321})]).outcomes
+    assert outcome.user == "uid:54321"
+
+
 @pytest.mark.parametrize("stamp", [None, 7, "somebody's own", {}])
 def test_other_jobs_carry_no_decision(stamp: object) -> None:
     assert parse_ended([ended(stamp=stamp, gpus=None)]).outcomes[0].decision is None
@@ -293,11 +298,12 @@ def test_exit_statuses_are_as_a_shell_says_them(status: int | None, expected: in
         ("{}", "cannot be read"),
         ("7", "cannot be read"),
         ("[" * 9999, "cannot be read"),
+        (ended(id="f2").replace('"nnodes": 1', '"nnodes": 1e999'), "cannot be read"),
         ('{"id": "f2", "job": {"state": "x"}}', "cannot be read"),
         ('{"id": "f2", "error": "No such file", "errno": 2}', "job f2: No such file"),
         ('{"id": "f2", "error": "Operation not permitted", "errno": 1}', "only the owner"),
     ],
-    ids=repr,
+    ids=lambda text: text[:20],
 )
 def test_a_record_that_cannot_be_read_hides_no_other(line: str, problem: str) -> None:
     found = parse_ended([line, ended(), line])
