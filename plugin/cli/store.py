@@ -48,14 +48,21 @@ def upgrade(*, site_file: Path | None, store_url: str | None) -> None:
 @click.option(
     "--older-than-days", type=click.FloatRange(min=0), required=True, help="Keep what is younger."
 )
+@click.option("--outcomes", is_flag=True, help="Also what became of jobs that ended before then.")
 @store_options
-def prune(*, older_than_days: float, site_file: Path | None, store_url: str | None) -> None:
-    """Delete old decisions. Profiles, forecasts and outcomes stay.
+def prune(
+    *, older_than_days: float, outcomes: bool, site_file: Path | None, store_url: str | None
+) -> None:
+    """Delete old decisions. Profiles and forecasts stay, outcomes unless --outcomes is given.
 
     \b
     Example:
       berth store prune --older-than-days 90
+      berth store prune --older-than-days 400 --outcomes
     """
     opened = open_store(site_file, store_url)
-    count = opened.decisions.prune(time.time() - older_than_days * _DAY_S)
-    click.echo(f"{opened.name}: {count} decisions deleted")
+    before_s = time.time() - older_than_days * _DAY_S
+    count = f"{opened.decisions.prune(before_s)} decisions"
+    if outcomes:
+        count += f" and {opened.outcomes.prune(before_s)} outcomes"
+    click.echo(f"{opened.name}: {count} deleted")

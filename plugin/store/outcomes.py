@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from heapq import merge
 from operator import attrgetter
 
-from sqlalchemy import Select, func, select, tuple_
+from sqlalchemy import Select, delete, func, select, tuple_
 from sqlalchemy.dialects import postgresql, sqlite
 
 from berth.plugin.store import tables
@@ -99,6 +99,12 @@ class Outcomes:
                 select(func.max(table.c.end_s)).where(table.c.cluster == cluster)
             ).scalar()
         return None if found is None else float(found)
+
+    def prune(self, before_s: float) -> int:
+        """Delete jobs that ended before Unix time ``before_s``; gives how many."""
+        table = tables.outcomes
+        with self._database.write() as connection:
+            return int(connection.execute(delete(table).where(table.c.end_s < before_s)).rowcount)
 
     def _found(self, query: Select[tuple[object, ...]]) -> list[OutcomeRecord]:
         with self._database.read() as connection:

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from berth.plugin.accuracy import FEWEST, summarise
 from berth.plugin.cli.decisions import decisions
 from berth.plugin.cli.outcomes import outcomes
+from berth.plugin.cli.store import store as store_group
 from berth.plugin.store import DecisionRecord, OutcomeRecord, Store
 
 RAN = OutcomeRecord(
@@ -187,3 +188,10 @@ def test_decisions_show_predicted_against_real_time(store_url: str) -> None:
     assert (
         "outcome  job 1: completed after 66 s in gpu, predicted 60 s (50 s to 72 s): +10%" in text
     )
+
+
+def test_outcomes_are_pruned_only_when_asked(store_url: str) -> None:
+    words = ["prune", "--older-than-days", "30", "--store", store_url]
+    assert "2 decisions deleted" in CliRunner().invoke(store_group, words).output
+    done = CliRunner().invoke(store_group, [*words, "--outcomes"])
+    assert "0 decisions and 1 outcomes deleted" in done.output

@@ -221,6 +221,8 @@ def test_outcomes_come_in_order_of_their_ends_a_page_at_a_time(
     assert [o.end_s for o in found] == sorted(o.end_s or 0 for o in found)
     assert len(list(store.outcomes.between(0.0, 99.0))) == 21
     assert store.outcomes.newest_end_s("lab") == 9.0
+    assert store.outcomes.prune(5.0) == 11
+    assert [o.end_s for o in store.outcomes.between(0.0, 6.0)] == [5.0, 5.0]
     assert store.outcomes.newest_end_s("nowhere") is None
 
 
