@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import click
@@ -52,14 +52,18 @@ def evaluate_relative(
     """
     require_training("evaluation")
     from berth.predictor.datasets.aiwc import AIWC  # noqa: PLC0415 - needs the extra
+    from berth.predictor.datasets.aiwc import rows as published  # noqa: PLC0415
     from berth.predictor.evaluation.relative import bars, families, run  # noqa: PLC0415
     from berth.predictor.evaluation.relative.report import (  # noqa: PLC0415
         HEADER,
         MEANING,
+        RERUN,
         by_split,
+        rerun_row,
         table,
         write_report,
     )
+    from berth.predictor.evaluation.relative.rerun import rerun_figures  # noqa: PLC0415
     from berth.predictor.training.kept import Kept  # noqa: PLC0415
     from berth.predictor.training.relative.data import aiwc_rows  # noqa: PLC0415
 
@@ -79,6 +83,7 @@ def evaluate_relative(
             kept=Kept(None if report is None else report / "folds"),
             advance=lambda: progress.advance(task),
         )
+    found = replace(found, rerun=rerun_figures(rows, published().spread_seconds))
     if report is not None:
         write_report(found, report)
     if as_json:
@@ -89,6 +94,8 @@ def evaluate_relative(
     for title, results in by_split(found):
         click.echo(f"\n{title}")
         click.echo(columns(HEADER, table(results)))
+    click.echo(f"\n{RERUN}")
+    click.echo(columns(HEADER, rerun_row(found)))
     if told := bars.verdicts(found.results):
         click.echo(f"\nbars, and what {bars.SHIPPED!r} does")
         click.echo(columns(bars.HEADER, told))

@@ -61,6 +61,8 @@ class Measured:
     """Rows x counters, raw."""
     seconds: Floats
     """Rows x devices: median kernel time of about 40 runs."""
+    spread_seconds: Floats
+    """Rows x devices: standard deviation over those runs."""
 
 
 @cache
@@ -71,6 +73,7 @@ def rows() -> Measured:
     table = pd.read_parquet(locate(AIWC))
     counters = [c for c in table.columns if c not in (*_KEY, "device", *_TIME)]
     times = table.pivot_table(index=_KEY, columns="device", values="kernel_time_us_median")
+    spread = table.pivot_table(index=_KEY, columns="device", values="kernel_time_us_std")
     values = table.groupby(_KEY)[counters].first().loc[times.index]
     level = times.index.get_level_values
     return Measured(
@@ -82,4 +85,5 @@ def rows() -> Measured:
         counters=tuple(counters),
         values=np.asarray(values.to_numpy(), dtype=np.float64),
         seconds=np.asarray(times.to_numpy(), dtype=np.float64) * 1e-6,
+        spread_seconds=np.asarray(spread.to_numpy(), dtype=np.float64) * 1e-6,
     )

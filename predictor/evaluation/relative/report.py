@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from berth.pilot.documents import write_text
-from berth.predictor.evaluation.relative import bars
+from berth.predictor.evaluation.relative import bars, rerun
 from berth.predictor.evaluation.relative.run import SPLITS, Evaluation, Result
 
 _COLUMNS = (
@@ -30,19 +30,21 @@ MEANING = (
     "under the curve of whether that order is the usual one."
 )
 
+RERUN = "no method: what one more run on every platform would reach as the prediction"
+
 
 def table(results: Sequence[Result]) -> list[tuple[str, ...]]:
     """One row a family, in the order of ``HEADER``."""
-    return [
-        (
-            result.family,
-            *(
-                form.format(result.figures[key]) if key in result.figures else "-"
-                for _, key, form in _COLUMNS
-            ),
-        )
-        for result in results
-    ]
+    return [(result.family, *_cells(result.figures)) for result in results]
+
+
+def rerun_row(found: Evaluation) -> list[tuple[str, ...]]:
+    """The same of one more run on every platform; nothing where that is not known."""
+    return [(rerun.NAME, *_cells(found.rerun))] if found.rerun else []
+
+
+def _cells(figures: Mapping[str, float]) -> list[str]:
+    return [form.format(figures[key]) if key in figures else "-" for _, key, form in _COLUMNS]
 
 
 def by_split(found: Evaluation) -> list[tuple[str, list[Result]]]:
@@ -84,6 +86,10 @@ def write_report(found: Evaluation, folder: Path) -> None:
             + f" | {r.low['regret']:.3f} to {r.high['regret']:.3f} |"
             for r in results
         ]
+    if found.rerun:
+        lines += ["", f"## {RERUN}", "", "| " + " | ".join(HEADER) + " |"]
+        lines += ["|---" * len(HEADER) + "|"]
+        lines += ["| " + " | ".join(row) + " |" for row in rerun_row(found)]
     if told := bars.verdicts(found.results):
         lines += ["", f"## Bars, and what `{bars.SHIPPED}` does", ""]
         lines += ["| " + " | ".join(bars.HEADER) + " |", "|---" * len(bars.HEADER) + "|"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -60,6 +60,8 @@ class Evaluation:
     results: tuple[Result, ...]
     left_out: dict[str, str]
     """Family group -> why it was not evaluated."""
+    rerun: dict[str, float] = field(default_factory=dict)
+    """Figures of one more run on every platform, where the data set knows its spread."""
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""

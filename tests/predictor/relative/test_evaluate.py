@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,14 @@ from berth.predictor.evaluation.relative import run
 from berth.predictor.evaluation.relative.bars import verdicts
 from berth.predictor.evaluation.relative.families import ENTRIES, Entry, chosen
 from berth.predictor.evaluation.relative.order_of_four import FOUR, order_figures
-from berth.predictor.evaluation.relative.report import HEADER, by_split, table, write_report
+from berth.predictor.evaluation.relative.report import (
+    HEADER,
+    by_split,
+    rerun_row,
+    table,
+    write_report,
+)
+from berth.predictor.evaluation.relative.rerun import rerun_figures
 from berth.predictor.training.kept import Kept
 from berth.predictor.training.relative.baselines import Always
 
@@ -53,6 +61,18 @@ def test_bars_say_met_or_missed_by_the_unrounded_figure() -> None:
     result = run.Result("law", "", split, figures, figures, figures, {})
     assert [row[-1] for row in verdicts([result])] == ["missed", "met", "met"]
     assert verdicts([result], "another") == []
+
+
+def test_one_more_run_is_as_good_as_its_spread() -> None:
+    rows = toy()
+    exact = rerun_figures(rows, np.zeros(rows.log_seconds.shape))
+    loose = rerun_figures(rows, 0.3 * np.exp(rows.log_seconds))
+    assert exact["median_time_error"] == pytest.approx(0, abs=1e-9)
+    assert exact["regret"] == 1.0
+    assert 0.1 < loose["median_time_error"] < 0.3
+    found = run.evaluate(rows, [QUICK], data="toy", seeds=[0])
+    assert rerun_row(found) == []
+    assert len(rerun_row(replace(found, rerun=loose))[0]) == len(HEADER)
 
 
 def test_report_and_json_hold_every_family_and_split(tmp_path) -> None:

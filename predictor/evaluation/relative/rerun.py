@@ -1,0 +1,37 @@
+"""What one more run on every platform would reach if it were the prediction.
+
+Not a method: it has measured what is to be predicted. It says how much of an error is the
+measurements' own unsteadiness, and so what a bar near 1 can mean on these data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import numpy as np
+
+from berth.predictor.ceilings import Floats
+from berth.predictor.evaluation.relative.figures import vector_figures
+from berth.predictor.evaluation.relative.order_of_four import order_figures
+from berth.predictor.relative.rows import Rows
+
+NAME = "one more run"
+DRAWS = 20
+_LEAST = 0.05
+"""No drawn time is less than this share of the median."""
+
+
+def rerun_figures(rows: Rows, spread_seconds: Floats, seed: int = 0) -> dict[str, float]:
+    """Mean figures of times drawn around the medians with the spread of their runs (normal).
+
+    ``spread_seconds`` is rows x platforms. The reference's time is given, as to every family.
+    """
+    rng = np.random.default_rng(seed)
+    median = np.exp(rows.log_seconds)
+    found: list[dict[str, float]] = []
+    for _ in range(DRAWS):
+        drawn = median + spread_seconds * rng.standard_normal(median.shape)
+        again = np.log(np.maximum(drawn, _LEAST * median))
+        again[:, rows.reference_column] = rows.log_reference
+        found.append({**asdict(vector_figures(rows, again)), **order_figures(rows, again)})
+    return {name: float(np.mean([each[name] for each in found])) for name in found[0]}
