@@ -40,6 +40,7 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("--carbon-intensity", {"type": click.FloatRange(min=0),
                             "help": "Language models: grams of CO2 a kWh."}),
 )  # fmt: skip
+_OF_PROFILES = ("size", "cores", "known", "probe", "why", "picture")
 _NAMES = tuple(flag.removeprefix("--").replace("-", "_") for flag, _ in _OPTIONS)
 
 
@@ -51,7 +52,7 @@ def llm_door(command: F) -> F:
         asked = {name: given.pop(name) for name in _NAMES}
         path: Path = given["profile"]
         if is_llm_config(path):
-            other = next((n for n in ("size", "cores", "known", "probe", "why", "picture") if given.get(n)), None)
+            other = next((n for n in _OF_PROFILES if given.get(n)), None)
             if other is not None:
                 name = "explain" if other == "why" else other
                 raise UsageError(f"--{name} is for profiles", hint=f"{path} is a language model")

@@ -51,6 +51,8 @@ class Width(Document):
     rows: int = Field(ge=1)
     groups: int = Field(ge=1)
     split: str
+    process: bool
+    """Whether the residual is added there; physics alone where it did not help."""
 
 
 class HeadEntry(Document):

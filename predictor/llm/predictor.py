@@ -146,13 +146,13 @@ class LlmPredictor:
         # One model under one load: only the accelerator differs.
         tied = np.repeat(ties(cases[:1], [framework], head.codes), len(cases), axis=0)
         tied[:, 0] = [head.codes.accelerator(c) for c in cases]
-        # Only where something alike was measured is there anything to add.
-        alike = np.flatnonzero(tied[:, 0] != UNKNOWN)
-        log_time[alike] += head.residual(tied[alike], numbered[alike])
+        alike = [_likeness(head, c, framework, t) for c, t in zip(cases, tied, strict=True)]
+        widths = head.entry.widths
+        added = np.flatnonzero([widths[one].process for one in alike])
+        log_time[added] += head.residual(tied[added], numbered[added])
         found = []
-        for i, case in enumerate(cases):
-            likeness = _likeness(head, case, framework, tied[i])
-            width = head.entry.widths[likeness].log_width
+        for i, likeness in enumerate(alike):
+            width = widths[likeness].log_width
             term = head.effects.terms[int(np.argmax(shares[i]))]
             found.append(
                 Estimate(
@@ -196,14 +196,20 @@ def _join(
     load, device = case.load, case.device
     ttft, tpot, offline = by_head[TTFT], by_head[TPOT], by_head[OFFLINE]
     tokens = load.batch * (load.input_tokens + load.output_tokens)
-    served = ttft.seconds.mid + (load.output_tokens - 1) * tpot.seconds.mid
+    steps = load.output_tokens - 1
+    served = Interval(*(
+        first + steps * each
+        for first, each in (
+            (ttft.seconds.low, tpot.seconds.low), (ttft.seconds.mid, tpot.seconds.mid),
+            (ttft.seconds.high, tpot.seconds.high),
+        )
+    ))  # fmt: skip
     order = list(Likeness)
     worse = max(ttft.likeness, tpot.likeness, key=order.index)
     if order.index(offline.likeness) <= order.index(worse):
         whole, likeness, source = offline.seconds, offline.likeness, OFFLINE
     else:
-        wide = max(_width(ttft.seconds), _width(tpot.seconds))
-        whole, likeness, source = around(served, wide), worse, "serving"
+        whole, likeness, source = served, worse, "serving"
     rate = Interval(tokens / whole.high, tokens / whole.mid, tokens / whole.low)
     fits = need.least <= device.memory_bytes
     energy = price = carbon = None

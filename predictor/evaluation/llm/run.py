@@ -1,9 +1,10 @@
 """``berth evaluate --task llm``: serving of models, pairs and accelerators never seen.
 
 Every part of every split is predicted from the other parts alone (``training.llm.held_out``);
-rivals see the same parts. Coverage of the 90 % interval is of a width from the other parts. A
-report folder keeps what is done, part by part, and a second run goes on from there; a changed
-data set, seed or source makes all of it new.
+rivals see the same parts. Whether the process is used at all, and the width of the interval
+whose coverage is given, come from the other parts too. A report folder keeps what is done, part
+by part, and a second run goes on from there; a changed data set, seed or source makes all of it
+new.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from scipy.stats import kendalltau
 
 from berth.pilot.documents import write_text
 from berth.predictor import llm as serving
+from berth.predictor.datasets import llm as reader
 from berth.predictor.datasets.llm import BENCH, SERVING
 from berth.predictor.evaluation.llm.rivals import RIVALS
 from berth.predictor.llm.bundle import Likeness, Width
@@ -34,13 +36,15 @@ from berth.predictor.training.llm.held_out import (
     SPLITS,
     Held,
     coverage,
+    decided,
     left_out,
     parts,
     width,
 )
 from berth.predictor.training.llm.table import table
 
-OURS = "physics, calibrated, + process (shipped)"
+OURS = "physics, calibrated, + process where it helps (shipped)"
+PROCESS = "physics, calibrated, + process"
 ALONE = "physics, calibrated"
 TASKS = {
     OFFLINE: "LLM-Inference-Bench, tokens a second",
@@ -170,7 +174,12 @@ def split_figures(
     inside = coverage(held, split)
     measured = np.array([h.measured for h in held])
     rivals = {n: values for n, values in rivals.items() if values}
-    said = {OURS: [h.said for h in held], ALONE: [h.physics for h in held], **rivals}
+    said = {
+        OURS: [h.said for h in decided(held, split)],
+        PROCESS: [h.said for h in held],
+        ALONE: [h.physics for h in held],
+        **rivals,
+    }
     figures = [
         _figures((head, split, name), measured, np.array(values),
                  inside if name == OURS else None)
@@ -227,6 +236,7 @@ def _read(path: Path | None, seed: int) -> dict[str, Any] | None:
 def _key(seed: int) -> str:
     """Changes with anything that a part's figures depend on."""
     digest = hashlib.sha256(f"{seed} {BENCH.sha256} {SERVING.sha256}".encode())
+    digest.update(Path(reader.__file__).read_bytes())
     folders = [Path(room.__file__ or "").parent for room in (serving, training)]
     for folder in [*folders, Path(__file__).parent]:
         for path in sorted(folder.rglob("*")):

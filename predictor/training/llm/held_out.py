@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -118,9 +118,32 @@ def held_out(
     return found
 
 
+def helps(held: Sequence[Held], split: str) -> bool:
+    """True where the process beats physics alone on the split's likeness, each block alike."""
+    lost: dict[str, list[tuple[float, float]]] = {}
+    for h in held:
+        if h.likeness is SPLITS[split]:
+            both = abs(h.said - h.measured), abs(h.physics - h.measured)
+            lost.setdefault(h.block, []).append(both)
+    means = np.array([np.mean(rows, axis=0) for rows in lost.values()])
+    return bool(len(means)) and bool(means[:, 0].mean() < means[:, 1].mean())
+
+
+def decided(held: Sequence[Held], split: str) -> list[Held]:
+    """With physics alone in each fold for which the other folds say that the process does not
+    help: how a choice made on all folds does on data that it was not made on.
+    """
+    trusted = {f: helps([h for h in held if h.fold != f], split) for f in {h.fold for h in held}}
+    return [h if trusted[h.fold] else replace(h, said=h.physics) for h in held]
+
+
 def width(held: Sequence[Held], split: str) -> Width | None:
-    """Half width of the 90 % interval for the split's likeness; None: too few blocks."""
-    mine = [h for h in held if h.likeness is SPLITS[split]]
+    """Half width of the 90 % interval for the split's likeness; None: too few blocks.
+
+    ``held`` is as predicted by the process (not ``decided``).
+    """
+    process = helps(held, split)
+    mine = [h for h in decided(held, split) if h.likeness is SPLITS[split]]
     if len({h.block for h in mine}) < 10:
         return None
     found = group_quantile([abs(h.said - h.measured) for h in mine], [h.block for h in mine])
@@ -129,18 +152,20 @@ def width(held: Sequence[Held], split: str) -> Width | None:
         rows=len(mine),
         groups=len({h.block for h in mine}),
         split=split,
+        process=process,
     )
 
 
 def coverage(held: Sequence[Held], split: str) -> tuple[float, float] | None:
     """Share of rows inside the interval whose width the other folds gave, and its median factor."""
     mine = [h for h in held if h.likeness is SPLITS[split]]
+    said = [h for h in decided(held, split) if h.likeness is SPLITS[split]]
     inside, factors = [], []
     for fold in sorted({h.fold for h in mine}):
         found = width([h for h in mine if h.fold != fold], split)
         if found is None:
             return None
-        for h in mine:
+        for h in said:
             if h.fold == fold:
                 inside.append(abs(h.said - h.measured) <= found.log_width)
                 factors.append(math.exp(found.log_width))

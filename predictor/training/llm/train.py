@@ -99,6 +99,11 @@ def _entry(data: Table, widths: Widths) -> HeadEntry:
             f"there is no width for {data.head!r} where the likeness is {absent[0]!r}",
             hint="give the evaluation.json of `berth evaluate --task llm --report DIR`",
         )
+    # What is less alike is never told with more certainty.
+    widest, told = 0.0, {}
+    for likeness in Likeness:
+        widest = max(widest, widths[likeness].log_width)
+        told[likeness] = widths[likeness].model_copy(update={"log_width": widest})
     pairs = {f"{a} | {f}" for a, f in zip(data.accelerators, data.frameworks, strict=True)}
     blocks = {
         f"{a} | {f} | {data.codes.models[m]}"
@@ -112,5 +117,5 @@ def _entry(data: Table, widths: Widths) -> HeadEntry:
         pairs=tuple(sorted(pairs)),
         blocks=tuple(sorted(blocks)),
         rows=len(data),
-        widths={likeness: widths[likeness] for likeness in Likeness},
+        widths=told,
     )

@@ -1,0 +1,45 @@
+"""A small made-up campaign of language models: physics with known effects and a quirk a pair."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from berth.predictor.llm.accelerators import catalogue, whole
+from berth.predictor.llm.load import Load
+from berth.predictor.llm.physics import OFFLINE, Case, combine, log_terms
+from berth.predictor.training.llm.effects import START, UNLIKELY
+from berth.predictor.training.llm.table import Table, models, table_of
+
+NAMES = ("meta-llama/Llama-2-7b-hf", "meta-llama/Meta-Llama-3-8B", "mistralai/Mistral-7B-v0.1",
+         "mistralai/Mixtral-8x7B-v0.1")  # fmt: skip
+PLACES = (("a100-sxm-40gb", "vllm"), ("h100-sxm-80gb", "vllm"), ("a100-sxm-40gb", "llama.cpp"),
+          ("mi300x-192gb", "vllm"))  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def campaign() -> Callable[[str], Table]:
+    """Made-up tables by head: four models on four pairs under a grid of loads, 2 % noise."""
+
+    def made(head: str = OFFLINE) -> Table:
+        random = np.random.default_rng(0)
+        cases, frameworks, blocks, quirks = [], [], [], []
+        for place, (accelerator, framework) in enumerate(PLACES):
+            for name in NAMES:
+                for batch in (1, 16, 64):
+                    for length in (128, 512, 2048):
+                        load = Load(batch, length, length, tensor_parallel=4)
+                        cases.append(Case(models()[name], load, whole(catalogue()[accelerator])))
+                        frameworks.append(framework)
+                        blocks.append(f"{accelerator} | {framework} | {name}")
+                        quirks.append(0.3 * np.sin(place + np.log(batch)))
+        from berth.predictor.llm.physics import TERMS
+
+        effects = np.array([START[head].get(t, UNLIKELY) for t in TERMS[head]])
+        log_time = combine(log_terms(head, cases), effects)[0]
+        seconds = np.exp(log_time + np.array(quirks) + 0.02 * random.normal(size=len(cases)))
+        return table_of(head, cases, frameworks, blocks, seconds.tolist())
+
+    return made

@@ -1,0 +1,141 @@
+"""``berth predict CONFIG.json``: a ranking, and one sentence with status 2 for bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from berth.plugin.cli import main
+from berth.predictor import platforms
+from berth.predictor.llm.accelerators import devices
+
+LLAMA: dict[str, Any] = {
+    "model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096,
+    "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336,
+    "vocab_size": 128256, "tie_word_embeddings": False,
+}  # fmt: skip
+
+
+def run(*arguments: object) -> int:
+    try:
+        main([str(a) for a in arguments])
+    except SystemExit as stopped:
+        return int(stopped.code or 0)
+    return 0
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "llama" / "config.json"
+    path.parent.mkdir()
+    path.write_text(json.dumps(LLAMA))
+    return path
+
+
+def test_every_accelerator_is_ranked(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("--batch", 8, "--input-tokens", 1024, "--output-tokens", 128, "--json")
+    assert run("predict", config, *arguments) == 0
+    data = json.loads(capsys.readouterr().out)
+    found = data["predictions"]
+    assert {p["platform"] for p in found} == set(devices(platforms.shipped()))
+    assert data["parameters"] == pytest.approx(8.03e9, rel=0.01)
+    running = [p["tokens_per_s"]["mid"] for p in found if p["fits"]]
+    assert running == sorted(running, reverse=True)
+    assert [p["fits"] for p in found] == sorted((p["fits"] for p in found), reverse=True)
+    for p in found:
+        if not p["fits"]:
+            assert p["tokens_per_s"] is None
+            assert "does not fit" in p["abstained"]
+            continue
+        for key in ("tokens_per_s", "ttft_s", "tpot_s", "memory_bytes"):
+            assert 0 < p[key]["low"] <= p[key]["mid"] <= p[key]["high"]
+        assert (p["abstained"] is not None) or p["basis"] != "prior"
+    assert "energy_j_per_token" in data["unverified"]
+
+
+def test_a_table_says_what_is_not_verified(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("predict", config, "--platform", "h100-80gb", "--carbon-intensity", 300) == 0
+    out = capsys.readouterr().out
+    assert "8.03 billion" in out
+    assert "unverified" in out
+    assert "a100" not in out
+
+
+def test_four_bits_need_less_and_read_faster(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = []
+    for more in ((), ("--quantise", "int4")):
+        assert run("predict", config, "--platform", "a100-40gb", "--json", *more) == 0
+        found += json.loads(capsys.readouterr().out)["predictions"]
+    assert found[1]["memory_bytes"]["mid"] < 0.5 * found[0]["memory_bytes"]["mid"]
+    assert found[1]["tpot_s"]["mid"] < found[0]["tpot_s"]["mid"]
+
+
+def test_an_unknown_framework_abstains_everywhere(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("predict", config, "--framework", "ours", "--json") == 0
+    found = json.loads(capsys.readouterr().out)["predictions"]
+    assert all(p["abstained"] for p in found)
+    assert {p["basis"] for p in found} == {"prior"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--platform", "h100-80g"), "did you mean"),
+        (("--size", "5"), "is for profiles"),
+        (("--tensor-parallel", "64", "--pipeline-parallel", "64"), "stages"),
+        (("--expert-parallel", "2", "--tensor-parallel", "2"), "experts"),
+        (("--batch", "0"), "batch"),
+        (("--quantise", "fp3"), "quantise"),
+    ],
+)
+def test_what_makes_no_sense_is_one_sentence(
+    config: Path, arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("predict", config, *arguments) == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    "raw", [{"model_type": "bert"}, {"model_type": "llama"}, {"architectures": [], "x": []}]
+)
+def test_an_odd_configuration_exits_with_two(
+    tmp_path: Path, raw: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(raw))
+    assert run("predict", path) == 2
+    assert "config.json" in capsys.readouterr().err
+
+
+def test_options_of_language_models_do_not_go_with_profiles(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "profile.json"
+    path.write_text("{}")
+    assert run("predict", path, "--tensor-parallel", 2) == 2
+    assert "is for language models" in capsys.readouterr().err
+
+
+def test_a_sites_price_gives_the_price_of_tokens(
+    config: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "platforms"
+    folder.mkdir()
+    raw = json.loads((platforms.SHIPPED / "h100-80gb.json").read_text())
+    raw |= {"name": "ours", "price_per_hour": 3.6, "accelerator": "h100-sxm-80gb"}
+    (folder / "ours.json").write_text(json.dumps(raw))
+    assert run("predict", config, "--platforms", folder, "--platform", "ours", "--json") == 0
+    (found,) = json.loads(capsys.readouterr().out)["predictions"]
+    each = found["price_per_million_tokens"]["mid"]
+    assert each == pytest.approx(3.6 / 3600 * 1e6 / found["tokens_per_s"]["mid"])

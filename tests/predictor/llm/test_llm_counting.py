@@ -1,0 +1,142 @@
+"""Memory, devices and the thesis's features are counted as they should be."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from berth.pilot.errors import UsageError
+from berth.predictor import platforms
+from berth.predictor.llm import table
+from berth.predictor.llm.accelerators import catalogue, devices, get, whole
+from berth.predictor.llm.load import Load
+from berth.predictor.llm.memory import memory
+from berth.predictor.training.llm.table import models
+
+LLAMA2, LLAMA3 = "meta-llama/Llama-2-7b-hf", "meta-llama/Meta-Llama-3-8B"
+MIXTRAL, DEEPSEEK = "mistralai/Mixtral-8x7B-v0.1", "deepseek-ai/DeepSeek-V3"
+
+
+def test_weights_are_parameters_times_bytes() -> None:
+    model = models()[LLAMA2]
+    found = memory(model, Load(1, 128, 128))
+    assert found.weights == pytest.approx(model.parameters * 2)
+    quarter = memory(model, Load(1, 128, 128, weight_bits=4))
+    # Tables at the ends stay in 16 bits.
+    assert 0.25 < quarter.weights / found.weights < 0.3
+
+
+def test_the_cache_of_llama_2_is_half_a_megabyte_a_token() -> None:
+    found = memory(models()[LLAMA2], Load(3, 100, 28))
+    assert found.cache_of_one == 128 * 524288
+    assert found.cache == 3 * found.cache_of_one
+    assert memory(models()[LLAMA2], Load(3, 100, 28, kv_bits=8)).cache == found.cache / 2
+
+
+def test_gpus_share_weights_and_heads_but_not_a_latent() -> None:
+    one, four = (memory(models()[LLAMA3], Load(8, 512, 512, tensor_parallel=n)) for n in (1, 4))
+    assert four.weights == pytest.approx(one.weights / 4)
+    assert four.cache == pytest.approx(one.cache / 4)
+    sixteen = memory(models()[LLAMA3], Load(8, 512, 512, tensor_parallel=16))
+    assert sixteen.cache == pytest.approx(one.cache / 8)
+    latent = [memory(models()[DEEPSEEK], Load(8, 512, 512, tensor_parallel=n)) for n in (1, 8)]
+    assert latent[1].cache == latent[0].cache
+
+
+def test_experts_are_dealt_over_replicas() -> None:
+    together = memory(models()[MIXTRAL], Load(8, 512, 512, data_parallel=8))
+    dealt = memory(models()[MIXTRAL], Load(8, 512, 512, data_parallel=8, expert_parallel=8))
+    assert dealt.weights < 0.3 * together.weights
+
+
+def test_more_of_anything_never_needs_less() -> None:
+    model = models()[LLAMA3]
+    least = memory(model, Load(4, 512, 512))
+    for more in (Load(8, 512, 512), Load(4, 1024, 512), Load(4, 512, 1024)):
+        assert memory(model, more).peak.high > least.peak.high
+    assert least.peak.low <= least.peak.mid <= least.peak.high
+
+
+def test_where_memory_is_short_fewer_sequences_are_resident() -> None:
+    found = memory(models()[LLAMA2], Load(64, 2048, 2048))
+    assert 1 <= found.resident(40e9) < 15
+    assert found.resident(192e9) > 64
+
+
+@pytest.mark.parametrize(
+    ("load", "said"),
+    [({"batch": 0}, "batch"), ({"input_tokens": -1}, "input tokens"),
+     ({"weight_bits": 0}, "bits"), ({"tensor_parallel": 0}, "tensor parallel")],
+)  # fmt: skip
+def test_a_load_that_makes_no_sense_is_refused(load: dict[str, int], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        Load(**{"batch": 1, "input_tokens": 1, "output_tokens": 1, **load})  # type: ignore[arg-type]
+
+
+def test_a_model_cannot_be_cut_finer_than_it_is() -> None:
+    with pytest.raises(UsageError, match="stages"):
+        Load(1, 1, 1, pipeline_parallel=33).check(models()[LLAMA2])
+    with pytest.raises(UsageError, match="experts"):
+        Load(1, 1, 1, tensor_parallel=16, expert_parallel=16).check(models()[MIXTRAL])
+
+
+def test_every_accelerator_names_its_source() -> None:
+    assert all(len(a.source) > 20 for a in catalogue().values())
+    named = [p for a in catalogue().values() for p in a.platforms]
+    assert len(named) == len(set(named))
+    assert set(named) <= set(platforms.shipped())
+
+
+def test_every_shipped_gpu_but_the_oldest_has_its_accelerator() -> None:
+    found = devices(platforms.shipped())
+    absent = {n for n, p in platforms.shipped().items() if p.is_gpu and n not in found}
+    assert absent == {"p100-16gb", "mi50-32gb"}
+    assert "mi300x-192gb" in found  # under the catalogue's name, without a platform
+    assert "a100-sxm-40gb" not in found  # a100-40gb is it
+
+
+def test_a_slice_has_its_share() -> None:
+    found = devices(platforms.shipped())
+    part, parent = found["h100-mig-3g.40gb"], found["h100-80gb"]
+    assert not part.whole
+    assert part.flops_per_s(16) == pytest.approx(parent.flops_per_s(16) * 48 / 132)
+    assert part.bytes_per_s < parent.bytes_per_s
+    assert part.memory_bytes < parent.memory_bytes
+
+
+def test_a_sites_own_platform_points_to_its_accelerator() -> None:
+    shipped = platforms.shipped()
+    ours = shipped["h100-80gb"].model_copy(
+        update={"name": "ours", "accelerator": "h200-sxm-141gb", "price_per_hour": 3.0}
+    )
+    found = devices({**shipped, "ours": ours})["ours"]
+    assert found.accelerator.name == "h200-sxm-141gb"
+    assert found.price_per_hour == 3.0
+    wrong = ours.model_copy(update={"accelerator": "h200-smx"})
+    with pytest.raises(UsageError, match="no accelerator") as raised:
+        devices({**shipped, "ours": wrong})
+    assert "h200-sxm-141gb" in (raised.value.hint or "")
+    with pytest.raises(UsageError, match="no accelerator is known"):
+        get("h100-80g", devices(shipped))
+
+
+def test_narrower_operands_are_never_slower() -> None:
+    for accelerator in catalogue().values():
+        one = whole(accelerator)
+        assert one.flops_per_s(4) >= one.flops_per_s(8) >= one.flops_per_s(16)
+        assert one.flops_per_s(16) > one.flops_per_s(32)
+
+
+def test_the_features_are_those_of_table_6_3() -> None:
+    assert len(table.MODEL_FEATURES) == 14
+    assert len(table.HARDWARE_FEATURES) == 20
+    model = table.model_features(models()[LLAMA2], Load(8, 512, 128))
+    assert tuple(model) == table.MODEL_FEATURES
+    assert (model["BS"], model["SL"], model["NHL"], model["HS"]) == (8, 512, 32, 4096)
+    host = platforms.shipped()["rome-7742"]
+    hardware = table.hardware_features(whole(catalogue()["a100-sxm-40gb"]), host)
+    assert tuple(hardware) == table.HARDWARE_FEATURES
+    assert (hardware["CM"], hardware["SMS"], hardware["WS"]) == (8, 108, 32)
+    assert hardware["NC"] == 128
+    assert math.isnan(table.hardware_features(whole(catalogue()["mi250-128gb"]))["CM"])

@@ -1,0 +1,142 @@
+"""The shipped bundle: whole, ordered, narrow where much was measured, silent where nothing was."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from berth.pilot.errors import DocumentError
+from berth.predictor import datasets, platforms
+from berth.predictor.bundle_files import MANIFEST
+from berth.predictor.datasets.llm import BENCH, SERVING, bench_rows, serving_rows
+from berth.predictor.llm import bundle as bundles
+from berth.predictor.llm.accelerators import catalogue, devices, whole
+from berth.predictor.llm.bundle import DEFAULT_LLM_BUNDLE, EFFECTS, Likeness, residual_file
+from berth.predictor.llm.load import Load
+from berth.predictor.llm.physics import HEADS, OFFLINE, TPOT
+from berth.predictor.llm.predictor import LlmPredictor
+from berth.predictor.prediction import Basis
+from berth.predictor.training.llm.table import models, table
+
+LLAMA3 = models()["meta-llama/Meta-Llama-3-8B"]
+present = pytest.mark.skipif(
+    not all((datasets.folder() / d.path).is_file() for d in (BENCH, SERVING)),
+    reason=f"needs {BENCH.path} and {SERVING.path}: set {datasets.FOLDER_VARIABLE}",
+)
+
+
+@pytest.fixture(scope="module")
+def predictor() -> LlmPredictor:
+    return LlmPredictor.load()
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(DEFAULT_LLM_BUNDLE, tmp_path / "copy"))
+
+
+def test_more_bandwidth_serves_more(predictor: LlmPredictor) -> None:
+    chosen = [whole(catalogue()[n]) for n in ("a100-sxm-40gb", "h100-sxm-80gb")]
+    slow, fast = predictor.predict(LLAMA3, Load(16, 1024, 1024), chosen)
+    assert fast.throughput.mid > slow.throughput.mid
+    assert {slow.basis, fast.basis} == {Basis.CALIBRATED}
+    assert slow.abstained is None
+
+
+def test_nothing_measured_is_said(predictor: LlmPredictor) -> None:
+    (found,) = predictor.predict(LLAMA3, Load(1, 128, 128), [whole(catalogue()["mi210-64gb"])])
+    assert found.basis is Basis.PRIOR
+    assert "nothing was measured on mi210-64gb" in str(found.abstained)
+
+
+def test_what_does_not_fit_is_not_predicted(predictor: LlmPredictor) -> None:
+    seventy = models()["meta-llama/Meta-Llama-3-70B"]
+    place = [whole(catalogue()["a100-sxm-40gb"])]
+    (one,) = predictor.predict(seventy, Load(1, 128, 128), place)
+    assert not one.fits
+    assert "does not fit" in str(one.abstained)
+    (eight,) = predictor.predict(seventy, Load(1, 128, 128, tensor_parallel=8), place)
+    assert eight.fits
+
+
+def test_intervals_widen_with_what_is_unknown() -> None:
+    for head in bundles.verify().heads:
+        widths = [head.widths[one].log_width for one in Likeness]
+        assert widths == sorted(widths), head.head
+        assert all(w.rows >= w.groups >= 10 for w in head.widths.values())
+
+
+def test_every_device_is_answered_in_order(predictor: LlmPredictor) -> None:
+    places = list(devices(platforms.shipped()).values())
+    found = predictor.predict(LLAMA3, Load(4, 512, 512), places, "trtllm", 300.0)
+    assert [p.device for p in found] == [d.name for d in places]
+    for p in found:
+        assert all(math.isfinite(v.high) for v in (p.throughput, p.ttft_s, p.tpot_s))
+    assert predictor.predict(LLAMA3, Load(1, 1, 1), []) == []
+
+
+def test_the_same_question_has_the_same_answer_beside_others(predictor: LlmPredictor) -> None:
+    places = list(devices(platforms.shipped()).values())
+    work = Load(8, 1024, 128)
+    together = predictor.predict(LLAMA3, work, places)
+    alone = [predictor.predict(LLAMA3, work, [d])[0] for d in places]
+    assert [p.throughput.mid for p in together] == pytest.approx([p.throughput.mid for p in alone])
+
+
+@present
+def test_the_shipped_bundle_knows_what_it_was_trained_on(predictor: LlmPredictor) -> None:
+    for head, worst in ((OFFLINE, 0.05), (TPOT, 0.1)):
+        found = predictor.model.heads[head]
+        data = table(head)
+        assert found.codes == data.codes
+        from berth.predictor.training.llm.effects import physics
+
+        said = physics(data, found.effects) + found.residual(data.ties, data.numbers)
+        assert np.median(np.abs(np.expm1(said - data.log_seconds))) < worst
+
+
+@present
+def test_the_data_sets_are_read_as_their_notes_say() -> None:
+    rows = bench_rows()
+    assert len(rows) == 3791
+    assert all(r.latency_s > 0 for r in rows)
+    served = serving_rows()
+    assert len({(r.block, r.precision, r.input_tokens, r.output_tokens, r.ttft_s, r.tpot_s)
+                for r in served}) == len(served)  # fmt: skip
+    assert {r.system for r in served} == {"b200_sxm", "b300_sxm", "gb200", "h100_sxm"}
+
+
+@pytest.mark.parametrize("name", [EFFECTS, "CARD.md", *(residual_file(h) for h in HEADS)])
+def test_a_changed_file_is_named(copy: Path, name: str) -> None:
+    raw = bytearray((copy / name).read_bytes())
+    raw[len(raw) // 2] ^= 1
+    (copy / name).write_bytes(raw)
+    with pytest.raises(DocumentError, match="checksum") as raised:
+        bundles.load(copy)
+    assert name in raised.value.message
+
+
+def test_a_manifest_changed_by_hand_no_longer_fits_its_id(copy: Path) -> None:
+    data = json.loads((copy / MANIFEST).read_text())
+    data["heads"][0]["widths"]["block"]["log_width"] = 0.001
+    (copy / MANIFEST).write_text(json.dumps(data))
+    with pytest.raises(DocumentError, match="its own id"):
+        bundles.load(copy)
+
+
+def test_a_bundle_of_another_kind_is_refused() -> None:
+    with pytest.raises(DocumentError, match="schema"):
+        bundles.load(DEFAULT_LLM_BUNDLE.parent / "default")
+
+
+def test_the_bundle_is_small_and_says_its_figures() -> None:
+    size = sum(p.stat().st_size for p in DEFAULT_LLM_BUNDLE.iterdir())
+    assert size < 4_000_000
+    manifest = bundles.verify()
+    assert any("unseen (hardware, framework, model)" in name for name in manifest.figures)
+    assert "not verified" in (DEFAULT_LLM_BUNDLE / "CARD.md").read_text(encoding="utf-8")
