@@ -78,18 +78,23 @@ def stamp(
 def slices_that_will_do(decision: Decision) -> list[str]:
     """Profiles of the MIG slices that the job could run on, whether or not there are any now.
 
-    ``berth mig auto`` reads them in the stamp: what it may cut for such jobs.
+    ``berth mig auto`` reads them in the stamp: what it may cut for such jobs. None where the
+    objective had a slice to choose and preferred another kind of place.
     """
-    found = (
+    slices = [row for row in decision.ranked if _SLICE_MARK in row.platform]
+    elsewhere = decision.chosen is not None and decision.chosen not in [r.candidate for r in slices]
+    if elsewhere and any(row.code in _OFFERED for row in slices):
+        return []
+    found = {
         row.platform.rpartition(_SLICE_MARK)[2]
-        for row in decision.ranked
-        if _SLICE_MARK in row.platform and row.code in _WILL_DO
-    )
-    return sorted(set(found))
+        for row in slices
+        if row.code in _OFFERED or row.code == Code.NOT_CUT
+    }
+    return sorted(found)
 
 
 _SLICE_MARK = "-mig-"
-_WILL_DO = (None, Code.OTHER_SLICE.value, Code.NOT_CUT.value)
+_OFFERED = (None, Code.OTHER_SLICE.value)
 
 
 def parse_stamp(text: str) -> dict[str, str] | None:

@@ -121,6 +121,20 @@ def test_asking_berth_to_choose_gives_partition_and_type_at_once() -> None:
     assert (reply["edits"]["queue"], reply["edits"]["gres"]) == ("mig", "gpu:1g.5gb:1")
 
 
+def test_nothing_is_cut_for_jobs_that_do_better_elsewhere() -> None:
+    """Slices in the stamp are what `berth mig auto` cuts for."""
+    service = service_of()
+    reply = decide(service, queue="auto", comment="berth:net")
+    assert "to=gpu" in reply["stamp"]
+    assert "slices=" not in reply["stamp"], "a slice was there, and a whole GPU is faster"
+    states = dict(service.snapshot.states)
+    for name in ("slice-1g.5gb", "slice-2g.10gb"):
+        states[name] = replace(states[name], usable_nodes=0)
+    service.snapshot = replace(service.snapshot, states=MappingProxyType(states))
+    reply = decide(service, queue="auto", comment="berth:net")
+    assert "slices=1g.5gb,2g.10gb" in reply["stamp"], "nobody knows which it would have been"
+
+
 def test_slices_read_before_the_scheduler_started_are_not_used() -> None:
     reply = decide(service_of(), queue="mig", comment="berth:net", scheduler_since_s=4_000_000_000)
     assert (reply["action"], reply["code"]) == ("keep", "untyped-gpu")
