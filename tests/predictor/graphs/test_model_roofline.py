@@ -1,0 +1,241 @@
+"""The roofline of a model: never above the roofs, and what-ifs are the same sum done again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import helper
+from small_models import constant, convolutional, graph_of, model, tensor
+
+from berth.pilot.errors import ToolMissing, UsageError
+from berth.plugin.cli import main
+from berth.predictor import platforms
+from berth.predictor.graphs.graph import ModelGraph
+from berth.predictor.graphs.roofline import (
+    Roofline,
+    load_of,
+    operator_times,
+    roofline,
+    shares,
+)
+from berth.predictor.graphs.roofs import Numbers, Roof, roof_of, roofs
+from berth.predictor.graphs.what_if import changes, fused
+from berth.predictor.prediction import Basis, Bound
+
+KNOWN = roofs(platforms.shipped())
+A100, SLICE, CPU = KNOWN["a100-40gb"], KNOWN["a100-mig-1g.5gb"], KNOWN["epyc-genoa-vm"]
+
+
+@pytest.fixture(scope="module")
+def wide() -> ModelGraph:
+    """Large enough to be more than launches."""
+    made = convolutional(blocks=4, channels=256)
+    made.graph.input[0].CopyFrom(tensor("x", "N", 3, 56, 56))
+    return graph_of(made, batch=32)
+
+
+@pytest.mark.parametrize("place", KNOWN.values(), ids=lambda roof: roof.platform)
+@pytest.mark.parametrize("numbers", Numbers)
+def test_nothing_is_faster_than_its_roof(wide: ModelGraph, place: Roof, numbers: Numbers) -> None:
+    found = roofline(wide, place, numbers)
+    reach = max(1.0, *(group.share for group in shares().values()))
+    peak = max(place.matrix_flops[numbers], place.vector_flops)
+    rate = max(place.l2_bytes, place.dram_bytes)
+    for spot in found.spots:
+        assert spot.flops_per_s <= reach * min(peak, rate * spot.intensity) * (1 + 1e-9)
+    assert found.seconds.low <= found.seconds.mid <= found.seconds.high
+    assert found.seconds.mid == pytest.approx(sum(spot.seconds for spot in found.spots))
+    assert sum(found.time_share(b) for b in Bound) == pytest.approx(1.0)
+    assert found.basis is Basis.PRIOR
+
+
+def test_work_is_the_graphs(wide: ModelGraph) -> None:
+    found = roofline(wide, A100)
+    assert sum(spot.flops for spot in found.spots) == wide.total_flops
+    assert sum(spot.moved_bytes for spot in found.spots) == pytest.approx(wide.total_moved_bytes)
+    half = roofline(wide, A100, Numbers.FP16)
+    assert half.least_memory_bytes == found.least_memory_bytes / 2
+
+
+def test_a_slice_is_slower_than_its_gpu_and_one_core_than_two(wide: ModelGraph) -> None:
+    assert roofline(wide, SLICE).seconds.mid > 3 * roofline(wide, A100).seconds.mid
+    known = platforms.shipped()
+    one = roof_of(known["epyc-genoa-vm"], known, 1)
+    assert 1 < roofline(wide, one).seconds.mid / roofline(wide, CPU).seconds.mid <= 2.05
+
+
+def test_matrix_units_help_convolutions_only(wide: ModelGraph) -> None:
+    load = load_of(wide, Numbers.FP32)
+    full = operator_times(load, A100, Numbers.FP32).seconds
+    quick = operator_times(load, A100, Numbers.TF32).seconds
+    work = load.flops > 100 * (load.weight_bytes + load.activation_bytes)
+    assert work.any()
+    assert np.all(quick[work] < full[work])
+    assert np.all(quick <= full)
+
+
+def test_small_work_is_bound_by_launches() -> None:
+    found = roofline(graph_of(convolutional(), batch=1), A100)
+    assert found.bound is Bound.LAUNCH
+    assert found.time_share(Bound.LAUNCH) > 0.95
+
+
+def test_fusion_saves_what_lies_between() -> None:
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("Sigmoid", ["r"], ["y"]),
+    ]
+    graph = graph_of(model(nodes, [constant("w", 8, 3, 3, 3)]), batch=4)
+    load, merged = fused(graph, Numbers.FP32)
+    assert (len(load), merged) == (1, 2)
+    between = 4 * 8 * 8 * 8 * 4
+    assert load.activation_bytes[0] == 4 * 3 * 8 * 8 * 4 + between
+    assert load.flops[0] == graph.total_flops
+
+
+def test_what_two_read_is_not_fused_away() -> None:
+    nodes = [
+        helper.make_node("Relu", ["x"], ["r"]),
+        helper.make_node("Sigmoid", ["r"], ["s"]),
+        helper.make_node("Add", ["r", "s"], ["y"]),
+    ]
+    load, merged = fused(graph_of(model(nodes), batch=1), Numbers.FP32)
+    assert (len(load), merged) == (2, 1)
+    whole = load_of(graph_of(model(nodes), batch=1), Numbers.FP32)
+    assert load.activation_bytes.sum() < whole.activation_bytes.sum()
+
+
+def test_changes_are_what_the_roofline_says(wide: ModelGraph) -> None:
+    now = roofline(wide, A100)
+    found = {c.name: c for c in changes(wide, now, KNOWN, lambda _: None)}
+    assert "batch" not in found  # the batch is fixed
+    half = found["precision"]
+    told = roofline(wide, A100, Numbers(half.to)).seconds.mid
+    assert half.gain == pytest.approx(now.seconds.mid / told)
+    assert half.to != Numbers.FP8.value  # an A100 has no units for it
+    assert all(c.gain >= 1.02 for c in found.values())
+
+
+def test_a_larger_batch_helps_where_launches_bound() -> None:
+    made = convolutional()
+    now = roofline(graph_of(made, batch=1), A100)
+    found = changes(graph_of(made, batch=1), now, KNOWN, lambda n: graph_of(made, batch=n))
+    batch = next(c for c in found if c.name == "batch")
+    assert batch.to == "batch 16"
+    assert 12 < batch.gain <= 16
+
+
+def test_no_batch_is_advised_that_does_not_fit(wide: ModelGraph) -> None:
+    tight = Roof(**{name: getattr(A100, name) for name in Roof.__slots__}
+                 | {"memory_bytes": roofline(wide, A100).least_memory_bytes * 1.1})  # fmt: skip
+    now = roofline(wide, tight)
+    assert now.fits
+    asked: list[int] = []
+
+    def at_batch(batch: int) -> ModelGraph:
+        asked.append(batch)
+        made = convolutional(blocks=4, channels=256)
+        made.graph.input[0].CopyFrom(tensor("x", "N", 3, 56, 56))
+        return graph_of(made, batch=batch)
+
+    assert "batch" not in {c.name for c in changes(wide, now, KNOWN, at_batch)}
+    assert asked == [64]
+
+
+def test_shares_are_those_that_the_measurements_give() -> None:
+    pytest.importorskip("pandas")
+    from berth.predictor.training.graphs import roof_shares
+    from berth.predictor.training.graphs.model_runs import on_one_core
+
+    try:
+        rows = roof_shares.read()
+    except ToolMissing as missing:
+        pytest.skip(str(missing))
+    for group, own in rows.items():
+        assert roof_shares.reach(own) == shares()[group]
+    assert roof_shares.reach_on_cpu(on_one_core()) == shares()["cpu"]
+    kept = [one.covered for one in roof_shares.held_out(rows)]
+    assert min(kept) > 0.7
+    assert np.mean(kept) > 0.85
+
+
+def run(*arguments: object) -> int:
+    try:
+        main([str(a) for a in arguments])
+    except SystemExit as stopped:
+        return int(stopped.code or 0)
+    return 0
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    path = tmp_path / "small.onnx"
+    path.write_bytes(convolutional().SerializeToString())
+    return path
+
+
+def test_platforms_are_ranked_by_time(written: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("predict", written, "--batch", 4, "--json") == 0
+    data = json.loads(capsys.readouterr().out)
+    found = data["predictions"]
+    assert {p["platform"] for p in found} == set(KNOWN)
+    times = [p["runtime_s"]["mid"] for p in found]
+    assert times == sorted(times)
+    assert {p["basis"] for p in found} == {"prior"}
+    assert "energy_j" in data["unverified"]
+
+
+def test_the_report_names_the_bottleneck_and_what_helps(
+    written: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("predict", written, "--roofline", "--platform", "a100-40gb") == 0
+    shown = capsys.readouterr().out
+    assert "a100-40gb: launch-bound" in shown
+    assert "Conv 3x3" in shown
+    assert "What would help\n  batch 16: " in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--roofline", "--platform", "a100"], "no platform 'a100'"),
+        (["--cores", 2], "cores is not for model graphs"),
+        (["--picture", "x.svg"], "add --roofline"),
+        (["--batch", 0], "0"),
+        (["--dim", "x"], "--dim"),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    written: Path, arguments: list[object], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("predict", written, *arguments) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_options_of_models_are_refused_for_profiles(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("predict", tmp_path / "x.json", "--roofline") == 2
+    assert "for model graphs" in capsys.readouterr().err
+
+
+def rooflines(graph: ModelGraph) -> list[Roofline]:
+    return [roofline(graph, place, Numbers.FP16) for place in (A100, SLICE, CPU)]
+
+
+def test_the_picture_holds_every_platform(wide: ModelGraph, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from berth.predictor.evaluation.graphs import roofline_picture
+
+    for name in ("a.svg", "b.svg"):
+        roofline_picture.draw(tmp_path / name, "wide", rooflines(wide))
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+    assert (tmp_path / "a.svg").read_bytes().count(b"axes_") >= 6
+    with pytest.raises(UsageError, match="ends in"):
+        roofline_picture.draw(tmp_path / "a.txt", "wide", rooflines(wide))
+    with pytest.raises(UsageError, match="up to 4"):
+        roofline_picture.draw(tmp_path / "a.svg", "wide", rooflines(wide) * 2)
