@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ from test_rows_and_splits import toy
 pytest.importorskip("torch", reason="needs the extra `deep`")
 
 from berth.pilot.errors import UsageError
+from berth.predictor.bundle_files import open_model
+from berth.predictor.relative.bundle import OnnxModel
 from berth.predictor.relative.rows import Rows
 from berth.predictor.training.relative.baselines import log_features
-from berth.predictor.training.relative.networks.export import run_onnx
 from berth.predictor.training.relative.vae.family import VaeFamily
 from berth.predictor.training.relative.vae.settings import VaeDnn
 from berth.predictor.training.relative.vae.train import train
@@ -105,12 +107,14 @@ def test_all_steps_lower_their_loss_and_too_few_cpu_rows_leave_the_first_out() -
     assert not history.calibration
 
 
-def test_onnx_says_the_same() -> None:
+def test_served_as_a_bundles_model_it_says_the_same(tmp_path: Path) -> None:
     rows = bound()
     fitted = FAMILY.fit(rows, 0)
-    guess = run_onnx(fitted.onnx(rows), log_features(rows))
-    ours = rows.log_reference[:, None] - fitted.log_seconds(rows.knowing())
-    assert guess[:, 1] == pytest.approx(ours[:, 1], abs=1e-4)
+    path = tmp_path / "model.onnx"
+    path.write_bytes(fitted.onnx(rows))
+    served = OnnxModel(rows.counters, rows.platforms, rows.reference, open_model(path))
+    guess, ours = (model.log_seconds(rows.knowing()) for model in (served, fitted))
+    assert guess == pytest.approx(ours, abs=1e-4)
 
 
 def test_nothing_to_learn_from_is_said() -> None:

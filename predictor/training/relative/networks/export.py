@@ -19,8 +19,8 @@ TOLERANCE = 1e-4
 _OPSET = 17
 
 
-def to_onnx(network: nn.Module, features: int) -> bytes:
-    """``network`` with one input ``features`` (rows x features, float32) and one output ``out``."""
+def to_onnx(network: nn.Module, features: int, output: str = "out") -> bytes:
+    """``network`` with one input ``features`` (rows x features, float32) and one ``output``."""
     stream: Any = io.BytesIO()  # what its annotation forbids it takes, and writes
     network.eval()
     with warnings.catch_warnings():
@@ -33,8 +33,8 @@ def to_onnx(network: nn.Module, features: int) -> bytes:
             dynamo=False,
             opset_version=_OPSET,
             input_names=["features"],
-            output_names=["out"],
-            dynamic_axes={"features": {0: "rows"}, "out": {0: "rows"}},
+            output_names=[output],
+            dynamic_axes={"features": {0: "rows"}, output: {0: "rows"}},
         )
     return bytes(stream.getvalue())
 
