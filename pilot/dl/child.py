@@ -6,8 +6,10 @@ A process of its own, so that a model that crashes or runs out of memory costs o
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
+import signal
 import sys
 from typing import Any
 
@@ -19,6 +21,7 @@ from berth.pilot.dl.process_memory import HostMemory
 from berth.pilot.dl.protocol import energy_measurements, follow
 from berth.pilot.documents import parse_json
 from berth.pilot.errors import BerthError
+from berth.pilot.shepherd import PR_SET_PDEATHSIG
 
 MEMORY_WORDS = ("out of memory", "can't allocate", "failed to allocate", "bad_alloc", "bad alloc")
 """In what frameworks say when memory is short."""
@@ -26,6 +29,8 @@ MEMORY_WORDS = ("out of memory", "can't allocate", "failed to allocate", "bad_al
 
 def main() -> None:
     """Measure, answer, and leave without tidying up: frameworks' exits can hang."""
+    # A campaign that is killed takes its measurement along.
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     order = parse_json(sys.stdin.buffer.read(), MeasureOrder, source="the order")
     if order.setting.device is Device.CPU:
         # Not on a GPU: CUDA maps far more than it uses.
