@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -66,6 +67,7 @@ def test_the_daemon_sees_what_the_user_asked(slurm: Cluster) -> None:
         )  # fmt: skip
     job = daemon.requests[0]["job"]
     assert job.pop("script").startswith("#!/bin/sh")
+    assert job.pop("scheduler_since_s") <= time.time() + 1
     assert job == {
         "uid": 5,
         "user": USER,
@@ -90,7 +92,7 @@ def test_a_plain_job_gives_nothing_it_did_not_ask_for(slurm: Cluster) -> None:
     with FakeDaemon(slurm.berth_socket, lambda _: KEEP) as daemon:
         slurm.sbatch("--hold")
     job = daemon.requests[0]["job"]
-    del job["script"]
+    del job["script"], job["scheduler_since_s"]
     assert job == {
         "uid": 5,
         "user": USER,
