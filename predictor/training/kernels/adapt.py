@@ -1,7 +1,8 @@
 """``berth train --adapt``: a bundle in which a new platform is labelled by few workloads.
 
 With few labels only the prior moves, from the kind's own as far as they are worth; a residual is
-learnt where there are enough kernels and it did better on kernels left out.
+learnt where there are enough kernels and it did better on kernels left out, by the mean (the odd
+ones) and by the median (the usual ones).
 """
 
 from __future__ import annotations
@@ -135,7 +136,8 @@ def adapted(data: Columns, kind: Calibration, seed: int) -> Adapted:
         off, scores = _with_residual(data, start, seed)
         weights = kernel_weights(data.kernels)
         alone = left_out_scores(data, start) * DIFFICULTY_FLOOR
-        if float(weights @ off) < float(weights @ alone):
+        better = float(weights @ off) < float(weights @ alone)
+        if better and float(np.median(off)) < float(np.median(alone)):
             model = _residual_model(data, prior, seed)
             own = max(group_quantile(list(scores), data.kernels), 1e-3)
             return Adapted(model, own, quantile, has_residual=True)
