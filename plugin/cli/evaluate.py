@@ -57,7 +57,7 @@ from berth.predictor import platforms as known
     help="For --task relative and xamm: how many seeds, from --seed up.",
 )
 @click.option(
-    "--family", "groups", multiple=True, help="For --task relative and trust: only these."
+    "--family", "groups", multiple=True, help="For --task relative, trust, few-shot: only these."
 )
 @click.option(
     "--jobs", type=click.IntRange(min=1), default=os.cpu_count() or 1, show_default="all cores"
