@@ -60,14 +60,15 @@ class RoofShares(Document):
 
 @cache
 def shares() -> Mapping[str, Reach]:
-    """By group: ``gpu-matmul``, ``gpu-convolution``, ``gpu-other``, ``cpu``."""
+    """By group: ``gpu-matmul``, ``gpu-convolution``, ``gpu-other``; ``cpu`` where the roof was
+    measured by benchmarks, ``cpu-sheet`` where it is a data sheet's."""
     return read_json(SHARES, RoofShares).groups
 
 
-def group_of(family: Family, *, is_gpu: bool) -> str:
+def group_of(family: Family, roof: Roof) -> str:
     """The group that an operator's share was measured in."""
-    if not is_gpu:
-        return "cpu"
+    if not roof.is_gpu:
+        return "cpu" if roof.benchmarked else "cpu-sheet"
     if family is Family.CONVOLUTION:
         return "gpu-convolution"
     return "gpu-matmul" if family in MATRIX else "gpu-other"
@@ -184,7 +185,7 @@ def roof_seconds(load: Load, roof: Roof, numbers: Numbers) -> tuple[Floats, Floa
 def operator_times(load: Load, roof: Roof, numbers: Numbers) -> OperatorTimes:
     """Predicted seconds of each operator, run one after the other."""
     reached = shares()
-    groups = [reached[group_of(family, is_gpu=roof.is_gpu)] for family in FAMILIES]
+    groups = [reached[group_of(family, roof)] for family in FAMILIES]
     share, low, high = (
         np.array([getattr(g, name) for g in groups])[load.family]
         for name in ("share", "low", "high")

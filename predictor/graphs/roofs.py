@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from berth.pilot.platform import Platform, PlatformKind
+from berth.pilot.platform import Platform, PlatformKind, SignatureSource
 from berth.predictor.ceilings import Ceilings, Point
 from berth.predictor.llm.accelerators import Device, devices
 
@@ -57,6 +57,8 @@ class Roof:
     share: float
     """Of its parent's multiprocessors; 1 for what is no slice."""
     parent: str | None
+    benchmarked: bool
+    """True where programs were measured to reach these rates; False for a data sheet's."""
     native: frozenset[Numbers]
     """What its matrix units compute in; others are converted, which saves bytes alone."""
 
@@ -100,6 +102,7 @@ def _roof(
         power_w=platform.power_w,
         share=platform.cores / parent.cores if slice_ and parent is not None else 1.0,
         parent=platform.parent if slice_ else None,
+        benchmarked=platform.signature.source is SignatureSource.BENCHMARK,
         native=_native(device),
     )  # fmt: skip
 

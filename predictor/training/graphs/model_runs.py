@@ -49,8 +49,10 @@ class OnOneCore:
     """Of all operators, one after the other, at the full roof."""
 
 
-def on_one_core(path: Path = DATA) -> list[OnOneCore]:
-    """Inference of timm's graphs on one core. Raises ToolMissing where the graphs are absent."""
+def on_one_core(platform: str | None = None, path: Path = DATA) -> list[OnOneCore]:
+    """Inference of timm's graphs on one core, under the roof of the platform that they were run on,
+    or of another one with the same cores. Raises ToolMissing where the graphs are absent.
+    """
     wanted: dict[str, list[ModelRun]] = {}
     for run in runs(path):
         setting = run.setting
@@ -67,7 +69,7 @@ def on_one_core(path: Path = DATA) -> list[OnOneCore]:
                 file.write_bytes(data)
             for run in own:
                 graph = reader.read(file, batch=run.setting.batch)
-                roof = roof_of(known[run.platform], known, 1)
+                roof = roof_of(known[platform or run.platform], known, 1)
                 found.append(_compared(run, graph, roof))
     return found
 

@@ -158,6 +158,8 @@ def test_shares_are_those_that_the_measurements_give() -> None:
     for group, own in rows.items():
         assert roof_shares.reach(own) == shares()[group]
     assert roof_shares.reach_on_cpu(on_one_core()) == shares()["cpu"]
+    sheet = on_one_core(roof_shares.SAME_CORES)
+    assert roof_shares.reach_on_cpu(sheet) == shares()["cpu-sheet"]
     kept = [one.covered for one in roof_shares.held_out(rows)]
     assert min(kept) > 0.7
     assert np.mean(kept) > 0.85
