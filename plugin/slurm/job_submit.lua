@@ -365,6 +365,17 @@ local PINS = {
   req_nodes = "nodelist", exc_nodes = "nodelist", reservation = "reservation", licenses = "licenses", qos = "qos",
 }
 
+-- What a node must have (--tmp, --sockets-per-node, --cores-per-socket, --threads-per-core) is a
+-- choice of nodes, too: elsewhere Slurm may refuse the job.
+local function wants_special_nodes(job)
+  local function over(field, unset, least)
+    local value = count_of(job[field], unset)
+    return value ~= nil and value > least
+  end
+  return over("pn_min_tmp_disk", slurm.NO_VAL, 0) or over("sockets_per_node", nil, 1)
+    or over("cores_per_socket", nil, 1) or over("threads_per_core", nil, 1)
+end
+
 local function describe(job, partitions)
   local script = job.script
   local details = {
@@ -409,6 +420,7 @@ local function describe(job, partitions)
   for field, name in pairs(PINS) do
     if text_of(job[field]) then pinned[#pinned + 1] = name end
   end
+  if wants_special_nodes(job) then pinned[#pinned + 1] = "nodelist" end
   if #pinned > 0 then details.pinned = pinned end
   return details
 end

@@ -117,6 +117,21 @@ def test_nodes_that_are_excluded_are_a_choice(bench: FilterBench) -> None:
     assert own.job["gres"] == "gpu:1"
 
 
+@pytest.mark.parametrize(
+    "field",
+    ["pn_min_tmp_disk", "sockets_per_node", "cores_per_socket", "threads_per_core"],
+)
+def test_what_a_node_must_have_is_a_choice_of_nodes(bench: FilterBench, field: str) -> None:
+    """Other nodes may lack it, and Slurm would refuse the job there."""
+    with FakeDaemon(bench.socket, lambda _: move_to("gpu")) as daemon:
+        asked = bench.submit({**AUTO, field: 2})
+        unset = 4294967294 if field == "pn_min_tmp_disk" else 65534
+        bench.submit({**AUTO, field: unset})
+    assert daemon.requests[0]["job"]["pinned"] == ["nodelist"]
+    assert asked.job["partition"] == AUTO["partition"]
+    assert "pinned" not in daemon.requests[1]["job"]
+
+
 def test_an_interactive_job_sends_no_script_and_its_environment_is_not_read(
     bench: FilterBench,
 ) -> None:
