@@ -38,7 +38,7 @@ class BundleManifest(Document):
     def digest(self) -> str:
         """What ``id`` must be: over everything that a prediction depends on.
 
-        Absent optional keys do not count, so that a later schema's new ones leave old bundles valid.
+        Absent optional keys do not count: new ones of a later schema leave old bundles valid.
         """
         data = self.model_dump(mode="json", by_alias=True, exclude_none=True)
         for key in ("id", "created", "command", "figures"):
