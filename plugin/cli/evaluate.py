@@ -21,6 +21,7 @@ from berth.plugin.cli.mini_apps import evaluate_mini_apps
 from berth.plugin.cli.relative_model import evaluate_relative
 from berth.plugin.cli.training_input import read_examples, require_training
 from berth.plugin.cli.trust_model import evaluate_trust
+from berth.plugin.cli.vae_model import evaluate_vae
 from berth.plugin.cli.xamm_model import evaluate_xamm
 from berth.predictor import platforms as known
 
@@ -35,6 +36,7 @@ from berth.predictor import platforms as known
             "mig-slices",
             "relative",
             "xamm",
+            "vae",
             "mini-apps",
             "graphs-totals",
             "trust",
@@ -45,7 +47,7 @@ from berth.predictor import platforms as known
     default="kernels",
     show_default=True,
     help="mig-slices: slow-downs on MIG slices; relative: families on 15 OpenCL devices; "
-    "xamm: its ablations there (long); mini-apps: on platforms never trained on; "
+    "xamm: its ablations there (long); vae: VAE + DNN; mini-apps: on platforms never trained on; "
     "graphs-totals: parameters and MACs of model graphs; llm: language models (long).",
 )
 @click.option("--seed", type=int, default=0, show_default=True)
@@ -54,7 +56,7 @@ from berth.predictor import platforms as known
     type=click.IntRange(1, 100),
     default=3,
     show_default=True,
-    help="For --task relative and xamm: how many seeds, from --seed up.",
+    help="For --task relative, xamm and vae: how many seeds, from --seed up.",
 )
 @click.option(
     "--family", "groups", multiple=True, help="For --task relative, trust, few-shot: only these."
@@ -89,6 +91,7 @@ def evaluate(
         "trust": lambda: evaluate_trust(seed, groups, report, as_json),
         "few-shot": lambda: evaluate_few_shot(seed, groups, report, as_json),
         "relative": lambda: evaluate_relative(range(seed, seed + seeds), groups, report, as_json),
+        "vae": lambda: evaluate_vae(range(seed, seed + seeds), report, as_json),
         "mini-apps": lambda: evaluate_mini_apps(report, as_json),
         "xamm": lambda: evaluate_xamm(range(seed, seed + seeds), report, as_json),
     }
