@@ -22,9 +22,9 @@ from scipy.optimize import minimize
 from berth.predictor.llm.physics import OFFLINE, TPOT, TTFT, Floats
 from berth.predictor.llm.residual import NUMBERS, TIES, Integers
 
-LIKELIHOOD_ROWS = {OFFLINE: 700, TTFT: 400, TPOT: 400}
+LIKELIHOOD_ROWS = {OFFLINE: 1200, TTFT: 400, TPOT: 400}
 LIKELIHOOD_STEPS = 20
-SERVED_ROWS = {OFFLINE: 1800, TTFT: 900, TPOT: 900}
+SERVED_ROWS = {OFFLINE: 3000, TTFT: 900, TPOT: 900}
 _JITTER = 1e-9
 _PRIOR_SPREAD = 1.5
 _ROBUST_ROUNDS, _OUTLIER = 2, 2.5
