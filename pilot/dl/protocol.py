@@ -77,7 +77,7 @@ def _energy(subject: Subject, window_s: float, run_s: float, meter: Meter) -> tu
     runs = 0
     began = time.monotonic()
     meter.start()
-    while time.monotonic() - began < window_s:
+    while not runs or time.monotonic() - began < window_s:
         subject.burst(burst)
         runs += burst
     return meter.stop(), runs
