@@ -8,8 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TimeRemainingColumn
 
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.columns import columns
@@ -19,6 +17,7 @@ from berth.plugin.cli.llm_model import evaluate_llm
 from berth.plugin.cli.mig_slices_model import evaluate_slices
 from berth.plugin.cli.mini_apps import evaluate_mini_apps
 from berth.plugin.cli.relative_model import evaluate_relative
+from berth.plugin.cli.step_bar import step_bar
 from berth.plugin.cli.training_input import read_examples, require_training
 from berth.plugin.cli.trust_model import evaluate_trust
 from berth.plugin.cli.vae_model import evaluate_vae
@@ -108,15 +107,8 @@ def evaluate(
     )
 
     examples, platforms = read_examples(profiles), known.load(folder)
-    console = Console(stderr=True)
-    bar = (*Progress.get_default_columns()[:1], BarColumn(), TimeRemainingColumn())
-    with Progress(
-        *bar, console=console, transient=True, disable=not console.is_terminal
-    ) as progress:
-        bar_task = progress.add_task("evaluating", total=run.steps(examples, platforms))
-        found = run.evaluate(
-            examples, platforms, seed=seed, jobs=jobs, advance=lambda: progress.advance(bar_task)
-        )
+    with step_bar("evaluating", run.steps(examples, platforms)) as advance:
+        found = run.evaluate(examples, platforms, seed=seed, jobs=jobs, advance=advance)
     if report is not None:
         write_report(found, report)
     if as_json:

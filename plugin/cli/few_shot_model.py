@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TimeRemainingColumn
 
 from berth.pilot.documents import write_text
 from berth.plugin.cli.columns import columns
+from berth.plugin.cli.step_bar import step_bar
 from berth.plugin.cli.training_input import read_examples, require_training
 from berth.predictor import platforms as known
 
@@ -30,18 +29,13 @@ def evaluate_few_shot(seed: int, groups: Sequence[str], report: Path | None, as_
     from berth.predictor.training.relative.data import aiwc_rows  # noqa: PLC0415
 
     entries, rows = families.chosen(groups), aiwc_rows()
-    console = Console(stderr=True)
-    bar = (*Progress.get_default_columns()[:1], BarColumn(), TimeRemainingColumn())
-    with Progress(
-        *bar, console=console, transient=True, disable=not console.is_terminal
-    ) as progress:
-        total = few_shot.steps(rows, len(loaded(entries)[0])) + adapted.steps()
-        task = progress.add_task("evaluating", total=total)
+    total = few_shot.steps(rows, len(loaded(entries)[0])) + adapted.steps()
+    with step_bar("evaluating", total) as advance:
         curves = adapted.evaluate_adapted(
             read_examples(None),
             known.load(),
             seed=seed,
-            advance=lambda: progress.advance(task),
+            advance=advance,
         )
         found = few_shot.evaluate_few_shot(
             rows,
@@ -49,11 +43,10 @@ def evaluate_few_shot(seed: int, groups: Sequence[str], report: Path | None, as_
             data=f"{AIWC.title} ({AIWC.licence})",
             seed=seed,
             kept=Kept(None if report is None else report / "folds"),
-            advance=lambda: progress.advance(task),
+            advance=advance,
         )
     document = {**found.as_dict(), "default_family": [curve.as_dict() for curve in curves]}
     if report is not None:
-        report.mkdir(parents=True, exist_ok=True)
         write_text(report / "few-shot.json", json.dumps(document, indent=1) + "\n")
     if as_json:
         click.echo(json.dumps(document, indent=1))

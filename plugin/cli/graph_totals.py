@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from berth.pilot.documents import write_text
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.training_input import require_training
 
@@ -19,8 +20,7 @@ def evaluate_graph_totals(report: Path | None, as_json: bool) -> None:
     found = totals.evaluate_totals()
     text = json.dumps(found.as_dict(), indent=1)
     if report is not None:
-        report.mkdir(parents=True, exist_ok=True)
-        (report / "graphs-totals.json").write_text(text + "\n", encoding="utf-8")
+        write_text(report / "graphs-totals.json", text + "\n")
     if as_json:
         click.echo(text)
         return

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 from pydantic import ValidationError
-from rich.console import Console
-from rich.progress import Progress
 
 from berth.pilot.documents import write_text
 from berth.pilot.errors import DocumentError
 from berth.plugin.cli.columns import columns
+from berth.plugin.cli.step_bar import step_bar
 from berth.plugin.cli.training_input import read_figures, require_training
 
 if TYPE_CHECKING:
@@ -29,16 +28,14 @@ def train_llm(out: Path, seed: int, figures: Path | None) -> None:
     require_training("training")
     from berth.predictor.training.llm.train import STEPS, train  # noqa: PLC0415 - the extra
 
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("training", total=STEPS)
+    with step_bar("training", STEPS) as advance:
         manifest = train(
             out,
             seed=seed,
             command=" ".join(["berth", *sys.argv[1:]]),
             figures={} if figures is None else read_figures(figures),
             widths=None if figures is None else _read_widths(figures),
-            advance=lambda _: progress.advance(task),
+            advance=advance,
         )
     rows = sum(entry.rows for entry in manifest.heads)
     click.echo(f"{manifest.id}: {len(manifest.heads)} quantities of {rows} rows, written to {out}")
@@ -49,10 +46,8 @@ def evaluate_llm(seed: int, report: Path | None, *, as_json: bool) -> None:
     require_training("evaluation")
     from berth.predictor.evaluation.llm.run import STEPS, evaluate  # noqa: PLC0415
 
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("evaluating", total=STEPS)
-        found = evaluate(seed, report, lambda _: progress.advance(task))
+    with step_bar("evaluating", STEPS) as advance:
+        found = evaluate(seed, report, advance)
     text = json.dumps(found.as_dict(), indent=1)
     tables = _tables(found)
     if report is not None:

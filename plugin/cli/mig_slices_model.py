@@ -7,11 +7,10 @@ import sys
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.progress import Progress
 
 from berth.pilot.documents import write_text
 from berth.plugin.cli.columns import columns
+from berth.plugin.cli.step_bar import step_bar
 from berth.plugin.cli.training_input import read_figures, require_training
 
 _HEADER = ("method", "rows", "median", "mean", "p90", "of speed", "in 90 %", "in 95 %", "x", "told")
@@ -23,15 +22,13 @@ def train_slices(out: Path, seed: int, figures: Path | None) -> None:
     from berth.predictor.training.slices.train import STEPS, train  # noqa: PLC0415 - needs the extra
 
     shown = {} if figures is None else read_figures(figures)
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("training", total=STEPS)
+    with step_bar("training", STEPS) as advance:
         manifest = train(
             out,
             seed=seed,
             command=" ".join(["berth", *sys.argv[1:]]),
             figures=shown,
-            advance=lambda _: progress.advance(task),
+            advance=advance,
         )
     rows = sum(entry.rows for entry in manifest.methods)
     click.echo(f"{manifest.id}: {len(manifest.methods)} methods on {rows} rows, written to {out}")
@@ -42,13 +39,10 @@ def evaluate_slices(seed: int, report: Path | None, as_json: bool) -> None:
     require_training("evaluation")
     from berth.predictor.evaluation.slices.run import STEPS, evaluate  # noqa: PLC0415
 
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("evaluating", total=STEPS)
-        found = evaluate(seed, lambda _: progress.advance(task))
+    with step_bar("evaluating", STEPS) as advance:
+        found = evaluate(seed, advance)
     text = json.dumps(found.as_dict(), indent=1)
     if report is not None:
-        report.mkdir(parents=True, exist_ok=True)
         write_text(report / "evaluation.json", text + "\n")
     if as_json:
         click.echo(text)

@@ -26,7 +26,6 @@ def evaluate_mini_apps(report: Path | None, as_json: bool) -> None:
     found = evaluate(mini_apps())
     text = json.dumps({"split": SPLIT, "apps": [asdict(each) for each in found]}, indent=1)
     if report is not None:
-        report.mkdir(parents=True, exist_ok=True)
         write_text(report / "mini-apps.json", text + "\n")
     if as_json:
         click.echo(text)

@@ -9,10 +9,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TimeRemainingColumn
 
 from berth.plugin.cli.columns import columns
+from berth.plugin.cli.step_bar import step_bar
 from berth.plugin.cli.training_input import require_training
 
 
@@ -25,9 +24,7 @@ def train_relative(out: Path, seed: int) -> None:
     from berth.predictor.training.relative.train import steps, train  # noqa: PLC0415
 
     rows = aiwc_rows()
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("training", total=steps(rows))
+    with step_bar("training", steps(rows)) as advance:
         manifest = train(
             rows,
             out,
@@ -35,7 +32,7 @@ def train_relative(out: Path, seed: int) -> None:
             seed=seed,
             command=" ".join(["berth", *sys.argv[1:]]),
             figures_of=lambda held, guess: asdict(vector_figures(held, guess)),
-            advance=lambda: progress.advance(task),
+            advance=advance,
         )
     click.echo(
         f"{manifest.id}: {manifest.training.rows} rows of "
@@ -68,20 +65,15 @@ def evaluate_relative(
     from berth.predictor.training.relative.data import aiwc_rows  # noqa: PLC0415
 
     entries, rows = families.chosen(groups), aiwc_rows()
-    console = Console(stderr=True)
-    bar = (*Progress.get_default_columns()[:1], BarColumn(), TimeRemainingColumn())
-    with Progress(
-        *bar, console=console, transient=True, disable=not console.is_terminal
-    ) as progress:
-        total = run.steps(rows, run.loaded(entries)[0], seeds)
-        task = progress.add_task("evaluating", total=total)
+    total = run.steps(rows, run.loaded(entries)[0], seeds)
+    with step_bar("evaluating", total) as advance:
         found = run.evaluate(
             rows,
             entries,
             data=f"{AIWC.title} ({AIWC.licence})",
             seeds=seeds,
             kept=Kept(None if report is None else report / "folds"),
-            advance=lambda: progress.advance(task),
+            advance=advance,
         )
     found = replace(found, rerun=rerun_figures(rows, published().spread_seconds))
     if report is not None:

@@ -6,14 +6,13 @@ import sys
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.progress import Progress
 
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.adapt_bundle import adapt_bundle
 from berth.plugin.cli.llm_model import train_llm
 from berth.plugin.cli.mig_slices_model import train_slices
 from berth.plugin.cli.relative_model import train_relative
+from berth.plugin.cli.step_bar import step_bar
 from berth.plugin.cli.training_input import read_examples, read_figures, require_training
 from berth.predictor import platforms as known
 
@@ -94,9 +93,7 @@ def train(
 
     examples = read_examples(profiles[0] if profiles else None)
     shown = {} if figures is None else read_figures(figures)
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        bar_task = progress.add_task("training", total=len(LABELS) + 1)
+    with step_bar("training", len(LABELS) + 1) as advance:
         manifest = run(
             examples,
             known.load(folder),
@@ -104,6 +101,6 @@ def train(
             seed=seed,
             command=" ".join(["berth", *sys.argv[1:]]),
             figures=shown,
-            advance=lambda _: progress.advance(bar_task),
+            advance=advance,
         )
     click.echo(f"{manifest.id}: {manifest.training.rows} profiles, written to {out}")

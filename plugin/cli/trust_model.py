@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TimeRemainingColumn
 
 from berth.plugin.cli.columns import columns
+from berth.plugin.cli.step_bar import step_bar
 from berth.plugin.cli.training_input import require_training
 
 
@@ -31,20 +30,15 @@ def evaluate_trust(seed: int, groups: Sequence[str], report: Path | None, as_jso
     from berth.predictor.training.relative.data import aiwc_rows  # noqa: PLC0415
 
     entries, rows = families.chosen(groups), aiwc_rows()
-    console = Console(stderr=True)
-    bar = (*Progress.get_default_columns()[:1], BarColumn(), TimeRemainingColumn())
-    with Progress(
-        *bar, console=console, transient=True, disable=not console.is_terminal
-    ) as progress:
-        total = trust_run.steps(rows, len(loaded(entries)[0]))
-        task = progress.add_task("evaluating", total=total)
+    total = trust_run.steps(rows, len(loaded(entries)[0]))
+    with step_bar("evaluating", total) as advance:
         found = trust_run.evaluate_trust(
             rows,
             entries,
             data=f"{AIWC.title} ({AIWC.licence})",
             seed=seed,
             kept=Kept(None if report is None else report / "folds"),
-            advance=lambda: progress.advance(task),
+            advance=advance,
         )
     if report is not None:
         write_trust_report(found, report)

@@ -8,11 +8,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.progress import Progress
 
 from berth.pilot.documents import write_text
 from berth.plugin.cli.columns import columns
+from berth.plugin.cli.step_bar import step_bar
 from berth.plugin.cli.training_input import require_networks
 
 HEADER = ("data", "split", "family", "R2 (log)", "median error", "order of 4", "ROC")
@@ -24,17 +23,14 @@ def evaluate_vae(seeds: Sequence[int], report: Path | None, as_json: bool) -> No
     from berth.predictor.evaluation.relative import vae_dnn  # noqa: PLC0415 - needs the extra
     from berth.predictor.training.kept import Kept  # noqa: PLC0415
 
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("evaluating", total=len(vae_dnn.plan()) * len(seeds))
+    with step_bar("evaluating", len(vae_dnn.plan()) * len(seeds)) as advance:
         found = vae_dnn.evaluate(
             seeds,
             Kept(None if report is None else report / "folds"),
-            lambda: progress.advance(task),
+            advance,
         )
     text = json.dumps([asdict(line) for line in found], indent=1)
     if report is not None:
-        report.mkdir(parents=True, exist_ok=True)
         write_text(report / "vae-dnn.json", text + "\n")
     if as_json:
         click.echo(text)

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TimeRemainingColumn
 
 from berth.plugin.cli.columns import columns
+from berth.plugin.cli.step_bar import step_bar
 from berth.plugin.cli.training_input import require_networks
 
 
@@ -33,17 +32,10 @@ def evaluate_xamm(seeds: Sequence[int], report: Path | None, as_json: bool) -> N
     from berth.predictor.training.relative.data import aiwc_rows  # noqa: PLC0415
 
     rows, scenarios = aiwc_rows(), (*SCENARIOS, NEW_TARGET)
-    console = Console(stderr=True)
-    bar = (*Progress.get_default_columns()[:1], BarColumn(), TimeRemainingColumn())
-    with Progress(
-        *bar, console=console, transient=True, disable=not console.is_terminal
-    ) as progress:
-        total = ablation.steps(rows, seeds) * len(scenarios)
-        task = progress.add_task("ablations", total=total)
+    with step_bar("ablations", ablation.steps(rows, seeds) * len(scenarios)) as advance:
         kept = Kept(None if report is None else report / "folds")
         found = [
-            ablation.ablate(rows, s, seeds=seeds, kept=kept, advance=lambda: progress.advance(task))
-            for s in scenarios
+            ablation.ablate(rows, s, seeds=seeds, kept=kept, advance=advance) for s in scenarios
         ]
     if report is not None:
         names = pictures.bars(found, report)
