@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 from graphs_bench.models import bert, resnet50
+from timing.calls import times_s
 
 from berth.predictor.graphs import cache, infer, onnx_file
 from berth.predictor.graphs.cache import GraphCache
@@ -43,13 +44,8 @@ def features(graph: ModelGraph) -> object:
 
 def times_ms(work: Callable[[], object], clock: Callable[[], float]) -> tuple[float, float]:
     """Median and best of ``RUNS`` after a warm-up."""
-    work()
-    found = []
-    for _ in range(RUNS):
-        start = clock()
-        work()
-        found.append(1e3 * (clock() - start))
-    return statistics.median(found), min(found)
+    found = times_s(work, RUNS, clock)
+    return 1e3 * statistics.median(found), 1e3 * min(found)
 
 
 def alone(path: Path) -> ModelGraph:

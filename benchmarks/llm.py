@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from timing.calls import times_s
+
 from berth.predictor import platforms
 from berth.predictor.llm.accelerators import devices
 from berth.predictor.llm.config import from_mapping
@@ -27,13 +29,7 @@ CONFIG = {
 
 def median_ms(work: Callable[[], object]) -> float:
     """Median wall time of ``work`` in milliseconds, after a warm-up."""
-    work()
-    seconds = []
-    for _ in range(RUNS):
-        start = time.perf_counter()
-        work()
-        seconds.append(time.perf_counter() - start)
-    return 1e3 * statistics.median(seconds)
+    return 1e3 * statistics.median(times_s(work, RUNS))
 
 
 def main() -> None:

@@ -9,6 +9,8 @@ import statistics
 import time
 from collections.abc import Callable
 
+from timing.calls import times_s
+
 from berth.predictor import platforms
 from berth.predictor.forecast import Forecast
 from berth.predictor.predictor import Predictor
@@ -20,13 +22,7 @@ BAR_MS = 1.0
 
 def median_ms(work: Callable[[], object]) -> float:
     """Median wall time of ``work`` in milliseconds, after a warm-up."""
-    work()
-    seconds = []
-    for _ in range(RUNS):
-        start = time.perf_counter()
-        work()
-        seconds.append(time.perf_counter() - start)
-    return 1e3 * statistics.median(seconds)
+    return 1e3 * statistics.median(times_s(work, RUNS))
 
 
 def main() -> None:

@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from timing.calls import times_s
+
 from berth.pilot.errors import ToolMissing
 from berth.predictor.relative import bundle
 from berth.predictor.training.relative.data import aiwc_rows
@@ -24,12 +26,7 @@ BAR_US = 200.0
 
 def microseconds(work: Callable[[], object]) -> tuple[float, float]:
     """Least and median wall time of ``work``, after a warm-up."""
-    work()
-    seconds = []
-    for _ in range(RUNS):
-        start = time.perf_counter()
-        work()
-        seconds.append(time.perf_counter() - start)
+    seconds = times_s(work, RUNS)
     return 1e6 * min(seconds), 1e6 * statistics.median(seconds)
 
 
