@@ -33,8 +33,7 @@ def add_profile(
     Raises UsageError for a profile that cannot be predicted from, or where another one has its
     name, and StoreError.
     """
-    if profile.name == "off":
-        raise UsageError("a profile cannot be named 'off'", hint="berth:off is how jobs opt out")
+    check_name(profile.name)
     forecast = predictor.forecast(profile, platforms)
     record = ProfileRecord(
         profile.name, profile_digest(profile), to_json(profile), owner, time.time()
@@ -42,6 +41,12 @@ def add_profile(
     store.add_profile(record, replace=replace)
     put_forecast(store, forecast)
     return forecast
+
+
+def check_name(name: str) -> None:
+    """Raises UsageError for a name that jobs could not give."""
+    if name == "off":
+        raise UsageError("a profile cannot be named 'off'", hint="berth:off is how jobs opt out")
 
 
 def refresh(

@@ -12,7 +12,7 @@ from pathlib import Path
 from berth.pilot.documents import parse_json, read_json, read_toml, to_json
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform, PlatformKind
-from berth.plugin.profiles import put_forecast
+from berth.plugin.profiles import check_name, put_forecast
 from berth.plugin.site.slices import every_slice, slice_of
 from berth.plugin.store import ProfileRecord, Store
 from berth.policies.mig import lookup
@@ -50,8 +50,7 @@ def add_workload(
     Raises UsageError where it does not say how long a job takes, nothing can be predicted of it,
     or something else has its name, and StoreError.
     """
-    if workload.name == "off":
-        raise UsageError("a profile cannot be named 'off'", hint="berth:off is how jobs opt out")
+    check_name(workload.name)
     forecast = forecast_workload(workload, predictor, platforms)
     record = ProfileRecord(
         workload.name, workload_digest(workload), to_json(workload), owner, time.time()

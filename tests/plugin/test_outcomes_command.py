@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from stored import STORED_DECISION
 
 from berth.plugin.accuracy import FEWEST, summarise
 from berth.plugin.cli.decisions import decisions
 from berth.plugin.cli.outcomes import outcomes
 from berth.plugin.cli.store import store as store_group
-from berth.plugin.store import DecisionRecord, OutcomeRecord, Store
+from berth.plugin.store import OutcomeRecord, Store
 
 RAN = OutcomeRecord(
     cluster="lab",
@@ -119,24 +120,9 @@ def store_url(tmp_path: Path) -> str:
 
 
 ROW = {"candidate": "gpu", "platform": "h200", "runtime_s": [50, 60, 72], "score": 1}
-DECISION = DecisionRecord(
-    id="1m7y4whj8kbbvxmm",
+DECISION = replace(
+    STORED_DECISION,
     time_s=1000.0,
-    host="ctl",
-    scheduler="slurm",
-    user="alice",
-    account=None,
-    queue="auto",
-    profile="stream",
-    mode="enforce",
-    action="edit",
-    code="placed",
-    reason="because",
-    chosen="gpu",
-    bundle="bundle-1",
-    policy="fastest",
-    inputs_digest="abc",
-    latency_us=80,
     request=json.dumps(
         {
             "tasks": 1,
@@ -147,6 +133,7 @@ DECISION = DecisionRecord(
             "time_limit_s": None,
         }
     ),
+    edits=None,
     ranked=json.dumps([ROW]),
 )
 

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from stored import STORED_DECISION
 from views import site_of
 
 from berth.pilot.errors import SchedulerError, StoreError, ToolMissing
@@ -37,26 +38,10 @@ def row(candidate: str, cores: int, gpus: int, seconds: float, **more: Any) -> d
 
 
 REQUEST = {"nodes": 0, "tasks": 1, "cpus_per_task": 4, "gpus": 0}
-PLACED = DecisionRecord(
-    id="1m7y4whj8kbbvxmm",
+PLACED = replace(
+    STORED_DECISION,
     time_s=NOW_S - 200,
-    host="ctl",
-    scheduler="slurm",
-    user="alice",
-    account=None,
-    queue="auto",
-    profile="stream",
-    mode="enforce",
-    action="edit",
-    code="placed",
-    reason="because",
-    chosen="gpu",
-    bundle="bundle-1",
-    policy="fastest",
-    inputs_digest="abc",
-    latency_us=80,
     request=json.dumps(REQUEST),
-    edits='{"queue": "gpu"}',
     ranked=json.dumps([row("gpu", 8, 1, 60), row("cpu", 4, 0, 600)]),
 )
 ENDED = Outcome(

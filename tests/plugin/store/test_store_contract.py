@@ -11,10 +11,10 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from stored import STORED_DECISION
 
 from berth.pilot.errors import UsageError
 from berth.plugin.store import (
-    DecisionRecord,
     ForecastRecord,
     OutcomeRecord,
     ProfileRecord,
@@ -27,27 +27,9 @@ from berth.plugin.store.upgrade import schema_version
 
 PROFILE = ProfileRecord("stream", "sha256:1", '{"name": "stream"}', "alice", 1000.0)
 FORECAST = ForecastRecord("stream", "bundle-1", '{"curves": {}}', 1001.0)
-DECISION = DecisionRecord(
-    id="1m7y4whj8kbbvxmm",
-    time_s=1002.5,
-    host="ctl",
-    scheduler="slurm",
-    user="alice",
+DECISION = replace(
+    STORED_DECISION,
     account="physics",
-    queue="auto",
-    profile="stream",
-    mode="enforce",
-    action="edit",
-    code="placed",
-    reason="because",
-    chosen="gpu",
-    bundle="bundle-1",
-    policy="fastest",
-    inputs_digest="abc",
-    latency_us=80,
-    request='{"tasks": 1}',
-    edits='{"queue": "gpu"}',
-    ranked="[]",
 )
 
 
