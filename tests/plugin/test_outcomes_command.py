@@ -133,7 +133,7 @@ DECISION = replace(
             "time_limit_s": None,
         }
     ),
-    edits=None,
+    edits="{}",
     ranked=json.dumps([ROW]),
 )
 
