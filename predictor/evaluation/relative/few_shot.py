@@ -16,6 +16,7 @@ import numpy as np
 
 from berth.predictor.ceilings import Floats
 from berth.predictor.evaluation.relative.families import Entry
+from berth.predictor.evaluation.relative.nested import without
 from berth.predictor.evaluation.relative.run import loaded
 from berth.predictor.relative.rows import Rows
 from berth.predictor.training.kept import Kept
@@ -112,7 +113,7 @@ def _one(
     for a, application in enumerate(applications):
         train, test = _split(rows, application)
         asked = rows.take(test).knowing()
-        full = _predicted(family, rows, (application, ""), seed, kept)[test]
+        full = without(rows, family, [application], seed=seed, kept=kept)[test]
         advance()
         for d, device in enumerate(devices):
             column = rows.platforms.index(device)
@@ -120,7 +121,7 @@ def _one(
             whole[d, a] = _error(full[:, column], measured)
             others = _without(rows, device)
             learnt = others.take(train)
-            old = _predicted(family, others, (application, device), seed, kept)[test]
+            old = without(others, family, [application], seed=seed, kept=kept)[test]
             advance()
             reference = others.reference_column
             speedup = np.delete(asked.log_reference[:, None] - old, reference, axis=1)
@@ -141,7 +142,8 @@ def _one(
 
 def _labels(rows: Rows, train: list[int], column: int, order: list[int]) -> list[Floats]:
     """Log speedups of the new device as far as they are told: each of ``LABELS``, twice."""
-    anchors = [i for i in train if is_anchor(rows)[i]]
+    anchor = is_anchor(rows)
+    anchors = [i for i in train if anchor[i]]
     real = rows.log_speedup[:, column]
     found = []
     for signature in ([], anchors):
@@ -184,20 +186,6 @@ def _split(rows: Rows, application: str) -> tuple[list[int], list[int]]:
 
 def _without(rows: Rows, device: str) -> Rows:
     return rows.with_platforms([name for name in rows.platforms if name != device])
-
-
-def _predicted(family: Family, rows: Rows, held: tuple[str, str], seed: int, kept: Kept) -> Floats:
-    """Rows x platforms: the held application's by a model that has not seen it; others NaN."""
-    out = np.array([name == held[0] for name in rows.applications])
-
-    def fit() -> Floats:
-        fitted = family.fit(rows.take(np.flatnonzero(~out).tolist()), seed)
-        found = np.full(rows.log_seconds.shape, np.nan)
-        found[out] = fitted.log_seconds(rows.take(np.flatnonzero(out).tolist()).knowing())
-        return found
-
-    words = ["few-shot", family.name, family.what, *held, str(seed), rows.reference]
-    return kept.array("/".join([*words, *rows.platforms]), fit)
 
 
 def _error(log_predicted: Floats, log_measured: Floats) -> float:

@@ -6,13 +6,13 @@ applications, each predicted by a model that had seen neither it nor ``a``.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from berth.predictor.ceilings import Floats
+from berth.predictor.evaluation.relative.splits import digest
 from berth.predictor.relative.rows import Rows
 from berth.predictor.training.kept import Kept
 from berth.predictor.training.relative.family import Family
@@ -51,16 +51,13 @@ def nested(
     names = np.array(rows.applications)
     applications = sorted(set(rows.applications))
 
-    def without(*held: str) -> Floats:
-        key = _key(rows, family, seed, held)
-        made = store.array(key, lambda: _predictions(rows, family, seed, held))
+    def told(*held: str) -> Floats:
+        made = without(rows, family, held, seed=seed, kept=store)
         advance()
         return made
 
     pairs = {
-        frozenset((a, b)): without(a, b)
-        for i, a in enumerate(applications)
-        for b in applications[:i]
+        frozenset((a, b)): told(a, b) for i, a in enumerate(applications) for b in applications[:i]
     }
     found = []
     for application in applications:
@@ -73,7 +70,7 @@ def nested(
                 application=application,
                 index=tuple(int(i) for i in held),
                 held=rows.take(held.tolist()),
-                log_predicted=without(application)[held],
+                log_predicted=told(application)[held],
                 train=rows.take(rest.tolist()),
                 log_inner=inner,
             )
@@ -96,16 +93,18 @@ def whole(folds: Sequence[Fold], pieces: Sequence[Floats]) -> Floats:
     return found
 
 
-def _key(rows: Rows, family: Family, seed: int, held: tuple[str, ...]) -> str:
-    digest = hashlib.sha256(rows.values.tobytes() + rows.log_seconds.tobytes()).hexdigest()
-    words = ["without", *sorted(held), family.name, family.what, str(seed), digest]
-    return "/".join([*words, rows.reference, *rows.platforms])
+def without(rows: Rows, family: Family, held: Sequence[str], *, seed: int, kept: Kept) -> Floats:
+    """Rows x platforms: of the applications ``held`` by a model without them; others NaN.
 
-
-def _predictions(rows: Rows, family: Family, seed: int, held: tuple[str, ...]) -> Floats:
-    """Rows x platforms: of the applications ``held`` by a model without them; others NaN."""
+    Not fitted again where ``kept`` has it.
+    """
     out = np.isin(rows.applications, held)
-    fitted = family.fit(rows.take(np.flatnonzero(~out).tolist()), seed)
-    found = np.full(rows.log_seconds.shape, np.nan)
-    found[out] = fitted.log_seconds(rows.take(np.flatnonzero(out).tolist()).knowing())
-    return found
+
+    def predictions() -> Floats:
+        fitted = family.fit(rows.take(np.flatnonzero(~out).tolist()), seed)
+        found = np.full(rows.log_seconds.shape, np.nan)
+        found[out] = fitted.log_seconds(rows.take(np.flatnonzero(out).tolist()).knowing())
+        return found
+
+    words = ["without", *sorted(held), family.name, family.what, str(seed), digest(rows)]
+    return kept.array("/".join([*words, rows.reference, *rows.platforms]), predictions)

@@ -6,7 +6,6 @@ chosen on the rows that are reported.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -22,6 +21,7 @@ from berth.predictor.evaluation.relative.splits import (
     RANDOM_ROWS,
     UNSEEN_SIZE,
     Split,
+    digest,
     held_out,
 )
 from berth.predictor.relative.rows import Rows
@@ -130,10 +130,8 @@ def predictions(
     advance: Callable[[], None] = lambda: None,
 ) -> Floats:
     """Held-out log seconds, rows x platforms; kept under the family's words and the data."""
-    digest = hashlib.sha256(rows.values.tobytes() + rows.log_seconds.tobytes()).hexdigest()
-    key = "/".join(
-        [family.name, family.what, split.name, str(seed), rows.reference, digest, *rows.platforms]
-    )
+    words = [family.name, family.what, split.name, str(seed), rows.reference, digest(rows)]
+    key = "/".join([*words, *rows.platforms])
     return kept.array(key, lambda: held_out(rows, family, split, seed=seed, advance=advance))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -79,3 +80,8 @@ def held_out(
         found[held] = fitted.log_seconds(rows.take(held).knowing())
         advance()
     return found
+
+
+def digest(rows: Rows) -> str:
+    """SHA-256 of counters and times, for names under which predictions are kept."""
+    return hashlib.sha256(rows.values.tobytes() + rows.log_seconds.tobytes()).hexdigest()
