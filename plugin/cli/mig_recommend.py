@@ -12,6 +12,7 @@ from berth.pilot.documents import read_json, read_toml, write_json
 from berth.pilot.errors import UsageError
 from berth.pilot.units import format_bytes, format_count, format_seconds
 from berth.plugin.cli.columns import columns
+from berth.plugin.cli.intervals import as_numbers
 from berth.plugin.site.quantities import parse_duration_s
 from berth.policies.mig.catalogue import lookup
 from berth.policies.mig.documents import (
@@ -32,7 +33,6 @@ from berth.policies.mig.recommend import (
 )
 from berth.policies.mig.slice_demand import demand
 from berth.policies.mig.slice_types import makeable
-from berth.predictor.prediction import Interval
 from berth.predictor.slices.bundle import DEFAULT_SLICES_BUNDLE, load
 from berth.predictor.slices.predictor import SlicePredictor
 from berth.predictor.slices.workload import SliceWorkload
@@ -155,7 +155,7 @@ def as_dict(made: Recommendation) -> dict[str, Any]:
         "smallest": made.smallest.profile.name if made.smallest else None,
         "best": made.best.profile.name if made.best else None,
         "reason": made.reason,
-        "memory_bytes": _interval(made.memory),
+        "memory_bytes": as_numbers(made.memory),
         "baselines": {
             "thesis_memory": made.baselines.by_memory,
             "thesis_utilisation": made.baselines.by_utilisation,
@@ -172,22 +172,18 @@ def _slice(choice: SliceChoice) -> dict[str, Any]:
         "part_of_gpu": choice.part,
         "fits": choice.fits,
         "refused": choice.refused,
-        "slowdown": _interval(made.slowdown),
-        "slowdown_95": _interval(made.slowdown_95),
-        "step_s": _interval(made.step_s),
-        "throughput_per_s": _interval(choice.throughput_per_s),
-        "energy_j": _interval(choice.energy_j),
-        "price": _interval(choice.price),
+        "slowdown": as_numbers(made.slowdown),
+        "slowdown_95": as_numbers(made.slowdown_95),
+        "step_s": as_numbers(made.step_s),
+        "throughput_per_s": as_numbers(choice.throughput_per_s),
+        "energy_j": as_numbers(choice.energy_j),
+        "price": as_numbers(choice.price),
         "bound": made.bound.value,
         "launch_share": made.launch_share,
         "basis": made.basis.value,
         "method": made.method,
         "abstained": made.abstained,
     }
-
-
-def _interval(value: Interval | None) -> dict[str, float] | None:
-    return None if value is None else {"low": value.low, "mid": value.mid, "high": value.high}
 
 
 def _text(made: Recommendation) -> str:

@@ -22,13 +22,14 @@ from berth.plugin.cli.elsewhere import (
     in_words,
     read_elsewhere,
 )
+from berth.plugin.cli.intervals import as_numbers
 from berth.plugin.cli.predict_llm import llm_door
 from berth.plugin.cli.predict_model import model_door
 from berth.predictor import platforms as catalogue
 from berth.predictor.ceilings import Point
 from berth.predictor.evaluation import explained
 from berth.predictor.explain import Explanation, explain
-from berth.predictor.prediction import Basis, Interval, Prediction
+from berth.predictor.prediction import Basis, Prediction
 from berth.predictor.predictor import Predictor, at_size, usable_cores
 from berth.predictor.relative.probes import Advice
 from berth.predictor.relative.together import updated
@@ -184,20 +185,16 @@ def _document(
                 "cores": p.cores,
                 "gpus": p.gpus,
                 "basis": p.basis.value,
-                "speedup": _numbers(p.speedup),
-                "runtime_s": _numbers(p.runtime_s),
-                "memory_bytes": _numbers(p.memory_bytes),
-                "energy_j": None if p.energy_j is None else _numbers(p.energy_j),
+                "speedup": as_numbers(p.speedup),
+                "runtime_s": as_numbers(p.runtime_s),
+                "memory_bytes": as_numbers(p.memory_bytes),
+                "energy_j": as_numbers(p.energy_j),
                 "bound": p.bound.value,
                 "abstained": p.abstained,
             }
             for p in ranking
         ],
     }
-
-
-def _numbers(interval: Interval) -> dict[str, float]:
-    return {"low": interval.low, "mid": interval.mid, "high": interval.high}
 
 
 def _show(

@@ -15,6 +15,7 @@ from rich.table import Table
 from berth.pilot.documents import MAX_DOCUMENT_BYTES
 from berth.pilot.errors import UsageError
 from berth.pilot.units import format_bytes, format_seconds
+from berth.plugin.cli.intervals import as_numbers
 from berth.predictor import platforms as known
 from berth.predictor.llm.accelerators import devices, get
 from berth.predictor.llm.config import LanguageModel, is_config, read_config
@@ -147,16 +148,16 @@ def _document(
                 "basis": p.basis.value,
                 "latency_basis": p.latency_basis.value,
                 "fits": p.fits,
-                "tokens_per_s": _numbers(p.throughput) if p.fits else None,
-                "ttft_s": _numbers(p.ttft_s) if p.fits else None,
-                "tpot_s": _numbers(p.tpot_s) if p.fits else None,
-                "memory_bytes": _numbers(p.memory.peak),
+                "tokens_per_s": as_numbers(p.throughput) if p.fits else None,
+                "ttft_s": as_numbers(p.ttft_s) if p.fits else None,
+                "tpot_s": as_numbers(p.tpot_s) if p.fits else None,
+                "memory_bytes": as_numbers(p.memory.peak),
                 "memory_least_bytes": p.memory.least,
                 "resident_sequences": round(min(p.resident, 1e6), 1),
-                "energy_j_per_token": _numbers(p.energy_j_per_token) if p.fits else None,
-                "price_per_million_tokens": _numbers(p.price_per_million) if p.fits else None,
+                "energy_j_per_token": as_numbers(p.energy_j_per_token) if p.fits else None,
+                "price_per_million_tokens": as_numbers(p.price_per_million) if p.fits else None,
                 "carbon_g_per_million_tokens": (
-                    _numbers(p.carbon_g_per_million) if p.fits else None
+                    as_numbers(p.carbon_g_per_million) if p.fits else None
                 ),
                 "bound": p.bound.value,
                 "from": p.source,
@@ -166,12 +167,6 @@ def _document(
         ],
         "unverified": ["memory_bytes", "energy_j_per_token", "carbon_g_per_million_tokens"],
     }
-
-
-def _numbers(interval: Interval | None) -> dict[str, float] | None:
-    if interval is None:
-        return None
-    return {"low": interval.low, "mid": interval.mid, "high": interval.high}
 
 
 def _show(

@@ -17,7 +17,8 @@ import click
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.units import format_bytes, format_count, format_seconds
 from berth.plugin.cli.columns import columns
-from berth.predictor.prediction import Bound, Interval
+from berth.plugin.cli.intervals import as_numbers
+from berth.predictor.prediction import Bound
 
 if TYPE_CHECKING:
     from berth.predictor.graphs.graph import ModelGraph
@@ -144,11 +145,11 @@ def _document(
                 "basis": one.basis.value,
                 "precision": one.numbers.value,
                 "fits": one.fits,
-                "runtime_s": _numbers(one.seconds),
+                "runtime_s": as_numbers(one.seconds),
                 "samples_per_s": one.samples_per_s,
                 "memory_least_bytes": one.least_memory_bytes,
-                "energy_j": _numbers(one.energy_j),
-                "price": _numbers(one.price),
+                "energy_j": as_numbers(one.energy_j),
+                "price": as_numbers(one.price),
                 "bound": one.bound.value,
             }
             for one in found
@@ -179,12 +180,6 @@ def _spot(spot: Spot) -> dict[str, Any]:
         "flops": spot.flops, "moved_bytes": spot.moved_bytes, "intensity": spot.intensity,
         "seconds": spot.seconds, "bound": spot.bound.value,
     }  # fmt: skip
-
-
-def _numbers(interval: Interval | None) -> dict[str, float] | None:
-    if interval is None:
-        return None
-    return {"low": interval.low, "mid": interval.mid, "high": interval.high}
 
 
 def _show(
