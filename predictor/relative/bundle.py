@@ -2,7 +2,8 @@
 
 ``law``: arrays as JSON (``model.json``), evaluated with numpy. ``onnx``: a model (``model.onnx``)
 from ``features`` (rows x counters + 1: log(1 + counter), log of the reference's time; float32)
-to ``log_speedup`` (rows x platforms), for any other family.
+to ``log_speedup`` (rows x platforms), for any other family. ``trust.json``, where there are
+applications enough: what held-out errors say of the next prediction.
 """
 
 from __future__ import annotations
@@ -25,12 +26,15 @@ from berth.predictor.bundle_files import (
     read_manifest,
 )
 from berth.predictor.ceilings import Floats
+from berth.predictor.range_check import RangeCheck
 from berth.predictor.relative.law_file import LawFile, law_model
 from berth.predictor.relative.rows import Rows
+from berth.predictor.relative.trust import Trust
+from berth.predictor.relative.trust_file import TrustFile, read_trust
 from berth.predictor.relative.views import check_counters
 
 RELATIVE_SCHEMA = "berth.relative-bundle/1"
-LAW, ONNX = "model.json", "model.onnx"
+LAW, ONNX, TRUST = "model.json", "model.onnx", "trust.json"
 Kind = Literal["law", "onnx"]
 
 
@@ -72,6 +76,9 @@ class RelativeModel:
 
     manifest: RelativeManifest
     model: Model
+    trust: Trust | None = None
+    """None: too few applications to say how far the next prediction can be trusted."""
+    range_check: RangeCheck | None = None
 
     @property
     def id(self) -> str:
@@ -102,7 +109,14 @@ def load(folder: Path) -> RelativeModel:
             raise DocumentError(folder / LAW, "is not the model that the manifest describes")
     else:
         model = OnnxModel(*_told(manifest), open_model(folder / ONNX))
-    return RelativeModel(manifest, model)
+    if TRUST not in manifest.files:
+        return RelativeModel(manifest, model)
+    trust, check = read_trust(read_json(folder / TRUST, TrustFile), folder / TRUST)
+    if (trust.platforms, trust.reference) != (manifest.platforms, manifest.reference):
+        raise DocumentError(folder / TRUST, "is not of the model that the manifest describes")
+    if len(check.names) != len(manifest.counters):
+        raise DocumentError(folder / TRUST, "is of other counters than the manifest's")
+    return RelativeModel(manifest, model, trust, check)
 
 
 def _told(manifest: RelativeManifest) -> tuple[tuple[str, ...], tuple[str, ...], str]:

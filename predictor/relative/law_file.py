@@ -13,7 +13,7 @@ from berth.pilot.errors import DocumentError
 from berth.predictor.ceilings import Floats
 from berth.predictor.relative.gaussian import Gaussian
 from berth.predictor.relative.law import Law, LawModel
-from berth.predictor.relative.views import LAUNCH, REFERENCE, SERIAL, VIEWS, WORK
+from berth.predictor.relative.views import TERMS, VIEWS
 
 LAW_SCHEMA = "berth.relative-law/1"
 Row = tuple[float, ...]
@@ -77,7 +77,7 @@ def law_model(file: LawFile, path: Path) -> LawModel:
     view, platforms = VIEWS[file.view], len(file.platforms)
     if absent := sorted(set(view.needs) - set(file.counters)):
         raise DocumentError(path, f"lacks the counter {absent[0]!r}", key="counters")
-    if unknown := sorted(set(file.terms) - {LAUNCH, SERIAL, WORK, REFERENCE}):
+    if unknown := sorted(set(file.terms) - TERMS):
         raise DocumentError(path, f"has a term {unknown[0]!r}, unknown here", key="terms")
     features = len(file.residual.centre)
     return LawModel(

@@ -1,8 +1,9 @@
 """What a family sees of a workload: its work, the work of one thread, and places on a map.
 
 A view knows the counters of one source. ``aiwc`` reads the architecture-independent counters of
-OpenCL kernels; ``plain`` takes any counters as they are, with ``instructions`` and ``threads``
-as work where they are among them.
+OpenCL kernels; ``pilot`` those that ``berth pilot run`` counts: kernels started, instructions,
+bytes that miss the first- and the last-level cache; ``plain`` takes any counters as they are, with
+``instructions`` and ``threads`` as work where they are among them.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from berth.predictor.ceilings import Floats
 from berth.predictor.relative.rows import Rows
 
 LAUNCH, SERIAL, WORK, REFERENCE = "launch", "serial", "work", "reference"
+CACHES, MEMORY = "caches", "memory"
+TERMS = frozenset({LAUNCH, SERIAL, WORK, REFERENCE, CACHES, MEMORY})
+LINE_BYTES = 64
 _LN2 = float(np.log(2.0))
 
 
@@ -25,7 +29,7 @@ class Seen:
     """Rows as a model sees them."""
 
     terms: dict[str, Floats]
-    """Log of each thing that costs time: launch (0), serial, work, reference. One a row."""
+    """Log of each thing that costs time, of ``TERMS``. One a row; launch is 0 where unknown."""
     features: Floats
     """Rows x features, NaN: unknown; logarithms, so that 1 is a factor of e."""
 
@@ -37,6 +41,8 @@ class View:
     name: str
     needs: tuple[str, ...]
     look: Callable[[Rows, Floats], Seen]
+    counters: tuple[str, ...] = ()
+    """Those that it knows and the catalogue does not."""
 
     def seen(self, rows: Rows, fill: Floats) -> Seen:
         """``rows`` with missing counters replaced by ``fill`` (one a counter)."""
@@ -98,6 +104,36 @@ def _plain(rows: Rows, values: Floats) -> Seen:
     return Seen(terms, np.column_stack([logs, rows.log_reference]))
 
 
+def _pilot(rows: Rows, values: Floats) -> Seen:
+    def sum_of(*names: str) -> Floats:
+        found = [_column(rows, values, name) for name in names if name in rows.counters]
+        return np.asarray(np.maximum(np.sum([np.zeros(len(rows)), *found], axis=0), 0.0))
+
+    def log_of(amount: Floats) -> Floats:
+        return np.asarray(np.log(np.maximum(amount, 1.0)))
+
+    work, time = log_of(sum_of("instructions")), rows.log_reference
+    started = log_of(np.maximum(sum_of("gpu_kernels"), sum_of("parallel_regions")))
+    near = LINE_BYTES * sum_of("l1_load_misses", "l1_store_misses")
+    far = LINE_BYTES * sum_of("llc_load_misses", "llc_store_misses")
+    flops = sum_of("fp64_ops", "fp32_ops")
+    moved = sum_of("load_bytes", "store_bytes")
+    features = np.column_stack(
+        [
+            work,
+            time,
+            work - time,
+            *(np.log1p(amount) - work for amount in (far, near, moved, flops)),
+            started,
+            np.log1p(sum_of("atomic_ops")),
+            np.log1p(sum_of("branch_misses")) - work,
+            log_of(near) - log_of(far),
+        ]
+    )
+    terms = {LAUNCH: started, WORK: work, CACHES: log_of(near), MEMORY: log_of(far)}
+    return Seen({**terms, REFERENCE: time}, features)
+
+
 AIWC = View(
     "aiwc",
     (
@@ -108,14 +144,26 @@ AIWC = View(
         "branch_entropy_average_linear", "instructions_per_operand",
     ),
     _aiwc,
+    counters=(
+        "opcode", "granularity", "barriers_per_instruction", "instructions_per_operand",
+        "total_instruction_count", "workitems", "operand_sum", "total_barriers_hit",
+        "min_instructions_to_barrier", "max_instructions_to_barrier",
+        "median_instructions_to_barrier", "max_simd_width", "mean_simd_width", "stddev_simd_width",
+        "total_memory_footprint", "ninety_percent_memory_footprint",
+        "global_memory_address_entropy", *(f"local_memory_address_entropy_{n}" for n in range(1, 11)),
+        "total_unique_branch_instructions", "ninety_percent_branch_instructions",
+        "branch_entropy_yokota", "branch_entropy_average_linear",
+    ),
 )  # fmt: skip
+PILOT = View("pilot", ("instructions", "l1_load_misses", "llc_load_misses"), _pilot)
 PLAIN = View("plain", (), _plain)
-VIEWS = {view.name: view for view in (AIWC, PLAIN)}
+VIEWS = {view.name: view for view in (AIWC, PILOT, PLAIN)}
 
 
 def fitting(rows: Rows) -> View:
     """The view that the counters of ``rows`` allow."""
-    return AIWC if set(AIWC.needs) <= set(rows.counters) else PLAIN
+    views = (AIWC, PILOT, PLAIN)
+    return next(view for view in views if set(view.needs) <= set(rows.counters))
 
 
 def check_counters(rows: Rows, counters: tuple[str, ...]) -> None:

@@ -22,17 +22,20 @@ from berth.predictor.relative import bundle as bundles
 from berth.predictor.relative.bundle import (
     LAW,
     RELATIVE_SCHEMA,
+    TRUST,
     Kind,
     RelativeManifest,
     RelativeTraining,
 )
 from berth.predictor.relative.law_file import law_file
 from berth.predictor.relative.rows import Rows
+from berth.predictor.relative.trust_file import fit_range, trust_file
 from berth.predictor.training.kept import Kept
 from berth.predictor.training.relative.card import card
 from berth.predictor.training.relative.checks import check_applications, check_rows
 from berth.predictor.training.relative.family import Fitted
 from berth.predictor.training.relative.law import LawFamily
+from berth.predictor.training.relative.trust import LEAST_APPLICATIONS, fit_trust
 from berth.predictor.training.write import write_bundle
 
 LIBRARIES = ("numpy", "scipy")
@@ -62,9 +65,13 @@ def train(
     seed: int,
     command: str,
     figures_of: Callable[[Rows, Floats], dict[str, float]],
+    family: LawFamily | None = None,
     advance: Callable[[], None] = lambda: None,
 ) -> RelativeManifest:
-    """Leave each application out for the figures, learn from all, write the bundle.
+    """Leave each application out for figures and trust, learn from all, write the bundle.
+
+    ``family``: the law for the rows' platforms; default: for AIWC's. With fewer than four
+    applications nothing is known of a fifth, and the bundle has no trust.
 
     Folds that were done are kept beside ``folder`` until the bundle stands, so that a run cut
     short goes on. The same rows and seed give the same id. Raises UsageError for rows that
@@ -72,15 +79,22 @@ def train(
     """
     check_rows(rows)
     check_applications(rows)
+    family = FAMILY if family is None else family
     unfinished = folder.with_name(f".{folder.name}.unfinished")
     kept = Kept(unfinished)
     found = np.full(rows.log_seconds.shape, np.nan)
     for name in sorted(set(rows.applications)):
         held = [i for i, application in enumerate(rows.applications) if application == name]
-        found[held] = kept.array(_key(rows, name, seed), partial(_held_out, rows, held, seed))
+        found[held] = kept.array(
+            _key(rows, family, name, seed), partial(_held_out, rows, family, held, seed)
+        )
         advance()
-    fitted = FAMILY.fit(rows, seed)
-    exported = Exported("law", {LAW: to_json(law_file(fitted)).encode()})
+    fitted = family.fit(rows, seed)
+    files = {LAW: to_json(law_file(fitted)).encode()}
+    if len(set(rows.applications)) >= LEAST_APPLICATIONS:
+        trust = trust_file(fit_trust(rows, found), fit_range(rows))
+        files[TRUST] = to_json(trust).encode()
+    exported = Exported("law", files)
     advance()
     manifest = RelativeManifest(
         schema=RELATIVE_SCHEMA,
@@ -90,8 +104,8 @@ def train(
         berth_version=VERSION,
         figures=figures_of(rows, found),
         files={},
-        family=FAMILY.name,
-        what=FAMILY.what,
+        family=family.name,
+        what=family.what,
         kind=exported.kind,
         counters=rows.counters,
         platforms=rows.platforms,
@@ -129,16 +143,18 @@ def write(
     return write_bundle(folder, manifest, files, load=check)
 
 
-def _held_out(rows: Rows, held: list[int], seed: int) -> Floats:
+def _held_out(rows: Rows, family: LawFamily, held: list[int], seed: int) -> Floats:
     others = sorted(set(range(len(rows))) - set(held))
-    return _asked(FAMILY.fit(rows.take(others), seed), rows.take(held))
+    return _asked(family.fit(rows.take(others), seed), rows.take(held))
 
 
 def _asked(model: Fitted, rows: Rows) -> Floats:
     return model.log_seconds(rows.knowing())
 
 
-def _key(rows: Rows, application: str, seed: int) -> str:
+def _key(rows: Rows, family: LawFamily, application: str, seed: int) -> str:
     data = rows.values.tobytes() + rows.log_seconds.tobytes()
-    words = (FAMILY.name, FAMILY.what, VERSION, rows.reference, *rows.platforms, *rows.applications)
+    kinds = [family.kinds.get(name, "") for name in rows.platforms]
+    words = (family.name, family.what, VERSION, rows.reference, *rows.platforms, *kinds)
+    words = (*words, *rows.applications)
     return "/".join([*words, application, str(seed), hashlib.sha256(data).hexdigest()])

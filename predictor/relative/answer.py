@@ -1,0 +1,112 @@
+"""What a bundle of relative performance says of one workload: times, intervals, advice.
+
+The times of runs elsewhere are given back as they are; the others are moved and narrowed by them
+as far as held-out errors went along (``Trust``). A bundle without trust says its best guess of the
+times and abstains from all of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from berth.pilot.errors import UsageError
+from berth.predictor.conformal import around
+from berth.predictor.prediction import Basis, Interval
+from berth.predictor.predictor import WIDEST_USEFUL_FACTOR
+from berth.predictor.relative.bundle import RelativeModel
+from berth.predictor.relative.joint import Joint
+from berth.predictor.relative.probes import Advice, advise
+from berth.predictor.relative.rows import Rows
+from berth.predictor.relative.trust_file import log_counters
+
+NO_TRUST = "the bundle learnt from too few applications to say how far it can be trusted"
+
+
+@dataclass(frozen=True, slots=True)
+class RelativePrediction:
+    """One platform. Without an interval the range is the middle alone, and it abstains."""
+
+    platform: str
+    basis: Basis
+    speedup: Interval
+    runtime_s: Interval
+    abstained: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """All platforms asked for, in the bundle's order, and how their errors go together."""
+
+    predictions: tuple[RelativePrediction, ...]
+    joint: Joint | None
+    """None: the bundle has no trust."""
+    missing: tuple[str, ...]
+    """Counters that the workload lacks: the training rows' median stands for them."""
+
+    def advice(self) -> Advice:
+        """The one and the two platforms whose probe helps most. Raises UsageError without trust."""
+        if self.joint is None:
+            raise UsageError(f"no probe can be advised: {NO_TRUST}")
+        return advise(self.joint, [p.platform for p in self.predictions])
+
+
+def answer(model: RelativeModel, row: Rows, among: Sequence[str] = ()) -> Answer:
+    """Of one row, which has the time on the reference and where else the program ran.
+
+    ``among``: only these platforms (default: all). Raises UsageError for a platform that the
+    bundle does not know, a row of several, or one that was piloted elsewhere than it learnt from.
+    """
+    if len(row) != 1:
+        raise UsageError(f"one workload is asked for at a time, not {len(row)}")
+    platforms = model.manifest.platforms
+    if unknown := [name for name in among if name not in platforms]:
+        raise UsageError(
+            f"the bundle does not know the platform {unknown[0]!r}",
+            hint=f"it knows {', '.join(platforms)}",
+        )
+    guess = model.log_seconds(row.knowing())
+    mean, width, joint = guess[0], np.zeros(len(platforms)), None
+    unlike = None if model.range_check is None else model.range_check.explain(log_counters(row)[0])
+    labelled = np.ones(len(platforms), dtype=bool)
+    if model.trust is not None:
+        labelled = np.isfinite(model.trust.residuals).any(axis=0)
+        before = model.trust.joints(row.knowing(), guess)[0]
+        joint = model.trust.joints(row, guess)[0]
+        left = before.deviation
+        share = np.divide(joint.deviation, left, out=np.zeros_like(left), where=left > 0)
+        width = model.trust.log_widths(row.knowing(), guess)[0] * share
+        mean = joint.mean
+    here = float(row.log_reference[0])
+    found = []
+    for index, name in enumerate(platforms):
+        if among and name not in among:
+            continue
+        measured = bool(np.isfinite(row.log_seconds[0, index]))
+        seconds = math.exp(row.log_seconds[0, index] if measured else mean[index])
+        basis = Basis.CALIBRATED if labelled[index] else Basis.PRIOR
+        doubt = _doubt(model, unlike, float(width[index]))
+        found.append(
+            RelativePrediction(
+                platform=name,
+                basis=Basis.MEASURED if measured else basis,
+                speedup=around(math.exp(here) / seconds, float(width[index])),
+                runtime_s=around(seconds, float(width[index])),
+                abstained=None if measured else doubt,
+            )
+        )
+    lost = np.flatnonzero(~np.isfinite(row.values[0]))
+    return Answer(tuple(found), joint, tuple(row.counters[i] for i in lost))
+
+
+def _doubt(model: RelativeModel, unlike: str | None, log_width: float) -> str | None:
+    if model.trust is None:
+        return NO_TRUST
+    if unlike is not None:
+        return unlike
+    if log_width > math.log(WIDEST_USEFUL_FACTOR):
+        return f"the interval is wider than a factor of {WIDEST_USEFUL_FACTOR:g} each way"
+    return None

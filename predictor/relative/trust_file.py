@@ -1,0 +1,174 @@
+"""Trust as JSON beside the model: every array with its shape checked when it is read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from berth.pilot.documents import Document
+from berth.pilot.errors import DocumentError
+from berth.predictor.ceilings import Floats
+from berth.predictor.range_check import RangeCheck
+from berth.predictor.relative.neighbours import Neighbours
+from berth.predictor.relative.rows import Rows
+from berth.predictor.relative.trust import Difficulty, Trust
+
+TRUST_SCHEMA = "berth.relative-trust/1"
+Share = Annotated[float, Field(ge=0, le=1)]
+Above = Annotated[float, Field(gt=0)]
+Row = tuple[float, ...]
+Holed = tuple[float | None, ...]
+"""None: not known."""
+
+
+class RangeFile(Document):
+    """A ``RangeCheck`` over logarithms of counters."""
+
+    names: tuple[str, ...] = Field(min_length=1)
+    centre: Row
+    scale: tuple[Above, ...]
+    rows: tuple[Holed, ...] = Field(min_length=1)
+    low: Holed
+    high: Holed
+    threshold: Above
+
+
+class TrustFile(Document):
+    """``trust.json``: a ``Trust`` and the range of the training rows."""
+
+    schema_: str = Field(default=TRUST_SCHEMA, alias="schema")
+    platforms: tuple[str, ...] = Field(min_length=2)
+    reference: str
+    centre: Row
+    scale: tuple[Above, ...]
+    points: tuple[Row, ...] = Field(min_length=1)
+    log_speedup: tuple[Holed, ...]
+    weights: tuple[Above, ...]
+    platform_scale: tuple[Above, ...]
+    signal_centre: Row
+    signal_spread: tuple[Above, ...]
+    slopes: Row
+    residuals: tuple[Holed, ...]
+    quantile: Above
+    width: Above
+    shrinkage: Share
+    regret_share: Share
+    range: RangeFile
+
+
+def fit_range(rows: Rows) -> RangeCheck:
+    """The range of ``rows``: applications held against each other, over logs of counters."""
+    names = [f"log(1 + {name})" for name in rows.counters]
+    return RangeCheck.fit(names, log_counters(rows), rows.applications)
+
+
+def log_counters(rows: Rows) -> Floats:
+    """Rows x counters; NaN: missing."""
+    return np.asarray(np.log1p(np.maximum(rows.values, 0.0)))
+
+
+def trust_file(trust: Trust, check: RangeCheck) -> TrustFile:
+    """Both as a document."""
+    near, hard = trust.neighbours, trust.difficulty
+    return TrustFile(
+        schema=TRUST_SCHEMA,
+        platforms=trust.platforms,
+        reference=trust.reference,
+        centre=_row(near.centre),
+        scale=_row(near.scale),
+        points=tuple(_row(point) for point in near.points),
+        log_speedup=tuple(_holed(row) for row in near.log_speedup),
+        weights=_row(near.weights),
+        platform_scale=_row(hard.platform),
+        signal_centre=_row(hard.centre),
+        signal_spread=_row(hard.spread),
+        slopes=_row(hard.slopes),
+        residuals=tuple(_holed(row) for row in trust.residuals),
+        quantile=trust.quantile,
+        width=trust.width,
+        shrinkage=trust.shrinkage,
+        regret_share=trust.regret_share,
+        range=RangeFile(
+            names=check.names,
+            centre=_row(check.centre),
+            scale=_row(check.scale),
+            rows=tuple(_holed(row) for row in check.rows),
+            low=_holed(check.low),
+            high=_holed(check.high),
+            threshold=min(check.threshold, _WIDE),
+        ),
+    )
+
+
+_WIDE = 1e9
+"""A threshold without other applications is infinite, which JSON has no number for."""
+
+
+def read_trust(file: TrustFile, path: Path) -> tuple[Trust, RangeCheck]:
+    """What the document holds. Raises DocumentError (naming ``path``) where it does not fit."""
+    rows, features = len(file.points), len(file.centre)
+    platforms, signals = len(file.platforms), len(file.signal_centre)
+
+    def of(values: Sequence[object], shape: tuple[int, ...], key: str) -> Floats:
+        return _array(values, shape, path, key)
+
+    neighbours = Neighbours(
+        centre=of(file.centre, (features,), "centre"),
+        scale=of(file.scale, (features,), "scale"),
+        points=of(file.points, (rows, features), "points"),
+        log_speedup=of(file.log_speedup, (rows, platforms), "log_speedup"),
+        weights=of(file.weights, (rows,), "weights"),
+    )
+    difficulty = Difficulty(
+        platform=of(file.platform_scale, (platforms,), "platform_scale"),
+        centre=of(file.signal_centre, (signals,), "signal_centre"),
+        spread=of(file.signal_spread, (signals,), "signal_spread"),
+        slopes=of(file.slopes, (signals + 1,), "slopes"),
+    )
+    trust = Trust(
+        platforms=file.platforms,
+        reference=file.reference,
+        neighbours=neighbours,
+        difficulty=difficulty,
+        residuals=of(file.residuals, (rows, platforms), "residuals"),
+        quantile=file.quantile,
+        width=file.width,
+        shrinkage=file.shrinkage,
+        regret_share=file.regret_share,
+    )
+    known, names = file.range, len(file.range.names)
+    if features != names + 1:
+        raise DocumentError(path, f"has {features} features for {names} counters", key="centre")
+    check = RangeCheck(
+        names=known.names,
+        centre=of(known.centre, (names,), "range.centre"),
+        scale=of(known.scale, (names,), "range.scale"),
+        rows=of(known.rows, (len(known.rows), names), "range.rows"),
+        low=np.nan_to_num(of(known.low, (names,), "range.low"), nan=-math.inf),
+        high=np.nan_to_num(of(known.high, (names,), "range.high"), nan=math.inf),
+        threshold=known.threshold,
+    )
+    return trust, check
+
+
+def _array(values: Sequence[object], shape: tuple[int, ...], path: Path, key: str) -> Floats:
+    try:
+        found = np.array(values, dtype=np.float64)
+    except ValueError:
+        raise DocumentError(path, "has rows of different lengths", key=key) from None
+    if found.shape != shape:
+        raise DocumentError(path, f"has shape {found.shape} where {shape} is needed", key=key)
+    return found
+
+
+def _row(values: Floats) -> Row:
+    return tuple(float(v) for v in values)
+
+
+def _holed(values: Floats) -> Holed:
+    return tuple(float(v) if math.isfinite(v) else None for v in values)
