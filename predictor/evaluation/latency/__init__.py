@@ -1,0 +1,1 @@
+"""`berth evaluate --task dl`: splits, figures and tables of predicted times of model graphs."""

@@ -1,0 +1,1 @@
+"""Learning the time of model graphs: data, the shipped predictor, rivals in rooms of their own."""
