@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from berth.pilot.errors import DocumentError, ToolMissing
+from berth.pilot.errors import DocumentError, ToolMissing, UsageError
 
 if TYPE_CHECKING:
     from berth.predictor.training.kernels.examples import Example
@@ -25,6 +25,13 @@ def require_networks(needed_for: str) -> None:
     require_training(needed_for)
     if importlib.util.find_spec("torch") is None:
         raise ToolMissing("torch", needed_for=needed_for, hint="pip install 'berth[deep]'")
+
+
+def bundle_folder(out: Path | None) -> Path:
+    """Raises UsageError where none was named."""
+    if out is None:
+        raise UsageError("name the folder of the new bundle: --out FOLDER")
+    return out
 
 
 def read_examples(profiles: Path | None) -> tuple[Example, ...]:

@@ -64,7 +64,12 @@ def published(config: LanguageConfig) -> Corpus:
     table = data.runs()
     groups = [one.group for one in config.adapt]
     division = divide(
-        table, groups, config.samples, config.rows, config.test_rows, config.seed
+        table,
+        groups,
+        samples=config.samples,
+        base=config.rows,
+        test=config.test_rows,
+        seed=config.seed,
     )
     return corpus(table, data.graphs(), division, config.encoder.layers)
 

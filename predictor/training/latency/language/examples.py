@@ -15,6 +15,7 @@ import numpy as np
 from berth.pilot.errors import UsageError
 from berth.predictor.training.latency.data import Flags, Places, Runs
 
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """What an adaptation is to: a device or a family."""
@@ -46,7 +47,7 @@ class Division:
 
 
 def divide(
-    runs: Runs, groups: Sequence[Group], samples: int, base: int, test: int, seed: int
+    runs: Runs, groups: Sequence[Group], *, samples: int, base: int, test: int, seed: int
 ) -> Division:
     """At most ``base`` rows for the base and ``test`` of each adaptation, drawn by ``seed``.
 
@@ -55,9 +56,9 @@ def divide(
     held = [group.rows(runs) for group in groups]
     for group, rows in zip(groups, held, strict=True):
         if not rows.any():
-            known = sorted(set(getattr(runs, group.column).tolist()))
+            names = sorted(set(getattr(runs, group.column).tolist()))
             raise UsageError(
-                f"no rows of {group.column} {group.value!r}", hint=f"known: {', '.join(known)}"
+                f"no rows of {group.column} {group.value!r}", hint=f"known: {', '.join(names)}"
             )
     known = runs.has_graph
     taken = np.sum(held, axis=0) if held else np.zeros(len(runs), np.int64)
@@ -70,9 +71,10 @@ def divide(
         own = np.flatnonzero(rows & known & (taken == 1))
         given, rest = _share(runs, own, samples, seed)
         if len(given) < samples or not len(rest):
+            many = len(set(runs.architecture[own].tolist()))
             raise UsageError(
-                f"{group.column} {group.value!r} has {len(own)} rows of "
-                f"{len(set(runs.architecture[own].tolist()))} models with a graph: too few for {samples}"
+                f"{group.column} {group.value!r} has {len(own)} rows of {many} models with a "
+                f"graph: too few for {samples}"
             )
         found.append(Adaptation(group, given, np.sort(draw.permutation(rest)[:test])))
     return Division(np.sort(free[:base]), tuple(found))

@@ -104,6 +104,7 @@ def train(
     plan: Plan,
     trained: Trainable,
     loss_of: Loss,
+    *,
     states: States,
     advance: Advance,
     stop_after: int | None = None,
@@ -130,9 +131,7 @@ def train(
             draws = np.random.default_rng(draw(plan.seed, plan.stage, "epoch", epoch))
             order = draws.permutation(plan.examples).tolist()
         with seeded(draw(plan.seed, plan.stage, "step", step)):
-            loss = _step(
-                loss_of, order[place * plan.batch :][: plan.batch], optimiser, parameters
-            )
+            loss = _step(loss_of, order[place * plan.batch :][: plan.batch], optimiser, parameters)
         if not math.isfinite(loss):
             raise BerthError(
                 f"stage {plan.stage} diverged at step {step + 1}: its loss is {loss}",
@@ -173,7 +172,7 @@ def _step(
 ) -> float:
     optimiser.zero_grad(set_to_none=True)
     loss = loss_of(batch)
-    loss.backward()
+    loss.backward()  # type: ignore[no-untyped-call, unused-ignore]
     nn.utils.clip_grad_norm_(list(parameters.values()), 1.0)
     optimiser.step()
     return float(loss.detach())
@@ -221,7 +220,6 @@ def _restore(
         state = {key: kept[f"adam.{key}.{name}"] for key in _ADAM if f"adam.{key}.{name}" in kept}
         if state:
             optimiser.state[value] = {
-                key: kind if key == "step" else kind.to(value.device)
-                for key, kind in state.items()
+                key: kind if key == "step" else kind.to(value.device) for key, kind in state.items()
             }
     return card

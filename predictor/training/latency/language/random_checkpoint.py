@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from pydantic import Field
 
@@ -51,7 +52,7 @@ def write_random(folder: Path, size: RandomModel, texts: Iterable[str], seed: in
     model.save_pretrained(str(folder), safe_serialization=True)
 
 
-def _tokenizer(texts: Iterable[str]) -> object:
+def _tokenizer(texts: Iterable[str]) -> Any:
     """Words, each digit and each mark alone."""
     import tokenizers  # noqa: PLC0415
     import transformers  # noqa: PLC0415
@@ -60,7 +61,7 @@ def _tokenizer(texts: Iterable[str]) -> object:
     split = pre_tokenizers.Sequence(
         [pre_tokenizers.Whitespace(), pre_tokenizers.Digits(individual_digits=True)]
     )
-    marks = list("0123456789.-e") + [OPEN, CLOSE]
+    marks = [*"0123456789.-e", OPEN, CLOSE]
     words = {word for text in texts for word, _ in split.pre_tokenize_str(text)}
     names = [UNKNOWN, END, PADDING, *marks, *sorted(words - set(marks))]
     made = tokenizers.Tokenizer(

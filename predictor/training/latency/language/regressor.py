@@ -39,9 +39,7 @@ class Regressor(nn.Module):
             nn.Linear(width, 1),
         )
 
-    def forward(
-        self, batch: GraphBatch, at: Tensor, statics: Tensor, context: Tensor
-    ) -> Tensor:
+    def forward(self, batch: GraphBatch, at: Tensor, statics: Tensor, context: Tensor) -> Tensor:
         """[rows] from the batch's graphs; ``at``: [rows] the graph of each row."""
         graph = torch.cat([codes(self.encoder, batch)[at], statics], dim=1)
         known = torch.relu(self.context(context))

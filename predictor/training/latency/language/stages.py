@@ -231,4 +231,11 @@ class Stages:
             return done
         loss = prepare()
         with self.progress(plan.stage, plan.steps) as advance:
-            return train(plan, trained, loss, self.states, advance, self.stop_after)
+            return train(
+                plan,
+                trained,
+                loss,
+                states=self.states,
+                advance=advance,
+                stop_after=self.stop_after,
+            )

@@ -57,7 +57,9 @@ class States:
         """Keep ``tensors``; the file's name and checksum are filled in."""
         from safetensors.torch import save  # noqa: PLC0415 - the extra `language`
 
-        raw = save({name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()})
+        raw = save(
+            {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+        )
         self.folder.mkdir(parents=True, exist_ok=True)
         old = self.card(card.stage)
         name = f"{card.stage}-{card.steps}.safetensors"
