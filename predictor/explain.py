@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
@@ -66,7 +67,8 @@ class Explanation:
     speedup: float
     typical_speedup: float
     """Of a program with the training kernels' median counters and this one's instructions."""
-    bound: Bound
+    bound: StrEnum
+    """A ``Bound``, or what another family says in its place."""
     limit: str
     """The largest part of the time there."""
     limit_share: float

@@ -33,13 +33,14 @@ def read_elsewhere(
     measured: Profile,
     named: Sequence[str],
     others: Sequence[Path],
-    platforms: Mapping[str, Platform],
+    platforms: Mapping[str, Platform | None],
     stored: Iterable[Profile] = (),
 ) -> dict[str, Elsewhere]:
     """Runs by platform: of ``PLATFORM=FILE`` words, then of files, then of stored profiles.
 
-    Raises UsageError for a word of another form, a platform that is not known, that of
-    ``measured`` itself or one given twice, a run that did not complete, or another problem size.
+    ``platforms``: None for one that only a name is known of. Raises UsageError for a word of
+    another form, a platform that is not known, that of ``measured`` itself or one given twice, a
+    run that did not complete, or another problem size.
     """
     found: dict[str, Elsewhere] = {}
     for word in named:
@@ -105,7 +106,7 @@ def _add(
     measured: Profile,
     profile: Profile,
     name: str,
-    platforms: Mapping[str, Platform],
+    platforms: Mapping[str, Platform | None],
 ) -> None:
     if name not in platforms:
         raise UsageError(
@@ -126,6 +127,7 @@ def _add(
         )
     runtime = profile.runtime
     width = max(LEAST_LOG_WIDTH, math.log1p(2 * runtime.spread_s / runtime.median_s))
-    runs_on = profile.runs_on
-    units = max(1, runs_on.gpus) if platforms[name].is_gpu else runs_on.threads * runs_on.ranks
+    runs_on, platform = profile.runs_on, platforms[name]
+    on_gpu = runs_on.gpus > 0 if platform is None else platform.is_gpu
+    units = max(1, runs_on.gpus) if on_gpu else runs_on.threads * runs_on.ranks
     found[name] = Elsewhere(name, units, around(runtime.median_s, width))

@@ -10,12 +10,14 @@ from pathlib import Path
 import click
 
 from berth.pilot.errors import UsageError
+from berth.plugin.cli import graph_language
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.few_shot_model import evaluate_few_shot
 from berth.plugin.cli.graph_totals import evaluate_graph_totals
 from berth.plugin.cli.llm_model import evaluate_llm
 from berth.plugin.cli.mig_slices_model import evaluate_slices
 from berth.plugin.cli.mini_apps import evaluate_mini_apps
+from berth.plugin.cli.relative_input import site_input
 from berth.plugin.cli.relative_model import evaluate_relative
 from berth.plugin.cli.step_bar import step_bar
 from berth.plugin.cli.training_input import read_examples, require_training
@@ -41,6 +43,7 @@ from berth.predictor import platforms as known
             "trust",
             "few-shot",
             "llm",
+            graph_language.TASK,
         ]
     ),
     default="kernels",
@@ -68,6 +71,7 @@ from berth.predictor import platforms as known
 @click.option(
     "--platforms", "folder", type=click.Path(path_type=Path), help="A site's own platform files."
 )
+@click.option("--reference", help="With --task relative and PROFILES: where programs are piloted.")
 def evaluate(
     *,
     profiles: Path | None,
@@ -79,9 +83,20 @@ def evaluate(
     report: Path | None,
     as_json: bool,
     folder: Path | None,
+    reference: str | None,
 ) -> None:
-    """Nested leave-one-kernel-out over PROFILES (default: the committed kernel profiles)."""
-    if task != "kernels" and profiles is not None:
+    """Nested leave-one-kernel-out over PROFILES (default: the committed kernel profiles).
+
+    With --task relative, PROFILES are a site's own, of the same workloads on several platforms
+    (a folder, JSON or JSON lines, and CSV of times).
+    """
+    if reference is not None and (task != "relative" or profiles is None):
+        raise UsageError("--reference is for --task relative with PROFILES")
+    if task == graph_language.TASK:
+        file = graph_language.one_config(profiles)
+        graph_language.evaluate_graph_language(file, report, as_json=as_json)
+        return
+    if task not in ("kernels", "relative") and profiles is not None:
         raise UsageError(f"--task {task} takes no PROFILES; it has its own data sets")
     others: dict[str, Callable[[], None]] = {
         "graphs-totals": lambda: evaluate_graph_totals(report, as_json),
@@ -89,7 +104,13 @@ def evaluate(
         "llm": lambda: evaluate_llm(seed, report, as_json=as_json),
         "trust": lambda: evaluate_trust(seed, groups, report, as_json),
         "few-shot": lambda: evaluate_few_shot(seed, groups, report, as_json),
-        "relative": lambda: evaluate_relative(range(seed, seed + seeds), groups, report, as_json),
+        "relative": lambda: evaluate_relative(
+            range(seed, seed + seeds),
+            groups,
+            report,
+            as_json,
+            site_input(() if profiles is None else (profiles,), reference, folder),
+        ),
         "vae": lambda: evaluate_vae(range(seed, seed + seeds), report, as_json),
         "mini-apps": lambda: evaluate_mini_apps(report, as_json),
         "xamm": lambda: evaluate_xamm(range(seed, seed + seeds), report, as_json),

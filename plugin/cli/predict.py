@@ -25,6 +25,8 @@ from berth.plugin.cli.elsewhere import (
 from berth.plugin.cli.intervals import as_numbers
 from berth.plugin.cli.predict_llm import llm_door
 from berth.plugin.cli.predict_model import model_door
+from berth.plugin.cli.predict_relative import Asked, is_relative, predict_relative
+from berth.plugin.cli.reasons import reason_document
 from berth.predictor import platforms as catalogue
 from berth.predictor.ceilings import Point
 from berth.predictor.evaluation import explained
@@ -86,7 +88,16 @@ def predict(
     file: then by the time of one run.
     OTHERS are profiles of the same program on other platforms, of the same problem size: those
     times are then known, and what is predicted for the rest learns from them.
+    With --bundle of `berth train --task relative` its own platforms are ranked.
     """
+    if bundle is not None and is_relative(bundle):
+        stray = next((flag for flag, on in (("size", size), ("cores", cores)) if on), None)
+        if stray is not None:
+            raise UsageError(f"--{stray} is not for bundles of relative performance")
+        stored = _stored(store)
+        asked = Asked(names, known, others, stored, probe, why, picture, as_json)
+        predict_relative(profile, bundle, asked)
+        return
     measured = read_json(profile, Profile)
     platforms = catalogue.load(folder)
     chosen = [catalogue.get(name, platforms) for name in dict.fromkeys(names)]
@@ -111,7 +122,7 @@ def predict(
     if as_json:
         document = _document(measured, predictor.bundle_id, ranking, size)
         if reasons:
-            document["explanations"] = [_reason(e) for e in reasons]
+            document["explanations"] = [reason_document(e) for e in reasons]
         if advice is not None:
             document["probe"] = as_document(advice)
         click.echo(json.dumps(document, indent=2))
@@ -155,20 +166,6 @@ def _units(
             )
         return min(run.units, platform.cores)
     return usable_cores(profile, platform) if cores is None else min(cores, platform.cores)
-
-
-def _reason(e: Explanation) -> dict[str, Any]:
-    return {
-        "platform": e.platform,
-        "sentence": e.sentence(),
-        "bound": e.bound.value,
-        "limit": e.limit,
-        "limit_share": e.limit_share,
-        "typical_speedup": e.typical_speedup,
-        "effects": [
-            {"name": x.name, "counters": x.counters, "factor": x.factor} for x in e.effects
-        ],
-    }
 
 
 def _document(

@@ -11,39 +11,54 @@ from pathlib import Path
 import click
 
 from berth.plugin.cli.columns import columns
+from berth.plugin.cli.relative_input import SiteInput
 from berth.plugin.cli.step_bar import step_bar
 from berth.plugin.cli.training_input import require_training
 
 
-def train_relative(out: Path, seed: int) -> None:
-    """A bundle of the shipped family from the AIWC data set."""
+def train_relative(out: Path, seed: int, site: SiteInput | None) -> None:
+    """A bundle of the shipped family from a site's measurements, or from the AIWC data set."""
     require_training("training")
     from berth.predictor.datasets.aiwc import AIWC  # noqa: PLC0415 - needs the extra
     from berth.predictor.evaluation.relative.figures import vector_figures  # noqa: PLC0415
+    from berth.predictor.evaluation.relative.splits import digest  # noqa: PLC0415
+    from berth.predictor.relative.bundle import TRUST  # noqa: PLC0415
     from berth.predictor.training.relative.data import aiwc_rows  # noqa: PLC0415
+    from berth.predictor.training.relative.law import LawFamily  # noqa: PLC0415
     from berth.predictor.training.relative.train import steps, train  # noqa: PLC0415
 
-    rows = aiwc_rows()
+    rows = aiwc_rows() if site is None else site.rows
+    sources = {AIWC.path: AIWC.sha256} if site is None else {site.title: digest(rows)}
     with step_bar("training", steps(rows)) as advance:
         manifest = train(
             rows,
             out,
-            sources={AIWC.path: AIWC.sha256},
+            sources=sources,
             seed=seed,
             command=" ".join(["berth", *sys.argv[1:]]),
             figures_of=lambda held, guess: asdict(vector_figures(held, guess)),
+            family=None if site is None else LawFamily(kinds=site.kinds),
             advance=advance,
         )
     click.echo(
         f"{manifest.id}: {manifest.training.rows} rows of "
         f"{len(manifest.training.applications)} applications, written to {out}"
     )
+    if TRUST not in manifest.files:
+        click.echo(
+            f"{len(manifest.training.applications)} applications are too few to say how far it can "
+            "be trusted: predictions will have no intervals and abstain"
+        )
 
 
 def evaluate_relative(
-    seeds: Sequence[int], groups: Sequence[str], report: Path | None, as_json: bool
+    seeds: Sequence[int],
+    groups: Sequence[str],
+    report: Path | None,
+    as_json: bool,
+    site: SiteInput | None,
 ) -> None:
-    """Every family (or those of ``groups``) by every split on the AIWC data set.
+    """Every family (or those of ``groups``) by every split on a site's rows, or on AIWC's.
 
     With ``report`` the folds that are done are kept in it: a run cut short goes on from there.
     """
@@ -51,6 +66,9 @@ def evaluate_relative(
     from berth.predictor.datasets.aiwc import AIWC  # noqa: PLC0415 - needs the extra
     from berth.predictor.datasets.aiwc import rows as published  # noqa: PLC0415
     from berth.predictor.evaluation.relative import bars, families, run  # noqa: PLC0415
+    from berth.predictor.evaluation.relative.explained_rows import (  # noqa: PLC0415
+        draw_applications,
+    )
     from berth.predictor.evaluation.relative.report import (  # noqa: PLC0415
         HEADER,
         MEANING,
@@ -63,21 +81,29 @@ def evaluate_relative(
     from berth.predictor.evaluation.relative.rerun import rerun_figures  # noqa: PLC0415
     from berth.predictor.training.kept import Kept  # noqa: PLC0415
     from berth.predictor.training.relative.data import aiwc_rows  # noqa: PLC0415
+    from berth.predictor.training.relative.law import LawFamily  # noqa: PLC0415
 
-    entries, rows = families.chosen(groups), aiwc_rows()
+    entries = families.chosen(groups)
+    rows = aiwc_rows() if site is None else site.rows
+    if site is not None:
+        entries = families.for_kinds(entries, site.kinds)
     total = run.steps(rows, run.loaded(entries)[0], seeds)
     with step_bar("evaluating", total) as advance:
         found = run.evaluate(
             rows,
             entries,
-            data=f"{AIWC.title} ({AIWC.licence})",
+            data=f"{AIWC.title} ({AIWC.licence})" if site is None else site.title,
             seeds=seeds,
             kept=Kept(None if report is None else report / "folds"),
             advance=advance,
         )
-    found = replace(found, rerun=rerun_figures(rows, published().spread_seconds))
+    if site is None:
+        found = replace(found, rerun=rerun_figures(rows, published().spread_seconds))
     if report is not None:
         write_report(found, report)
+        if any(result.family == bars.SHIPPED for result in found.results):
+            law = LawFamily() if site is None else LawFamily(kinds=site.kinds)
+            draw_applications(rows, law, report, seeds[0])
     if as_json:
         click.echo(json.dumps(found.as_dict(), indent=1))
         return
@@ -86,9 +112,10 @@ def evaluate_relative(
     for title, results in by_split(found):
         click.echo(f"\n{title}")
         click.echo(columns(HEADER, table(results)))
-    click.echo(f"\n{RERUN}")
-    click.echo(columns(HEADER, rerun_row(found)))
-    if told := bars.verdicts(found.results):
+    if found.rerun:
+        click.echo(f"\n{RERUN}")
+        click.echo(columns(HEADER, rerun_row(found)))
+    if told := bars.verdicts_of(found):
         click.echo(f"\nbars, and what {bars.SHIPPED!r} does")
         click.echo(columns(bars.HEADER, told))
     for group, why in found.left_out.items():

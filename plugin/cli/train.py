@@ -8,12 +8,19 @@ from pathlib import Path
 import click
 
 from berth.pilot.errors import UsageError
+from berth.plugin.cli import graph_language
 from berth.plugin.cli.adapt_bundle import adapt_bundle
 from berth.plugin.cli.llm_model import train_llm
 from berth.plugin.cli.mig_slices_model import train_slices
+from berth.plugin.cli.relative_input import site_input
 from berth.plugin.cli.relative_model import train_relative
 from berth.plugin.cli.step_bar import step_bar
-from berth.plugin.cli.training_input import read_examples, read_figures, require_training
+from berth.plugin.cli.training_input import (
+    bundle_folder,
+    read_examples,
+    read_figures,
+    require_training,
+)
 from berth.predictor import platforms as known
 
 
@@ -28,15 +35,19 @@ from berth.predictor import platforms as known
 @click.option("--platform", help="With --adapt: the new platform.")
 @click.option(
     "--task",
-    type=click.Choice(["kernels", "mig-slices", "llm", "relative"]),
+    type=click.Choice(["kernels", "mig-slices", "llm", "relative", graph_language.TASK]),
     default="kernels",
     show_default=True,
     help="mig-slices: the predictor of slow-downs on MIG slices; llm: of language models; "
-    "relative: of 15 OpenCL devices from counters.",
+    "relative: of many platforms from the counters of one run; graph-language: GNN + language "
+    "model, with one configuration file in place of PROFILES.",
 )
 @click.option(
-    "--out", type=click.Path(path_type=Path), required=True, help="Folder of the new bundle."
+    "--out",
+    type=click.Path(path_type=Path),
+    help="Folder of the new bundle; needed but for --task graph-language, whose file names it.",
 )
+@click.option("--reference", help="With --task relative and PROFILES: where programs are piloted.")
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option(
     "--figures",
@@ -52,15 +63,24 @@ def train(
     adapt: Path | None,
     platform: str | None,
     task: str,
-    out: Path,
+    out: Path | None,
+    reference: str | None,
     seed: int,
     figures: Path | None,
     folder: Path | None,
 ) -> None:
     """Train on PROFILES (JSON lines; default: the committed kernel profiles).
 
-    With --adapt, PROFILES are of the same workloads on a reference and on the new platform.
+    With --adapt, PROFILES are of the same workloads on a reference and on the new platform;
+    with --task relative, of the same workloads on the site's platforms (folders, JSON, JSON lines,
+    and CSV of times; default: the public OpenCL data).
     """
+    if task == graph_language.TASK:
+        graph_language.train_graph_language(graph_language.one_config(profiles, out))
+        return
+    out = bundle_folder(out)
+    if reference is not None and (task != "relative" or not profiles):
+        raise UsageError("--reference is for --task relative with PROFILES")
     if (adapt is None) != (platform is None):
         raise UsageError("--adapt BUNDLE and --platform NEW go together")
     if adapt is not None and platform is not None:
@@ -68,7 +88,7 @@ def train(
             raise UsageError(f"--adapt is for bundles of kernels, not for --task {task}")
         adapt_bundle(adapt, platform, profiles, out, seed=seed, folder=folder)
         return
-    if len(profiles) > 1:
+    if len(profiles) > 1 and task != "relative":
         raise UsageError(f"one file of profiles is trained on, not {len(profiles)}")
     if task == "mig-slices":
         if profiles:
@@ -81,11 +101,9 @@ def train(
         train_llm(out, seed, figures)
         return
     if task == "relative":
-        if profiles:
-            raise UsageError("--task relative takes no PROFILES; it has its own data set")
         if figures is not None:
             raise UsageError("--task relative computes its own figures; leave out --figures")
-        train_relative(out, seed)
+        train_relative(out, seed, site_input(profiles, reference, folder))
         return
     require_training("training")
     from berth.predictor.datasets.rajaperf import LABELS  # noqa: PLC0415 - needs the extra

@@ -35,10 +35,21 @@ AXES = (
 """Spokes of the radar: resources, and the parts of the time that each takes the largest of."""
 
 
-def draw(path: Path, program: str, found: Sequence[Explanation]) -> None:
+Axes = Sequence[tuple[str, tuple[str, ...]]]
+
+
+def draw(
+    path: Path,
+    program: str,
+    found: Sequence[Explanation],
+    axes: Axes = AXES,
+    what: str = "Share of the roofline's time that each needs (parts overlap)",
+) -> None:
     """Write the picture of the first few platforms that are not the program's own.
 
-    Raises ToolMissing without matplotlib, UsageError for another ending or nothing to show.
+    ``axes``: spokes of the radar, of which those that the explanations have shares of are drawn;
+    ``what``: its title. Raises ToolMissing without matplotlib, UsageError for another ending or
+    nothing to show.
     """
     if path.suffix.lower() not in ENDINGS:
         raise UsageError(f"{path}: a picture ends in {', '.join(ENDINGS)}")
@@ -63,10 +74,10 @@ def draw(path: Path, program: str, found: Sequence[Explanation]) -> None:
         "svg.hashsalt": "berth",
     }
     with mpl.rc_context(style):
-        _figure(path, program, shown)
+        _figure(path, program, shown, [a for a in axes if set(a[1]) <= set(shown[0].shares)], what)
 
 
-def _figure(path: Path, program: str, shown: list[Explanation]) -> None:
+def _figure(path: Path, program: str, shown: list[Explanation], spokes: Axes, what: str) -> None:
     from matplotlib.figure import Figure  # noqa: PLC0415
     from matplotlib.layout_engine import ConstrainedLayoutEngine  # noqa: PLC0415
 
@@ -77,7 +88,7 @@ def _figure(path: Path, program: str, shown: list[Explanation]) -> None:
     reach = max(max(_path(one)[1]) - min(_path(one)[1]) for one in shown)
     for index, one in enumerate(shown):
         _bars(figure.add_subplot(grid[index, 0]), one, COLOURS[index], reach)
-    _radar(figure.add_subplot(grid[:, 1], projection="polar"), shown)
+    _radar(figure.add_subplot(grid[:, 1], projection="polar"), shown, spokes, what)
     figure.suptitle(
         f"Why {program} runs as it does elsewhere", x=0.015, ha="left", fontsize=13, weight="bold"
     )
@@ -142,24 +153,22 @@ def _ticks(axes: Any, low: float, high: float) -> None:
     axes.set_xticks([math.log2(m) for m in marks], [f"{m:.3g}x" for m in marks], fontsize=8)
 
 
-def _radar(axes: Any, shown: list[Explanation]) -> None:
-    angles = [2 * math.pi * i / len(AXES) for i in range(len(AXES))]
+def _radar(axes: Any, shown: list[Explanation], spokes: Axes, what: str) -> None:
+    angles = [2 * math.pi * i / len(spokes) for i in range(len(spokes))]
     closed = [*angles, angles[0]]
     for one, colour in zip(shown, COLOURS, strict=False):
-        needs = [min(1.0, max(one.shares[part] for part in parts)) for _, parts in AXES]
+        needs = [min(1.0, max(one.shares[part] for part in parts)) for _, parts in spokes]
         values = [*needs, needs[0]]
         axes.plot(closed, values, color=colour, lw=2.0, label=one.platform, zorder=3)
         axes.fill(closed, values, color=colour, alpha=0.10, zorder=2)
     axes.set_theta_offset(math.pi / 2)
     axes.set_theta_direction(-1)
-    axes.set_xticks(angles, [name for name, _ in AXES], fontsize=9.5)
+    axes.set_xticks(angles, [name for name, _ in spokes], fontsize=9.5)
     axes.tick_params(axis="x", pad=8)
     axes.set_ylim(0, 1.0)
     axes.set_yticks([0.25, 0.5, 0.75, 1.0], ["", "50 %", "", "100 %"], fontsize=7.5, color=INK)
-    axes.set_rlabel_position(3.5 * 360 / len(AXES))
+    axes.set_rlabel_position(3.5 * 360 / len(spokes))
     axes.grid(color=GRID, lw=0.7)
     axes.spines["polar"].set_color(GRID)
-    axes.set_title(
-        "Share of the roofline's time that each needs (parts overlap)", fontsize=10, pad=16
-    )
+    axes.set_title(what, fontsize=10, pad=16)
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.09), ncol=2, frameon=False, fontsize=9)

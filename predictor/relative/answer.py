@@ -43,7 +43,7 @@ class Answer:
 
     predictions: tuple[RelativePrediction, ...]
     joint: Joint | None
-    """None: the bundle has no trust."""
+    """Of these platforms; None: the bundle has no trust."""
     missing: tuple[str, ...]
     """Counters that the workload lacks: the training rows' median stands for them."""
 
@@ -51,7 +51,7 @@ class Answer:
         """The one and the two platforms whose probe helps most. Raises UsageError without trust."""
         if self.joint is None:
             raise UsageError(f"no probe can be advised: {NO_TRUST}")
-        return advise(self.joint, [p.platform for p in self.predictions])
+        return advise(self.joint)
 
 
 def answer(model: RelativeModel, row: Rows, among: Sequence[str] = ()) -> Answer:
@@ -99,7 +99,8 @@ def answer(model: RelativeModel, row: Rows, among: Sequence[str] = ()) -> Answer
             )
         )
     lost = np.flatnonzero(~np.isfinite(row.values[0]))
-    return Answer(tuple(found), joint, tuple(row.counters[i] for i in lost))
+    shown = None if joint is None else joint.among([p.platform for p in found])
+    return Answer(tuple(found), shown, tuple(row.counters[i] for i in lost))
 
 
 def _doubt(model: RelativeModel, unlike: str | None, log_width: float) -> str | None:

@@ -41,6 +41,12 @@ class Joint:
             )
         return [self.platforms.index(name) for name in platforms]
 
+    def among(self, platforms: Sequence[str]) -> Joint:
+        """Of these platforms only. Raises UsageError for one that is not predicted."""
+        chosen = self.columns(platforms)
+        covariance = self.covariance[np.ix_(chosen, chosen)]
+        return Joint(tuple(platforms), self.mean[chosen], covariance, self.regret_share)
+
     def gain(self, columns: Sequence[int], noise: float = PROBE_NOISE) -> Floats:
         """Platforms x probes: how far each mean moves with each probe's surprise.
 

@@ -21,6 +21,8 @@ LAUNCH, SERIAL, WORK, REFERENCE = "launch", "serial", "work", "reference"
 CACHES, MEMORY = "caches", "memory"
 TERMS = frozenset({LAUNCH, SERIAL, WORK, REFERENCE, CACHES, MEMORY})
 LINE_BYTES = 64
+_NEAR = range(1, 11)
+"""Bits that a local address entropy leaves out."""
 _LN2 = float(np.log(2.0))
 
 
@@ -150,7 +152,7 @@ AIWC = View(
         "min_instructions_to_barrier", "max_instructions_to_barrier",
         "median_instructions_to_barrier", "max_simd_width", "mean_simd_width", "stddev_simd_width",
         "total_memory_footprint", "ninety_percent_memory_footprint",
-        "global_memory_address_entropy", *(f"local_memory_address_entropy_{n}" for n in range(1, 11)),
+        "global_memory_address_entropy", *(f"local_memory_address_entropy_{n}" for n in _NEAR),
         "total_unique_branch_instructions", "ninety_percent_branch_instructions",
         "branch_entropy_yokota", "branch_entropy_average_linear",
     ),

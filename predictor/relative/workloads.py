@@ -1,7 +1,7 @@
 """Profiles as Rows: which workload a profile is of, and its counters in a model's order.
 
 A name says what a profile is of: ``APPLICATION[.KERNEL][-SIZE]``, say ``lulesh-30`` or
-``srad.reduce-4096``. The size of the workload, where the profile knows it, counts before the name's.
+``srad.reduce-4096``. The size of the workload, where the profile knows it, counts first.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def row_of(
         raise UsageError(f"the run of {profile.name!r} on {profile.platform!r} did not complete")
     if profile.platform not in platforms:
         raise UsageError(
-            f"{profile.name!r} was measured on {profile.platform!r}, which the bundle knows nothing of",
+            f"{profile.name!r} was measured on {profile.platform!r}, unknown to the bundle",
             hint=f"it knows {', '.join(platforms)}",
         )
     values = [math.nan if (v := profile.value(name)) is None else v for name in counters]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from berth.predictor.evaluation.relative.run import Result
+from berth.predictor.datasets.aiwc import KINDS
+from berth.predictor.evaluation.relative.run import Evaluation, Result
 from berth.predictor.evaluation.relative.splits import (
     LEAVE_ONE_APPLICATION_OUT,
     RANDOM_ROWS,
@@ -43,6 +44,11 @@ BARS = (
     Bar(RANDOM_ROWS, "order_of_four", 0.91, at_most=False),
     Bar(RANDOM_ROWS, "pairs_right", 0.95, at_most=False),
 )
+
+
+def verdicts_of(found: Evaluation) -> list[tuple[str, ...]]:
+    """``verdicts`` of an evaluation; none where it is of other platforms than AIWC's."""
+    return verdicts(found.results) if set(found.platforms) == set(KINDS) else []
 
 
 def verdicts(results: Sequence[Result], family: str = SHIPPED) -> list[tuple[str, ...]]:

@@ -7,8 +7,9 @@ it is left out, loudly, where that is absent.
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 from berth.pilot.errors import UsageError
 from berth.predictor.training.relative.baselines import BASELINES
@@ -70,3 +71,29 @@ def chosen(groups: Iterable[str] = ()) -> tuple[Entry, ...]:
             f"there is no family group {unknown[0]!r}", hint=f"known: {', '.join(sorted(known))}"
         )
     return tuple(e for e in ENTRIES if (e.group in wanted if wanted else e.by_default))
+
+
+def for_kinds(entries: Iterable[Entry], kinds: Mapping[str, str]) -> tuple[Entry, ...]:
+    """The same for a site's platforms (name -> kind of hardware).
+
+    Raises UsageError for xAMM, whose signatures here are AIWC's anchor kernels.
+    """
+    wanted = tuple(entries)
+    if any(entry.group == "xamm" for entry in wanted):
+        raise UsageError(
+            "the group xamm is of the public data's anchor kernels",
+            hint="`berth xamm` takes a site's own runs and benchmarks",
+        )
+    return tuple(replace(e, load=partial(_of_kinds, e.load, kinds)) for e in wanted)
+
+
+def _of_kinds(load: Callable[[], Sequence[Family]], kinds: Mapping[str, str]) -> Sequence[Family]:
+    return [_of(family, kinds) for family in load()]
+
+
+def _of(family: Family, kinds: Mapping[str, str]) -> Family:
+    if isinstance(family, LawFamily):
+        return replace(family, kinds=kinds)
+    if isinstance(family, Committee):
+        return replace(family, members=[_of(member, kinds) for member in family.members])
+    return family

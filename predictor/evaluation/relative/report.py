@@ -52,6 +52,7 @@ def by_split(found: Evaluation) -> list[tuple[str, list[Result]]]:
     return [
         (f"{split.name}: {split.what}", [r for r in found.results if r.split == split.name])
         for split in SPLITS
+        if any(r.split == split.name for r in found.results)
     ]
 
 
@@ -90,7 +91,7 @@ def write_report(found: Evaluation, folder: Path) -> None:
         lines += ["", f"## {RERUN}", "", "| " + " | ".join(HEADER) + " |"]
         lines += ["|---" * len(HEADER) + "|"]
         lines += ["| " + " | ".join(row) + " |" for row in rerun_row(found)]
-    if told := bars.verdicts(found.results):
+    if told := bars.verdicts_of(found):
         lines += ["", f"## Bars, and what `{bars.SHIPPED}` does", ""]
         lines += ["| " + " | ".join(bars.HEADER) + " |", "|---" * len(bars.HEADER) + "|"]
         lines += ["| " + " | ".join(row) + " |" for row in told]

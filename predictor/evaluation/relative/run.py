@@ -17,6 +17,7 @@ from berth.predictor.evaluation.relative.families import Entry
 from berth.predictor.evaluation.relative.figures import log_regrets, vector_figures
 from berth.predictor.evaluation.relative.order_of_four import order_figures
 from berth.predictor.evaluation.relative.splits import (
+    FOLDS,
     LEAVE_ONE_APPLICATION_OUT,
     RANDOM_ROWS,
     UNSEEN_SIZE,
@@ -26,7 +27,11 @@ from berth.predictor.evaluation.relative.splits import (
 )
 from berth.predictor.relative.rows import Rows
 from berth.predictor.training.kept import Kept
-from berth.predictor.training.relative.checks import check_applications, check_rows
+from berth.predictor.training.relative.checks import (
+    check_applications,
+    check_rows,
+    check_rows_of_folds,
+)
 from berth.predictor.training.relative.family import Family
 
 SPLITS = (LEAVE_ONE_APPLICATION_OUT, UNSEEN_SIZE, RANDOM_ROWS)
@@ -101,11 +106,13 @@ def evaluate(
     """
     check_rows(rows)
     check_applications(rows)
+    check_rows_of_folds(rows, FOLDS)
     families, left_out = loaded(entries)
     store = Kept() if kept is None else kept
     results = [
         _result(rows, family, split, seeds=seeds, kept=store, advance=advance)
         for split in SPLITS
+        if any(True for _ in split.folds(rows, 0))
         for family in families
     ]
     return Evaluation(

@@ -14,6 +14,8 @@ from berth.predictor.training.relative.family import Family
 
 Fold = tuple[list[int], list[int]]
 """Indices of training rows and of held-out rows."""
+FOLDS = 5
+"""Of random rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +51,8 @@ def by_size(rows: Rows, _seed: int) -> Iterator[Fold]:
 def at_random(rows: Rows, seed: int) -> Iterator[Fold]:
     """Five folds of rows at random: 80 % to learn, 20 % to predict, each row once."""
     order = np.random.default_rng(seed).permutation(len(rows))
-    for fold in range(5):
-        held = sorted(int(i) for i in order[fold::5])
+    for fold in range(FOLDS):
+        held = sorted(int(i) for i in order[fold::FOLDS])
         yield sorted(set(range(len(rows))) - set(held)), held
 
 

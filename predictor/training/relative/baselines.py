@@ -47,13 +47,52 @@ class Regression:
     weighed: bool = False
 
     def fit(self, rows: Rows, seed: int) -> Speedups:
-        """Fit on all rows; every time must be known."""
+        """Fit on all rows; where times are missing, a model for each platform by those it has.
+
+        A missing counter is taken for the median; a platform without times is as fast as the
+        reference.
+        """
+        features, wanted = log_features(rows), rows.log_speedup
+        known = np.isfinite(wanted)
+        if known.all():
+            return Speedups(self._fitted(rows, features, wanted, seed))
+        each = [
+            self._fitted(rows.take(here), features[here], column[here, None], seed)
+            if here.any()
+            else None
+            for column, here in zip(wanted.T, known.T, strict=True)
+        ]
+
+        def predict(asked: Floats) -> Floats:
+            nothing = np.zeros(len(asked))
+            return np.column_stack([nothing if one is None else one(asked) for one in each])
+
+        return Speedups(predict)
+
+    def _fitted(
+        self, rows: Rows, features: Floats, wanted: Floats, seed: int
+    ) -> Callable[[Floats], Floats]:
         model = make_pipeline(StandardScaler(), self.make(seed))
-        step = model.steps[-1][0]
         weight = rows.weights() / rows.weights().sum() * len(set(rows.applications))
-        extra = {f"{step}__sample_weight": weight} if self.weighed else {}
-        model.fit(log_features(rows), rows.log_speedup, **extra)
-        return Speedups(lambda features: np.asarray(model.predict(features)))
+        extra = {f"{model.steps[-1][0]}__sample_weight": weight} if self.weighed else {}
+        usual = _medians(features)
+
+        def filled(asked: Floats) -> Floats:
+            return np.where(np.isfinite(asked), asked, usual)
+
+        model.fit(filled(features), wanted if wanted.shape[1] > 1 else wanted[:, 0], **extra)
+        return lambda asked: np.asarray(model.predict(filled(asked)))
+
+
+def _medians(features: Floats) -> Floats:
+    """Of each column over what is known; 0 of nothing."""
+    known = np.isfinite(features)
+    return np.array(
+        [
+            float(np.median(column[here])) if here.any() else 0.0
+            for column, here in zip(features.T, known.T, strict=True)
+        ]
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +104,9 @@ class Always:
 
     def fit(self, rows: Rows, seed: int) -> Speedups:
         """Mean over rows."""
-        mean = np.nanmean(rows.log_speedup, axis=0)
+        known = np.isfinite(rows.log_speedup)
+        total = np.where(known, rows.log_speedup, 0.0).sum(axis=0)
+        mean = total / np.maximum(known.sum(axis=0), 1)
         return Speedups(lambda features: np.tile(mean, (len(features), 1)))
 
 

@@ -75,7 +75,9 @@ def read_measurements(paths: Sequence[Path], reference: str | None = None) -> Me
     kept = [c for c, own in zip(counters, varies, strict=True) if own]
     if not kept:
         raise UsageError(
-            "every counter has one value in all profiles" if counters else "no profile has counters",
+            "every counter has one value in all profiles"
+            if counters
+            else "no profile has counters",
             hint="nothing tells the workloads apart; measure others or count more",
         )
     told = [identity(base[name]) for name in names]

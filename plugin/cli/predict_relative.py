@@ -1,0 +1,134 @@
+"""``berth predict PROFILE --bundle RELATIVE``: a site's own platforms from one run's counters."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from berth.pilot.documents import read_json
+from berth.pilot.profile import Profile
+from berth.pilot.units import format_seconds
+from berth.plugin.cli.columns import columns
+from berth.plugin.cli.elsewhere import as_document, in_words, read_elsewhere
+from berth.plugin.cli.intervals import as_numbers
+from berth.plugin.cli.reasons import reason_document
+from berth.predictor.bundle_files import MANIFEST
+from berth.predictor.evaluation import explained
+from berth.predictor.relative.answer import NO_TRUST, Answer, RelativePrediction, answer
+from berth.predictor.relative.bundle import RelativeModel, load
+from berth.predictor.relative.explain import AXES, SHARES, RelativeExplanation, explain_row
+from berth.predictor.relative.workloads import row_of
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Options of ``berth predict`` that mean something here."""
+
+    names: Sequence[str]
+    known: Sequence[str]
+    others: Sequence[Path]
+    stored: Sequence[Profile]
+    probe: bool
+    why: bool
+    picture: Path | None
+    as_json: bool
+
+
+def is_relative(folder: Path | None) -> bool:
+    """True where the manifest says that the bundle is of relative performance."""
+    if folder is None:
+        return False
+    try:
+        data = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(data, dict) and str(data.get("schema")).startswith("berth.relative-bundle/")
+
+
+def predict_relative(profile: Path, bundle: Path, asked: Asked) -> None:
+    """Rank the bundle's platforms for the program of ``profile`` by predicted time."""
+    measured, model = read_json(profile, Profile), load(bundle)
+    manifest = model.manifest
+    places = dict.fromkeys(manifest.platforms)
+    runs = read_elsewhere(measured, asked.known, asked.others, places, asked.stored)
+    seconds = {name: run.runtime_s.mid for name, run in runs.items()}
+    row = row_of(measured, manifest.counters, manifest.platforms, seconds)
+    found = answer(model, row, list(dict.fromkeys(asked.names)))
+    ranking = sorted(found.predictions, key=lambda p: (p.runtime_s.mid, p.platform))
+    advice = found.advice() if asked.probe else None
+    reasons: list[RelativeExplanation] = []
+    if asked.why or asked.picture is not None:
+        order = {p.platform: index for index, p in enumerate(ranking)}
+        reasons = explain_row(model, row, tuple(order))
+        reasons.sort(key=lambda reason: order[reason.platform])
+    if asked.as_json:
+        document = _document(measured, model, found, ranking)
+        if reasons:
+            document["explanations"] = [reason_document(reason) for reason in reasons]
+        if advice is not None:
+            document["probe"] = as_document(advice)
+        click.echo(json.dumps(document, indent=2))
+    else:
+        _show(measured, model, found, ranking)
+        if advice is not None:
+            click.echo(f"\n{in_words(advice)}")
+        for reason in reasons if asked.why else ():
+            click.echo(f"\n{reason.sentence()}")
+    if asked.picture is not None:
+        explained.draw(asked.picture, measured.name, reasons, AXES, SHARES)
+        click.echo(f"picture written to {asked.picture}", err=True)
+
+
+def _document(
+    measured: Profile, model: RelativeModel, found: Answer, ranking: Sequence[RelativePrediction]
+) -> dict[str, Any]:
+    return {
+        "profile": measured.name,
+        "reference": measured.platform,
+        "bundle": model.id,
+        "missing_counters": list(found.missing),
+        "predictions": [
+            {
+                "platform": p.platform,
+                "basis": p.basis.value,
+                "speedup": as_numbers(p.speedup),
+                "runtime_s": as_numbers(p.runtime_s),
+                "abstained": p.abstained,
+            }
+            for p in ranking
+        ],
+    }
+
+
+def _show(
+    measured: Profile, model: RelativeModel, found: Answer, ranking: Sequence[RelativePrediction]
+) -> None:
+    click.echo(f"{measured.name}, measured on {measured.platform}; bundle {model.id}\n")
+    header = ("platform", "speedup", "90 % interval", "time", "90 % interval", "basis")
+    rows = []
+    for p in ranking:
+        sure = p.abstained != NO_TRUST
+        low, high = format_seconds(p.runtime_s.low), format_seconds(p.runtime_s.high)
+        rows.append(
+            (
+                p.platform,
+                f"{p.speedup.mid:.3g}x",
+                f"{p.speedup.low:.3g} to {p.speedup.high:.3g}" if sure else "not known",
+                format_seconds(p.runtime_s.mid),
+                f"{low} to {high}" if sure else "not known",
+                p.basis.value + (" (abstains)" if p.abstained else ""),
+            )
+        )
+    click.echo(columns(header, rows))
+    doubts = list(dict.fromkeys(p.abstained for p in ranking if p.abstained))
+    for reason in doubts:
+        click.echo(f"\nabstains: {reason}")
+    if doubts and found.joint is not None:
+        click.echo("`--probe` says which run elsewhere would help most.")
+    if found.missing:
+        click.echo(f"\nnot counted, so taken for usual: {', '.join(found.missing)}")
