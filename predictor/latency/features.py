@@ -169,10 +169,10 @@ def _overall(work: Work, graph: ModelGraph, totals: Floats) -> Floats:
     strided = rows[:, _AT["stride_2"]] > 1
 
     def share(where: NDArray[np.bool_]) -> float:
-        return float(mac @ where) / whole
+        return float(np.dot(mac, where)) / whole
 
     def of(*operators: str) -> float:
-        return float(element @ np.isin(names, operators))
+        return float(np.dot(element, np.isin(names, operators)))
 
     return np.array([
         nodes, len(rows), _depth(graph), macs, flops, elements,
