@@ -1,0 +1,90 @@
+"""What is believed of any platform, once the process has seen its cases: a weighted sum of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from berth.predictor.graphs.roofs import Numbers, Roof
+from berth.predictor.latency.features import Floats, Work
+from berth.predictor.latency.transfer.cases import NOBODY, Cases, case_of
+from berth.predictor.latency.transfer.kernel import Kernel
+from berth.predictor.prediction import Basis, Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Width:
+    """Half width of the 90 % interval, in log time, with so many samples of the platform."""
+
+    samples: int
+    gpu: bool
+    log_width: float
+
+
+@dataclass(frozen=True)
+class Belief:
+    """The process after its cases, and those that a site added. Raises nothing of its own."""
+
+    kernel: Kernel
+    offset: float
+    """Mean of log time over roofline time, which the process is around."""
+    cases: Cases
+    weights: Floats
+    """[cases] (K + noise)^-1 of what they measured."""
+    devices: tuple[str, ...]
+    """The names of ``Cases.device``."""
+    stacks: tuple[str, ...]
+    """Likewise."""
+    bold: Floats
+    """[devices] factor on the own levels of each."""
+    samples: dict[str, int]
+    """Of platforms that a site added."""
+    widths: tuple[Width, ...]
+
+    def log_seconds(self, asked: Cases) -> Floats:
+        """[n] of one image."""
+        bold = np.where(asked.device == NOBODY, 1.0, self.bold[asked.device])
+        found = self.kernel.covariance(asked, self.cases, bold) @ self.weights
+        return np.asarray(asked.log_roof + self.offset + found)
+
+    def seconds(
+        self, work: Work, roof: Roof, numbers: Numbers, batch: int, stack: str | None = None
+    ) -> Interval:
+        """Of one run at the whole batch. ``stack`` as in ``stack_name``; default: the platform's
+        own where it has one, else no compiler on a GPU and onnxruntime on a CPU.
+        """
+        own = [name for name in self.stacks if name.startswith(f"{roof.platform}/")]
+        named = stack or next(
+            (name for name in own if name.split("/")[1] == numbers.value), own[0] if own else None
+        )
+        joined = is_fused(named) if named else not roof.is_gpu
+        one = case_of(work, roof, numbers, batch, fused=joined)
+        if roof.platform in self.devices:
+            one.device[:] = self.devices.index(roof.platform)
+        if named in self.stacks:
+            one.stack[:] = self.stacks.index(named)
+        middle = batch * float(np.exp(self.log_seconds(one)[0]))
+        factor = float(np.exp(self.log_width(roof.platform, gpu=roof.is_gpu)))
+        return Interval(middle / factor, middle, middle * factor)
+
+    def log_width(self, platform: str, *, gpu: bool) -> float:
+        """By how many samples there are of the platform."""
+        have = self.samples.get(platform, 0)
+        known = [one for one in self.widths if one.gpu == gpu and one.samples <= have]
+        return max(known, key=lambda one: one.samples).log_width
+
+    def basis(self, platform: str) -> Basis:
+        """Calibrated where the site added samples of the platform."""
+        return Basis.CALIBRATED if self.samples.get(platform) else Basis.PRIOR
+
+
+def stack_name(platform: str, numbers: Numbers, framework: str, threads: int | None = None) -> str:
+    """A platform with its software, as in ``gpu/fp16/torch`` or ``cpu/fp32/onnxruntime/1``."""
+    parts = (platform, numbers.value, framework, *(() if threads is None else (str(threads),)))
+    return "/".join(parts)
+
+
+def is_fused(stack: str) -> bool:
+    """Whether operators are joined: all but eager torch."""
+    return stack.split("/")[2] != "torch"

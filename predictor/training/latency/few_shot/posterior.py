@@ -1,0 +1,120 @@
+"""The process after the cases of known platforms, and after few samples of a new one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
+
+from berth.predictor.latency.features import Floats
+from berth.predictor.latency.transfer.cases import Cases, Codes
+from berth.predictor.latency.transfer.kernel import LEVELS, OWN, Kernel
+from berth.predictor.training.latency.few_shot.table import Table
+
+BOLD = (0.5, 1.0, 2.0, 3.0)
+"""Factors on a new platform's own levels that its samples choose from: how unlike others it is."""
+NOISES = (1.0, 3.0, 8.0)
+"""Factors on the noise, likewise: how well it was measured."""
+_PRIOR_SPREAD = 1.0
+"""Of the logarithm of either factor."""
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """After the cases that were learnt from."""
+
+    kernel: Kernel
+    offset: float
+    cases: Cases
+    factor: Floats
+    """Lower Cholesky factor of their covariance."""
+    weights: Floats
+
+    def joint(self, asked: Cases) -> Joint:
+        """Of cases of one new platform: what is believed of them before any sample."""
+        across = self.kernel.covariance(self.cases, asked)
+        half = solve_triangular(self.factor, across, lower=True, check_finite=False)
+        own = own_levels(self.kernel).covariance(asked, asked)
+        whole = self.kernel.covariance(asked, asked)
+        return Joint(
+            across.T @ self.weights + self.offset, whole - own - half.T @ half, own,
+            self.kernel.noise,
+        )  # fmt: skip
+
+
+def fit(table: Table, kernel: Kernel) -> Posterior:
+    """Exact; O(n^3)."""
+    offset = float(table.residual.mean())
+    covariance = kernel.covariance(table.cases, table.cases)
+    covariance[np.diag_indices(len(table))] += kernel.noise**2
+    factor = cholesky(covariance, lower=True, overwrite_a=True, check_finite=False)
+    weights = cho_solve((factor, True), table.residual - offset)
+    return Posterior(kernel, offset, table.cases, factor, weights)
+
+
+def own_levels(kernel: Kernel) -> Kernel:
+    """The part of a kernel that a new platform has for itself."""
+    amplitudes = kernel.amplitudes.copy()
+    amplitudes[[n for n, level in enumerate(LEVELS) if level not in OWN]] = 0.0
+    return Kernel(
+        kernel.scale, amplitudes, kernel.graph_length, kernel.place_length, kernel.noise
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What few samples make of it."""
+
+    mean: Floats
+    bold: float
+    noise: float
+
+
+@dataclass(frozen=True)
+class Joint:
+    """Mean and covariance of log time over roofline time, of cases of one new platform."""
+
+    mean: Floats
+    shared: Floats
+    """Covariance by what it has in common with known platforms, after these."""
+    own: Floats
+    """By its own levels."""
+    noise: float
+
+    def moved(self, samples: Codes, residual: Floats) -> Moved:
+        """All cases after ``residual`` was measured of ``samples``; the factors on its own levels
+        and on the noise by evidence."""
+        if not len(samples):
+            return Moved(self.mean, 1.0, self.noise)
+        at = np.ix_(samples, samples)
+        wanted = residual - self.mean[samples]
+        best: tuple[float, float, float, Floats] | None = None
+        for bold in BOLD:
+            for rough in NOISES:
+                matrix = self.shared[at] + bold**2 * self.own[at]
+                matrix[np.diag_indices(len(samples))] += (rough * self.noise) ** 2
+                solved = cho_factor(matrix, lower=True)
+                weights = cho_solve(solved, wanted)
+                score = 0.5 * float(wanted @ weights) + float(np.log(np.diag(solved[0])).sum())
+                score += 0.5 * (np.log(bold) ** 2 + np.log(rough) ** 2) / _PRIOR_SPREAD**2
+                if best is None or score < best[0]:
+                    best = (score, bold, rough * self.noise, weights)
+        assert best is not None  # noqa: S101 - BOLD is not empty
+        _, bold, noise, weights = best
+        across = self.shared[:, samples] + bold**2 * self.own[:, samples]
+        return Moved(self.mean + across @ weights, bold, noise)
+
+    def advised(self, pool: Codes, count: int) -> Codes:
+        """Of ``pool`` the cases whose measurement leaves least variance over all of it, the best
+        first (greedy; Krause, Singh, Guestrin, JMLR 2008, by the sum of variances)."""
+        left = self.shared[np.ix_(pool, pool)] + self.own[np.ix_(pool, pool)]
+        open_ = np.ones(len(pool), bool)
+        chosen: list[int] = []
+        for _ in range(min(count, len(pool))):
+            gain = np.where(open_, (left**2).sum(axis=0) / (np.diag(left) + self.noise**2), -1.0)
+            one = int(np.argmax(gain))
+            chosen.append(one)
+            open_[one] = False
+            left -= np.outer(left[:, one], left[one]) / (left[one, one] + self.noise**2)
+        return np.asarray(pool[chosen], np.int64)

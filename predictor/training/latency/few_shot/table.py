@@ -1,0 +1,100 @@
+"""timm's measurements as cases of transfer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from berth.predictor.latency.features import ROOF_FEATURES, Floats, roof_features
+from berth.predictor.latency.transfer.cases import (
+    Cases,
+    Codes,
+    graph_columns,
+    place_columns,
+    spec_of,
+)
+from berth.predictor.training.latency.data import Graphs, Runs, Strings, graphs, runs
+from berth.predictor.training.latency.few_shot.devices import NUMBERS, ROOFS
+
+_ROOF_S = ROOF_FEATURES.index("roof_s")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Measured cases, and the groups that they are split by."""
+
+    cases: Cases
+    log_seconds: Floats
+    """[n] of one image."""
+    device: Strings
+    stack: Strings
+    architecture: Strings
+    family: Strings
+
+    def __len__(self) -> int:
+        return len(self.log_seconds)
+
+    @property
+    def residual(self) -> Floats:
+        """[n] log of measured over roofline time."""
+        return np.asarray(self.log_seconds - self.cases.log_roof)
+
+    def __getitem__(self, rows: Codes) -> Table:
+        return Table(
+            self.cases[rows], self.log_seconds[rows], self.device[rows], self.stack[rows],
+            self.architecture[rows], self.family[rows],
+        )  # fmt: skip
+
+
+@cache
+def timm_table() -> Table:
+    """Inference rows whose graph is known. Raises ToolMissing, DocumentError."""
+    rows = runs()
+    return table(rows[rows.has_graph], graphs())
+
+
+def table(rows: Runs, known: Graphs) -> Table:
+    """Rows with a graph. ``stack`` is ``device/numbers/framework/version``; layout and version of
+    torch make stacks of their own."""
+    batch = rows.batch.astype(np.float64)
+    framework = np.where(rows.compiled, "compiled", "torch")
+    stack = np.array([
+        "/".join((device, precision, frame, layout, str(version)))
+        for device, precision, frame, layout, version in zip(
+            rows.device, rows.precision, framework, rows.layout, rows.torch.tolist(), strict=True
+        )
+    ])  # fmt: skip
+    under = _under_roofs(rows, known)
+    numbers = [NUMBERS[name] for name in rows.precision.tolist()]
+    cases = Cases(
+        graph=graph_columns(known.features[rows.graph], batch),
+        place=place_columns(under, batch),
+        spec=np.array([
+            spec_of(ROOFS[device], own)
+            for device, own in zip(rows.device.tolist(), numbers, strict=True)
+        ]),
+        log_roof=np.log(under[:, _ROOF_S]),
+        gpu=np.array([int(ROOFS[name].is_gpu) for name in rows.device.tolist()]),
+        fused=rows.compiled.astype(np.int64),
+        device=_codes(rows.device), stack=_codes(stack), model=rows.graph,
+    )  # fmt: skip
+    return Table(cases, np.log(rows.seconds), rows.device, stack, rows.architecture, rows.family)
+
+
+def _codes(names: Strings) -> Codes:
+    return np.asarray(np.unique(names, return_inverse=True)[1], np.int64)
+
+
+def _under_roofs(rows: Runs, known: Graphs) -> Floats:
+    """[rows, len(ROOF_FEATURES)]; a graph at a batch once for all places."""
+    places = sorted({(d, NUMBERS[p]) for d, p in zip(rows.device, rows.precision, strict=True)})
+    place = {one: n for n, one in enumerate(places)}
+    roofs, numbers = [ROOFS[device] for device, _ in places], [own for _, own in places]
+    pairs, at = np.unique(np.column_stack((rows.graph, rows.batch)), axis=0, return_inverse=True)
+    every = np.array(
+        [roof_features(known.work[graph], roofs, numbers, batch) for graph, batch in pairs.tolist()]
+    )
+    where = [place[d, NUMBERS[p]] for d, p in zip(rows.device, rows.precision, strict=True)]
+    return np.asarray(every[at.ravel(), where])
