@@ -15,17 +15,20 @@ from berth.predictor.relative.rows import Rows
 from berth.predictor.training.relative.law import LawFamily
 
 LIST = "explanations.md"
+MOST = 12
+"""Applications that are drawn: those that run longest."""
 
 
 def draw_applications(rows: Rows, family: LawFamily, folder: Path, seed: int) -> list[Path]:
-    """``why-APPLICATION.svg`` of the longest row of each, and all sentences in ``explanations.md``.
+    """``why-APPLICATION.svg`` of the longest row of up to ``MOST``, sentences in ``LIST``.
 
     Shown are the platforms on which the program is predicted fastest. Raises ToolMissing.
     """
     lines, pictures = ["# Why each application runs as it does elsewhere", ""], []
     lines += ["The longest row of each, by a law that learnt from all other applications.", ""]
     names = np.array(rows.applications)
-    for name in sorted(set(rows.applications)):
+    longest = {name: float(rows.log_reference[names == name].max()) for name in names.tolist()}
+    for name in sorted(sorted(longest, key=lambda n: -longest[n])[:MOST]):
         held, rest = np.flatnonzero(names == name), np.flatnonzero(names != name)
         row = rows.take([int(held[rows.log_reference[held].argmax()])])
         train = rows.take(rest.tolist())

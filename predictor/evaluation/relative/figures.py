@@ -78,7 +78,7 @@ def taus(measured: Floats, predicted: Floats) -> Floats:
     found = []
     for real, guess in zip(measured, predicted, strict=True):
         known = np.isfinite(real)
-        tau = kendalltau(real[known], guess[known]).statistic
+        tau = kendalltau(real[known], guess[known]).statistic if known.sum() > 1 else np.nan
         found.append(0.0 if np.isnan(tau) else float(tau))
     return np.array(found)
 

@@ -16,9 +16,9 @@ def run(*words: str):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("train", "profiles.jsonl", "--out", "b"), "takes no PROFILES"),
+        (("train", "profiles.jsonl", "--out", "b"), "profiles.jsonl: does not exist"),
         (("train", "--figures", "e.json", "--out", "b"), "leave out --figures"),
-        (("evaluate", "profiles.jsonl"), "takes no PROFILES"),
+        (("evaluate", "profiles.jsonl"), "profiles.jsonl: does not exist"),
     ],
 )
 def test_what_the_task_does_not_take_is_refused(words, message) -> None:

@@ -1,0 +1,196 @@
+"""A site's data to a bundle to a prediction, through the command line alone."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from site_profiles import SECONDS, profile, write_site
+
+from berth.pilot.errors import DocumentError, UsageError
+from berth.plugin.cli import berth
+from berth.predictor.relative import bundle as bundles
+from berth.predictor.relative.bundle import TRUST
+from berth.predictor.relative.explain import explain_row
+from berth.predictor.training.relative.baselines import BASELINES
+from berth.predictor.training.relative.measurements import read_measurements
+
+WORK, FAR = 2e8, 3e8
+RIDGE = next(family for family in BASELINES if family.name == "ridge")
+
+
+def run(*words):
+    return CliRunner().invoke(berth, [str(word) for word in words])
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with a site's data, its bundle, and one new program's profiles."""
+    folder = tmp_path_factory.mktemp("end-to-end")
+    write_site(folder / "site", applications=8)
+    result = run("train", "--task", "relative", folder / "site", "--out", folder / "bundle")
+    assert result.exit_code == 0, (result.output, result.exception)
+    for name in ("here", "gpu"):
+        data = profile("new-3", WORK, FAR, name)
+        (folder / f"{name}.json").write_text(json.dumps(data), encoding="utf-8")
+    odd = profile("odd-3", 1e3, 1e12)
+    (folder / "odd.json").write_text(json.dumps(odd), encoding="utf-8")
+    return folder
+
+
+def predicted(place, *words) -> dict:
+    result = run("predict", place / "here.json", "--bundle", place / "bundle", "--json", *words)
+    assert result.exit_code == 0, (result.output, result.exception)
+    return json.loads(result.stdout)
+
+
+def by_platform(document) -> dict:
+    return {p["platform"]: p for p in document["predictions"]}
+
+
+def test_times_have_intervals_that_hold_the_truth(place) -> None:
+    found = by_platform(predicted(place))
+    assert set(found) == {"here", "big", "gpu"}
+    for name in ("big", "gpu"):
+        runtime = found[name]["runtime_s"]
+        assert runtime["low"] < runtime["mid"] < runtime["high"]
+        assert runtime["low"] < SECONDS[name](WORK, FAR) < runtime["high"]
+        assert found[name]["basis"] == "calibrated"
+    assert found["here"]["basis"] == "measured"
+    assert found["here"]["speedup"]["mid"] == pytest.approx(1)
+
+
+def test_what_the_command_says_is_what_the_trainer_says(place) -> None:
+    model = bundles.load(place / "bundle")
+    rows = read_measurements([place / "site"]).rows
+    assert model.manifest.platforms == rows.platforms
+    assert model.trust is not None
+    assert model.trust.residuals.shape == rows.log_seconds.shape
+    assert TRUST in model.manifest.files
+
+
+def test_a_run_elsewhere_is_given_back_and_the_rest_moves(place) -> None:
+    before = by_platform(predicted(place))
+    after = by_platform(predicted(place, "--known", f"gpu={place / 'gpu.json'}"))
+    real = SECONDS["gpu"](WORK, FAR)
+    assert after["gpu"]["basis"] == "measured"
+    assert after["gpu"]["runtime_s"]["mid"] == pytest.approx(real)
+    assert after["big"]["runtime_s"]["mid"] != before["big"]["runtime_s"]["mid"]
+
+    def width(one) -> float:
+        return one["runtime_s"]["high"] / one["runtime_s"]["low"]
+
+    assert width(after["big"]) < width(before["big"]) * 1.0001
+
+
+def test_probe_names_platforms_that_are_not_known_yet(place) -> None:
+    probe = predicted(place, "--probe")["probe"]
+    assert probe["expected_regret"] >= probe["one"]["expected_regret"] >= 1
+    assert set(probe["two"]["platforms"]) == {"big", "gpu"}
+    known = predicted(place, "--probe", "--known", f"gpu={place / 'gpu.json'}")["probe"]
+    assert known["one"]["platforms"] == ["big"]
+    only = predicted(place, "--probe", "--platform", "here", "--platform", "big")["probe"]
+    assert only["one"]["platforms"] == ["big"]
+    text = run("predict", place / "here.json", "--bundle", place / "bundle", "--probe").output
+    assert "berth pilot run" in text or "no probe is worth a run" in text
+
+
+def test_a_program_unlike_all_others_is_abstained_from(place) -> None:
+    result = run("predict", place / "odd.json", "--bundle", place / "bundle")
+    assert result.exit_code == 0
+    assert "abstains: " in result.output
+    assert "log(1 + " in result.output
+    assert "`--probe` says" in result.output
+
+
+def test_three_counters_and_a_bound_are_said_of_each_platform(place, tmp_path) -> None:
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / "why.svg"
+    document = predicted(place, "--explain", "--picture", picture)
+    assert picture.read_text(encoding="utf-8").lstrip().startswith("<?xml")
+    reasons = {e["platform"]: e for e in document["explanations"]}
+    assert set(reasons) == {"here", "big", "gpu"}
+    for name in ("big", "gpu"):
+        factors = [effect["factor"] for effect in reasons[name]["effects"]]
+        told = by_platform(document)[name]["speedup"]["mid"]
+        assert told == pytest.approx(reasons[name]["typical_speedup"] * math.prod(factors))
+        assert reasons[name]["sentence"].startswith(f"{told:.3g}x on {name}: ")
+
+
+def test_shares_of_the_bound_sum_to_one(place) -> None:
+    model = bundles.load(place / "bundle")
+    rows = read_measurements([place / "site"]).rows
+    for one in explain_row(model, rows.take([0])):
+        assert sum(one.shares.values()) == pytest.approx(1)
+        assert one.limit_share == max(one.shares.values())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--size", "8"), "--size is not for"),
+        (("--cores", "8"), "--cores is not for"),
+        (("--platform", "moon"), "does not know the platform 'moon'"),
+        (("--known", "moon=x.json"), "x.json"),
+        (("--picture", "why.bmp"), "ends in"),
+    ],
+)
+def test_wrong_usage_is_one_sentence(place, words, message) -> None:
+    result = run("predict", place / "here.json", "--bundle", place / "bundle", *words)
+    assert isinstance(result.exception, UsageError)
+    assert message in result.exception.message
+
+
+def test_a_tampered_trust_is_refused(place, tmp_path) -> None:
+    shutil.copytree(place / "bundle", tmp_path / "bundle")
+    path = tmp_path / "bundle" / TRUST
+    path.write_text(path.read_text(encoding="utf-8").replace("1", "2", 1), encoding="utf-8")
+    result = run("predict", place / "here.json", "--bundle", tmp_path / "bundle")
+    assert isinstance(result.exception, DocumentError)
+    assert "checksum differs" in result.exception.message
+
+
+def test_too_few_applications_give_times_without_intervals(place, tmp_path) -> None:
+    site = write_site(tmp_path / "site", applications=3)
+    result = run("train", "--task", "relative", site, "--out", tmp_path / "small")
+    assert result.exit_code == 0, result.exception
+    assert "3 applications are too few" in result.output
+    shown = run("predict", place / "here.json", "--bundle", tmp_path / "small")
+    assert "not known" in shown.output
+    assert "abstains: the bundle learnt from too few applications" in shown.output
+    refused = run("predict", place / "here.json", "--bundle", tmp_path / "small", "--probe")
+    assert isinstance(refused.exception, UsageError)
+
+
+def test_a_sites_own_profiles_are_evaluated_with_a_picture_an_application(tmp_path) -> None:
+    pytest.importorskip("matplotlib")
+    site, report = write_site(tmp_path / "site", applications=4), tmp_path / "report"
+    (site / "gpu-app0-1.json").unlink()
+    words = ("--family", "law", "--seeds", 1, "--report", report)
+    result = run("evaluate", "--task", "relative", site, *words)
+    assert result.exit_code == 0, (result.output, result.exception)
+    data = json.loads((report / "evaluation.json").read_text(encoding="utf-8"))
+    figures = {r["split"]: r["figures"] for r in data["results"]}
+    assert set(figures) == {"unseen application", "unseen size", "random rows"}
+    assert np.isfinite([v for f in figures.values() for v in f.values()]).all()
+    assert figures["unseen application"]["median_time_error"] < 0.25
+    assert len(list(report.glob("why-app*.svg"))) == 4
+    assert "-bound there" in (report / "explanations.md").read_text(encoding="utf-8")
+    assert "bars" not in result.output
+    assert "8 rows of 4 applications" in result.output
+
+
+def test_baselines_bear_missing_times_and_counters(tmp_path) -> None:
+    rows = read_measurements([write_site(tmp_path / "site")]).rows
+    whole = RIDGE.fit(rows, 0).log_seconds(rows.knowing())
+    rows.log_seconds[0, 1] = rows.values[3, 1] = np.nan
+    found = RIDGE.fit(rows, 0).log_seconds(rows.knowing())
+    assert np.isfinite(found).all()
+    assert found == pytest.approx(whole, abs=1.0)
+    assert found[:, 2] != pytest.approx(whole[:, 2])
+    rows.log_seconds[:, 1] = np.nan
+    assert RIDGE.fit(rows, 0).log_seconds(rows.knowing())[:, 1] == pytest.approx(rows.log_reference)
