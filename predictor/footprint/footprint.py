@@ -1,0 +1,217 @@
+"""Peak memory of a model graph: counted from the graph, then a framework's law with an interval.
+
+Counted: weights, gradients, the optimiser's state, the model's input (its caller holds it), and
+activations: the most alive at once for inference, all that autograd keeps for training and for
+inference that nobody told not to record (``recorded``). On a GPU these go through the caching
+allocator. What a framework adds is learnt (``runtimes``). With fewer bits floats shrink; training
+in fp16 or bf16 is autocast: weights, gradients and moments stay in fp32.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from berth.predictor.footprint.allocator import reserved
+from berth.predictor.footprint.liveness import peak, tensors
+from berth.predictor.footprint.runtimes import (
+    DeviceLaw,
+    Runtime,
+    RuntimeName,
+    runtimes,
+)
+from berth.predictor.footprint.saved import backward_peak, saved
+from berth.predictor.footprint.storage import storage
+from berth.predictor.graphs.graph import ModelGraph
+from berth.predictor.graphs.operators import Family
+from berth.predictor.graphs.roofline import native_numbers
+from berth.predictor.graphs.roofs import Numbers
+from berth.predictor.graphs.values import BITS, FLOATS
+from berth.predictor.prediction import Basis, Interval
+
+ADAM, MOMENTUM = 2, 1
+"""Numbers that an optimiser keeps for each weight."""
+_SEGMENT = 2 * 2**20
+
+
+class Task(StrEnum):
+    """What is run."""
+
+    INFERENCE = "inference"
+    """With ``torch.no_grad()`` or in a runtime that knows no gradients."""
+    RECORDED = "recorded"
+    """A forward pass while autograd records: what ``model(x)`` does in PyTorch by itself."""
+    TRAINING = "training"
+
+
+class Fits(StrEnum):
+    """Whether memory suffices, by the interval of the need."""
+
+    YES = "yes"
+    NO = "no"
+    MAY = "may"
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What can be counted, in bytes; the same on every platform of a kind."""
+
+    task: Task
+    numbers: Numbers
+    on_gpu: bool
+    weights: int
+    gradients: int
+    moments: int
+    inputs: int
+    activations: int
+    """Most alive at once."""
+    allocated: int
+    """All of these, through the allocator on a GPU."""
+    least: int
+    """Weights, inputs and the most activations alive at once with everything done in place."""
+    convolutions: int
+    products: int
+    unknown: int
+    """Nodes whose operator the catalogue lacks: they are counted by what they write."""
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """A model's peak memory under a framework."""
+
+    need: Need
+    runtime: Runtime
+    memory: Interval
+    """95 % interval. On a GPU device memory with the context, otherwise the process's."""
+    basis: Basis
+
+    @property
+    def overhead_bytes(self) -> float:
+        """What the framework adds to what is counted (middle)."""
+        return max(self.memory.mid - self.need.allocated, 0.0)
+
+    def fits(self, memory_bytes: float) -> Fits:
+        """Whether so much memory suffices."""
+        return fits(self.memory, memory_bytes)
+
+
+def fits(need: Interval, memory_bytes: float) -> Fits:
+    """``yes`` where the upper end of the need fits, ``no`` where even the lower does not."""
+    if need.high <= memory_bytes:
+        return Fits.YES
+    return Fits.NO if need.low > memory_bytes else Fits.MAY
+
+
+def count(
+    graph: ModelGraph,
+    task: Task = Task.INFERENCE,
+    *,
+    on_gpu: bool = True,
+    numbers: Numbers | None = None,
+    moments: int = ADAM,
+    strided: bool = True,
+    fused: bool | None = None,
+) -> Need:
+    """What a run of the graph at its batch must hold.
+
+    ``moments``: numbers that the optimiser keeps for each weight. ``strided`` and ``fused``: how
+    the framework stores (see ``storage``); by default PyTorch's way on a GPU and for training, and
+    the file as it is for inference on a CPU.
+    """
+    native = native_numbers(graph)
+    numbers = numbers or native
+    as_file = (not on_gpu and task is Task.INFERENCE) if fused is None else fused
+    stored = storage(graph, bits=numbers.bits, strided=strided and not as_file, fused=as_file)
+    kept_bits = max(32, numbers.bits) if task is Task.TRAINING else numbers.bits
+    weights = graph.stored_bytes * kept_bits // native.bits
+    parameters = graph.parameters * kept_bits // 8
+    inputs = sum(_port_bytes(port.dtype, port.shape, numbers) for port in graph.inputs)
+    forward = tensors(stored)
+    least = weights + inputs + peak(tensors(stored, reuse=True))
+    gradients = states = 0
+    if task is Task.INFERENCE:
+        alive, extra = forward, 0
+        activations = peak(forward)
+    else:
+        kept = saved(graph, stored)
+        alive, extra = tensors(stored, kept=kept.nodes), kept.extra_bytes
+        activations = peak(alive) + extra
+        if task is Task.TRAINING:
+            gradients, states = parameters, moments * parameters
+            activations = max(activations, backward_peak(stored, kept))
+            if numbers.bits < 32:
+                weights += graph.stored_bytes * numbers.bits // native.bits
+    allocated = weights + gradients + states + inputs + activations
+    if on_gpu:
+        through = max(reserved(alive) + extra, activations)
+        allocated = _rounded(weights + gradients + states) + _rounded(inputs) + through
+    family = stored.family
+    return Need(
+        task=task,
+        numbers=numbers,
+        on_gpu=on_gpu,
+        weights=weights,
+        gradients=gradients,
+        moments=states,
+        inputs=inputs,
+        activations=activations,
+        allocated=allocated,
+        least=least,
+        convolutions=sum(one is Family.CONVOLUTION for one in family),
+        products=sum(one is Family.MATMUL for one in family),
+        unknown=sum(graph.unknown.values()),
+    )
+
+
+def _port_bytes(dtype: int, shape: tuple[int, ...], numbers: Numbers) -> int:
+    bits = numbers.bits if dtype in FLOATS else BITS.get(dtype, 32)
+    for size in shape:
+        bits *= size
+    return -(-bits // 8)
+
+
+def _rounded(size: int) -> int:
+    return -(-size // _SEGMENT) * _SEGMENT
+
+
+def runtime_of(task: Task, *, on_gpu: bool) -> Runtime:
+    """The law for a task on a GPU or on a CPU."""
+    if task is Task.TRAINING:
+        name = RuntimeName.GPU_TRAINING if on_gpu else RuntimeName.CPU_TRAINING
+    else:
+        name = RuntimeName.GPU_FORWARD if on_gpu else RuntimeName.CPU_FORWARD
+    return runtimes()[name]
+
+
+def footprint(need: Need, runtime: Runtime | None = None) -> Footprint:
+    """The peak memory of what was counted, by the framework's law."""
+    runtime = runtime or runtime_of(need.task, on_gpu=need.on_gpu)
+    return Footprint(need, runtime, memory_of(need, runtime), Basis.PRIOR)
+
+
+def memory_of(need: Need, runtime: Runtime) -> Interval:
+    """The law applied."""
+    law = runtime.law
+    if isinstance(law, DeviceLaw):
+        parts = zip(_ends(law.context_bytes.interval), _ends(law.share.interval), strict=True)
+        low, mid, high = (context + share * need.allocated for context, share in parts)
+        low = max(low, float(need.least))
+        mid = max(mid, low)
+        return Interval(low, mid, max(high, mid))
+    middle = (
+        law.base_bytes
+        + law.a_weight_byte * need.weights
+        + law.a_convolution * need.convolutions
+        + law.a_product * need.products
+        + law.an_activation_byte * (need.activations + need.inputs)
+    )
+    middle = max(middle, float(need.least))
+    return Interval(
+        min(max(middle * law.share.low, float(need.least)), middle),
+        middle,
+        middle * max(law.share.high, 1.0),
+    )
+
+
+def _ends(given: Interval) -> tuple[float, float, float]:
+    return given.low, given.mid, given.high

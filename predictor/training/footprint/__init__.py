@@ -1,0 +1,1 @@
+"""What the constants of ``predictor/footprint`` are learnt from: labels, and their models."""

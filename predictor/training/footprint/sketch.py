@@ -1,0 +1,130 @@
+"""Writes a network down as an ONNX skeleton: the graph and the sizes of its weights, no weights.
+
+For networks whose memory somebody published without the network. Needs ``onnx``.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from typing import Any
+
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
+
+from berth.predictor.graphs.graph import ModelGraph
+from berth.predictor.graphs.reader import Reader
+
+OPSET = 20
+BATCH = "N"
+
+
+class Sketch:
+    """A network in the making. Each method adds a node and gives the name of its output."""
+
+    def __init__(self) -> None:
+        self._nodes: list[NodeProto] = []
+        self._constants: list[TensorProto] = []
+        self._inputs: list[ValueInfoProto] = []
+        self._made = 0
+
+    def input(self, *shape: int, integers: bool = False) -> str:
+        """An input with an open batch before ``shape``."""
+        kind = TensorProto.INT64 if integers else TensorProto.FLOAT
+        name = self._name("input")
+        self._inputs.append(helper.make_tensor_value_info(name, kind, [BATCH, *shape]))
+        return name
+
+    def weight(self, *shape: int) -> str:
+        """A constant that stands outside the file."""
+        name = self._name("weight")
+        tensor = TensorProto(name=name, data_type=TensorProto.FLOAT, dims=shape)
+        tensor.data_location = TensorProto.EXTERNAL
+        entry = tensor.external_data.add()
+        entry.key, entry.value = "location", "left-out"
+        self._constants.append(tensor)
+        return name
+
+    def integers(self, *values: int) -> str:
+        """A constant vector of shapes or axes."""
+        name = self._name("integers")
+        self._constants.append(
+            helper.make_tensor(name, TensorProto.INT64, [len(values)], list(values))
+        )
+        return name
+
+    def scalar(self, value: float) -> str:
+        """A constant number."""
+        name = self._name("scalar")
+        self._constants.append(helper.make_tensor(name, TensorProto.FLOAT, [], [value]))
+        return name
+
+    def node(self, operator: str, *inputs: str, outputs: int = 1, **attributes: Any) -> str:
+        """Any operator; the name of its first output."""
+        names = [self._name(operator) for _ in range(outputs)]
+        self._nodes.append(helper.make_node(operator, list(inputs), names, **attributes))
+        return names[0]
+
+    def convolution(
+        self,
+        x: str,
+        inner: int,
+        outer: int,
+        kernel: tuple[int, ...],
+        stride: int | tuple[int, ...] = 1,
+        *,
+        groups: int = 1,
+        bias: bool = True,
+        same: bool = True,
+    ) -> str:
+        """A convolution of one or two dimensions; ``same``: as large as its input over stride."""
+        strides = (stride,) * len(kernel) if isinstance(stride, int) else stride
+        inputs = [x, self.weight(outer, inner // groups, *kernel)]
+        inputs += [self.weight(outer)] if bias else []
+        return self.node(
+            "Conv", *inputs, group=groups, strides=list(strides), kernel_shape=list(kernel),
+            auto_pad="SAME_UPPER" if same else "VALID",
+        )  # fmt: skip
+
+    def dense(self, x: str, inner: int, outer: int, *, bias: bool = True) -> str:
+        """A product of the last axis with weights."""
+        made = self.node("MatMul", x, self.weight(inner, outer))
+        return self.node("Add", made, self.weight(outer)) if bias else made
+
+    def batch_norm(self, x: str, channels: int) -> str:
+        """Over all axes but the second."""
+        return self.node("BatchNormalization", x, *(self.weight(channels) for _ in range(4)))
+
+    def layer_norm(self, x: str, width: int) -> str:
+        """Over the last axis."""
+        return self.node("LayerNormalization", x, self.weight(width), self.weight(width), axis=-1)
+
+    def reshape(self, x: str, *shape: int) -> str:
+        """To a shape; 0 keeps a size, -1 takes the rest."""
+        return self.node("Reshape", x, self.integers(*shape))
+
+    def transpose(self, x: str, *order: int) -> str:
+        """Axes in this order."""
+        return self.node("Transpose", x, perm=list(order))
+
+    def model(self, *outputs: str) -> ModelProto:
+        """The whole as a model."""
+        graph = helper.make_graph(
+            self._nodes,
+            "sketch",
+            self._inputs,
+            [helper.make_empty_tensor_value_info(name) for name in outputs],
+            self._constants,
+        )
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)])
+
+    def graph(self, reader: Reader, *outputs: str, batch: int, source: str) -> ModelGraph:
+        """Read as a user's file is."""
+        handle = os.memfd_create("sketch")
+        with closing(os.fdopen(handle, "w+b")) as stream:
+            stream.write(self.model(*outputs).SerializeToString())
+            stream.flush()
+            return reader.read_open(handle, source=source, batch=batch)
+
+    def _name(self, stem: str) -> str:
+        self._made += 1
+        return f"{stem}_{self._made}"
