@@ -1,0 +1,121 @@
+"""Seconds of operators, and of whole model graphs as their sum, on any GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from berth.predictor.graphs.graph import ModelGraph
+from berth.predictor.graphs.roofline import native_numbers
+from berth.predictor.graphs.roofs import Numbers
+from berth.predictor.operators import bundle as bundles
+from berth.predictor.operators.bundle import DEFAULT_OPERATORS_BUNDLE, KINDS, Group, Loaded
+from berth.predictor.operators.calls import Calls, Floats
+from berth.predictor.operators.gpu import KERNEL_S, Gpu
+from berth.predictor.operators.graph_calls import calls_of
+from berth.predictor.operators.physics import (
+    base_seconds,
+    product_features,
+    utilisation,
+    vector_features,
+)
+from berth.predictor.prediction import Interval
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorModel:
+    """See the module. ``numbers``: what is computed in; trained on fp32, others are scaled."""
+
+    loaded: Loaded
+
+    def seconds(
+        self, calls: Calls, gpus: Sequence[Gpu], numbers: Numbers = Numbers.FP32,
+        *, launch_s: float = KERNEL_S,
+    ) -> Floats:  # fmt: skip
+        """[gpus, n] of each call on each GPU, one after the other; finite and above 0."""
+        found = np.zeros((len(gpus), len(calls)))
+        for group, kinds in KINDS.items():
+            chosen = np.flatnonzero(np.isin(calls.kind, kinds))
+            if not len(chosen) or not gpus:
+                continue
+            of, power = calls[chosen], self.loaded.power
+            features = np.concatenate([
+                vector_features(of, gpu, power)
+                if group is Group.VECTORS
+                else product_features(of, gpu, numbers, power)
+                for gpu in gpus
+            ])  # fmt: skip
+            base = np.stack([base_seconds(of, gpu, numbers, power) for gpu in gpus])
+            (margin,) = self.loaded.ensembles[group].run(None, {"features": features})
+            share = utilisation(np.asarray(margin, np.float64).reshape(base.shape))
+            found[:, chosen] = launch_s + base / share
+        return found
+
+    def graph_seconds(
+        self,
+        graph: ModelGraph,
+        gpus: Sequence[Gpu],
+        numbers: Numbers | None = None,
+        batch: int | None = None,
+        *,
+        compiled: bool = False,
+    ) -> Floats:
+        """[gpus] of one run of a graph at its batch or another: the sum of its operators.
+
+        ``compiled``: with vector operators fused, as torch.compile does.
+        """
+        each, times = self._kinds(graph, gpus, numbers, batch, compiled)
+        found: Floats = each @ times
+        return found
+
+    def operator_seconds(
+        self,
+        graph: ModelGraph,
+        gpu: Gpu,
+        numbers: Numbers | None = None,
+        batch: int | None = None,
+    ) -> Floats:
+        """[n] of each node; 0 for those that run nothing."""
+        each, _ = self._kinds(graph, [gpu], numbers, batch, compiled=False)
+        found: Floats = each[0][graph.kind]
+        return found
+
+    def graph_interval(self, seconds: float) -> Interval:
+        """Of a sum: as wide as whole language models on GPUs that were left out had it."""
+        width = self.loaded.law.model
+        return Interval(seconds * width.low, seconds, seconds * width.high)
+
+    def operator_interval(self, group: Group, seconds: float) -> Interval:
+        """Of a single operator, on a GPU never seen."""
+        width = self.loaded.law.widths[group]
+        return Interval(seconds * width.low, seconds, seconds * width.high)
+
+    def _kinds(
+        self,
+        graph: ModelGraph,
+        gpus: Sequence[Gpu],
+        numbers: Numbers | None,
+        batch: int | None,
+        compiled: bool,
+    ) -> tuple[Floats, Floats]:
+        known = numbers or native_numbers(graph)
+        found = calls_of(graph, known, batch, compiled=compiled)
+        each = self.seconds(found.calls, gpus, known)
+        return np.where(found.runs, each, 0.0), found.times.astype(np.float64)
+
+
+@cache
+def operator_model(folder: Path = DEFAULT_OPERATORS_BUNDLE) -> OperatorModel:
+    """The bundle, verified and loaded once. Raises DocumentError."""
+    return OperatorModel(bundles.load(folder))
+
+
+def operator_seconds(
+    graph: ModelGraph, gpu: Gpu, numbers: Numbers | None = None, batch: int | None = None
+) -> Floats:
+    """[n] seconds of each node of a graph by the shipped bundle (see ``OperatorModel``)."""
+    return operator_model().operator_seconds(graph, gpu, numbers, batch)

@@ -1,0 +1,1 @@
+"""Training the operator model on NeuSight's measurements."""
