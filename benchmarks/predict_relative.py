@@ -13,11 +13,17 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+import onnxruntime
 from timing.calls import times_s
 
 from berth.pilot.errors import ToolMissing
 from berth.predictor.relative import bundle
+from berth.predictor.relative.bundle import RelativeModel
+from berth.predictor.relative.law import LawModel
+from berth.predictor.relative.rows import Rows
 from berth.predictor.training.relative.data import aiwc_rows
+from berth.predictor.training.relative.law_onnx import inputs_of, law_onnx
 from berth.predictor.training.relative.train import train
 
 RUNS = 1000
@@ -28,6 +34,23 @@ def microseconds(work: Callable[[], object]) -> tuple[float, float]:
     """Least and median wall time of ``work``, after a warm-up."""
     seconds = times_s(work, RUNS)
     return 1e6 * min(seconds), 1e6 * statistics.median(seconds)
+
+
+def of_graph(model: RelativeModel, rows: Rows) -> tuple[float, float]:
+    """Median time of one row through the law's ONNX graph, and how far it is off on all rows."""
+    law = model.model
+    if not isinstance(law, LawModel):
+        raise TypeError("the law was trained")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(
+        law_onnx(law), options, providers=["CPUExecutionProvider"]
+    )
+    one, asked = rows.knowing().take([0]), rows.knowing()
+    (found,) = session.run(None, inputs_of(law, asked))
+    off = np.where(np.isfinite(asked.log_seconds), 0.0, found - law.log_seconds(asked))
+    _, median = microseconds(lambda: session.run(None, inputs_of(law, one)))
+    return median, float(np.abs(off).max())
 
 
 def main() -> int:
@@ -55,6 +78,11 @@ def main() -> int:
     print(
         f"one row, {len(rows.platforms)} devices: median           {median:7.0f} us  "
         f"bar {BAR_US:.0f} us: {verdict} (least {least:.0f})"
+    )
+    graph, apart = of_graph(model, rows)
+    print(
+        f"the same through ONNX: median           {graph:7.0f} us  bar {BAR_US:.0f} us; "
+        f"at most {apart:.1g} (log) from the trainer, bar 1e-4"
     )
     print(f"{len(rows)} rows at once, a row                {batch / len(rows):7.1f} us")
     return 0

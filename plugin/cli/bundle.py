@@ -10,6 +10,7 @@ from types import ModuleType
 import click
 
 from berth.plugin.cli.columns import columns
+from berth.plugin.cli.training_input import require_training
 from berth.predictor import bundle as bundles
 from berth.predictor.bundle_files import CARD, MANIFEST
 from berth.predictor.conformal import DIFFICULTY_FLOOR
@@ -74,6 +75,18 @@ def verify(folder: Path) -> None:
     """Check every file of FOLDER against the manifest, and that its models run."""
     loaded = _reader(folder).load(folder)
     click.echo(f"{loaded.id}: whole")
+
+
+@bundle.command(epilog="Example: berth bundle onnx my-bundle -o law.onnx")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("-o", "--out", type=click.Path(path_type=Path), required=True)
+def onnx(folder: Path, out: Path) -> None:
+    """Write the law of FOLDER (`berth train --task relative`) as an ONNX graph."""
+    require_training("writing ONNX")
+    from berth.predictor.training.relative.export import export_law  # noqa: PLC0415 - the extra
+
+    apart = export_law(folder, out)
+    click.echo(f"{out}: at most {apart:.1g} (log) from the bundle's own answers")
 
 
 def _reader(folder: Path) -> ModuleType:

@@ -9,13 +9,14 @@ over all features has a small say beside the law, a large one on CPUs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from berth.pilot.errors import UsageError
 from berth.predictor.ceilings import Floats
-from berth.predictor.relative.gaussian import Gaussian
+from berth.predictor.relative.gaussian import Gaussian, Group
 from berth.predictor.relative.rows import Rows
 from berth.predictor.relative.views import Seen, View, check_counters
 
@@ -78,7 +79,11 @@ class LawModel:
         """Rows x platforms; a time that is known is given back. Raises UsageError."""
         seen = self.seen(rows)
         groups = list(zip(rows.applications, rows.kernels, strict=True))
-        law = self.law.log_seconds(seen) + self.residual.mean(seen.features, groups)
-        trend = rows.log_reference[:, None] - self.trend.mean(seen.features, groups)
-        guess = law + self.trend_share * (trend - law)
+        guess = self.guess(seen, rows.log_reference, groups)
         return np.where(np.isfinite(rows.log_seconds), rows.log_seconds, guess)
+
+    def guess(self, seen: Seen, log_reference: Floats, groups: Sequence[Group]) -> Floats:
+        """Rows x platforms, the reference's own among them as if it were not known."""
+        law = self.law.log_seconds(seen) + self.residual.mean(seen.features, groups)
+        trend = log_reference[:, None] - self.trend.mean(seen.features, groups)
+        return np.asarray(law + self.trend_share * (trend - law))
