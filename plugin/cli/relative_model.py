@@ -87,7 +87,7 @@ def evaluate_relative(
     rows = aiwc_rows() if site is None else site.rows
     if site is not None:
         entries = families.for_kinds(entries, site.kinds)
-    total = run.steps(rows, run.loaded(entries)[0], seeds)
+    total = run.steps(rows, entries, seeds)
     with step_bar("evaluating", total) as advance:
         found = run.evaluate(
             rows,

@@ -28,7 +28,9 @@ class Entry:
     needs: tuple[str, ...] = ()
     """Modules that must be installed."""
     by_default: bool = True
-    """False: evaluated only when named, for the slow ones."""
+    """False: evaluated only when named."""
+    slow: bool = False
+    """True: networks that take seconds a fold; only the splits of few folds are evaluated."""
 
     @property
     def absent(self) -> tuple[str, ...]:
@@ -57,8 +59,8 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("baselines", lambda: BASELINES),
     Entry("law", lambda: (LawFamily(),)),
     Entry("committee", _committee, by_default=False),
-    Entry("vae", _vae, needs=("torch",), by_default=False),
-    Entry("xamm", _xamm, needs=("torch", "xgboost"), by_default=False),
+    Entry("vae", _vae, needs=("torch",), by_default=False, slow=True),
+    Entry("xamm", _xamm, needs=("torch", "xgboost"), by_default=False, slow=True),
 )
 
 

@@ -35,6 +35,8 @@ from berth.predictor.training.relative.checks import (
 from berth.predictor.training.relative.family import Family
 
 SPLITS = (LEAVE_ONE_APPLICATION_OUT, UNSEEN_SIZE, RANDOM_ROWS)
+SLOW_SPLITS = (LEAVE_ONE_APPLICATION_OUT, RANDOM_ROWS)
+"""Of families that are slow to fit: an unseen size is a fold of its own for each of AIWC's rows."""
 SEEDS = (0, 1, 2)
 
 
@@ -73,10 +75,27 @@ class Evaluation:
         return asdict(self)
 
 
-def steps(rows: Rows, families: Sequence[Family], seeds: Sequence[int] = SEEDS) -> int:
-    """How often ``evaluate`` will call ``advance``."""
-    folds = sum(len(list(split.folds(rows, 0))) for split in SPLITS)
-    return folds * len(families) * len(seeds)
+def steps(rows: Rows, entries: Iterable[Entry], seeds: Sequence[int] = SEEDS) -> int:
+    """How often ``evaluate`` will call ``advance`` where nothing is kept."""
+    folds = {split.name: len(list(split.folds(rows, 0))) for split in SPLITS}
+    return sum(folds[split.name] for split, _ in _plan(rows, entries)) * len(seeds)
+
+
+def _plan(rows: Rows, entries: Iterable[Entry]) -> list[tuple[Split, Family]]:
+    """What is evaluated, split by split; not a split that ``rows`` has no folds of."""
+    wanted = [
+        (family, SLOW_SPLITS if entry.slow else SPLITS)
+        for entry in entries
+        if not entry.absent
+        for family in entry.load()
+    ]
+    return [
+        (split, family)
+        for split in SPLITS
+        if any(True for _ in split.folds(rows, 0))
+        for family, splits in wanted
+        if split in splits
+    ]
 
 
 def loaded(entries: Iterable[Entry]) -> tuple[tuple[Family, ...], dict[str, str]]:
@@ -107,13 +126,12 @@ def evaluate(
     check_rows(rows)
     check_applications(rows)
     check_rows_of_folds(rows, FOLDS)
-    families, left_out = loaded(entries)
+    groups = tuple(entries)
+    _, left_out = loaded(groups)
     store = Kept() if kept is None else kept
     results = [
         _result(rows, family, split, seeds=seeds, kept=store, advance=advance)
-        for split in SPLITS
-        if any(True for _ in split.folds(rows, 0))
-        for family in families
+        for split, family in _plan(rows, groups)
     ]
     return Evaluation(
         data=data,
@@ -136,10 +154,12 @@ def predictions(
     kept: Kept,
     advance: Callable[[], None] = lambda: None,
 ) -> Floats:
-    """Held-out log seconds, rows x platforms; kept under the family's words and the data."""
+    """Held-out log seconds, rows x platforms; each fold is kept under the family and the data."""
     words = [family.name, family.what, split.name, str(seed), rows.reference, digest(rows)]
     key = "/".join([*words, *rows.platforms])
-    return kept.array(key, lambda: held_out(rows, family, split, seed=seed, advance=advance))
+    return kept.array(
+        key, lambda: held_out(rows, family, split, seed=seed, kept=kept, key=key, advance=advance)
+    )
 
 
 def _result(

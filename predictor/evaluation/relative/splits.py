@@ -10,6 +10,7 @@ import numpy as np
 
 from berth.predictor.ceilings import Floats
 from berth.predictor.relative.rows import Rows
+from berth.predictor.training.kept import Kept
 from berth.predictor.training.relative.family import Family
 
 Fold = tuple[list[int], list[int]]
@@ -73,13 +74,23 @@ def held_out(
     split: Split,
     *,
     seed: int,
+    kept: Kept | None = None,
+    key: str = "",
     advance: Callable[[], None] = lambda: None,
 ) -> Floats:
-    """Rows x platforms: log seconds by models that had not seen the row; NaN: never held out."""
+    """Rows x platforms: log seconds by models that had not seen the row; NaN: never held out.
+
+    With ``kept`` each fold is kept under ``key``, so that a run cut short goes on at its fold.
+    """
     found = np.full(rows.log_seconds.shape, np.nan)
-    for train, held in split.folds(rows, seed):
-        fitted = family.fit(rows.take(train), seed)
-        found[held] = fitted.log_seconds(rows.take(held).knowing())
+    store = Kept() if kept is None else kept
+    for number, (train, held) in enumerate(split.folds(rows, seed)):
+
+        def fold(train: list[int] = train, held: list[int] = held) -> Floats:
+            fitted = family.fit(rows.take(train), seed)
+            return fitted.log_seconds(rows.take(held).knowing())
+
+        found[held] = store.array(f"{key}/fold {number}", fold)
         advance()
     return found
 

@@ -47,7 +47,7 @@ def test_a_family_whose_library_is_absent_is_left_out_loudly() -> None:
 def test_every_fold_advances_the_bar() -> None:
     ticks: list[int] = []
     run.evaluate(toy(), [QUICK], data="toy", seeds=[0, 1], advance=lambda: ticks.append(1))
-    assert len(ticks) == run.steps(toy(), [Always()], [0, 1])
+    assert len(ticks) == run.steps(toy(), [QUICK], [0, 1])
 
 
 def test_one_application_is_refused_before_anything_is_fitted() -> None:
@@ -84,6 +84,39 @@ def test_report_and_json_hold_every_family_and_split(tmp_path) -> None:
         assert all(len(row) == len(HEADER) for row in table(results))
     data = json.loads((tmp_path / "evaluation.json").read_text(encoding="utf-8"))
     assert len(data["results"]) == len(run.SPLITS)
+
+
+def test_a_slow_family_is_evaluated_on_the_splits_of_few_folds(tmp_path) -> None:
+    slow = replace(QUICK, slow=True)
+    found = run.evaluate(toy(), [slow], data="toy", seeds=[0])
+    assert [result.split for result in found.results] == [s.name for s in run.SLOW_SPLITS]
+    assert run.steps(toy(), [slow], [0]) < run.steps(toy(), [QUICK], [0])
+    assert [title.partition(":")[0] for title, _ in by_split(found)] == [
+        split.name for split in run.SLOW_SPLITS
+    ]
+
+
+def test_a_run_cut_short_in_a_split_goes_on_at_its_fold(tmp_path) -> None:
+    ticks: list[int] = []
+
+    def stop() -> None:
+        ticks.append(1)
+        if len(ticks) == 2:
+            raise KeyboardInterrupt
+
+    kept = Kept(tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        run.evaluate(toy(), [QUICK], data="toy", seeds=[0], kept=kept, advance=stop)
+    fits: list[int] = []
+
+    class Counted(Always):
+        def fit(self, rows, seed):
+            fits.append(1)
+            return super().fit(rows, seed)
+
+    counted = Entry("quick", lambda: (Counted(),))
+    run.evaluate(toy(), [counted], data="toy", seeds=[0], kept=kept)
+    assert len(fits) == run.steps(toy(), [QUICK], [0]) - 2
 
 
 def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path) -> None:
