@@ -1,0 +1,118 @@
+"""Which slice a model graph should get, before it ever ran, and why in words.
+
+By memory (the thesis's equation 4.2 with an interval): the smallest profile whose usable memory
+holds the upper end of the need. Its slow-down against larger ones comes from the effective shares
+that ``berth.predictor.slices`` learnt and from the part of the time that launches bound on the
+whole GPU, which no slice stretches; that part is a prediction, so the slow-down is a prior.
+The thesis's two rules stand beside it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from berth.pilot.units import format_bytes
+from berth.policies.mig import thesis
+from berth.policies.mig.geometry import Geometry, SliceProfile
+from berth.policies.mig.recommend import share_of
+from berth.predictor.footprint.footprint import Fits, fits
+from berth.predictor.prediction import Interval
+from berth.predictor.slices.physics import ShareLaw, log_slowdown
+
+NO_FASTER = 1.1
+"""A larger slice that is faster by less than this is said to be no faster."""
+SUM = 1.0
+"""Sharpness: kernels wait for launches, one after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSlice:
+    """One profile for one model."""
+
+    profile: SliceProfile
+    fits: Fits
+    slowdown: float
+    """t_slice / t_whole; a prior."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelProfile:
+    """The answer for one GPU model."""
+
+    gpu: str
+    need: Interval
+    slices: tuple[ModelSlice, ...]
+    """Plain profiles, small before large."""
+    chosen: ModelSlice | None
+    """The smallest that holds the upper end of the need; None: not even the whole GPU does."""
+    reason: str
+    by_memory: str | None
+    """Equation 4.2, of the middle; A100 40 GB only."""
+    by_utilisation: str | None
+    """Section 3.4.4, of the predicted part of the time with a kernel running; likewise."""
+
+
+def profile_for(
+    need: Interval, geometry: Geometry, waiting: float, shares: ShareLaw
+) -> ModelProfile:
+    """The profile of ``geometry`` for a model that needs so much memory.
+
+    ``waiting``: part of the whole GPU's time that launches bound, of 1.
+    """
+    plain = sorted(
+        (p for p in geometry.profiles if p.is_plain),
+        key=lambda p: (p.memory_slices, p.compute_slices, p.name),
+    )
+    found = tuple(
+        ModelSlice(p, fits(need, p.memory_bytes), _slowdown(geometry, p, waiting, shares))
+        for p in plain
+    )
+    chosen = next((one for one in found if one.fits is Fits.YES), None)
+    of_thesis = set(thesis.LIMITS_MB) <= set(geometry.by_name)
+    return ModelProfile(
+        gpu=geometry.gpu,
+        need=need,
+        slices=found,
+        chosen=chosen,
+        reason=_reason(need, found, chosen, waiting),
+        by_memory=thesis.by_memory(need.mid / 1e6) if of_thesis else None,
+        by_utilisation=thesis.by_utilisation(1 - waiting) if of_thesis else None,
+    )
+
+
+def _slowdown(geometry: Geometry, profile: SliceProfile, waiting: float, shares: ShareLaw) -> float:
+    still = min(max(waiting, 1e-3), 1 - 1e-3)
+    latent = np.array([math.log((1 - still) / still)])
+    effective = shares.effective(share_of(geometry, profile))
+    return float(np.exp(log_slowdown(latent, effective, SUM)[0]))
+
+
+def _reason(
+    need: Interval, found: tuple[ModelSlice, ...], chosen: ModelSlice | None, waiting: float
+) -> str:
+    words = f"{format_bytes(need.mid)} ({format_bytes(need.low)} to {format_bytes(need.high)})"
+    if chosen is None:
+        whole = found[-1]
+        may = "may not be" if whole.fits is Fits.MAY else "is not"
+        return f"none: {words}, for which {format_bytes(whole.profile.memory_bytes)} {may} enough"
+    said = f"{chosen.profile.name}: {words} of {format_bytes(chosen.profile.memory_bytes)}"
+    smaller = [one for one in found if one.fits is Fits.MAY]
+    if smaller:
+        said += f"; {smaller[-1].profile.name} may be too small"
+    larger = next((one for one in found if one.slowdown < chosen.slowdown), None)
+    if larger is None:
+        return said
+    faster = chosen.slowdown / larger.slowdown
+    if faster < NO_FASTER:
+        return (
+            f"{said}; {larger.profile.name} would run no faster: for {waiting:.0%} of the time on "
+            "the whole GPU launches bound it"
+        )
+    whole = found[-1].slowdown
+    return (
+        f"{said}; {larger.profile.name} would run {faster:.1f} times as fast, the whole GPU "
+        f"{chosen.slowdown / whole:.1f} times"
+    )

@@ -1,0 +1,1 @@
+"""How good predicted memory is: ``memory`` of ``berth evaluate --task dl``."""
