@@ -81,8 +81,9 @@ def evaluate_graph_language(file: Path, report: Path | None, *, as_json: bool) -
     """Trains what is not trained; then the table of all methods on the same rows."""
     stages = _stages(file)
     from berth.predictor.evaluation.latency.language import HEADER, evaluate  # noqa: PLC0415
+    from berth.predictor.evaluation.latency.language_rivals import cheap  # noqa: PLC0415
 
-    found = evaluate(stages)
+    found = evaluate(stages, cheap)
     text = json.dumps(found.as_dict(), indent=1)
     if report is not None:
         report.mkdir(parents=True, exist_ok=True)

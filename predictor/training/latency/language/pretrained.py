@@ -155,7 +155,10 @@ def _load(kind: Any, found: Checkpoint, dtype: torch.dtype, what: str) -> Any:
         )
     except Exception as error:
         raise _unreadable(found, what, error) from None
-    absent = sorted(set(told["missing_keys"]) - set(getattr(model, "_tied_weights_keys", ()) or ()))
+    tied = getattr(model, "_tied_weights_keys", None) or ()
+    ours = () if not getattr(model.config, "tie_word_embeddings", False) else tied
+    absent = sorted(set(told["missing_keys"]) - set(ours))
+    # A pooler is no part of a token's vector: encoders are often saved without it.
     if absent := [name for name in absent if not name.startswith("pooler.")]:
         raise DocumentError(
             found.folder, f"is no whole {what}: it lacks {len(absent)} weights, as {absent[0]}"
