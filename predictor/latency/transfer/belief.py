@@ -40,6 +40,10 @@ class Belief:
     """[devices] factor on the own levels of each."""
     samples: dict[str, int]
     """Of platforms that a site added."""
+    threads: dict[str, int]
+    """Of the runs of CPU platforms that a site added: times are of so many."""
+    own_widths: dict[str, float]
+    """Of platforms that a site added: half width of the 90 % interval, in log time."""
     widths: tuple[Width, ...]
 
     def log_seconds(self, asked: Cases) -> Floats:
@@ -52,12 +56,10 @@ class Belief:
         self, work: Work, roof: Roof, numbers: Numbers, batch: int, stack: str | None = None
     ) -> Interval:
         """Of one run at the whole batch. ``stack`` as in ``stack_name``; default: the platform's
-        own where it has one, else no compiler on a GPU and onnxruntime on a CPU.
+        own in these numbers where it has one, else no compiler on a GPU and one on a CPU.
         """
-        own = [name for name in self.stacks if name.startswith(f"{roof.platform}/")]
-        named = stack or next(
-            (name for name in own if name.split("/")[1] == numbers.value), own[0] if own else None
-        )
+        own = f"{roof.platform}/{numbers.value}/"
+        named = stack or next((name for name in self.stacks if name.startswith(own)), None)
         joined = is_fused(named) if named else not roof.is_gpu
         one = case_of(work, roof, numbers, batch, fused=joined)
         if roof.platform in self.devices:
@@ -69,9 +71,13 @@ class Belief:
         return Interval(middle / factor, middle, middle * factor)
 
     def log_width(self, platform: str, *, gpu: bool) -> float:
-        """By how many samples there are of the platform."""
-        have = self.samples.get(platform, 0)
-        known = [one for one in self.widths if one.gpu == gpu and one.samples <= have]
+        """Half width in log time: of the platform's samples where it has some."""
+        own = self.own_widths.get(platform)
+        return self.log_width_of(0, gpu=gpu) if own is None else own
+
+    def log_width_of(self, samples: int, *, gpu: bool) -> float:
+        """Likewise, of a platform with so many, from devices that were held out."""
+        known = [one for one in self.widths if one.gpu == gpu and one.samples <= samples]
         return max(known, key=lambda one: one.samples).log_width
 
     def basis(self, platform: str) -> Basis:

@@ -31,12 +31,19 @@ class Posterior:
     """Lower Cholesky factor of their covariance."""
     weights: Floats
 
-    def joint(self, asked: Cases) -> Joint:
-        """Of cases of one new platform: what is believed of them before any sample."""
+    def joint(self, asked: Cases, *, new_platform: bool = True) -> Joint:
+        """Of cases of one new platform: what is believed of them before any sample.
+
+        ``new_platform=False``: of known ones; nothing is then taken for their own.
+        """
         across = self.kernel.covariance(self.cases, asked)
         half = solve_triangular(self.factor, across, lower=True, check_finite=False)
-        own = own_levels(self.kernel).covariance(asked, asked)
         whole = self.kernel.covariance(asked, asked)
+        own = (
+            own_levels(self.kernel).covariance(asked, asked)
+            if new_platform
+            else np.zeros_like(whole)
+        )
         return Joint(
             across.T @ self.weights + self.offset, whole - own - half.T @ half, own,
             self.kernel.noise,
@@ -46,11 +53,19 @@ class Posterior:
 def fit(table: Table, kernel: Kernel) -> Posterior:
     """Exact; O(n^3)."""
     offset = float(table.residual.mean())
-    covariance = kernel.covariance(table.cases, table.cases)
-    covariance[np.diag_indices(len(table))] += kernel.noise**2
+    noise, bold = np.full(len(table), kernel.noise), np.ones(len(table))
+    return fit_cases(table.cases, table.residual, kernel, offset, noise=noise, bold=bold)
+
+
+def fit_cases(
+    cases: Cases, residual: Floats, kernel: Kernel, offset: float, *, noise: Floats, bold: Floats
+) -> Posterior:
+    """``noise``: [n] of each measurement; ``bold``: [n] factor on its device's own levels."""
+    covariance = kernel.covariance(cases, cases, bold)
+    covariance[np.diag_indices(len(cases))] += noise**2
     factor = cholesky(covariance, lower=True, overwrite_a=True, check_finite=False)
-    weights = cho_solve((factor, True), table.residual - offset)
-    return Posterior(kernel, offset, table.cases, factor, weights)
+    weights = cho_solve((factor, True), residual - offset)
+    return Posterior(kernel, offset, cases, factor, weights)
 
 
 def own_levels(kernel: Kernel) -> Kernel:
@@ -69,6 +84,10 @@ class Moved:
     mean: Floats
     bold: float
     noise: float
+    weights: Floats
+    """[samples]"""
+    left_out: Floats
+    """[samples] each predicted from the others and from known platforms."""
 
 
 @dataclass(frozen=True)
@@ -86,10 +105,10 @@ class Joint:
         """All cases after ``residual`` was measured of ``samples``; the factors on its own levels
         and on the noise by evidence."""
         if not len(samples):
-            return Moved(self.mean, 1.0, self.noise)
+            return Moved(self.mean, 1.0, self.noise, np.zeros(0), np.zeros(0))
         at = np.ix_(samples, samples)
         wanted = residual - self.mean[samples]
-        best: tuple[float, float, float, Floats] | None = None
+        tried = []
         for bold in BOLD:
             for rough in NOISES:
                 matrix = self.shared[at] + bold**2 * self.own[at]
@@ -98,12 +117,13 @@ class Joint:
                 weights = cho_solve(solved, wanted)
                 score = 0.5 * float(wanted @ weights) + float(np.log(np.diag(solved[0])).sum())
                 score += 0.5 * (np.log(bold) ** 2 + np.log(rough) ** 2) / _PRIOR_SPREAD**2
-                if best is None or score < best[0]:
-                    best = (score, bold, rough * self.noise, weights)
-        assert best is not None  # noqa: S101 - BOLD is not empty
-        _, bold, noise, weights = best
+                tried.append((score, bold, rough * self.noise, weights, solved))
+        _, bold, noise, weights, solved = min(tried, key=lambda one: one[0])
         across = self.shared[:, samples] + bold**2 * self.own[:, samples]
-        return Moved(self.mean + across @ weights, bold, noise)
+        precision = np.diag(cho_solve(solved, np.eye(len(samples))))
+        return Moved(
+            self.mean + across @ weights, bold, noise, weights, residual - weights / precision
+        )
 
     def advised(self, pool: Codes, count: int) -> Codes:
         """Of ``pool`` the cases whose measurement leaves least variance over all of it, the best

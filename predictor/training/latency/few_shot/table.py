@@ -16,7 +16,11 @@ from berth.predictor.latency.transfer.cases import (
     spec_of,
 )
 from berth.predictor.training.latency.data import Graphs, Runs, Strings, graphs, runs
-from berth.predictor.training.latency.few_shot.devices import NUMBERS, ROOFS
+from berth.predictor.training.latency.few_shot.devices import (
+    NUMBERS,
+    PLATFORM,
+    roof_of_device,
+)
 
 _ROOF_S = ROOF_FEATURES.index("roof_s")
 
@@ -56,27 +60,27 @@ def timm_table() -> Table:
 
 
 def table(rows: Runs, known: Graphs) -> Table:
-    """Rows with a graph. ``stack`` is ``device/numbers/framework/version``; layout and version of
-    torch make stacks of their own."""
+    """Rows with a graph. ``stack`` is ``platform/numbers/framework/layout/version/precision``."""
     batch = rows.batch.astype(np.float64)
-    framework = np.where(rows.compiled, "compiled", "torch")
+    device = rows.device.tolist()
+    numbers = [NUMBERS[name] for name in rows.precision.tolist()]
+    framework = np.where(rows.compiled, "compiled", "torch").tolist()
     stack = np.array([
-        "/".join((device, precision, frame, layout, str(version)))
-        for device, precision, frame, layout, version in zip(
-            rows.device, rows.precision, framework, rows.layout, rows.torch.tolist(), strict=True
+        "/".join((PLATFORM[name], own.value, frame, layout, f"torch-{version}", precision))
+        for name, own, frame, layout, version, precision in zip(
+            device, numbers, framework, rows.layout.tolist(), rows.torch.tolist(),
+            rows.precision.tolist(), strict=True,
         )
     ])  # fmt: skip
     under = _under_roofs(rows, known)
-    numbers = [NUMBERS[name] for name in rows.precision.tolist()]
     cases = Cases(
         graph=graph_columns(known.features[rows.graph], batch),
         place=place_columns(under, batch),
         spec=np.array([
-            spec_of(ROOFS[device], own)
-            for device, own in zip(rows.device.tolist(), numbers, strict=True)
+            spec_of(roof_of_device(name), own) for name, own in zip(device, numbers, strict=True)
         ]),
         log_roof=np.log(under[:, _ROOF_S]),
-        gpu=np.array([int(ROOFS[name].is_gpu) for name in rows.device.tolist()]),
+        gpu=np.array([int(roof_of_device(name).is_gpu) for name in device]),
         fused=rows.compiled.astype(np.int64),
         device=_codes(rows.device), stack=_codes(stack), model=rows.graph,
     )  # fmt: skip
@@ -91,7 +95,8 @@ def _under_roofs(rows: Runs, known: Graphs) -> Floats:
     """[rows, len(ROOF_FEATURES)]; a graph at a batch once for all places."""
     places = sorted({(d, NUMBERS[p]) for d, p in zip(rows.device, rows.precision, strict=True)})
     place = {one: n for n, one in enumerate(places)}
-    roofs, numbers = [ROOFS[device] for device, _ in places], [own for _, own in places]
+    roofs = [roof_of_device(device) for device, _ in places]
+    numbers = [own for _, own in places]
     pairs, at = np.unique(np.column_stack((rows.graph, rows.batch)), axis=0, return_inverse=True)
     every = np.array(
         [roof_features(known.work[graph], roofs, numbers, batch) for graph, batch in pairs.tolist()]

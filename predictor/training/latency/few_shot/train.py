@@ -1,0 +1,65 @@
+"""The bundle of transfer: the covariance and the cases of timm's measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+
+from berth.predictor.datasets import timm
+from berth.predictor.latency.transfer import bundle as bundles
+from berth.predictor.latency.transfer.belief import Belief, Width
+from berth.predictor.latency.transfer.kernel import LEVELS
+from berth.predictor.training.latency.few_shot.adapt import rounded
+from berth.predictor.training.latency.few_shot.devices import PLATFORM
+from berth.predictor.training.latency.few_shot.learn import ARCHITECTURES, learn
+from berth.predictor.training.latency.few_shot.posterior import fit
+from berth.predictor.training.latency.few_shot.table import Table
+from berth.predictor.training.write import write_bundle
+
+
+def train(
+    table: Table,
+    widths: Sequence[Width],
+    split: str,
+    out: Path,
+    *,
+    seed: int,
+    command: str,
+    most: int = ARCHITECTURES,
+) -> bundles.TransferManifest:
+    """Learn from all of ``table`` and write ``out``; ``split`` says what ``widths`` are of."""
+    used = replace(table, cases=rounded(table.cases))
+    kernel = learn(used, seed=seed, most=most)
+    after = fit(used, kernel)
+    devices = tuple(PLATFORM[str(name)] for name in np.unique(table.device))
+    stacks = tuple(str(name) for name in np.unique(table.stack))
+    belief = Belief(
+        kernel, after.offset, used.cases, after.weights, devices, stacks, np.ones(len(devices)),
+        {}, {}, {}, tuple(widths),
+    )  # fmt: skip
+    arrays = bundles.arrays_of(belief, used.residual, np.full(len(used), kernel.noise))
+    manifest = bundles.TransferManifest(
+        id="", created=datetime.now(UTC).isoformat(timespec="seconds"), command=command,
+        berth_version=version("berth"), figures={}, files={},
+        amplitudes={
+            level: tuple(row) for level, row in zip(LEVELS, kernel.amplitudes.tolist(), strict=True)
+        },
+        graph_length=kernel.graph_length, place_length=kernel.place_length, noise=kernel.noise,
+        offset=after.offset,
+        platforms=tuple(bundles.PlatformEntry(platform=name, bold=1.0) for name in devices),
+        stacks=stacks, columns=bundles.COLUMNS,
+        widths=tuple(
+            bundles.WidthEntry(samples=w.samples, gpu=w.gpu, log_width=w.log_width) for w in widths
+        ),
+        split=split,
+        training=bundles.TransferTraining(
+            sources={one.path: one.sha256 for one in (timm.BENCHMARK, timm.GRAPHS)}, seed=seed,
+            rows=len(table), libraries={name: version(name) for name in ("numpy", "scipy")},
+        ),
+    )  # fmt: skip
+    return write_bundle(out, manifest, {bundles.CASES: arrays}, load=bundles.load)
