@@ -17,6 +17,7 @@ from berth.plugin.cli.graph_totals import evaluate_graph_totals
 from berth.plugin.cli.llm_model import evaluate_llm
 from berth.plugin.cli.mig_slices_model import evaluate_slices
 from berth.plugin.cli.mini_apps import evaluate_mini_apps
+from berth.plugin.cli.operators_model import evaluate_operators
 from berth.plugin.cli.relative_input import site_input
 from berth.plugin.cli.relative_model import evaluate_relative
 from berth.plugin.cli.step_bar import step_bar
@@ -43,6 +44,7 @@ from berth.predictor import platforms as known
             "trust",
             "few-shot",
             "llm",
+            "operators",
             graph_language.TASK,
         ]
     ),
@@ -50,7 +52,8 @@ from berth.predictor import platforms as known
     show_default=True,
     help="mig-slices: slow-downs on MIG slices; relative: families on 15 OpenCL devices; "
     "xamm: its ablations there (long); vae: VAE + DNN; mini-apps: on platforms never trained on; "
-    "graphs-totals: parameters and MACs of model graphs; llm: language models (long).",
+    "graphs-totals: parameters and MACs of model graphs; llm: language models (long); "
+    "operators: single operators on GPUs never seen, and whole models as their sum.",
 )
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option(
@@ -102,6 +105,7 @@ def evaluate(
         "graphs-totals": lambda: evaluate_graph_totals(report, as_json),
         "mig-slices": lambda: evaluate_slices(seed, report, as_json),
         "llm": lambda: evaluate_llm(seed, report, as_json=as_json),
+        "operators": lambda: evaluate_operators(seed, report, as_json=as_json),
         "trust": lambda: evaluate_trust(seed, groups, report, as_json),
         "few-shot": lambda: evaluate_few_shot(seed, groups, report, as_json),
         "relative": lambda: evaluate_relative(

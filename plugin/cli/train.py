@@ -12,6 +12,7 @@ from berth.plugin.cli import graph_language
 from berth.plugin.cli.adapt_bundle import adapt_bundle
 from berth.plugin.cli.llm_model import train_llm
 from berth.plugin.cli.mig_slices_model import train_slices
+from berth.plugin.cli.operators_model import train_operators
 from berth.plugin.cli.relative_input import site_input
 from berth.plugin.cli.relative_model import train_relative
 from berth.plugin.cli.step_bar import step_bar
@@ -35,10 +36,13 @@ from berth.predictor import platforms as known
 @click.option("--platform", help="With --adapt: the new platform.")
 @click.option(
     "--task",
-    type=click.Choice(["kernels", "mig-slices", "llm", "relative", graph_language.TASK]),
+    type=click.Choice(
+        ["kernels", "mig-slices", "llm", "operators", "relative", graph_language.TASK]
+    ),
     default="kernels",
     show_default=True,
     help="mig-slices: the predictor of slow-downs on MIG slices; llm: of language models; "
+    "operators: of single operators on GPUs; "
     "relative: of many platforms from the counters of one run; graph-language: GNN + language "
     "model, with one configuration file in place of PROFILES.",
 )
@@ -90,15 +94,11 @@ def train(
         return
     if len(profiles) > 1 and task != "relative":
         raise UsageError(f"one file of profiles is trained on, not {len(profiles)}")
-    if task == "mig-slices":
+    own_data = {"mig-slices": train_slices, "llm": train_llm, "operators": train_operators}
+    if task in own_data:
         if profiles:
-            raise UsageError("--task mig-slices takes no PROFILES; it has its own data sets")
-        train_slices(out, seed, figures)
-        return
-    if task == "llm":
-        if profiles:
-            raise UsageError("--task llm takes no PROFILES; it has its own data sets")
-        train_llm(out, seed, figures)
+            raise UsageError(f"--task {task} takes no PROFILES; it has its own data sets")
+        own_data[task](out, seed, figures)
         return
     if task == "relative":
         if figures is not None:

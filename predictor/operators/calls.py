@@ -7,6 +7,7 @@ normalisation) works on [rows, columns].
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from enum import IntEnum
 from typing import TypeAlias
@@ -114,5 +115,6 @@ def _columns(*given: ArrayLike) -> list[Floats]:
     return [np.array(x) for x in wide]
 
 
-def _calls(kind: Kind, sizes: tuple[Floats, ...], flops: Floats, moved: Floats) -> Calls:
-    return Calls(np.full(len(flops), int(kind)), *sizes, flops, moved)
+def _calls(kind: Kind, sizes: Sequence[Floats], flops: Floats, moved: Floats) -> Calls:
+    groups, rows, columns, inner = sizes
+    return Calls(np.full(len(flops), int(kind)), groups, rows, columns, inner, flops, moved)

@@ -10,13 +10,16 @@ of 16FF+, N7 60 % of 16FF+, N5 30 % of N7). ``w0`` and ``gamma`` are fitted. Uti
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from berth.predictor.graphs.roofs import Numbers
 from berth.predictor.operators.calls import MATRIX, WINOGRAD, Calls, Floats, Integers, Kind
 from berth.predictor.operators.gpu import Gpu
 
+Features: TypeAlias = NDArray[np.float32]
 TILES = ((128, 128), (128, 64), (64, 64), (32, 32))
 """Rows x columns that one thread block computes."""
 PROCESS_POWER = {16: 1.0, 14: 1.0, 12: 0.75, 8: 0.5, 7: 0.4, 6: 0.4, 5: 0.28, 4: 0.28, 3: 0.28}
@@ -83,7 +86,7 @@ def _roof(calls: Calls, peak: Floats, gpu: Gpu) -> Floats:
     return found
 
 
-def product_features(calls: Calls, gpu: Gpu, numbers: Numbers, power: PowerLaw) -> Floats:
+def product_features(calls: Calls, gpu: Gpu, numbers: Numbers, power: PowerLaw) -> Features:
     """[n, len(PRODUCT_FEATURES)]"""
     found = np.empty((len(calls), len(PRODUCT_FEATURES)), np.float32)
     groups, rows, columns, inner = (
@@ -112,7 +115,7 @@ def product_features(calls: Calls, gpu: Gpu, numbers: Numbers, power: PowerLaw) 
     return found
 
 
-def vector_features(calls: Calls, gpu: Gpu, power: PowerLaw) -> Floats:
+def vector_features(calls: Calls, gpu: Gpu, power: PowerLaw) -> Features:
     """[n, len(VECTOR_FEATURES)]"""
     found = np.empty((len(calls), len(VECTOR_FEATURES)), np.float32)
     rows, columns = np.maximum(calls.rows, 1.0), np.maximum(calls.columns, 1.0)

@@ -18,6 +18,7 @@ from berth.predictor.operators.bundle import KINDS, Group
 from berth.predictor.operators.calls import Calls, Floats
 from berth.predictor.operators.gpu import find
 from berth.predictor.operators.physics import (
+    Features,
     PowerLaw,
     base_seconds,
     product_features,
@@ -58,22 +59,25 @@ class Fitted:
 
     def seconds(self, rows: Rows) -> Floats:
         """[n] as predicted for GPUs never seen."""
-        found = np.zeros(len(rows))
-        launch = np.array([self.launch_s[str(op)] for op in rows.operator])
-        for group in self.boosters:
-            for gpu in np.unique(rows.gpu):
-                of = np.flatnonzero((rows.gpu == gpu) & np.isin(rows.calls.kind, KINDS[group]))
-                if len(of):
-                    found[of] = launch[of] + self._work(group, rows.calls[of], str(gpu))
+        found = np.array([self.launch_s[str(op)] for op in rows.operator])
+        for gpu in np.unique(rows.gpu):
+            of = np.flatnonzero(rows.gpu == gpu)
+            found[of] += self.work(rows.calls[of], str(gpu))
         return found
 
-    def _work(self, group: Group, calls: Calls, gpu: str) -> Floats:
-        features, base = features_of(group, calls, gpu, self.power)
-        margin = self.boosters[group].predict(xgboost.DMatrix(features), output_margin=True)
-        return base / utilisation(margin.astype(np.float64))
+    def work(self, calls: Calls, gpu: str) -> Floats:
+        """[n] seconds without the launch, on one GPU of the catalogue."""
+        found = np.zeros(len(calls))
+        for group, booster in self.boosters.items():
+            of = np.flatnonzero(np.isin(calls.kind, KINDS[group]))
+            if len(of):
+                features, base = features_of(group, calls[of], gpu, self.power)
+                margin = booster.predict(xgboost.DMatrix(features), output_margin=True)
+                found[of] = base / utilisation(margin.astype(np.float64))
+        return found
 
 
-def features_of(group: Group, calls: Calls, gpu: str, power: PowerLaw) -> tuple[Floats, Floats]:
+def features_of(group: Group, calls: Calls, gpu: str, power: PowerLaw) -> tuple[Features, Floats]:
     """What the trees of a group see of calls on one GPU, and their base seconds."""
     place = find(gpu)
     if group is Group.VECTORS:
@@ -148,7 +152,7 @@ def _even(rows: Rows, group: Group, most: int, seed: int) -> Any:
     return np.concatenate(taken) if taken else np.zeros(0, np.int64)
 
 
-def _train(features: Floats, loss: Loss, seed: int, size: Size) -> xgboost.Booster:
+def _train(features: Features, loss: Loss, seed: int, size: Size) -> xgboost.Booster:
     settings = {
         "objective": "reg:squarederror", "max_depth": size.depth, "eta": 0.15, "base_score": 0.0,
         "min_child_weight": 3.0, "subsample": 0.7, "colsample_bytree": 0.6, "lambda": 1.0,

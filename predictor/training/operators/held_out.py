@@ -14,7 +14,7 @@ from functools import cache
 
 import numpy as np
 
-from berth.predictor.operators.bundle import Group, Width
+from berth.predictor.operators.bundle import KINDS, Group, Width
 from berth.predictor.operators.calls import Floats
 from berth.predictor.operators.physics import PowerLaw
 from berth.predictor.training.operators.data import Rows, Strings, rows
@@ -44,21 +44,41 @@ class Held:
         return np.asarray(np.abs(self.seconds / self.rows.seconds - 1))
 
 
-def choose_power(given: Rows, seed: int, laws: Sequence[PowerLaw] = LAWS) -> PowerLaw:
-    """The law with the least median error of products on silicon left out of ``given``."""
-    of = given[np.isin(given.calls.kind, (0, 1))]
-    chips = np.unique(of.chip)
-    if len(chips) < 2:
-        return laws[0]
+def choose_power(seed: int, without: str | None = None, *, own: bool = False) -> PowerLaw:
+    """The law with the least median error of products on silicon left out.
+
+    ``without``: this silicon, that nothing is chosen on. ``own``: from NeuSight's training rows.
+    """
+    others = [str(chip) for chip in np.unique(_products(own).chip) if chip != without]
     scores = []
-    for law in laws:
-        medians = []
-        for chip in chips:
-            fitted = fit(of[of.chip != chip], law, seed, QUICK, (Group.PRODUCTS,))
-            out = _some(of[of.chip == chip], seed)
-            medians.append(np.median(np.abs(fitted.seconds(out) / out.seconds - 1)))
-        scores.append(float(np.mean(medians)))
-    return laws[int(np.argmin(scores))]
+    for law in LAWS:
+        pairs = (frozenset({chip} | ({without} if without else set())) for chip in others)
+        found = [
+            _median_errors(law, pair, seed, own)[chip]
+            for chip, pair in zip(others, pairs, strict=True)
+        ]
+        scores.append(float(np.mean(found)))
+    return LAWS[int(np.argmin(scores))]
+
+
+@cache
+def _products(own: bool) -> Rows:
+    given = rows()
+    chosen = np.isin(given.calls.kind, KINDS[Group.PRODUCTS])
+    return given[chosen & ~given.test] if own else given[chosen]
+
+
+@cache
+def _median_errors(law: PowerLaw, out: frozenset[str], seed: int, own: bool) -> dict[str, float]:
+    """Of each silicon of ``out``, when all of it was left out."""
+    given = _products(own)
+    leaving = np.isin(given.chip, sorted(out))
+    fitted = fit(given[~leaving], law, seed, QUICK, (Group.PRODUCTS,))
+    found = {}
+    for chip in sorted(out):
+        some = _some(given[given.chip == chip], seed)
+        found[chip] = float(np.median(np.abs(fitted.seconds(some) / some.seconds - 1)))
+    return found
 
 
 def _some(given: Rows, seed: int) -> Rows:
@@ -75,17 +95,16 @@ def own_split(seed: int = 0, size: Size = FULL) -> tuple[Held, Fitted]:
     """NeuSight's test rows, from its training rows."""
     given = rows()
     train, test = given[~given.test], given[given.test]
-    power = choose_power(train, seed)
+    power = choose_power(seed, own=True)
     fitted = fit(train, power, seed, size)
     return Held(test, fitted.seconds(test), {"own": power}), fitted
 
 
 @cache
 def without(chip: str, seed: int = 0, size: Size = FULL) -> Fitted:
-    """Fitted on all rows of all other silicon."""
+    """Fitted on all rows of all other silicon, the law chosen there."""
     given = rows()
-    others = given[given.chip != chip]
-    return fit(others, choose_power(others, seed), seed, size)
+    return fit(given[given.chip != chip], choose_power(seed, chip), seed, size)
 
 
 def left_out(

@@ -60,7 +60,7 @@ def train(
     given = rows()
     held = left_out(seed, size, advance)
     widths = {group: width(held, kinds) for group, kinds in KINDS.items()}
-    power = choose_power(given, seed)
+    power = choose_power(seed)
     advance("power")
     fitted = fit(given, power, seed, size)
     advance("trees")
@@ -106,7 +106,7 @@ def ensembles(fitted: Fitted, given: Rows) -> tuple[dict[str, bytes], float]:
         features, _ = features_of(group, given.calls[of], str(given.gpu[of[0]]), fitted.power)
         model = _regressor(booster)
         raw = to_onnx(model, features.shape[1])
-        apart = max(apart, check_agreement(raw, model, features))
+        apart = max(apart, check_agreement(raw, model, features.astype(np.float64)))
         files[file_of(group)] = raw
     return files, apart
 

@@ -1,0 +1,73 @@
+"""Whole language models as the sum of their operators, on silicon that nothing was fitted on.
+
+The operators come from Berth's own graphs (Hugging Face configurations); see
+``training.operators.transformers``. Left out of all tables: Switch Transformers (no static graph)
+and several GPUs together (no model of their links). Compiled models (``fusion``) are apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from berth.predictor.datasets import neusight
+from berth.predictor.datasets.neusight import WholeModel
+from berth.predictor.operators.calls import Floats
+from berth.predictor.operators.gpu import KERNEL_S, find
+from berth.predictor.training.operators.data import chip_of
+from berth.predictor.training.operators.fit import Fitted
+from berth.predictor.training.operators.transformers import (
+    CONFIGURATIONS,
+    Operators,
+    backward,
+    forward,
+)
+
+FUSION = "fusion"
+
+
+@dataclass(frozen=True)
+class Summed:
+    """Whole models with the sum of their operators. [n] each."""
+
+    rows: tuple[WholeModel, ...]
+    seconds: Floats
+
+    @property
+    def errors(self) -> Floats:
+        """[n] |predicted / measured - 1|"""
+        measured = np.array([row.seconds for row in self.rows])
+        return np.asarray(np.abs(self.seconds / measured - 1))
+
+
+def usable() -> tuple[WholeModel, ...]:
+    """Rows of models with a static graph on one GPU."""
+    return tuple(
+        row
+        for row in neusight.whole_models()
+        if row.model in CONFIGURATIONS and row.option in ("", FUSION)
+    )
+
+
+def summed(
+    fitted: Callable[[str], Fitted], advance: Callable[[str], None] = lambda _: None
+) -> Summed:
+    """Every usable row by the model that ``fitted`` gives for its silicon."""
+    rows = usable()
+    found = np.zeros(len(rows))
+    for n, row in enumerate(rows):
+        gpu = find(row.device).name
+        given = forward(row.model, row.batch, row.sequence)
+        model = fitted(chip_of(gpu))
+        found[n] = seconds_of(model, given, gpu)
+        if row.training:
+            found[n] += seconds_of(model, backward(given), gpu)
+        advance(row.model)
+    return Summed(rows, found)
+
+
+def seconds_of(model: Fitted, given: Operators, gpu: str) -> float:
+    """All operators one after the other, queued."""
+    return float((KERNEL_S + model.work(given.calls, gpu)) @ given.times)
