@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from berth.pilot.errors import DocumentError, UsageError
-from berth.pilot.units import format_bytes, format_count, format_seconds
+from berth.pilot.units import format_count, format_seconds
+from berth.plugin.cli import model_memory
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.intervals import as_numbers
 from berth.predictor.prediction import Bound
@@ -93,6 +94,7 @@ def predict_model(path: Path, asked: Mapping[str, Any], given: Mapping[str, Any]
     chosen = [catalogue.get(name, platforms).name for name in names] or list(known)
     numbers = Numbers(asked["precision"]) if asked["precision"] else None
     found = predictions(graph, [known[name] for name in chosen], numbers)
+    memory = model_memory.memories(graph, numbers, platforms)
     details: list[tuple[Roofline, list[Change]]] = []
     if asked["roofline"]:
 
@@ -106,9 +108,9 @@ def predict_model(path: Path, asked: Mapping[str, Any], given: Mapping[str, Any]
         details = [(one, changes(graph, one, known, at_batch)) for one in looked_at]
     name = path.name if path.suffix in _FILES else path.parent.name or path.name
     if given["as_json"]:
-        click.echo(json.dumps(_document(name, graph, found, details), indent=2))
+        click.echo(json.dumps(_document(name, graph, found, details, memory), indent=2))
     else:
-        _show(name, graph, found, details)
+        _show(name, graph, found, details, memory)
     if given["picture"] is not None:
         from berth.predictor.evaluation.graphs import roofline_picture  # noqa: PLC0415
 
@@ -131,6 +133,7 @@ def _document(
     graph: ModelGraph,
     found: Sequence[Roofline],
     details: Sequence[tuple[Roofline, Sequence[Change]]],
+    memory: model_memory.Memories,
 ) -> dict[str, Any]:
     document: dict[str, Any] = {
         "model": name,
@@ -144,17 +147,19 @@ def _document(
                 "platform": one.roof.platform,
                 "basis": one.basis.value,
                 "precision": one.numbers.value,
-                "fits": one.fits,
                 "runtime_s": as_numbers(one.seconds),
                 "samples_per_s": one.samples_per_s,
-                "memory_least_bytes": one.least_memory_bytes,
-                "energy_j": as_numbers(one.energy_j),
+                **model_memory.memory_json(one, memory),
                 "price": as_numbers(one.price),
                 "bound": one.bound.value,
             }
             for one in found
         ],
-        "unverified": ["energy_j", "memory_least_bytes"],
+        "mig": {
+            platform: model_memory.slice_json(profile)
+            for platform, profile in model_memory.slices(found, memory).items()
+        },
+        "unverified": ["energy_j", "mig slowdown"],
     }
     if details:
         document["rooflines"] = [
@@ -187,20 +192,21 @@ def _show(
     graph: ModelGraph,
     found: Sequence[Roofline],
     details: Sequence[tuple[Roofline, Sequence[Change]]],
+    memory: model_memory.Memories,
 ) -> None:
     click.echo(
         f"{name}, batch {graph.batch}, {found[0].numbers.value}: {len(graph)} nodes, "
         f"{format_count(graph.total_flops)}FLOPs, {format_count(graph.parameters)} parameters\n"
     )
-    header = ("platform", "time", "90 % interval", "samples/s", "memory, at least", "energy",
+    header = ("platform", "time", "90 % interval", "samples/s", "memory (95 %)", "energy",
               "price", "bound", "basis")  # fmt: skip
     rows = [
         (
             one.roof.platform, format_seconds(one.seconds.mid),
             f"{format_seconds(one.seconds.low)} to {format_seconds(one.seconds.high)}",
             f"{one.samples_per_s:.4g}",
-            format_bytes(one.least_memory_bytes) + ("" if one.fits else " (does not fit)"),
-            f"{one.energy_j.mid:.3g} J" if one.energy_j else "-",
+            memory.words(one.roof),
+            f"{drawn.joules.mid:.3g} J" if (drawn := memory.energy(one)) else "-",
             f"{one.price.mid:.3g}" if one.price else "-", one.bound.value, one.basis.value,
         )
         for one in found
@@ -212,8 +218,15 @@ def _show(
         "\nprior: the roofline, at the share of it that operators were measured to reach elsewhere "
         "in fp32 one after the other; no run of this model."
     )
+    if any(one.roof.is_gpu for one in found):
+        click.echo(memory.tasks_on_gpu())
+    for platform, profile in model_memory.slices(found, memory).items():
+        click.echo(f"MIG on {platform}: {profile.reason}")
     if any(one.energy_j for one in found):
-        click.echo("Energy is the platform's power under load over that time; unverified.")
+        click.echo(
+            "Energy: the platform's power under load while kernels run, idle power while launches "
+            "bound; unverified."
+        )
     if not all(one.roof.matrix_known or not one.roof.is_gpu for one in found):
         click.echo("GPUs without a data sheet here are taken at their fp32 rate.")
     if graph.unknown:

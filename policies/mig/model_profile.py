@@ -1,7 +1,8 @@
 """Which slice a model graph should get, before it ever ran, and why in words.
 
 By memory (the thesis's equation 4.2 with an interval): the smallest profile whose usable memory
-holds the upper end of the need. Its slow-down against larger ones comes from the effective shares
+holds the upper end of the need; of those with as much memory (1g.10gb, 2g.10gb) the one that a GPU
+full of them does most work with. Its slow-down against larger ones comes from the effective shares
 that ``berth.predictor.slices`` learnt and from the part of the time that launches bound on the
 whole GPU, which no slice stretches; that part is a prediction, so the slow-down is a prior.
 The thesis's two rules stand beside it.
@@ -47,7 +48,7 @@ class ModelProfile:
     slices: tuple[ModelSlice, ...]
     """Plain profiles, small before large."""
     chosen: ModelSlice | None
-    """The smallest that holds the upper end of the need; None: not even the whole GPU does."""
+    """See the module; None: not even the whole GPU holds the upper end of the need."""
     reason: str
     by_memory: str | None
     """Equation 4.2, of the middle; A100 40 GB only."""
@@ -70,7 +71,7 @@ def profile_for(
         ModelSlice(p, fits(need, p.memory_bytes), _slowdown(geometry, p, waiting, shares))
         for p in plain
     )
-    chosen = next((one for one in found if one.fits is Fits.YES), None)
+    chosen = _smallest(found)
     of_thesis = set(thesis.LIMITS_MB) <= set(geometry.by_name)
     return ModelProfile(
         gpu=geometry.gpu,
@@ -81,6 +82,12 @@ def profile_for(
         by_memory=thesis.by_memory(need.mid / 1e6) if of_thesis else None,
         by_utilisation=thesis.by_utilisation(1 - waiting) if of_thesis else None,
     )
+
+
+def _smallest(found: tuple[ModelSlice, ...]) -> ModelSlice | None:
+    enough = [one for one in found if one.fits is Fits.YES]
+    least = [one for one in enough if one.profile.memory_slices == enough[0].profile.memory_slices]
+    return max(least, key=lambda one: one.profile.max_instances / one.slowdown, default=None)
 
 
 def _slowdown(geometry: Geometry, profile: SliceProfile, waiting: float, shares: ShareLaw) -> float:
@@ -95,14 +102,17 @@ def _reason(
 ) -> str:
     words = f"{format_bytes(need.mid)} ({format_bytes(need.low)} to {format_bytes(need.high)})"
     if chosen is None:
-        whole = found[-1]
-        may = "may not be" if whole.fits is Fits.MAY else "is not"
-        return f"none: {words}, for which {format_bytes(whole.profile.memory_bytes)} {may} enough"
+        most = found[-1]
+        may = "may not be" if most.fits is Fits.MAY else "is not"
+        return f"none: {words}, for which {format_bytes(most.profile.memory_bytes)} {may} enough"
     said = f"{chosen.profile.name}: {words} of {format_bytes(chosen.profile.memory_bytes)}"
     smaller = [one for one in found if one.fits is Fits.MAY]
     if smaller:
         said += f"; {smaller[-1].profile.name} may be too small"
-    larger = next((one for one in found if one.slowdown < chosen.slowdown), None)
+    held = chosen.profile.memory_slices
+    larger = next(
+        (o for o in found if o.slowdown < chosen.slowdown and o.profile.memory_slices > held), None
+    )
     if larger is None:
         return said
     faster = chosen.slowdown / larger.slowdown
@@ -111,8 +121,7 @@ def _reason(
             f"{said}; {larger.profile.name} would run no faster: for {waiting:.0%} of the time on "
             "the whole GPU launches bound it"
         )
-    whole = found[-1].slowdown
-    return (
-        f"{said}; {larger.profile.name} would run {faster:.1f} times as fast, the whole GPU "
-        f"{chosen.slowdown / whole:.1f} times"
-    )
+    said += f"; {larger.profile.name} would run {faster:.1f} times as fast"
+    if larger is found[-1]:
+        return said
+    return f"{said}, the whole GPU {chosen.slowdown / found[-1].slowdown:.1f} times"

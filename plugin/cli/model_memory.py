@@ -1,0 +1,146 @@
+"""Memory, energy and MIG profile of a model graph, for ``berth predict MODEL.onnx``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from berth.pilot.errors import UsageError
+from berth.pilot.units import format_bytes
+from berth.plugin.cli.intervals import as_numbers
+
+if TYPE_CHECKING:
+    from berth.pilot.platform import Platform
+    from berth.policies.mig.model_profile import ModelProfile
+    from berth.predictor.footprint.energy import Energy
+    from berth.predictor.footprint.footprint import Footprint, Task
+    from berth.predictor.graphs.graph import ModelGraph
+    from berth.predictor.graphs.roofline import Roofline
+    from berth.predictor.graphs.roofs import Numbers, Roof
+    from berth.predictor.slices.physics import ShareLaw
+
+
+@dataclass(frozen=True)
+class Memories:
+    """One model's memory on GPUs and on CPUs, for each task."""
+
+    by_task: dict[tuple[Task, bool], Footprint]
+    """By (task, on a GPU)."""
+    idle_w: Mapping[str, float | None]
+    """What each platform draws idle."""
+
+    def energy(self, one: Roofline) -> Energy | None:
+        """Of one run on a platform; unverified."""
+        from berth.predictor.footprint.energy import energy  # noqa: PLC0415
+        from berth.predictor.prediction import Bound  # noqa: PLC0415
+
+        idle = self.idle_w.get(one.roof.platform)
+        return energy(one.seconds, one.roof.power_w, idle, one.time_share(Bound.LAUNCH))
+
+    def of(self, roof: Roof) -> Footprint:
+        """Of inference on a platform."""
+        from berth.predictor.footprint.footprint import Task  # noqa: PLC0415 - numpy
+
+        return self.by_task[Task.INFERENCE, roof.is_gpu]
+
+    def words(self, roof: Roof) -> str:
+        """In a table: middle, interval, and whether it fits."""
+        from berth.predictor.footprint.footprint import Fits  # noqa: PLC0415
+
+        found = self.of(roof)
+        said = {Fits.YES: "", Fits.MAY: ", may not fit", Fits.NO: ", does not fit"}
+        return _span(found) + said[found.fits(roof.memory_bytes)]
+
+    def tasks_on_gpu(self) -> str:
+        """One line: what other ways of running it take on a GPU."""
+        from berth.predictor.footprint.footprint import Task  # noqa: PLC0415
+
+        ways = ((Task.RECORDED, "while autograd records"), (Task.TRAINING, "training with Adam"))
+        said = ", ".join(f"{words} {_span(self.by_task[task, True])}" for task, words in ways)
+        return f"On a GPU also: {said}."
+
+
+def memories(
+    graph: ModelGraph, numbers: Numbers | None, platforms: Mapping[str, Platform]
+) -> Memories:
+    """What the graph needs at its batch."""
+    from berth.predictor.footprint.footprint import Task, count, footprint  # noqa: PLC0415
+
+    kinds = ((Task.INFERENCE, True), (Task.INFERENCE, False), (Task.RECORDED, True),
+             (Task.TRAINING, True), (Task.TRAINING, False))  # fmt: skip
+    return Memories(
+        {
+            (task, gpu): footprint(count(graph, task, on_gpu=gpu, numbers=numbers))
+            for task, gpu in kinds
+        },
+        {name: platform.idle_power_w for name, platform in platforms.items()},
+    )
+
+
+def _span(found: Footprint) -> str:
+    low, mid, high = (
+        format_bytes(end) for end in (found.memory.low, found.memory.mid, found.memory.high)
+    )
+    same = low.split()[1] == high.split()[1]
+    return f"{mid} ({low.split()[0] if same else low} to {high})"
+
+
+@cache
+def _shares() -> ShareLaw:
+    from berth.predictor.slices.bundle import verify  # noqa: PLC0415 - onnxruntime
+
+    return verify().shares
+
+
+def slices(found: Iterable[Roofline], known: Memories) -> dict[str, ModelProfile]:
+    """The MIG profile for the model on each GPU that can be cut, by platform."""
+    from berth.policies.mig.catalogue import lookup  # noqa: PLC0415
+    from berth.policies.mig.model_profile import profile_for  # noqa: PLC0415
+    from berth.predictor.prediction import Bound  # noqa: PLC0415
+
+    profiles = {}
+    for one in found:
+        if one.roof.is_gpu and one.roof.parent is None:
+            try:
+                geometry = lookup(one.roof.platform)
+            except UsageError:
+                continue
+            waiting = one.time_share(Bound.LAUNCH)
+            need = known.of(one.roof).memory
+            profiles[one.roof.platform] = profile_for(need, geometry, waiting, _shares())
+    return profiles
+
+
+def memory_json(one: Roofline, known: Memories) -> dict[str, Any]:
+    """Keys of one platform's prediction."""
+    from berth.predictor.footprint.footprint import Task  # noqa: PLC0415
+
+    found, drawn = known.of(one.roof), known.energy(one)
+    return {
+        "fits": found.fits(one.roof.memory_bytes).value,
+        "memory_bytes": as_numbers(found.memory),
+        "memory_counted_bytes": found.need.allocated,
+        "memory_training_bytes": as_numbers(known.by_task[Task.TRAINING, one.roof.is_gpu].memory),
+        "energy_j": None if drawn is None else as_numbers(drawn.joules),
+        "energy_idle_share": None if drawn is None else drawn.idle_share,
+    }
+
+
+def slice_json(found: ModelProfile) -> dict[str, Any]:
+    """A MIG profile with its reason."""
+    return {
+        "gpu": found.gpu,
+        "profile": None if found.chosen is None else found.chosen.profile.name,
+        "reason": found.reason,
+        "by_memory_rule": found.by_memory,
+        "by_utilisation_rule": found.by_utilisation,
+        "slices": [
+            {
+                "profile": one.profile.name, "fits": one.fits.value,
+                "memory_bytes": one.profile.memory_bytes, "slowdown": one.slowdown,
+            }
+            for one in found.slices
+        ],
+    }  # fmt: skip
