@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -81,15 +82,18 @@ def corpus(runs: Runs, graphs: Graphs, division: Division, steps: int) -> Corpus
     scale = _Scale.of(np.concatenate([compacted[place].features for place in seen]))
     totals = np.stack([static_features(graph) for graph in graphs.graphs])
     of_totals = _Scale.of(totals[list(seen)])
+    standard = tuple(replace(one, features=scale(one.features)) for one in compacted)
+    questions, summaries = tuple(prompts(runs)), tuple(summary(one) for one in graphs.graphs)
+    arrays = [totals, *(part for one in standard for part in (one.features, one.edges))]
     return Corpus(
         runs=runs,
         division=division,
-        graphs=tuple(replace(one, features=scale(one.features)) for one in compacted),
+        graphs=standard,
         statics=torch.from_numpy(of_totals(totals)),
-        summaries=tuple(summary(graph) for graph in graphs.graphs),
-        prompts=tuple(prompts(runs)),
+        summaries=summaries,
+        prompts=questions,
         seen=seen,
-        digest=_digest(runs, graphs, division),
+        digest=_digest(runs, division, arrays, (*questions, *summaries)),
     )
 
 
@@ -109,14 +113,13 @@ class _Scale:
         return ((rows - self.mean) / self.deviation).clip(-10, 10).astype(np.float32)
 
 
-def _digest(runs: Runs, graphs: Graphs, division: Division) -> str:
+def _digest(
+    runs: Runs, division: Division, arrays: Iterable[NDArray[Any]], texts: Iterable[str]
+) -> str:
     found = hashlib.sha256()
-    for graph in graphs.graphs:
-        found.update(graph.digest.encode())
-    found.update(np.ascontiguousarray(runs.graph).tobytes())
-    found.update(np.ascontiguousarray(runs.seconds).tobytes())
-    for prompt in prompts(runs):
-        found.update(prompt.encode())
-    for places in (division.base, *(p for a in division.adaptations for p in (a.given, a.test))):
-        found.update(np.ascontiguousarray(places).tobytes())
+    places = (division.base, *(p for a in division.adaptations for p in (a.given, a.test)))
+    for array in (runs.graph, runs.seconds, *places, *arrays):
+        found.update(np.ascontiguousarray(array).tobytes())
+    for text in texts:
+        found.update(text.encode() + b"\n")
     return found.hexdigest()

@@ -7,6 +7,7 @@ model's own word vectors, which the thesis does not say.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -181,4 +182,7 @@ def _with_lora(base: Any, adapter: Adapter) -> Any:
         target_modules="all-linear",
         task_type="CAUSAL_LM",
     )
-    return peft.get_peft_model(base, settings)
+    with warnings.catch_warnings():
+        # peft asks transformers for a name that the next major version drops.
+        warnings.simplefilter("ignore", FutureWarning)
+        return peft.get_peft_model(base, settings)
