@@ -1,0 +1,43 @@
+"""The measurements of ``training.latency.data`` as what a graph network learns from."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from berth.predictor.ceilings import Floats
+from berth.predictor.latency.node_features import CompactGraph, compact, static_features
+from berth.predictor.training.latency.data import Runs, graphs, scalars
+from berth.predictor.training.latency.networks.fit import Examples
+from berth.predictor.training.latency.networks.network import TARGETS
+
+
+@cache
+def compacted() -> tuple[tuple[CompactGraph, ...], Floats]:
+    """All of timm's graphs, and [graphs, static features]; made once in a process (1 s)."""
+    read = graphs().graphs
+    return (
+        tuple(compact(graph) for graph in read),
+        np.array([static_features(graph) for graph in read], np.float64),
+    )
+
+
+def examples(rows: Runs, base: Floats | None = None) -> Examples:
+    """Runs that have a graph; the label is the latency, or its ratio to ``base``.
+
+    ``base`` [rows] is a prior's seconds of an image. Raises ValueError for a row without a graph.
+    """
+    if not rows.has_graph.all():
+        raise ValueError("every row must have a graph")
+    compacts, statics = compacted()
+    labels = np.full((len(rows), len(TARGETS)), np.nan)
+    labels[:, 0] = np.log(rows.seconds if base is None else rows.seconds / base)
+    return Examples(compacts, statics, rows.graph, columns(rows), labels)
+
+
+def columns(rows: Runs) -> Floats:
+    """[rows, ...] the setting of a run, the logarithm of its batch first."""
+    found = scalars(rows, with_totals=False)
+    batch = np.log(rows.batch).astype(np.float64)
+    return np.column_stack((batch, np.delete(found, 1, axis=1)))
