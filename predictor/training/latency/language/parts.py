@@ -25,11 +25,10 @@ from berth.predictor.training.latency.language.model import Adapter, GraphLangua
 from berth.predictor.training.latency.language.numbers import write
 from berth.predictor.training.latency.language.pretrained import Checkpoint
 from berth.predictor.training.latency.language.prompts import SUMMARISE
-from berth.predictor.training.latency.language.random_checkpoint import write_random
+from berth.predictor.training.latency.language.random_checkpoint import RandomModel, random_folder
 from berth.predictor.training.latency.language.regressor import codes
 from berth.predictor.training.relative.networks.seeded import seeded
 
-RANDOM_FOLDER = "random-model"
 FORMAT = 1
 """Of kept states: another number makes old ones unreadable."""
 
@@ -70,11 +69,10 @@ class Parts:
         wanted = self.config.language_model
         if wanted.path is not None:
             return pretrained.checkpoint(self.base / wanted.path)
-        folder = self.out / RANDOM_FOLDER
-        if wanted.random is not None and not (folder / pretrained.CONFIG).is_file():
-            texts = [*self.corpus.summaries, *self.corpus.prompts, SUMMARISE]
-            write_random(folder, wanted.random, texts, draw(self.config.seed, "random"))
-        return pretrained.checkpoint(folder)
+        texts = [*self.corpus.summaries, *self.corpus.prompts, SUMMARISE]
+        size = wanted.random or RandomModel()
+        seed = draw(self.config.seed, "random")
+        return pretrained.checkpoint(random_folder(self.out, size, texts, seed))
 
     @cached_property
     def language(self) -> GraphLanguage:

@@ -6,7 +6,10 @@ nothing: what it predicts, it has learnt from the latencies alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+import json
+import tempfile
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +31,21 @@ class RandomModel(Document):
     heads: int = Field(default=4, ge=1, le=64)
 
 
+def random_folder(out: Path, size: RandomModel, texts: Sequence[str], seed: int) -> Path:
+    """A folder in ``out``, named by all that it depends on; written where it is not there."""
+    wanted = json.dumps([size.model_dump(mode="json"), sorted(set(texts)), seed])
+    folder = out / f"random-{hashlib.sha256(wanted.encode()).hexdigest()[:12]}"
+    if not folder.is_dir():
+        out.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(dir=out, prefix=f".{folder.name}."))
+        write_random(made, size, texts, seed)
+        made.chmod(0o755)
+        made.rename(folder)
+    return folder
+
+
 def write_random(folder: Path, size: RandomModel, texts: Iterable[str], seed: int) -> None:
-    """Write it as ``folder``; the vocabulary is the words and single characters of ``texts``."""
+    """Write it as ``folder``; the vocabulary is the words and single digits of ``texts``."""
     transformers = quiet_transformers()
     words = _tokenizer(texts)
     config = transformers.LlamaConfig(

@@ -51,7 +51,7 @@ class Encoder(nn.Module):
 
 def readout(rows: Tensor, count: Tensor, owner: Tensor, graphs: int) -> Tensor:
     """[graphs, width] mean over each graph's nodes, in whatever order they stand."""
-    total = torch.zeros(graphs, rows.shape[1], dtype=rows.dtype)
+    total = rows.new_zeros(graphs, rows.shape[1])
     total = total.index_add(0, owner, rows * count.unsqueeze(1))
-    nodes = torch.zeros(graphs, dtype=rows.dtype).index_add(0, owner, count)
+    nodes = rows.new_zeros(graphs).index_add(0, owner, count)
     return total / nodes.clamp(min=1).unsqueeze(1)

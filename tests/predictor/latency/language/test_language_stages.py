@@ -161,7 +161,7 @@ def test_a_random_model_is_called_random(make_stages, tmp_path) -> None:
     model = {"random": {"layers": 1, "width": 16, "heads": 2}, "rank": 0}
     stages = make_stages(tmp_path, language_model=model)
     stages.regress()
-    assert (stages.parts.out / "random-model" / "config.json").is_file()
+    assert len(list(stages.parts.out.glob("random-*/config.json"))) == 1
     from berth.predictor.evaluation.latency.language import described
 
     assert "RANDOMLY INITIALISED" in described(stages)
