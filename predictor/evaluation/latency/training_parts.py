@@ -1,0 +1,184 @@
+"""What the section ``training`` is made of, part by part: each can be kept and gone on from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from berth.pilot.documents import write_text
+from berth.predictor.datasets.timm import BENCHMARK, GRAPHS
+from berth.predictor.latency.features import Floats
+from berth.predictor.latency.node_features import CompactGraph, compact, static_features
+from berth.predictor.training.graphs.model_runs import DATA
+from berth.predictor.training.latency import data
+from berth.predictor.training.latency.autoencoder import corpus, regressor
+from berth.predictor.training.latency.autoencoder.fit import Fitted, Inputs, Rows, fit
+from berth.predictor.training.latency.autoencoder.links import Design
+from berth.predictor.training.latency.autoencoder.pretrain import Frozen, links, pretrain
+from berth.predictor.training.latency.data import Places
+from berth.predictor.training.steps.labels import Steps
+
+PRETRAINED, RANDOM, ABSENT = "pre-trained", "as drawn, frozen", "absent"
+ARMS = (PRETRAINED, RANDOM, ABSENT)
+"""Of the auto-encoder beside the regressor; the second is the thesis's ablation (5.5.9)."""
+_HELD_OUT = 0.2
+_HIDDEN = 0.1
+
+
+def kept(folder: Path | None, name: str, make: Callable[[], Any]) -> Any:
+    """What ``make`` gives, read from ``folder`` where data and design are those of then."""
+    path = None if folder is None else folder / "parts" / f"{name}.json"
+    if path is not None and path.is_file():
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError:
+            found = {}
+        if found.get("key") == _key():
+            return found["value"]
+    value = make()
+    if path is not None:
+        write_text(path, json.dumps({"key": _key(), "value": value}))
+    return value
+
+
+@cache
+def _key() -> str:
+    digest = hashlib.sha256(f"{BENCHMARK.sha256} {GRAPHS.sha256}".encode())
+    digest.update(DATA.read_bytes())
+    digest.update(repr((Design(), regressor.Design(), corpus.CONFIGURATIONS)).encode())
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """Unlabelled graphs for the auto-encoder, ``compact``."""
+
+    learnt: tuple[CompactGraph, ...]
+    held_out: tuple[CompactGraph, ...]
+    """timm's families that it never saw."""
+    sources: dict[str, int]
+    families: tuple[str, ...]
+    """Those held out."""
+
+
+def corpus_of(seed: int, advance: Callable[[str], None]) -> Corpus:
+    """A fifth of timm's families is held out of the auto-encoder's own training."""
+    found = corpus.unlabelled(seed=seed, advance=advance)
+    family = np.array([data.family_of(a.model) for a in data.graphs().architectures])
+    names = sorted(set(family.tolist()))
+    some = np.random.default_rng(seed).choice(names, round(_HELD_OUT * len(names)), replace=False)
+    away = np.isin(family, some)
+    steps = Design().layers
+    timm = [compact(graph, steps) for graph in found.pop("timm")]
+    others = [compact(graph, steps) for graphs in found.values() for graph in graphs]
+    return Corpus(
+        (*(g for g, gone in zip(timm, away, strict=True) if not gone), *others),
+        tuple(g for g, gone in zip(timm, away, strict=True) if gone),
+        {"timm": int((~away).sum()), **{name: len(graphs) for name, graphs in found.items()}},
+        tuple(sorted(some.tolist())),
+    )
+
+
+def auto_encoder(
+    folder: Path | None, seed: int, advance: Callable[[str], None] = lambda _: None
+) -> dict[str, Any]:
+    """Losses, how well edges are told, and the embeddings of all timm graphs, by arm."""
+
+    def make() -> dict[str, Any]:
+        graphs = corpus_of(seed, advance)
+        steps = Design().layers
+        everything = [compact(graph, steps) for graph in data.graphs().graphs]
+        found: dict[str, Any] = {
+            "sources": graphs.sources, "held_out": len(graphs.held_out),
+            "families_held_out": list(graphs.families), "arms": {},
+        }  # fmt: skip
+        for arm, design in ((PRETRAINED, Design()), (RANDOM, Design(epochs=0))):
+            frozen = pretrain(
+                graphs.learnt, design, seed=seed, advance=lambda loss: advance(f"loss {loss:.4f}")
+            )
+            found["arms"][arm] = {**_told(frozen, graphs, seed), "losses": frozen.losses,
+                                  "embeddings": frozen.embeddings(everything).tolist()}  # fmt: skip
+        return found
+
+    found: dict[str, Any] = kept(folder, f"auto-encoder-{seed}", make)
+    return found
+
+
+def _told(frozen: Frozen, graphs: Corpus, seed: int) -> dict[str, Any]:
+    found = {}
+    for name, hidden in (("edges", 0.0), ("hidden edges", _HIDDEN)):
+        one = links(frozen, graphs.held_out, seed=seed, hidden=hidden)
+        found[name] = {"auc": one.area_under_curve, "ap": one.average_precision, "loss": one.loss}
+    return found
+
+
+@cache
+def inputs(arm: str, embedded: tuple[tuple[float, ...], ...] | None) -> Inputs:
+    """The graphs of timm for a regressor, with an arm's embeddings."""
+    return Inputs(_compact(), None if embedded is None else np.array(embedded))
+
+
+@cache
+def _compact() -> tuple[CompactGraph, ...]:
+    return tuple(compact(graph, regressor.Design().layers) for graph in data.graphs().graphs)
+
+
+@cache
+def _statics() -> Floats:
+    return np.array([static_features(graph) for graph in data.graphs().graphs])
+
+
+def statics(steps: Steps) -> Floats:
+    """[rows, ...] the thesis's static features, and the layout."""
+    return np.column_stack([
+        _statics()[steps.runs.graph], np.log(steps.runs.batch), steps.runs.layout == "nhwc",
+    ])  # fmt: skip
+
+
+def per_sample(steps: Steps) -> Floats:
+    """[rows, 2] logarithms of seconds a sample and bytes a step; NaN where nobody measured."""
+    return np.log(np.column_stack([
+        steps.labels[:, 0] / steps.runs.batch, steps.labels[:, 1],
+    ]))  # fmt: skip
+
+
+def trappm(
+    steps: Steps, known: Inputs, *, seed: int, start: Fitted | None = None,
+    design: regressor.Design = regressor.Design(),
+) -> Fitted:  # fmt: skip
+    """TraPPM's second phase on these rows."""
+    rows = Rows(steps.runs.graph, statics(steps), per_sample(steps))
+    return fit(rows, known, design, seed=seed, start=start)
+
+
+def said_by(fitted: Fitted, steps: Steps) -> Floats:
+    """[rows, 2] logarithms of seconds a step, and bytes."""
+    found = fitted.predict(steps.runs.graph, statics(steps))
+    found[:, 0] += np.log(steps.runs.batch)
+    return found
+
+
+def seventy_thirty(steps: Steps, seed: int) -> tuple[Places, Places]:
+    """The thesis's split: rows at random, 70:30 within each family (section 5.5.4)."""
+    draw = np.random.default_rng(seed)
+    test: list[int] = []
+    for family in sorted(set(steps.runs.family.tolist())):
+        own = draw.permutation(np.flatnonzero(steps.runs.family == family))
+        test += own[: round(0.3 * len(own))].tolist()
+    held = np.sort(np.array(test))
+    return np.setdiff1d(np.arange(len(steps)), held), held
+
+
+def as_embeddings(found: dict[str, Any], arm: str) -> tuple[tuple[float, ...], ...] | None:
+    """An arm's embeddings as ``auto_encoder`` kept them."""
+    if arm == ABSENT:
+        return None
+    rows: Sequence[Sequence[float]] = found["arms"][arm]["embeddings"]
+    return tuple(tuple(row) for row in rows)

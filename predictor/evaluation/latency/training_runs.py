@@ -1,0 +1,219 @@
+"""Section ``training`` of ``berth evaluate --task dl``: training steps, TraPPM and its rivals.
+
+Labels: timm's training rows with a graph (RTX 3090, mixed precision) and our own on one CPU core.
+Every method sees the same rows. Splits: the thesis's (70:30 in each family, rows at random, five
+seeds), unseen model, unseen family (five folds each). The auto-encoder sees graphs, never labels;
+a fifth of the families is out of its training, the rest of the graphs are not, as in the thesis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xgboost
+
+from berth.predictor.evaluation.latency.splits import FAMILY, MODEL, Figures, figures, split
+from berth.predictor.evaluation.latency.training_parts import (
+    ABSENT,
+    ARMS,
+    PRETRAINED,
+    RANDOM,
+    as_embeddings,
+    auto_encoder,
+    inputs,
+    kept,
+    said_by,
+    seventy_thirty,
+    statics,
+    trappm,
+)
+from berth.predictor.latency.features import Floats
+from berth.predictor.training.latency.data import Places
+from berth.predictor.training.steps import labels
+from berth.predictor.training.steps.family import TREES, fit
+from berth.predictor.training.steps.labels import Steps
+
+SEEDS = (1337, 1338, 1339, 1340, 1341)
+"""The thesis's."""
+ROWS = "rows at random, 70:30 in each family, five seeds"
+SPLITS = (ROWS, MODEL, FAMILY)
+LAW, OURS = "law alone", "law + trees + process (shipped)"
+SCALARS, TREES_ALONE, MLP = (
+    "XGBoost, static features",
+    "XGBoost, graph features",
+    ("MLP, static features"),
+)
+NAMES = {
+    PRETRAINED: "TraPPM, auto-encoder pre-trained",
+    RANDOM: "TraPPM, auto-encoder as drawn",
+    ABSENT: "SAGE regressor alone",
+}
+DATA = {
+    "gpu": "timm's training steps, RTX 3090, amp",
+    "cpu": "our training steps, one core of epyc-genoa-vm, fp32",
+}
+Method = Callable[[Steps, Steps, int], Floats]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A method on a split; seconds of a step unless the target says otherwise."""
+
+    data: str
+    split: str
+    method: str
+    target: str
+    figures: Figures
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRuns:
+    """The section."""
+
+    rows: tuple[Row, ...]
+    edges: dict[str, Any]
+    """What the auto-encoder tells of edges, by arm."""
+    transfer: tuple[dict[str, Any], ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "rows": [asdict(row) for row in self.rows],
+            "edges": self.edges,
+            "transfer": list(self.transfer),
+        }
+
+
+def parts(steps: Steps, name: str, seed: int) -> list[tuple[Places, Places]]:
+    """(train, test) of each part of a split."""
+    if name == ROWS:
+        return [seventy_thirty(steps, one + seed) for one in SEEDS]
+    return [(s.train, s.test) for s in split(steps.runs, name, seed=seed)]
+
+
+def methods(found: dict[str, Any]) -> dict[str, Method]:
+    """(train, test, seed) -> [test, 2] logarithms of seconds and bytes, by name.
+
+    Memory is NaN where a method does not tell it.
+    """
+
+    def network(arm: str) -> Method:
+        known = inputs(arm, as_embeddings(found, arm))
+
+        def said(train: Steps, test: Steps, seed: int) -> Floats:
+            return said_by(trappm(train, known, seed=seed), test)
+
+        return said
+
+    return {
+        LAW: lambda train, test, seed: _time(fit(train, seed=seed, learners=()).predict(test)),
+        OURS: lambda train, test, seed: _time(fit(train, seed=seed).predict(test)),
+        SCALARS: lambda train, test, seed: _boosted(train, test, statics, seed),
+        TREES_ALONE: lambda train, test, seed: _boosted(train, test, _features, seed),
+        MLP: _perceptron,
+        **{NAMES[arm]: network(arm) for arm in ARMS},
+    }
+
+
+def _time(seconds: Floats) -> Floats:
+    return np.column_stack([seconds, np.full(len(seconds), np.nan)])
+
+
+def _features(steps: Steps) -> Floats:
+    return np.column_stack([np.log1p(steps.features), statics(steps)])
+
+
+def _targets(steps: Steps) -> Floats:
+    batch = steps.runs.batch
+    return np.log(np.column_stack([steps.labels[:, 0] / batch, steps.labels[:, 1]]))
+
+
+def _boosted(train: Steps, test: Steps, rows_of: Callable[[Steps], Floats], seed: int) -> Floats:
+    rows, aims, asked = rows_of(train), _targets(train), rows_of(test)
+    found = np.full((len(test), 2), np.nan)
+    for column in range(2):
+        there = np.isfinite(aims[:, column])
+        if there.sum() > 1:
+            model = xgboost.XGBRegressor(**TREES, random_state=seed)
+            found[:, column] = model.fit(rows[there], aims[there, column]).predict(asked)
+    found[:, 0] += np.log(test.runs.batch)
+    return found
+
+
+def _perceptron(train: Steps, test: Steps, seed: int) -> Floats:
+    from sklearn.neural_network import MLPRegressor  # noqa: PLC0415
+    from sklearn.pipeline import make_pipeline  # noqa: PLC0415
+    from sklearn.preprocessing import StandardScaler  # noqa: PLC0415
+
+    aims = _targets(train)
+    found = np.full((len(test), 2), np.nan)
+    for column in range(2):
+        there = np.isfinite(aims[:, column])
+        if there.sum() > 1:
+            net = MLPRegressor((64, 64), max_iter=400, random_state=seed)
+            model = make_pipeline(StandardScaler(), net)
+            model.fit(statics(train)[there], aims[there, column])
+            found[:, column] = model.predict(statics(test))
+    found[:, 0] += np.log(test.runs.batch)
+    return found
+
+
+def table(
+    name: str, steps: Steps, found: dict[str, Any], seed: int, folder: Path | None,
+    advance: Callable[[str], None] = lambda _: None, only: Sequence[str] | None = None,
+) -> list[Row]:  # fmt: skip
+    """All methods on all splits of one data set."""
+    rows = []
+    known = methods(found)
+    for where in SPLITS:
+        pieces = parts(steps, where, seed)
+        truth = np.concatenate([steps.labels[test, :2] for _, test in pieces])
+        models = np.concatenate([_numbers(steps)[test] for _, test in pieces])
+        for method, ask in known.items():
+            if only is not None and method not in only:
+                continue
+            said = []
+            for number, (train, test) in enumerate(pieces):
+                key = f"{name}-{SPLITS.index(where)}-{list(known).index(method)}-{number}-{seed}"
+                made = kept(
+                    folder, key,
+                    lambda a=train, b=test, n=number, m=ask: m(  # type: ignore[misc]
+                        steps[a], steps[b], seed + n
+                    ).tolist(),
+                )  # fmt: skip
+                said.append(np.array(made, dtype=float))
+                advance(f"{name}, {where}, {method}, part {number + 1}")
+            guess = np.exp(np.concatenate(said))
+            for column, target in enumerate(("step time", "peak memory")):
+                there = np.isfinite(guess[:, column]) & np.isfinite(truth[:, column])
+                if there.any():
+                    told = figures(truth[there, column], guess[there, column], models[there])
+                    rows.append(Row(name, where, method, target, told))
+    return rows
+
+
+def _numbers(steps: Steps) -> Places:
+    return np.unique(steps.runs.model, return_inverse=True)[1].astype(np.int64)
+
+
+def evaluate(
+    seed: int = 0, folder: Path | None = None, advance: Callable[[str], None] = lambda _: None
+) -> TrainingRuns:
+    """The section; a folder keeps each part. Raises ToolMissing without the data or torch."""
+    from berth.predictor.evaluation.latency.training_transfer import transfer  # noqa: PLC0415
+
+    found = auto_encoder(folder, seed, advance)
+    rows = [
+        *table("gpu", labels.gpu(), found, seed, folder, advance),
+        *table("cpu", labels.cpu(), found, seed, folder, advance),
+    ]
+    edges = {
+        arm: {key: value for key, value in one.items() if key != "embeddings"}
+        for arm, one in found["arms"].items()
+    }
+    edges |= {key: found[key] for key in ("sources", "held_out", "families_held_out")}
+    return TrainingRuns(tuple(rows), edges, tuple(transfer(found, seed, folder, advance)))

@@ -1,0 +1,109 @@
+"""Few samples of another device: what pre-training and another device's labels are worth there.
+
+3090 training -> our CPU's training; and, as a stand-in for a second GPU's training, which nobody
+measured, inference on the 3090 -> inference on the 5090 and the PRO 6000. The k samples are of
+different architectures; rows of those architectures are not tested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from berth.predictor.evaluation.latency.training_parts import (
+    ABSENT,
+    PRETRAINED,
+    as_embeddings,
+    inputs,
+    kept,
+    said_by,
+    trappm,
+)
+from berth.predictor.latency.features import Floats
+from berth.predictor.training.latency.autoencoder.regressor import Design
+from berth.predictor.training.latency.data import Places
+from berth.predictor.training.steps.family import fit
+from berth.predictor.training.steps.labels import Steps
+from berth.predictor.training.steps.moved import cases, moved
+
+SAMPLES = (0, 8, 32, 128)
+DRAWS = 2
+FINE = Design(epochs=40, learning_rate=2e-3)
+_LEAST_TEST = 30
+OURS, OWN = "law and residual of the 3090, rates redrawn", "law alone, own samples"
+NETWORKS = {
+    (PRETRAINED, True): "TraPPM pre-trained, from the 3090's weights",
+    (ABSENT, True): "SAGE regressor, from the 3090's weights",
+    (PRETRAINED, False): "TraPPM pre-trained, own samples alone",
+    (ABSENT, False): "SAGE regressor, own samples alone",
+}
+
+
+def draw(steps: Steps, k: int, seed: int) -> tuple[Places, Places]:
+    """(given, test) rows."""
+    order = np.random.default_rng(seed).permutation(len(steps))
+    first = np.unique(steps.runs.architecture[order], return_index=True)[1]
+    given = np.sort(order[np.sort(first)[:k]])
+    test = ~np.isin(steps.runs.architecture, steps.runs.architecture[given])
+    return given, np.flatnonzero(test)
+
+
+def transfer(
+    found: dict[str, Any], seed: int, folder: Path | None, advance: Callable[[str], None]
+) -> list[dict[str, Any]]:
+    """Mean and median errors of the step time by case, k and method, means over draws."""
+    told = []
+    for place, (name, source, target) in enumerate(cases()):
+
+        def one(
+            source: Steps = source, target: Steps = target, name: str = name
+        ) -> list[dict[str, Any]]:
+            return _case(name, source, target, found, seed, advance)
+
+        told += kept(folder, f"transfer-{place}-{seed}", one)
+    return told
+
+
+def _case(
+    name: str, source: Steps, target: Steps, found: dict[str, Any], seed: int,
+    advance: Callable[[str], None],
+) -> list[dict[str, Any]]:  # fmt: skip
+    learnt = fit(source, seed=seed)
+    known = {arm: inputs(arm, as_embeddings(found, arm)) for arm in (PRETRAINED, ABSENT)}
+    began = {arm: trappm(source, one, seed=seed) for arm, one in known.items()}
+    rows = []
+    for k in SAMPLES:
+        errors: dict[str, list[Floats]] = {}
+        tested = 0
+        for number in range(DRAWS if k else 1):
+            given, test = draw(target, k, seed + number)
+            if len(test) < _LEAST_TEST:
+                continue
+            few, asked = target[given], target[test]
+            tested = len(test)
+            said = {OURS: moved(learnt, source, few, asked)}
+            if k:
+                said[OWN] = fit(few, seed=seed, learners=()).predict(asked)
+            for (arm, from_source), method in NETWORKS.items():
+                if k:
+                    start = began[arm] if from_source else None
+                    network = trappm(few, known[arm], seed=seed, start=start, design=FINE)
+                elif from_source:
+                    network = began[arm]
+                else:
+                    continue
+                said[method] = said_by(network, asked)[:, 0]
+            for method, guess in said.items():
+                error = np.abs(np.exp(guess) / asked.labels[:, 0] - 1)
+                errors.setdefault(method, []).append(error)
+            advance(f"{name}, {k} samples, draw {number + 1}")
+        rows += [
+            {"case": name, "k": k, "method": method, "rows": tested,
+             "mape": float(np.mean([e.mean() for e in all_of])),
+             "median": float(np.mean([np.median(e) for e in all_of]))}
+            for method, all_of in errors.items()
+        ]  # fmt: skip
+    return rows

@@ -1,0 +1,1 @@
+"""Labels of training steps, and what is learnt from them: ``berth train --task dl-training``."""
