@@ -1,0 +1,89 @@
+"""``berth train|evaluate --task graph-language`` from one file, on a tiny table."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+pytest.importorskip("torch", reason="needs the extra `language`")
+pytest.importorskip("peft")
+pytest.importorskip("xgboost")
+
+import tiny_latency
+
+from berth.pilot.errors import DocumentError
+from berth.plugin.cli import berth
+from berth.predictor.evaluation.latency import language_rivals
+from berth.predictor.training.latency import data
+from berth.predictor.training.latency.language.config import LanguageConfig
+
+DOCS = Path(__file__).resolve().parents[4] / "docs" / "graph-language.md"
+CONFIG = """
+rows = 20
+samples = 3
+test_rows = 6
+notation = "logarithm"
+encoder = {{ layers = 2, width = 16 }}
+pretrain = {{ epochs = 1, batch = 8 }}
+language_model = {{ path = "{path}", rank = 4 }}
+align = {{ epochs = 1, batch = 8 }}
+regress = {{ epochs = 1, batch = 8 }}
+regressor = {{ epochs = 1, adapt_epochs = 1, width = 8 }}
+[[adapt]]
+device = "5090"
+epochs = 1
+"""
+
+
+@pytest.fixture
+def file(checkpoint_folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(data, "runs", tiny_latency.runs)
+    monkeypatch.setattr(data, "graphs", tiny_latency.graphs)
+    monkeypatch.setattr(language_rivals, "graphs", tiny_latency.graphs)
+    path = tmp_path / "config.toml"
+    path.write_text(CONFIG.format(path=checkpoint_folder))
+    return path
+
+
+def run(*words: object):
+    return CliRunner().invoke(berth, [*map(str, words), "--task", "graph-language"])
+
+
+def test_train_then_evaluate_on_what_was_trained(file, tmp_path) -> None:
+    trained = run("train", file)
+    assert trained.exit_code == 0, trained.exception
+    for stage in ("pretrain", "align", "regress", "adapt-device-5090"):
+        assert stage in trained.output
+    assert f"written to {tmp_path / 'graph-language'}" in trained.output
+    kept = (tmp_path / "graph-language" / "regress.json").read_text()
+
+    shown = run("evaluate", file, "--report", tmp_path / "report")
+    assert shown.exit_code == 0, shown.exception
+    assert "base of 20 rows without device 5090; 3 rows of each group given" in shown.output
+    for method in ("GNN ", "GNN + language model", language_rivals.GAUSSIAN, language_rivals.TREES):
+        assert method in shown.output
+    assert (tmp_path / "graph-language" / "regress.json").read_text() == kept
+
+    printed = json.loads(run("evaluate", file, "--json").output)
+    assert printed == json.loads((tmp_path / "report" / "graph-language.json").read_text())
+    assert {result["rows"] for result in printed["results"]} == {6}
+
+
+def test_a_checkpoint_that_is_none_is_named_before_anything_is_trained(file, tmp_path) -> None:
+    file.write_text(CONFIG.format(path=tmp_path / "nowhere"))
+    result = run("train", file)
+    assert isinstance(result.exception, DocumentError)
+    assert "is not a folder" in result.exception.message
+    assert not (tmp_path / "graph-language").exists()
+
+
+def test_the_page_s_example_is_a_configuration() -> None:
+    blocks = re.findall(r"```toml\n(.*?)```", DOCS.read_text(encoding="utf-8"), re.DOTALL)
+    assert blocks
+    for block in blocks:
+        LanguageConfig.model_validate(tomllib.loads(block))
