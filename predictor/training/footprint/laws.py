@@ -26,6 +26,7 @@ from berth.predictor.training.footprint.labels import (
 
 LEVEL = 0.95
 ENDS = ((1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2)
+_HALVINGS = 30
 PRIOR_WIDTH = 0.5
 """Of the log of needed over counted: its mean between models, and its spread."""
 
@@ -77,9 +78,12 @@ class Shares:
 
     def quantile(self, q: float) -> float:
         """Of a new model."""
-        grid = np.linspace(-3.0, 4.0, 1401)
-        below = [float((self.weight * ndtr((x - self.mean) / self.spread)).sum()) for x in grid]
-        return math.exp(float(np.interp(q, below, grid)))
+        low, high = -10.0, 10.0
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            below = float((self.weight * ndtr((middle - self.mean) / self.spread)).sum())
+            low, high = (middle, high) if below < q else (low, middle)
+        return math.exp((low + high) / 2)
 
     @property
     def span(self) -> Span:

@@ -1,0 +1,169 @@
+"""The bars of predicted memory on the public labels, each model left out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from small_models import convolutional, graph_of
+
+from berth.pilot.errors import BerthError
+from berth.predictor.evaluation.footprint.host import host_figures
+from berth.predictor.evaluation.footprint.printed import PrintedFigures, printed_figures, smallest
+from berth.predictor.evaluation.footprint.run import host_table, printed_tables, slices_table
+from berth.predictor.evaluation.footprint.slices import SliceFits, slice_fits
+from berth.predictor.footprint.footprint import Task, count
+from berth.predictor.footprint.runtimes import DeviceLaw, RuntimeName, runtimes
+from berth.predictor.graphs.reader import Reader
+from berth.predictor.prediction import Interval
+from berth.predictor.training.footprint.labels import (
+    MIB,
+    Forward,
+    Hosted,
+    Trained,
+    forwards,
+    trained,
+)
+from berth.predictor.training.footprint.laws import (
+    forward_law,
+    host_law,
+    new_model,
+    training_shares,
+)
+from berth.predictor.training.footprint.miso import PROGRAMS
+from berth.predictor.training.footprint.networks import convnext_base
+
+
+@pytest.fixture(scope="module")
+def cases() -> list[Forward]:
+    try:
+        return forwards()
+    except BerthError as error:
+        pytest.skip(error.message)
+
+
+@pytest.fixture(scope="module")
+def loads() -> list[Trained]:
+    try:
+        return trained()
+    except BerthError as error:
+        pytest.skip(error.message)
+
+
+@pytest.fixture(scope="module")
+def printed(cases: list[Forward]) -> PrintedFigures:
+    return printed_figures(cases)
+
+
+@pytest.fixture(scope="module")
+def judged(loads: list[Trained]) -> SliceFits:
+    return slice_fits(loads)
+
+
+def test_the_profile_is_right_in_six_of_six(printed: PrintedFigures) -> None:
+    assert printed.profiles_right == (6, 6)
+
+
+def test_memory_of_models_left_out_is_nearer_than_dippm_s_own(printed: PrintedFigures) -> None:
+    errors = [case.error for case in printed.cases if case.error is not None]
+    assert np.mean(errors) < 0.04
+    dippm = printed.rivals[0]
+    assert np.mean(dippm.errors) > 0.08
+
+
+def test_counting_what_is_alive_without_recording_is_not_what_was_measured(
+    printed: PrintedFigures,
+) -> None:
+    assert all(np.mean(rival.errors) > 0.5 for rival in printed.rivals[1:])
+
+
+def test_no_slice_is_said_to_fit_that_failed_and_few_are_refused(judged: SliceFits) -> None:
+    ours = judged.rows[0]
+    assert ours.false_fits == 0
+    assert ours.refusal_share <= 0.03
+    reservation = next(row for row in judged.rows if row.name == "reservation")
+    assert (reservation.false_fits, reservation.false_refusals) == (0, 15)
+
+
+def test_neither_answer_hangs_on_the_width_of_the_prior(judged: SliceFits) -> None:
+    others = [row for row in judged.rows if "prior of width" in row.name]
+    assert len(others) == 2
+    assert all(row.false_fits == 0 and row.refusal_share <= 0.03 for row in others)
+
+
+def test_shipped_gpu_laws_are_learnt_from_these_labels(
+    cases: list[Forward], loads: list[Trained]
+) -> None:
+    forward, training = (
+        runtimes()[name].law for name in (RuntimeName.GPU_FORWARD, RuntimeName.GPU_TRAINING)
+    )
+    fitted = forward_law([case for case in cases if case.printed.actual_mib is not None])
+    assert isinstance(forward, DeviceLaw)
+    assert forward.context_bytes.mid == pytest.approx(fitted.context_bytes.mid)
+    assert forward.share == fitted.share
+    assert training.share.high == pytest.approx(training_shares(loads).span.high, rel=1e-6)
+
+
+def test_tables_name_their_split(printed: PrintedFigures, judged: SliceFits) -> None:
+    tables = [*printed_tables(printed), slices_table(judged)]
+    assert sum("leave-one-model-out" in title for title, _, _ in tables) == 2
+    for _, header, rows in tables:
+        assert all(len(row) == len(header) for row in rows)
+
+
+def test_programs_and_networks_have_the_published_numbers_of_parameters() -> None:
+    millions = {"resnet": 23.5, "mobilenet": 2.26, "bert": 108.3, "deepspeech2": 26.6}
+    with Reader() as reader:
+        for name, wanted in millions.items():
+            sketch, output = PROGRAMS[name].networks[0][0]()
+            graph = sketch.graph(reader, output, batch=1, source=name)
+            assert graph.parameters / 1e6 == pytest.approx(wanted, rel=0.02), name
+        sketch, output = convnext_base()
+        graph = sketch.graph(reader, output, batch=1, source="convnext_base")
+    assert graph.parameters / 1e6 == pytest.approx(88.59, rel=1e-3)
+    assert graph.total_macs / 1e9 == pytest.approx(15.36, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("need", "profile"),
+    [(0, "1g.5gb"), (4864, "1g.5gb"), (4865, "2g.10gb"), (20096, "3g.20gb"), (40449, None)],
+)
+def test_the_smallest_profile_is_the_first_that_holds_the_need(
+    need: float, profile: str | None
+) -> None:
+    assert smallest(need) == profile
+
+
+def test_a_new_model_s_interval_is_student_s() -> None:
+    found = new_model([90.0, 100.0, 110.0])
+    assert found.mid == 100
+    assert found.high - found.mid == pytest.approx(4.303 * 10 * (4 / 3) ** 0.5, rel=1e-3)
+    assert new_model([1.0, 200.0]).low == 0  # no memory is negative
+    assert isinstance(found, Interval)
+
+
+def test_a_host_law_finds_the_weights_that_made_its_labels() -> None:
+    rows = []
+    for blocks in (1, 2, 4, 8):
+        for channels in (64, 256, 512):
+            for batch in (1, 64):
+                graph = graph_of(convolutional(blocks, channels), batch)
+                need = count(graph, Task.INFERENCE, on_gpu=False)
+                peak = 1e8 + 2 * need.weights + 0.5 * (need.activations + need.inputs)
+                name = f"{blocks} of {channels}"
+                rows.append(Hosted(name, "onnxruntime", need, graph.parameters, 1, peak))
+    law = host_law(rows)
+    # Each of these has one product, so the two cannot be told apart.
+    assert law.base_bytes + law.a_product == pytest.approx(1e8, rel=0.01)
+    assert law.a_weight_byte == pytest.approx(2, rel=0.01)
+    assert law.share.high == pytest.approx(1, abs=0.01)
+    figures = host_figures(rows)
+    assert figures[0].mean_error < 0.01
+    assert figures[0].rows == len(rows)
+    _, header, lines = host_table(figures)
+    assert all(len(line) == len(header) for line in lines)
+
+
+def test_labels_are_in_mebibytes_of_what_can_be_counted(cases: list[Forward]) -> None:
+    for case in cases:
+        if case.printed.actual_mib is not None:
+            assert case.need.allocated / MIB < case.printed.actual_mib
