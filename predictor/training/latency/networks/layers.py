@@ -24,12 +24,20 @@ class Kind(StrEnum):
 def gathered(rows: Tensor, source: Tensor, target: Tensor, weight: Tensor) -> Tensor:
     """[n, width] weighted sum of what arrives at each row."""
     sent = rows.index_select(0, source) * weight.unsqueeze(1)
-    return torch.zeros_like(rows).index_add(0, target, sent)
+    return added_at(torch.zeros_like(rows), target, sent)
+
+
+def added_at(rows: Tensor, target: Tensor, sent: Tensor) -> Tensor:
+    """[n, width] rows with what is ``sent`` [e, width] to each.
+
+    ``scatter_add``, as ``index_add`` becomes an assignment in ONNX.
+    """
+    return rows.scatter_add(0, target.unsqueeze(1).expand_as(sent), sent)
 
 
 def degree(rows: Tensor, target: Tensor, times: Tensor) -> Tensor:
     """[n] neighbours of each row's nodes."""
-    return torch.zeros_like(rows[:, 0]).index_add(0, target, times)
+    return torch.zeros_like(rows[:, 0]).scatter_add(0, target, times)
 
 
 class Sage(nn.Module):
@@ -77,12 +85,11 @@ class Gat(nn.Module):
         itself = self._score(asks + tells)
         score = self._score(asks.index_select(0, target) + tells.index_select(0, source))
         score = score * times.unsqueeze(1)
-        total = itself + torch.zeros_like(itself).index_add(0, target, score)
+        total = added_at(itself, target, score)
         width = sent.shape[1] // self.heads
         mixed = sent * itself.repeat_interleave(width, dim=1)
         weighed = sent.index_select(0, source) * score.repeat_interleave(width, dim=1)
-        mixed = mixed.index_add(0, target, weighed)
-        return mixed / total.repeat_interleave(width, dim=1)
+        return added_at(mixed, target, weighed) / total.repeat_interleave(width, dim=1)
 
     @staticmethod
     def _score(raw: Tensor) -> Tensor:
