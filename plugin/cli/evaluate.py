@@ -15,6 +15,7 @@ from berth.plugin.cli.columns import columns
 from berth.plugin.cli.few_shot_model import evaluate_few_shot
 from berth.plugin.cli.graph_totals import evaluate_graph_totals
 from berth.plugin.cli.llm_model import evaluate_llm
+from berth.plugin.cli.memory_model import evaluate_memory
 from berth.plugin.cli.mig_slices_model import evaluate_slices
 from berth.plugin.cli.mini_apps import evaluate_mini_apps
 from berth.plugin.cli.operators_model import evaluate_operators
@@ -44,6 +45,7 @@ from berth.predictor import platforms as known
             "trust",
             "few-shot",
             "llm",
+            "memory",
             "operators",
             graph_language.TASK,
         ]
@@ -53,7 +55,8 @@ from berth.predictor import platforms as known
     help="mig-slices: slow-downs on MIG slices; relative: families on 15 OpenCL devices; "
     "xamm: its ablations there (long); vae: VAE + DNN; mini-apps: on platforms never trained on; "
     "graphs-totals: parameters and MACs of model graphs; llm: language models (long); "
-    "operators: single operators on GPUs never seen, and whole models as their sum.",
+    "operators: single operators on GPUs never seen, and whole models as their sum; "
+    "memory: peak memory of model graphs.",
 )
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option(
@@ -104,6 +107,7 @@ def evaluate(
     others: dict[str, Callable[[], None]] = {
         "graphs-totals": lambda: evaluate_graph_totals(report, as_json),
         "mig-slices": lambda: evaluate_slices(seed, report, as_json),
+        "memory": lambda: evaluate_memory(report, as_json),
         "llm": lambda: evaluate_llm(seed, report, as_json=as_json),
         "operators": lambda: evaluate_operators(seed, report, as_json=as_json),
         "trust": lambda: evaluate_trust(seed, groups, report, as_json),
