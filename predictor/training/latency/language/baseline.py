@@ -47,7 +47,13 @@ class Baseline:
         if self.name == GNN:
             return columns(corpus.runs, corpus.division.base.tolist())
         folder = self.parts.base / str(self.parts.config.sentences)
-        return sentences(pretrained.checkpoint(folder), corpus.prompts)
+        division = corpus.division
+        places = [division.base, *(p for a in division.adaptations for p in (a.given, a.test))]
+        used = np.unique(np.concatenate(places)).tolist()
+        found = sentences(pretrained.checkpoint(folder), [corpus.prompts[row] for row in used])
+        context = torch.zeros(len(corpus.prompts), found.shape[1])
+        context[used] = found
+        return context
 
     @cached_property
     def model(self) -> Regressor:
