@@ -128,18 +128,21 @@ def evaluate(
         return
     require_training("evaluation")
     from berth.predictor.evaluation.kernels import run  # noqa: PLC0415 - needs the extra
+    from berth.predictor.evaluation.kernels.explained_kernels import draw_kernels  # noqa: PLC0415
     from berth.predictor.evaluation.kernels.report import (  # noqa: PLC0415
         HEADER,
         by_task,
         table,
         write_report,
     )
+    from berth.predictor.predictor import Predictor  # noqa: PLC0415
 
     examples, platforms = read_examples(profiles), known.load(folder)
     with step_bar("evaluating", run.steps(examples, platforms)) as advance:
         found = run.evaluate(examples, platforms, seed=seed, jobs=jobs, advance=advance)
     if report is not None:
         write_report(found, report)
+        draw_kernels(examples, platforms, Predictor.load(None), report)
     if as_json:
         click.echo(json.dumps(found.as_dict(), indent=1))
         return

@@ -78,7 +78,7 @@ def evaluate_relative(
         table,
         write_report,
     )
-    from berth.predictor.evaluation.relative.rerun import rerun_figures  # noqa: PLC0415
+    from berth.predictor.evaluation.relative.rerun import both_figures  # noqa: PLC0415
     from berth.predictor.training.kept import Kept  # noqa: PLC0415
     from berth.predictor.training.relative.data import aiwc_rows  # noqa: PLC0415
     from berth.predictor.training.relative.law import LawFamily  # noqa: PLC0415
@@ -98,7 +98,9 @@ def evaluate_relative(
             advance=advance,
         )
     if site is None:
-        found = replace(found, rerun=rerun_figures(rows, published().spread_seconds))
+        measured = published()
+        again = both_figures(rows, measured.spread_seconds, measured.runs)
+        found = replace(found, rerun=again)
     if report is not None:
         write_report(found, report)
         if any(result.family == bars.SHIPPED for result in found.results):

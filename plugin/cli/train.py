@@ -16,6 +16,7 @@ from berth.plugin.cli.operators_model import train_operators
 from berth.plugin.cli.relative_input import site_input
 from berth.plugin.cli.relative_model import train_relative
 from berth.plugin.cli.step_bar import step_bar
+from berth.plugin.cli.steps_model import train_steps
 from berth.plugin.cli.training_input import (
     bundle_folder,
     read_examples,
@@ -37,12 +38,20 @@ from berth.predictor import platforms as known
 @click.option(
     "--task",
     type=click.Choice(
-        ["kernels", "mig-slices", "llm", "operators", "relative", graph_language.TASK]
+        [
+            "kernels",
+            "mig-slices",
+            "llm",
+            "operators",
+            "dl-training",
+            "relative",
+            graph_language.TASK,
+        ]
     ),
     default="kernels",
     show_default=True,
     help="mig-slices: the predictor of slow-downs on MIG slices; llm: of language models; "
-    "operators: of single operators on GPUs; "
+    "operators: of single operators on GPUs; dl-training: of training steps of model graphs; "
     "relative: of many platforms from the counters of one run; graph-language: GNN + language "
     "model, with one configuration file in place of PROFILES.",
 )
@@ -94,7 +103,8 @@ def train(
         return
     if len(profiles) > 1 and task != "relative":
         raise UsageError(f"one file of profiles is trained on, not {len(profiles)}")
-    own_data = {"mig-slices": train_slices, "llm": train_llm, "operators": train_operators}
+    own_data = {"mig-slices": train_slices, "llm": train_llm, "operators": train_operators,
+                "dl-training": train_steps}  # fmt: skip
     if task in own_data:
         if profiles:
             raise UsageError(f"--task {task} takes no PROFILES; it has its own data sets")

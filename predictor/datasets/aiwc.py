@@ -63,6 +63,8 @@ class Measured:
     """Rows x devices: median kernel time of about 40 runs."""
     spread_seconds: Floats
     """Rows x devices: standard deviation over those runs."""
+    runs: Floats
+    """Rows x devices: how many they were."""
 
 
 @cache
@@ -74,6 +76,7 @@ def rows() -> Measured:
     counters = [c for c in table.columns if c not in (*_KEY, "device", *_TIME)]
     times = table.pivot_table(index=_KEY, columns="device", values="kernel_time_us_median")
     spread = table.pivot_table(index=_KEY, columns="device", values="kernel_time_us_std")
+    runs = table.pivot_table(index=_KEY, columns="device", values="runs")
     values = table.groupby(_KEY)[counters].first().loc[times.index]
     level = times.index.get_level_values
     return Measured(
@@ -86,4 +89,5 @@ def rows() -> Measured:
         values=np.asarray(values.to_numpy(), dtype=np.float64),
         seconds=np.asarray(times.to_numpy(), dtype=np.float64) * 1e-6,
         spread_seconds=np.asarray(spread.to_numpy(), dtype=np.float64) * 1e-6,
+        runs=np.asarray(runs.to_numpy(), dtype=np.float64),
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from berth.pilot.documents import write_text
-from berth.predictor.evaluation.relative import bars, rerun
+from berth.predictor.evaluation.relative import bars
 from berth.predictor.evaluation.relative.run import SPLITS, Evaluation, Result
 
 _COLUMNS = (
@@ -30,7 +30,7 @@ MEANING = (
     "under the curve of whether that order is the usual one."
 )
 
-RERUN = "no method: what one more run on every platform would reach as the prediction"
+RERUN = "no method: what measuring again on every platform would reach as the prediction"
 
 
 def table(results: Sequence[Result]) -> list[tuple[str, ...]]:
@@ -39,8 +39,8 @@ def table(results: Sequence[Result]) -> list[tuple[str, ...]]:
 
 
 def rerun_row(found: Evaluation) -> list[tuple[str, ...]]:
-    """The same of one more run on every platform; nothing where that is not known."""
-    return [(rerun.NAME, *_cells(found.rerun))] if found.rerun else []
+    """The same of measuring again on every platform; nothing where that is not known."""
+    return [(name, *_cells(figures)) for name, figures in found.rerun.items()]
 
 
 def _cells(figures: Mapping[str, float]) -> list[str]:

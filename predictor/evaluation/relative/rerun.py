@@ -1,7 +1,9 @@
-"""What one more run on every platform would reach if it were the prediction.
+"""What measuring again on every platform would reach if it were the prediction.
 
-Not a method: it has measured what is to be predicted. It says how much of an error is the
-measurements' own unsteadiness, and so what a bar near 1 can mean on these data.
+Not a method: it has measured what is to be predicted. One more run says what a user who runs a
+program once sees of a perfect prediction. As many runs again, and their median, say how much of an
+error the labels' own unsteadiness can be: the ceiling of every method. Runs are taken for
+independent; what differs between one day and the next is not in their spread.
 """
 
 from __future__ import annotations
@@ -15,10 +17,20 @@ from berth.predictor.evaluation.relative.figures import vector_figures
 from berth.predictor.evaluation.relative.order_of_four import order_figures
 from berth.predictor.relative.rows import Rows
 
-NAME = "one more run"
+ONCE, AGAIN = "one more run", "as many runs again"
 DRAWS = 20
 _LEAST = 0.05
 """No drawn time is less than this share of the median."""
+
+
+_MEDIAN = float(np.sqrt(np.pi / 2))
+"""Standard error of a median over that of a mean (normal, many runs)."""
+
+
+def both_figures(rows: Rows, spread_seconds: Floats, runs: Floats) -> dict[str, dict[str, float]]:
+    """``rerun_figures`` of one run and of the median of ``runs`` (rows x platforms)."""
+    steadier = _MEDIAN * spread_seconds / np.sqrt(np.maximum(runs, 1.0))
+    return {ONCE: rerun_figures(rows, spread_seconds), AGAIN: rerun_figures(rows, steadier)}
 
 
 def rerun_figures(rows: Rows, spread_seconds: Floats, seed: int = 0) -> dict[str, float]:

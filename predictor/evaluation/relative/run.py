@@ -67,8 +67,8 @@ class Evaluation:
     results: tuple[Result, ...]
     left_out: dict[str, str]
     """Family group -> why it was not evaluated."""
-    rerun: dict[str, float] = field(default_factory=dict)
-    """Figures of one more run on every platform, where the data set knows its spread."""
+    rerun: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Figures of measuring again on every platform, where the data set knows its spread."""
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""

@@ -21,7 +21,7 @@ from berth.predictor.evaluation.relative.report import (
     table,
     write_report,
 )
-from berth.predictor.evaluation.relative.rerun import rerun_figures
+from berth.predictor.evaluation.relative.rerun import both_figures, rerun_figures
 from berth.predictor.training.kept import Kept
 from berth.predictor.training.relative.baselines import Always
 
@@ -72,7 +72,11 @@ def test_one_more_run_is_as_good_as_its_spread() -> None:
     assert 0.1 < loose["median_time_error"] < 0.3
     found = run.evaluate(rows, [QUICK], data="toy", seeds=[0])
     assert rerun_row(found) == []
-    assert len(rerun_row(replace(found, rerun=loose))[0]) == len(HEADER)
+    both = both_figures(rows, 0.3 * np.exp(rows.log_seconds), np.full((len(rows), 3), 40.0))
+    assert both["one more run"] == loose
+    assert both["as many runs again"]["median_time_error"] < 0.3 * loose["median_time_error"]
+    once, again = rerun_row(replace(found, rerun=both))
+    assert len(once) == len(again) == len(HEADER)
 
 
 def test_report_and_json_hold_every_family_and_split(tmp_path) -> None:
