@@ -19,6 +19,7 @@ from berth.pilot.units import format_count, format_seconds
 from berth.plugin.cli import model_memory
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.intervals import as_numbers
+from berth.plugin.cli.predict_training import predict_training
 from berth.predictor.prediction import Bound
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("--dim", {"multiple": True, "help": "Model graphs: NAME=SIZE of an open dimension."}),
     ("--precision", {"type": click.Choice(PRECISIONS),
                      "help": "Model graphs: computed in [the file's]."}),
+    ("--mode", {"type": click.Choice(("inference", "training")), "default": None,
+                "help": "Model graphs: one run, or a training step [inference]."}),
     ("--roofline", {"is_flag": True, "help": "Model graphs: where the time goes under a platform's "
                                              "roofs, and what would help."}),
 )  # fmt: skip
@@ -50,14 +53,18 @@ def model_door(command: F) -> F:
 
     @functools.wraps(command)
     def opened(**given: Any) -> Any:  # click's arguments
-        asked = {name: given.pop(name) for name in ("roofline", "precision", "dim")}
+        asked = {name: given.pop(name) for name in ("roofline", "precision", "dim", "mode")}
         path: Path = given["profile"]
-        if path.suffix in _FILES or (asked["roofline"] and _is_config(path)):
+        of_graph = asked["roofline"] or asked["mode"]
+        if path.suffix in _FILES or (of_graph and _is_config(path)):
             stray = next((name for name in _ELSEWHERE if given.get(name)), None)
             if stray is not None:
                 name = {"why": "explain", "others": "a second file"}.get(stray, stray)
                 raise UsageError(f"{name} is not for model graphs", hint=f"{path} is a model")
-            predict_model(path, asked, given)
+            if asked["mode"] == "training":
+                predict_training(path, asked, given)
+            else:
+                predict_model(path, asked, given)
             return None
         named = next((name for name, value in asked.items() if value), None)
         if named is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from berth.pilot.errors import UsageError
-from berth.plugin.cli import graph_language
+from berth.plugin.cli import graph_language, graph_networks, model_transfer
 from berth.plugin.cli.adapt_bundle import adapt_bundle
 from berth.plugin.cli.llm_model import train_llm
 from berth.plugin.cli.mig_slices_model import train_slices
@@ -46,6 +46,7 @@ from berth.predictor import platforms as known
             "dl-training",
             "relative",
             graph_language.TASK,
+            graph_networks.TASK,
         ]
     ),
     default="kernels",
@@ -53,7 +54,8 @@ from berth.predictor import platforms as known
     help="mig-slices: the predictor of slow-downs on MIG slices; llm: of language models; "
     "operators: of single operators on GPUs; dl-training: of training steps of model graphs; "
     "relative: of many platforms from the counters of one run; graph-language: GNN + language "
-    "model, with one configuration file in place of PROFILES.",
+    "model, with one configuration file in place of PROFILES; dl-few-shot: what --task dl --adapt "
+    "starts from.",
 )
 @click.option(
     "--out",
@@ -86,7 +88,8 @@ def train(
 
     With --adapt, PROFILES are of the same workloads on a reference and on the new platform;
     with --task relative, of the same workloads on the site's platforms (folders, JSON, JSON lines,
-    and CSV of times; default: the public OpenCL data).
+    and CSV of times; default: the public OpenCL data). With --task dl --adapt: the runs of
+    `berth pilot dl` on the new platform (.jsonl) and the models that it measured (.onnx).
     """
     if task == graph_language.TASK:
         graph_language.train_graph_language(graph_language.one_config(profiles, out))
@@ -97,13 +100,18 @@ def train(
     if (adapt is None) != (platform is None):
         raise UsageError("--adapt BUNDLE and --platform NEW go together")
     if adapt is not None and platform is not None:
+        if task == "dl":
+            model_transfer.adapt_model(adapt, platform, profiles, out, folder=folder)
+            return
         if task != "kernels":
-            raise UsageError(f"--adapt is for bundles of kernels, not for --task {task}")
+            raise UsageError(f"--adapt is for --task kernels and dl, not for --task {task}")
         adapt_bundle(adapt, platform, profiles, out, seed=seed, folder=folder)
         return
+    if task == "dl":
+        raise UsageError("--task dl needs --adapt BUNDLE", hint="see docs/model-new-platform.md")
     if len(profiles) > 1 and task != "relative":
         raise UsageError(f"one file of profiles is trained on, not {len(profiles)}")
-    own_data = {"mig-slices": train_slices, "llm": train_llm, "operators": train_operators,
+    own_data = {graph_networks.TASK: graph_networks.train_graph_networks, "mig-slices": train_slices, "llm": train_llm, "operators": train_operators,
                 "dl-training": train_steps}  # fmt: skip
     if task in own_data:
         if profiles:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,6 +14,8 @@ import numpy as np
 
 from berth.pilot.documents import write_text
 from berth.predictor.datasets.timm import BENCHMARK, GRAPHS
+from berth.predictor.footprint.footprint import MOMENTUM, Need, Task, count
+from berth.predictor.graphs.roofs import Numbers
 from berth.predictor.latency.features import Floats
 from berth.predictor.latency.node_features import CompactGraph, compact, static_features
 from berth.predictor.training.graphs.model_runs import DATA
@@ -32,20 +34,30 @@ _HELD_OUT = 0.2
 _HIDDEN = 0.1
 
 
-def kept(folder: Path | None, name: str, make: Callable[[], Any]) -> Any:
-    """What ``make`` gives, read from ``folder`` where data and design are those of then."""
-    path = None if folder is None else folder / "parts" / f"{name}.json"
-    if path is not None and path.is_file():
-        try:
-            found = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError:
-            found = {}
-        if found.get("key") == _key():
-            return found["value"]
-    value = make()
-    if path is not None:
-        write_text(path, json.dumps({"key": _key(), "value": value}))
-    return value
+@dataclass(frozen=True)
+class Session:
+    """One evaluation: its seed, where parts are kept, who is told of each."""
+
+    seed: int = 0
+    folder: Path | None = None
+    advance: Callable[[str], None] = lambda _: None
+
+    def kept(self, name: str, make: Callable[[], Any]) -> Any:
+        """What ``make`` gives, read from the folder where data and design are those of then."""
+        path = None if self.folder is None else self.folder / "parts" / f"{name}-{self.seed}.json"
+        if path is not None and path.is_file():
+            try:
+                found = json.loads(path.read_text(encoding="utf-8"))
+            except ValueError:
+                found = {}
+            if found.get("key") == _key():
+                self.advance(f"{name}: kept")
+                return found["value"]
+        value = make()
+        if path is not None:
+            write_text(path, json.dumps({"key": _key(), "value": value}))
+        self.advance(name)
+        return value
 
 
 @cache
@@ -86,10 +98,9 @@ def corpus_of(seed: int, advance: Callable[[str], None]) -> Corpus:
     )
 
 
-def auto_encoder(
-    folder: Path | None, seed: int, advance: Callable[[str], None] = lambda _: None
-) -> dict[str, Any]:
+def auto_encoder(session: Session) -> dict[str, Any]:
     """Losses, how well edges are told, and the embeddings of all timm graphs, by arm."""
+    seed, advance = session.seed, session.advance
 
     def make() -> dict[str, Any]:
         graphs = corpus_of(seed, advance)
@@ -103,11 +114,14 @@ def auto_encoder(
             frozen = pretrain(
                 graphs.learnt, design, seed=seed, advance=lambda loss: advance(f"loss {loss:.4f}")
             )
-            found["arms"][arm] = {**_told(frozen, graphs, seed), "losses": frozen.losses,
-                                  "embeddings": frozen.embeddings(everything).tolist()}  # fmt: skip
+            found["arms"][arm] = {
+                **_told(frozen, graphs, seed),
+                "losses": frozen.losses,
+                "embeddings": frozen.embeddings(everything).tolist(),
+            }
         return found
 
-    found: dict[str, Any] = kept(folder, f"auto-encoder-{seed}", make)
+    found: dict[str, Any] = session.kept("auto-encoder", make)
     return found
 
 
@@ -119,10 +133,11 @@ def _told(frozen: Frozen, graphs: Corpus, seed: int) -> dict[str, Any]:
     return found
 
 
-@cache
-def inputs(arm: str, embedded: tuple[tuple[float, ...], ...] | None) -> Inputs:
+def inputs(session: Session, arm: str) -> Inputs:
     """The graphs of timm for a regressor, with an arm's embeddings."""
-    return Inputs(_compact(), None if embedded is None else np.array(embedded))
+    if arm == ABSENT:
+        return Inputs(_compact(), None)
+    return Inputs(_compact(), np.array(auto_encoder(session)["arms"][arm]["embeddings"]))
 
 
 @cache
@@ -142,6 +157,22 @@ def statics(steps: Steps) -> Floats:
     ])  # fmt: skip
 
 
+@cache
+def _needs() -> tuple[Need, ...]:
+    return tuple(
+        count(graph, Task.TRAINING, on_gpu=False, numbers=Numbers.FP32, moments=MOMENTUM)
+        for graph in data.graphs().graphs
+    )
+
+
+def tensors_of(steps: Steps) -> Floats:
+    """[rows, 3] bytes that live with the weights, with the batch, and one: of a step on a CPU."""
+    needs = [_needs()[n] for n in steps.runs.graph.tolist()]
+    fixed = np.array([need.weights + need.gradients + need.moments for need in needs], float)
+    grown = np.array([need.activations + need.inputs for need in needs], float)
+    return np.column_stack([fixed, grown * steps.runs.batch, np.ones(len(needs))])
+
+
 def per_sample(steps: Steps) -> Floats:
     """[rows, 2] logarithms of seconds a sample and bytes a step; NaN where nobody measured."""
     return np.log(np.column_stack([
@@ -150,12 +181,16 @@ def per_sample(steps: Steps) -> Floats:
 
 
 def trappm(
-    steps: Steps, known: Inputs, *, seed: int, start: Fitted | None = None,
-    design: regressor.Design = regressor.Design(),
-) -> Fitted:  # fmt: skip
+    steps: Steps,
+    known: Inputs,
+    *,
+    seed: int,
+    start: Fitted | None = None,
+    design: regressor.Design | None = None,
+) -> Fitted:
     """TraPPM's second phase on these rows."""
     rows = Rows(steps.runs.graph, statics(steps), per_sample(steps))
-    return fit(rows, known, design, seed=seed, start=start)
+    return fit(rows, known, design or regressor.Design(), seed=seed, start=start)
 
 
 def said_by(fitted: Fitted, steps: Steps) -> Floats:
@@ -174,11 +209,3 @@ def seventy_thirty(steps: Steps, seed: int) -> tuple[Places, Places]:
         test += own[: round(0.3 * len(own))].tolist()
     held = np.sort(np.array(test))
     return np.setdiff1d(np.arange(len(steps)), held), held
-
-
-def as_embeddings(found: dict[str, Any], arm: str) -> tuple[tuple[float, ...], ...] | None:
-    """An arm's embeddings as ``auto_encoder`` kept them."""
-    if arm == ABSENT:
-        return None
-    rows: Sequence[Sequence[float]] = found["arms"][arm]["embeddings"]
-    return tuple(tuple(row) for row in rows)

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xgboost
+from scipy.optimize import nnls
 
 from berth.predictor.evaluation.latency.splits import FAMILY, MODEL, Figures, figures, split
 from berth.predictor.evaluation.latency.training_parts import (
@@ -22,15 +22,16 @@ from berth.predictor.evaluation.latency.training_parts import (
     ARMS,
     PRETRAINED,
     RANDOM,
-    as_embeddings,
+    Session,
     auto_encoder,
     inputs,
-    kept,
     said_by,
     seventy_thirty,
     statics,
+    tensors_of,
     trappm,
 )
+from berth.predictor.evaluation.latency.training_transfer import transfer
 from berth.predictor.latency.features import Floats
 from berth.predictor.training.latency.data import Places
 from berth.predictor.training.steps import labels
@@ -95,23 +96,21 @@ def parts(steps: Steps, name: str, seed: int) -> list[tuple[Places, Places]]:
     return [(s.train, s.test) for s in split(steps.runs, name, seed=seed)]
 
 
-def methods(found: dict[str, Any]) -> dict[str, Method]:
-    """(train, test, seed) -> [test, 2] logarithms of seconds and bytes, by name.
+def methods(session: Session) -> dict[str, Method]:
+    """(train, test, seed) -> [test, 2] logarithms of seconds and bytes of a step, by name.
 
     Memory is NaN where a method does not tell it.
     """
 
     def network(arm: str) -> Method:
-        known = inputs(arm, as_embeddings(found, arm))
-
         def said(train: Steps, test: Steps, seed: int) -> Floats:
-            return said_by(trappm(train, known, seed=seed), test)
+            return said_by(trappm(train, inputs(session, arm), seed=seed), test)
 
         return said
 
     return {
-        LAW: lambda train, test, seed: _time(fit(train, seed=seed, learners=()).predict(test)),
-        OURS: lambda train, test, seed: _time(fit(train, seed=seed).predict(test)),
+        LAW: lambda train, test, seed: _counted(train, test, (), seed),
+        OURS: lambda train, test, seed: _counted(train, test, ("trees", "process"), seed),
         SCALARS: lambda train, test, seed: _boosted(train, test, statics, seed),
         TREES_ALONE: lambda train, test, seed: _boosted(train, test, _features, seed),
         MLP: _perceptron,
@@ -119,8 +118,15 @@ def methods(found: dict[str, Any]) -> dict[str, Method]:
     }
 
 
-def _time(seconds: Floats) -> Floats:
-    return np.column_stack([seconds, np.full(len(seconds), np.nan)])
+def _counted(train: Steps, test: Steps, learners: Sequence[str], seed: int) -> Floats:
+    """The law's time; memory as it is counted from the graph, at rates of the training rows."""
+    memory = np.full(len(test), np.nan)
+    there = np.isfinite(train.labels[:, 1])
+    if there.any():
+        rows, truth = tensors_of(train)[there], train.labels[there, 1]
+        rates, _ = nnls(rows / truth[:, None], np.ones(len(rows)))
+        memory = np.log(tensors_of(test) @ rates)
+    return np.column_stack([fit(train, seed=seed, learners=learners).predict(test), memory])
 
 
 def _features(steps: Steps) -> Floats:
@@ -163,31 +169,30 @@ def _perceptron(train: Steps, test: Steps, seed: int) -> Floats:
 
 
 def table(
-    name: str, steps: Steps, found: dict[str, Any], seed: int, folder: Path | None,
-    advance: Callable[[str], None] = lambda _: None, only: Sequence[str] | None = None,
-) -> list[Row]:  # fmt: skip
-    """All methods on all splits of one data set."""
+    name: str, steps: Steps, session: Session, only: Sequence[str] | None = None
+) -> list[Row]:
+    """All methods (or some) on all splits of one data set."""
     rows = []
-    known = methods(found)
     for where in SPLITS:
-        pieces = parts(steps, where, seed)
+        pieces = parts(steps, where, session.seed)
         truth = np.concatenate([steps.labels[test, :2] for _, test in pieces])
         models = np.concatenate([_numbers(steps)[test] for _, test in pieces])
-        for method, ask in known.items():
+        for method, ask in methods(session).items():
             if only is not None and method not in only:
                 continue
             said = []
             for number, (train, test) in enumerate(pieces):
-                key = f"{name}-{SPLITS.index(where)}-{list(known).index(method)}-{number}-{seed}"
-                made = kept(
-                    folder, key,
-                    lambda a=train, b=test, n=number, m=ask: m(  # type: ignore[misc]
-                        steps[a], steps[b], seed + n
-                    ).tolist(),
-                )  # fmt: skip
-                said.append(np.array(made, dtype=float))
-                advance(f"{name}, {where}, {method}, part {number + 1}")
-            guess = np.exp(np.concatenate(said))
+
+                def one(
+                    ask: Method = ask, train: Places = train, test: Places = test, n: int = number
+                ) -> list[list[float]]:
+                    found: list[list[float]] = ask(
+                        steps[train], steps[test], session.seed + n
+                    ).tolist()
+                    return found
+
+                said.append(np.array(session.kept(f"{name}, {where}, {method}, {number}", one)))
+            guess = np.exp(np.concatenate(said).astype(float))
             for column, target in enumerate(("step time", "peak memory")):
                 there = np.isfinite(guess[:, column]) & np.isfinite(truth[:, column])
                 if there.any():
@@ -200,20 +205,16 @@ def _numbers(steps: Steps) -> Places:
     return np.unique(steps.runs.model, return_inverse=True)[1].astype(np.int64)
 
 
-def evaluate(
-    seed: int = 0, folder: Path | None = None, advance: Callable[[str], None] = lambda _: None
-) -> TrainingRuns:
+def evaluate(session: Session) -> TrainingRuns:
     """The section; a folder keeps each part. Raises ToolMissing without the data or torch."""
-    from berth.predictor.evaluation.latency.training_transfer import transfer  # noqa: PLC0415
-
-    found = auto_encoder(folder, seed, advance)
+    found = auto_encoder(session)
     rows = [
-        *table("gpu", labels.gpu(), found, seed, folder, advance),
-        *table("cpu", labels.cpu(), found, seed, folder, advance),
+        *table("gpu", labels.gpu(), session),
+        *table("cpu", labels.cpu(), session),
     ]
     edges = {
         arm: {key: value for key, value in one.items() if key != "embeddings"}
         for arm, one in found["arms"].items()
     }
     edges |= {key: found[key] for key in ("sources", "held_out", "families_held_out")}
-    return TrainingRuns(tuple(rows), edges, tuple(transfer(found, seed, folder, advance)))
+    return TrainingRuns(tuple(rows), edges, tuple(transfer(session)))

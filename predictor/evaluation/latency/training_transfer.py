@@ -7,8 +7,6 @@ different architectures; rows of those architectures are not tested.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,9 +14,8 @@ import numpy as np
 from berth.predictor.evaluation.latency.training_parts import (
     ABSENT,
     PRETRAINED,
-    as_embeddings,
+    Session,
     inputs,
-    kept,
     said_by,
     trappm,
 )
@@ -51,9 +48,7 @@ def draw(steps: Steps, k: int, seed: int) -> tuple[Places, Places]:
     return given, np.flatnonzero(test)
 
 
-def transfer(
-    found: dict[str, Any], seed: int, folder: Path | None, advance: Callable[[str], None]
-) -> list[dict[str, Any]]:
+def transfer(session: Session) -> list[dict[str, Any]]:
     """Mean and median errors of the step time by case, k and method, means over draws."""
     told = []
     for place, (name, source, target) in enumerate(cases()):
@@ -61,18 +56,16 @@ def transfer(
         def one(
             source: Steps = source, target: Steps = target, name: str = name
         ) -> list[dict[str, Any]]:
-            return _case(name, source, target, found, seed, advance)
+            return _case(name, source, target, session)
 
-        told += kept(folder, f"transfer-{place}-{seed}", one)
+        told += session.kept(f"transfer {place}", one)
     return told
 
 
-def _case(
-    name: str, source: Steps, target: Steps, found: dict[str, Any], seed: int,
-    advance: Callable[[str], None],
-) -> list[dict[str, Any]]:  # fmt: skip
+def _case(name: str, source: Steps, target: Steps, session: Session) -> list[dict[str, Any]]:
+    seed = session.seed
     learnt = fit(source, seed=seed)
-    known = {arm: inputs(arm, as_embeddings(found, arm)) for arm in (PRETRAINED, ABSENT)}
+    known = {arm: inputs(session, arm) for arm in (PRETRAINED, ABSENT)}
     began = {arm: trappm(source, one, seed=seed) for arm, one in known.items()}
     rows = []
     for k in SAMPLES:
@@ -99,7 +92,7 @@ def _case(
             for method, guess in said.items():
                 error = np.abs(np.exp(guess) / asked.labels[:, 0] - 1)
                 errors.setdefault(method, []).append(error)
-            advance(f"{name}, {k} samples, draw {number + 1}")
+            session.advance(f"{name}, {k} samples, draw {number + 1}")
         rows += [
             {"case": name, "k": k, "method": method, "rows": tested,
              "mape": float(np.mean([e.mean() for e in all_of])),

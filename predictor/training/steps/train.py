@@ -86,8 +86,7 @@ def train(
         ),
     )
     files[CARD] = card(manifest, apart).encode()
-    written = write_bundle(folder, manifest, files, load=bundles.load)
-    return written
+    return write_bundle(folder, manifest, files, load=bundles.load)
 
 
 def _converted(learnt: Learnt, rows: Floats) -> tuple[tuple[bytes, bytes], float]:

@@ -100,7 +100,7 @@ class Fitted:
 def fit(
     rows: Rows,
     inputs: Inputs,
-    design: Design = Design(),
+    design: Design,
     *,
     seed: int,
     start: Fitted | None = None,

@@ -45,7 +45,7 @@ class Frozen:
 
 def pretrain(
     graphs: Sequence[CompactGraph],
-    design: Design = Design(),
+    design: Design,
     *,
     seed: int,
     advance: Callable[[float], None] = lambda _: None,

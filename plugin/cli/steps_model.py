@@ -1,0 +1,78 @@
+"""Training and evaluating the predictor of training steps: ``berth train|evaluate``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from berth.plugin.cli.columns import columns
+from berth.plugin.cli.step_bar import step_bar
+from berth.plugin.cli.training_input import read_figures, require_training
+
+if TYPE_CHECKING:
+    from berth.predictor.evaluation.latency.training_runs import TrainingRuns
+
+_HEADER = ("method", "target", "rows", "mean", "median", "in 10 %", "tau")
+
+
+def train_steps(out: Path, seed: int, figures: Path | None) -> None:
+    """The bundle from timm's training rows and our own."""
+    require_training("training")
+    from berth.predictor.training.steps.train import STEPS, train  # noqa: PLC0415 - the extra
+
+    with step_bar("training", STEPS) as advance:
+        manifest = train(
+            out,
+            seed=seed,
+            command=" ".join(["berth", *sys.argv[1:]]),
+            figures={} if figures is None else read_figures(figures),
+            advance=advance,
+        )
+    rows = sum(head.rows for head in manifest.heads)
+    click.echo(f"{manifest.id}: {len(manifest.heads)} devices of {rows} rows, written to {out}")
+
+
+def training_tables(found: TrainingRuns) -> str:
+    """The section ``training`` of ``berth evaluate --task dl``."""
+    from berth.predictor.evaluation.latency.training_runs import DATA, SPLITS  # noqa: PLC0415
+
+    lines = ["Training steps. Errors are |predicted / measured - 1|."]
+    for name, title in DATA.items():
+        for where in SPLITS:
+            rows = [
+                (
+                    r.method, r.target, str(r.figures.rows), f"{r.figures.mape:.1%}",
+                    f"{r.figures.median:.1%}", f"{r.figures.within:.1%}", f"{r.figures.tau:.3f}",
+                )
+                for r in found.rows
+                if (r.data, r.split) == (name, where)
+            ]  # fmt: skip
+            if rows:
+                lines += ["", f"{title}. Split: {where}", columns(_HEADER, rows)]
+    told = [
+        (arm, asked, f"{one[asked]['auc']:.3f}", f"{one[asked]['ap']:.3f}",
+         f"{one[asked]['loss']:.3f}")
+        for arm, one in found.edges.items()
+        if isinstance(one, dict) and "edges" in one
+        for asked in ("edges", "hidden edges")
+    ]  # fmt: skip
+    if told:
+        lines += [
+            "", f"Edges told from pairs that are none, on {found.edges['held_out']} graphs of "
+            "families that the auto-encoder never saw",
+            columns(("auto-encoder", "asked for", "AUC", "AP", "loss"), told),
+        ]  # fmt: skip
+    for case in dict.fromkeys(one["case"] for one in found.transfer):
+        rows = [
+            (one["method"], str(one["k"]), str(one["rows"]), f"{one['mape']:.1%}",
+             f"{one['median']:.1%}")
+            for one in found.transfer
+            if one["case"] == case
+        ]  # fmt: skip
+        header = ("method", "samples", "rows", "mean", "median")
+        lines += ["", f"Transfer of the step time. {case}. Split: models not among the samples",
+                  columns(header, rows)]  # fmt: skip
+    return "\n".join(lines)
