@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from berth.pilot.errors import UsageError
-from berth.plugin.cli import graph_language
+from berth.plugin.cli import graph_language, graph_networks, model_transfer
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.few_shot_model import evaluate_few_shot
 from berth.plugin.cli.graph_totals import evaluate_graph_totals
@@ -48,6 +48,8 @@ from berth.predictor import platforms as known
             "memory",
             "operators",
             graph_language.TASK,
+            graph_networks.TASK,
+            model_transfer.TASK,
         ]
     ),
     default="kernels",
@@ -56,7 +58,8 @@ from berth.predictor import platforms as known
     "xamm: its ablations there (long); vae: VAE + DNN; mini-apps: on platforms never trained on; "
     "graphs-totals: parameters and MACs of model graphs; llm: language models (long); "
     "operators: single operators on GPUs never seen, and whole models as their sum; "
-    "memory: peak memory of model graphs.",
+    "memory: peak memory of model graphs; dl-few-shot: latency of models on a new platform "
+    "by samples (15 min).",
 )
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option(
@@ -108,8 +111,14 @@ def evaluate(
         "graphs-totals": lambda: evaluate_graph_totals(report, as_json),
         "mig-slices": lambda: evaluate_slices(seed, report, as_json),
         "memory": lambda: evaluate_memory(report, as_json),
+        graph_networks.TASK: lambda: graph_networks.evaluate_graph_networks(
+            seed, report, as_json=as_json
+        ),
         "llm": lambda: evaluate_llm(seed, report, as_json=as_json),
         "operators": lambda: evaluate_operators(seed, report, as_json=as_json),
+        model_transfer.TASK: lambda: model_transfer.evaluate_transfer(
+            seed, report, as_json=as_json
+        ),
         "trust": lambda: evaluate_trust(seed, groups, report, as_json),
         "few-shot": lambda: evaluate_few_shot(seed, groups, report, as_json),
         "relative": lambda: evaluate_relative(

@@ -47,6 +47,8 @@ from berth.predictor import platforms as known
             "relative",
             graph_language.TASK,
             graph_networks.TASK,
+            "dl",
+            model_transfer.TASK,
         ]
     ),
     default="kernels",
@@ -111,8 +113,11 @@ def train(
         raise UsageError("--task dl needs --adapt BUNDLE", hint="see docs/model-new-platform.md")
     if len(profiles) > 1 and task != "relative":
         raise UsageError(f"one file of profiles is trained on, not {len(profiles)}")
-    own_data = {graph_networks.TASK: graph_networks.train_graph_networks, "mig-slices": train_slices, "llm": train_llm, "operators": train_operators,
-                "dl-training": train_steps}  # fmt: skip
+    own_data = {
+        "mig-slices": train_slices, "llm": train_llm, "operators": train_operators,
+        "dl-training": train_steps, graph_networks.TASK: graph_networks.train_graph_networks,
+    }  # fmt: skip
+    own_data[model_transfer.TASK] = model_transfer.train_transfer
     if task in own_data:
         if profiles:
             raise UsageError(f"--task {task} takes no PROFILES; it has its own data sets")

@@ -7,10 +7,17 @@ from functools import cache
 import numpy as np
 
 from berth.predictor.ceilings import Floats
+from berth.predictor.latency.graph_network_bundle import SETTINGS
 from berth.predictor.latency.node_features import CompactGraph, compact, static_features
-from berth.predictor.training.latency.data import Runs, graphs, scalars
+from berth.predictor.training.latency.data import DEVICES, Runs, graphs, scalars
 from berth.predictor.training.latency.networks.fit import Examples
 from berth.predictor.training.latency.networks.network import TARGETS
+
+COLUMNS = (
+    *SETTINGS, *(f"device {name}" for name in DEVICES),
+    *(f"precision {name}" for name in ("fp32", "amp", "amp_bf16", "bf16")),
+)  # fmt: skip
+"""The names of ``columns``."""
 
 
 @cache
@@ -37,7 +44,7 @@ def examples(rows: Runs, base: Floats | None = None) -> Examples:
 
 
 def columns(rows: Runs) -> Floats:
-    """[rows, ...] the setting of a run, the logarithm of its batch first."""
+    """[rows, len(COLUMNS)] the setting of a run, the logarithm of its batch first."""
     found = scalars(rows, with_totals=False)
     batch = np.log(rows.batch).astype(np.float64)
     return np.column_stack((batch, np.delete(found, 1, axis=1)))

@@ -58,8 +58,9 @@ def to_onnx(fitted: Fitted) -> bytes:
         # As in training.relative.networks.export: the newer exporter gives no better graph here.
         warnings.simplefilter("ignore")
         torch.onnx.export(
-            _OneGraph(network, fitted.mean).eval(), example, stream, dynamo=False, opset_version=_OPSET,
+            _OneGraph(network, fitted.mean).eval(), example, stream, dynamo=False,
             input_names=list(INPUTS), output_names=[OUTPUT], dynamic_axes=_OPEN,
+            opset_version=_OPSET,
         )  # fmt: skip
     return bytes(stream.getvalue())
 
