@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import tempfile
@@ -28,6 +29,7 @@ from berth.pilot.options import check_name
 from berth.pilot.units import format_bytes, format_seconds, parse_bytes
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.model import read_sizes
+from berth.plugin.cli.model_transfer import advise_models
 from berth.plugin.cli.pilot_progress import progress
 from berth.plugin.cli.pilot_run import parse_counts, parse_words
 from berth.predictor.graphs.reader import read_graph
@@ -124,6 +126,12 @@ _WHICH = ("batches", "precisions", "tasks", "threads", "sizes")
     type=click.Path(path_type=Path, dir_okay=False),
     help="JSON lines to append to; what it holds is not measured again.",
 )
+@click.option(
+    "--advise",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Measure nothing: name the N MODELs that would tell most about --platform.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the documents of all points.")
 def dl(  # noqa: PLR0917
     models: tuple[str, ...], plan: Path | None, batches: tuple[int, ...],
@@ -131,7 +139,7 @@ def dl(  # noqa: PLR0917
     framework: str | None, sizes: tuple[str, ...], input_shape: tuple[int, ...], optimizer: str,
     shares: tuple[int, ...], warmup: int, repeats: int, cool_down: float, energy_window: float,
     memory_limit: str | None, run_limit: float, time_limit: float | None, platform: str,
-    output: Path | None, as_json: bool,
+    output: Path | None, advise: int | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Measure each MODEL: latency, peak memory and energy, warm, repeated, in its own process.
 
@@ -140,6 +148,9 @@ def dl(  # noqa: PLR0917
     --output goes on where it stopped. Running out of memory is a result, not a failure.
     """
     check_name("--platform", platform)
+    if advise is not None:
+        _say_advice(models, platform, advise)
+        return
     if plan is not None:
         if models:
             raise UsageError("--plan names the models: give no MODEL beside it")
@@ -188,6 +199,12 @@ def dl(  # noqa: PLR0917
         click.echo(f"{result.unmade} were not begun within --time-limit")
     if output is not None:
         click.echo(f"{output}: {result.measured} measured now, {result.known} known before")
+
+
+def _say_advice(models: tuple[str, ...], platform: str, count: int) -> None:
+    files = [Path(name) for text in models for name in sorted(glob.glob(text)) or [text]]  # noqa: PTH207 - as a plan
+    for path in advise_models(Path("default"), platform, files, count, folder=None):
+        click.echo(path)
 
 
 def facts_of(path: Path, digest: str, setting: Setting) -> ModelFacts:

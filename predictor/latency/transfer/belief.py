@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.predictor.graphs.roofs import Numbers, Roof
-from berth.predictor.latency.features import Floats, Work
-from berth.predictor.latency.transfer.cases import NOBODY, Cases, case_of
-from berth.predictor.latency.transfer.kernel import Kernel
+from berth.predictor.latency.features import Floats, GraphWork
+from berth.predictor.latency.transfer.cases import Cases, case_of
+from berth.predictor.latency.transfer.kernel import Kernel, Own
 from berth.predictor.prediction import Basis, Interval
 
 
@@ -36,8 +36,8 @@ class Belief:
     """The names of ``Cases.device``."""
     stacks: tuple[str, ...]
     """Likewise."""
-    bold: Floats
-    """[devices] factor on the own levels of each."""
+    own: Own
+    """[devices]"""
     samples: dict[str, int]
     """Of platforms that a site added."""
     threads: dict[str, int]
@@ -48,12 +48,11 @@ class Belief:
 
     def log_seconds(self, asked: Cases) -> Floats:
         """[n] of one image."""
-        bold = np.where(asked.device == NOBODY, 1.0, self.bold[asked.device])
-        found = self.kernel.covariance(asked, self.cases, bold) @ self.weights
+        found = self.kernel.covariance(asked, self.cases, self.own[asked.device]) @ self.weights
         return np.asarray(asked.log_roof + self.offset + found)
 
     def seconds(
-        self, work: Work, roof: Roof, numbers: Numbers, batch: int, stack: str | None = None
+        self, work: GraphWork, roof: Roof, numbers: Numbers, batch: int, stack: str | None = None
     ) -> Interval:
         """Of one run at the whole batch. ``stack`` as in ``stack_name``; default: the platform's
         own in these numbers where it has one, else no compiler on a GPU and one on a CPU.

@@ -21,7 +21,7 @@ from berth.predictor.bundle_files import BundleManifest, check_complete, read_ma
 from berth.predictor.latency.features import Floats
 from berth.predictor.latency.transfer.belief import Belief, Width
 from berth.predictor.latency.transfer.cases import GRAPH, PLACE, SPEC, Cases
-from berth.predictor.latency.transfer.kernel import LEVELS, TERMS, Kernel, Scale
+from berth.predictor.latency.transfer.kernel import LEVELS, TERMS, Kernel, Own, Scale
 
 TRANSFER_SCHEMA = "berth.model-transfer/1"
 CASES = "cases.npz"
@@ -45,7 +45,9 @@ class PlatformEntry(Document):
 
     platform: str
     bold: float = Field(gt=0)
-    """How unlike others it is: factor on its own part of the covariance."""
+    """How unlike others it is: factor on its own part of the covariance,"""
+    shift: float = Field(default=0.0, ge=0)
+    """and standard deviation of one more constant of its own."""
     samples: int | None = None
     """Of a platform that a site added; None: of the data set."""
     threads: int | None = None
@@ -147,7 +149,10 @@ def read(folder: Path) -> tuple[Belief, Floats, Floats, TransferManifest]:
     belief = Belief(
         kernel, manifest.offset, cases, held["weights"],
         tuple(one.platform for one in manifest.platforms), manifest.stacks,
-        np.array([one.bold for one in manifest.platforms]),
+        Own(
+            np.array([one.bold for one in manifest.platforms]),
+            np.array([one.shift for one in manifest.platforms]),
+        ),
         {one.platform: one.samples for one in manifest.platforms if one.samples is not None},
         {one.platform: one.threads for one in manifest.platforms if one.threads is not None},
         {one.platform: one.log_width for one in manifest.platforms if one.log_width is not None},

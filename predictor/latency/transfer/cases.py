@@ -21,7 +21,7 @@ from berth.predictor.latency.features import (
     MATRIX_GROUPS,
     ROOF_FEATURES,
     Floats,
-    Work,
+    GraphWork,
     graph_features,
     roof_features,
 )
@@ -133,7 +133,7 @@ def spec_of(roof: Roof, numbers: Numbers) -> Floats:
     return np.asarray(_SPEC_WEIGHT * np.log(np.maximum(rates, 1.0)))
 
 
-def case_of(work: Work, roof: Roof, numbers: Numbers, batch: int, *, fused: bool) -> Cases:
+def case_of(work: GraphWork, roof: Roof, numbers: Numbers, batch: int, *, fused: bool) -> Cases:
     """One case, of a device, stack and model that no other case has."""
     many = np.array([float(batch)])
     under = roof_features(work, [roof], [numbers], batch)

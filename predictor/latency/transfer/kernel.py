@@ -67,6 +67,28 @@ class Scale:
 
 
 @dataclass(frozen=True)
+class Own:
+    """How unlike others the device of each case is, beyond what was learnt."""
+
+    bold: Floats
+    """[n] factor on the amplitudes of ``OWN`` levels."""
+    shift: Floats
+    """[n] standard deviation of one more constant of the device: another framework, threads."""
+
+    def __getitem__(self, rows: Codes | slice) -> Own:
+        return Own(self.bold[rows], self.shift[rows])
+
+    @classmethod
+    def as_learnt(cls, count: int) -> Own:
+        """Of devices that the kernel was learnt on."""
+        return cls(np.ones(count), np.zeros(count))
+
+    def joined(self, bold: float, shift: float) -> Own:
+        """One more."""
+        return Own(np.append(self.bold, bold), np.append(self.shift, shift))
+
+
+@dataclass(frozen=True)
 class Kernel:
     """See the module."""
 
@@ -78,19 +100,15 @@ class Kernel:
     noise: float
     """Standard deviation of a measurement."""
 
-    def covariance(self, a: Cases, b: Cases, bold: Floats | None = None) -> Floats:
-        """[len(a), len(b)], without the noise.
-
-        ``bold``: [len(a)] factors on the amplitudes of ``OWN`` levels; default 1.
-        """
+    def covariance(self, a: Cases, b: Cases, own: Own | None = None) -> Floats:
+        """[len(a), len(b)], without the noise. ``own``: of the cases ``a``; default: as learnt."""
         found = np.empty((len(a), len(b)))
         right = self.scale.scaled(b)
         for start in range(0, len(a), _BLOCK):
             rows = slice(start, start + _BLOCK)
             part = a[rows]
             terms = self.terms(part, b, self.scale.scaled(part), right)
-            factor = None if bold is None else (bold[rows] ** 2)[:, None]
-            found[rows] = self._summed(part, b, terms, factor)
+            found[rows] = self._summed(part, b, terms, None if own is None else own[rows])
         return found
 
     def terms(
@@ -102,9 +120,7 @@ class Kernel:
         same = (a.model[:, None] == b.model) & (a.model != NOBODY)[:, None]
         return left[2] @ right[2].T, np.exp(-0.5 * apart), same.astype(np.float64)
 
-    def _summed(
-        self, a: Cases, b: Cases, terms: tuple[Floats, ...], factor: Floats | None
-    ) -> Floats:
+    def _summed(self, a: Cases, b: Cases, terms: tuple[Floats, ...], own: Own | None) -> Floats:
         total = np.zeros((len(a), len(b)))
         for place, (level, shared) in enumerate(resemblances(a, b)):
             constant, *others = (self.amplitudes[place] ** 2).tolist()
@@ -113,8 +129,10 @@ class Kernel:
             for weight, term in zip(others[1:], terms[1:], strict=True):
                 summed += weight * term
             summed *= shared
-            if factor is not None and level in OWN:
-                summed *= factor
+            if own is not None and level in OWN:
+                summed *= own.bold[:, None] ** 2
+            if own is not None and level == "device":
+                summed += shared * own.shift[:, None] ** 2
             total += summed
         return total
 

@@ -19,10 +19,11 @@ from berth.pilot.host import sha256_of
 from berth.pilot.platform import Platform
 from berth.predictor.graphs.reader import read_graph
 from berth.predictor.graphs.roofs import Numbers, Roof, roof_of
-from berth.predictor.latency.features import Floats, Work, work_of
+from berth.predictor.latency.features import Floats, GraphWork, work_of
 from berth.predictor.latency.transfer import bundle as bundles
 from berth.predictor.latency.transfer.belief import is_fused, stack_name
 from berth.predictor.latency.transfer.cases import Cases, Codes, case_of
+from berth.predictor.latency.transfer.kernel import Own
 from berth.predictor.training.graphs.model_runs import seconds
 from berth.predictor.training.latency.few_shot.posterior import Posterior, fit_cases
 from berth.predictor.training.write import write_bundle
@@ -98,7 +99,7 @@ def samples_of(
         )
     cores = threads.pop() if threads else None
     roof = roof_of(platform, known, cores or platform.cores)
-    work: dict[str, Work] = {}
+    work: dict[str, GraphWork] = {}
     rows, stacks = [], []
     for run in found:
         key = f"{run.model.sha256} {sorted(run.setting.sizes.items())}"
@@ -151,9 +152,12 @@ def adapt(
     cases, residual, noise = belief.cases[kept], residual[kept], noise[kept]
     devices = [name for name in belief.devices if name != platform.name]
     cases = replace(cases, device=_recoded(cases.device, belief.devices, devices))
-    bold = np.array([old[name].bold for name in devices])
+    own = Own(
+        np.array([old[name].bold for name in devices]),
+        np.array([old[name].shift for name in devices]),
+    )
     after = fit_cases(
-        cases, residual, belief.kernel, belief.offset, noise=noise, bold=bold[cases.device]
+        cases, residual, belief.kernel, belief.offset, noise=noise, own=own[cases.device]
     )
     stacks = list(belief.stacks) + [name for name in samples.stacks if name not in belief.stacks]
     new = rounded(replace(
@@ -171,12 +175,12 @@ def adapt(
     if len(samples) >= LEAST_FOR_WIDTH:
         width = max(width, float(np.quantile(left, LEVEL)))
     entry = bundles.PlatformEntry(
-        platform=platform.name, bold=moved.bold, samples=len(samples), threads=samples.threads,
-        log_width=width,
+        platform=platform.name, bold=moved.bold, shift=moved.shift, samples=len(samples),
+        threads=samples.threads, log_width=width,
     )  # fmt: skip
     made = replace(
         belief, cases=cases.joined(new), weights=weights, devices=(*devices, platform.name),
-        stacks=tuple(stacks), bold=np.append(bold, moved.bold),
+        stacks=tuple(stacks), own=own.joined(moved.bold, moved.shift),
     )  # fmt: skip
     arrays = bundles.arrays_of(
         made, np.concatenate((residual, samples.residual)),
@@ -195,7 +199,7 @@ def adapt(
 
 
 def advised(
-    folder: Path, works: Sequence[Work], place: tuple[Roof, Numbers], *, batch: int, count: int
+    folder: Path, works: Sequence[GraphWork], place: tuple[Roof, Numbers], *, batch: int, count: int
 ) -> list[int]:
     """Which of ``works`` to measure on a new platform, the most telling first.
 
@@ -205,7 +209,7 @@ def advised(
     belief, residual, noise, _ = bundles.read(folder)
     after = fit_cases(
         belief.cases, residual, belief.kernel, belief.offset, noise=noise,
-        bold=belief.bold[belief.cases.device],
+        own=belief.own[belief.cases.device],
     )  # fmt: skip
     rows = [case_of(work, roof, numbers, batch, fused=not roof.is_gpu) for work in works]
     cases = rows[0]

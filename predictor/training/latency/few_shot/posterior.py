@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 
 from berth.predictor.latency.features import Floats
 from berth.predictor.latency.transfer.cases import Cases, Codes
-from berth.predictor.latency.transfer.kernel import LEVELS, OWN, Kernel
+from berth.predictor.latency.transfer.kernel import LEVELS, OWN, Kernel, Own
 from berth.predictor.training.latency.few_shot.table import Table
 
 BOLD = (0.5, 1.0, 2.0, 3.0)
-"""Factors on a new platform's own levels that its samples choose from: how unlike others it is."""
+"""Factors on a new platform's own levels that its samples choose among: how unlike others it is."""
+SHIFTS = (0.0, 0.5, 1.5)
+"""Standard deviations of one more constant of its own: another framework, other clocks."""
 NOISES = (1.0, 3.0, 8.0)
-"""Factors on the noise, likewise: how well it was measured."""
-_PRIOR_SPREAD = 1.0
-"""Of the logarithm of either factor."""
+"""Factors on the noise: how well it was measured."""
 
 
 @dataclass(frozen=True)
@@ -53,15 +54,16 @@ class Posterior:
 def fit(table: Table, kernel: Kernel) -> Posterior:
     """Exact; O(n^3)."""
     offset = float(table.residual.mean())
-    noise, bold = np.full(len(table), kernel.noise), np.ones(len(table))
-    return fit_cases(table.cases, table.residual, kernel, offset, noise=noise, bold=bold)
+    noise = np.full(len(table), kernel.noise)
+    return fit_cases(table.cases, table.residual, kernel, offset, noise=noise, own=None)
 
 
 def fit_cases(
-    cases: Cases, residual: Floats, kernel: Kernel, offset: float, *, noise: Floats, bold: Floats
-) -> Posterior:
-    """``noise``: [n] of each measurement; ``bold``: [n] factor on its device's own levels."""
-    covariance = kernel.covariance(cases, cases, bold)
+    cases: Cases, residual: Floats, kernel: Kernel, offset: float, *, noise: Floats,
+    own: Own | None,
+) -> Posterior:  # fmt: skip
+    """``noise``, ``own``: of each case, [n]."""
+    covariance = kernel.covariance(cases, cases, own)
     covariance[np.diag_indices(len(cases))] += noise**2
     factor = cholesky(covariance, lower=True, overwrite_a=True, check_finite=False)
     weights = cho_solve((factor, True), residual - offset)
@@ -83,6 +85,7 @@ class Moved:
 
     mean: Floats
     bold: float
+    shift: float
     noise: float
     weights: Floats
     """[samples]"""
@@ -102,28 +105,42 @@ class Joint:
     noise: float
 
     def moved(self, samples: Codes, residual: Floats) -> Moved:
-        """All cases after ``residual`` was measured of ``samples``; the factors on its own levels
-        and on the noise by evidence."""
+        """All cases after ``residual`` was measured of ``samples``.
+
+        The factors on its own levels and on the noise, and the shift, are means over a grid,
+        weighed by the evidence of the samples and a prior that holds to 1, 1 and 0.
+        """
         if not len(samples):
-            return Moved(self.mean, 1.0, self.noise, np.zeros(0), np.zeros(0))
+            return Moved(self.mean, 1.0, 0.0, self.noise, np.zeros(0), np.zeros(0))
         at = np.ix_(samples, samples)
         wanted = residual - self.mean[samples]
-        tried = []
-        for bold in BOLD:
-            for rough in NOISES:
-                matrix = self.shared[at] + bold**2 * self.own[at]
-                matrix[np.diag_indices(len(samples))] += (rough * self.noise) ** 2
-                solved = cho_factor(matrix, lower=True)
-                weights = cho_solve(solved, wanted)
-                score = 0.5 * float(wanted @ weights) + float(np.log(np.diag(solved[0])).sum())
-                score += 0.5 * (np.log(bold) ** 2 + np.log(rough) ** 2) / _PRIOR_SPREAD**2
-                tried.append((score, bold, rough * self.noise, weights, solved))
-        _, bold, noise, weights, solved = min(tried, key=lambda one: one[0])
-        across = self.shared[:, samples] + bold**2 * self.own[:, samples]
-        precision = np.diag(cho_solve(solved, np.eye(len(samples))))
+
+        def solved(bold: float, shift: float, noise: float) -> tuple[Floats, bool]:
+            matrix = self.shared[at] + bold**2 * self.own[at] + shift**2
+            matrix[np.diag_indices(len(samples))] += noise**2
+            return cho_factor(matrix, lower=True)  # type: ignore[no-any-return]
+
+        grid = np.array(list(product(BOLD, SHIFTS, NOISES)))
+        scores = np.empty(len(grid))
+        for place, (bold, shift, rough) in enumerate(grid.tolist()):
+            factor = solved(bold, shift, rough * self.noise)
+            scores[place] = -0.5 * float(wanted @ cho_solve(factor, wanted)) - float(
+                np.log(np.diag(factor[0])).sum()
+            )
+            scores[place] -= 0.5 * (np.log(bold) ** 2 + np.log(rough) ** 2) + shift
+        chance = np.exp(scores - scores.max())
+        chance /= chance.sum()
+        bold, noise = np.exp(chance @ np.log(grid[:, [0, 2]])).tolist()
+        shift = float(np.sqrt(chance @ grid[:, 1] ** 2))
+        noise *= self.noise
+        factor = solved(bold, shift, noise)
+        weights = cho_solve(factor, wanted)
+        across = self.shared[:, samples] + bold**2 * self.own[:, samples] + shift**2
+        precision = np.diag(cho_solve(factor, np.eye(len(samples))))
         return Moved(
-            self.mean + across @ weights, bold, noise, weights, residual - weights / precision
-        )
+            self.mean + across @ weights, bold, shift, noise, weights,
+            residual - weights / precision,
+        )  # fmt: skip
 
     def advised(self, pool: Codes, count: int) -> Codes:
         """Of ``pool`` the cases whose measurement leaves least variance over all of it, the best

@@ -13,7 +13,7 @@ import numpy as np
 from berth.predictor.datasets import timm
 from berth.predictor.latency.transfer import bundle as bundles
 from berth.predictor.latency.transfer.belief import Belief, Width
-from berth.predictor.latency.transfer.kernel import LEVELS
+from berth.predictor.latency.transfer.kernel import LEVELS, Own
 from berth.predictor.training.latency.few_shot.adapt import rounded
 from berth.predictor.training.latency.few_shot.devices import PLATFORM
 from berth.predictor.training.latency.few_shot.learn import ARCHITECTURES, learn
@@ -39,8 +39,8 @@ def train(
     devices = tuple(PLATFORM[str(name)] for name in np.unique(table.device))
     stacks = tuple(str(name) for name in np.unique(table.stack))
     belief = Belief(
-        kernel, after.offset, used.cases, after.weights, devices, stacks, np.ones(len(devices)),
-        {}, {}, {}, tuple(widths),
+        kernel, after.offset, used.cases, after.weights, devices, stacks,
+        Own.as_learnt(len(devices)), {}, {}, {}, tuple(widths),
     )  # fmt: skip
     arrays = bundles.arrays_of(belief, used.residual, np.full(len(used), kernel.noise))
     manifest = bundles.TransferManifest(
