@@ -16,7 +16,7 @@ from berth.predictor.explain import explain
 from berth.predictor.predictor import Predictor
 from berth.predictor.training.kernels.examples import Example
 
-MOST = 6
+MOST = 3
 LIST = "explanations.md"
 
 

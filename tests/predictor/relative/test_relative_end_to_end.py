@@ -11,12 +11,15 @@ import pytest
 from click.testing import CliRunner
 from site_profiles import SECONDS, profile, write_site
 
-from berth.pilot.errors import DocumentError, UsageError
+from berth.pilot.errors import BerthError, DocumentError, UsageError
+from berth.pilot.profile import Profile
 from berth.plugin.cli import berth
 from berth.predictor.relative import bundle as bundles
 from berth.predictor.relative.bundle import TRUST
 from berth.predictor.relative.explain import explain_row
+from berth.predictor.relative.workloads import row_of
 from berth.predictor.training.relative.baselines import BASELINES
+from berth.predictor.training.relative.data import aiwc_rows
 from berth.predictor.training.relative.measurements import read_measurements
 
 WORK, FAR = 2e8, 3e8
@@ -194,3 +197,35 @@ def test_baselines_bear_missing_times_and_counters(tmp_path) -> None:
     assert found[:, 2] != pytest.approx(whole[:, 2])
     rows.log_seconds[:, 1] = np.nan
     assert RIDGE.fit(rows, 0).log_seconds(rows.knowing())[:, 1] == pytest.approx(rows.log_reference)
+
+
+def test_the_public_datas_bundle_serves_a_profile_with_its_counters(tmp_path) -> None:
+    try:
+        rows = aiwc_rows()
+    except BerthError as error:
+        pytest.skip(error.message)
+    result = run("train", "--task", "relative", "--out", tmp_path / "bundle")
+    assert result.exit_code == 0, result.exception
+    index = len(rows) // 2
+    data = profile("unknown-1", 1e6, 1e5)
+    seconds = math.exp(rows.log_reference[index])
+    data["platform"] = rows.reference
+    data["runtime"] = {"median_s": seconds, "spread_s": 0.0, "repeats_s": [seconds]}
+    data["counters"] = {
+        name: {"value": float(value), "quality": "emulated", "source": "oclgrind"}
+        for name, value in zip(rows.counters, rows.values[index], strict=True)
+    }
+    path = tmp_path / "kernel.json"
+    path.write_text(json.dumps(data), encoding="utf-8")
+    told = run("predict", path, "--bundle", tmp_path / "bundle", "--json", "--probe", "--explain")
+    assert told.exit_code == 0, told.exception
+    found = json.loads(told.stdout)
+    model = bundles.load(tmp_path / "bundle")
+    row = row_of(Profile.model_validate_json(path.read_text()), rows.counters, rows.platforms, {})
+    ours = dict(zip(rows.platforms, np.exp(model.log_seconds(row)[0]), strict=True))
+    for each in found["predictions"]:
+        assert each["runtime_s"]["mid"] == pytest.approx(ours[each["platform"]], rel=1e-6)
+        wide = each["runtime_s"]["high"] > 1.05 * each["runtime_s"]["low"]
+        assert wide == (each["platform"] != rows.reference)
+    assert found["probe"]["expected_regret"] >= found["probe"]["two"]["expected_regret"] >= 1
+    assert len(found["explanations"]) == 15
