@@ -76,9 +76,6 @@ _FAMILY_GROUP = {
 class Work:
     """A graph's kinds of operators that run something, one entry each; for one image."""
 
-    graph: ModelGraph
-    kinds: Integers
-    """Which rows of ``graph.kinds``."""
     group: Integers
     """Index into ``GROUPS``."""
     count: Floats
@@ -93,7 +90,16 @@ class Work:
     """Elements read of constants; not divided by the batch."""
 
 
-def work_of(graph: ModelGraph) -> Work:
+@dataclass(frozen=True, slots=True)
+class GraphWork(Work):
+    """With the graph that it is of."""
+
+    graph: ModelGraph
+    kinds: Integers
+    """Which rows of ``graph.kinds``."""
+
+
+def work_of(graph: ModelGraph) -> GraphWork:
     """What each kind of operator does for one image. Views and shapes are left out."""
     table, batch = graph.kinds, max(graph.batch, 1)
     free = np.array([family in FREE for family in FAMILIES])[table[:, _AT["family"]]]
@@ -104,11 +110,11 @@ def work_of(graph: ModelGraph) -> Work:
     size = np.array([max(BITS.get(int(code), 32), 1) / 8 for code in rows[:, _AT["dtype"]]])
     moved, weights = number["moved_bytes"], number["weight_bytes"]
     own = np.minimum(weights, moved)
-    return Work(
-        graph, kept, _groups(graph, kept), count[kept].astype(np.float64),
+    return GraphWork(
+        _groups(graph, kept), count[kept].astype(np.float64),
         number["macs"] / batch, number["flops"] / batch,
         (moved - weights).clip(min=0) / size / batch,
-        np.minimum(number["output_bytes"], moved) / size / batch, own / size,
+        np.minimum(number["output_bytes"], moved) / size / batch, own / size, graph, kept,
     )  # fmt: skip
 
 
@@ -141,7 +147,7 @@ def _groups(graph: ModelGraph, kept: Integers) -> Integers:
 _PRODUCTS = [FAMILIES.index(Family.MATMUL), FAMILIES.index(Family.RECURRENT)]
 
 
-def graph_features(work: Work) -> Floats:
+def graph_features(work: GraphWork) -> Floats:
     """[len(GRAPH_FEATURES)] for one image; all finite and at least 0."""
     graph, times = work.graph, work.count
     sums = np.zeros((len(GROUPS), len(_OF_GROUP)))
@@ -152,7 +158,7 @@ def graph_features(work: Work) -> Floats:
     return np.concatenate((_overall(work, graph, sums.sum(axis=0)), sums.ravel()))
 
 
-def _overall(work: Work, graph: ModelGraph, totals: Floats) -> Floats:
+def _overall(work: GraphWork, graph: ModelGraph, totals: Floats) -> Floats:
     nodes, macs, flops, elements, weights = totals.tolist()
     times, rows = work.count, graph.kinds[work.kinds]
     mac, element = times * work.macs, times * work.elements
@@ -169,10 +175,10 @@ def _overall(work: Work, graph: ModelGraph, totals: Floats) -> Floats:
     strided = rows[:, _AT["stride_2"]] > 1
 
     def share(where: NDArray[np.bool_]) -> float:
-        return float(np.dot(mac, where)) / whole
+        return float(np.sum(mac, where=where)) / whole
 
     def of(*operators: str) -> float:
-        return float(np.dot(element, np.isin(names, operators)))
+        return float(np.sum(element, where=np.isin(names, operators)))
 
     return np.array([
         nodes, len(rows), _depth(graph), macs, flops, elements,

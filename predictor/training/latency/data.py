@@ -28,7 +28,7 @@ from berth.predictor.datasets import timm
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.latency.features import (
     Floats,
-    Work,
+    GraphWork,
     graph_features,
     work_of,
 )
@@ -126,7 +126,7 @@ class Graphs:
 
     architectures: tuple[timm.Architecture, ...]
     graphs: tuple[ModelGraph, ...]
-    work: tuple[Work, ...]
+    work: tuple[GraphWork, ...]
     features: Floats
     """[graphs, len(GRAPH_FEATURES)]"""
 
