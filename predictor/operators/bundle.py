@@ -64,7 +64,9 @@ class Law(Document):
     widths: dict[Group, Width]
     """Of single operators on GPUs that were left out, one kind of silicon at a time."""
     model: Width
-    """Of whole language models on GPUs that were left out."""
+    """Of whole language models in fp32 on GPUs that were left out."""
+    half: Width
+    """Of image models in half precision, on GPUs and at a precision never fitted."""
 
 
 class OperatorsTraining(Document):

@@ -9,6 +9,7 @@ of 16FF+, N7 60 % of 16FF+, N5 30 % of N7). ``w0`` and ``gamma`` are fitted. Uti
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from berth.predictor.graphs.roofs import Numbers
-from berth.predictor.operators.calls import MATRIX, WINOGRAD, Calls, Floats, Integers, Kind
+from berth.predictor.operators.calls import WINOGRAD, Calls, Floats, Integers, Kind
 from berth.predictor.operators.gpu import Gpu
 
 Features: TypeAlias = NDArray[np.float32]
@@ -37,6 +38,9 @@ VECTOR_FEATURES = (
     "rows_a_multiprocessor", "bytes_a_flop", "generation", "watts",
 )  # fmt: skip
 LEAST_UTILISATION = 1e-4
+LEAST_S = 1e-12
+LEAST_ROWS, LEAST_LINEAR_ROWS, LEAST_INNER = 32.0, 128.0, 8.0
+"""Of the least products that are told apart: what is smaller fills no tile."""
 _NEWEST = 8
 """Generations beyond were not measured: they are taken as this one."""
 
@@ -66,68 +70,101 @@ def watts_a_tflop(gpu: Gpu) -> float | None:
     return gpu.power_w / (gpu.vector_flops / 1e12) / need
 
 
-def roof_seconds(calls: Calls, gpu: Gpu, numbers: Numbers) -> Floats:
-    """[n] nothing is faster: the larger of arithmetic and memory at full peaks."""
-    matrix = np.isin(calls.kind, MATRIX)
-    return _roof(calls, np.where(matrix, gpu.peak(numbers), gpu.vector_flops), gpu)
+@dataclass(frozen=True)
+class Places:
+    """GPUs side by side: [gpus, 1] each."""
+
+    multiprocessors: Floats
+    bytes_per_s: Floats
+    l2_bytes: Floats
+    vector_flops: Floats
+    peak: Floats
+    """Of matrix products in the numbers asked for."""
+    share: Floats
+    """Of the peak, by the rated power."""
+    generation: Floats
+    watts: Floats
+
+    @staticmethod
+    def of(gpus: Sequence[Gpu], numbers: Numbers, power: PowerLaw) -> Places:
+        """In their order."""
+        rows = [
+            (
+                gpu.multiprocessors, gpu.bytes_per_s, gpu.l2_bytes, gpu.vector_flops,
+                gpu.peak(numbers), power.share(gpu), generation(gpu), watts(gpu, power),
+            )
+            for gpu in gpus
+        ]  # fmt: skip
+        table = np.array(rows, np.float64).reshape(len(gpus), 8)
+        return Places(*(table[:, n : n + 1] for n in range(8)))
+
+    def __len__(self) -> int:
+        return len(self.peak)
 
 
-def base_seconds(calls: Calls, gpu: Gpu, numbers: Numbers, power: PowerLaw) -> Floats:
-    """[n] as ``roof_seconds`` with the peak that the rated power allows."""
-    matrix = np.isin(calls.kind, MATRIX)
-    kept = gpu.peak(numbers) * power.share(gpu)
-    return _roof(calls, np.where(matrix, kept, gpu.vector_flops), gpu)
+def roof_seconds(calls: Calls, places: Places) -> Floats:
+    """[gpus, n] nothing is faster: the larger of arithmetic and memory at full peaks."""
+    return _roof(calls, places, places.peak)
 
 
-def _roof(calls: Calls, peak: Floats, gpu: Gpu) -> Floats:
+def base_seconds(calls: Calls, places: Places) -> Floats:
+    """[gpus, n] as ``roof_seconds`` with the peak that the rated power allows."""
+    return _roof(calls, places, places.peak * places.share)
+
+
+def _roof(calls: Calls, places: Places, peak: Floats) -> Floats:
+    matrix = calls.kind <= Kind.CONVOLUTION
     work = np.where(calls.kind == Kind.CONVOLUTION, calls.flops / WINOGRAD, calls.flops)
-    floor = 1e-12
-    found: Floats = np.maximum(np.maximum(work / peak, calls.moved_bytes / gpu.bytes_per_s), floor)
-    return found
+    arithmetic = work / np.where(matrix, peak, places.vector_flops)
+    found: Floats = np.maximum(arithmetic, calls.moved_bytes / places.bytes_per_s)
+    return np.maximum(found, LEAST_S)
 
 
-def product_features(calls: Calls, gpu: Gpu, numbers: Numbers, power: PowerLaw) -> Features:
-    """[n, len(PRODUCT_FEATURES)]"""
-    found = np.empty((len(calls), len(PRODUCT_FEATURES)), np.float32)
-    groups, rows, columns, inner = (
-        np.maximum(x, 1.0) for x in (calls.groups, calls.rows, calls.columns, calls.inner)
-    )
+def product_features(calls: Calls, places: Places) -> Features:
+    """[gpus * n, len(PRODUCT_FEATURES)], GPU by GPU.
+
+    Sizes are at least those of the smallest tiles: fewer take as long.
+    """
+    groups = np.maximum(calls.groups, 1.0)
+    linear = calls.kind == Kind.LINEAR
+    rows = np.maximum(calls.rows, np.where(linear, LEAST_LINEAR_ROWS, LEAST_ROWS))
+    columns, inner = np.maximum(calls.columns, LEAST_ROWS), np.maximum(calls.inner, LEAST_INNER)
+    found = np.empty((len(places), len(calls), len(PRODUCT_FEATURES)), np.float32)
     at = 0
     for tile_rows, tile_columns in TILES:
         across, down = np.ceil(rows / tile_rows), np.ceil(columns / tile_columns)
-        blocks = groups * across * down
-        waves = blocks / gpu.multiprocessors
-        found[:, at] = np.log2(waves)
-        found[:, at + 1] = waves / np.ceil(waves)
-        found[:, at + 2] = rows / (across * tile_rows) * (columns / (down * tile_columns))
+        waves = groups * across * down / places.multiprocessors
+        found[:, :, at] = np.log2(waves)
+        found[:, :, at + 1] = waves / np.ceil(waves)
+        found[:, :, at + 2] = rows / (across * tile_rows) * (columns / (down * tile_columns))
         at += 3
     moved = np.maximum(calls.moved_bytes, 1.0)
-    ridge = gpu.peak(numbers) / gpu.bytes_per_s
+    intensity = np.maximum(calls.flops, 1.0) / moved
     for values in (
         np.log2(rows), np.log2(columns), np.log2(inner), np.log2(groups),
         two(rows), two(columns), two(inner), calls.kind,
-        np.log2(np.maximum(calls.flops, 1.0) / moved / ridge),
-        np.log2(moved / gpu.l2_bytes), np.log2(moved / groups / gpu.l2_bytes),
-        generation(gpu), watts(gpu, power),
+        np.log2(intensity) - np.log2(places.peak / places.bytes_per_s),
+        np.log2(moved) - np.log2(places.l2_bytes),
+        np.log2(moved / groups) - np.log2(places.l2_bytes), places.generation, places.watts,
     ):  # fmt: skip
-        found[:, at] = values
+        found[:, :, at] = values
         at += 1
-    return found
+    return found.reshape(-1, len(PRODUCT_FEATURES))
 
 
-def vector_features(calls: Calls, gpu: Gpu, power: PowerLaw) -> Features:
-    """[n, len(VECTOR_FEATURES)]"""
-    found = np.empty((len(calls), len(VECTOR_FEATURES)), np.float32)
+def vector_features(calls: Calls, places: Places) -> Features:
+    """[gpus * n, len(VECTOR_FEATURES)], GPU by GPU."""
+    found = np.empty((len(places), len(calls), len(VECTOR_FEATURES)), np.float32)
     rows, columns = np.maximum(calls.rows, 1.0), np.maximum(calls.columns, 1.0)
-    moved = np.maximum(calls.moved_bytes, 1.0)
+    moved = np.log2(np.maximum(calls.moved_bytes, 1.0))
+    each = np.log2(places.multiprocessors)
     for at, values in enumerate((
         calls.kind, np.log2(rows), np.log2(columns), two(columns),
-        np.log2(moved / gpu.multiprocessors), np.log2(moved / gpu.l2_bytes),
-        np.log2(rows / gpu.multiprocessors), np.log2(gpu.bytes_per_s / gpu.vector_flops),
-        generation(gpu), watts(gpu, power),
+        moved - each, moved - np.log2(places.l2_bytes), np.log2(rows) - each,
+        np.log2(places.bytes_per_s / places.vector_flops), places.generation, places.watts,
     )):  # fmt: skip
-        found[:, at] = values
-    return found
+        found[:, :, at] = values
+    return found.reshape(-1, len(VECTOR_FEATURES))
 
 
 def utilisation(margin: Floats) -> Floats:

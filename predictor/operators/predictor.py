@@ -14,16 +14,21 @@ from berth.predictor.graphs.roofline import native_numbers
 from berth.predictor.graphs.roofs import Numbers
 from berth.predictor.operators import bundle as bundles
 from berth.predictor.operators.bundle import DEFAULT_OPERATORS_BUNDLE, KINDS, Group, Loaded
-from berth.predictor.operators.calls import Calls, Floats
+from berth.predictor.operators.calls import Calls, Floats, Kind
 from berth.predictor.operators.gpu import KERNEL_S, Gpu
 from berth.predictor.operators.graph_calls import calls_of
 from berth.predictor.operators.physics import (
+    Places,
     base_seconds,
     product_features,
     utilisation,
     vector_features,
 )
 from berth.predictor.prediction import Interval
+
+_GROUP = np.array([
+    next(place for place, group in enumerate(Group) if kind in KINDS[group]) for kind in Kind
+])  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +43,17 @@ class OperatorModel:
     ) -> Floats:  # fmt: skip
         """[gpus, n] of each call on each GPU, one after the other; finite and above 0."""
         found = np.zeros((len(gpus), len(calls)))
-        for group, kinds in KINDS.items():
-            chosen = np.flatnonzero(np.isin(calls.kind, kinds))
+        places = Places.of(gpus, numbers, self.loaded.power)
+        of_kind = _GROUP[calls.kind]
+        for place, group in enumerate(Group):
+            chosen = np.flatnonzero(of_kind == place)
             if not len(chosen) or not gpus:
                 continue
-            of, power = calls[chosen], self.loaded.power
-            features = np.concatenate([
-                vector_features(of, gpu, power)
-                if group is Group.VECTORS
-                else product_features(of, gpu, numbers, power)
-                for gpu in gpus
-            ])  # fmt: skip
-            base = np.stack([base_seconds(of, gpu, numbers, power) for gpu in gpus])
+            of = calls[chosen]
+            features = (vector_features if group is Group.VECTORS else product_features)(of, places)
             (margin,) = self.loaded.ensembles[group].run(None, {"features": features})
-            share = utilisation(np.asarray(margin, np.float64).reshape(base.shape))
-            found[:, chosen] = launch_s + base / share
+            share = utilisation(np.asarray(margin, np.float64).reshape(len(gpus), len(of)))
+            found[:, chosen] = launch_s + base_seconds(of, places) / share
         return found
 
     def graph_seconds(
@@ -84,9 +85,10 @@ class OperatorModel:
         found: Floats = each[0][graph.kind]
         return found
 
-    def graph_interval(self, seconds: float) -> Interval:
-        """Of a sum: as wide as whole language models on GPUs that were left out had it."""
-        width = self.loaded.law.model
+    def graph_interval(self, seconds: float, numbers: Numbers = Numbers.FP32) -> Interval:
+        """Of a sum: as wide as whole models on GPUs that were left out had it."""
+        law = self.loaded.law
+        width = law.model if numbers is Numbers.FP32 else law.half
         return Interval(seconds * width.low, seconds, seconds * width.high)
 
     def operator_interval(self, group: Group, seconds: float) -> Interval:

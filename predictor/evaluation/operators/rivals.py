@@ -8,7 +8,7 @@ import xgboost
 from berth.predictor.graphs.roofs import Numbers
 from berth.predictor.operators.calls import Floats
 from berth.predictor.operators.gpu import find
-from berth.predictor.operators.physics import roof_seconds
+from berth.predictor.operators.physics import Places, PowerLaw, roof_seconds
 from berth.predictor.training.operators.data import Rows
 from berth.predictor.training.operators.fit import launches
 
@@ -31,7 +31,9 @@ def roofline(train: Rows, test: Rows) -> Floats:
     found = np.array([typical[str(op)] for op in test.operator])
     for gpu in np.unique(test.gpu):
         of = np.flatnonzero(test.gpu == gpu)
-        found[of] += roof_seconds(test.calls[of], find(str(gpu)), Numbers.FP32)
+        found[of] += roof_seconds(
+            test.calls[of], Places.of([find(str(gpu))], Numbers.FP32, PowerLaw(1.0, 0.0))
+        )[0]
     return found
 
 

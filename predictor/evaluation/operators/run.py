@@ -13,20 +13,22 @@ from berth.pilot.errors import ToolMissing
 from berth.predictor.evaluation.operators import images, models, rivals
 from berth.predictor.operators.calls import Floats
 from berth.predictor.operators.gpu import find
-from berth.predictor.operators.predictor import operator_model
 from berth.predictor.training.operators.data import Rows, Strings, rows
+from berth.predictor.training.operators.fit import FULL, fit
 from berth.predictor.training.operators.held_out import (
     Held,
+    choose_power,
     left_out,
     own_split,
     width_of,
     without,
 )
 from berth.predictor.training.operators.train import (
-    MODEL_GPUS,
-    MODEL_HIGH,
-    MODEL_LOW,
-    MODEL_ROWS,
+    HALF_WIDTH,
+    MODEL_WIDTH,
+    group_widths,
+    in_memory,
+    width_figures,
 )
 
 OWN = "NeuSight's own split"
@@ -69,7 +71,8 @@ class OperatorsEvaluation:
     results: tuple[Figures, ...]
     power: dict[str, str]
     """Chosen law: by silicon left out, or ``own``."""
-    model_width: dict[str, float]
+    widths: dict[str, float]
+    """Of sums, as figures."""
     skipped: dict[str, str]
     """Section -> what was missing."""
 
@@ -92,7 +95,7 @@ class OperatorsEvaluation:
             if one.method == OURS and (one.gpu in UNSEEN or one.split in (MODELS, IMAGES))
             for name, value in (("median", one.median_error), ("mean", one.mean_error))
         }
-        return found | self.model_width
+        return found | self.widths
 
 
 def evaluate(seed: int, advance: Callable[[str], None] = lambda _: None) -> OperatorsEvaluation:
@@ -103,17 +106,23 @@ def evaluate(seed: int, advance: Callable[[str], None] = lambda _: None) -> Oper
     results = [*_own_figures(own, given, seed)]
     held = left_out(seed, advance=advance)
     results += _by_gpu(LEFT_OUT, OURS, held.rows, held.seconds)
-    skipped, width = {}, {}
+    skipped: dict[str, str] = {}
+    widths: dict[str, float] = {}
+    for group, width in group_widths(held).items():
+        widths |= width_figures(group.value, width)
     try:
-        apart = models.summed(lambda chip: without(chip, seed))
+        apart = models.summed(lambda chip: without(chip, seed, FULL))
         results += _model_figures(MODELS, apart)
         results += _model_figures(MODELS_OWN, models.summed(lambda _: own_fit), UNSEEN[:1])
-        width = _model_width(apart)
+        widths |= _model_width(apart)
     except ToolMissing as missing:
         skipped[MODELS] = str(missing)
     advance("whole models")
     try:
-        results += _image_figures(images.summed(operator_model()))
+        pictures = images.summed(in_memory(fit(given, choose_power(seed), seed), given))
+        results += _image_figures(pictures)
+        apart_by = pictures.rows.seconds / pictures.seconds
+        widths |= width_figures(HALF_WIDTH, width_of(apart_by, pictures.rows.device))
     except ToolMissing as missing:
         skipped[IMAGES] = str(missing)
     advance("image models")
@@ -121,7 +130,7 @@ def evaluate(seed: int, advance: Callable[[str], None] = lambda _: None) -> Oper
         name: f"{law.watts:g} W, exponent {law.gamma:g}"
         for name, law in {**own.power, **held.power}.items()
     }
-    return OperatorsEvaluation(seed, tuple(results), power, width, skipped)
+    return OperatorsEvaluation(seed, tuple(results), power, widths, skipped)
 
 
 def _own_figures(own: Held, given: Rows, seed: int) -> list[Figures]:
@@ -176,9 +185,7 @@ def _gpus(given: models.Summed) -> Strings:
 def _model_width(given: models.Summed) -> dict[str, float]:
     plain = np.array([not row.option for row in given.rows])
     ratio = np.array([row.seconds for row in given.rows]) / given.seconds
-    found = width_of(ratio[plain], _gpus(given)[plain])
-    return {MODEL_LOW: found.low, MODEL_HIGH: found.high, MODEL_ROWS: found.rows,
-            MODEL_GPUS: found.gpus}  # fmt: skip
+    return width_figures(MODEL_WIDTH, width_of(ratio[plain], _gpus(given)[plain]))
 
 
 def _image_figures(given: images.Images) -> list[Figures]:

@@ -42,7 +42,11 @@ def card(manifest: OperatorsManifest, law: Law, disagreement: float) -> str:
         "| of | low | high | rows | GPUs |",
         "|---|---|---|---|---|",
     ]
-    for name, one in (*law.widths.items(), ("whole model", law.model)):
+    for name, one in (
+        *law.widths.items(),
+        ("whole model, fp32", law.model),
+        ("half precision", law.half),
+    ):
         lines.append(f"| {name} | {one.low:.2f} | {one.high:.2f} | {one.rows} | {one.gpus} |")
     lines += ["", "## Figures"]
     if manifest.figures:

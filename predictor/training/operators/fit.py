@@ -19,6 +19,7 @@ from berth.predictor.operators.calls import Calls, Floats
 from berth.predictor.operators.gpu import find
 from berth.predictor.operators.physics import (
     Features,
+    Places,
     PowerLaw,
     base_seconds,
     product_features,
@@ -79,12 +80,9 @@ class Fitted:
 
 def features_of(group: Group, calls: Calls, gpu: str, power: PowerLaw) -> tuple[Features, Floats]:
     """What the trees of a group see of calls on one GPU, and their base seconds."""
-    place = find(gpu)
-    if group is Group.VECTORS:
-        features = vector_features(calls, place, power)
-    else:
-        features = product_features(calls, place, Numbers.FP32, power)
-    return features, base_seconds(calls, place, Numbers.FP32, power)
+    places = Places.of([find(gpu)], Numbers.FP32, power)
+    features = vector_features if group is Group.VECTORS else product_features
+    return features(calls, places), base_seconds(calls, places)[0]
 
 
 def launches(rows: Rows) -> tuple[dict[tuple[str, str], float], dict[str, float]]:

@@ -13,7 +13,7 @@ import xgboost
 
 from berth.pilot.documents import to_json
 from berth.pilot.version import VERSION
-from berth.predictor.bundle_files import CARD
+from berth.predictor.bundle_files import CARD, open_model
 from berth.predictor.datasets.neusight import OPERATORS
 from berth.predictor.operators import bundle as bundles
 from berth.predictor.operators.bundle import (
@@ -23,24 +23,25 @@ from berth.predictor.operators.bundle import (
     OPERATORS_SCHEMA,
     Group,
     Law,
+    Loaded,
     OperatorsManifest,
     OperatorsTraining,
     Width,
     file_of,
 )
 from berth.predictor.operators.physics import PRODUCT_FEATURES, VECTOR_FEATURES
+from berth.predictor.operators.predictor import OperatorModel
 from berth.predictor.training.convert import check_agreement, to_onnx
 from berth.predictor.training.operators.card import card
 from berth.predictor.training.operators.data import Rows, rows
 from berth.predictor.training.operators.fit import FULL, Fitted, Size, features_of, fit
-from berth.predictor.training.operators.held_out import choose_power, left_out, width
+from berth.predictor.training.operators.held_out import Held, choose_power, left_out, width
 from berth.predictor.training.write import write_bundle
 
 LIBRARIES = ("numpy", "onnxmltools", "onnxruntime", "xgboost-cpu")
 STEPS = 10
 """Seven kinds of silicon left out, the power law, the trees, the bundle."""
-MODEL_LOW, MODEL_HIGH = "whole models: 90 % low", "whole models: 90 % high"
-MODEL_ROWS, MODEL_GPUS = "whole models: rows", "whole models: GPUs"
+MODEL_WIDTH, HALF_WIDTH = "whole models, fp32", "image models, half precision"
 
 
 def train(
@@ -54,12 +55,11 @@ def train(
 ) -> OperatorsManifest:
     """Train on all rows and write the bundle. The same data, seed and figures give the same id.
 
-    Widths of single operators are found here, on silicon left out; that of whole models comes with
-    the ``figures`` of ``berth evaluate --task operators``, and is the products' without them.
+    Widths come with the ``figures`` of ``berth evaluate --task operators``. Without them those of
+    single operators are found here once more, and whole models have the products'.
     """
     given = rows()
-    held = left_out(seed, size, advance)
-    widths = {group: width(held, kinds) for group, kinds in KINDS.items()}
+    widths = _widths(figures) or group_widths(left_out(seed, size, advance))
     power = choose_power(seed)
     advance("power")
     fitted = fit(given, power, seed, size)
@@ -71,7 +71,8 @@ def train(
         gamma=power.gamma,
         launch_s=fitted.launch_s,
         widths=widths,
-        model=_model_width(figures, widths[Group.PRODUCTS]),
+        model=named_width(figures, MODEL_WIDTH) or widths[Group.PRODUCTS],
+        half=named_width(figures, HALF_WIDTH) or widths[Group.PRODUCTS],
     )
     files[LAW] = to_json(law).encode()
     manifest = OperatorsManifest(
@@ -98,6 +99,33 @@ def train(
     return written
 
 
+def in_memory(fitted: Fitted, given: Rows) -> OperatorModel:
+    """What a bundle of ``fitted`` would predict; its intervals are of no width."""
+    files, _ = ensembles(fitted, given)
+    none = Width(low=1.0, high=1.0, rows=1, gpus=1)
+    law = Law(
+        schema=LAW_SCHEMA, watts=fitted.power.watts, gamma=fitted.power.gamma,
+        launch_s=fitted.launch_s, widths=dict.fromkeys(Group, none), model=none, half=none,
+    )  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        for name, raw in files.items():
+            (Path(folder) / name).write_bytes(raw)
+        opened = {group: open_model(Path(folder) / file_of(group)) for group in Group}
+    return OperatorModel(Loaded("", law, fitted.power, opened))
+
+
+def group_widths(held: Held) -> dict[Group, Width]:
+    """Of single operators, by group."""
+    return {group: width(held, kinds) for group, kinds in KINDS.items()}
+
+
+def _widths(figures: Mapping[str, float]) -> dict[Group, Width]:
+    """Those of all groups, or none."""
+    found = {group: named_width(figures, group.value) for group in Group}
+    whole = {group: one for group, one in found.items() if one is not None}
+    return whole if len(whole) == len(Group) else {}
+
+
 def ensembles(fitted: Fitted, given: Rows) -> tuple[dict[str, bytes], float]:
     """(ONNX of each group by file name, the largest difference from xgboost)."""
     files, apart = {}, 0.0
@@ -121,12 +149,14 @@ def _regressor(booster: xgboost.Booster) -> xgboost.XGBRegressor:
     return model
 
 
-def _model_width(figures: Mapping[str, float], products: Width) -> Width:
-    if MODEL_LOW not in figures:
-        return products
-    return Width(
-        low=figures[MODEL_LOW],
-        high=figures[MODEL_HIGH],
-        rows=int(figures[MODEL_ROWS]),
-        gpus=int(figures[MODEL_GPUS]),
-    )
+def width_figures(name: str, width: Width) -> dict[str, float]:
+    """A width among an evaluation's figures."""
+    return {f"{name}: {key}": float(value) for key, value in width.model_dump().items()}
+
+
+def named_width(figures: Mapping[str, float], name: str) -> Width | None:
+    """The width that ``width_figures`` wrote; None where the figures have none."""
+    if f"{name}: low" not in figures:
+        return None
+    low, high, rows_, gpus = (figures[f"{name}: {key}"] for key in ("low", "high", "rows", "gpus"))
+    return Width(low=low, high=high, rows=int(rows_), gpus=int(gpus))

@@ -1,0 +1,179 @@
+"""Training sees only what it may; the bundle is what was trained, whole, and the same again."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from berth.pilot.errors import DocumentError
+from berth.predictor.graphs.roofs import Numbers
+from berth.predictor.operators import bundle
+from berth.predictor.operators.bundle import LAW, Group
+from berth.predictor.operators.calls import Calls, Kind, convolutions, linears, products, vectors
+from berth.predictor.operators.gpu import find
+from berth.predictor.operators.physics import Places, PowerLaw, base_seconds
+from berth.predictor.operators.predictor import OperatorModel
+from berth.predictor.training.operators import held_out
+from berth.predictor.training.operators.data import Rows, chip_of
+from berth.predictor.training.operators.fit import Size, fit, launches
+
+pytest.importorskip("xgboost")
+from berth.predictor.training.operators import train as training
+
+TINY = Size(rows=900, rounds=25, depth=4)
+LAW_HERE = PowerLaw(20.0, 1.0)
+GPUS = ("v100-pcie-32gb", "t4-16gb", "a100-pcie-40gb")
+NAMES = {"bmm": Kind.PRODUCT, "linear": Kind.LINEAR, "conv": Kind.CONVOLUTION, "add": Kind.BINARY,
+         "relu": Kind.UNARY, "softmax": Kind.SOFTMAX, "ln": Kind.NORMALISATION}  # fmt: skip
+
+
+def made_up(each: int = 260) -> Rows:
+    """GPUs that reach 60 % of their base, after a launch of 20 us."""
+    rng, parts = np.random.default_rng(0), []
+    for gpu in GPUS:
+        for operator, kind in NAMES.items():
+            a, b, c = (2.0 ** rng.uniform(2, 11, each) for _ in range(3))
+            calls = {
+                Kind.PRODUCT: lambda a=a, b=b, c=c: products(8, a, b, c),
+                Kind.LINEAR: lambda a=a, b=b, c=c: linears(a, b, c),
+                Kind.CONVOLUTION: lambda a=a, b=b: convolutions(4, a, b, 14, 14),
+            }.get(kind, lambda kind=kind, a=a, b=b: vectors(kind, 8 * a, b))()
+            places = Places.of([find(gpu)], Numbers.FP32, LAW_HERE)
+            seconds = 2e-5 + base_seconds(calls, places)[0] / 0.6
+            names = np.full(each, gpu)
+            parts.append(Rows(
+                calls, np.full(each, operator), names, np.array([chip_of(n) for n in names]),
+                np.arange(each) % 8 == 0, seconds,
+            ))  # fmt: skip
+    return Rows(
+        Calls.joined(*(p.calls for p in parts)),
+        *(
+            np.concatenate([getattr(p, name) for p in parts])
+            for name in ("operator", "gpu", "chip", "test", "seconds")
+        ),
+    )
+
+
+@pytest.fixture(scope="module")
+def rows() -> Rows:
+    return made_up()
+
+
+@pytest.fixture
+def alone(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> Rows:
+    """What is made up instead of the data set, and nothing remembered of it."""
+    for module in (held_out, training):
+        monkeypatch.setattr(module, "rows", lambda: rows)
+    monkeypatch.setattr(held_out, "QUICK", TINY)
+    monkeypatch.setattr(held_out, "LAWS", held_out.LAWS[:2])
+    for kept in (held_out._products, held_out._median_errors, held_out.own_split, held_out.without):
+        kept.cache_clear()
+    return rows
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forget() -> None:
+    yield
+    for kept in (held_out._products, held_out._median_errors, held_out.own_split, held_out.without):
+        kept.cache_clear()
+
+
+def test_a_constant_utilisation_is_learnt_and_carries_over_to_an_unseen_gpu(rows: Rows) -> None:
+    unseen = rows.chip == "a100"
+    fitted = fit(rows[~unseen], LAW_HERE, 0, TINY)
+    errors = np.abs(fitted.seconds(rows[unseen]) / rows.seconds[unseen] - 1)
+    assert np.median(errors) < 0.1
+
+
+def test_launches_come_from_small_training_rows(rows: Rows) -> None:
+    own, typical = launches(rows)
+    assert typical["relu"] == pytest.approx(2e-5, rel=0.2)
+    shorter = replace(rows, seconds=np.where(rows.test, rows.seconds / 1e3, rows.seconds))
+    assert launches(shorter) == (own, typical)
+
+
+def test_the_same_seed_gives_the_same_trees(rows: Rows) -> None:
+    first, second = (fit(rows, LAW_HERE, 3, TINY) for _ in range(2))
+    assert (first.seconds(rows) == second.seconds(rows)).all()
+
+
+def test_silicon_that_is_left_out_is_not_learnt_from(
+    alone: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = held_out.left_out(0, TINY)
+    slow = replace(alone, seconds=np.where(alone.chip == "a100", 9.0, 1.0) * alone.seconds)
+    monkeypatch.setattr(held_out, "rows", lambda: slow)
+    for kept in (held_out._products, held_out._median_errors, held_out.without):
+        kept.cache_clear()
+    after = held_out.left_out(0, TINY)
+    of = alone.chip == "a100"
+    assert (before.seconds[of] == after.seconds[of]).all()
+    assert before.power["a100"] == after.power["a100"]
+    assert (before.seconds[~of] != after.seconds[~of]).any()
+
+
+def test_test_rows_are_not_learnt_from(alone: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, _ = held_out.own_split(0, TINY)
+    slow = replace(alone, seconds=np.where(alone.test, 9.0, 1.0) * alone.seconds)
+    monkeypatch.setattr(held_out, "rows", lambda: slow)
+    for kept in (held_out._products, held_out._median_errors, held_out.own_split):
+        kept.cache_clear()
+    after, _ = held_out.own_split(0, TINY)
+    assert (before.seconds == after.seconds).all()
+    assert (after.errors != before.errors).all()
+
+
+def test_a_width_weighs_each_gpu_the_same() -> None:
+    ratio = np.concatenate([np.full(1_000, 1.0), np.linspace(0.5, 2.0, 10)])
+    gpu = np.array(["many"] * 1_000 + ["few"] * 10)
+    found = held_out.width_of(ratio, gpu)
+    assert (found.rows, found.gpus) == (1_010, 2)
+    assert found.low < 0.7
+    assert found.high > 1.6
+
+
+@pytest.fixture
+def written(alone: Rows, tmp_path: Path) -> Path:
+    training.train(tmp_path / "one", seed=0, command="test", figures={}, size=TINY)
+    return tmp_path / "one"
+
+
+def test_a_bundle_says_what_the_trainer_said_and_the_same_id_again(
+    written: Path, alone: Rows
+) -> None:
+    again = training.train(written.with_name("two"), seed=0, command="again", figures={}, size=TINY)
+    assert bundle.verify(written).id == again.id
+    power = held_out.choose_power(0)
+    fitted = fit(alone, power, 0, TINY)
+    model = OperatorModel(bundle.load(written))
+    of = alone.gpu == "t4-16gb"
+    served = model.seconds(alone.calls[of], [find("t4-16gb")], launch_s=0.0)[0]
+    assert served == pytest.approx(fitted.work(alone.calls[of], "t4-16gb"), rel=1e-4)
+
+
+def test_widths_of_an_evaluation_are_kept(alone: Rows, tmp_path: Path) -> None:
+    width = bundle.Width(low=0.5, high=1.75, rows=7, gpus=3)
+    figures: dict[str, float] = {}
+    for name in (*Group, training.MODEL_WIDTH, training.HALF_WIDTH):
+        figures |= training.width_figures(str(name), width)
+    training.train(tmp_path / "b", seed=0, command="test", figures=figures, size=TINY)
+    law = bundle.load(tmp_path / "b").law
+    assert [*law.widths.values(), law.model, law.half] == [width] * 5
+    assert "0.50" in (tmp_path / "b" / "CARD.md").read_text()
+
+
+def test_a_changed_or_incomplete_bundle_is_refused(written: Path, tmp_path: Path) -> None:
+    changed = tmp_path / "changed"
+    shutil.copytree(written, changed)
+    (changed / LAW).write_text((changed / LAW).read_text().replace("20", "21"))
+    with pytest.raises(DocumentError, match="checksum"):
+        bundle.load(changed)
+    (changed / LAW).unlink()
+    with pytest.raises(DocumentError):
+        bundle.load(changed)
+    with pytest.raises(DocumentError, match="not a bundle folder"):
+        bundle.load(tmp_path / "absent")
