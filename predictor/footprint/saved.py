@@ -1,13 +1,13 @@
 """What autograd keeps for the backward pass, and the peak of a training step.
 
 A product keeps the activations that it reads (the weight is there anyway); so do normalisations,
-divisions, powers and products with parameters; ReLU, sigmoid, tanh, softmax, exp and sqrt keep what
-they write; sums, means, copies and scalings by constants keep nothing; maximum pooling keeps what
-it reads and the place of each maximum (8 bytes an output); recurrent cells keep their gates. A run
-of pointwise nodes that is one function of one tensor keeps that tensor. Operators that the
-catalogue lacks keep all that they read and write. (PyTorch, tools/autograd/derivatives.yaml;
-TensorFlow's registered gradients agree in all but details.) Masks of dropouts are not in exported
-graphs and therefore not counted.
+divisions, powers and products with parameters; ReLU and its kin (in place, as models use them),
+sigmoid, tanh, softmax, exp and sqrt keep what they write; sums, means, copies and scalings by
+constants keep nothing; maximum pooling keeps what it reads and the place of each maximum (8 bytes
+an output); recurrent cells keep their gates. A run of pointwise nodes that is one function of one
+tensor keeps that tensor. Operators that the catalogue lacks keep all that they read and write.
+(PyTorch, tools/autograd/derivatives.yaml; TensorFlow's registered gradients agree in all but
+details.) Masks of dropouts are not in exported graphs and therefore not counted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,20 @@ from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.operators import Family
 
 _BY_OUTPUT = frozenset(
-    {"Relu", "Sigmoid", "Tanh", "Softmax", "LogSoftmax", "Exp", "Sqrt", "Reciprocal", "Elu", "Selu"}
+    {
+        "Relu",
+        "LeakyRelu",
+        "Clip",
+        "Elu",
+        "Selu",
+        "Sigmoid",
+        "Tanh",
+        "Softmax",
+        "LogSoftmax",
+        "Exp",
+        "Sqrt",
+        "Reciprocal",
+    }
 )
 _NOTHING = frozenset({
     Family.VIEW, Family.SHAPE, Family.MOVEMENT, Family.SELECTION, Family.RESAMPLING,

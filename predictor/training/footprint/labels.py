@@ -3,7 +3,8 @@
 * Forward passes on an A100 40 GB, PyTorch 1.13.1, CUDA 11.7 (Panner Selvam's thesis, table 4.5;
   efficientnet_b0 from a note in DIPPM's published ``dippm.py``). They are memory *with autograd
   recording*: 126, 229 and 224 MiB an image are what autograd keeps of these models, 6 to 20 times
-  what inference without recording holds. Printed as MB; read as MiB, the unit of ``nvidia-smi``.
+  what inference without recording holds. Printed as MB; read as MiB, the unit of ``nvidia-smi``
+  (all eight printed values are even, as multiples of the driver's 2 MiB are).
   The printed 1,652 MB of convnext_base at batch 4 contradict the printed percentages (8 % of 40 GB
   on the whole GPU): no label, only a case for the profile.
 * Training on an A100 40 GB, TensorFlow 2.6 (MISO): which slices a program ran on, and what the
