@@ -118,9 +118,9 @@ class Evaluation:
         return asdict(self)
 
 
-def steps(training: Training = TRAINING, parts: Sequence[Part] | None = None) -> int:
+def steps(training: Training | None = None, parts: Sequence[Part] | None = None) -> int:
     """How often ``evaluate`` calls ``advance``."""
-    each = training.epochs // ADVANCES
+    each = (training or TRAINING).epochs // ADVANCES
     return sum(
         part.folds * (each if method.shape else 1)
         for part in parts or plan()
@@ -132,7 +132,7 @@ def evaluate(
     rows: Runs,
     *,
     seed: int = 0,
-    training: Training = TRAINING,
+    training: Training | None = None,
     parts: Sequence[Part] | None = None,
     advance: Callable[[], None] = lambda: None,
 ) -> Evaluation:
@@ -140,7 +140,7 @@ def evaluate(
     rows = rows[rows.has_graph]
     results: list[Result] = []
     for part in parts or plan():
-        results.extend(_of_part(rows, part, seed, training, advance))
+        results.extend(_of_part(rows, part, seed, training or TRAINING, advance))
     return Evaluation(
         len(rows), len(set(rows.model.tolist())), len(set(rows.family.tolist())), tuple(results)
     )
@@ -187,7 +187,8 @@ def predict(  # noqa: PLR0917 - the loop above reads better so
         table = tree_features(rows)
         trees = trees_of(seed).fit(table[train], np.log(rows.seconds / prior)[train])
         advance()
-        return np.asarray(trees.predict(table[test]), np.float64) + np.log(prior[test])
+        found: Floats = np.asarray(trees.predict(table[test]), np.float64) + np.log(prior[test])
+        return found
     ready = examples(rows, prior)
     done = iter(range(1, training.epochs + 1))
 
@@ -197,7 +198,8 @@ def predict(  # noqa: PLR0917 - the loop above reads better so
 
     made = fit(ready.only(train), method.shape, training, seed=seed, advance=each_epoch)
     unlabelled = replace(ready.only(test), labels=np.full((len(test), 0), np.nan))
-    return made.predict(unlabelled)[:, 0] + np.log(prior[test])
+    said: Floats = made.predict(unlabelled)[:, 0] + np.log(prior[test])
+    return said
 
 
 def trees_of(seed: int) -> xgboost.XGBRegressor:

@@ -153,8 +153,9 @@ def _descend(
     optimiser = torch.optim.AdamW(
         network.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay
     )
+    total_steps = max(count * training.epochs, 4)  # fewer have no rise and fall
     schedule = torch.optim.lr_scheduler.OneCycleLR(
-        optimiser, training.learning_rate, total_steps=count * training.epochs, pct_start=0.1
+        optimiser, training.learning_rate, total_steps, pct_start=max(0.1, 2 / total_steps)
     )
     losses = []
     network.train()

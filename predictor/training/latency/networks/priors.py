@@ -25,12 +25,13 @@ def roofs_of(rows: Runs) -> Floats:
         strict=True,
     )  # fmt: skip
     for n, setting in enumerate(settings):
-        found[n] = _roofs(*setting)
+        found[n] = remembered(*setting)
     return found
 
 
 @cache
-def _roofs(graph: int, device: str, precision: str, batch: int) -> Floats:
+def remembered(graph: int, device: str, precision: str, batch: int) -> Floats:
+    """[len(ROOF_FEATURES)] of one setting; kept for as long as the process runs."""
     work, place = graphs().work[graph], roof_of_device(device)
     found: Floats = roof_features(work, [place], [NUMBERS[precision]], batch)[0]
     return found

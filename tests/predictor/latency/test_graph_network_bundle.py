@@ -1,0 +1,157 @@
+"""A graph network as a bundle, and the table of networks beside trees, on a tiny table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="needs the extra `deep`")
+pytest.importorskip("onnx")
+pytest.importorskip("xgboost")
+
+import tiny_latency
+from click.testing import CliRunner
+from small_models import convolutional, graph_of
+
+from berth.pilot.errors import DocumentError, UsageError
+from berth.plugin.cli import berth
+from berth.predictor.evaluation.latency import networks
+from berth.predictor.evaluation.latency.splits import MODEL
+from berth.predictor.latency.graph_network_bundle import WEIGHTS, RunSetting, load
+from berth.predictor.training.latency import data
+from berth.predictor.training.latency.networks import examples as made
+from berth.predictor.training.latency.networks import priors
+from berth.predictor.training.latency.networks.fit import Training
+from berth.predictor.training.latency.networks.train import train
+
+SHORT = Training(epochs=10)
+
+
+@pytest.fixture(autouse=True)
+def _tiny(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for module in (made, priors):
+        monkeypatch.setattr(module, "graphs", tiny_latency.graphs)
+    monkeypatch.setattr(data, "runs", tiny_latency.runs)
+    made.compacted.cache_clear()
+    priors.remembered.cache_clear()
+    yield
+    made.compacted.cache_clear()
+    priors.remembered.cache_clear()
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    train(tmp_path / "net", tiny_latency.runs(), command="berth train", training=SHORT)
+    return tmp_path / "net"
+
+
+def test_a_bundle_predicts_every_setting_of_a_graph(bundle: Path) -> None:
+    graph = graph_of(convolutional(2), batch=1)
+    asked = [RunSetting("3090", "fp32", 1), RunSetting("5090", "fp32", 8, compiled=True)]
+    seconds = load(bundle).seconds(graph, asked)
+    assert seconds.shape == (2,)
+    assert (seconds > 0).all()
+    assert seconds[0] == pytest.approx(load(bundle).seconds(graph, asked[:1])[0])
+
+
+def test_same_rows_and_seed_give_the_same_bundle(bundle: Path, tmp_path: Path) -> None:
+    rows = tiny_latency.runs()
+    again = train(tmp_path / "again", rows, command="berth train", training=SHORT)
+    other = train(tmp_path / "other", rows, command="berth train", training=SHORT, seed=1)
+    assert load(bundle).manifest.id == again.id != other.id
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        (RunSetting("abacus", "fp32", 1), "abacus"),
+        (RunSetting("3090", "fp3", 1), "fp3"),
+        (RunSetting("3090", "fp32", 0), "at least 1"),
+    ],
+)
+def test_a_setting_that_is_none_is_refused(bundle: Path, setting: RunSetting, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        load(bundle).seconds(graph_of(convolutional(), batch=1), [setting])
+
+
+def test_a_graph_of_another_batch_is_refused(bundle: Path) -> None:
+    with pytest.raises(UsageError, match="batch 4"):
+        load(bundle).seconds(graph_of(convolutional(), batch=4), [RunSetting("3090", "fp32", 1)])
+
+
+def test_a_changed_bundle_is_refused(bundle: Path) -> None:
+    raw = bytearray((bundle / WEIGHTS).read_bytes())
+    raw[len(raw) // 2] ^= 1
+    (bundle / WEIGHTS).write_bytes(bytes(raw))
+    with pytest.raises(DocumentError, match="checksum"):
+        load(bundle)
+
+
+def test_the_settings_of_training_and_serving_are_the_same_numbers() -> None:
+    rows = tiny_latency.runs()
+    for n in (0, 3, len(rows) - 1):
+        setting = RunSetting(
+            str(rows.device[n]), str(rows.precision[n]), int(rows.batch[n]),
+            int(rows.image_size[n]), int(rows.torch[n]), float(rows.cuda[n]),
+            bool(rows.compiled[n]), rows.layout[n] == "nhwc",
+        )  # fmt: skip
+        assert np.allclose(setting.columns(made.COLUMNS), made.columns(rows)[n])
+
+
+def test_rows_without_a_graph_cannot_be_learnt() -> None:
+    with pytest.raises(ValueError, match="must have a graph"):
+        made.examples(data.without_graphs(tiny_latency.runs()))
+
+
+def test_the_table_has_every_method_of_its_plan() -> None:
+    part = networks.Part(MODEL, 1, networks.plan()[2].methods)
+    told: list[None] = []
+    found = networks.evaluate(
+        tiny_latency.runs(), training=SHORT, parts=[part], advance=lambda: told.append(None)
+    )
+    names = [result.method for result in found.results]
+    assert names == [*(method.name for method in part.methods), networks.BOTH]
+    assert len(told) == networks.steps(SHORT, [part])
+    assert all(0 < result.figures.mape < np.inf for result in found.results)
+    assert all(len(result.cells()) == len(networks.HEADER) for result in found.results)
+
+
+def _slower(rows: data.Runs, some: data.Places) -> data.Runs:
+    seconds = rows.seconds.copy()
+    seconds[some] *= 7
+    return replace(rows, seconds=seconds)
+
+
+def test_a_rows_own_label_does_not_reach_its_prediction() -> None:
+    rows = tiny_latency.runs()
+    part = networks.plan()[0]
+    test = np.arange(8)
+    learnt = np.arange(8, len(rows))
+    for method in part.methods:
+        one, other = (
+            networks.predict(method, some, learnt, test, 0, SHORT, lambda: None)
+            for some in (rows, _slower(rows, test))
+        )
+        assert np.array_equal(one, other)
+
+
+def test_the_commands_train_and_evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = tuple(m for m in networks.plan()[0].methods if m.name == networks.SUMMED)
+    monkeypatch.setattr(networks, "plan", lambda: (networks.Part(MODEL, 1, few),))
+    monkeypatch.setattr(networks, "TRAINING", SHORT)
+    out = tmp_path / "report"
+    arguments = ["evaluate", "--task", "graph-networks", "--report", str(out)]
+    said = CliRunner().invoke(berth, arguments, catch_exceptions=False)
+    assert "sage, sum" in said.output
+    assert json.loads((out / "graph-networks.json").read_text())["models"] == 14
+    said = CliRunner().invoke(
+        berth, ["train", "--task", "graph-networks", "--out", str(tmp_path / "b")],
+        catch_exceptions=False,
+    )  # fmt: skip
+    assert "56 measurements" in said.output
+    assert load(tmp_path / "b").manifest.rows == 56
