@@ -8,13 +8,14 @@ from berth.predictor.ceilings import Floats
 from berth.predictor.training.latency.data import Graphs, Places, Runs, graphs, scalars
 from berth.predictor.training.latency.few_shot.learn import learn
 from berth.predictor.training.latency.few_shot.posterior import fit
+from berth.predictor.training.latency.few_shot.rivals import METHODS
 from berth.predictor.training.latency.few_shot.table import table
 from berth.predictor.training.latency.language.examples import Adaptation
 from berth.predictor.training.latency.language.stages import Stages
 
-GAUSSIAN, TREES = "Gaussian process over roofline", "XGBoost on totals"
+PROCESS, TOTALS = "few-shot: process", "XGBoost on totals"
 MOST_ROWS = 3000
-"""Of the base, for the Gaussian process, which takes their cube."""
+"""Of the base, for the process, which takes their cube."""
 HEAVY = 10.0
 """Weight of a given row of the new group beside one of the base, for the trees."""
 
@@ -23,33 +24,34 @@ def cheap(stages: Stages, dealt: Adaptation) -> dict[str, Floats]:
     """[tested rows] seconds by each, from the base's rows and those given."""
     corpus = stages.parts.corpus
     base, seed = corpus.division.base, stages.parts.config.seed
-    return {
-        GAUSSIAN: gaussian(corpus.runs, graphs(), base, dealt, seed=seed),
-        TREES: trees(corpus.runs, base, dealt, seed=seed),
-    }
+    found = few_shot(corpus.runs, graphs(), base, dealt, seed=seed)
+    return found | {TOTALS: trees(corpus.runs, base, dealt, seed=seed)}
 
 
-def gaussian(runs: Runs, known: Graphs, base: Places, dealt: Adaptation, *, seed: int) -> Floats:
-    """[tested rows] seconds: the few-shot predictor of new platforms; of a new family, the same
-    process with the given rows among those that it learnt from.
+def few_shot(
+    runs: Runs, known: Graphs, base: Places, dealt: Adaptation, *, seed: int
+) -> dict[str, Floats]:
+    """[tested rows] seconds by the methods of ``training.latency.few_shot``; of a new family, the
+    process alone, as the others are told platforms apart and nothing else.
     """
     some = np.sort(np.random.default_rng(seed).permutation(base)[:MOST_ROWS])
     whole = table(runs[np.concatenate((some, dealt.given, dealt.test))], known)
-    at_base = np.arange(len(some))
-    at_given = len(some) + np.arange(len(dealt.given))
-    at_test = at_given[-1] + 1 + np.arange(len(dealt.test))
-    kernel = learn(whole[at_base], seed=seed)
-    asked = whole[at_test]
+    old = whole[np.arange(len(some))]
+    new = whole[np.arange(len(some), len(whole))]
+    samples = np.arange(len(dealt.given))
+    kernel, residual = learn(old, seed=seed), new.residual[samples]
     if dealt.group.column == "device":
-        own = whole[np.concatenate((at_given, at_test))]
-        places = np.arange(len(at_given))
-        moved = fit(whole[at_base], kernel).joint(own.cases).moved(places, own.residual[places])
-        residual = moved.mean[len(at_given) :]
+        guesses = {
+            f"few-shot: {one.name}": one.fit(old, new.cases, kernel)(samples, residual)
+            for one in METHODS
+        }
     else:
-        learnt = fit(whole[np.concatenate((at_base, at_given))], kernel)
-        across = kernel.covariance(learnt.cases, asked.cases)
-        residual = across.T @ learnt.weights + learnt.offset
-    return np.asarray(np.exp(residual + asked.cases.log_roof))
+        joint = fit(old, kernel).joint(new.cases, new_platform=False)
+        guesses = {PROCESS: joint.moved(samples, residual).mean}
+    return {
+        name: np.asarray(np.exp((guess + new.cases.log_roof)[len(samples) :]))
+        for name, guess in guesses.items()
+    }
 
 
 def trees(runs: Runs, base: Places, dealt: Adaptation, *, seed: int) -> Floats:

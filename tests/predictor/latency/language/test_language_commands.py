@@ -65,7 +65,7 @@ def test_train_then_evaluate_on_what_was_trained(file, tmp_path) -> None:
     shown = run("evaluate", file, "--report", tmp_path / "report")
     assert shown.exit_code == 0, shown.exception
     assert "base of 20 rows without device 5090; 3 rows of each group given" in shown.output
-    for method in ("GNN ", "GNN + language model", language_rivals.GAUSSIAN, language_rivals.TREES):
+    for method in ("GNN ", "GNN + language model", language_rivals.PROCESS, language_rivals.TOTALS):
         assert method in shown.output
     assert (tmp_path / "graph-language" / "regress.json").read_text() == kept
 

@@ -13,7 +13,7 @@ pytest.importorskip("xgboost")
 
 import tiny_latency
 
-from berth.predictor.evaluation.latency.language_rivals import gaussian, trees
+from berth.predictor.evaluation.latency.language_rivals import PROCESS, few_shot, trees
 from berth.predictor.training.latency.language.examples import Group, divide
 
 GROUPS = [Group("device", "5090"), Group("family", "vit")]
@@ -26,7 +26,7 @@ def dealt():
 
 def predicted(table, division, place):
     one = division.adaptations[place]
-    process = gaussian(table, tiny_latency.graphs(), division.base, one, seed=0)
+    process = few_shot(table, tiny_latency.graphs(), division.base, one, seed=0)[PROCESS]
     return process, trees(table, division.base, one, seed=0)
 
 
@@ -55,5 +55,5 @@ def test_given_rows_count_and_tested_times_do_not(place) -> None:
     slower = table.seconds.copy()
     slower[one.given] *= 4
     after = predicted(dataclasses.replace(table, seconds=slower), division, place)
-    assert (after[0] > before[0]).all()
+    assert np.median(after[0] / before[0]) > 1
     assert np.median(after[1] / before[1]) > 1
