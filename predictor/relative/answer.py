@@ -71,9 +71,9 @@ def answer(model: RelativeModel, row: Rows, among: Sequence[str] = ()) -> Answer
     guess = model.log_seconds(row.knowing())
     mean, width, joint = guess[0], np.zeros(len(platforms)), None
     unlike = None if model.range_check is None else model.range_check.explain(log_counters(row)[0])
-    labelled = np.ones(len(platforms), dtype=bool)
+    labelled = [True] * len(platforms)
     if model.trust is not None:
-        labelled = np.isfinite(model.trust.residuals).any(axis=0)
+        labelled = np.isfinite(model.trust.residuals).any(axis=0).tolist()
         before = model.trust.joints(row.knowing(), guess)[0]
         joint = model.trust.joints(row, guess)[0]
         left = before.deviation

@@ -10,6 +10,7 @@ which is as exact and about as fast (``benchmarks/predict_relative.py``) and can
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -33,7 +34,7 @@ class _Graph:
         self.nodes: list[NodeProto] = []
         self.constants: list[TensorProto] = []
 
-    def add(self, operator: str, *inputs: str | Floats, to: str = "", **attributes: object) -> str:
+    def add(self, operator: str, *inputs: str | Floats, to: str = "", **attributes: Any) -> str:
         """One node; arrays become constants. Its output's name."""
         names = [each if isinstance(each, str) else self._constant(each) for each in inputs]
         out = to or f"n{len(self.nodes)}"

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from berth.pilot.documents import to_json
-from berth.pilot.errors import BerthError
+from berth.pilot.documents import MAX_KEYS, to_json
+from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.version import VERSION
 from berth.predictor.bundle_files import CARD
 from berth.predictor.ceilings import Floats
@@ -27,6 +27,7 @@ from berth.predictor.relative.bundle import (
     RelativeManifest,
     RelativeTraining,
 )
+from berth.predictor.relative.law import LawModel
 from berth.predictor.relative.law_file import law_file
 from berth.predictor.relative.rows import Rows
 from berth.predictor.relative.trust_file import fit_range, trust_file
@@ -41,6 +42,8 @@ from berth.predictor.training.write import write_bundle
 LIBRARIES = ("numpy", "scipy")
 TOLERANCE = 1e-4
 """Of log time, between the trainer's own output and the written bundle's."""
+_OTHER_ITEMS = 5_000
+"""In the law's document beside its points."""
 FAMILY = LawFamily()
 
 
@@ -90,6 +93,7 @@ def train(
         )
         advance()
     fitted = family.fit(rows, seed)
+    _check_items(fitted)
     files = {LAW: to_json(law_file(fitted)).encode()}
     if len(set(rows.applications)) >= LEAST_APPLICATIONS:
         trust = trust_file(fit_trust(rows, found), fit_range(rows))
@@ -141,6 +145,20 @@ def write(
 
     files = {**exported.files, CARD: card(manifest).encode()}
     return write_bundle(folder, manifest, files, load=check)
+
+
+def _check_items(fitted: LawModel) -> None:
+    """Raises UsageError where the law would be a larger document than Berth reads."""
+    count = 0
+    for each in (fitted.residual, fitted.trend):
+        arrays = (each.points, each.near, each.own, each.own_near)
+        count += sum(a.size + a.size // a.shape[-1] for a in arrays) + 3 * len(each.points)
+    if count > MAX_KEYS - _OTHER_ITEMS:
+        raise UsageError(
+            f"{len(fitted.residual.points)} workloads on {len(fitted.platforms)} platforms are "
+            "more than a bundle of the law holds",
+            hint="leave out platforms, or sizes that tell the same",
+        )
 
 
 def _held_out(rows: Rows, family: LawFamily, held: list[int], seed: int) -> Floats:

@@ -198,3 +198,13 @@ def test_the_commands_know_such_a_bundle(trained, tmp_path) -> None:
     card = CliRunner().invoke(berth, ["bundle", "show", "--card", folder])
     assert "Leave-one-application-out" in card.output
     assert "whole" in CliRunner().invoke(berth, ["bundle", "verify", folder]).output
+
+
+def test_more_rows_than_a_bundle_holds_are_refused_before_it_is_written(
+    tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr(training, "FAMILY", FAMILY)
+    monkeypatch.setattr(training, "MAX_KEYS", 5_500)
+    with pytest.raises(UsageError, match="24 workloads on 3 platforms are more than a bundle"):
+        train(physical(), tmp_path / "b", sources={}, seed=0, command="x", figures_of=lambda *_: {})
+    assert not (tmp_path / "b").exists()

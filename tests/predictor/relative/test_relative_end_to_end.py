@@ -148,6 +148,17 @@ def test_wrong_usage_is_one_sentence(place, words, message) -> None:
     assert message in result.exception.message
 
 
+def test_a_program_piloted_elsewhere_than_the_bundle_learnt_from_is_refused(place) -> None:
+    result = run("predict", place / "gpu.json", "--bundle", place / "bundle")
+    assert isinstance(result.exception, UsageError)
+    assert "none of the counters" in result.exception.message
+    data = {**profile("new-3", WORK, FAR), "platform": "big"}
+    (place / "big.json").write_text(json.dumps(data), encoding="utf-8")
+    result = run("predict", place / "big.json", "--bundle", place / "bundle")
+    assert isinstance(result.exception, UsageError)
+    assert "piloted on big, the model learnt from here" in result.exception.message
+
+
 def test_a_tampered_trust_is_refused(place, tmp_path) -> None:
     shutil.copytree(place / "bundle", tmp_path / "bundle")
     path = tmp_path / "bundle" / TRUST
