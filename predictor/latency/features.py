@@ -162,7 +162,7 @@ def _overall(work: GraphWork, graph: ModelGraph, totals: Floats) -> Floats:
     nodes, macs, flops, elements, weights = totals.tolist()
     times, rows = work.count, graph.kinds[work.kinds]
     mac, element = times * work.macs, times * work.elements
-    whole = max(macs, 1.0)
+    whole: float = max(macs, 1.0)
     out = rows[:, _AT["output_0"] : _AT["output_0"] + 6].astype(np.float64)
     channels = np.maximum(rows[:, _AT["input_1"]], 1)
     inner = np.maximum(work.macs / np.maximum(work.written, 1), 1)
@@ -175,10 +175,12 @@ def _overall(work: GraphWork, graph: ModelGraph, totals: Floats) -> Floats:
     strided = rows[:, _AT["stride_2"]] > 1
 
     def share(where: NDArray[np.bool_]) -> float:
-        return float(np.sum(mac, where=where)) / whole
+        part: Floats = mac[where]
+        return float(part.sum()) / whole
 
     def of(*operators: str) -> float:
-        return float(np.sum(element, where=np.isin(names, operators)))
+        part: Floats = element[np.isin(names, operators)]
+        return float(part.sum())
 
     return np.array([
         nodes, len(rows), _depth(graph), macs, flops, elements,

@@ -15,7 +15,7 @@ import numpy as np
 from berth.predictor.evaluation.metrics import kendall
 from berth.predictor.latency.features import Floats
 from berth.predictor.training.folds import folds
-from berth.predictor.training.latency.data import Places, Runs
+from berth.predictor.training.latency.data import Places, Runs, Strings
 
 FOLDS = 5
 RANDOM, MODEL, FAMILY, DEVICE = "random rows", "unseen model", "unseen family", "unseen device"
@@ -76,7 +76,9 @@ class Figures:
     """Kendall's, over (at most 2,000) rows of different models."""
 
 
-def figures(measured: Floats, predicted: Floats, models: Places, *, seed: int = 0) -> Figures:
+def figures(
+    measured: Floats, predicted: Floats, models: Places | Strings, *, seed: int = 0
+) -> Figures:
     """``models`` tells rows of one model; seconds of any scale, above 0."""
     error = np.abs(predicted / measured - 1)
     some = np.random.default_rng(seed).permutation(len(error))[:2000]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,9 +40,16 @@ class Fitted:
     """[rows] log measured over what the others tell of it."""
 
 
-def fit(terms: Floats, likeness: Floats, log_seconds: Floats, knobs: Knobs) -> Fitted:
+def fit(
+    terms: Floats,
+    likeness: Floats,
+    log_seconds: Floats,
+    knobs: Knobs,
+    coefficients: Floats | None = None,
+) -> Fitted:
     """One setting's rows. Rows left out by the closed form (Rasmussen and Williams, 5.12)."""
-    coefficients = weigh(terms, np.exp(log_seconds))
+    if coefficients is None:
+        coefficients = weigh(terms, np.exp(log_seconds))
     scale = Scale.of(likeness)
     points = scale(likeness)
     bare = Process(coefficients, scale, points, knobs.length, 0.0, np.zeros(len(points)))
@@ -117,24 +124,33 @@ def choose(sample: Sample, seed: int, settings: int = 4) -> Knobs:
     names, counts = np.unique(sample.setting, return_counts=True)
     most = names[np.argsort(-counts, kind="stable")[:settings]]
     some = sample[np.flatnonzero(np.isin(sample.setting, most))]
-    inner = _folds(some, seed)
     grid = [Knobs(*pair) for pair in itertools.product(LENGTHS, NOISES)]
-    return min(grid, key=lambda knobs: _error(some, inner, knobs))
+    errors = np.zeros(len(grid))
+    for train, test in _folds(some, seed):
+        for name in most.tolist():
+            errors += _errors(some[train], some[test], name, grid)
+    return grid[int(np.argmin(errors))]
+
+
+def _errors(train: Sample, test: Sample, setting: str, grid: Sequence[Knobs]) -> Floats:
+    """[grid] sums of absolute relative errors in one setting."""
+    own = train[np.flatnonzero(train.setting == setting)]
+    asked = test[np.flatnonzero(test.setting == setting)]
+    if len(own) < _LEAST_ROWS or not len(asked):
+        return np.zeros(len(grid))
+    weights = weigh(own.terms, np.exp(own.log_seconds))
+    found = []
+    for knobs in grid:
+        learnt = fit(own.terms, own.likeness, own.log_seconds, knobs, weights).process
+        told = learnt(asked.terms, asked.likeness).log_seconds
+        found.append(float(np.abs(np.expm1(told - asked.log_seconds)).sum()))
+    return np.array(found)
 
 
 def _folds(sample: Sample, seed: int) -> list[tuple[Places, Places]]:
     held = folds(sample.group.tolist(), _INNER, seed + 1000)
     everything = np.arange(len(sample))
     return [(np.setdiff1d(everything, part), np.array(part)) for part in held]
-
-
-def _error(sample: Sample, inner: Iterable[tuple[Places, Places]], knobs: Knobs) -> float:
-    errors: list[Floats] = []
-    for train, test in inner:
-        told, _ = tell(fit_all(sample[train], knobs), sample[test])
-        known = ~np.isnan(told)
-        errors.append(np.abs(np.expm1(told - sample.log_seconds[test])[known]))
-    return float(np.concatenate(errors).mean())
 
 
 def held_out(
