@@ -44,7 +44,7 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("--roofline", {"is_flag": True, "help": "Model graphs: where the time goes under a platform's "
                                              "roofs, and what would help."}),
 )  # fmt: skip
-_ELSEWHERE = ("size", "cores", "known", "probe", "why", "others", "bundle")
+_ELSEWHERE = ("size", "cores", "known", "probe", "why", "others")
 """Arguments of the other doors that mean nothing here."""
 
 
@@ -101,6 +101,10 @@ def predict_model(path: Path, asked: Mapping[str, Any], given: Mapping[str, Any]
     chosen = [catalogue.get(name, platforms).name for name in names] or list(known)
     numbers = Numbers(asked["precision"]) if asked["precision"] else None
     found = predictions(graph, [known[name] for name in chosen], numbers)
+    if given.get("bundle") is not None:
+        from berth.predictor.latency.transfer import bundle, serve  # noqa: PLC0415 - numpy
+
+        found = serve.with_samples(found, graph, bundle.load(given["bundle"]), platforms)
     memory = model_memory.memories(graph, numbers, platforms)
     details: list[tuple[Roofline, list[Change]]] = []
     if asked["roofline"]:

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from berth.pilot.errors import UsageError
 from berth.predictor.evaluation.latency.splits import WITHIN
 from berth.predictor.evaluation.metrics import kendall
 from berth.predictor.latency.features import Floats
@@ -44,7 +45,7 @@ _FOR_TAU = 400
 
 @dataclass(frozen=True)
 class Curve:
-    """One method on one device: figures for each of ``SAMPLES``, averaged over draws."""
+    """One method on one device: figures for each number of samples, averaged over draws."""
 
     device: str
     gpu: bool
@@ -135,10 +136,14 @@ def evaluate_few_shot(
     *,
     seed: int = 0,
     methods: Sequence[Method] = METHODS,
+    samples: tuple[int, ...] = SAMPLES,
     most: int = ARCHITECTURES,
     advance: Callable[[], None] = lambda: None,
 ) -> FewShot:
-    """Every method on every device; the process on every family. Raises UsageError: few models."""
+    """Every method on every device; the process on every family.
+
+    Raises UsageError where so many ``samples`` leave no other model to test.
+    """
     curves: list[Curve] = []
     for device in np.unique(table.device).tolist():
         known = table[np.flatnonzero(table.device != device)]
@@ -161,16 +166,17 @@ def evaluate_few_shot(
         for models, parts in tests.items():
             for drawn_from in (STACK, DEVICE):
                 curves.extend(
-                    _curve(new, parts, (drawn_from, models, one.name), seed) for one in methods
+                    _curve(new, parts, (drawn_from, models, one.name), samples, seed)
+                    for one in methods
                 )
             if models == SEEN:
-                curves.append(_curve(new, parts, (STACK, models, ADVISED), seed))
+                curves.append(_curve(new, parts, (STACK, models, ADVISED), samples, seed))
     found = tuple(
         result
         for family in _families(table)
-        for result in _family(table, family, seed, most, advance)
+        for result in _family(table, family, samples[-1], seed=seed, most=most, advance=advance)
     )
-    return FewShot(SPLIT, SAMPLES, tuple(curves), found)
+    return FewShot(SPLIT, samples, tuple(curves), found)
 
 
 @dataclass(frozen=True)
@@ -204,15 +210,26 @@ def _figures(new: Table, rows: Codes, residual: Floats, *, tau: bool) -> _Figure
     )
 
 
-def _curve(new: Table, parts: Sequence[_Fold], what: tuple[str, str, str], seed: int) -> Curve:
+def _curve(
+    new: Table,
+    parts: Sequence[_Fold],
+    what: tuple[str, str, str],
+    samples: tuple[int, ...],
+    seed: int,
+) -> Curve:
     drawn_from, models, method = what
     found: list[list[_Figures]] = []
     widths = []
-    for count in SAMPLES:
+    for count in samples:
         draws = 1 if count == 0 or method == ADVISED else DRAWS
         mine, errors = [], []
         for draw in range(draws):
             rows, guess = _predicted(new, parts, what, count, (seed, draw))
+            if not len(rows):
+                raise UsageError(
+                    f"{count} samples of {new.device[0]} leave no other model to test",
+                    hint="measure more models, or give fewer samples",
+                )
             measured = new.residual[rows]
             errors.append(np.abs(guess - measured))
             mine.append(_figures(new, rows, guess, tau=draw == 0))
@@ -260,15 +277,21 @@ def _families(table: Table) -> list[str]:
 
 
 def _family(
-    table: Table, family: str, seed: int, most: int, advance: Callable[[], None]
+    table: Table,
+    family: str,
+    most_samples: int,
+    *,
+    seed: int,
+    most: int,
+    advance: Callable[[], None],
 ) -> list[FamilyResult]:
-    """k = 0 and 32 rows of a family, of all devices together."""
+    """No row and ``most_samples`` rows of a family, of all devices together."""
     known = table[np.flatnonzero(table.family != family)]
     new = table[np.flatnonzero(table.family == family)]
     after: Posterior = fit(known, learn(known, seed=seed, most=most))
     joint = after.joint(new.cases, new_platform=False)
     results = []
-    for count in (0, SAMPLES[-1]):
+    for count in (0, most_samples):
         found = []
         for draw in range(DRAWS if count else 1):
             given = np.random.default_rng([seed, draw]).permutation(len(new))[:count]

@@ -1,0 +1,34 @@
+"""A bundle of transfer from a tiny table: seconds to make, once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("scipy")
+pytest.importorskip("pandas")
+pytest.importorskip("onnx")
+
+import tiny_latency
+
+from berth.predictor.latency.transfer.belief import Width
+from berth.predictor.training.latency.few_shot.table import Table, table
+from berth.predictor.training.latency.few_shot.train import train
+
+DEVICES = ("3090", "5090", "i7_12700h")
+WIDTHS = (Width(0, True, 0.5), Width(8, True, 0.3), Width(0, False, 0.6), Width(8, False, 0.4))
+
+
+@pytest.fixture(scope="session")
+def tiny_table() -> Table:
+    """14 graphs on two GPUs and a CPU at three batches."""
+    return table(tiny_latency.runs(DEVICES, (1, 8, 64)), tiny_latency.graphs())
+
+
+@pytest.fixture(scope="session")
+def tiny_bundle(tiny_table: Table, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Trained on all of it."""
+    out = tmp_path_factory.mktemp("transfer") / "bundle"
+    train(tiny_table, WIDTHS, "none", out, seed=0, command="a test")
+    return out

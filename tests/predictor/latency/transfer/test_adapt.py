@@ -1,0 +1,184 @@
+"""A site's platform from few runs: the bundle that comes of it, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import model_samples
+import numpy as np
+import pytest
+
+from berth.pilot.dl.document import Outcome
+from berth.pilot.errors import DocumentError, UsageError
+from berth.plugin.cli import main
+from berth.predictor import platforms
+from berth.predictor.graphs.reader import read_graph
+from berth.predictor.graphs.roofs import Numbers, roof_of
+from berth.predictor.latency.features import work_of
+from berth.predictor.latency.transfer import bundle
+from berth.predictor.prediction import Basis
+from berth.predictor.training.latency.few_shot import adapt
+
+NEW = "epyc-genoa-vm"
+FACTOR = 3.0
+
+
+@pytest.fixture(scope="module")
+def known() -> dict[str, platforms.Platform]:
+    return dict(platforms.shipped())
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    return model_samples.models(tmp_path_factory.mktemp("models"))
+
+
+@pytest.fixture(scope="module")
+def adapted(
+    tiny_bundle: Path,
+    files: list[Path],
+    known: dict[str, platforms.Platform],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    """By the first eight models."""
+    out = tmp_path_factory.mktemp("adapted") / "bundle"
+    runs = model_samples.runs(files[:8], roof_of(known[NEW], known, 1), factor=FACTOR)
+    samples = adapt.samples_of(runs, adapt.model_files(files[:8]), known[NEW], known)
+    found = adapt.adapt(tiny_bundle, known[NEW], samples, out, command="a test")
+    assert found.samples == 16
+    assert np.median(found.after) < np.median(found.before)
+    return out
+
+
+def test_a_model_never_measured_there_is_predicted_by_the_samples(
+    adapted: Path, tiny_bundle: Path, files: list[Path], known: dict[str, platforms.Platform]
+) -> None:
+    roof = roof_of(known[NEW], known, 1)
+    for path in files[8:]:
+        taken = model_samples.run_of(path, roof, batch=2, factor=FACTOR).latency
+        work = work_of(read_graph(path, batch=2))
+        found = bundle.load(adapted).seconds(work, roof, Numbers.FP32, 2)
+        blind = bundle.load(tiny_bundle).seconds(work, roof, Numbers.FP32, 2)
+        assert taken is not None
+        off = abs(np.log(found.mid / taken.median_s))
+        assert off < 0.3
+        assert off < abs(np.log(blind.mid / taken.median_s))
+    assert bundle.load(adapted).basis(NEW) is Basis.CALIBRATED
+    assert bundle.load(tiny_bundle).basis(NEW) is Basis.PRIOR
+
+
+def test_weights_are_those_of_all_cases_solved_at_once(adapted: Path) -> None:
+    belief, residual, noise, _ = bundle.read(adapted)
+    matrix = belief.kernel.covariance(belief.cases, belief.cases, belief.own[belief.cases.device])
+    matrix += np.diag(noise**2)
+    assert matrix @ belief.weights == pytest.approx(residual - belief.offset, abs=1e-3)
+
+
+def test_samples_given_again_replace_the_former_ones(
+    adapted: Path, files: list[Path], known: dict[str, platforms.Platform], tmp_path: Path
+) -> None:
+    runs = model_samples.runs(files[:4], roof_of(known[NEW], known, 1))
+    samples = adapt.samples_of(runs, adapt.model_files(files), known[NEW], known)
+    adapt.adapt(adapted, known[NEW], samples, tmp_path / "again", command="a test")
+    belief = bundle.load(tmp_path / "again")
+    assert belief.samples == {NEW: 8}
+    assert len(belief.cases) == len(bundle.load(adapted).cases) - 8
+
+
+def test_the_same_samples_give_the_same_bundle(
+    tiny_bundle: Path, files: list[Path], known: dict[str, platforms.Platform], tmp_path: Path
+) -> None:
+    runs = model_samples.runs(files[:4], roof_of(known[NEW], known, 1))
+    samples = adapt.samples_of(runs, adapt.model_files(files), known[NEW], known)
+    ids = {
+        adapt.adapt(tiny_bundle, known[NEW], samples, tmp_path / name, command="x").manifest.id
+        for name in ("one", "two")
+    }
+    assert len(ids) == 1
+
+
+def test_runs_that_say_nothing_are_left_out_and_none_at_all_is_refused(
+    files: list[Path], known: dict[str, platforms.Platform]
+) -> None:
+    roof = roof_of(known[NEW], known, 1)
+    good = model_samples.run_of(files[0], roof)
+    failed = good.model_copy(
+        update={"outcome": Outcome.CRASHED, "reason": "no", "latency": None, "processor_time": None}
+    )
+    own = adapt.model_files(files)
+    assert len(adapt.samples_of([good, failed], own, known[NEW], known)) == 1
+    with pytest.raises(UsageError, match="none of the 1 runs is of inference"):
+        adapt.samples_of([failed], own, known[NEW], known)
+    with pytest.raises(UsageError, match="none of the 1 measured models is among the 0 ONNX"):
+        adapt.samples_of([good], {}, known[NEW], known)
+    two = good.model_copy(update={"setting": good.setting.model_copy(update={"threads": 2})})
+    with pytest.raises(UsageError, match="1, 2 threads"):
+        adapt.samples_of([good, two], own, known[NEW], known)
+
+
+def test_a_platform_of_the_data_set_is_not_replaced(
+    tiny_bundle: Path, files: list[Path], known: dict[str, platforms.Platform], tmp_path: Path
+) -> None:
+    place = known["i7-12700h"]
+    runs = model_samples.runs(files[:2], roof_of(place, known, 1))
+    samples = adapt.samples_of(runs, adapt.model_files(files), place, known)
+    with pytest.raises(UsageError, match="in the data set already"):
+        adapt.adapt(tiny_bundle, place, samples, tmp_path / "no", command="x")
+    assert not (tmp_path / "no").exists()
+
+
+@pytest.mark.parametrize("broken", ["cut", "nan"])
+def test_a_damaged_file_of_arrays_is_one_sentence(
+    adapted: Path, tmp_path: Path, broken: str
+) -> None:
+    path = tmp_path / bundle.CASES
+    raw = (adapted / bundle.CASES).read_bytes()
+    if broken == "cut":
+        path.write_bytes(raw[:-200])
+    else:
+        np.savez(path, weights=np.array(["x"], dtype=object), allow_pickle=True)
+    with pytest.raises(DocumentError, match="is not a file of arrays"):
+        bundle._arrays(path)
+
+
+def run(*arguments: object) -> int:
+    try:
+        main([str(one) for one in arguments])
+    except SystemExit as left:
+        return int(left.code or 0)
+    return 0
+
+
+def test_commands_adapt_and_predict(
+    tiny_bundle: Path,
+    files: list[Path],
+    known: dict[str, platforms.Platform],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    runs = model_samples.runs(files[:6], roof_of(known[NEW], known, 1), factor=FACTOR)
+    log = tmp_path / "runs.jsonl"
+    log.write_text("".join(run.model_dump_json(by_alias=True) + "\n" for run in runs))
+    train = ["train", "--task", "dl", "--adapt", tiny_bundle]
+    out = tmp_path / "site"
+    assert run(*train, "--platform", NEW, log, *files, "--out", out) == 0
+    assert "12 runs" in capsys.readouterr().out
+    assert run("predict", files[-1], "--platform", NEW, "--bundle", out, "--json") == 0
+    found = json.loads(capsys.readouterr().out)["predictions"]
+    assert [(one["platform"], one["basis"]) for one in found] == [(NEW, "calibrated")]
+    assert run(*train, "--platform", NEW, tmp_path / "a.csv", "--out", out) == 2
+    assert "neither runs nor a model" in capsys.readouterr().err
+    assert run(*train, "--platform", "h100-80gb", log, *files, "--out", tmp_path / "n") == 2
+    assert f"the runs are of: {NEW}" in capsys.readouterr().err
+    assert run("train", "--task", "dl", "--out", tmp_path / "n") == 2
+
+
+def test_advice_names_as_many_models_as_asked(
+    tiny_bundle: Path, files: list[Path], known: dict[str, platforms.Platform]
+) -> None:
+    works = [work_of(read_graph(path, batch=1)) for path in files]
+    place = (roof_of(known[NEW], known, 1), Numbers.FP32)
+    order = adapt.advised(tiny_bundle, works, place, batch=1, count=5)
+    assert len(set(order)) == 5
+    assert set(order) <= set(range(len(files)))
