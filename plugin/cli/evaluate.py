@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from berth.pilot.errors import UsageError
-from berth.plugin.cli import graph_language, graph_networks, model_transfer
+from berth.plugin.cli import graph_language, graph_networks, latency_model, model_transfer
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.few_shot_model import evaluate_few_shot
 from berth.plugin.cli.graph_totals import evaluate_graph_totals
@@ -46,6 +46,7 @@ from berth.predictor import platforms as known
             "few-shot",
             "llm",
             "memory",
+            latency_model.TASK,
             "operators",
             graph_language.TASK,
             graph_networks.TASK,
@@ -58,8 +59,8 @@ from berth.predictor import platforms as known
     "xamm: its ablations there (long); vae: VAE + DNN; mini-apps: on platforms never trained on; "
     "graphs-totals: parameters and MACs of model graphs; llm: language models (long); "
     "operators: single operators on GPUs never seen, and whole models as their sum; "
-    "memory: peak memory of model graphs; dl-few-shot: latency of models on a new platform "
-    "by samples (15 min).",
+    "memory: peak memory of model graphs; dl: latency of models on known platforms; "
+    "dl-few-shot: latency of models on a new platform by samples (15 min).",
 )
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option(
@@ -70,7 +71,10 @@ from berth.predictor import platforms as known
     help="For --task relative, xamm and vae: how many seeds, from --seed up.",
 )
 @click.option(
-    "--family", "groups", multiple=True, help="For --task relative, trust, few-shot: only these."
+    "--family",
+    "groups",
+    multiple=True,
+    help="For --task relative, trust, few-shot, dl: only these.",
 )
 @click.option(
     "--jobs", type=click.IntRange(min=1), default=os.cpu_count() or 1, show_default="all cores"
@@ -111,6 +115,9 @@ def evaluate(
         "graphs-totals": lambda: evaluate_graph_totals(report, as_json),
         "mig-slices": lambda: evaluate_slices(seed, report, as_json),
         "memory": lambda: evaluate_memory(report, as_json),
+        latency_model.TASK: lambda: latency_model.evaluate_latency(
+            seed, groups, report, as_json=as_json
+        ),
         graph_networks.TASK: lambda: graph_networks.evaluate_graph_networks(
             seed, report, as_json=as_json
         ),

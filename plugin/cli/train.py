@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from berth.pilot.errors import UsageError
-from berth.plugin.cli import graph_language, graph_networks, model_transfer
+from berth.plugin.cli import graph_language, graph_networks, latency_model, model_transfer
 from berth.plugin.cli.adapt_bundle import adapt_bundle
 from berth.plugin.cli.llm_model import train_llm
 from berth.plugin.cli.mig_slices_model import train_slices
@@ -54,7 +54,8 @@ from berth.predictor import platforms as known
     default="kernels",
     show_default=True,
     help="mig-slices: the predictor of slow-downs on MIG slices; llm: of language models; "
-    "operators: of single operators on GPUs; dl-training: of training steps of model graphs; "
+    "operators: of single operators on GPUs; dl: latency of model graphs; "
+    "dl-training: of training steps of model graphs; "
     "relative: of many platforms from the counters of one run; graph-language: GNN + language "
     "model, with one configuration file in place of PROFILES; dl-few-shot: what --task dl --adapt "
     "starts from.",
@@ -109,8 +110,6 @@ def train(
             raise UsageError(f"--adapt is for --task kernels and dl, not for --task {task}")
         adapt_bundle(adapt, platform, profiles, out, seed=seed, folder=folder)
         return
-    if task == "dl":
-        raise UsageError("--task dl needs --adapt BUNDLE", hint="see docs/model-new-platform.md")
     if len(profiles) > 1 and task != "relative":
         raise UsageError(f"one file of profiles is trained on, not {len(profiles)}")
     own_data = {
@@ -118,6 +117,7 @@ def train(
         "dl-training": train_steps, graph_networks.TASK: graph_networks.train_graph_networks,
     }  # fmt: skip
     own_data[model_transfer.TASK] = model_transfer.train_transfer
+    own_data[latency_model.TASK] = latency_model.train_latency
     if task in own_data:
         if profiles:
             raise UsageError(f"--task {task} takes no PROFILES; it has its own data sets")
