@@ -66,7 +66,7 @@ def training_tables(found: TrainingRuns) -> str:
             columns(("auto-encoder", "asked for", "AUC", "AP", "loss"), told),
         ]  # fmt: skip
     for case in dict.fromkeys(one["case"] for one in found.transfer):
-        rows = [
+        moved = [
             (one["method"], str(one["k"]), str(one["rows"]), f"{one['mape']:.1%}",
              f"{one['median']:.1%}")
             for one in found.transfer
@@ -74,5 +74,5 @@ def training_tables(found: TrainingRuns) -> str:
         ]  # fmt: skip
         header = ("method", "samples", "rows", "mean", "median")
         lines += ["", f"Transfer of the step time. {case}. Split: models not among the samples",
-                  columns(header, rows)]  # fmt: skip
+                  columns(header, moved)]  # fmt: skip
     return "\n".join(lines)

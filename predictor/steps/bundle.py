@@ -92,7 +92,8 @@ class Head:
             given = rows if wide else rows.astype(np.float32)
             (found,) = learner.run(None, {"features": given})
             said.append(np.asarray(found, np.float64).reshape(-1))
-        return np.mean(said, axis=0)
+        found_all: Floats = np.mean(said, axis=0)
+        return found_all
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,9 +175,10 @@ def tensors_of(steps: Steps) -> Floats:
 
 def per_sample(steps: Steps) -> Floats:
     """[rows, 2] logarithms of seconds a sample and bytes a step; NaN where nobody measured."""
-    return np.log(np.column_stack([
-        steps.labels[:, 0] / steps.runs.batch, steps.labels[:, 1],
-    ]))  # fmt: skip
+    found: Floats = np.log(
+        np.column_stack([steps.labels[:, 0] / steps.runs.batch, steps.labels[:, 1]])
+    )
+    return found
 
 
 def trappm(

@@ -25,6 +25,7 @@ from berth.predictor.evaluation.latency.training_parts import (
     Session,
     auto_encoder,
     inputs,
+    per_sample,
     said_by,
     seventy_thirty,
     statics,
@@ -133,13 +134,8 @@ def _features(steps: Steps) -> Floats:
     return np.column_stack([np.log1p(steps.features), statics(steps)])
 
 
-def _targets(steps: Steps) -> Floats:
-    batch = steps.runs.batch
-    return np.log(np.column_stack([steps.labels[:, 0] / batch, steps.labels[:, 1]]))
-
-
 def _boosted(train: Steps, test: Steps, rows_of: Callable[[Steps], Floats], seed: int) -> Floats:
-    rows, aims, asked = rows_of(train), _targets(train), rows_of(test)
+    rows, aims, asked = rows_of(train), per_sample(train), rows_of(test)
     found = np.full((len(test), 2), np.nan)
     for column in range(2):
         there = np.isfinite(aims[:, column])
@@ -155,7 +151,7 @@ def _perceptron(train: Steps, test: Steps, seed: int) -> Floats:
     from sklearn.pipeline import make_pipeline  # noqa: PLC0415
     from sklearn.preprocessing import StandardScaler  # noqa: PLC0415
 
-    aims = _targets(train)
+    aims = per_sample(train)
     found = np.full((len(test), 2), np.nan)
     for column in range(2):
         there = np.isfinite(aims[:, column])

@@ -39,7 +39,8 @@ class Steps:
     @property
     def features(self) -> Floats:
         """[rows, len(GRAPH_FEATURES)]"""
-        return data.graphs().features[self.runs.graph]
+        found: Floats = data.graphs().features[self.runs.graph]
+        return found
 
     @property
     def setting(self) -> data.Strings:

@@ -19,7 +19,8 @@ _OPSET = 15
 
 def to_onnx(process: Process) -> bytes:
     """Input ``features`` [rows, any] double, output ``rest`` [rows, 1]."""
-    constants, nodes = [], []
+    constants: list[Any] = []
+    nodes: list[Any] = []
 
     def constant(value: Floats) -> str:
         name = f"c{len(constants)}"

@@ -128,7 +128,7 @@ def fit(
                 some = np.concatenate([rows_of[n] for n in order[begin : begin + design.graphs]])
                 loss = masked_error(fitted.said(rows.graph[some], rows.statics[some]), labels[some])
                 optimiser.zero_grad()
-                loss.backward()
+                loss.backward()  # type: ignore[no-untyped-call, unused-ignore]
                 optimiser.step()
                 schedule.step()
     fitted.network.eval()

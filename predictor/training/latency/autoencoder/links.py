@@ -65,14 +65,16 @@ def scores(embedding: Tensor, pairs: Tensor) -> Tensor:
     """[pairs] logits of there being an edge: the inner product over the root of the width."""
     width: int = embedding.shape[1]
     inner = (embedding[pairs[0]] * embedding[pairs[1]]).sum(dim=1)
-    return inner / width**0.5
+    logits: Tensor = inner / width**0.5
+    return logits
 
 
 def edges_of(batch: GraphBatch) -> Tensor:
     """[2, e] each joined pair of rows once, the lower first (messages go both ways)."""
     low = torch.minimum(batch.source, batch.target)
     high = torch.maximum(batch.source, batch.target)
-    return torch.unique(torch.stack([low, high]), dim=1)
+    found: Tensor = torch.unique(torch.stack([low, high]), dim=1)
+    return found
 
 
 def no_edges(batch: GraphBatch, count: int, generator: torch.Generator) -> Tensor:
@@ -112,4 +114,6 @@ def link_loss(model: GraphAutoEncoder, batch: GraphBatch, generator: torch.Gener
     embedding = model(batch)
     edges = edges_of(batch)
     others = no_edges(batch, edges.shape[1], generator)
-    return cross_entropy(scores(embedding, edges), scores(embedding, others)) + 0 * embedding.sum()
+    # A graph of one node has neither: its loss is 0, and can still be gone back from.
+    loss = cross_entropy(scores(embedding, edges), scores(embedding, others))
+    return loss + 0 * embedding.sum()

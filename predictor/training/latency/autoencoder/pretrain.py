@@ -68,7 +68,7 @@ def pretrain(
                 some = [graphs[n] for n in order[start : start + design.graphs]]
                 loss = link_loss(model, together(some), generator)
                 optimiser.zero_grad()
-                loss.backward()
+                loss.backward()  # type: ignore[no-untyped-call, unused-ignore]
                 optimiser.step()
                 total += float(loss.detach()) * len(some)
             losses.append(total / len(order))

@@ -1,0 +1,192 @@
+"""A training step's time: the law, the bundle, the command."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx", reason="needs the extra `train`")
+
+from small_models import attention, convolutional, graph_of
+
+from berth.pilot.errors import DocumentError
+from berth.plugin.cli import main
+from berth.predictor import platforms
+from berth.predictor.latency.features import graph_features, work_of
+from berth.predictor.prediction import Basis
+from berth.predictor.steps import bundle
+from berth.predictor.steps.law import STEP_FEATURES, TERMS, law_seconds, step_features, terms
+from berth.predictor.steps.predictor import StepModel, predict
+from berth.predictor.training.steps.family import Process, fit_rates
+
+GPU, CPU = "rtx-3090-24gb", "epyc-genoa-vm"
+
+
+@pytest.fixture(scope="module")
+def model() -> StepModel:
+    return bundle.load()
+
+
+@pytest.fixture
+def features() -> np.ndarray:
+    graphs = [graph_of(convolutional(blocks=n, channels=8 * n), batch=1) for n in (1, 2, 3, 5, 8)]
+    graphs.append(graph_of(attention(layers=4), batch=1, sizes={"sequence": 16}))
+    return np.array([graph_features(work_of(graph)) for graph in graphs])
+
+
+def test_work_grows_with_the_batch_but_parameters_and_launches_do_not(
+    features: np.ndarray,
+) -> None:
+    one, eight = (terms(features, np.full(len(features), b)) for b in (1.0, 8.0))
+    ratio = np.divide(eight, one, out=np.ones_like(one), where=one > 0)
+    assert set(ratio[:, :4].ravel().tolist()) <= {1.0, 8.0}
+    assert np.array_equal(one[:, 4:], eight[:, 4:])
+    assert (one[:, 0] > 0).all()
+
+
+def test_rates_are_found_again_and_never_negative(features: np.ndarray) -> None:
+    table = np.vstack([terms(features, np.full(len(features), b)) for b in (1.0, 4.0, 32.0, 99.0)])
+    true = np.array([2e-12, 0.0, 3e-9, 1e-9, 0.0, 2e-5])
+    rates = fit_rates(table, law_seconds(table, true[None]))
+    assert (rates >= 0).all()
+    assert np.allclose(law_seconds(table, rates[None]), law_seconds(table, true[None]), rtol=1e-6)
+
+
+def test_few_samples_leave_rates_near_where_they_started(features: np.ndarray) -> None:
+    start = np.array([2e-12, 1e-12, 3e-9, 1e-9, 1e-10, 2e-5])
+    table = terms(features[:1], np.array([4.0]))
+    none = fit_rates(table[:0], np.zeros(0), start, weight=2.0)
+    assert np.allclose(none, start)
+    slow = law_seconds(table, start[None]) * 1.5
+    light, heavy = (fit_rates(table, slow, start, weight=w) for w in (0.01, 100.0))
+    assert np.abs(heavy / start - 1).max() < 0.1
+    assert np.isclose(law_seconds(table, light[None])[0], slow[0], rtol=0.05)
+
+
+def test_features_are_as_many_as_named_and_finite(features: np.ndarray) -> None:
+    rates = np.full((1, len(TERMS)), 1e-9)
+    found = step_features(features, np.full(len(features), 3.0), np.zeros(len(features)), rates)
+    assert found.shape == (len(features), len(STEP_FEATURES))
+    assert np.isfinite(found).all()
+    assert np.allclose(found[:, -len(TERMS) :].sum(axis=1), 1)
+
+
+def test_a_process_says_what_it_was_told_and_nothing_far_away() -> None:
+    draw = np.random.default_rng(0)
+    rows = draw.normal(size=(30, 4))
+    labels = 0.2 * rows[:, 0]
+    process = Process(rows, labels)
+    near = np.abs(process(rows) - labels).mean()
+    assert near < 0.5 * np.abs(labels).mean()
+    assert np.abs(process(rows + 1e4)).max() < 1e-6
+
+
+def test_the_onnx_says_what_the_process_says() -> None:
+    from berth.predictor.training.steps.to_onnx import check_agreement, to_onnx
+
+    draw = np.random.default_rng(0)
+    rows = draw.normal(size=(40, len(STEP_FEATURES)))
+    process = Process(rows, draw.normal(size=40))
+    assert check_agreement(to_onnx(process), process, draw.normal(size=(9, len(STEP_FEATURES)))) < (
+        1e-8
+    )
+
+
+def test_a_device_that_was_measured_is_calibrated_and_others_are_priors(model: StepModel) -> None:
+    graph = graph_of(convolutional(blocks=4, channels=64), batch=16)
+    known = platforms.shipped()
+    here, there, core = predict(graph, [GPU, "a100-40gb", CPU], known, model)
+    assert (here.basis, there.basis, core.basis) == (Basis.CALIBRATED, Basis.PRIOR, Basis.SCALED)
+    assert (here.learnt_on, there.learnt_on, core.learnt_on) == (GPU, GPU, CPU)
+    assert (here.precision, core.precision) == ("amp", "fp32")
+    for one in (here, there, core):
+        assert 0 < one.seconds.low < one.seconds.mid < one.seconds.high
+    width = [one.seconds.high / one.seconds.mid for one in (here, there)]
+    assert width[0] < width[1]
+
+
+def test_a_larger_batch_takes_longer_and_no_more_than_in_proportion(model: StepModel) -> None:
+    known = platforms.shipped()
+    times = []
+    for batch in (8, 16, 64):
+        graph = graph_of(convolutional(blocks=4, channels=64), batch=batch)
+        times.append(predict(graph, [GPU], known, model)[0].seconds.mid)
+    assert times == sorted(times)
+
+
+def test_the_shipped_bundle_is_what_its_manifest_says(model: StepModel) -> None:
+    manifest = bundle.verify()
+    assert manifest.id == model.id
+    assert [head.platform for head in manifest.heads] == [GPU, CPU]
+    for head in manifest.heads:
+        assert head.elsewhere.log_width >= head.here.log_width
+
+
+@pytest.mark.parametrize("name", ["manifest.json", f"trees-{GPU}.onnx", f"process-{CPU}.onnx"])
+def test_a_tampered_bundle_is_refused(tmp_path: Path, name: str) -> None:
+    copy = tmp_path / "bundle"
+    shutil.copytree(bundle.DEFAULT_STEPS_BUNDLE, copy)
+    path = copy / name
+    raw = path.read_bytes()
+    changed = raw.replace(b'"seed": 0', b'"seed": 7') if name == "manifest.json" else raw + b"x"
+    assert changed != raw
+    path.write_bytes(changed)
+    with pytest.raises(DocumentError):
+        bundle.load(copy)
+
+
+@pytest.fixture
+def onnx_file(tmp_path: Path) -> Path:
+    path = tmp_path / "net.onnx"
+    path.write_bytes(convolutional(blocks=3, channels=16).SerializeToString())
+    return path
+
+
+def run(*arguments: object) -> int:
+    try:
+        main([str(argument) for argument in arguments])
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    return 0
+
+
+def test_the_command_ranks_platforms_by_the_step(
+    onnx_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("predict", onnx_file, "--mode", "training", "--batch", 32, "--json") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["mode"], document["batch"]) == ("training", 32)
+    steps = [one["step_s"]["mid"] for one in document["predictions"]]
+    assert steps == sorted(steps)
+    assert {one["basis"] for one in document["predictions"]} == {"calibrated", "prior", "scaled"}
+    for one in document["predictions"]:
+        assert one["memory_bytes"]["low"] <= one["memory_bytes"]["high"]
+        assert one["fits"] in ("yes", "no", "may")
+
+
+def test_the_table_says_what_it_stands_on(
+    onnx_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("predict", onnx_file, "--mode", "training", "--batch", 4, "--platform", GPU) == 0
+    output = capsys.readouterr().out
+    assert "calibrated" in output
+    assert f"Learnt on {GPU}" in output
+
+
+@pytest.mark.parametrize("stray", [["--roofline"], ["--precision", "fp16"], ["--size", "3"]])
+def test_options_that_mean_nothing_here_are_refused(
+    onnx_file: Path, stray: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("predict", onnx_file, "--mode", "training", "--batch", 4, *stray) == 2
+    assert "not for" in capsys.readouterr().err
+
+
+def test_a_mode_is_for_model_graphs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "profile.json"
+    path.write_text("{}", encoding="utf-8")
+    assert run("predict", path, "--mode", "training") == 2
+    assert "--mode is for model graphs" in capsys.readouterr().err
