@@ -54,12 +54,16 @@ class Memories:
         return _span(found) + said[found.fits(roof.memory_bytes)]
 
     def tasks_on_gpu(self) -> str:
-        """One line: what other ways of running it take on a GPU."""
+        """What other ways of running it take on a GPU, and what nobody has checked."""
         from berth.predictor.footprint.footprint import Task  # noqa: PLC0415
 
         ways = ((Task.RECORDED, "while autograd records"), (Task.TRAINING, "training with Adam"))
         said = ", ".join(f"{words} {_span(self.by_task[task, True])}" for task, words in ways)
-        return f"On a GPU also: {said}."
+        runtime = self.by_task[Task.INFERENCE, True].runtime
+        return (
+            f"On a GPU also: {said}.\n"
+            f"Memory on GPUs is that of {runtime.framework}; {runtime.limits}."
+        )
 
 
 def memories(
@@ -122,6 +126,8 @@ def memory_json(one: Roofline, known: Memories) -> dict[str, Any]:
         "fits": found.fits(one.roof.memory_bytes).value,
         "memory_bytes": as_numbers(found.memory),
         "memory_counted_bytes": found.need.allocated,
+        "memory_framework_bytes": found.overhead_bytes,
+        "memory_of": found.runtime.framework,
         "memory_training_bytes": as_numbers(known.by_task[Task.TRAINING, one.roof.is_gpu].memory),
         "energy_j": None if drawn is None else as_numbers(drawn.joules),
         "energy_idle_share": None if drawn is None else drawn.idle_share,

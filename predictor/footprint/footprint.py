@@ -27,7 +27,7 @@ from berth.predictor.graphs.operators import Family
 from berth.predictor.graphs.roofline import native_numbers
 from berth.predictor.graphs.roofs import Numbers
 from berth.predictor.graphs.values import BITS, FLOATS
-from berth.predictor.prediction import Basis, Interval
+from berth.predictor.prediction import Interval
 
 ADAM, MOMENTUM = 2, 1
 """Numbers that an optimiser keeps for each weight."""
@@ -83,7 +83,6 @@ class Footprint:
     runtime: Runtime
     memory: Interval
     """95 % interval. On a GPU device memory with the context, otherwise the process's."""
-    basis: Basis
 
     @property
     def overhead_bytes(self) -> float:
@@ -186,7 +185,7 @@ def runtime_of(task: Task, *, on_gpu: bool) -> Runtime:
 def footprint(need: Need, runtime: Runtime | None = None) -> Footprint:
     """The peak memory of what was counted, by the framework's law."""
     runtime = runtime or runtime_of(need.task, on_gpu=need.on_gpu)
-    return Footprint(need, runtime, memory_of(need, runtime), Basis.PRIOR)
+    return Footprint(need, runtime, memory_of(need, runtime))
 
 
 def memory_of(need: Need, runtime: Runtime) -> Interval:

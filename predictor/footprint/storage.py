@@ -22,6 +22,8 @@ from berth.predictor.graphs.values import BITS, FLOATS
 _POINTWISE = frozenset({Family.ACTIVATION, Family.ELEMENTWISE})
 _PRODUCTS = frozenset({Family.CONVOLUTION, Family.MATMUL})
 _STRIDED = frozenset({"Transpose", "Slice", "Split", "Expand"})
+LONGEST_RUN = 10
+"""Nodes; GELU by tanh has 8."""
 _LINEAR = frozenset({"Add", "Sub", "Neg", "Identity", "Cast"})
 """Pointwise operators whose gradient needs nothing of what they read."""
 
@@ -116,19 +118,24 @@ def _sizes(graph: ModelGraph, bits: int | None) -> Integers:
 def _origins(
     graph: ModelGraph, family: list[Family], sources: list[list[int]], written: list[int]
 ) -> list[int]:
-    """For pointwise nodes that are a function of one tensor of their own size: its node."""
+    """For pointwise nodes that are a function of one tensor of their own size: its node.
+
+    Up to ``LONGEST_RUN`` of them: a longer chain is no single function that frameworks have.
+    """
     read = graph.column("inputs").tolist()
     parameters = graph.node_parameters.tolist()
     found = [-1] * len(family)
+    members: dict[int, int] = {}
     for node, kind in enumerate(family):
         before = sources[node]
         if kind not in _POINTWISE or not before or parameters[node]:
             continue
         roots = {found[source] if found[source] >= 0 else source for source in before}
-        if len(roots) == 1 and read[node] >= len(before):
+        if len(roots) == 1 and read[node] == len(before):
             root = roots.pop()
-            if written[root] == written[node] and (read[node] == len(before)):
+            if written[root] == written[node] and members.get(root, 0) < LONGEST_RUN:
                 found[node] = root
+                members[root] = members.get(root, 0) + 1
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -82,6 +83,13 @@ def test_pointwise_runs_of_one_tensor_are_one_kernel() -> None:
     graph = graph_of(model(gate, [constant("w", 8, 3, 3, 3), constant("v", 8, 8, 3, 3)]), 1)
     assert counted(graph).activations == 2 * MAP
     assert kept_bytes(graph) == 2 * MAP  # what SiLU reads and what the second convolution reads
+
+
+def test_a_long_chain_of_pointwise_nodes_is_more_than_one_kernel() -> None:
+    names = ["x", *(f"t{n}" for n in range(60))]
+    chain = [helper.make_node("Tanh", [a], [b]) for a, b in pairwise(names)]
+    graph = graph_of(model(chain, inputs=[tensor("x", "N", 1000)]), 1)
+    assert 5 <= kept_bytes(graph) / 4000 <= 60
 
 
 def test_a_bias_after_a_product_is_part_of_it() -> None:
