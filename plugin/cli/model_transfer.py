@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
@@ -29,16 +30,21 @@ FIGURES = "few-shot-dl.json"
 def evaluate_transfer(seed: int, report: Path | None, *, as_json: bool) -> None:
     """Curves of error against samples; with ``report`` also JSON, Markdown and a picture."""
     require_training("evaluation")
-    from berth.predictor.evaluation.latency import few_shot, few_shot_report  # noqa: PLC0415
+    from berth.predictor.evaluation.latency import (  # noqa: PLC0415
+        few_shot,
+        few_shot_report,
+        few_shot_runs,
+    )
     from berth.predictor.training.latency.few_shot.table import timm_table  # noqa: PLC0415
 
     table = timm_table()
     with step_bar("evaluating", few_shot.steps(table)) as advance:
         found = few_shot.evaluate_few_shot(table, seed=seed, advance=advance)
-    document = found.as_dict()
+    own = few_shot_runs.evaluate_own_runs(seed=seed)
+    document = {**found.as_dict(), "own_runs": [asdict(one) for one in own]}
     if report is not None:
         write_text(report / FIGURES, json.dumps(document, indent=1) + "\n")
-        write_text(report / "few-shot-dl.md", few_shot_report.markdown(found))
+        write_text(report / "few-shot-dl.md", few_shot_report.markdown(found, own))
         few_shot_report.draw(report / "few-shot-dl.svg", found)
     if as_json:
         click.echo(json.dumps(document, indent=1))
@@ -49,6 +55,8 @@ def evaluate_transfer(seed: int, report: Path | None, *, as_json: bool) -> None:
     for title, rows in few_shot_report.sections(found):
         header = (*few_shot_report.HEADER, *(f"k = {k}" for k in found.samples))
         click.echo(f"\n{title}\n{columns(header, rows)}")
+    click.echo(f"\nOur own runs: {few_shot_runs.SPLIT}.")
+    click.echo(columns(few_shot_report.OWN_HEADER, few_shot_report.own_rows(own)))
     click.echo("\nNew family of models, process, rows of all devices")
     click.echo(columns(few_shot_report.FAMILY_HEADER, few_shot_report.family_rows(found)))
 
@@ -81,10 +89,7 @@ def _read(path: Path) -> FewShot:
 
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-        curves = tuple(
-            Curve(**{k: tuple(v) if isinstance(v, list) else v for k, v in one.items()})
-            for one in data["curves"]
-        )
+        curves = tuple(Curve(**_as_tuples(one)) for one in data["curves"])
         families = tuple(FamilyResult(**one) for one in data["families"])
         return FewShot(data["split"], tuple(data["samples"]), curves, families)
     except OSError as error:
@@ -94,6 +99,10 @@ def _read(path: Path) -> FewShot:
             path, "is not this evaluation",
             hint=f"`berth evaluate --task {TASK} --report DIR` writes {FIGURES}",
         ) from None  # fmt: skip
+
+
+def _as_tuples(given: dict[str, Any]) -> dict[str, Any]:
+    return {key: tuple(x) if isinstance(x, list) else x for key, x in given.items()}
 
 
 def _widths(found: FewShot) -> list[Width]:
@@ -140,7 +149,7 @@ def adapt_model(
     if not runs:
         seen = ", ".join(sorted({run.platform for run in every})) or "none"
         raise UsageError(f"no run is of platform {name!r}", hint=f"the runs are of: {seen}")
-    samples = adapt.samples_of(runs, adapt.model_files(models), platform, known)
+    samples = adapt.samples_of(runs, adapt.from_files(models), platform, known)
     start = DEFAULT_TRANSFER if source == Path("default") else source
     found = adapt.adapt(
         start, platform, samples, out, command=" ".join(["berth", *sys.argv[1:]])

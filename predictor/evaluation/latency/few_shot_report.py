@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,12 @@ from berth.predictor.evaluation.latency.few_shot import (
     Curve,
     FewShot,
 )
+from berth.predictor.evaluation.latency.few_shot_runs import SPLIT as OWN_SPLIT
+from berth.predictor.evaluation.latency.few_shot_runs import OwnRuns
 from berth.predictor.training.latency.few_shot.rivals import METHODS
 
 HEADER = ("on", "models", "method")
+OWN_HEADER = ("samples", "Acc(10 %)", "MAPE", "median", "advised: Acc(10 %)", "MAPE")
 FAMILY_HEADER = ("new family", "rows", "samples", "Acc(10 %)", "MAPE", "median", "tau")
 _INK, _GRID = "#22303c", "#e4e8ec"
 _COLOURS = ("#2f6690", "#9aa3ad", "#2a7f62", "#d98324", "#6c4a8b", "#b04a4a", "#16324f")
@@ -66,6 +69,19 @@ def family_rows(found: FewShot) -> list[tuple[str, ...]]:
     ]  # fmt: skip
 
 
+def own_rows(own: Sequence[OwnRuns]) -> list[tuple[str, ...]]:
+    """Under ``OWN_HEADER``."""
+    return [
+        (
+            str(one.samples),
+            f"{one.within:.0%} ({one.within_low:.0%} to {one.within_high:.0%})",
+            f"{one.mape:.1%}", f"{one.median:.1%}", f"{one.advised_within:.0%}",
+            f"{one.advised_mape:.1%}",
+        )
+        for one in own
+    ]  # fmt: skip
+
+
 def _cells(curve: Curve) -> list[str]:
     parts = zip(curve.within, curve.within_low, curve.within_high, curve.mape, strict=True)
     return [
@@ -73,7 +89,7 @@ def _cells(curve: Curve) -> list[str]:
     ]
 
 
-def markdown(found: FewShot) -> str:
+def markdown(found: FewShot, own: Sequence[OwnRuns] = ()) -> str:
     """The report."""
     lines = [
         "# Latency on a new platform by samples", "", f"Split: {found.split}.", "",
@@ -84,6 +100,9 @@ def markdown(found: FewShot) -> str:
         lines += [f"## {title}", "", *_table(header, rows), ""]
     lines += ["## New family of models, rows of all devices", ""]
     lines += [*_table(FAMILY_HEADER, family_rows(found)), ""]
+    if own:
+        lines += ["## Our own runs", "", f"Split: {OWN_SPLIT}.", ""]
+        lines += [*_table(OWN_HEADER, own_rows(own)), ""]
     lines += ["Methods: " + "; ".join(f"*{one.name}*: {one.what}" for one in METHODS) + "."]
     return "\n".join(lines) + "\n"
 

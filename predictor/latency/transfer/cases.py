@@ -8,8 +8,9 @@ What is to be learnt is the log of measured time over time under the roofs.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,10 +82,7 @@ class Cases:
 
     def joined(self, other: Cases) -> Cases:
         """These, then the others."""
-        return Cases(**{
-            one.name: np.concatenate((getattr(self, one.name), getattr(other, one.name)))
-            for one in fields(self)
-        })  # fmt: skip
+        return stacked([self, other])
 
     def of_nobody(self) -> Cases:
         """The same on a platform that nothing is known of but its roofs."""
@@ -93,6 +91,15 @@ class Cases:
             self.graph, self.place, self.spec, self.log_roof, self.gpu, self.fused, alone, alone,
             self.model,
         )  # fmt: skip
+
+
+def stacked(parts: Sequence[Cases]) -> Cases:
+    """All cases of the parts, in order. There must be one."""
+    columns: dict[str, Any] = {
+        one.name: np.concatenate([getattr(part, one.name) for part in parts])
+        for one in fields(Cases)
+    }
+    return Cases(**columns)
 
 
 def graph_columns(features: Floats, batch: Floats) -> Floats:

@@ -6,9 +6,10 @@ noisy its samples are is chosen by their evidence (``posterior.Joint.moved``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 from scipy.linalg import cho_solve
@@ -17,14 +18,16 @@ from berth.pilot.dl.document import Device, ModelRun, Task
 from berth.pilot.errors import UsageError
 from berth.pilot.host import sha256_of
 from berth.pilot.platform import Platform
+from berth.predictor.bundle_files import CARD
 from berth.predictor.graphs.reader import read_graph
 from berth.predictor.graphs.roofs import Numbers, Roof, roof_of
 from berth.predictor.latency.features import Floats, GraphWork, work_of
 from berth.predictor.latency.transfer import bundle as bundles
 from berth.predictor.latency.transfer.belief import is_fused, stack_name
-from berth.predictor.latency.transfer.cases import Cases, Codes, case_of
+from berth.predictor.latency.transfer.cases import Cases, Codes, case_of, stacked
 from berth.predictor.latency.transfer.kernel import Own
 from berth.predictor.training.graphs.model_runs import seconds
+from berth.predictor.training.latency.few_shot.card import card
 from berth.predictor.training.latency.few_shot.posterior import Posterior, fit_cases
 from berth.predictor.training.write import write_bundle
 
@@ -42,7 +45,7 @@ class Samples:
     stacks: tuple[str, ...]
     """The names of ``cases.stack``."""
     names: tuple[str, ...]
-    """Model and batch of each."""
+    """The model of each."""
     threads: int | None
 
     def __len__(self) -> int:
@@ -63,27 +66,41 @@ class Adapted:
     log_width: float
 
 
-def model_files(paths: Sequence[Path]) -> dict[str, Path]:
-    """ONNX files by the digest that a run names its model by."""
-    found = {sha256_of(path): path for path in paths}
-    return {digest: path for digest, path in found.items() if digest is not None}
+Find: TypeAlias = Callable[[ModelRun], GraphWork | None]
+"""The work of the model that a run is of, at batch 1; None where its graph is not known."""
+
+
+def from_files(paths: Sequence[Path]) -> Find:
+    """By the digest of ONNX files, each read once. The result raises DocumentError."""
+    files = {sha256_of(path): path for path in paths}
+    read: dict[str, GraphWork] = {}
+
+    def find(run: ModelRun) -> GraphWork | None:
+        path = files.get(run.model.sha256)
+        key = _model_key(run)
+        if path is not None and key not in read:
+            read[key] = work_of(read_graph(path, batch=1, sizes=run.setting.sizes))
+        return read.get(key)
+
+    return find
+
+
+def _model_key(run: ModelRun) -> str:
+    return f"{run.model.sha256} {sorted(run.setting.sizes.items())}"
 
 
 def samples_of(
-    runs: Sequence[ModelRun],
-    files: Mapping[str, Path],
-    platform: Platform,
-    known: Mapping[str, Platform],
+    runs: Sequence[ModelRun], find: Find, platform: Platform, known: Mapping[str, Platform]
 ) -> Samples:
-    """Inference runs that ended well and whose model's file is among ``files``.
+    """Inference runs that ended well and whose model is found.
 
     Raises UsageError where there are none, or runs with several numbers of threads on a CPU.
     """
     wanted = [run for run in runs if _usable(run)]
-    found = [run for run in wanted if run.model.sha256 in files]
+    found = [(run, work) for run in wanted if (work := find(run)) is not None]
     if not found:
         why = (
-            f"none of the {len(wanted)} measured models is among the {len(files)} ONNX files given"
+            f"the model of none of the {len(wanted)} runs is among the ONNX files given"
             if wanted
             else f"none of the {len(runs)} runs is of inference, whole and ended well"
         )
@@ -91,7 +108,7 @@ def samples_of(
             f"no run can be learnt from: {why}",
             hint="give the .jsonl of `berth pilot dl` and the .onnx files it measured",
         )
-    threads = {run.setting.threads for run in found if run.setting.device is Device.CPU}
+    threads = {run.setting.threads for run, _ in found if run.setting.device is Device.CPU}
     if len(threads) > 1:
         raise UsageError(
             f"runs with {', '.join(map(str, sorted(threads)))} threads are several platforms",
@@ -99,33 +116,19 @@ def samples_of(
         )
     cores = threads.pop() if threads else None
     roof = roof_of(platform, known, cores or platform.cores)
-    work: dict[str, GraphWork] = {}
     rows, stacks = [], []
-    for run in found:
-        key = f"{run.model.sha256} {sorted(run.setting.sizes.items())}"
-        if key not in work:
-            sizes = run.setting.sizes
-            work[key] = work_of(read_graph(files[run.model.sha256], batch=1, sizes=sizes))
+    for run, work in found:
         numbers = Numbers(run.setting.precision.value)
         stacks.append(stack_name(platform.name, numbers, run.setting.framework, cores))
-        rows.append(
-            case_of(
-                work[key], roof, numbers, run.setting.batch, fused=is_fused(stacks[-1])
-            )
-        )  # fmt: skip
-    cases = rows[0]
-    for row in rows[1:]:
-        cases = cases.joined(row)
-    names = tuple(sorted(set(stacks)))
-    models = {key: place for place, key in enumerate(work)}
+        rows.append(case_of(work, roof, numbers, run.setting.batch, fused=is_fused(stacks[-1])))
+    cases = stacked(rows)
+    names, models = sorted(set(stacks)), sorted({_model_key(run) for run, _ in found})
     cases.stack[:] = [names.index(name) for name in stacks]
-    cases.model[:] = [
-        models[f"{run.model.sha256} {sorted(run.setting.sizes.items())}"] for run in found
-    ]
-    taken = np.array([float(seconds(run) or np.nan) / run.setting.batch for run in found])
+    cases.model[:] = [models.index(_model_key(run)) for run, _ in found]
+    taken = np.array([float(seconds(run) or np.nan) / run.setting.batch for run, _ in found])
     return Samples(
-        cases, np.log(taken) - cases.log_roof, names,
-        tuple(f"{run.model.name}, batch {run.setting.batch}" for run in found), cores,
+        cases, np.log(taken) - cases.log_roof, tuple(names),
+        tuple(run.model.name for run, _ in found), cores,
     )  # fmt: skip
 
 
@@ -186,15 +189,12 @@ def adapt(
         made, np.concatenate((residual, samples.residual)),
         np.concatenate((noise, np.full(len(new), moved.noise))),
     )  # fmt: skip
-    written = write_bundle(
-        out,
-        manifest.model_copy(update={
-            "platforms": (*(old[name] for name in devices), entry), "stacks": tuple(stacks),
-            "command": command,
-        }),
-        {bundles.CASES: arrays},
-        load=bundles.load,
-    )  # fmt: skip
+    filled = manifest.model_copy(update={
+        "platforms": (*(old[name] for name in devices), entry), "stacks": tuple(stacks),
+        "command": command,
+    })  # fmt: skip
+    made_of = {bundles.CASES: arrays, CARD: card(filled).encode()}
+    written = write_bundle(out, filled, made_of, load=bundles.load)
     return Adapted(written, platform.name, len(samples), before, left, width)
 
 
@@ -211,13 +211,12 @@ def advised(
         belief.cases, residual, belief.kernel, belief.offset, noise=noise,
         own=belief.own[belief.cases.device],
     )  # fmt: skip
-    rows = [case_of(work, roof, numbers, batch, fused=not roof.is_gpu) for work in works]
-    cases = rows[0]
-    for row in rows[1:]:
-        cases = cases.joined(row)
-    alone = np.full(len(rows), len(belief.devices))
-    new = replace(cases, device=alone, stack=np.full(len(rows), len(belief.stacks)))
-    return [int(n) for n in after.joint(new).advised(np.arange(len(rows)), count)]
+    cases = stacked([
+        case_of(work, roof, numbers, batch, fused=not roof.is_gpu) for work in works
+    ])  # fmt: skip
+    alone = np.full(len(cases), len(belief.devices))
+    new = replace(cases, device=alone, stack=np.full(len(cases), len(belief.stacks)))
+    return [int(n) for n in after.joint(new).advised(np.arange(len(cases)), count)]
 
 
 def rounded(cases: Cases) -> Cases:

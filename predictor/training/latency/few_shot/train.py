@@ -10,11 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
+from berth.predictor.bundle_files import CARD
 from berth.predictor.datasets import timm
 from berth.predictor.latency.transfer import bundle as bundles
 from berth.predictor.latency.transfer.belief import Belief, Width
 from berth.predictor.latency.transfer.kernel import LEVELS, Own
 from berth.predictor.training.latency.few_shot.adapt import rounded
+from berth.predictor.training.latency.few_shot.card import card
 from berth.predictor.training.latency.few_shot.devices import PLATFORM
 from berth.predictor.training.latency.few_shot.learn import ARCHITECTURES, learn
 from berth.predictor.training.latency.few_shot.posterior import fit
@@ -62,4 +64,5 @@ def train(
             rows=len(table), libraries={name: version(name) for name in ("numpy", "scipy")},
         ),
     )  # fmt: skip
-    return write_bundle(out, manifest, {bundles.CASES: arrays}, load=bundles.load)
+    files = {bundles.CASES: arrays, CARD: card(manifest).encode()}
+    return write_bundle(out, manifest, files, load=bundles.load)

@@ -44,7 +44,7 @@ def adapted(
     """By the first eight models."""
     out = tmp_path_factory.mktemp("adapted") / "bundle"
     runs = model_samples.runs(files[:8], roof_of(known[NEW], known, 1), factor=FACTOR)
-    samples = adapt.samples_of(runs, adapt.model_files(files[:8]), known[NEW], known)
+    samples = adapt.samples_of(runs, adapt.from_files(files[:8]), known[NEW], known)
     found = adapt.adapt(tiny_bundle, known[NEW], samples, out, command="a test")
     assert found.samples == 16
     assert np.median(found.after) < np.median(found.before)
@@ -79,7 +79,7 @@ def test_samples_given_again_replace_the_former_ones(
     adapted: Path, files: list[Path], known: dict[str, platforms.Platform], tmp_path: Path
 ) -> None:
     runs = model_samples.runs(files[:4], roof_of(known[NEW], known, 1))
-    samples = adapt.samples_of(runs, adapt.model_files(files), known[NEW], known)
+    samples = adapt.samples_of(runs, adapt.from_files(files), known[NEW], known)
     adapt.adapt(adapted, known[NEW], samples, tmp_path / "again", command="a test")
     belief = bundle.load(tmp_path / "again")
     assert belief.samples == {NEW: 8}
@@ -90,7 +90,7 @@ def test_the_same_samples_give_the_same_bundle(
     tiny_bundle: Path, files: list[Path], known: dict[str, platforms.Platform], tmp_path: Path
 ) -> None:
     runs = model_samples.runs(files[:4], roof_of(known[NEW], known, 1))
-    samples = adapt.samples_of(runs, adapt.model_files(files), known[NEW], known)
+    samples = adapt.samples_of(runs, adapt.from_files(files), known[NEW], known)
     ids = {
         adapt.adapt(tiny_bundle, known[NEW], samples, tmp_path / name, command="x").manifest.id
         for name in ("one", "two")
@@ -106,12 +106,12 @@ def test_runs_that_say_nothing_are_left_out_and_none_at_all_is_refused(
     failed = good.model_copy(
         update={"outcome": Outcome.CRASHED, "reason": "no", "latency": None, "processor_time": None}
     )
-    own = adapt.model_files(files)
+    own = adapt.from_files(files)
     assert len(adapt.samples_of([good, failed], own, known[NEW], known)) == 1
     with pytest.raises(UsageError, match="none of the 1 runs is of inference"):
         adapt.samples_of([failed], own, known[NEW], known)
-    with pytest.raises(UsageError, match="none of the 1 measured models is among the 0 ONNX"):
-        adapt.samples_of([good], {}, known[NEW], known)
+    with pytest.raises(UsageError, match="the model of none of the 1 runs"):
+        adapt.samples_of([good], adapt.from_files([]), known[NEW], known)
     two = good.model_copy(update={"setting": good.setting.model_copy(update={"threads": 2})})
     with pytest.raises(UsageError, match="1, 2 threads"):
         adapt.samples_of([good, two], own, known[NEW], known)
@@ -122,7 +122,7 @@ def test_a_platform_of_the_data_set_is_not_replaced(
 ) -> None:
     place = known["i7-12700h"]
     runs = model_samples.runs(files[:2], roof_of(place, known, 1))
-    samples = adapt.samples_of(runs, adapt.model_files(files), place, known)
+    samples = adapt.samples_of(runs, adapt.from_files(files), place, known)
     with pytest.raises(UsageError, match="in the data set already"):
         adapt.adapt(tiny_bundle, place, samples, tmp_path / "no", command="x")
     assert not (tmp_path / "no").exists()
