@@ -37,9 +37,12 @@ flux-python: venv  ## Flux's Python classes in an environment of their own, for 
 	  && $(VENV)/flux-python/bin/pip install --quiet 'flux-python==0.88.0' 'ply~=3.11'; } \
 	  || echo "no flux-python here: the tests that need it are skipped" >&2
 
-deep: venv  ## PyTorch, for training networks and their tests; optional
+deep: venv  ## PyTorch and transformers, for training networks and their tests; optional
 	@$(PY) -c 'import torch' 2>/dev/null || $(PY) -m pip install --quiet -e '.[dev,deep]' \
 	  || echo "no PyTorch here: the tests that need it are skipped" >&2
+	@$(PY) -c 'import peft, transformers' 2>/dev/null \
+	  || $(PY) -m pip install --quiet -e '.[dev,language]' \
+	  || echo "no transformers here: the tests that need it are skipped" >&2
 
 demo: venv tools  ## the main job: measure two programs, rank platforms, decide
 	BERTH=$(BERTH) deploy/demo/run
