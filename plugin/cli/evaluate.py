@@ -10,7 +10,13 @@ from pathlib import Path
 import click
 
 from berth.pilot.errors import UsageError
-from berth.plugin.cli import graph_language, graph_networks, latency_model, model_transfer
+from berth.plugin.cli import (
+    graph_language,
+    graph_networks,
+    latency_model,
+    model_transfer,
+    steps_model,
+)
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.few_shot_model import evaluate_few_shot
 from berth.plugin.cli.graph_totals import evaluate_graph_totals
@@ -51,6 +57,7 @@ from berth.predictor import platforms as known
             graph_language.TASK,
             graph_networks.TASK,
             model_transfer.TASK,
+            steps_model.TASK,
         ]
     ),
     default="kernels",
@@ -60,7 +67,8 @@ from berth.predictor import platforms as known
     "graphs-totals: parameters and MACs of model graphs; llm: language models (long); "
     "operators: single operators on GPUs never seen, and whole models as their sum; "
     "memory: peak memory of model graphs; dl: latency of models on known platforms; "
-    "dl-few-shot: latency of models on a new platform by samples (15 min).",
+    "dl-few-shot: latency of models on a new platform by samples (15 min); "
+    "dl-training: training steps of models, TraPPM and its rivals (15 min).",
 )
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option(
@@ -121,6 +129,7 @@ def evaluate(
         graph_networks.TASK: lambda: graph_networks.evaluate_graph_networks(
             seed, report, as_json=as_json
         ),
+        steps_model.TASK: lambda: steps_model.evaluate_steps(seed, report, as_json=as_json),
         "llm": lambda: evaluate_llm(seed, report, as_json=as_json),
         "operators": lambda: evaluate_operators(seed, report, as_json=as_json),
         model_transfer.TASK: lambda: model_transfer.evaluate_transfer(

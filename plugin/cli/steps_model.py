@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from berth.pilot.documents import write_text
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.step_bar import step_bar
-from berth.plugin.cli.training_input import read_figures, require_training
+from berth.plugin.cli.training_input import read_figures, require_networks, require_training
 
 if TYPE_CHECKING:
     from berth.predictor.evaluation.latency.training_runs import TrainingRuns
 
+TASK = "dl-training"
 _HEADER = ("method", "target", "rows", "mean", "median", "in 10 %", "tau")
 
 
@@ -33,6 +36,21 @@ def train_steps(out: Path, seed: int, figures: Path | None) -> None:
         )
     rows = sum(head.rows for head in manifest.heads)
     click.echo(f"{manifest.id}: {len(manifest.heads)} devices of {rows} rows, written to {out}")
+
+
+def evaluate_steps(seed: int, report: Path | None, *, as_json: bool) -> None:
+    """Every split, TraPPM with and without pre-training, rivals, transfer."""
+    require_networks("evaluation")
+    from berth.predictor.evaluation.latency.training_parts import Session  # noqa: PLC0415
+    from berth.predictor.evaluation.latency.training_runs import PARTS, evaluate  # noqa: PLC0415
+
+    with step_bar("evaluating", PARTS) as advance:
+        found = evaluate(Session(seed, report, advance))
+    text, tables = json.dumps(found.as_dict(), indent=1), training_tables(found)
+    if report is not None:
+        write_text(report / "evaluation.json", text + "\n")
+        write_text(report / "report.md", f"```\n{tables}\n```\n")
+    click.echo(text if as_json else tables)
 
 
 def training_tables(found: TrainingRuns) -> str:

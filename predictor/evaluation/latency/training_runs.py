@@ -32,7 +32,7 @@ from berth.predictor.evaluation.latency.training_parts import (
     tensors_of,
     trappm,
 )
-from berth.predictor.evaluation.latency.training_transfer import transfer
+from berth.predictor.evaluation.latency.training_transfer import SAMPLES, transfer
 from berth.predictor.latency.features import Floats
 from berth.predictor.training.latency.data import Places
 from berth.predictor.training.steps import labels
@@ -58,6 +58,9 @@ DATA = {
     "gpu": "timm's training steps, RTX 3090, amp",
     "cpu": "our training steps, one core of epyc-genoa-vm, fp32",
 }
+TIME, MEMORY = "step time", "peak memory"
+PARTS = 2 * len(SPLITS) * len(SEEDS) * (5 + len(ARMS)) + 3 * 2 * len(SAMPLES)
+"""About as many steps as ``evaluate`` tells of."""
 Method = Callable[[Steps, Steps, int], Floats]
 
 
@@ -87,6 +90,16 @@ class TrainingRuns:
             "rows": [asdict(row) for row in self.rows],
             "edges": self.edges,
             "transfer": list(self.transfer),
+            "shipped": self.shipped(),
+        }
+
+    def shipped(self) -> dict[str, float]:
+        """The shipped method's errors of the step time by name, for a bundle's manifest."""
+        return {
+            f"{DATA[row.data]}, {row.split}: {name} error": value
+            for row in self.rows
+            if (row.method, row.target) == (OURS, TIME)
+            for name, value in (("mean", row.figures.mape), ("median", row.figures.median))
         }
 
 
@@ -189,7 +202,7 @@ def table(
 
                 said.append(np.array(session.kept(f"{name}, {where}, {method}, {number}", one)))
             guess = np.exp(np.concatenate(said).astype(float))
-            for column, target in enumerate(("step time", "peak memory")):
+            for column, target in enumerate((TIME, MEMORY)):
                 there = np.isfinite(guess[:, column]) & np.isfinite(truth[:, column])
                 if there.any():
                     told = figures(truth[there, column], guess[there, column], models[there])
