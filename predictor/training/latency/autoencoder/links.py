@@ -116,4 +116,5 @@ def link_loss(model: GraphAutoEncoder, batch: GraphBatch, generator: torch.Gener
     others = no_edges(batch, edges.shape[1], generator)
     # A graph of one node has neither: its loss is 0, and can still be gone back from.
     loss = cross_entropy(scores(embedding, edges), scores(embedding, others))
-    return loss + 0 * embedding.sum()
+    whole: Tensor = loss + 0 * embedding.sum()
+    return whole
