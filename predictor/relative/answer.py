@@ -73,7 +73,7 @@ def answer(model: RelativeModel, row: Rows, among: Sequence[str] = ()) -> Answer
     unlike = None if model.range_check is None else model.range_check.explain(log_counters(row)[0])
     labelled = [True] * len(platforms)
     if model.trust is not None:
-        labelled = np.isfinite(model.trust.residuals).any(axis=0).tolist()
+        labelled = [bool(known.any()) for known in np.isfinite(model.trust.residuals).T]
         before = model.trust.joints(row.knowing(), guess)[0]
         joint = model.trust.joints(row, guess)[0]
         left = before.deviation
