@@ -2,4 +2,24 @@
 
 What *serves* needs numpy and onnxruntime only; what *trains* lives in ``predictor.training``
 and is never imported by the serving side. Knows nothing of schedulers and queues.
+
+``from berth.predictor import predict`` tells the time, memory and energy of a deep-learning model
+on platforms in one call (see ``model_prediction``); nothing is imported until it is asked for.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from berth.predictor.model_prediction import ModelPrediction, predict
+
+__all__ = ["ModelPrediction", "predict"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        from berth.predictor import model_prediction  # noqa: PLC0415 - when asked
+
+        return getattr(model_prediction, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

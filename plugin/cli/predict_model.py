@@ -1,7 +1,6 @@
 """``berth predict MODEL.onnx``: a deep-learning model's time, energy and price by platform.
 
-``predictions`` is the one place where a model's times come from. Today it is the roofline prior;
-a learnt predictor of latency goes there.
+A model's times come from ``predictor/model_times.py``: an ordered list of sources.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ from berth.plugin.cli.predict_training import predict_training
 from berth.predictor.prediction import Bound
 
 if TYPE_CHECKING:
+    from berth.pilot.platform import Platform
     from berth.predictor.graphs.graph import ModelGraph
     from berth.predictor.graphs.roofline import Roofline, Spot
     from berth.predictor.graphs.roofs import Numbers, Roof
@@ -100,12 +100,12 @@ def predict_model(path: Path, asked: Mapping[str, Any], given: Mapping[str, Any]
     names = list(dict.fromkeys(given["names"]))
     chosen = [catalogue.get(name, platforms).name for name in names] or list(known)
     numbers = Numbers(asked["precision"]) if asked["precision"] else None
-    found = predictions(graph, [known[name] for name in chosen], numbers)
+    found = predictions(graph, [known[name] for name in chosen], numbers, platforms)
     if given.get("bundle") is not None:
         from berth.predictor.latency.transfer import bundle, serve  # noqa: PLC0415 - numpy
 
         found = serve.with_samples(found, graph, bundle.load(given["bundle"]), platforms)
-    memory = model_memory.memories(graph, numbers, platforms)
+    memory = model_memory.Memories(graph, numbers, platforms)
     details: list[tuple[Roofline, list[Change]]] = []
     if asked["roofline"]:
 
@@ -130,13 +130,15 @@ def predict_model(path: Path, asked: Mapping[str, Any], given: Mapping[str, Any]
 
 
 def predictions(
-    graph: ModelGraph, places: Sequence[Roof], numbers: Numbers | None
+    graph: ModelGraph,
+    places: Sequence[Roof],
+    numbers: Numbers | None,
+    platforms: Mapping[str, Platform],
 ) -> list[Roofline]:
     """The model on each place, those where it fits first, fastest first."""
-    from berth.predictor.graphs.roofline import roofline  # noqa: PLC0415 - numpy
+    from berth.predictor.model_times import times  # noqa: PLC0415 - numpy
 
-    found = [roofline(graph, place, numbers) for place in places]
-    return sorted(found, key=lambda one: (not one.fits, one.seconds.mid, one.roof.platform))
+    return times(graph, places, platforms, numbers)
 
 
 def _document(
@@ -157,6 +159,8 @@ def _document(
             {
                 "platform": one.roof.platform,
                 "basis": one.basis.value,
+                "source": one.source,
+                "note": one.note,
                 "precision": one.numbers.value,
                 "runtime_s": as_numbers(one.seconds),
                 "samples_per_s": one.samples_per_s,
@@ -225,10 +229,7 @@ def _show(
     click.echo(columns(header, rows))
     for one, helping in details:
         _show_roofline(one, helping)
-    click.echo(
-        "\nprior: the roofline, at the share of it that operators were measured to reach elsewhere "
-        "in fp32 one after the other; no run of this model."
-    )
+    click.echo(_told_by(found))
     if any(one.roof.is_gpu for one in found):
         click.echo(memory.tasks_on_gpu())
     for platform, profile in model_memory.slices(found, memory).items():
@@ -242,6 +243,30 @@ def _show(
         click.echo("GPUs without a data sheet here are taken at their fp32 rate.")
     if graph.unknown:
         click.echo(f"Unknown operators count no operations: {', '.join(sorted(graph.unknown))}")
+
+
+_ROOFLINE = (
+    "the roofline, at the share of it that operators were measured to reach elsewhere in fp32 one "
+    "after the other; no run of this model"
+)
+
+
+def _told_by(found: Sequence[Roofline]) -> str:
+    """Where the times are from, and why some intervals are wide."""
+    by_source: dict[tuple[str, str], list[str]] = {}
+    for one in found:
+        by_source.setdefault((one.basis.value, one.source), []).append(one.roof.platform)
+    lines = [
+        f"{basis}: {_ROOFLINE if source == 'roofline' else source}"
+        + ("" if len(names) == len(found) else f" ({_listed(names)})") + "."
+        for (basis, source), names in by_source.items()
+    ]  # fmt: skip
+    lines += [f"{one.roof.platform}: {one.note}." for one in found if one.note]
+    return "\n" + "\n".join(lines)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= SHOWN else f"{len(names)} platforms"
 
 
 def _show_roofline(one: Roofline, helping: Sequence[Change]) -> None:

@@ -114,6 +114,10 @@ class Roofline:
     least_memory_bytes: float
     """Weights and the most activations alive at once: what a framework needs at the least."""
     basis: Basis = Basis.PRIOR
+    source: str = "roofline"
+    """What ``seconds`` are from, see ``predictor/model_times.py``; the rest is the roofline's."""
+    note: str | None = None
+    """Why the interval is wide, where it is wider than usual."""
 
     @property
     def fits(self) -> bool:

@@ -113,7 +113,7 @@ class LatencyPredictor:
         if graph_unknown := sum(work.graph.unknown.values()):
             notes.append(f"{graph_unknown} operators are unknown")
         return LearntTime(
-            entry.platform, f"{entry.numbers.value}, {entry.software}",
+            entry.platform, entry.software,
             conformal.around(batch * math.exp(float(told.log_seconds[0])), width),
             Basis.PRIOR if notes else Basis.CALIBRATED, "; ".join(notes) or None,
         )  # fmt: skip

@@ -59,7 +59,7 @@ class Samples:
 def settings(rows: Runs) -> Strings:
     """[rows] the setting's name."""
     software = [
-        f"torch {version / 100:.2f}{', compiled' if compiled else ''}"
+        f"torch {_version(version)}{', compiled' if compiled else ''}"
         for version, compiled in zip(rows.torch.tolist(), rows.compiled.tolist(), strict=True)
     ]
     return np.array([
@@ -69,6 +69,13 @@ def settings(rows: Runs) -> Strings:
             strict=True,
         )
     ])  # fmt: skip
+
+
+def _version(digits: int) -> str:
+    """113 is 1.13, 291 is 2.9.1."""
+    if digits < 200:
+        return f"1.{digits % 100}"
+    return f"{digits // 100}.{digits // 10 % 10}.{digits % 10}"
 
 
 @cache

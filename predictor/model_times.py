@@ -1,0 +1,94 @@
+"""Where the time of a model graph on a platform comes from: an ordered list of sources.
+
+The first source that has measurements of a platform tells its time. One that must guess there (the
+model or the batch is unlike what was measured) gives way to a later one that knows the platform;
+the roofline, which knows every platform, is last. Each source is a function of (graph, places,
+platforms, numbers) that gives the platforms that it knows; a new one is one more line in
+``SOURCES``. Imported when called: numpy, onnxruntime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from berth.pilot.platform import Platform
+from berth.predictor.graphs.graph import ModelGraph
+from berth.predictor.graphs.roofline import Roofline, roofline
+from berth.predictor.graphs.roofs import Numbers, Roof
+from berth.predictor.prediction import Basis, Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Time:
+    """Of one run at the graph's batch."""
+
+    seconds: Interval
+    basis: Basis
+    source: str
+    note: str | None = None
+
+
+Platforms: TypeAlias = Mapping[str, Platform]
+Source: TypeAlias = Callable[
+    [ModelGraph, Sequence[Roof], Platforms, Numbers | None], Mapping[str, Time]
+]
+
+
+def learnt(
+    graph: ModelGraph, places: Sequence[Roof], _: Platforms, numbers: Numbers | None
+) -> Mapping[str, Time]:
+    """Platforms on which image models were measured (``predictor/latency``)."""
+    from berth.predictor.latency.predictor import shared  # noqa: PLC0415 - when asked
+
+    return {
+        one.platform: Time(one.seconds, one.basis, f"measured models ({one.setting})", one.note)
+        for one in shared().times(graph, places, numbers)
+    }
+
+
+def operators(
+    graph: ModelGraph, places: Sequence[Roof], platforms: Platforms, numbers: Numbers | None
+) -> Mapping[str, Time]:
+    """Any GPU, as a sum of operators that were measured on others (``predictor/operators``)."""
+    from berth.predictor.operators.source import graph_times  # noqa: PLC0415 - when asked
+
+    names = [place.platform for place in places]
+    return {
+        name: Time(seconds, Basis.PRIOR, "operators measured on other GPUs")
+        for name, seconds in graph_times(graph, names, platforms, numbers).items()
+    }
+
+
+SOURCES: tuple[Source, ...] = (learnt, operators)
+
+
+def times(
+    graph: ModelGraph,
+    places: Sequence[Roof],
+    platforms: Platforms,
+    numbers: Numbers | None = None,
+    sources: Sequence[Source] = SOURCES,
+) -> list[Roofline]:
+    """The model on each place by the first source that knows it: those where it fits first,
+    fastest first. Raises DocumentError for a broken bundle.
+    """
+    told: dict[str, Time] = {}
+    for source in sources:
+        left = [
+            place for place in places
+            if place.platform not in told or told[place.platform].basis is Basis.PRIOR
+        ]  # fmt: skip
+        if left:
+            told.update(source(graph, left, platforms, numbers))
+    found = []
+    for place in places:
+        one = roofline(graph, place, numbers)
+        time = told.get(place.platform)
+        if time is not None:
+            one = replace(
+                one, seconds=time.seconds, basis=time.basis, source=time.source, note=time.note
+            )
+        found.append(one)
+    return sorted(found, key=lambda one: (not one.fits, one.seconds.mid, one.roof.platform))
