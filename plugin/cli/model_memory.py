@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -24,26 +24,36 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Memories:
-    """One model's memory on GPUs and on CPUs, for each task."""
+    """One model's memory on GPUs and on CPUs, for each task; counted when it is asked for."""
 
-    by_task: dict[tuple[Task, bool], Footprint]
-    """By (task, on a GPU)."""
-    idle_w: Mapping[str, float | None]
-    """What each platform draws idle."""
+    graph: ModelGraph
+    numbers: Numbers | None
+    platforms: Mapping[str, Platform]
+    _counted: dict[tuple[Task, bool], Footprint] = field(default_factory=dict)
+
+    def by(self, task: Task, *, on_gpu: bool) -> Footprint:
+        """Of one task."""
+        from berth.predictor.footprint.footprint import count, footprint  # noqa: PLC0415 - numpy
+
+        known = self._counted.get((task, on_gpu))
+        if known is None:
+            need = count(self.graph, task, on_gpu=on_gpu, numbers=self.numbers)
+            known = self._counted[task, on_gpu] = footprint(need)
+        return known
 
     def energy(self, one: Roofline) -> Energy | None:
         """Of one run on a platform; unverified."""
         from berth.predictor.footprint.energy import energy  # noqa: PLC0415
         from berth.predictor.prediction import Bound  # noqa: PLC0415
 
-        idle = self.idle_w.get(one.roof.platform)
-        return energy(one.seconds, one.roof.power_w, idle, one.time_share(Bound.LAUNCH))
+        idle_w = self.platforms[one.roof.platform].idle_power_w
+        return energy(one.seconds, one.roof.power_w, idle_w, one.time_share(Bound.LAUNCH))
 
     def of(self, roof: Roof) -> Footprint:
         """Of inference on a platform."""
-        from berth.predictor.footprint.footprint import Task  # noqa: PLC0415 - numpy
+        from berth.predictor.footprint.footprint import Task  # noqa: PLC0415
 
-        return self.by_task[Task.INFERENCE, roof.is_gpu]
+        return self.by(Task.INFERENCE, on_gpu=roof.is_gpu)
 
     def words(self, roof: Roof) -> str:
         """In a table: middle, interval, and whether it fits."""
@@ -58,29 +68,12 @@ class Memories:
         from berth.predictor.footprint.footprint import Task  # noqa: PLC0415
 
         ways = ((Task.RECORDED, "while autograd records"), (Task.TRAINING, "training with Adam"))
-        said = ", ".join(f"{words} {_span(self.by_task[task, True])}" for task, words in ways)
-        runtime = self.by_task[Task.INFERENCE, True].runtime
+        said = ", ".join(f"{words} {_span(self.by(task, on_gpu=True))}" for task, words in ways)
+        runtime = self.by(Task.INFERENCE, on_gpu=True).runtime
         return (
             f"On a GPU also: {said}.\n"
             f"Memory on GPUs is that of {runtime.framework}; {runtime.limits}."
         )
-
-
-def memories(
-    graph: ModelGraph, numbers: Numbers | None, platforms: Mapping[str, Platform]
-) -> Memories:
-    """What the graph needs at its batch."""
-    from berth.predictor.footprint.footprint import Task, count, footprint  # noqa: PLC0415
-
-    kinds = ((Task.INFERENCE, True), (Task.INFERENCE, False), (Task.RECORDED, True),
-             (Task.TRAINING, True), (Task.TRAINING, False))  # fmt: skip
-    return Memories(
-        {
-            (task, gpu): footprint(count(graph, task, on_gpu=gpu, numbers=numbers))
-            for task, gpu in kinds
-        },
-        {name: platform.idle_power_w for name, platform in platforms.items()},
-    )
 
 
 def _span(found: Footprint) -> str:
@@ -128,7 +121,7 @@ def memory_json(one: Roofline, known: Memories) -> dict[str, Any]:
         "memory_counted_bytes": found.need.allocated,
         "memory_framework_bytes": found.overhead_bytes,
         "memory_of": found.runtime.framework,
-        "memory_training_bytes": as_numbers(known.by_task[Task.TRAINING, one.roof.is_gpu].memory),
+        "memory_training_bytes": as_numbers(known.by(Task.TRAINING, on_gpu=one.roof.is_gpu).memory),
         "energy_j": None if drawn is None else as_numbers(drawn.joules),
         "energy_idle_share": None if drawn is None else drawn.idle_share,
     }
