@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -17,14 +18,27 @@ TASK = "graph-networks"
 
 
 def evaluate_graph_networks(seed: int, report: Path | None, *, as_json: bool) -> None:
-    """The table of kinds, readouts and trees on the same folds; half an hour."""
+    """The table of kinds, readouts and trees on the same folds, and what an answer costs."""
     require_networks("evaluation of graph networks")
-    from berth.predictor.evaluation.latency import networks  # noqa: PLC0415 - needs the extra
+    from berth.predictor.evaluation.latency import (  # noqa: PLC0415 - needs the extra
+        network_memory,
+        network_speed,
+        networks,
+    )
+    from berth.predictor.evaluation.latency.splits import FOLDS  # noqa: PLC0415
     from berth.predictor.training.latency.data import runs  # noqa: PLC0415
 
-    with step_bar("evaluating", networks.steps()) as advance:
-        found = networks.evaluate(runs(), seed=seed, advance=advance)
-    text = json.dumps(found.as_dict(), indent=1)
+    rows = runs()
+    with step_bar("evaluating", networks.steps() + FOLDS) as advance:
+        found = networks.evaluate(rows, seed=seed, advance=advance)
+        own = network_memory.evaluate_measured(seed=seed, advance=advance)
+    costs = network_speed.speed(rows, seed=seed)
+    document = {
+        **found.as_dict(),
+        "own_runs": [asdict(one) for one in own],
+        "costs": [asdict(one) for one in costs],
+    }
+    text = json.dumps(document, indent=1)
     if report is not None:
         write_text(report / "graph-networks.json", text + "\n")
     if as_json:
@@ -35,6 +49,10 @@ def evaluate_graph_networks(seed: int, report: Path | None, *, as_json: bool) ->
         "have a graph."
     )
     click.echo(columns(networks.HEADER, [result.cells() for result in found.results]))
+    click.echo("\nour own runs on one CPU core (sage, sum), unseen models")
+    click.echo(columns(network_memory.HEADER, [one.cells() for one in own]))
+    click.echo()
+    click.echo(columns(network_speed.HEADER, [one.cells() for one in costs]))
 
 
 def train_graph_networks(out: Path, seed: int, figures: Path | None) -> None:

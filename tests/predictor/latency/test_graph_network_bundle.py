@@ -20,22 +20,30 @@ from small_models import convolutional, graph_of
 
 from berth.pilot.errors import DocumentError, UsageError
 from berth.plugin.cli import berth
-from berth.predictor.evaluation.latency import networks
+from berth.predictor.evaluation.latency import network_memory, networks
 from berth.predictor.evaluation.latency.splits import MODEL
 from berth.predictor.latency.graph_network_bundle import WEIGHTS, RunSetting, load
+from berth.predictor.training.graphs.model_runs import runs
 from berth.predictor.training.latency import data
 from berth.predictor.training.latency.networks import examples as made
+from berth.predictor.training.latency.networks import measured as network_own
 from berth.predictor.training.latency.networks import priors
 from berth.predictor.training.latency.networks.fit import Training
 from berth.predictor.training.latency.networks.train import train
 
 SHORT = Training(epochs=10)
+OWN = [
+    run.model_copy(update={"model": run.model.model_copy(update={"name": f"{one.model}_8"})})
+    for one, run in zip(tiny_latency.graphs().architectures, runs(), strict=False)
+]
+"""Runs of ours, as if they were of the tiny table's models."""
 
 
 @pytest.fixture(autouse=True)
 def _tiny(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for module in (made, priors):
+    for module in (made, priors, network_own, data):
         monkeypatch.setattr(module, "graphs", tiny_latency.graphs)
+    monkeypatch.setattr(network_own, "runs", lambda: OWN)
     monkeypatch.setattr(data, "runs", tiny_latency.runs)
     made.compacted.cache_clear()
     priors.remembered.cache_clear()
@@ -108,6 +116,13 @@ def test_rows_without_a_graph_cannot_be_learnt() -> None:
         made.examples(data.without_graphs(tiny_latency.runs()))
 
 
+def test_what_was_not_measured_has_no_label() -> None:
+    examples, names = network_own.measured(network_own.inference_runs())
+    assert names.tolist() == [run.model.name for run in OWN]
+    assert np.isfinite(examples.labels[:, :2]).all()
+    assert np.isnan(examples.labels[:, 2]).all()
+
+
 def test_the_table_has_every_method_of_its_plan() -> None:
     part = networks.Part(MODEL, 1, networks.plan()[2].methods)
     told: list[None] = []
@@ -144,10 +159,12 @@ def test_the_commands_train_and_evaluate(tmp_path: Path, monkeypatch: pytest.Mon
     few = tuple(m for m in networks.plan()[0].methods if m.name == networks.SUMMED)
     monkeypatch.setattr(networks, "plan", lambda: (networks.Part(MODEL, 1, few),))
     monkeypatch.setattr(networks, "TRAINING", SHORT)
+    monkeypatch.setattr(network_memory, "TRAINING", SHORT)
     out = tmp_path / "report"
     arguments = ["evaluate", "--task", "graph-networks", "--report", str(out)]
     said = CliRunner().invoke(berth, arguments, catch_exceptions=False)
     assert "sage, sum" in said.output
+    assert "network, numpy" in said.output
     assert json.loads((out / "graph-networks.json").read_text())["models"] == 14
     said = CliRunner().invoke(
         berth, ["train", "--task", "graph-networks", "--out", str(tmp_path / "b")],
