@@ -7,6 +7,7 @@ import pytest
 from small_models import convolutional, graph_of
 
 from berth.pilot.errors import BerthError
+from berth.predictor.datasets.mig import TrainingRow
 from berth.predictor.evaluation.footprint.host import host_figures
 from berth.predictor.evaluation.footprint.printed import PrintedFigures, printed_figures, smallest
 from berth.predictor.evaluation.footprint.run import host_table, printed_tables, slices_table
@@ -16,6 +17,7 @@ from berth.predictor.footprint.runtimes import DeviceLaw, RuntimeName, runtimes
 from berth.predictor.graphs.reader import Reader
 from berth.predictor.prediction import Interval
 from berth.predictor.training.footprint.labels import (
+    DUMMY_MIB,
     MIB,
     Forward,
     Hosted,
@@ -167,3 +169,41 @@ def test_labels_are_in_mebibytes_of_what_can_be_counted(cases: list[Forward]) ->
     for case in cases:
         if case.printed.actual_mib is not None:
             assert case.need.allocated / MIB < case.printed.actual_mib
+
+
+def load(model: str, counted: float, above: float, at_most: float) -> Trained:
+    """A program that failed on slices up to ``above`` and was reserved ``at_most`` (MiB, without
+    what TensorFlow takes by itself)."""
+    rows = tuple(
+        TrainingRow(model, 1, profile, 1, None, None, at_most, None, None, None, fits)
+        for profile, fits in (("1g.5gb", above < 4864 - DUMMY_MIB), ("7g.40gb", True))
+    )
+    return Trained(model, 1, counted, counted, 1000, DUMMY_MIB + at_most, rows)
+
+
+def test_labels_that_bound_the_need_on_both_sides_are_found_again() -> None:
+    # Each failed on 4,864 MiB and was reserved 10 % more: the need is known to 10 %.
+    least = 4864.0 - DUMMY_MIB
+    cases = [load(f"m{n}", least / 1.2, least, 1.1 * least) for n in range(12)]
+    found = training_shares(cases).span
+    assert 1.15 < found.mid < 1.35
+    assert found.high / found.low < 2
+
+
+def test_labels_that_say_little_leave_the_interval_wide() -> None:
+    cases = [load(f"m{n}", 100.0, 0, 3000.0) for n in range(3)]
+    found = training_shares(cases).span
+    assert found.high / found.low > 3
+    narrow = training_shares(cases, prior_width=0.1).span
+    assert narrow.high / narrow.low < found.high / found.low
+
+
+def test_a_program_is_judged_by_the_others_alone() -> None:
+    least = 4864.0 - DUMMY_MIB
+    alike = [load(f"m{n}", least / 1.2, least, 1.1 * least) for n in range(6)]
+    odd = load("odd", least / 6, least, 1.1 * least)  # needs six times what is counted
+    judged = slice_fits([*alike, odd])
+    ours = next(row for row in judged.rows if row.name == "graph and reservation")
+    assert "odd 1 on 1g.5gb" in ours.wrong
+    assert ours.false_fits == 1
+    assert ours.failed == 7
