@@ -29,6 +29,7 @@ def predict_training(path: Path, asked: Mapping[str, Any], given: Mapping[str, A
     from berth.plugin.cli.model import read_sizes  # noqa: PLC0415 - numpy, only when asked
     from berth.predictor import platforms as catalogue  # noqa: PLC0415
     from berth.predictor.graphs.doors.any_model import of_path  # noqa: PLC0415
+    from berth.predictor.steps import bundle as bundles  # noqa: PLC0415
     from berth.predictor.steps.predictor import predict  # noqa: PLC0415
 
     stray = next((name for name in _NOT_HERE if asked[name]), None)
@@ -43,8 +44,9 @@ def predict_training(path: Path, asked: Mapping[str, Any], given: Mapping[str, A
     names = list(dict.fromkeys(given["names"]))
     chosen = [catalogue.get(name, platforms).name for name in names] or list(platforms)
     memory = _memory(graph)
+    model = None if given.get("bundle") is None else bundles.load(given["bundle"])
     found = sorted(
-        predict(graph, chosen, platforms), key=lambda one: (one.seconds.mid, one.platform)
+        predict(graph, chosen, platforms, model), key=lambda one: (one.seconds.mid, one.platform)
     )
     name = path.name if path.is_file() else path.parent.name
     if given["as_json"]:

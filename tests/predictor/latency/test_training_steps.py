@@ -177,6 +177,22 @@ def test_the_table_says_what_it_stands_on(
     assert f"Learnt on {GPU}" in output
 
 
+def test_another_bundle_can_be_named_and_a_wrong_one_is_refused(
+    onnx_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = tmp_path / "bundle"
+    shutil.copytree(bundle.DEFAULT_STEPS_BUNDLE, copy)
+    asked = ("predict", onnx_file, "--mode", "training", "--batch", 4, "--platform", GPU)
+    assert run(*asked, "--json") == run(*asked, "--json", "--bundle", copy) == 0
+    decoder = json.JSONDecoder()
+    shown = capsys.readouterr().out
+    first, end = decoder.raw_decode(shown)
+    assert first == json.loads(shown[end:])
+    (copy / "manifest.json").unlink()
+    assert run(*asked, "--bundle", copy) != 0
+    assert "manifest.json" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("stray", [["--roofline"], ["--precision", "fp16"], ["--size", "3"]])
 def test_options_that_mean_nothing_here_are_refused(
     onnx_file: Path, stray: list[str], capsys: pytest.CaptureFixture[str]
