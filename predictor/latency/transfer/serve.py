@@ -30,7 +30,14 @@ def with_samples(
                 place = roof_of(known[name], known, belief.threads[name])
             seconds = belief.seconds(work, place, one.numbers, max(graph.batch, 1))
             own = roofline(graph, place, one.numbers)
-            made.append(replace(own, seconds=seconds, basis=belief.basis(name)))
+            made.append(
+                replace(
+                    own,
+                    seconds=seconds,
+                    basis=belief.basis(name),
+                    source=f"{belief.samples[name]} runs measured on it",
+                )
+            )
         else:
             made.append(one)
     return sorted(made, key=lambda one: (not one.fits, one.seconds.mid, one.roof.platform))

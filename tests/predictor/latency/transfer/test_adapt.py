@@ -171,7 +171,6 @@ def test_commands_adapt_and_predict(
     assert "neither runs nor a model" in capsys.readouterr().err
     assert run(*train, "--platform", "h100-80gb", log, *files, "--out", tmp_path / "n") == 2
     assert f"the runs are of: {NEW}" in capsys.readouterr().err
-    assert run("train", "--task", "dl", "--out", tmp_path / "n") == 2
 
 
 def test_advice_names_as_many_models_as_asked(
