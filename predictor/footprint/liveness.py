@@ -8,7 +8,7 @@ will read lives to the end, too (``saved``).
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from berth.predictor.footprint.storage import Storage
 from berth.predictor.graphs.operators import Family
@@ -16,8 +16,7 @@ from berth.predictor.graphs.operators import Family
 _IN_PLACE = frozenset({Family.ACTIVATION, Family.ELEMENTWISE, Family.NORMALISATION})
 
 
-@dataclass(frozen=True, slots=True)
-class Tensor:
+class Tensor(NamedTuple):
     """Bytes that live from step ``first`` to step ``last``, both included."""
 
     first: int
