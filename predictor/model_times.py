@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from berth.pilot.platform import Platform
 from berth.predictor.graphs.graph import ModelGraph
-from berth.predictor.graphs.roofline import Roofline, roofline
+from berth.predictor.graphs.roofline import Roofline, load_of, native_numbers, roofline
 from berth.predictor.graphs.roofs import Numbers, Roof
 from berth.predictor.prediction import Basis, Interval
 
@@ -83,8 +83,10 @@ def times(
         if left:
             told.update(source(graph, left, platforms, numbers))
     found = []
+    known = numbers or native_numbers(graph)
+    load = load_of(graph, known)
     for place in places:
-        one = roofline(graph, place, numbers)
+        one = roofline(graph, place, known, load)
         time = told.get(place.platform)
         if time is not None:
             one = replace(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TypeAlias
 
@@ -34,6 +34,7 @@ SHARES = Path(__file__).with_name("roof_shares.json")
 CACHED_SHARE = 0.5
 """Of the second-level cache that an operator's activations may take to be found there."""
 MATRIX = frozenset({Family.CONVOLUTION, Family.MATMUL, Family.ATTENTION, Family.RECURRENT})
+BOUNDS = (Bound.COMPUTE, Bound.MEMORY, Bound.LAUNCH)
 FREE = frozenset({Family.VIEW, Family.SHAPE})
 """Families that run nothing on the device."""
 _AT = {name: place for place, name in enumerate(COLUMNS)}
@@ -100,7 +101,7 @@ class Spot:
         return self.flops / self.seconds if self.seconds > 0 else 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Roofline:
     """A model on a platform."""
 
@@ -109,15 +110,29 @@ class Roofline:
     batch: int
     seconds: Interval
     """Of one run at the whole batch."""
-    spots: tuple[Spot, ...]
-    """Most time first; operators that run nothing are left out."""
     least_memory_bytes: float
     """Weights and the most activations alive at once: what a framework needs at the least."""
+    graph: ModelGraph
+    load: Load
+    times: OperatorTimes
+    """Of one node of each of the graph's kinds."""
     basis: Basis = Basis.PRIOR
     source: str = "roofline"
     """What ``seconds`` are from, see ``predictor/model_times.py``; the rest is the roofline's."""
     note: str | None = None
     """Why the interval is wide, where it is wider than usual."""
+
+    @cached_property
+    def spots(self) -> tuple[Spot, ...]:
+        """Most time first; operators that run nothing are left out."""
+        return _spots(self)
+
+    @cached_property
+    def _bound_seconds(self) -> Floats:
+        """By ``BOUNDS``."""
+        count = np.bincount(self.graph.kind, minlength=len(self.load))
+        each: Floats = count * self.times.seconds
+        return np.asarray(np.bincount(self.times.bound, each, minlength=len(BOUNDS)), np.float64)
 
     @property
     def fits(self) -> bool:
@@ -131,13 +146,15 @@ class Roofline:
 
     def time_share(self, bound: Bound) -> float:
         """Of the time, what goes by operators of this bound."""
-        whole = sum(spot.seconds for spot in self.spots)
-        return sum(s.seconds for s in self.spots if s.bound is bound) / max(whole, 1e-12)
+        if bound not in BOUNDS:
+            return 0.0
+        whole = float(self._bound_seconds.sum())
+        return float(self._bound_seconds[BOUNDS.index(bound)]) / max(whole, 1e-12)
 
     @property
     def bound(self) -> Bound:
         """What most of the time goes to."""
-        return max((Bound.COMPUTE, Bound.MEMORY, Bound.LAUNCH), key=self.time_share)
+        return max(BOUNDS, key=self.time_share)
 
     @property
     def energy_j(self) -> Interval | None:
@@ -168,12 +185,13 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class OperatorTimes:
-    """[operators] seconds, the roof's part at full share, and what bounds."""
+    """[operators] seconds, and what bounds."""
 
     seconds: Floats
     low: Floats
     high: Floats
-    bound: tuple[Bound, ...]
+    bound: NDArray[np.int64]
+    """Into ``BOUNDS``."""
 
 
 def roof_seconds(load: Load, roof: Roof, numbers: Numbers) -> tuple[Floats, Floats]:
@@ -199,12 +217,8 @@ def operator_times(load: Load, roof: Roof, numbers: Numbers) -> OperatorTimes:
     runs = np.array([family not in FREE for family in FAMILIES])[load.family]
     launch = np.where(runs, roof.launch_s, 0.0)
     seconds = np.where(runs, launch + body, 0.0)
-    bound = tuple(
-        Bound.LAUNCH if start > work else Bound.COMPUTE if a > m else Bound.MEMORY
-        for start, work, a, m in zip(
-            launch.tolist(), body.tolist(), arithmetic.tolist(), memory.tolist(), strict=True
-        )
-    )
+    works = np.where(arithmetic > memory, BOUNDS.index(Bound.COMPUTE), BOUNDS.index(Bound.MEMORY))
+    bound = np.where(launch > body, BOUNDS.index(Bound.LAUNCH), works)
     return OperatorTimes(seconds, seconds * low, seconds * high, bound)
 
 
@@ -240,17 +254,34 @@ def native_numbers(graph: ModelGraph) -> Numbers:
     return Numbers.FP16 if half >= brain else Numbers.BF16
 
 
-def roofline(graph: ModelGraph, roof: Roof, numbers: Numbers | None = None) -> Roofline:
-    """A graph at its batch under a platform's roofs."""
+def roofline(
+    graph: ModelGraph, roof: Roof, numbers: Numbers | None = None, load: Load | None = None
+) -> Roofline:
+    """A graph at its batch under a platform's roofs. ``load``: of the graph in these numbers."""
     given = native_numbers(graph)
     numbers = numbers or given
-    load = load_of(graph, numbers)
+    load = load_of(graph, numbers) if load is None else load
     times = operator_times(load, roof, numbers)
     count = np.bincount(graph.kind, minlength=len(load))
+    total = [float(part @ count) for part in (times.low, times.seconds, times.high)]
+    scale = numbers.bits / given.bits
+    return Roofline(
+        roof=roof,
+        numbers=numbers,
+        batch=graph.batch,
+        seconds=Interval(*total),
+        least_memory_bytes=scale * (graph.stored_bytes + graph.peak_activation_bytes),
+        graph=graph,
+        load=load,
+        times=times,
+    )
+
+
+def _spots(one: Roofline) -> tuple[Spot, ...]:
+    graph, load, times = one.graph, one.load, one.times
+    count = np.bincount(graph.kind, minlength=len(load))
     spots = []
-    for n in range(len(load)):
-        if times.seconds[n] == 0 or not count[n]:
-            continue
+    for n in np.flatnonzero((times.seconds > 0) & (count > 0)).tolist():
         row = graph.kinds[n]
         rank = min(int(row[_AT["output_rank"]]), AXES)
         each = float(count[n])
@@ -263,17 +294,7 @@ def roofline(graph: ModelGraph, roof: Roof, numbers: Numbers | None = None) -> R
                 flops=each * float(load.flops[n]),
                 moved_bytes=each * float(load.weight_bytes[n] + load.activation_bytes[n]),
                 seconds=each * float(times.seconds[n]),
-                bound=times.bound[n],
+                bound=BOUNDS[int(times.bound[n])],
             )
         )
-    spots.sort(key=lambda spot: -spot.seconds)
-    total = [float(part @ count) for part in (times.low, times.seconds, times.high)]
-    scale = numbers.bits / given.bits
-    return Roofline(
-        roof=roof,
-        numbers=numbers,
-        batch=graph.batch,
-        seconds=Interval(*total),
-        spots=tuple(spots),
-        least_memory_bytes=scale * (graph.stored_bytes + graph.peak_activation_bytes),
-    )
+    return tuple(sorted(spots, key=lambda spot: -spot.seconds))
