@@ -14,7 +14,7 @@ from berth.predictor.evaluation.operators import images, models, rivals
 from berth.predictor.operators.calls import Floats
 from berth.predictor.operators.gpu import find
 from berth.predictor.training.operators.data import Rows, Strings, rows
-from berth.predictor.training.operators.fit import FULL, fit
+from berth.predictor.training.operators.fit import FULL, Size, fit
 from berth.predictor.training.operators.held_out import (
     Held,
     choose_power,
@@ -98,20 +98,22 @@ class OperatorsEvaluation:
         return found | self.widths
 
 
-def evaluate(seed: int, advance: Callable[[str], None] = lambda _: None) -> OperatorsEvaluation:
+def evaluate(
+    seed: int, advance: Callable[[str], None] = lambda _: None, size: Size = FULL
+) -> OperatorsEvaluation:
     """Everything. Sections whose data or libraries are missing are named in ``skipped``."""
     given = rows()
-    own, own_fit = own_split(seed)
+    own, own_fit = own_split(seed, size)
     advance("own split")
     results = [*_own_figures(own, given, seed)]
-    held = left_out(seed, advance=advance)
+    held = left_out(seed, size, advance)
     results += _by_gpu(LEFT_OUT, OURS, held.rows, held.seconds)
     skipped: dict[str, str] = {}
     widths: dict[str, float] = {}
     for group, width in group_widths(held).items():
         widths |= width_figures(group.value, width)
     try:
-        apart = models.summed(lambda chip: without(chip, seed, FULL))
+        apart = models.summed(lambda chip: without(chip, seed, size))
         results += _model_figures(MODELS, apart)
         results += _model_figures(MODELS_OWN, models.summed(lambda _: own_fit), UNSEEN[:1])
         widths |= _model_width(apart)
@@ -119,7 +121,7 @@ def evaluate(seed: int, advance: Callable[[str], None] = lambda _: None) -> Oper
         skipped[MODELS] = str(missing)
     advance("whole models")
     try:
-        pictures = images.summed(in_memory(fit(given, choose_power(seed), seed), given))
+        pictures = images.summed(in_memory(fit(given, choose_power(seed), seed, size), given))
         results += _image_figures(pictures)
         apart_by = pictures.rows.seconds / pictures.seconds
         widths |= width_figures(HALF_WIDTH, width_of(apart_by, pictures.rows.device))

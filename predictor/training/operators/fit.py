@@ -43,9 +43,11 @@ class Size:
     """Of each group, at most; as many of each GPU and kind as there are, evenly."""
     rounds: int
     depth: int = 6
+    leaf: float = 3.0
+    """Least weight of a leaf, about rows; many keep times growing with sizes."""
 
 
-FULL = Size(rows=60_000, rounds=150)
+FULL = Size(rows=60_000, rounds=100, depth=5, leaf=50.0)
 QUICK = Size(rows=8_000, rounds=80)
 
 
@@ -153,7 +155,7 @@ def _even(rows: Rows, group: Group, most: int, seed: int) -> Any:
 def _train(features: Features, loss: Loss, seed: int, size: Size) -> xgboost.Booster:
     settings = {
         "objective": "reg:squarederror", "max_depth": size.depth, "eta": 0.15, "base_score": 0.0,
-        "min_child_weight": 3.0, "subsample": 0.7, "colsample_bytree": 0.6, "lambda": 1.0,
+        "min_child_weight": size.leaf, "subsample": 0.7, "colsample_bytree": 0.6, "lambda": 1.0,
         "tree_method": "hist", "max_bin": 128, "nthread": 1, "seed": seed,
     }  # fmt: skip
     return xgboost.train(settings, xgboost.DMatrix(features), size.rounds, obj=loss)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
-from berth.pilot.errors import DocumentError
+from berth.pilot.errors import DocumentError, ToolMissing
+from berth.plugin.cli import berth
 from berth.predictor.graphs.roofs import Numbers
 from berth.predictor.operators import bundle
 from berth.predictor.operators.bundle import LAW, Group
@@ -22,6 +25,7 @@ from berth.predictor.training.operators.data import Rows, chip_of
 from berth.predictor.training.operators.fit import Size, fit, launches
 
 pytest.importorskip("xgboost")
+from berth.predictor.evaluation.operators import images, models, run
 from berth.predictor.training.operators import train as training
 
 TINY = Size(rows=900, rounds=25, depth=4)
@@ -164,6 +168,47 @@ def test_widths_of_an_evaluation_are_kept(alone: Rows, tmp_path: Path) -> None:
     law = bundle.load(tmp_path / "b").law
     assert [*law.widths.values(), law.model, law.half] == [width] * 5
     assert "0.50" in (tmp_path / "b" / "CARD.md").read_text()
+
+
+@pytest.fixture
+def evaluated(alone: Rows, monkeypatch: pytest.MonkeyPatch) -> run.OperatorsEvaluation:
+    """Without the sections that need other data."""
+
+    def absent(*_: object) -> None:
+        raise ToolMissing("torch", needed_for="whole models")
+
+    monkeypatch.setattr(run, "rows", lambda: alone)
+    monkeypatch.setattr(models, "summed", absent)
+    monkeypatch.setattr(images, "summed", absent)
+    return run.evaluate(0, size=TINY)
+
+
+def test_an_evaluation_names_splits_rivals_and_what_it_left_out(
+    evaluated: run.OperatorsEvaluation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = {(one.split, one.method) for one in evaluated.results}
+    assert found == {
+        (run.OWN, run.OURS), (run.OWN, run.ROOFLINE), (run.OWN, run.TREES),
+        (run.LEFT_OUT, run.OURS),
+    }  # fmt: skip
+    assert set(evaluated.skipped) == {run.MODELS, run.IMAGES}
+    assert set(evaluated.power) == {"own", "a100", "t4-16gb", "v100-pcie-32gb"}
+    monkeypatch.setattr(run, "evaluate", lambda *_: evaluated)
+    asked = ["evaluate", "--task", "operators", "--report", str(tmp_path)]
+    result = CliRunner().invoke(berth, asked)
+    assert result.exit_code == 0, result.output
+    assert "NeuSight's own split" in result.output
+    assert "left out, image models" in result.output
+    told = json.loads((tmp_path / "evaluation.json").read_text())["shipped"]
+    assert training.named_width(told, Group.VECTORS) is not None
+    assert training.named_width(told, training.MODEL_WIDTH) is None
+
+
+def test_the_roofline_is_never_slower_than_a_launch_and_its_roof(
+    evaluated: run.OperatorsEvaluation,
+) -> None:
+    of = [one for one in evaluated.results if one.method == run.ROOFLINE]
+    assert all(one.bias < 1 for one in of if one.part == "linear")
 
 
 def test_a_changed_or_incomplete_bundle_is_refused(written: Path, tmp_path: Path) -> None:
