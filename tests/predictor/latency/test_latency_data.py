@@ -1,0 +1,145 @@
+"""The table of measured latencies: families, splits that keep groups apart, the repeats' floor."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_models import convolutional
+
+from berth.pilot.errors import DocumentError, UsageError
+from berth.plugin.cli import main
+from berth.predictor.evaluation.latency.splits import (
+    FAMILY,
+    MODEL,
+    RANDOM,
+    figures,
+    split,
+    unseen_device,
+)
+from berth.predictor.training.latency import described
+from berth.predictor.training.latency.data import Runs, family_of, repeat_floor, scalars
+
+
+def rows(models: int = 12, devices: tuple[str, ...] = ("3090", "i7_12700h")) -> Runs:
+    """Each model on each device under two versions of torch, 10 % apart."""
+    pairs = [(m, d, t) for m in range(models) for d in devices for t in (210, 240)]
+    count = len(pairs)
+    own = {
+        "model": [f"m{m}" for m, _, _ in pairs],
+        "architecture": [f"m{m - m % 2}" for m, _, _ in pairs],
+        "family": [f"f{m % 4}" for m, _, _ in pairs],
+        "device": [d for _, d, _ in pairs],
+        "torch": [t for _, _, t in pairs],
+        "precision": ["amp"] * count, "layout": ["nchw"] * count,
+        "image_size": [224] * count, "batch": [8] * count, "graph": [-1] * count,
+        "compiled": [False] * count, "training": [False] * count,
+        "cuda": [0.0] * count, "parameters": [1.0] * count, "gmacs": [1.0] * count,
+        "macts": [float("nan")] * count,
+        "seconds": [(m + 1) * (1.1 if t == 240 else 1.0) for m, _, t in pairs],
+    }  # fmt: skip
+    return Runs(**{one.name: np.array(own[one.name]) for one in fields(Runs)})
+
+
+@pytest.mark.parametrize(
+    ("model", "family"),
+    [
+        ("resnet50d", "resnet"), ("tv_resnet50", "resnet"), ("seresnext50_32x4d", "resnet"),
+        ("nf_ecaresnet101", "resnet"), ("resnetv2_50x1_bit", "resnet"), ("resnest50d", "resnest"),
+        ("res2net50_26w_4s", "res2net"), ("cs3sedarknet_l", "darknet"), ("vgg11_bn", "vgg"),
+        ("tf_efficientnetv2_l", "efficientnet"), ("deit3_base_patch16_224", "vit"),
+        ("tiny_vit_5m_224", "tiny"), ("tinynet_a", "efficientnet"), ("regnetz_c16", "regnet"),
+        ("sebotnet33ts_256", "botnet"), ("swinv2_tiny_window8_256", "swin"),
+    ],
+)  # fmt: skip
+def test_a_family_is_told_by_the_name(model: str, family: str) -> None:
+    assert family_of(model) == family
+
+
+@pytest.mark.parametrize(
+    ("kind", "column"), [(MODEL, "architecture"), (FAMILY, "family"), (RANDOM, "")]
+)
+def test_folds_cover_all_rows_once_and_keep_groups_apart(kind: str, column: str) -> None:
+    table = rows()
+    seen: list[int] = []
+    for one in split(table, kind, seed=3, count=4):
+        seen.extend(one.test.tolist())
+        assert not set(one.train.tolist()) & set(one.test.tolist())
+        if column:
+            of = getattr(table, column)
+            assert not set(of[one.train].tolist()) & set(of[one.test].tolist())
+    assert sorted(seen) == list(range(len(table)))
+    again = [one.test.tolist() for one in split(table, kind, seed=3, count=4)]
+    assert again == [one.test.tolist() for one in split(table, kind, seed=3, count=4)]
+
+
+def test_more_folds_than_families_is_refused() -> None:
+    with pytest.raises(UsageError, match="fewer than the 5 folds"):
+        list(split(rows(), FAMILY, count=5))
+
+
+@pytest.mark.parametrize("k", [0, 3])
+def test_samples_of_a_new_device_are_of_models_that_are_not_tested(k: int) -> None:
+    table = rows()
+    found = list(unseen_device(table, k, seed=1))
+    assert [one.device for one in found] == ["3090", "i7_12700h"]
+    for one in found:
+        assert one.given is not None
+        assert len(one.given) == k
+        assert set(table.device[one.test].tolist()) == {one.device}
+        given = set(table.architecture[one.given].tolist())
+        assert len(given) == k
+        assert not given & set(table.architecture[one.test].tolist())
+        others = np.setdiff1d(one.train, one.given)
+        assert one.device not in set(table.device[others].tolist())
+
+
+def test_the_floor_is_how_far_repeats_stand_apart() -> None:
+    found = repeat_floor(rows())
+    assert found.groups == 24
+    assert found.mean_error == pytest.approx((0.1 + (1 - 1 / 1.1)) / 2)
+    assert np.isnan(repeat_floor(rows()[np.array([0])]).mean_error)
+
+
+def test_figures_are_of_relative_errors() -> None:
+    found = figures(np.array([1.0, 2.0, 4.0]), np.array([1.1, 2.0, 2.0]), np.array(["a", "b", "c"]))
+    assert found.mape == pytest.approx(0.2)
+    assert found.median == pytest.approx(0.1)
+    assert found.tau == pytest.approx(2 / 3)
+
+
+def test_scalars_keep_what_is_not_published_missing() -> None:
+    columns = scalars(rows())
+    assert np.isnan(columns[:, 1]).all()
+    assert np.isfinite(np.delete(columns, 1, axis=1)).all()
+
+
+def test_described_graphs_are_read_as_they_were_written(tmp_path: Path) -> None:
+    for name in ("small_224", "other_192"):
+        made = convolutional(blocks=2, channels=8 if name == "small_224" else 16)
+        (tmp_path / f"{name}.onnx").write_bytes(made.SerializeToString())
+    (tmp_path / "broken_1.onnx").write_bytes(b"no model")
+    data, refused = described.describe(tmp_path)
+    assert list(refused) == ["broken_1"]
+    table = tmp_path / "described.npz"
+    table.write_bytes(data)
+    found = described.read(table)
+    assert {(one.model, one.image_size) for one in found} == {("small", 224), ("other", 192)}
+    assert all(len(one.work.group) == len(one.work.macs) > 0 for one in found.values())
+    with pytest.raises(DocumentError, match="not a table"):
+        described.read(tmp_path / "broken_1.onnx")
+
+
+def test_the_committed_table_can_be_read() -> None:
+    found = described.read()
+    assert len(found) > 100
+    assert all(np.isfinite(one.features).all() for one in found.values())
+
+
+def test_an_unknown_part_of_the_evaluation_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["evaluate", "--task", "dl", "--family", "famly"])
+    assert stop.value.code == 2
+    assert "no part 'famly'" in capsys.readouterr().err
