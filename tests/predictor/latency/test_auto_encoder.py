@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 pytest.importorskip("torch", reason="needs the extra `deep`")
 pytest.importorskip("onnx")
+pytest.importorskip("pandas")
 
 import torch
 from onnx import helper
 from small_models import attention, convolutional, graph_of, model
 
+from berth.predictor.evaluation.latency import training_parts
 from berth.predictor.latency.node_features import CompactGraph, compact
 from berth.predictor.training.latency.autoencoder import regressor
+from berth.predictor.training.latency.autoencoder.corpus import random_network
 from berth.predictor.training.latency.autoencoder.fit import Inputs, Rows, fit
 from berth.predictor.training.latency.autoencoder.links import (
     Design,
@@ -178,3 +182,29 @@ def test_weights_of_another_device_are_a_start_and_stay_as_they_were(
     assert np.array_equal(before, source.predict(rows.graph, rows.statics))
     off = np.abs(other.predict(few.graph, few.statics) - few.labels).mean()
     assert off < np.abs(before[few.graph] - few.labels).mean()
+
+
+def test_random_networks_are_drawn_by_seed_and_run() -> None:
+    first, again, other = (random_network(np.random.default_rng(seed)).eval() for seed in (0, 0, 1))
+    assert str(first) == str(again) != str(other)
+    with torch.no_grad():
+        assert first(torch.zeros(2, 3, 32, 32)).shape == (2, 10)
+
+
+def test_a_kept_part_is_read_again_until_data_or_design_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+
+    def make() -> float:
+        made.append(1)
+        return 0.5
+
+    session = training_parts.Session(0, tmp_path)
+    assert session.kept("part", make) == session.kept("part", make) == 0.5
+    assert len(made) == 1
+    training_parts.Session(1, tmp_path).kept("part", make)
+    assert len(made) == 2, "another seed is another part"
+    monkeypatch.setattr(training_parts, "_key", lambda: "another design")
+    session.kept("part", make)
+    assert len(made) == 3
