@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from berth.pilot.platform import Platform
+from berth.predictor.graphs.cache import Recent
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.roofline import Roofline, load_of, native_numbers, roofline
 from berth.predictor.graphs.roofs import Numbers, Roof
@@ -62,6 +63,7 @@ def operators(
 
 
 SOURCES: tuple[Source, ...] = (learnt, operators)
+_TOLD: Recent[list[Roofline]] = Recent(64)
 
 
 def times(
@@ -73,7 +75,31 @@ def times(
 ) -> list[Roofline]:
     """The model on each place by the first source that knows it: those where it fits first,
     fastest first. Raises DocumentError for a broken bundle.
+
+    With the usual sources remembered by the graph's hash, its batch, and what places can do.
     """
+    if sources is not SOURCES:
+        return _times(graph, places, platforms, numbers, sources)
+    key = (graph.digest, graph.batch, numbers, tuple(map(_identity, places)))
+    return list(_TOLD.made(key, lambda: _times(graph, places, platforms, numbers, sources)))
+
+
+def _identity(place: Roof) -> tuple[object, ...]:
+    """All of a roof but its tables, which follow from the platform's name and these."""
+    return (
+        place.platform, place.vector_flops, place.dram_bytes, place.l2_bytes, place.l2_capacity,
+        place.launch_s, place.memory_bytes, place.price_per_hour, place.power_w,
+        place.matrix_flops[Numbers.FP16],
+    )  # fmt: skip
+
+
+def _times(
+    graph: ModelGraph,
+    places: Sequence[Roof],
+    platforms: Platforms,
+    numbers: Numbers | None,
+    sources: Sequence[Source],
+) -> list[Roofline]:
     told: dict[str, Time] = {}
     for source in sources:
         left = [
