@@ -7,9 +7,11 @@ from functools import cache
 import numpy as np
 
 from berth.predictor.ceilings import Floats
-from berth.predictor.latency.features import ROOF_FEATURES, roof_features
+from berth.predictor.latency.features import ROOF_FEATURES, Work, roof_features
 from berth.predictor.training.latency.data import Runs, graphs, scalars
 from berth.predictor.training.latency.few_shot.devices import NUMBERS, roof_of_device
+from berth.predictor.training.latency.process import Sample
+from berth.predictor.training.latency.samples import by_graph, settings
 
 _TINY = 1e-12
 
@@ -55,3 +57,12 @@ def tree_features(rows: Runs) -> Floats:
         scalars(rows), np.log1p(graphs().features[rows.graph]), np.log(roofs + _TINY),
         np.log(_seconds(rows, roofs)),
     ))  # fmt: skip
+
+
+def sample_of(rows: Runs) -> Sample:
+    """The rows as the served method learns from them (``training.latency.process``)."""
+    known = graphs()
+    work: list[tuple[Work, Floats] | None] = [
+        (known.work[n], known.features[n]) for n in rows.graph.tolist()
+    ]
+    return Sample(settings(rows), rows.architecture, *by_graph(rows, work), np.log(rows.seconds))
