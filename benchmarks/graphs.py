@@ -64,8 +64,10 @@ class Fresh:
 def predictions_ms(
     read: Callable[[], ModelGraph], cached: Callable[[], ModelGraph]
 ) -> list[tuple[float, float]]:
-    """Median and best from the file to times on all platforms in fp16: measured models and the roofline;
-    with the operators' sum besides; and remembered."""
+    """Median and best from the file to times on all platforms in fp16.
+
+    By measured models and the roofline; with the operators' sum besides; and remembered.
+    """
     known = platforms.shipped()
     places, fresh = list(roofs(known).values()), Fresh()
 
@@ -139,8 +141,8 @@ def main() -> None:
                 f"  file to times on {len(platforms.shipped())} platforms: measured models and "
                 f"roofline {first[0]:.2f} ms (best {first[1]:.2f}), with operators on other GPUs "
                 f"{whole[0]:.2f} ms (best {whole[1]:.2f}), bar {whole_bar_ms} ms: "
-                f"{'met' if whole[0] <= whole_bar_ms else 'missed'}; remembered {kept_ms[0]:.4f} ms:"
-                f" {'met' if kept_ms[0] <= CACHED_BAR_MS else 'missed'}"
+                f"{'met' if whole[0] <= whole_bar_ms else 'missed'}; remembered "
+                f"{kept_ms[0]:.4f} ms: {'met' if kept_ms[0] <= CACHED_BAR_MS else 'missed'}"
             )
 
 
