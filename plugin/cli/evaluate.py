@@ -66,7 +66,8 @@ from berth.predictor import platforms as known
     "xamm: its ablations there (long); vae: VAE + DNN; mini-apps: on platforms never trained on; "
     "graphs-totals: parameters and MACs of model graphs; llm: language models (long); "
     "operators: single operators on GPUs never seen, and whole models as their sum; "
-    "memory: peak memory of model graphs; graph-networks: DIPPM's beside trees (20 min); dl: latency of models on known platforms; "
+    "memory: peak memory of model graphs; dl: latency of models on known platforms; "
+    "graph-networks: DIPPM's networks beside trees (20 min); "
     "dl-few-shot: latency of models on a new platform by samples (15 min); "
     "dl-training: training steps of models, TraPPM and its rivals (15 min).",
 )
