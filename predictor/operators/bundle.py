@@ -66,7 +66,7 @@ class Law(Document):
     model: Width
     """Of whole language models in fp32 on GPUs that were left out."""
     half: Width
-    """Of image models in half precision, on GPUs and at a precision never fitted."""
+    """Of image models, on GPUs and at a precision (half) never fitted."""
 
 
 class OperatorsTraining(Document):

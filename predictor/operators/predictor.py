@@ -85,10 +85,16 @@ class OperatorModel:
         found: Floats = each[0][graph.kind]
         return found
 
-    def graph_interval(self, seconds: float, numbers: Numbers = Numbers.FP32) -> Interval:
-        """Of a sum: as wide as whole models on GPUs that were left out had it."""
+    def graph_interval(
+        self, graph: ModelGraph, seconds: float, numbers: Numbers = Numbers.FP32
+    ) -> Interval:
+        """Of a graph's sum: as wide as whole models on GPUs never fitted had it.
+
+        Language models in fp32; for convolutions and other precisions, image models.
+        """
         law = self.loaded.law
-        width = law.model if numbers is Numbers.FP32 else law.half
+        alike = numbers is Numbers.FP32 and not graph.count("Conv")
+        width = law.model if alike else law.half
         return Interval(seconds * width.low, seconds, seconds * width.high)
 
     def operator_interval(self, group: Group, seconds: float) -> Interval:

@@ -35,6 +35,6 @@ def graph_times(
     model = model or operator_model()
     seconds = model.graph_seconds(graph, list(places.values()), known)
     return {
-        name: model.graph_interval(float(one), known)
+        name: model.graph_interval(graph, float(one), known)
         for name, one in zip(places, seconds, strict=True)
     }

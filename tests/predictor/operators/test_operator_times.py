@@ -111,6 +111,3 @@ def test_intervals_hold_the_time(model: OperatorModel) -> None:
     for group in Group:
         found = model.operator_interval(group, 1e-3)
         assert found.low < 1e-3 == found.mid < found.high
-    for numbers in (Numbers.FP32, Numbers.FP16):
-        found = model.graph_interval(1e-3, numbers)
-        assert found.low < 1e-3 == found.mid < found.high
