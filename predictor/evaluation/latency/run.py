@@ -1,8 +1,8 @@
 """``berth evaluate --task dl``: seconds of an image, by split, beside rivals on the same folds.
 
 The shipped method's knobs are chosen on inner folds of what it learns from. Rows without a graph
-(and so the table ``all rows``) are told by the same method from published MACs, activations and
-parameters; where not even these are published, by the trees on scalars.
+(in the table ``all rows``) are told by the same method, its knobs fixed, from published MACs,
+activations and parameters; where not even these are published, by the trees on scalars.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from berth.predictor.training.latency.data import (
     scalars,
 )
 from berth.predictor.training.latency.own_runs import sample as own_sample
-from berth.predictor.training.latency.process import Sample, choose, fit_all, held_out, tell
+from berth.predictor.training.latency.process import Knobs, Sample, choose, fit_all, held_out, tell
 from berth.predictor.training.latency.samples import Samples, samples, works
 from berth.predictor.training.latency.siblings import corrections
 
@@ -163,7 +163,7 @@ def _fold(data: Samples, one: Split, seed: int, found: dict[str, Floats], hard: 
     ):  # fmt: skip
         train = sample[one.train[where[one.train]]]
         rows = one.test[where[one.test]]
-        learnt = fit_all(train, choose(train, seed))
+        learnt = fit_all(train, choose(train, seed) if by_graph else Knobs())
         told, difficulty = tell(learnt, sample[rows])
         if one.name == RANDOM:
             told = told + corrections(learnt, train, sample[rows])

@@ -119,7 +119,7 @@ def tell(fitted: dict[str, Fitted], asked: Sample) -> tuple[Floats, Floats]:
     return told, hard
 
 
-def choose(sample: Sample, seed: int, settings: int = 4) -> Knobs:
+def choose(sample: Sample, seed: int, settings: int = 3) -> Knobs:
     """The knobs with the least mean error on inner folds of ``group``, in a few of the settings."""
     names, counts = np.unique(sample.setting, return_counts=True)
     most = names[np.argsort(-counts, kind="stable")[:settings]]
