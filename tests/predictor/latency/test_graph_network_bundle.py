@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -39,23 +40,28 @@ OWN = [
 """Runs of ours, as if they were of the tiny table's models."""
 
 
-@pytest.fixture(autouse=True)
-def _tiny(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for module in (made, priors, network_own, data):
-        monkeypatch.setattr(module, "graphs", tiny_latency.graphs)
-    monkeypatch.setattr(network_own, "runs", lambda: OWN)
-    monkeypatch.setattr(data, "runs", tiny_latency.runs)
-    made.compacted.cache_clear()
-    priors.remembered.cache_clear()
-    yield
+@pytest.fixture(scope="module", autouse=True)
+def _tiny() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (made, priors, network_own, data):
+            patch.setattr(module, "graphs", tiny_latency.graphs)
+        patch.setattr(network_own, "runs", lambda: OWN)
+        patch.setattr(data, "runs", tiny_latency.runs)
+        _forget()
+        yield
+        _forget()
+
+
+def _forget() -> None:
     made.compacted.cache_clear()
     priors.remembered.cache_clear()
 
 
-@pytest.fixture
-def bundle(tmp_path: Path) -> Path:
-    train(tmp_path / "net", tiny_latency.runs(), command="berth train", training=SHORT)
-    return tmp_path / "net"
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory, _tiny: None) -> Path:
+    folder = tmp_path_factory.mktemp("bundles") / "net"
+    train(folder, tiny_latency.runs(), command="berth train", training=SHORT)
+    return folder
 
 
 def test_a_bundle_predicts_every_setting_of_a_graph(bundle: Path) -> None:
@@ -92,12 +98,13 @@ def test_a_graph_of_another_batch_is_refused(bundle: Path) -> None:
         load(bundle).seconds(graph_of(convolutional(), batch=4), [RunSetting("3090", "fp32", 1)])
 
 
-def test_a_changed_bundle_is_refused(bundle: Path) -> None:
-    raw = bytearray((bundle / WEIGHTS).read_bytes())
+def test_a_changed_bundle_is_refused(bundle: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(bundle, tmp_path / "copy")
+    raw = bytearray((copy / WEIGHTS).read_bytes())
     raw[len(raw) // 2] ^= 1
-    (bundle / WEIGHTS).write_bytes(bytes(raw))
+    (copy / WEIGHTS).write_bytes(bytes(raw))
     with pytest.raises(DocumentError, match="checksum"):
-        load(bundle)
+        load(copy)
 
 
 def test_the_settings_of_training_and_serving_are_the_same_numbers() -> None:
