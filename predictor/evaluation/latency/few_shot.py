@@ -299,7 +299,7 @@ def _family(
             if not len(test):
                 continue
             guess = joint.moved(given, new.residual[given]).mean[test]
-            found.append(_figures(new, test, guess, tau=draw == 0))
+            found.append(_figures(new, test, guess, tau=True))
         if found:
             within = [f.within for f in found]
             mape, median, mean, tau = (

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from berth.predictor.graphs.roofs import Numbers, Roof
 from berth.predictor.latency.features import Floats, GraphWork
-from berth.predictor.latency.transfer.cases import Cases, case_of
+from berth.predictor.latency.transfer.cases import NOBODY, Cases, case_of
 from berth.predictor.latency.transfer.kernel import Kernel, Own
 from berth.predictor.prediction import Basis, Interval
 
@@ -48,8 +49,14 @@ class Belief:
 
     def log_seconds(self, asked: Cases) -> Floats:
         """[n] of one image."""
-        found = self.kernel.covariance(asked, self.cases, self.own[asked.device]) @ self.weights
-        return np.asarray(asked.log_roof + self.offset + found)
+        across = self.kernel.covariance(
+            asked, self.cases, self.own[asked.device], self._scaled
+        )  # fmt: skip
+        return np.asarray(asked.log_roof + self.offset + across @ self.weights)
+
+    @cached_property
+    def _scaled(self) -> tuple[Floats, Floats, Floats]:
+        return self.kernel.scale.scaled(self.cases)
 
     def seconds(
         self, work: GraphWork, roof: Roof, numbers: Numbers, batch: int, stack: str | None = None
@@ -61,10 +68,11 @@ class Belief:
         named = stack or next((name for name in self.stacks if name.startswith(own)), None)
         joined = is_fused(named) if named else not roof.is_gpu
         one = case_of(work, roof, numbers, batch, fused=joined)
-        if roof.platform in self.devices:
-            one.device[:] = self.devices.index(roof.platform)
-        if named in self.stacks:
-            one.stack[:] = self.stacks.index(named)
+        one = replace(
+            one,
+            device=np.array([_place(roof.platform, self.devices)]),
+            stack=np.array([_place(named, self.stacks)]),
+        )
         middle = batch * float(np.exp(self.log_seconds(one)[0]))
         factor = float(np.exp(self.log_width(roof.platform, gpu=roof.is_gpu)))
         return Interval(middle / factor, middle, middle * factor)
@@ -82,6 +90,10 @@ class Belief:
     def basis(self, platform: str) -> Basis:
         """Calibrated where the site added samples of the platform."""
         return Basis.CALIBRATED if self.samples.get(platform) else Basis.PRIOR
+
+
+def _place(name: str | None, names: tuple[str, ...]) -> int:
+    return names.index(name) if name in names else NOBODY
 
 
 def stack_name(platform: str, numbers: Numbers, framework: str, threads: int | None = None) -> str:

@@ -147,5 +147,6 @@ def case_of(work: GraphWork, roof: Roof, numbers: Numbers, batch: int, *, fused:
     return Cases(
         graph_columns(graph_features(work)[None], many), place_columns(under, many),
         spec_of(roof, numbers)[None], np.log(np.maximum(under[:, _ROOF["roof_s"]], 1e-15)),
-        np.array([int(roof.is_gpu)]), np.array([int(fused)]), *(np.array([NOBODY]),) * 3,
+        np.array([int(roof.is_gpu)]), np.array([int(fused)]),
+        *(np.array([NOBODY]) for _ in range(3)),
     )  # fmt: skip

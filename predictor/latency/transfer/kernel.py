@@ -100,10 +100,15 @@ class Kernel:
     noise: float
     """Standard deviation of a measurement."""
 
-    def covariance(self, a: Cases, b: Cases, own: Own | None = None) -> Floats:
-        """[len(a), len(b)], without the noise. ``own``: of the cases ``a``; default: as learnt."""
+    def covariance(
+        self, a: Cases, b: Cases, own: Own | None = None, right: tuple[Floats, ...] | None = None
+    ) -> Floats:
+        """[len(a), len(b)], without the noise. ``own``: of the cases ``a``; default: as learnt.
+
+        ``right``: ``scale.scaled(b)``, where it is known already.
+        """
         found = np.empty((len(a), len(b)))
-        right = self.scale.scaled(b)
+        right = right or self.scale.scaled(b)
         for start in range(0, len(a), _BLOCK):
             rows = slice(start, start + _BLOCK)
             part = a[rows]
@@ -150,7 +155,7 @@ def resemblances(a: Cases, b: Cases) -> Iterator[tuple[str, Floats]]:
 
 def squared(a: Floats, b: Floats) -> Floats:
     """[len(a), len(b)] squared distances of rows."""
-    found = (a * a).sum(axis=1)[:, None] + (b * b).sum(axis=1) - 2 * a @ b.T
+    found = np.einsum("ij,ij->i", a, a)[:, None] + np.einsum("ij,ij->i", b, b) - 2 * a @ b.T
     return np.asarray(np.maximum(found, 0.0))
 
 

@@ -121,10 +121,12 @@ def samples_of(
         numbers = Numbers(run.setting.precision.value)
         stacks.append(stack_name(platform.name, numbers, run.setting.framework, cores))
         rows.append(case_of(work, roof, numbers, run.setting.batch, fused=is_fused(stacks[-1])))
-    cases = stacked(rows)
     names, models = sorted(set(stacks)), sorted({_model_key(run) for run, _ in found})
-    cases.stack[:] = [names.index(name) for name in stacks]
-    cases.model[:] = [models.index(_model_key(run)) for run, _ in found]
+    cases = replace(
+        stacked(rows),
+        stack=np.array([names.index(name) for name in stacks]),
+        model=np.array([models.index(_model_key(run)) for run, _ in found]),
+    )
     taken = np.array([float(seconds(run) or np.nan) / run.setting.batch for run, _ in found])
     return Samples(
         cases, np.log(taken) - cases.log_roof, tuple(names),

@@ -19,6 +19,7 @@ from berth.predictor.latency.features import work_of
 from berth.predictor.latency.transfer import bundle
 from berth.predictor.prediction import Basis
 from berth.predictor.training.latency.few_shot import adapt
+from berth.predictor.training.latency.few_shot.devices import PLATFORM
 
 NEW = "epyc-genoa-vm"
 FACTOR = 3.0
@@ -66,6 +67,22 @@ def test_a_model_never_measured_there_is_predicted_by_the_samples(
         assert off < abs(np.log(blind.mid / taken.median_s))
     assert bundle.load(adapted).basis(NEW) is Basis.CALIBRATED
     assert bundle.load(tiny_bundle).basis(NEW) is Basis.PRIOR
+
+
+def test_a_case_is_asked_of_its_own_device_and_stack(
+    adapted: Path, files: list[Path], known: dict[str, platforms.Platform]
+) -> None:
+    """A model that was measured is predicted as the process stands on its own case."""
+    belief, residual, _, _ = bundle.read(adapted)
+    own = np.flatnonzero(belief.cases.device == belief.devices.index(NEW))
+    told = belief.log_seconds(belief.cases[own]) - belief.cases.log_roof[own]
+    assert np.abs(told - residual[own]).max() < 0.1
+    roof = roof_of(known[NEW], known, 1)
+    work = work_of(read_graph(files[0], batch=1))
+    one = belief.cases[own[:1]]
+    found = belief.seconds(work, roof, Numbers.FP32, 1).mid
+    assert belief.stacks[int(one.stack[0])] == f"{NEW}/fp32/onnxruntime/1"
+    assert np.log(found) == pytest.approx(float(belief.log_seconds(one)[0]), abs=0.05)
 
 
 def test_weights_are_those_of_all_cases_solved_at_once(adapted: Path) -> None:
@@ -181,3 +198,13 @@ def test_advice_names_as_many_models_as_asked(
     order = adapt.advised(tiny_bundle, works, place, batch=1, count=5)
     assert len(set(order)) == 5
     assert set(order) <= set(range(len(files)))
+
+
+def test_the_shipped_bundle_is_whole_and_knows_its_devices() -> None:
+    belief = bundle.load()
+    assert set(PLATFORM.values()) == set(belief.devices)
+    assert not belief.samples
+    assert belief.log_width_of(32, gpu=True) < belief.log_width_of(0, gpu=True)
+    assert belief.log_width_of(32, gpu=False) < belief.log_width_of(0, gpu=False)
+    told = belief.log_seconds(belief.cases[:50]) - belief.cases.log_roof[:50]
+    assert np.abs(told - bundle.read(bundle.DEFAULT_TRANSFER)[1][:50]).max() < 0.2
