@@ -60,7 +60,7 @@ class Trainable:
         """All weights and buffers of the modules that are kept."""
         found = {}
         for name, module in self.modules.items():
-            frozen = {key for key, value in module.named_parameters() if not value.requires_grad}
+            frozen = _frozen(module)
             for key, value in module.state_dict().items():
                 if key not in frozen:
                     found[f"{name}.{key}"] = value
@@ -85,9 +85,14 @@ class Trainable:
                 if key.startswith(f"{name}.")
             }
             told = module.load_state_dict(own, strict=False)
-            frozen = {key for key, value in module.named_parameters() if not value.requires_grad}
-            if told.unexpected_keys or set(told.missing_keys) - frozen:
+            if told.unexpected_keys or set(told.missing_keys) - _frozen(module):
                 raise BerthError(f"the kept weights are not those of this {name}")
+
+
+def _frozen(module: nn.Module) -> set[str]:
+    """Names of weights that are not trained, each name of a tied one."""
+    named = module.named_parameters(remove_duplicate=False)
+    return {key for key, value in named if not value.requires_grad}
 
 
 Loss = Callable[[Sequence[int]], Tensor]

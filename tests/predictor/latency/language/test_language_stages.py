@@ -87,6 +87,26 @@ def test_only_lora_is_kept_of_the_language_model(make_stages, tmp_path) -> None:
     assert all(".lora_" in key for key in kept)
 
 
+def test_tied_word_vectors_are_not_kept_under_their_other_name(make_stages, tmp_path) -> None:
+    transformers = pytest.importorskip("transformers")
+    stages = make_stages(tmp_path)
+    folder = tmp_path / "tied"
+    stages.parts.language.words.save_pretrained(str(folder))
+    config = transformers.AutoConfig.from_pretrained(str(stages.parts.checkpoint.folder))
+    config.tie_word_embeddings = True
+    transformers.LlamaForCausalLM(config).save_pretrained(str(folder))
+    tied = make_stages(tmp_path / "out", language_model={"path": str(folder), "rank": 4})
+    tied.align()
+    kept = [key for key in weights(tied, "align") if key.startswith("language.")]
+    assert kept
+    assert all(".lora_" in key for key in kept)
+    whole = make_stages(tmp_path / "all", language_model={"path": str(folder), "rank": 0})
+    assert whole.align().done, "both names of a tied weight are kept and read back"
+    assert (
+        make_stages(tmp_path / "all", language_model={"path": str(folder), "rank": 0}).align().done
+    )
+
+
 def test_a_damaged_state_is_refused(make_stages, tmp_path) -> None:
     stages = make_stages(tmp_path)
     stages.pretrain()
