@@ -60,7 +60,7 @@ def train(
     fitted = {**fit_all(timm, knobs), **fit_all(own, knobs)}
     advance("fit")
     both = {one: _held(sample, seed, advance) for one, sample in (("timm", timm), ("own", own))}
-    usual = _usual([name for name in fitted if name != own_runs.SETTING])
+    usual = usual_settings([name for name in fitted if name != own_runs.SETTING])
     entries, difficulties = [], []
     for name, one in sorted(fitted.items()):
         sample, many = (own, own_batches) if name == own_runs.SETTING else (timm, batches)
@@ -114,7 +114,7 @@ def _entry(name: str, one: Fitted, batches: Floats, usual: bool, log_width: floa
     )  # fmt: skip
 
 
-def _usual(names: list[str]) -> set[str]:
+def usual_settings(names: list[str]) -> set[str]:
     """Of each platform and precision: not compiled where that was measured, channels first, the
     newest software; and our own CPU's only one."""
     best: dict[tuple[str, Numbers], str] = {}

@@ -19,8 +19,10 @@ from berth.predictor.evaluation.latency.splits import (
     split,
     unseen_device,
 )
-from berth.predictor.training.latency import described
+from berth.predictor.training.latency import described, own_runs
 from berth.predictor.training.latency.data import Runs, family_of, repeat_floor, scalars
+from berth.predictor.training.latency.samples import by_totals, settings
+from berth.predictor.training.latency.train import usual_settings
 
 
 def rows(models: int = 12, devices: tuple[str, ...] = ("3090", "i7_12700h")) -> Runs:
@@ -136,6 +138,33 @@ def test_the_committed_table_can_be_read() -> None:
     found = described.read()
     assert len(found) > 100
     assert all(np.isfinite(one.features).all() for one in found.values())
+
+
+def test_a_setting_names_platform_precision_layout_and_software() -> None:
+    assert sorted(set(settings(rows()).tolist())) == [
+        "i7-12700h | amp | nchw | torch 2.1.0", "i7-12700h | amp | nchw | torch 2.4.0",
+        "rtx-3090-24gb | amp | nchw | torch 2.1.0", "rtx-3090-24gb | amp | nchw | torch 2.4.0",
+    ]  # fmt: skip
+
+
+def test_the_newest_eager_setting_of_a_platform_and_precision_is_the_usual_one() -> None:
+    names = [
+        "g | amp | nchw | torch 2.1.0", "g | amp | nchw | torch 2.4.0",
+        "g | amp | nhwc | torch 2.9.1", "g | amp | nchw | torch 2.9.1, compiled",
+        "g | bf16 | nchw | torch 2.9.1, compiled", "g | amp_bf16 | nchw | torch 2.9.1, compiled",
+    ]  # fmt: skip
+    assert usual_settings(names) == {
+        "g | amp | nchw | torch 2.4.0", "g | amp_bf16 | nchw | torch 2.9.1, compiled",
+        own_runs.SETTING,
+    }  # fmt: skip
+
+
+def test_totals_alone_make_terms_where_they_are_published() -> None:
+    table = rows()
+    sums, columns = by_totals(table)
+    assert np.isnan(columns[:, 1]).all()
+    assert np.isfinite(columns[:, [0, 2, 3]]).all()
+    assert (sums[:, 0] > 0).all()
 
 
 def test_an_unknown_part_of_the_evaluation_is_named(capsys: pytest.CaptureFixture[str]) -> None:
