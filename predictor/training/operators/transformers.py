@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.roofs import Numbers
 from berth.predictor.operators.calls import MATRIX, Calls, Floats, Kind
 from berth.predictor.operators.graph_calls import calls_of
@@ -59,11 +60,13 @@ class Operators:
 
 
 @cache
-def forward(model: str, batch: int, sequence: int) -> Operators:
-    """One forward pass in fp32. Raises ToolMissing without torch and transformers."""
+def forward(model: str, batch: int, sequence: int, *, compiled: bool = False) -> Operators:
+    """One forward pass in fp32, ``compiled`` or not. Raises ToolMissing without transformers."""
     settings = CONFIGURATIONS[model]
     layers = int(settings[_LAYERS[settings["model_type"]]])
-    one, two = (_export(settings, count, batch, sequence) for count in (1, 2))
+    one, two = (
+        _operators(_export(model, count, batch, sequence), compiled=compiled) for count in (1, 2)
+    )
     return Operators(
         Calls.joined(one.calls, two.calls),
         np.concatenate([(2 - layers) * one.times, (layers - 1) * two.times]),
@@ -91,13 +94,18 @@ def backward(given: Operators) -> Operators:
     )
 
 
-def _export(settings: Mapping[str, Any], layers: int, batch: int, sequence: int) -> Operators:
+@cache
+def _export(model: str, layers: int, batch: int, sequence: int) -> ModelGraph:
     from berth.predictor.graphs.doors import huggingface  # noqa: PLC0415 - needs torch
 
-    name = _LAYERS[settings["model_type"]]
+    settings = CONFIGURATIONS[model]
+    changed = {**settings, _LAYERS[settings["model_type"]]: layers}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "config.json"
-        path.write_text(json.dumps({**settings, name: layers}), encoding="utf-8")
-        graph = huggingface.graph_of(path, batch=batch, sizes={"sequence": sequence})
-    found = calls_of(graph, Numbers.FP32)
+        path.write_text(json.dumps(changed), encoding="utf-8")
+        return huggingface.graph_of(path, batch=batch, sizes={"sequence": sequence})
+
+
+def _operators(graph: ModelGraph, *, compiled: bool) -> Operators:
+    found = calls_of(graph, Numbers.FP32, compiled=compiled)
     return Operators(found.calls[found.runs], found.times[found.runs].astype(np.float64))
