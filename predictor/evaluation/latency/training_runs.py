@@ -169,7 +169,7 @@ def _perceptron(train: Steps, test: Steps, seed: int) -> Floats:
     for column in range(2):
         there = np.isfinite(aims[:, column])
         if there.sum() > 1:
-            net = MLPRegressor((64, 64), max_iter=400, random_state=seed)
+            net = MLPRegressor(hidden_layer_sizes=(64, 64), max_iter=400, random_state=seed)
             model = make_pipeline(StandardScaler(), net)
             model.fit(statics(train)[there], aims[there, column])
             found[:, column] = model.predict(statics(test))
