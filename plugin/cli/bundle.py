@@ -14,6 +14,7 @@ from berth.plugin.cli.training_input import require_training
 from berth.predictor import bundle as bundles
 from berth.predictor.bundle_files import CARD, MANIFEST
 from berth.predictor.conformal import DIFFICULTY_FLOOR
+from berth.predictor.latency.transfer import bundle as transfer
 from berth.predictor.relative import bundle as relative
 from berth.predictor.slices import bundle as slices
 
@@ -45,6 +46,9 @@ def show(folder: Path, as_json: bool, card: bool) -> None:
         return
     if isinstance(manifest, relative.RelativeManifest):
         _show_relative(manifest)
+        return
+    if isinstance(manifest, transfer.TransferManifest):
+        _show_transfer(manifest)
         return
     training = manifest.training
     click.echo(f"{manifest.id}, made {manifest.created} by `{manifest.command}`")
@@ -96,9 +100,26 @@ def _reader(folder: Path) -> ModuleType:
     except (OSError, ValueError, RecursionError):
         return bundles
     schema = str(data.get("schema")) if isinstance(data, dict) else ""
-    return {"berth.slices-bundle": slices, "berth.relative-bundle": relative}.get(
-        schema.partition("/")[0], bundles
-    )
+    readers = {
+        "berth.slices-bundle": slices,
+        "berth.relative-bundle": relative,
+        "berth.model-transfer": transfer,
+    }
+    return readers.get(schema.partition("/")[0], bundles)
+
+
+def _show_transfer(manifest: transfer.TransferManifest) -> None:
+    click.echo(f"{manifest.id}, made {manifest.created} by `{manifest.command}`")
+    click.echo(f"latency of model graphs: trained on {manifest.training.rows} measurements")
+    rows = [
+        (
+            one.platform,
+            "data set" if one.samples is None else f"{one.samples} runs of the site",
+            "-" if one.log_width is None else f"{math.exp(one.log_width):.2f}",
+        )
+        for one in manifest.platforms
+    ]
+    click.echo(columns(("platform", "from", "90 % factor"), rows))
 
 
 def _show_relative(manifest: relative.RelativeManifest) -> None:

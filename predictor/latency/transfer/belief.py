@@ -46,6 +46,8 @@ class Belief:
     own_widths: dict[str, float]
     """Of platforms that a site added: half width of the 90 % interval, in log time."""
     widths: tuple[Width, ...]
+    id: str = ""
+    """Of the bundle that it is from."""
 
     def log_seconds(self, asked: Cases) -> Floats:
         """[n] of one image."""

@@ -109,6 +109,11 @@ def load(folder: Path = DEFAULT_TRANSFER) -> Belief:
     return read(folder)[0]
 
 
+def verify(folder: Path = DEFAULT_TRANSFER) -> TransferManifest:
+    """The manifest, after everything it names has been read. Raises DocumentError."""
+    return read(folder)[3]
+
+
 def read(folder: Path) -> tuple[Belief, Floats, Floats, TransferManifest]:
     """(belief, [cases] residual, [cases] noise, manifest). Raises DocumentError."""
     manifest = read_manifest(folder, TransferManifest)
@@ -157,6 +162,7 @@ def read(folder: Path) -> tuple[Belief, Floats, Floats, TransferManifest]:
         {one.platform: one.threads for one in manifest.platforms if one.threads is not None},
         {one.platform: one.log_width for one in manifest.platforms if one.log_width is not None},
         tuple(Width(one.samples, one.gpu, one.log_width) for one in manifest.widths),
+        manifest.id,
     )  # fmt: skip
     return belief, held["residual"], held["noise"], manifest
 

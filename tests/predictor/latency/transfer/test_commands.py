@@ -1,0 +1,66 @@
+"""The commands of evaluation and training, on a tiny table in place of the data set."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from berth.pilot.errors import DocumentError
+from berth.plugin.cli import main, model_transfer
+from berth.predictor.evaluation.latency import few_shot, few_shot_runs
+from berth.predictor.latency.transfer import bundle
+from berth.predictor.training.latency.few_shot import table as tables
+from berth.predictor.training.latency.few_shot.rivals import METHODS
+from berth.predictor.training.latency.few_shot.table import Table
+
+OWN = (few_shot_runs.OwnRuns(0, 0.5, 0.4, 0.1, 0.1, 0.1, 0.5, 0.1),)
+
+
+@pytest.fixture
+def tiny(tiny_table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything a command asks for, small."""
+    pytest.importorskip("xgboost")
+    pytest.importorskip("onnxmltools")
+    found = few_shot.evaluate_few_shot(tiny_table, methods=METHODS[:1], samples=(0, 2), most=4)
+    monkeypatch.setattr(tables, "timm_table", lambda: tiny_table)
+    monkeypatch.setattr(few_shot, "evaluate_few_shot", lambda *_, **__: found)
+    monkeypatch.setattr(few_shot_runs, "evaluate_own_runs", lambda **_: OWN)
+
+
+@pytest.mark.usefixtures("tiny")
+def test_the_evaluation_is_printed_and_kept_and_trained_from(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib")
+    report = tmp_path / "report"
+    main(["evaluate", "--task", "dl-few-shot", "--report", str(report)])
+    shown = capsys.readouterr().out
+    assert "Split: each device in turn new" in shown
+    assert "Our own runs" in shown
+    document = json.loads((report / model_transfer.FIGURES).read_text())
+    assert document["own_runs"][0]["mape"] == 0.5
+    assert (report / "few-shot-dl.svg").is_file()
+    assert "one stack" in (report / "few-shot-dl.md").read_text()
+    out = tmp_path / "bundle"
+    figures = str(report / model_transfer.FIGURES)
+    main(["train", "--task", "dl-few-shot", "--figures", figures, "--out", str(out)])
+    assert len(bundle.load(out).widths) == 4
+    assert "What is not verified" in (out / "CARD.md").read_text()
+    capsys.readouterr()
+    main(["bundle", "show", str(out)])
+    assert "rtx-3090-24gb" in capsys.readouterr().out
+    main(["bundle", "verify", str(out)])
+    assert capsys.readouterr().out == f"{bundle.load(out).id}: whole\n"
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize("text", ["", "[]", '{"curves": 3}', '{"curves": [{"a": 1}]}'])
+def test_figures_of_something_else_are_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "figures.json"
+    path.write_text(text)
+    with pytest.raises(DocumentError, match="is not this evaluation"):
+        model_transfer.train_transfer(tmp_path / "out", 0, path)
+    with pytest.raises(DocumentError, match="cannot be read"):
+        model_transfer.train_transfer(tmp_path / "out", 0, tmp_path / "none.json")
