@@ -151,9 +151,11 @@ def adapt_model(
         raise UsageError(f"no run is of platform {name!r}", hint=f"the runs are of: {seen}")
     samples = adapt.samples_of(runs, adapt.from_files(models), platform, known)
     start = DEFAULT_TRANSFER if source == Path("default") else source
-    found = adapt.adapt(
-        start, platform, samples, out, command=" ".join(["berth", *sys.argv[1:]])
-    )  # fmt: skip
+    command = (
+        f"berth train --task dl --adapt {source} --platform {name} "
+        f"{' '.join(map(str, kept))} --out {out}, with {len(models)} ONNX files"
+    )
+    found = adapt.adapt(start, platform, samples, out, command=command)
     click.echo(f"{found.manifest.id}: {name} by {found.samples} runs, written to {out}")
     for words, off in (("none of them", found.before), ("all the others", found.after)):
         error = np.expm1(off)

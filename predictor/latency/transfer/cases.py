@@ -84,14 +84,6 @@ class Cases:
         """These, then the others."""
         return stacked([self, other])
 
-    def of_nobody(self) -> Cases:
-        """The same on a platform that nothing is known of but its roofs."""
-        alone = np.full(len(self), NOBODY)
-        return Cases(
-            self.graph, self.place, self.spec, self.log_roof, self.gpu, self.fused, alone, alone,
-            self.model,
-        )  # fmt: skip
-
 
 def stacked(parts: Sequence[Cases]) -> Cases:
     """All cases of the parts, in order. There must be one."""

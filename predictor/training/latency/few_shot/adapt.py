@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeAlias
 
@@ -193,7 +194,7 @@ def adapt(
     )  # fmt: skip
     filled = manifest.model_copy(update={
         "platforms": (*(old[name] for name in devices), entry), "stacks": tuple(stacks),
-        "command": command,
+        "command": command, "created": datetime.now(UTC).isoformat(timespec="seconds"),
     })  # fmt: skip
     made_of = {bundles.CASES: arrays, CARD: card(filled).encode()}
     written = write_bundle(out, filled, made_of, load=bundles.load)
