@@ -177,11 +177,11 @@ def test_weights_of_another_device_are_a_start_and_stay_as_they_were(
     rows = Rows(np.arange(5), np.zeros((5, 1)), np.arange(5.0)[:, None])
     source = fit(rows, Inputs(graphs, None), SMALL, seed=0)
     before = source.predict(rows.graph, rows.statics)
-    few = Rows(np.array([0, 3]), np.zeros((2, 1)), np.array([[1.0], [4.0]]))
+    few = Rows(np.array([0, 3]), np.zeros((2, 1)), np.array([[1001.0], [1004.0]]))
     other = fit(few, Inputs(graphs, None), SMALL, seed=0, start=source)
     assert np.array_equal(before, source.predict(rows.graph, rows.statics))
     off = np.abs(other.predict(few.graph, few.statics) - few.labels).mean()
-    assert off < np.abs(before[few.graph] - few.labels).mean()
+    assert off < 3, "a device that is slower throughout is no matter of weights"
 
 
 def test_random_networks_are_drawn_by_seed_and_run() -> None:

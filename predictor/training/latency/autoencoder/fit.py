@@ -105,13 +105,16 @@ def fit(
     seed: int,
     start: Fitted | None = None,
 ) -> Fitted:
-    """Fit to the labels that are there. ``start``: go on from another device's weights and scales.
+    """Fit to the labels that are there.
+
+    ``start``: go on from another device's weights and scales, its targets shifted by the middle of
+    what the rows differ from what it says of them.
 
     The same seed gives the same predictions. Mean squared error of logarithms, Adam (the thesis),
     its rate rising and falling once.
     """
     with seeded(seed):
-        fitted = _begun(rows, inputs, design) if start is None else _copied(start)
+        fitted = _begun(rows, inputs, design) if start is None else _copied(start, rows)
         labels = fitted.targets(tensor(rows.labels))
         optimiser = torch.optim.Adam(fitted.network.parameters(), lr=design.learning_rate)
         order = np.argsort(rows.graph, kind="stable")
@@ -150,5 +153,9 @@ def _begun(rows: Rows, inputs: Inputs, design: Design) -> Fitted:
     )  # fmt: skip
 
 
-def _copied(start: Fitted) -> Fitted:
-    return replace(start, network=copy.deepcopy(start.network))
+def _copied(start: Fitted, rows: Rows) -> Fitted:
+    off = rows.labels - start.predict(rows.graph, rows.statics)
+    shift = [float(np.median(c[np.isfinite(c)])) if np.isfinite(c).any() else 0.0 for c in off.T]
+    targets = copy.deepcopy(start.targets)
+    targets.mean += torch.tensor(shift)
+    return replace(start, network=copy.deepcopy(start.network), targets=targets)
