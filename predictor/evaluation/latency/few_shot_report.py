@@ -140,7 +140,7 @@ def draw(path: Path, found: FewShot) -> None:
             panel.set_xlabel("samples of the new platform")
         for panel in axes[:, 0]:
             panel.set_ylabel("within 10 %")
-        axes[0][0].legend(fontsize=7, frameon=False, loc="upper left")
+        axes[1][0].legend(fontsize=7, frameon=False, loc="upper left")
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
 
