@@ -19,8 +19,8 @@ PUBLISHED = {
 """Mean errors that NeuSight publishes for sizes and GPUs out of its distribution, the H100 among
 them (scripts/asplos/summary/perop.csv of its repository): quoted, not run here."""
 PUBLISHED_L4 = {"inference": 0.1465, "training": 0.0724, "compiled": 0.1307}
-"""Mean errors of whole models on the L4 by the same repository's summary.csv: 7, 3 and 4 rows, those that
-are evaluated here."""
+"""Mean errors of whole models on the L4 by the same repository's summary.csv: 7, 3 and 4
+rows, those that are evaluated here."""
 _ROWS = 60_000
 _SPECS = ("multiprocessors", "bytes_per_s", "l2_bytes", "memory_bytes", "power_w", "vector_flops",
           "generation")  # fmt: skip
