@@ -5,16 +5,22 @@ and is never imported by the serving side. Knows nothing of schedulers and queue
 
 ``from berth.predictor import predict`` tells the time, memory and energy of a deep-learning model
 on platforms in one call (see ``model_prediction``); nothing is imported until it is asked for.
+
+Nothing is told to anybody: onnxruntime's own telemetry (a device id and a database in the user's
+home, uploads by the daemon) is switched off here, before any module of this room can load it.
 """
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from berth.predictor.model_prediction import ModelPrediction, predict
 
 __all__ = ["ModelPrediction", "predict"]
+
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 
 def __getattr__(name: str) -> Any:

@@ -4,4 +4,11 @@
 ``berth.model-run/1`` document (:mod:`document`); ``campaign`` does so for many, into a file that
 survives a kill. Inside of the child: ``onnx_engine`` (onnxruntime) and ``torch_engine`` (PyTorch)
 make a model runnable, ``protocol`` warms up, repeats and times it, ``energy`` reads the meters.
+
+onnxruntime's telemetry is off here as in ``berth.predictor``: which models a site measures is its
+own affair.
 """
+
+import os
+
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"

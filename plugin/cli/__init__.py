@@ -162,3 +162,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(error.exit_status)
     except BrokenPipeError:
         sys.exit(141)
+    except OSError as error:
+        # A full disk, a folder that is somebody else's: the machine's doing, not a fault of Berth.
+        if error.errno is None or error.strerror is None:
+            raise
+        where = f"{error.filename}: " if error.filename is not None else ""
+        click.echo(f"berth: {where}{error.strerror}", err=True)
+        sys.exit(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import statistics
 import subprocess
 import sys
@@ -70,3 +71,16 @@ def test_errors_are_a_sentence_and_a_hint(
         "berth: valgrind is not available; it is needed for emulated counters",
         "  install valgrind",
     ]
+
+
+def test_a_full_disk_is_a_sentence_that_names_the_file(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(**_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "/scratch/bundle")
+
+    monkeypatch.setattr(cli.berth, "main", fail)
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["train"])
+    assert stop.value.code == 1
+    assert capsys.readouterr().err == "berth: /scratch/bundle: No space left on device\n"
