@@ -171,8 +171,10 @@ def _perceptron(train: Steps, test: Steps, seed: int) -> Floats:
         if there.sum() > 1:
             net = MLPRegressor(hidden_layer_sizes=(64, 64), max_iter=400, random_state=seed)
             model = make_pipeline(StandardScaler(), net)
-            model.fit(statics(train)[there], aims[there, column])
-            found[:, column] = model.predict(statics(test))
+            known = aims[there, column]
+            middle, spread = known.mean(), max(known.std(), 1e-9)
+            model.fit(statics(train)[there], (known - middle) / spread)
+            found[:, column] = middle + spread * model.predict(statics(test))
     found[:, 0] += np.log(test.runs.batch)
     return found
 
