@@ -1,4 +1,4 @@
-"""What graphs that are not in the public archive come to: ``tables/described.npz`` (see its README).
+"""What graphs that the public archive lacks come to: ``tables/described.npz`` (see its README).
 
 Their work by kinds of operators and their ``graph_features``, no structure: enough for ``terms``
 and ``likeness`` at any batch on any platform.
