@@ -31,7 +31,8 @@ def site_input(
 ) -> SiteInput | None:
     """What the profiles in ``paths`` say; None where none are given.
 
-    Says on standard error what was left out. Raises UsageError or DocumentError.
+    Says on standard error what was left out and what looks like a mistake. Raises UsageError or
+    DocumentError.
     """
     if not paths:
         return None
@@ -50,6 +51,8 @@ def site_input(
             f"({len(found.unpaired)} workloads)",
             err=True,
         )
+    for sentence in found.doubtful:
+        click.echo(f"look again: {sentence}", err=True)
     kinds = {name: _kind(name, platforms) for name in found.rows.platforms}
     return SiteInput(found.rows, ", ".join(map(str, paths)), kinds)
 

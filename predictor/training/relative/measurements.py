@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import difflib
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ import numpy as np
 from berth.pilot.catalogue import BY_NAME
 from berth.pilot.documents import parse_json, read_json
 from berth.pilot.errors import DocumentError, UsageError
-from berth.pilot.profile import Profile
+from berth.pilot.profile import NAME_PATTERN, Profile
 from berth.predictor.ceilings import Floats
 from berth.predictor.relative.rows import Rows
 from berth.predictor.relative.views import VIEWS
@@ -29,6 +30,11 @@ from berth.predictor.relative.workloads import identity
 _LABELS = ("name", "platform", "runtime_s")
 _MOST_FILES = 20_000
 _MOST_BYTES = 256 * 2**20
+_SHORTEST_S, _LONGEST_S = 1e-9, 1e9
+_FEW = 0.25
+"""Of the workloads: a platform with times of fewer may be another one, misspelt."""
+_SLOWER, _FASTER = 100.0, 2000.0
+"""Than the reference, in the median: beyond it another unit is likely."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,8 @@ class Measurements:
     """Counters with one value in all rows: left out."""
     unpaired: tuple[str, ...]
     """Workloads that were timed on other platforms only: left out."""
+    doubtful: tuple[str, ...] = ()
+    """Sentences about platforms whose times look like a mistake; they are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +62,9 @@ def read_measurements(paths: Sequence[Path], reference: str | None = None) -> Me
     """Rows of all that is in ``paths``; ``reference``: default, where most profiles are from.
 
     Raises UsageError or DocumentError: nothing to read, a run that did not complete, the same
-    workload twice on a platform, a counter that nobody knows, a time that is no number, a
-    reference that is not there or could be either of two, counters that are all constant.
+    workload twice on a platform, a time of less than a nanosecond or more than thirty years, a
+    counter that nobody knows, a time that is no number, a reference that is not there or could
+    be either of two, counters that are all constant.
     """
     read = _read(paths)
     for source, profile in read.profiles:
@@ -96,7 +105,22 @@ def read_measurements(paths: Sequence[Path], reference: str | None = None) -> Me
         rows,
         tuple(c for c in counters if c not in kept),
         tuple(sorted({name for name, _ in seconds} - set(names))),
+        tuple(_doubts(rows)),
     )
+
+
+def _doubts(rows: Rows) -> Iterable[str]:
+    for name, speedup in zip(rows.platforms, rows.log_speedup.T, strict=True):
+        known = speedup[np.isfinite(speedup)]
+        if len(known) < _FEW * len(rows):
+            yield (
+                f"{name}: {len(known)} of {len(rows)} workloads have a time there; "
+                "is its name spelt the same everywhere?"
+            )
+        middle = math.exp(float(np.median(known))) if len(known) else 1.0
+        if not 1 / _SLOWER <= middle <= _FASTER:
+            told = f"{middle:.3g} times faster" if middle > 1 else f"{1 / middle:.3g} times slower"
+            yield f"{name}: {told} than {rows.reference}; is every time in seconds?"
 
 
 def _read(paths: Sequence[Path]) -> _Read:
@@ -145,6 +169,8 @@ def _labels(file: Path) -> Iterable[tuple[str, str, float, str]]:
         header, lines = list(reader.fieldnames or []), [(reader.line_num, row) for row in reader]
     except csv.Error as error:
         raise DocumentError(file, f"cannot be read: {error}") from None
+    if not header:
+        raise DocumentError(file, f"is empty: its first line must be {','.join(_LABELS)}")
     if sorted(header) != sorted(_LABELS):
         raise DocumentError(file, f"has columns {', '.join(header)}, not {', '.join(_LABELS)}")
     for number, row in lines:
@@ -161,14 +187,22 @@ def _labels(file: Path) -> Iterable[tuple[str, str, float, str]]:
                 f"runtime_s is {row['runtime_s']!r}, not a time above 0",
                 hint="leave the line out where a time is not known",
             )
-        yield row["name"], row["platform"], taken, source
+        name, platform = row["name"].strip(), row["platform"].strip()
+        for key, value in (("name", name), ("platform", platform)):
+            if re.fullmatch(NAME_PATTERN, value) is None:
+                raise DocumentError(
+                    source,
+                    f"{key} is {value!r}",
+                    hint="a name has letters, digits and _.+- only, as in a profile",
+                )
+        yield name, platform, taken, source
 
 
 def _text(file: Path) -> str:
     try:
         if file.stat().st_size > _MOST_BYTES:
             raise DocumentError(file, f"is larger than {_MOST_BYTES} bytes")
-        return file.read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise DocumentError(file, f"cannot be read: {error}") from None
 
@@ -229,6 +263,11 @@ def _add(
 ) -> None:
     if (name, platform) in found:
         raise UsageError(f"{source}: {name!r} was already timed on {platform!r}")
+    if not _SHORTEST_S <= taken <= _LONGEST_S:
+        raise UsageError(
+            f"{source}: {taken:g} s is no time that {name!r} takes",
+            hint="times are in seconds, from a nanosecond to thirty years",
+        )
     found[name, platform] = taken
 
 

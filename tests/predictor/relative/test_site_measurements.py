@@ -105,9 +105,50 @@ def test_a_label_that_is_no_time_names_its_line(site, cell) -> None:
         read_measurements([site])
 
 
+@pytest.mark.parametrize("cell", ["1e308", "1e-320", "3e9"])
+def test_a_time_that_nothing_takes_is_refused(site, cell) -> None:
+    text = (site / "big.csv").read_text(encoding="utf-8")
+    (site / "big.csv").write_text(text + f"app9-1,big,{cell}\n", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"line 14: .* s is no time that 'app9-1' takes"):
+        read_measurements([site])
+
+
+@pytest.mark.parametrize(
+    "line", [",big,1", "app9-1,,1", "app9-1,\x1b[31mbig,1", "app9-1,b\x00g,1", "app9-1,a b,1"]
+)
+def test_a_label_of_no_name_is_refused(site, line) -> None:
+    text = (site / "big.csv").read_text(encoding="utf-8")
+    (site / "big.csv").write_text(text + line + "\n", encoding="utf-8")
+    with pytest.raises(DocumentError, match="line 14"):
+        read_measurements([site])
+
+
+def test_a_spreadsheets_byte_order_mark_and_blanks_around_names_are_no_part_of_them(site) -> None:
+    plain = read_measurements([site]).rows
+    text = (site / "big.csv").read_text(encoding="utf-8").replace(",big,", ", big ,")
+    (site / "big.csv").write_text(text, encoding="utf-8-sig")
+    found = read_measurements([site]).rows
+    assert found.platforms == plain.platforms
+    assert np.array_equal(found.log_seconds, plain.log_seconds)
+
+
+def test_a_misspelt_platform_and_milliseconds_are_doubted(site) -> None:
+    assert not read_measurements([site]).doubtful
+    head, first, *rest = (site / "big.csv").read_text(encoding="utf-8").splitlines()
+    lines = [head, first.replace(",big,", ",Big,")]
+    for line in rest:
+        name, platform, taken = line.split(",")
+        lines.append(f"{name},{platform},{float(taken) * 1000!r}")
+    (site / "big.csv").write_text("\n".join(lines), encoding="utf-8")
+    few, far = read_measurements([site]).doubtful
+    assert few.startswith("Big: 1 of 12 workloads have a time there")
+    assert far.startswith("big: ")
+    assert "slower than here; is every time in seconds?" in far
+
+
 @pytest.mark.parametrize(
     ("header", "message"),
-    [("name,platform", "not name, platform, runtime_s"), ("", "not name, platform, runtime_s")],
+    [("name,platform", "not name, platform, runtime_s"), ("", "is empty")],
 )
 def test_another_table_is_refused(site, header, message) -> None:
     (site / "big.csv").write_text(header + "\n", encoding="utf-8")
