@@ -21,14 +21,13 @@ def train_relative(out: Path, seed: int, site: SiteInput | None) -> None:
     require_training("training")
     from berth.predictor.datasets.aiwc import AIWC  # noqa: PLC0415 - needs the extra
     from berth.predictor.evaluation.relative.figures import vector_figures  # noqa: PLC0415
-    from berth.predictor.evaluation.relative.splits import digest  # noqa: PLC0415
     from berth.predictor.relative.bundle import TRUST  # noqa: PLC0415
     from berth.predictor.training.relative.data import aiwc_rows  # noqa: PLC0415
     from berth.predictor.training.relative.law import LawFamily  # noqa: PLC0415
     from berth.predictor.training.relative.train import steps, train  # noqa: PLC0415
 
     rows = aiwc_rows() if site is None else site.rows
-    sources = {AIWC.path: AIWC.sha256} if site is None else {site.title: digest(rows)}
+    sources = {AIWC.path: AIWC.sha256} if site is None else {site.title: rows.digest()}
     with step_bar("training", steps(rows)) as advance:
         manifest = train(
             rows,

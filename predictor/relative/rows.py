@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -75,6 +77,12 @@ class Rows:
         if self.reference not in platforms:
             raise ValueError(f"the reference {self.reference} must stay")
         return replace(self, platforms=tuple(platforms), log_seconds=self.log_seconds[:, columns])
+
+    def digest(self) -> str:
+        """SHA-256 of all of it: what is kept of one data set must not be taken for another's."""
+        names = (self.counters, self.platforms, self.applications, self.kernels, self.sizes)
+        told = json.dumps([*names, self.reference]).encode()
+        return hashlib.sha256(told + self.values.tobytes() + self.log_seconds.tobytes()).hexdigest()
 
     def weights(self) -> Floats:
         """One weight a row: every application counts the same in all, the mean is 1."""

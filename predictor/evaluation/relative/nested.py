@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from berth.pilot.version import VERSION
 from berth.predictor.ceilings import Floats
-from berth.predictor.evaluation.relative.splits import digest
 from berth.predictor.relative.rows import Rows
 from berth.predictor.training.kept import Kept
-from berth.predictor.training.relative.family import Family
+from berth.predictor.training.relative.family import Family, told
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +51,15 @@ def nested(
     names = np.array(rows.applications)
     applications = sorted(set(rows.applications))
 
-    def told(*held: str) -> Floats:
+    def learnt_without(*held: str) -> Floats:
         made = without(rows, family, held, seed=seed, kept=store)
         advance()
         return made
 
     pairs = {
-        frozenset((a, b)): told(a, b) for i, a in enumerate(applications) for b in applications[:i]
+        frozenset((a, b)): learnt_without(a, b)
+        for i, a in enumerate(applications)
+        for b in applications[:i]
     }
     found = []
     for application in applications:
@@ -70,7 +72,7 @@ def nested(
                 application=application,
                 index=tuple(int(i) for i in held),
                 held=rows.take(held.tolist()),
-                log_predicted=told(application)[held],
+                log_predicted=learnt_without(application)[held],
                 train=rows.take(rest.tolist()),
                 log_inner=inner,
             )
@@ -106,5 +108,5 @@ def without(rows: Rows, family: Family, held: Sequence[str], *, seed: int, kept:
         found[out] = fitted.log_seconds(rows.take(np.flatnonzero(out).tolist()).knowing())
         return found
 
-    words = ["without", *sorted(held), family.name, family.what, str(seed), digest(rows)]
-    return kept.array("/".join([*words, rows.reference, *rows.platforms]), predictions)
+    words = ["without", *sorted(held), *told(family), VERSION, str(seed), rows.digest()]
+    return kept.array("/".join(words), predictions)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from berth.pilot.version import VERSION
 from berth.predictor.ceilings import Floats
 from berth.predictor.evaluation.relative.families import Entry
 from berth.predictor.evaluation.relative.figures import log_regrets, vector_figures
@@ -22,7 +23,6 @@ from berth.predictor.evaluation.relative.splits import (
     RANDOM_ROWS,
     UNSEEN_SIZE,
     Split,
-    digest,
     held_out,
 )
 from berth.predictor.relative.rows import Rows
@@ -32,7 +32,7 @@ from berth.predictor.training.relative.checks import (
     check_rows,
     check_rows_of_folds,
 )
-from berth.predictor.training.relative.family import Family
+from berth.predictor.training.relative.family import Family, told
 
 SPLITS = (LEAVE_ONE_APPLICATION_OUT, UNSEEN_SIZE, RANDOM_ROWS)
 SLOW_SPLITS = (LEAVE_ONE_APPLICATION_OUT, RANDOM_ROWS)
@@ -155,8 +155,7 @@ def predictions(
     advance: Callable[[], None] = lambda: None,
 ) -> Floats:
     """Held-out log seconds, rows x platforms; each fold is kept under the family and the data."""
-    words = [family.name, family.what, split.name, str(seed), rows.reference, digest(rows)]
-    key = "/".join([*words, *rows.platforms])
+    key = "/".join([*told(family), VERSION, split.name, str(seed), rows.digest()])
     return kept.array(
         key, lambda: held_out(rows, family, split, seed=seed, kept=kept, key=key, advance=advance)
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -93,8 +92,3 @@ def held_out(
         found[held] = store.array(f"{key}/fold {number}", fold)
         advance()
     return found
-
-
-def digest(rows: Rows) -> str:
-    """SHA-256 of counters and times, for names under which predictions are kept."""
-    return hashlib.sha256(rows.values.tobytes() + rows.log_seconds.tobytes()).hexdigest()

@@ -25,6 +25,11 @@ class Committee:
         """One line for a reader."""
         return f"geometric mean of the times of {', '.join(m.name for m in self.members)}"
 
+    @property
+    def kinds(self) -> dict[str, str]:
+        """Platform -> kind, as the members have it."""
+        return {k: v for member in self.members for k, v in getattr(member, "kinds", {}).items()}
+
     def fit(self, rows: Rows, seed: int) -> CommitteeFitted:
         """Every member on all rows. Raises UsageError for a committee of none."""
         if not self.members:

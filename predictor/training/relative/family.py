@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Protocol
 
 from berth.predictor.ceilings import Floats
@@ -39,3 +40,9 @@ class Family(Protocol):
         The same rows and seed give the same model. Raises UsageError where nothing can be learnt.
         """
         ...
+
+
+def told(family: Family) -> tuple[str, str, str]:
+    """Name, settings, and which platforms it takes for one kind: a part of a key of ``Kept``."""
+    kinds = dict(getattr(family, "kinds", {}))
+    return family.name, family.what, json.dumps(kinds, sort_keys=True)

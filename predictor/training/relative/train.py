@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import shutil
 from collections.abc import Callable
@@ -34,7 +33,7 @@ from berth.predictor.relative.trust_file import fit_range, trust_file
 from berth.predictor.training.kept import Kept
 from berth.predictor.training.relative.card import card
 from berth.predictor.training.relative.checks import check_applications, check_rows
-from berth.predictor.training.relative.family import Fitted
+from berth.predictor.training.relative.family import Fitted, told
 from berth.predictor.training.relative.law import LawFamily
 from berth.predictor.training.relative.trust import LEAST_APPLICATIONS, fit_trust
 from berth.predictor.training.write import write_bundle
@@ -171,8 +170,4 @@ def _asked(model: Fitted, rows: Rows) -> Floats:
 
 
 def _key(rows: Rows, family: LawFamily, application: str, seed: int) -> str:
-    data = rows.values.tobytes() + rows.log_seconds.tobytes()
-    kinds = [family.kinds.get(name, "") for name in rows.platforms]
-    words = (family.name, family.what, VERSION, rows.reference, *rows.platforms, *kinds)
-    words = (*words, *rows.applications)
-    return "/".join([*words, application, str(seed), hashlib.sha256(data).hexdigest()])
+    return "/".join([*told(family), VERSION, application, str(seed), rows.digest()])

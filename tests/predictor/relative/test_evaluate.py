@@ -23,7 +23,10 @@ from berth.predictor.evaluation.relative.report import (
 )
 from berth.predictor.evaluation.relative.rerun import both_figures, rerun_figures
 from berth.predictor.training.kept import Kept
-from berth.predictor.training.relative.baselines import Always
+from berth.predictor.training.relative.baselines import BASELINES, Always
+from berth.predictor.training.relative.committee import Committee
+from berth.predictor.training.relative.family import told
+from berth.predictor.training.relative.law import LawFamily
 
 QUICK = Entry("quick", lambda: (Always(),))
 
@@ -132,6 +135,19 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path) -> None:
     )
     assert again == first
     assert not ticks
+
+
+@pytest.mark.parametrize("changed", ["applications", "kernels", "sizes", "counters"])
+def test_folds_kept_of_data_by_other_names_are_not_taken(changed) -> None:
+    rows = toy()
+    other = replace(rows, **{changed: tuple(f"{name}x" for name in getattr(rows, changed))})
+    assert rows.digest() == toy().digest() != other.digest()
+
+
+def test_folds_kept_of_other_kinds_of_platforms_are_not_taken() -> None:
+    law, ridge = LawFamily(kinds={"gpu": "nvidia"}), BASELINES[-1]
+    assert told(law) != told(LawFamily(kinds={"gpu": "amd"}))
+    assert told(Committee((law, ridge))) != told(Committee((LawFamily(), ridge)))
 
 
 def test_a_kept_file_cut_short_is_made_anew(tmp_path) -> None:
