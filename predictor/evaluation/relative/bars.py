@@ -9,6 +9,7 @@ from berth.predictor.datasets.aiwc import KINDS
 from berth.predictor.evaluation.relative.run import Evaluation, Result
 from berth.predictor.evaluation.relative.splits import (
     LEAVE_ONE_APPLICATION_OUT,
+    NEW_COUNTERS,
     RANDOM_ROWS,
     UNSEEN_SIZE,
     Split,
@@ -40,6 +41,8 @@ BARS = (
     Bar(LEAVE_ONE_APPLICATION_OUT, "median_speedup_error", 0.60, at_most=True),
     Bar(UNSEEN_SIZE, "r2_log_speedup", 0.95, at_most=False),
     Bar(UNSEEN_SIZE, "regret", 1.03, at_most=True),
+    Bar(NEW_COUNTERS, "r2_log_speedup", 0.95, at_most=False),
+    Bar(NEW_COUNTERS, "regret", 1.03, at_most=True),
     Bar(RANDOM_ROWS, "r2_log_speedup", 0.95, at_most=False),
     Bar(RANDOM_ROWS, "order_of_four", 0.91, at_most=False),
     Bar(RANDOM_ROWS, "pairs_right", 0.95, at_most=False),

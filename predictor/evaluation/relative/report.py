@@ -8,7 +8,7 @@ from pathlib import Path
 
 from berth.pilot.documents import write_text
 from berth.predictor.evaluation.relative import bars
-from berth.predictor.evaluation.relative.run import SPLITS, Evaluation, Result
+from berth.predictor.evaluation.relative.run import SHOWN, Evaluation, Result
 
 _COLUMNS = (
     ("regret", "regret", "{:.3f}"),
@@ -51,7 +51,7 @@ def by_split(found: Evaluation) -> list[tuple[str, list[Result]]]:
     """Split in words -> its results."""
     return [
         (f"{split.name}: {split.what}", [r for r in found.results if r.split == split.name])
-        for split in SPLITS
+        for split in SHOWN
         if any(r.split == split.name for r in found.results)
     ]
 

@@ -6,7 +6,7 @@ chosen on the rows that are reported.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -20,10 +20,12 @@ from berth.predictor.evaluation.relative.order_of_four import order_figures
 from berth.predictor.evaluation.relative.splits import (
     FOLDS,
     LEAVE_ONE_APPLICATION_OUT,
+    NEW_COUNTERS,
     RANDOM_ROWS,
     UNSEEN_SIZE,
     Split,
     held_out,
+    repeated,
 )
 from berth.predictor.relative.rows import Rows
 from berth.predictor.training.kept import Kept
@@ -35,6 +37,8 @@ from berth.predictor.training.relative.checks import (
 from berth.predictor.training.relative.family import Family, told
 
 SPLITS = (LEAVE_ONE_APPLICATION_OUT, UNSEEN_SIZE, RANDOM_ROWS)
+SHOWN = (LEAVE_ONE_APPLICATION_OUT, UNSEEN_SIZE, NEW_COUNTERS, RANDOM_ROWS)
+"""Splits with figures: ``NEW_COUNTERS`` is a part of the predictions of ``UNSEEN_SIZE``."""
 SLOW_SPLITS = (LEAVE_ONE_APPLICATION_OUT, RANDOM_ROWS)
 """Of families that are slow to fit: an unseen size is a fold of its own for each of AIWC's rows."""
 SEEDS = (0, 1, 2)
@@ -130,8 +134,9 @@ def evaluate(
     _, left_out = loaded(groups)
     store = Kept() if kept is None else kept
     results = [
-        _result(rows, family, split, seeds=seeds, kept=store, advance=advance)
+        result
         for split, family in _plan(rows, groups)
+        for result in _results(rows, family, split, seeds=seeds, kept=store, advance=advance)
     ]
     return Evaluation(
         data=data,
@@ -161,7 +166,7 @@ def predictions(
     )
 
 
-def _result(
+def _results(
     rows: Rows,
     family: Family,
     split: Split,
@@ -169,13 +174,23 @@ def _result(
     seeds: Sequence[int],
     kept: Kept,
     advance: Callable[[], None],
-) -> Result:
+) -> Iterator[Result]:
+    guesses = [
+        predictions(rows, family, split, seed=seed, kept=kept, advance=advance) for seed in seeds
+    ]
+    yield _result(rows, family, split, guesses)
+    same = repeated(rows) if split is UNSEEN_SIZE else np.zeros(len(rows), dtype=np.bool_)
+    told = [np.where(same[:, None], np.nan, guess) for guess in guesses]
+    if same.any() and np.isfinite(told[0]).all(axis=1).any():
+        yield _result(rows, family, NEW_COUNTERS, told)
+
+
+def _result(rows: Rows, family: Family, split: Split, guesses: Sequence[Floats]) -> Result:
     by_seed = []
     regrets = []
-    for seed in seeds:
-        guess = predictions(rows, family, split, seed=seed, kept=kept, advance=advance)
-        told = np.flatnonzero(np.isfinite(guess).all(axis=1))
-        held, guess = rows.take(told.tolist()), guess[told]
+    for each in guesses:
+        shown = np.flatnonzero(np.isfinite(each).all(axis=1))
+        held, guess = rows.take(shown.tolist()), each[shown]
         by_seed.append({**asdict(vector_figures(held, guess)), **order_figures(held, guess)})
         regrets.append(log_regrets(held, guess))
     names = held.applications

@@ -12,8 +12,11 @@ from berth.predictor.relative.rows import Rows
 from berth.predictor.training.kept import Kept
 from berth.predictor.training.relative.family import Family
 
+Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 Fold = tuple[list[int], list[int]]
 """Indices of training rows and of held-out rows."""
+SAME = 0.01
+"""Counters closer than this (logarithms) do not tell two sizes apart."""
 FOLDS = 5
 """Of random rows."""
 
@@ -62,9 +65,29 @@ LEAVE_ONE_APPLICATION_OUT = Split(
 UNSEEN_SIZE = Split(
     "unseen size", "leave-one-(kernel, size)-out: other sizes of the kernel are seen", by_size
 )
+NEW_COUNTERS = Split(
+    "unseen size, new counters",
+    "of the same folds, the rows whose counters no other size of the kernel repeats within 1 %",
+    by_size,
+)
 RANDOM_ROWS = Split(
     "random rows", "random 80/20 of rows, five times: kernels and applications are seen", at_random
 )
+
+
+def repeated(rows: Rows) -> Mask:
+    """A row: True where another size of its kernel has the same counters (within 1 %).
+
+    Such a row is another measurement of a workload that was seen, not another size.
+    """
+    names = list(zip(rows.applications, rows.kernels, strict=True))
+    logs = np.log1p(np.maximum(rows.values, 0.0))
+    found = np.zeros(len(rows), dtype=np.bool_)
+    for i, name in enumerate(names):
+        others = [k for k, other in enumerate(names) if other == name and k != i]
+        apart = np.nan_to_num(np.abs(logs[others] - logs[i]))
+        found[i] = bool((apart < SAME).all(axis=1).any())
+    return found
 
 
 def held_out(

@@ -137,6 +137,18 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path) -> None:
     assert not ticks
 
 
+def test_figures_of_new_counters_leave_repeated_rows_out_of_the_same_predictions() -> None:
+    rows = toy()
+    values = rows.values.copy()
+    values[1] = values[0]
+    entries = (Entry("always", lambda: (Always(),)),)
+    found = run.evaluate(replace(rows, values=values), entries, data="toy", seeds=(0,))
+    by_split = {result.split: result for result in found.results}
+    assert by_split["unseen size"].figures != by_split["unseen size, new counters"].figures
+    plain = run.evaluate(rows, entries, data="toy", seeds=(0,))
+    assert "unseen size, new counters" not in {result.split for result in plain.results}
+
+
 @pytest.mark.parametrize("changed", ["applications", "kernels", "sizes", "counters"])
 def test_folds_kept_of_data_by_other_names_are_not_taken(changed) -> None:
     rows = toy()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from berth.predictor.evaluation.relative.splits import (
     RANDOM_ROWS,
     UNSEEN_SIZE,
     held_out,
+    repeated,
 )
 from berth.predictor.relative.rows import Rows
 from berth.predictor.training.relative.baselines import BASELINES
@@ -56,6 +59,15 @@ def test_no_row_is_learnt_and_predicted_in_one_fold(split) -> None:
         assert not set(train) & set(held)
         held_rows += held
     assert sorted(held_rows) == list(range(len(rows)))
+
+
+def test_a_size_with_the_counters_of_another_is_repeated_and_no_other_is() -> None:
+    rows = toy()
+    assert not repeated(rows).any()
+    values = rows.values.copy()
+    values[1] = values[0] * 1.001
+    values[5] = values[0]
+    assert np.flatnonzero(repeated(replace(rows, values=values))).tolist() == [0, 1]
 
 
 def test_leaving_an_application_out_leaves_all_of_it_out() -> None:
