@@ -166,7 +166,7 @@ def _descend(
             guess = said(network, examples, np.sort(part), runs)
             loss = masked_huber(guess, tensor(examples.labels[runs]), training.huber)
             optimiser.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             nn.utils.clip_grad_norm_(network.parameters(), 1.0)
             optimiser.step()
             schedule.step()
