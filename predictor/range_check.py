@@ -66,6 +66,23 @@ class RangeCheck:
         """To the nearest training row, as a multiple of the threshold: above 1 is outside."""
         return _nearest((values - self.centre) / self.scale, self.rows) / self.threshold
 
+    def beyond(self, columns: Sequence[int], values: Floats, most: float) -> str | None:
+        """The first of ``columns`` that is unknown, or over ``most`` outside of training.
+
+        None where there is none. One counter among many hardly moves ``distance``.
+        """
+        for column in columns:
+            name, value = self.names[column], float(values[column])
+            if math.isnan(value):
+                return f"{name} is not known, and the time stands on it"
+            low, high = float(self.low[column]), float(self.high[column])
+            if max(low - value, value - high) > most:
+                return (
+                    f"{name} is {value:.3g}, far outside the {low:.3g} to {high:.3g} that the "
+                    "bundle was trained on"
+                )
+        return None
+
     def explain(self, values: Floats) -> str | None:
         """None where ``values`` are in range; else a sentence that names the worst feature."""
         if self.distance(values) <= 1.0:

@@ -15,10 +15,10 @@ from berth.pilot.profile import Profile
 from berth.pilot.units import format_seconds
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.elsewhere import as_document, in_words, read_elsewhere
-from berth.plugin.cli.intervals import as_numbers
 from berth.plugin.cli.reasons import reason_document
 from berth.predictor.bundle_files import MANIFEST
 from berth.predictor.evaluation import explained
+from berth.predictor.prediction import Interval
 from berth.predictor.relative.answer import NO_TRUST, Answer, RelativePrediction, answer
 from berth.predictor.relative.bundle import RelativeModel, load
 from berth.predictor.relative.explain import AXES, SHARES, RelativeExplanation, explain_row
@@ -96,13 +96,20 @@ def _document(
             {
                 "platform": p.platform,
                 "basis": p.basis.value,
-                "speedup": as_numbers(p.speedup),
-                "runtime_s": as_numbers(p.runtime_s),
+                "speedup": _range(p.speedup, p),
+                "runtime_s": _range(p.runtime_s, p),
                 "abstained": p.abstained,
             }
             for p in ranking
         ],
     }
+
+
+def _range(found: Interval, said: RelativePrediction) -> dict[str, float | None]:
+    """As JSON; without trust nobody knows low and high, and a width of nothing would look sure."""
+    if said.abstained == NO_TRUST:
+        return {"low": None, "mid": found.mid, "high": None}
+    return {"low": found.low, "mid": found.mid, "high": found.high}
 
 
 def _show(

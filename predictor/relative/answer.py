@@ -19,6 +19,7 @@ from berth.predictor.prediction import Basis, Interval
 from berth.predictor.predictor import WIDEST_USEFUL_FACTOR
 from berth.predictor.relative.bundle import RelativeModel
 from berth.predictor.relative.joint import Joint
+from berth.predictor.relative.law import LawModel
 from berth.predictor.relative.probes import Advice, advise
 from berth.predictor.relative.rows import Rows
 from berth.predictor.relative.trust_file import log_counters
@@ -70,7 +71,7 @@ def answer(model: RelativeModel, row: Rows, among: Sequence[str] = ()) -> Answer
         )
     guess = model.log_seconds(row.knowing())
     mean, width, joint = guess[0], np.zeros(len(platforms)), None
-    unlike = None if model.range_check is None else model.range_check.explain(log_counters(row)[0])
+    unlike = _unlike(model, row)
     labelled = [True] * len(platforms)
     if model.trust is not None:
         labelled = [bool(known.any()) for known in np.isfinite(model.trust.residuals).T]
@@ -101,6 +102,17 @@ def answer(model: RelativeModel, row: Rows, among: Sequence[str] = ()) -> Answer
     lost = np.flatnonzero(~np.isfinite(row.values[0]))
     shown = None if joint is None else joint.among([p.platform for p in found])
     return Answer(tuple(found), shown, tuple(row.counters[i] for i in lost))
+
+
+def _unlike(model: RelativeModel, row: Rows) -> str | None:
+    """In what ``row`` is unlike all training programs, or too large or small for the law."""
+    check = model.range_check
+    if check is None:
+        return None
+    logs = log_counters(row)[0]
+    work = model.model.view.work if isinstance(model.model, LawModel) else ()
+    columns = [row.counters.index(name) for name in work if name in row.counters]
+    return check.explain(logs) or check.beyond(columns, logs, math.log(WIDEST_USEFUL_FACTOR))
 
 
 def _doubt(model: RelativeModel, unlike: str | None, log_width: float) -> str | None:

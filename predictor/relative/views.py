@@ -45,6 +45,8 @@ class View:
     look: Callable[[Rows, Floats], Seen]
     counters: tuple[str, ...] = ()
     """Those that it knows and the catalogue does not."""
+    work: tuple[str, ...] = ()
+    """Those that its terms grow with: far outside of training nothing else tells the time."""
 
     def seen(self, rows: Rows, fill: Floats) -> Seen:
         """``rows`` with missing counters replaced by ``fill`` (one a counter)."""
@@ -156,9 +158,11 @@ AIWC = View(
         "total_unique_branch_instructions", "ninety_percent_branch_instructions",
         "branch_entropy_yokota", "branch_entropy_average_linear",
     ),
+    work=("total_instruction_count", "workitems"),
 )  # fmt: skip
-PILOT = View("pilot", ("instructions", "l1_load_misses", "llc_load_misses"), _pilot)
-PLAIN = View("plain", (), _plain)
+_WORK = ("instructions", "l1_load_misses", "llc_load_misses")
+PILOT = View("pilot", _WORK, _pilot, work=_WORK)
+PLAIN = View("plain", (), _plain, work=("instructions", "threads"))
 VIEWS = {view.name: view for view in (AIWC, PILOT, PLAIN)}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from berth.pilot.errors import BerthError, DocumentError, UsageError
 from berth.pilot.profile import Profile
 from berth.plugin.cli import berth
 from berth.predictor.relative import bundle as bundles
+from berth.predictor.relative.answer import answer
 from berth.predictor.relative.bundle import TRUST
 from berth.predictor.relative.explain import explain_row
 from berth.predictor.relative.workloads import row_of
@@ -43,6 +45,30 @@ def place(tmp_path_factory):
     odd = profile("odd-3", 1e3, 1e12)
     (folder / "odd.json").write_text(json.dumps(odd), encoding="utf-8")
     return folder
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"instructions": 1e15}, "log(1 + instructions) is 34.5, far outside the"),
+        ({"llc_load_misses": None}, "log(1 + llc_load_misses) is not known"),
+    ],
+)
+def test_one_counter_far_out_or_absent_is_not_outvoted_where_the_time_stands_on_it(
+    place, tmp_path, changed, reason
+) -> None:
+    data = json.loads((place / "here.json").read_text(encoding="utf-8"))
+    for name, value in changed.items():
+        if value is None:
+            del data["counters"][name]
+        else:
+            data["counters"][name]["value"] = value
+    profiled, model = Profile.model_validate_json(json.dumps(data)), bundles.load(place / "bundle")
+    wide = replace(model.range_check, threshold=1e9)
+    row = row_of(profiled, model.manifest.counters, model.manifest.platforms, {})
+    doubts = {p.abstained for p in answer(replace(model, range_check=wide), row).predictions}
+    (doubt,) = doubts - {None}
+    assert doubt.startswith(reason)
 
 
 def predicted(place, *words) -> dict:
@@ -176,6 +202,11 @@ def test_too_few_applications_give_times_without_intervals(place, tmp_path) -> N
     shown = run("predict", place / "here.json", "--bundle", tmp_path / "small")
     assert "not known" in shown.output
     assert "abstains: the bundle learnt from too few applications" in shown.output
+    asked = run("predict", place / "here.json", "--bundle", tmp_path / "small", "--json")
+    told = by_platform(json.loads(asked.stdout))
+    assert told["gpu"]["runtime_s"]["low"] is told["gpu"]["speedup"]["high"] is None
+    assert told["gpu"]["runtime_s"]["mid"] > 0
+    assert told["here"]["runtime_s"]["low"] == told["here"]["runtime_s"]["high"]
     refused = run("predict", place / "here.json", "--bundle", tmp_path / "small", "--probe")
     assert isinstance(refused.exception, UsageError)
 
