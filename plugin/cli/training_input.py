@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from berth.pilot.errors import DocumentError, ToolMissing, UsageError
+from berth.pilot.errors import DocumentError, ToolMissing
 
 if TYPE_CHECKING:
     from berth.predictor.training.kernels.examples import Example
@@ -27,11 +28,9 @@ def require_networks(needed_for: str) -> None:
         raise ToolMissing("torch", needed_for=needed_for, hint="pip install 'berth[deep]'")
 
 
-def bundle_folder(out: Path | None) -> Path:
-    """Raises UsageError where none was named."""
-    if out is None:
-        raise UsageError("name the folder of the new bundle: --out FOLDER")
-    return out
+def command_line() -> str:
+    """What was typed, for the manifest."""
+    return " ".join(["berth", *sys.argv[1:]])
 
 
 def read_examples(profiles: Path | None) -> tuple[Example, ...]:
@@ -42,8 +41,13 @@ def read_examples(profiles: Path | None) -> tuple[Example, ...]:
     return join(read_profiles(PROFILES if profiles is None else profiles), rows())
 
 
-def read_figures(path: Path) -> dict[str, float]:
-    """The shipped method's figures from ``evaluation.json``. Raises DocumentError."""
+def read_figures(path: Path | None) -> dict[str, float]:
+    """The shipped method's figures from ``evaluation.json``; of no file none.
+
+    Raises DocumentError where it is no evaluation.
+    """
+    if path is None:
+        return {}
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         return {str(key): float(value) for key, value in data["shipped"].items()}

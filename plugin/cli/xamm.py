@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import click
 import numpy as np
 
 from berth.plugin.cli.columns import columns
-from berth.plugin.cli.training_input import require_networks
+from berth.plugin.cli.training_input import command_line, require_networks
 
 
 @click.command(epilog="Example: berth xamm xamm.toml")
@@ -24,7 +23,7 @@ def xamm(config: Path, as_json: bool) -> None:
     from berth.predictor.training.relative.xamm.steps import run  # noqa: PLC0415
 
     wanted = read_config(config)
-    done = run(wanted, config.parent, " ".join(["berth", *sys.argv[1:]]))
+    done = run(wanted, config.parent, command_line())
     if as_json:
         trained = None if done.trained is None else done.trained.id
         click.echo(

@@ -84,7 +84,7 @@ def test_training_with_another_evaluation_is_refused(
 
 
 def test_a_missing_width_is_named(tmp_path: Path) -> None:
-    from berth.plugin.cli.llm_model import _read_widths
+    from berth.plugin.cli.tasks.llm import _read_widths
 
     width = {"log_width": 0.1, "rows": 20, "groups": 10, "split": "rows", "process": True}
     path = tmp_path / "evaluation.json"

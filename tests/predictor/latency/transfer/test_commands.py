@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from berth.pilot.errors import DocumentError
-from berth.plugin.cli import main, model_transfer
+from berth.plugin.cli import main
+from berth.plugin.cli.tasks import dl_few_shot
+from berth.plugin.cli.tasks.asked import Asked
 from berth.predictor.evaluation.latency import few_shot, few_shot_runs
 from berth.predictor.latency.transfer import bundle
 from berth.predictor.training.latency.few_shot import table as tables
@@ -39,12 +41,12 @@ def test_the_evaluation_is_printed_and_kept_and_trained_from(
     shown = capsys.readouterr().out
     assert "Split: each device in turn new" in shown
     assert "Our own runs" in shown
-    document = json.loads((report / model_transfer.FIGURES).read_text())
+    document = json.loads((report / dl_few_shot.FIGURES).read_text())
     assert document["own_runs"][0]["mape"] == 0.5
     assert (report / "few-shot-dl.svg").is_file()
     assert "one stack" in (report / "few-shot-dl.md").read_text()
     out = tmp_path / "bundle"
-    figures = str(report / model_transfer.FIGURES)
+    figures = str(report / dl_few_shot.FIGURES)
     main(["train", "--task", "dl-few-shot", "--figures", figures, "--out", str(out)])
     assert len(bundle.load(out).widths) == 4
     assert "What is not verified" in (out / "CARD.md").read_text()
@@ -61,6 +63,13 @@ def test_figures_of_something_else_are_refused(tmp_path: Path, text: str) -> Non
     path = tmp_path / "figures.json"
     path.write_text(text)
     with pytest.raises(DocumentError, match="is not this evaluation"):
-        model_transfer.train_transfer(tmp_path / "out", 0, path)
+        dl_few_shot.train(asked(tmp_path / "out", path))
     with pytest.raises(DocumentError, match="cannot be read"):
-        model_transfer.train_transfer(tmp_path / "out", 0, tmp_path / "none.json")
+        dl_few_shot.train(asked(tmp_path / "out", tmp_path / "none.json"))
+
+
+def asked(out: Path, figures: Path) -> Asked:
+    return Asked(
+        task="dl-few-shot", profiles=(), reference=None, seed=0, folder=None, out=out,
+        figures=figures,
+    )  # fmt: skip

@@ -1,55 +1,42 @@
-"""Training and evaluating the slice predictor, for ``berth train`` and ``berth evaluate``."""
+"""``berth train|evaluate --task mig-slices``: the slice predictor."""
 
 from __future__ import annotations
 
-import json
-import sys
-from pathlib import Path
-
 import click
 
-from berth.pilot.documents import write_text
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.step_bar import step_bar
-from berth.plugin.cli.training_input import read_figures, require_training
+from berth.plugin.cli.tasks.asked import Asked
+from berth.plugin.cli.tasks.learn import learn
+from berth.plugin.cli.tasks.shown import show
+from berth.plugin.cli.training_input import require_training
 
 _HEADER = ("method", "rows", "median", "mean", "p90", "of speed", "in 90 %", "in 95 %", "x", "told")
 
 
-def train_slices(out: Path, seed: int, figures: Path | None) -> None:
+def train(asked: Asked) -> None:
     """The bundle from MISO and ParvaGPU."""
     require_training("training")
-    from berth.predictor.training.slices.train import STEPS, train  # noqa: PLC0415 - needs the extra
+    from berth.predictor.training.slices.train import STEPS  # noqa: PLC0415 - needs the extra
+    from berth.predictor.training.slices.train import train as run  # noqa: PLC0415
 
-    shown = {} if figures is None else read_figures(figures)
-    with step_bar("training", STEPS) as advance:
-        manifest = train(
-            out,
-            seed=seed,
-            command=" ".join(["berth", *sys.argv[1:]]),
-            figures=shown,
-            advance=advance,
-        )
+    manifest = learn(asked, run, STEPS)
     rows = sum(entry.rows for entry in manifest.methods)
-    click.echo(f"{manifest.id}: {len(manifest.methods)} methods on {rows} rows, written to {out}")
+    click.echo(
+        f"{manifest.id}: {len(manifest.methods)} methods on {rows} rows, written to {asked.bundle}"
+    )
 
 
-def evaluate_slices(seed: int, report: Path | None, as_json: bool) -> None:
+def evaluate(asked: Asked) -> None:
     """Leave-one-model-out on both data sets, with the rivals."""
     require_training("evaluation")
-    from berth.predictor.evaluation.slices.run import STEPS, evaluate  # noqa: PLC0415
+    from berth.predictor.evaluation.slices.run import STEPS  # noqa: PLC0415
+    from berth.predictor.evaluation.slices.run import evaluate as run  # noqa: PLC0415
 
     with step_bar("evaluating", STEPS) as advance:
-        found = evaluate(seed, advance)
-    text = json.dumps(found.as_dict(), indent=1)
-    if report is not None:
-        write_text(report / "evaluation.json", text + "\n")
-    if as_json:
-        click.echo(text)
-        return
-    click.echo(f"Split: {found.split}; errors are |predicted / measured - 1| of t_slice / t_whole.")
+        found = run(asked.seed, advance)
+    told = [f"Split: {found.split}; errors are |predicted / measured - 1| of t_slice / t_whole."]
     for name in dict.fromkeys(r.task for r in found.results):
-        click.echo(f"\n{name}")
         rows = [
             (
                 r.method,
@@ -68,11 +55,12 @@ def evaluate_slices(seed: int, report: Path | None, as_json: bool) -> None:
             for r in found.results
             if r.task == name
         ]
-        click.echo(columns(_HEADER, rows))
+        told += [f"\n{name}", columns(_HEADER, rows)]
     fits = found.fits
-    click.echo(
+    told.append(
         f"\nfits, from the memory reserved on the whole GPU: {fits.said_but_failed} said to fit "
         f"and failed (of {fits.said_but_failed + fits.refused_and_failed} that failed), "
         f"{fits.refused_but_ran} refused that would have run (of "
         f"{fits.refused_but_ran + fits.said_and_ran} that ran)"
     )
+    show(asked, found.as_dict(), "\n".join(told))

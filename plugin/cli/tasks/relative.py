@@ -1,47 +1,50 @@
-"""Training and evaluating families of relative performance."""
+"""``berth train|evaluate --task relative``: families of relative performance."""
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Sequence
 from dataclasses import asdict, replace
-from pathlib import Path
 
 import click
 
+from berth.pilot.errors import UsageError
 from berth.plugin.cli.columns import columns
-from berth.plugin.cli.relative_input import SiteInput
+from berth.plugin.cli.relative_input import site_input
 from berth.plugin.cli.step_bar import step_bar
-from berth.plugin.cli.training_input import require_training
+from berth.plugin.cli.tasks.asked import Asked
+from berth.plugin.cli.tasks.shown import show
+from berth.plugin.cli.training_input import command_line, require_training
 
 
-def train_relative(out: Path, seed: int, site: SiteInput | None) -> None:
+def train(asked: Asked) -> None:
     """A bundle of the shipped family from a site's measurements, or from the AIWC data set."""
+    if asked.figures is not None:
+        raise UsageError("--task relative computes its own figures; leave out --figures")
+    site = site_input(asked.profiles, asked.reference, asked.folder)
     require_training("training")
     from berth.predictor.datasets.aiwc import AIWC  # noqa: PLC0415 - needs the extra
     from berth.predictor.evaluation.relative.figures import vector_figures  # noqa: PLC0415
     from berth.predictor.relative.bundle import TRUST  # noqa: PLC0415
     from berth.predictor.training.relative.data import aiwc_rows  # noqa: PLC0415
     from berth.predictor.training.relative.law import LawFamily  # noqa: PLC0415
-    from berth.predictor.training.relative.train import steps, train  # noqa: PLC0415
+    from berth.predictor.training.relative.train import steps  # noqa: PLC0415
+    from berth.predictor.training.relative.train import train as run  # noqa: PLC0415
 
     rows = aiwc_rows() if site is None else site.rows
     sources = {AIWC.path: AIWC.sha256} if site is None else {site.title: rows.digest()}
     with step_bar("training", steps(rows)) as advance:
-        manifest = train(
+        manifest = run(
             rows,
-            out,
+            asked.bundle,
             sources=sources,
-            seed=seed,
-            command=" ".join(["berth", *sys.argv[1:]]),
+            seed=asked.seed,
+            command=command_line(),
             figures_of=lambda held, guess: asdict(vector_figures(held, guess)),
             family=None if site is None else LawFamily(kinds=site.kinds),
             advance=advance,
         )
     click.echo(
         f"{manifest.id}: {manifest.training.rows} rows of "
-        f"{len(manifest.training.applications)} applications, written to {out}"
+        f"{len(manifest.training.applications)} applications, written to {asked.bundle}"
     )
     if TRUST not in manifest.files:
         click.echo(
@@ -50,17 +53,12 @@ def train_relative(out: Path, seed: int, site: SiteInput | None) -> None:
         )
 
 
-def evaluate_relative(
-    seeds: Sequence[int],
-    groups: Sequence[str],
-    report: Path | None,
-    as_json: bool,
-    site: SiteInput | None,
-) -> None:
+def evaluate(asked: Asked) -> None:
     """Every family (or those of ``groups``) by every split on a site's rows, or on AIWC's.
 
     With ``report`` the folds that are done are kept in it: a run cut short goes on from there.
     """
+    site = site_input(asked.profiles, asked.reference, asked.folder)
     require_training("evaluation")
     from berth.predictor.datasets.aiwc import AIWC  # noqa: PLC0415 - needs the extra
     from berth.predictor.datasets.aiwc import rows as published  # noqa: PLC0415
@@ -82,7 +80,8 @@ def evaluate_relative(
     from berth.predictor.training.relative.data import aiwc_rows  # noqa: PLC0415
     from berth.predictor.training.relative.law import LawFamily  # noqa: PLC0415
 
-    entries = families.chosen(groups)
+    seeds, report = asked.seeds, asked.report
+    entries = families.chosen(asked.groups)
     rows = aiwc_rows() if site is None else site.rows
     if site is not None:
         entries = families.for_kinds(entries, site.kinds)
@@ -105,19 +104,12 @@ def evaluate_relative(
         if any(result.family == bars.SHIPPED for result in found.results):
             law = LawFamily() if site is None else LawFamily(kinds=site.kinds)
             draw_applications(rows, law, report, seeds[0])
-    if as_json:
-        click.echo(json.dumps(found.as_dict(), indent=1))
-        return
-    click.echo(f"{found.data}: {found.rows} rows of {found.applications} applications.")
-    click.echo(MEANING)
+    told = [f"{found.data}: {found.rows} rows of {found.applications} applications.", MEANING]
     for title, results in by_split(found):
-        click.echo(f"\n{title}")
-        click.echo(columns(HEADER, table(results)))
+        told += [f"\n{title}", columns(HEADER, table(results))]
     if found.rerun:
-        click.echo(f"\n{RERUN}")
-        click.echo(columns(HEADER, rerun_row(found)))
-    if told := bars.verdicts_of(found):
-        click.echo(f"\nbars, and what {bars.SHIPPED!r} does")
-        click.echo(columns(bars.HEADER, told))
-    for group, why in found.left_out.items():
-        click.echo(f"left out: {group} ({why})")
+        told += [f"\n{RERUN}", columns(HEADER, rerun_row(found))]
+    if verdicts := bars.verdicts_of(found):
+        told += [f"\nbars, and what {bars.SHIPPED!r} does", columns(bars.HEADER, verdicts)]
+    told += [f"left out: {group} ({why})" for group, why in found.left_out.items()]
+    show(asked, found.as_dict(), "\n".join(told), file=None)

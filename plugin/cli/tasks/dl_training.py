@@ -1,60 +1,50 @@
-"""Training and evaluating the predictor of training steps: ``berth train|evaluate``."""
+"""``berth train|evaluate --task dl-training``: the predictor of training steps."""
 
 from __future__ import annotations
 
-import json
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from berth.pilot.documents import write_text
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.step_bar import step_bar
-from berth.plugin.cli.training_input import read_figures, require_networks, require_training
+from berth.plugin.cli.tasks.asked import Asked
+from berth.plugin.cli.tasks.learn import learn
+from berth.plugin.cli.tasks.shown import show
+from berth.plugin.cli.training_input import require_networks, require_training
 
 if TYPE_CHECKING:
     from berth.predictor.evaluation.latency.training_runs import TrainingRuns
 
-TASK = "dl-training"
 _HEADER = ("method", "target", "rows", "mean", "median", "in 10 %", "tau")
 
 
-def train_steps(out: Path, seed: int, figures: Path | None) -> None:
+def train(asked: Asked) -> None:
     """The bundle from timm's training rows and our own."""
     require_training("training")
-    from berth.predictor.training.steps.train import STEPS, train  # noqa: PLC0415 - the extra
+    from berth.predictor.training.steps.train import STEPS  # noqa: PLC0415 - needs the extra
+    from berth.predictor.training.steps.train import train as run  # noqa: PLC0415
 
-    with step_bar("training", STEPS) as advance:
-        manifest = train(
-            out,
-            seed=seed,
-            command=" ".join(["berth", *sys.argv[1:]]),
-            figures={} if figures is None else read_figures(figures),
-            advance=advance,
-        )
+    manifest = learn(asked, run, STEPS)
     rows = sum(head.rows for head in manifest.heads)
-    click.echo(f"{manifest.id}: {len(manifest.heads)} devices of {rows} rows, written to {out}")
+    click.echo(
+        f"{manifest.id}: {len(manifest.heads)} devices of {rows} rows, written to {asked.bundle}"
+    )
 
 
-def evaluate_steps(seed: int, report: Path | None, *, as_json: bool) -> None:
+def evaluate(asked: Asked) -> None:
     """Every split, TraPPM with and without pre-training, rivals, transfer."""
     require_networks("evaluation")
     from berth.predictor.evaluation.latency.training_parts import Session  # noqa: PLC0415
-    from berth.predictor.evaluation.latency.training_runs import PARTS, evaluate  # noqa: PLC0415
+    from berth.predictor.evaluation.latency.training_runs import PARTS  # noqa: PLC0415
+    from berth.predictor.evaluation.latency.training_runs import evaluate as run  # noqa: PLC0415
 
     with step_bar("evaluating", PARTS) as advance:
-        found = evaluate(Session(seed, report, advance))
-    text, tables = json.dumps(found.as_dict(), indent=1), training_tables(found)
-    if report is not None:
-        write_text(report / "evaluation.json", text + "\n")
-        write_text(report / "report.md", f"```\n{tables}\n```\n")
-    click.echo(text if as_json else tables)
+        found = run(Session(asked.seed, asked.report, advance))
+    show(asked, found.as_dict(), _tables(found), page=True)
 
 
-def training_tables(found: TrainingRuns) -> str:
-    """The section ``training`` of ``berth evaluate --task dl``."""
+def _tables(found: TrainingRuns) -> str:
     from berth.predictor.evaluation.latency.training_runs import DATA, SPLITS  # noqa: PLC0415
 
     lines = ["Training steps. Errors are |predicted / measured - 1|."]

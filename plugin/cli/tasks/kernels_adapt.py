@@ -1,9 +1,7 @@
-"""``berth train --adapt``."""
+"""``berth train --adapt``: a platform labelled in a bundle by profiles measured on it."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -11,28 +9,27 @@ import click
 from berth.pilot.documents import read_json
 from berth.pilot.errors import UsageError
 from berth.pilot.profile import Profile
-from berth.plugin.cli.training_input import require_training
+from berth.plugin.cli.tasks.asked import Asked
+from berth.plugin.cli.training_input import command_line, require_training
 from berth.predictor import platforms as known
 from berth.predictor.bundle import DEFAULT_BUNDLE
 
 
-def adapt_bundle(
-    source: Path, name: str, files: Sequence[Path], out: Path, *, seed: int, folder: Path | None
-) -> None:
+def adapt_bundle(asked: Asked, source: Path, name: str) -> None:
     """The bundle in ``source`` (``default``: the shipped one) with platform ``name`` labelled."""
     require_training("training")
     from berth.predictor.training.kernels.adapt import adapt  # noqa: PLC0415 - needs the extra
     from berth.predictor.training.kernels.examples import read_profiles  # noqa: PLC0415
 
-    if not files:
+    if not asked.profiles:
         raise UsageError(
             "no PROFILES are given",
             hint="profiles of the same workloads on the reference and on the new platform",
         )
-    platforms = known.load(folder)
+    platforms = known.load(asked.folder)
     profiles = [
         profile
-        for path in files
+        for path in asked.profiles
         for profile in (
             read_profiles(path) if path.suffix == ".jsonl" else [read_json(path, Profile)]
         )
@@ -42,9 +39,9 @@ def adapt_bundle(
         profiles,
         known.get(name, platforms),
         platforms,
-        out,
-        seed=seed,
-        command=" ".join(["berth", *sys.argv[1:]]),
+        asked.bundle,
+        seed=asked.seed,
+        command=command_line(),
     )
     entry = next(e for e in manifest.labelled if e.platform == name)
-    click.echo(f"{manifest.id}: {name} by {entry.rows} workloads, written to {out}")
+    click.echo(f"{manifest.id}: {name} by {entry.rows} workloads, written to {asked.bundle}")

@@ -1,19 +1,15 @@
-"""``berth evaluate --task trust``."""
+"""``berth evaluate --task trust``: intervals, abstention and probe advice."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from pathlib import Path
-
-import click
-
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.step_bar import step_bar
+from berth.plugin.cli.tasks.asked import Asked
+from berth.plugin.cli.tasks.shown import show
 from berth.plugin.cli.training_input import require_training
 
 
-def evaluate_trust(seed: int, groups: Sequence[str], report: Path | None, as_json: bool) -> None:
+def evaluate(asked: Asked) -> None:
     """Intervals, abstention and probe advice of every family on the AIWC data set.
 
     With ``report`` the folds that are done are kept in it: a run cut short goes on from there.
@@ -29,26 +25,24 @@ def evaluate_trust(seed: int, groups: Sequence[str], report: Path | None, as_jso
     from berth.predictor.training.kept import Kept  # noqa: PLC0415
     from berth.predictor.training.relative.data import aiwc_rows  # noqa: PLC0415
 
-    entries, rows = families.chosen(groups), aiwc_rows()
+    entries, rows = families.chosen(asked.groups), aiwc_rows()
     total = trust_run.steps(rows, len(loaded(entries)[0]))
     with step_bar("evaluating", total) as advance:
         found = trust_run.evaluate_trust(
             rows,
             entries,
             data=f"{AIWC.title} ({AIWC.licence})",
-            seed=seed,
-            kept=Kept(None if report is None else report / "folds"),
+            seed=asked.seed,
+            kept=Kept(None if asked.report is None else asked.report / "folds"),
             advance=advance,
         )
-    if report is not None:
-        write_trust_report(found, report)
-    if as_json:
-        click.echo(json.dumps(found.as_dict(), indent=1))
-        return
-    click.echo(f"{found.data}: {found.rows} rows of {found.applications} applications.")
-    click.echo(f"Split: {found.split}.")
+    if asked.report is not None:
+        write_trust_report(found, asked.report)
+    told = [
+        f"{found.data}: {found.rows} rows of {found.applications} applications.",
+        f"Split: {found.split}.",
+    ]
     for title, header, lines in tables(found):
-        click.echo(f"\n{title}")
-        click.echo(columns(header, lines))
-    for group, why in found.left_out.items():
-        click.echo(f"left out: {group} ({why})")
+        told += [f"\n{title}", columns(header, lines)]
+    told += [f"left out: {group} ({why})" for group, why in found.left_out.items()]
+    show(asked, found.as_dict(), "\n".join(told), file=None)

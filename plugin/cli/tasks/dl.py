@@ -1,60 +1,54 @@
-"""Training and evaluating the learnt time of model graphs: ``berth train|evaluate --task dl``."""
+"""``berth train|evaluate --task dl``: the learnt time of model graphs."""
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from berth.pilot.documents import write_text
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.step_bar import step_bar
-from berth.plugin.cli.training_input import read_figures, require_training
+from berth.plugin.cli.tasks.asked import Asked
+from berth.plugin.cli.tasks.learn import learn
+from berth.plugin.cli.tasks.model_adapt import adapt_model
+from berth.plugin.cli.tasks.shown import show
+from berth.plugin.cli.training_input import require_training
 
 if TYPE_CHECKING:
     from berth.predictor.evaluation.latency.run import LatencyEvaluation
 
-TASK = "dl"
 _HEADER = ("rows of", "method", "rows", "MAPE", "median", "Acc(10 %)", "tau", "in 90 %", "x")
 
 
-def train_latency(out: Path, seed: int, figures: Path | None) -> None:
-    """The bundle from timm's measurements and our own runs."""
+def train(asked: Asked) -> None:
+    """The bundle from timm's measurements and our own runs; with --adapt a site's platform."""
+    if asked.adapt is not None and asked.platform is not None:
+        adapt_model(asked, asked.adapt, asked.platform)
+        return
     require_training("training")
-    from berth.predictor.training.latency.train import STEPS, train  # noqa: PLC0415 - the extra
+    from berth.predictor.training.latency.train import STEPS  # noqa: PLC0415 - needs the extra
+    from berth.predictor.training.latency.train import train as run  # noqa: PLC0415
 
-    with step_bar("training", STEPS) as advance:
-        manifest = train(
-            out, seed=seed, command=" ".join(["berth", *sys.argv[1:]]),
-            figures={} if figures is None else read_figures(figures), advance=advance,
-        )  # fmt: skip
+    manifest = learn(asked, run, STEPS)
     rows = sum(one.rows for one in manifest.settings)
-    click.echo(f"{manifest.id}: {len(manifest.settings)} settings, {rows} rows, written to {out}")
+    click.echo(
+        f"{manifest.id}: {len(manifest.settings)} settings, {rows} rows, written to {asked.bundle}"
+    )
 
 
-def evaluate_latency(
-    seed: int, groups: Sequence[str], report: Path | None, *, as_json: bool
-) -> None:
+def evaluate(asked: Asked) -> None:
     """The parts in ``groups`` (default: all)."""
     require_training("evaluation")
-    from berth.predictor.evaluation.latency.run import PARTS, evaluate, steps  # noqa: PLC0415
+    from berth.predictor.evaluation.latency.run import PARTS, steps  # noqa: PLC0415
+    from berth.predictor.evaluation.latency.run import evaluate as run  # noqa: PLC0415
 
-    if stray := next((name for name in groups if name not in PARTS), None):
+    if stray := next((name for name in asked.groups if name not in PARTS), None):
         raise UsageError(f"there is no part {stray!r}", hint=f"--family {'|'.join(PARTS)}")
-    parts = tuple(part for part in PARTS if part in groups) or PARTS
+    parts = tuple(part for part in PARTS if part in asked.groups) or PARTS
     with step_bar("evaluating", steps(parts)) as advance:
-        found = evaluate(seed, parts, advance)
-    text = json.dumps(found.as_dict(), indent=1)
-    tables = _tables(found)
-    if report is not None:
-        write_text(report / "evaluation.json", text + "\n")
-        write_text(report / "report.md", f"```\n{tables}\n```\n")
-    click.echo(text if as_json else tables)
+        found = run(asked.seed, parts, advance)
+    show(asked, found.as_dict(), _tables(found), page=True)
 
 
 def _tables(found: LatencyEvaluation) -> str:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from pathlib import Path
-
-import click
-
-from berth.pilot.documents import write_text
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.step_bar import step_bar
+from berth.plugin.cli.tasks.asked import Asked
+from berth.plugin.cli.tasks.shown import show
 from berth.plugin.cli.training_input import read_examples, require_training
 from berth.predictor import platforms as known
 
 
-def evaluate_few_shot(seed: int, groups: Sequence[str], report: Path | None, as_json: bool) -> None:
+def evaluate(asked: Asked) -> None:
     """Every family on AIWC, each device in turn new; the default family on RAJAPerf.
 
     With ``report`` the folds that are done are kept in it, and ``few-shot.json`` is written.
@@ -28,40 +23,33 @@ def evaluate_few_shot(seed: int, groups: Sequence[str], report: Path | None, as_
     from berth.predictor.training.kept import Kept  # noqa: PLC0415
     from berth.predictor.training.relative.data import aiwc_rows  # noqa: PLC0415
 
-    entries, rows = families.chosen(groups), aiwc_rows()
+    entries, rows = families.chosen(asked.groups), aiwc_rows()
     total = few_shot.steps(rows, len(loaded(entries)[0])) + adapted.steps()
     with step_bar("evaluating", total) as advance:
         curves = adapted.evaluate_adapted(
             read_examples(None),
             known.load(),
-            seed=seed,
+            seed=asked.seed,
             advance=advance,
         )
         found = few_shot.evaluate_few_shot(
             rows,
             entries,
             data=f"{AIWC.title} ({AIWC.licence})",
-            seed=seed,
-            kept=Kept(None if report is None else report / "folds"),
+            seed=asked.seed,
+            kept=Kept(None if asked.report is None else asked.report / "folds"),
             advance=advance,
         )
-    document = {**found.as_dict(), "default_family": [curve.as_dict() for curve in curves]}
-    if report is not None:
-        write_text(report / "few-shot.json", json.dumps(document, indent=1) + "\n")
-    if as_json:
-        click.echo(json.dumps(document, indent=1))
-        return
     counts = tuple(f"k = {k}" for k in found.labels)
-    click.echo(f"{found.data}: median error of times on the new device.\nSplit: {found.split}.")
-    header = ("family", "signature", *counts, "all labels")
+    told = [f"{found.data}: median error of times on the new device.\nSplit: {found.split}."]
     lines = []
     for result in found.results:
         for words, curve in (("none", result.plain), ("anchor kernels", result.signed)):
             spread = zip(curve.error, curve.low, curve.high, strict=True)
             cells = [f"{mid:.0%} ({low:.0%} to {high:.0%})" for mid, low, high in spread]
             lines.append((result.family, words, *cells, f"{result.all_labels:.0%}"))
-    click.echo(columns(header, lines))
-    click.echo(f"\nDefault family, RAJAPerf.\nSplit: {adapted.SPLIT}.")
+    told.append(columns(("family", "signature", *counts, "all labels"), lines))
+    told.append(f"\nDefault family, RAJAPerf.\nSplit: {adapted.SPLIT}.")
     lines = []
     for made in curves:
         start = f"{made.platform} from the prior of {made.prior_of}"
@@ -73,6 +61,7 @@ def evaluate_few_shot(seed: int, groups: Sequence[str], report: Path | None, as_
             "upper / middle": [f"{f:.1f}" for f in made.factor],
         }
         lines += [(start, words, *cells) for words, cells in rows_of.items()]
-    click.echo(columns(("new platform", "figure", *counts), lines))
-    for group, why in found.left_out.items():
-        click.echo(f"left out: {group} ({why})")
+    told.append(columns(("new platform", "figure", *counts), lines))
+    told += [f"left out: {group} ({why})" for group, why in found.left_out.items()]
+    document = {**found.as_dict(), "default_family": [curve.as_dict() for curve in curves]}
+    show(asked, document, "\n".join(told), file="few-shot.json")

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from dataclasses import asdict
-from pathlib import Path
+from functools import partial
 
 import click
 
-from berth.pilot.documents import write_text
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.step_bar import step_bar
-from berth.plugin.cli.training_input import read_figures, require_networks
+from berth.plugin.cli.tasks.asked import Asked
+from berth.plugin.cli.tasks.learn import learn
+from berth.plugin.cli.tasks.shown import show
+from berth.plugin.cli.training_input import require_networks
 
-TASK = "graph-networks"
 
-
-def evaluate_graph_networks(seed: int, report: Path | None, *, as_json: bool) -> None:
+def evaluate(asked: Asked) -> None:
     """The table of kinds, readouts and trees on the same folds, and what an answer costs."""
     require_networks("evaluation of graph networks")
     from berth.predictor.evaluation.latency import (  # noqa: PLC0415 - needs the extra
@@ -28,7 +26,7 @@ def evaluate_graph_networks(seed: int, report: Path | None, *, as_json: bool) ->
     from berth.predictor.evaluation.latency.splits import FOLDS  # noqa: PLC0415
     from berth.predictor.training.latency.data import runs  # noqa: PLC0415
 
-    rows = runs()
+    rows, seed = runs(), asked.seed
     with step_bar("evaluating", networks.steps() + FOLDS) as advance:
         found = networks.evaluate(rows, seed=seed, advance=advance)
         own = network_memory.evaluate_measured(seed=seed, advance=advance)
@@ -38,35 +36,25 @@ def evaluate_graph_networks(seed: int, report: Path | None, *, as_json: bool) ->
         "own_runs": [asdict(one) for one in own],
         "costs": [asdict(one) for one in costs],
     }
-    text = json.dumps(document, indent=1)
-    if report is not None:
-        write_text(report / "graph-networks.json", text + "\n")
-    if as_json:
-        click.echo(text)
-        return
-    click.echo(
+    told = [
         f"{found.rows} measurements of {found.models} models of {found.families} families that "
-        "have a graph."
-    )
-    click.echo(columns(networks.HEADER, [result.cells() for result in found.results]))
-    click.echo("\nour own runs on one CPU core (sage, sum), unseen models")
-    click.echo(columns(network_memory.HEADER, [one.cells() for one in own]))
-    click.echo()
-    click.echo(columns(network_speed.HEADER, [one.cells() for one in costs]))
+        "have a graph.",
+        columns(networks.HEADER, [result.cells() for result in found.results]),
+        "\nour own runs on one CPU core (sage, sum), unseen models",
+        columns(network_memory.HEADER, [one.cells() for one in own]),
+        "",
+        columns(network_speed.HEADER, [one.cells() for one in costs]),
+    ]
+    show(asked, document, "\n".join(told), file="graph-networks.json")
 
 
-def train_graph_networks(out: Path, seed: int, figures: Path | None) -> None:
+def train(asked: Asked) -> None:
     """The summing GraphSAGE network as a bundle."""
     require_networks("training of graph networks")
     from berth.predictor.training.latency.data import runs  # noqa: PLC0415
     from berth.predictor.training.latency.networks.fit import Training  # noqa: PLC0415
-    from berth.predictor.training.latency.networks.train import train  # noqa: PLC0415
+    from berth.predictor.training.latency.networks.train import train as run  # noqa: PLC0415
 
-    shown = {} if figures is None else read_figures(figures)
-    rows, training = runs(), Training()
-    with step_bar("training", training.epochs) as advance:
-        manifest = train(
-            out, rows, command=" ".join(["berth", *sys.argv[1:]]), seed=seed, figures=shown,
-            training=training, advance=advance,
-        )  # fmt: skip
-    click.echo(f"{manifest.id}: {manifest.rows} measurements, written to {out}")
+    training = Training()
+    manifest = learn(asked, partial(run, rows=runs(), training=training), training.epochs)
+    click.echo(f"{manifest.id}: {manifest.rows} measurements, written to {asked.bundle}")

@@ -1,19 +1,21 @@
-"""Training and evaluating the predictor of language models: ``berth train|evaluate``."""
+"""``berth train|evaluate --task llm``: the predictor of language models."""
 
 from __future__ import annotations
 
 import json
-import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from pydantic import ValidationError
 
-from berth.pilot.documents import write_text
 from berth.pilot.errors import DocumentError
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.step_bar import step_bar
+from berth.plugin.cli.tasks.asked import Asked
+from berth.plugin.cli.tasks.learn import learn
+from berth.plugin.cli.tasks.shown import show
 from berth.plugin.cli.training_input import read_figures, require_training
 
 if TYPE_CHECKING:
@@ -23,37 +25,30 @@ if TYPE_CHECKING:
 _HEADER = ("method", "rows", "median", "mean", "p90", "tau", "in 90 %", "x")
 
 
-def train_llm(out: Path, seed: int, figures: Path | None) -> None:
+def train(asked: Asked) -> None:
     """The bundle from LLM-Inference-Bench and aiconfigurator's measurements."""
     require_training("training")
-    from berth.predictor.training.llm.train import STEPS, train  # noqa: PLC0415 - the extra
+    from berth.predictor.training.llm.train import STEPS  # noqa: PLC0415 - needs the extra
+    from berth.predictor.training.llm.train import train as run  # noqa: PLC0415
 
-    with step_bar("training", STEPS) as advance:
-        manifest = train(
-            out,
-            seed=seed,
-            command=" ".join(["berth", *sys.argv[1:]]),
-            figures={} if figures is None else read_figures(figures),
-            widths=None if figures is None else _read_widths(figures),
-            advance=advance,
-        )
+    read_figures(asked.figures)  # a file that is no evaluation is told before one without widths
+    widths = None if asked.figures is None else _read_widths(asked.figures)
+    manifest = learn(asked, partial(run, widths=widths), STEPS)
     rows = sum(entry.rows for entry in manifest.heads)
-    click.echo(f"{manifest.id}: {len(manifest.heads)} quantities of {rows} rows, written to {out}")
+    click.echo(
+        f"{manifest.id}: {len(manifest.heads)} quantities of {rows} rows, written to {asked.bundle}"
+    )
 
 
-def evaluate_llm(seed: int, report: Path | None, *, as_json: bool) -> None:
+def evaluate(asked: Asked) -> None:
     """Every split of every quantity, with the rivals."""
     require_training("evaluation")
-    from berth.predictor.evaluation.llm.run import STEPS, evaluate  # noqa: PLC0415
+    from berth.predictor.evaluation.llm.run import STEPS  # noqa: PLC0415
+    from berth.predictor.evaluation.llm.run import evaluate as run  # noqa: PLC0415
 
     with step_bar("evaluating", STEPS) as advance:
-        found = evaluate(seed, report, advance)
-    text = json.dumps(found.as_dict(), indent=1)
-    tables = _tables(found)
-    if report is not None:
-        write_text(report / "evaluation.json", text + "\n")
-        write_text(report / "report.md", f"```\n{tables}\n```\n")
-    click.echo(text if as_json else tables)
+        found = run(asked.seed, asked.report, advance)
+    show(asked, found.as_dict(), _tables(found), page=True)
 
 
 def _tables(found: LlmEvaluation) -> str:

@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 
-import click
-
-from berth.pilot.documents import write_text
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.step_bar import step_bar
+from berth.plugin.cli.tasks.asked import Asked
+from berth.plugin.cli.tasks.shown import show
 from berth.plugin.cli.training_input import require_networks
 
-HEADER = ("data", "split", "family", "R2 (log)", "median error", "order of 4", "ROC")
+_HEADER = ("data", "split", "family", "R2 (log)", "median error", "order of 4", "ROC")
 
 
-def evaluate_vae(seeds: Sequence[int], report: Path | None, as_json: bool) -> None:
+def evaluate(asked: Asked) -> None:
     """On AIWC and RAJAPerf, seen and unseen applications; with ``report`` a cut run goes on."""
     require_networks("evaluation of VAE + DNN")
     from berth.predictor.evaluation.relative import vae_dnn  # noqa: PLC0415 - needs the extra
     from berth.predictor.training.kept import Kept  # noqa: PLC0415
 
-    with step_bar("evaluating", len(vae_dnn.plan()) * len(seeds)) as advance:
+    with step_bar("evaluating", len(vae_dnn.plan()) * len(asked.seeds)) as advance:
         found = vae_dnn.evaluate(
-            seeds,
-            Kept(None if report is None else report / "folds"),
+            asked.seeds,
+            Kept(None if asked.report is None else asked.report / "folds"),
             advance,
         )
-    text = json.dumps([asdict(line) for line in found], indent=1)
-    if report is not None:
-        write_text(report / "vae-dnn.json", text + "\n")
-    if as_json:
-        click.echo(text)
-        return
     rows = [
         (
             line.data,
@@ -47,8 +38,13 @@ def evaluate_vae(seeds: Sequence[int], report: Path | None, as_json: bool) -> No
         )
         for line in found
     ]
-    click.echo(f"Mean over seeds {', '.join(map(str, seeds))} [least, greatest].")
-    click.echo(columns(HEADER, rows))
+    told = f"Mean over seeds {', '.join(map(str, asked.seeds))} [least, greatest]."
+    show(
+        asked,
+        [asdict(line) for line in found],
+        f"{told}\n{columns(_HEADER, rows)}",
+        file="vae-dnn.json",
+    )
 
 
 def _spread(values: Sequence[float], form: str) -> str:
