@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +40,7 @@ from berth.predictor.training.kernels.shrunk import (
     left_out_scores,
     shrunk_prior,
 )
+from berth.predictor.training.provenance import now
 from berth.predictor.training.write import write_bundle
 
 RESIDUAL_KERNELS = 16
@@ -115,7 +115,7 @@ def adapt(
     updated = manifest.model_copy(
         update={
             "id": "",
-            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "created": now(),
             "command": command,
             "berth_version": VERSION,
             # First: of a kind's platforms the last says how hard a row is where none is labelled.

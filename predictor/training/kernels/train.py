@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
-from berth.pilot.version import VERSION
 from berth.predictor.bundle import (
     RANGE,
     Calibration,
@@ -33,6 +30,7 @@ from berth.predictor.training.kernels.card import card
 from berth.predictor.training.kernels.examples import Columns, Example, columns, digest
 from berth.predictor.training.kernels.model import Settings, fit, fit_prior
 from berth.predictor.training.kernels.select import CANDIDATES, fit_model, select
+from berth.predictor.training.provenance import made_by, versions
 from berth.predictor.training.write import write_bundle
 
 FOLDS = 10
@@ -90,10 +88,7 @@ def train(
     check = RangeCheck.fit(WORK_FEATURES, work_rows, kernels)
     manifest = Manifest(
         schema=_SCHEMA,
-        id="",
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        command=command,
-        berth_version=VERSION,
+        **made_by(command, figures),
         reference=name,
         features=FEATURES,
         labelled=tuple(part.entry for part in parts),
@@ -115,10 +110,8 @@ def train(
                 for part in parts
                 for key, value in part.settings.as_dict().items()
             },
-            libraries={library: importlib.metadata.version(library) for library in LIBRARIES},
+            libraries=versions(LIBRARIES),
         ),
-        figures=dict(figures),
-        files={},
     )
     files = {part.entry.model: part.onnx for part in parts}
     files[RANGE] = write_range(check).encode()

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import io
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 
-from berth.pilot.version import VERSION
 from berth.predictor.bundle_files import CARD
 from berth.predictor.conformal import group_quantile
 from berth.predictor.datasets.timm import BENCHMARK, GRAPHS
@@ -32,6 +29,7 @@ from berth.predictor.training.latency.card import card
 from berth.predictor.training.latency.few_shot.devices import NUMBERS
 from berth.predictor.training.latency.process import Fitted, Sample, choose, fit_all, held_out
 from berth.predictor.training.latency.samples import samples, works
+from berth.predictor.training.provenance import made_by, versions
 from berth.predictor.training.write import write_bundle
 
 LIBRARIES = ("numpy", "scipy")
@@ -77,14 +75,13 @@ def train(
         stream, allow_pickle=False, **arrays_of({n: f.process for n, f in fitted.items()})
     )
     manifest = LatencyManifest(
-        schema=LATENCY_SCHEMA, id="", created=datetime.now(UTC).isoformat(timespec="seconds"),
-        command=command, berth_version=VERSION, figures=dict(figures), files={},
+        schema=LATENCY_SCHEMA, **made_by(command, figures),
         settings=tuple(entries), terms=TERMS, likeness=LIKENESS, split=SPLIT,
         novel=float(np.quantile(np.concatenate(difficulties), NOVEL_SHARE)),
         training=LatencyTraining(
             sources={d.path: d.sha256 for d in (BENCHMARK, GRAPHS)}, seed=seed,
             length=knobs.length, noise=knobs.noise, graphs=len(works()),
-            libraries={name: importlib.metadata.version(name) for name in LIBRARIES},
+            libraries=versions(LIBRARIES),
         ),
     )  # fmt: skip
     files = {ARRAYS: stream.getvalue(), CARD: card(manifest).encode()}

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 
 from berth.pilot.documents import to_json
 from berth.pilot.errors import UsageError
-from berth.pilot.version import VERSION
 from berth.predictor.bundle_files import CARD
 from berth.predictor.datasets.llm import BENCH, SERVING
 from berth.predictor.llm import bundle as bundles
@@ -31,6 +28,7 @@ from berth.predictor.training.llm.card import card
 from berth.predictor.training.llm.held_out import SPLITS, fit, held_out, width
 from berth.predictor.training.llm.table import Table, table
 from berth.predictor.training.llm.to_onnx import check_agreement, to_onnx
+from berth.predictor.training.provenance import made_by, versions
 from berth.predictor.training.write import write_bundle
 
 LIBRARIES = ("numpy", "onnx", "onnxruntime", "scipy")
@@ -67,19 +65,14 @@ def train(
     files[EFFECTS] = to_json(file).encode()
     manifest = LlmManifest(
         schema=LLM_SCHEMA,
-        id="",
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        command=command,
-        berth_version=VERSION,
-        figures=dict(figures),
-        files={},
+        **made_by(command, figures),
         heads=tuple(entries),
         ties=TIES,
         numbers=NUMBERS,
         training=LlmTraining(
             sources={d.path: d.sha256 for d in (BENCH, SERVING)},
             seed=seed,
-            libraries={name: importlib.metadata.version(name) for name in LIBRARIES},
+            libraries=versions(LIBRARIES),
         ),
     )
     files[CARD] = card(manifest, apart).encode()

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import tempfile
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import xgboost
 
 from berth.pilot.documents import to_json
-from berth.pilot.version import VERSION
 from berth.predictor.bundle_files import CARD, open_model
 from berth.predictor.datasets.neusight import OPERATORS
 from berth.predictor.operators import bundle as bundles
@@ -36,6 +33,7 @@ from berth.predictor.training.operators.card import card
 from berth.predictor.training.operators.data import Rows, rows
 from berth.predictor.training.operators.fit import FULL, Fitted, Size, features_of, fit
 from berth.predictor.training.operators.held_out import Held, choose_power, left_out, width
+from berth.predictor.training.provenance import made_by, versions
 from berth.predictor.training.write import write_bundle
 
 LIBRARIES = ("numpy", "onnxmltools", "onnxruntime", "xgboost-cpu")
@@ -77,12 +75,7 @@ def train(
     files[LAW] = to_json(law).encode()
     manifest = OperatorsManifest(
         schema=OPERATORS_SCHEMA,
-        id="",
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        command=command,
-        berth_version=VERSION,
-        figures=dict(figures),
-        files={},
+        **made_by(command, figures),
         product_features=PRODUCT_FEATURES,
         vector_features=VECTOR_FEATURES,
         training=OperatorsTraining(
@@ -90,7 +83,7 @@ def train(
             gpus=tuple(sorted({str(name) for name in given.gpu})),
             rows=len(given),
             seed=seed,
-            libraries={name: importlib.metadata.version(name) for name in LIBRARIES},
+            libraries=versions(LIBRARIES),
         ),
     )
     files[CARD] = card(manifest, law, apart).encode()

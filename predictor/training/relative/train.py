@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -31,6 +29,7 @@ from berth.predictor.relative.law_file import law_file
 from berth.predictor.relative.rows import Rows
 from berth.predictor.relative.trust_file import fit_range, trust_file
 from berth.predictor.training.kept import Kept
+from berth.predictor.training.provenance import made_by, versions
 from berth.predictor.training.relative.card import card
 from berth.predictor.training.relative.checks import check_applications, check_rows
 from berth.predictor.training.relative.family import Fitted, told
@@ -101,12 +100,7 @@ def train(
     advance()
     manifest = RelativeManifest(
         schema=RELATIVE_SCHEMA,
-        id="",
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        command=command,
-        berth_version=VERSION,
-        figures=figures_of(rows, found),
-        files={},
+        **made_by(command, figures_of(rows, found)),
         family=family.name,
         what=family.what,
         kind=exported.kind,
@@ -118,7 +112,7 @@ def train(
             rows=len(rows),
             applications=tuple(sorted(set(rows.applications))),
             seed=seed,
-            libraries={name: importlib.metadata.version(name) for name in LIBRARIES},
+            libraries=versions(LIBRARIES),
         ),
     )
     written = write(folder, manifest, exported, fitted, rows)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 
 from berth.pilot.documents import to_json
-from berth.pilot.version import VERSION
 from berth.predictor.bundle_files import CARD
 from berth.predictor.datasets.mig import MISO, PARVAGPU
 from berth.predictor.slices import bundle as bundles
@@ -26,6 +23,7 @@ from berth.predictor.slices.physics import ShareLaw
 from berth.predictor.slices.predictor import BATCHES, SWEEP
 from berth.predictor.slices.sweep_model import RESIDUAL_FEATURES
 from berth.predictor.training.convert import check_agreement, to_onnx
+from berth.predictor.training.provenance import made_by, versions
 from berth.predictor.training.slices.card import card
 from berth.predictor.training.slices.data import (
     Case,
@@ -95,12 +93,7 @@ def train(
         )
     manifest = SliceManifest(
         schema=SLICES_SCHEMA,
-        id="",
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        command=command,
-        berth_version=VERSION,
-        figures=dict(figures),
-        files={},
+        **made_by(command, figures),
         gpus=("A100-40GB", "A100-80GB"),
         shares=fitted.shares,
         methods=tuple(methods),
@@ -109,7 +102,7 @@ def train(
             sources={d.path: d.sha256 for d in (MISO, PARVAGPU)},
             seed=seed,
             residual=NO_RESIDUAL if fitted.ensemble is None else fitted.choice.name,
-            libraries={name: importlib.metadata.version(name) for name in LIBRARIES},
+            libraries=versions(LIBRARIES),
         ),
     )
     files[CARD] = card(manifest, apart).encode()

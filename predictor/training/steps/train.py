@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 
-from berth.pilot.version import VERSION
 from berth.predictor.bundle_files import CARD
 from berth.predictor.datasets.timm import BENCHMARK, GRAPHS
 from berth.predictor.latency.features import GRAPH_FEATURES, Floats
@@ -27,6 +24,7 @@ from berth.predictor.steps.law import STEP_FEATURES, TERMS
 from berth.predictor.training import convert
 from berth.predictor.training.folds import folds
 from berth.predictor.training.graphs.model_runs import DATA
+from berth.predictor.training.provenance import made_by, versions
 from berth.predictor.training.steps import labels
 from berth.predictor.training.steps.card import card
 from berth.predictor.training.steps.family import Learnt, fit, held
@@ -66,12 +64,7 @@ def train(
         advance(f"{platform}, held out")
     manifest = StepManifest(
         schema=STEPS_SCHEMA,
-        id="",
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        command=command,
-        berth_version=VERSION,
-        figures=dict(figures),
-        files={},
+        **made_by(command, figures),
         terms=TERMS,
         graph_features=GRAPH_FEATURES,
         features=STEP_FEATURES,
@@ -82,7 +75,7 @@ def train(
                 DATA.name: hashlib.sha256(DATA.read_bytes()).hexdigest(),
             },
             seed=seed,
-            libraries={name: importlib.metadata.version(name) for name in LIBRARIES},
+            libraries=versions(LIBRARIES),
         ),
     )
     files[CARD] = card(manifest, apart).encode()

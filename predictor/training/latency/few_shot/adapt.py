@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeAlias
 
@@ -30,6 +29,7 @@ from berth.predictor.latency.transfer.kernel import Own
 from berth.predictor.training.graphs.model_runs import seconds
 from berth.predictor.training.latency.few_shot.card import card
 from berth.predictor.training.latency.few_shot.posterior import Posterior, fit_cases
+from berth.predictor.training.provenance import now
 from berth.predictor.training.write import write_bundle
 
 LEAST_FOR_WIDTH = 8
@@ -194,7 +194,7 @@ def adapt(
     )  # fmt: skip
     filled = manifest.model_copy(update={
         "platforms": (*(old[name] for name in devices), entry), "stacks": tuple(stacks),
-        "command": command, "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": command, "created": now(),
     })  # fmt: skip
     made_of = {bundles.CASES: arrays, CARD: card(filled).encode()}
     written = write_bundle(out, filled, made_of, load=bundles.load)

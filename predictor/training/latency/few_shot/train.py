@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +19,7 @@ from berth.predictor.training.latency.few_shot.devices import PLATFORM
 from berth.predictor.training.latency.few_shot.learn import ARCHITECTURES, learn
 from berth.predictor.training.latency.few_shot.posterior import fit
 from berth.predictor.training.latency.few_shot.table import Table
+from berth.predictor.training.provenance import made_by, versions
 from berth.predictor.training.write import write_bundle
 
 
@@ -46,8 +45,7 @@ def train(
     )  # fmt: skip
     arrays = bundles.arrays_of(belief, used.residual, np.full(len(used), kernel.noise))
     manifest = bundles.TransferManifest(
-        id="", created=datetime.now(UTC).isoformat(timespec="seconds"), command=command,
-        berth_version=version("berth"), figures={}, files={},
+        **made_by(command),
         amplitudes={
             level: tuple(row) for level, row in zip(LEVELS, kernel.amplitudes.tolist(), strict=True)
         },
@@ -61,7 +59,7 @@ def train(
         split=split,
         training=bundles.TransferTraining(
             sources={one.path: one.sha256 for one in (timm.BENCHMARK, timm.GRAPHS)}, seed=seed,
-            rows=len(table), libraries={name: version(name) for name in ("numpy", "scipy")},
+            rows=len(table), libraries=versions(("numpy", "scipy")),
         ),
     )  # fmt: skip
     files = {bundles.CASES: arrays, CARD: card(manifest).encode()}

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import io
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import onnxruntime
 
-from berth.pilot.version import VERSION
 from berth.predictor.bundle_files import CARD
 from berth.predictor.datasets.timm import BENCHMARK, GRAPHS
 from berth.predictor.latency import graph_network_bundle as bundles
@@ -27,6 +24,7 @@ from berth.predictor.training.latency.networks.examples import COLUMNS, examples
 from berth.predictor.training.latency.networks.export import check_agreement, to_arrays, to_onnx
 from berth.predictor.training.latency.networks.fit import Training, fit
 from berth.predictor.training.latency.networks.network import TARGETS, Readout, Shape
+from berth.predictor.training.provenance import made_by, versions
 from berth.predictor.training.write import write_bundle
 
 SHAPE = Shape(readout=Readout.SUM)
@@ -63,12 +61,7 @@ def train(
         ))  # fmt: skip
     manifest = NetworkManifest(
         schema=NETWORK_SCHEMA,
-        id="",
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        command=command,
-        berth_version=VERSION,
-        figures=dict(figures or {}),
-        files={},
+        **made_by(command, figures),
         targets=TARGETS[:1],
         node_features=NODE_FEATURES,
         static_features=STATIC_FEATURES,
@@ -76,7 +69,7 @@ def train(
         sources={one.path: one.sha256 for one in (BENCHMARK, GRAPHS)},
         rows=len(rows),
         seed=seed,
-        libraries={name: importlib.metadata.version(name) for name in _LIBRARIES},
+        libraries=versions(_LIBRARIES),
     )
     files = {
         WEIGHTS: stream.getvalue(), ONNX: onnx, CARD: _card(manifest, rows, apart).encode(),

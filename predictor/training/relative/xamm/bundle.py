@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-import importlib.metadata
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,6 @@ import xgboost
 from skl2onnx.common.data_types import FloatTensorType
 
 from berth.pilot.errors import BerthError
-from berth.pilot.version import VERSION
 from berth.predictor.ceilings import Floats
 from berth.predictor.relative.benchmarks import Benchmarks
 from berth.predictor.relative.xamm import (
@@ -26,6 +23,7 @@ from berth.predictor.relative.xamm import (
     load,
 )
 from berth.predictor.training import convert
+from berth.predictor.training.provenance import made_by, versions
 from berth.predictor.training.relative.networks.export import (
     TOLERANCE,
     apply,
@@ -67,12 +65,7 @@ def write(
             fitted.with_machines, joined(embedded[sources], names, targets, fitted.vectors)
         )
     manifest = XammManifest(
-        id="",
-        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        command=command,
-        berth_version=VERSION,
-        figures={},
-        files={},
+        **made_by(command),
         counters=counters,
         benchmarks=benchmarks.features if benchmarks is not None and told else (),
         machines={n: tuple(map(float, v)) for n, v in fitted.vectors.items()} if told else {},
@@ -85,7 +78,7 @@ def write(
             seed=seed,
             embedding=fitted.choices.embedding,
             downstream=fitted.choices.downstream,
-            libraries={name: importlib.metadata.version(name) for name in _LIBRARIES},
+            libraries=versions(_LIBRARIES),
         ),
     )
     return write_bundle(folder, manifest, files, load)
