@@ -19,7 +19,7 @@ from berth.pilot.documents import Document, read_json
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform, PlatformKind
 from berth.pilot.profile import Positive
-from berth.predictor.graphs.roofs import Numbers
+from berth.predictor.graphs.roofs import Numbers, roof_of
 from berth.predictor.llm import accelerators
 
 CATALOGUE = Path(__file__).with_name("gpus.json")
@@ -85,8 +85,11 @@ class Gpu:
             raise UsageError(f"GPU {self.name}: matrix_flops lacks fp32")
 
     def peak(self, numbers: Numbers) -> float:
-        """Of matrix products; a precision without units of its own is computed in fp32."""
-        return self.matrix_flops.get(numbers, self.matrix_flops[Numbers.FP32])
+        """Of matrix products; without units of its own fp8 is computed in fp16, all else in fp32."""
+        whole = self.matrix_flops[Numbers.FP32]
+        if numbers is Numbers.FP8:
+            whole = self.matrix_flops.get(Numbers.FP16, whole)
+        return self.matrix_flops.get(numbers, whole)
 
 
 def _gpu(entry: GpuEntry) -> Gpu:
@@ -136,7 +139,12 @@ def of_platform(platform: Platform, platforms: Mapping[str, Platform]) -> Gpu | 
         whole = of_platform(parent, platforms)
         return None if whole is None else _slice(platform, parent, whole)
     if platform.name in _aliases():
-        return replace(find(platform.name), name=platform.name)
+        known = find(platform.name)
+        device = accelerators.device(platform, platforms)
+        if device is not None and device.accelerator.flops_f8_per_s is not None:
+            peaks = {Numbers.FP8: device.flops_per_s(8), **known.matrix_flops}
+            return replace(known, name=platform.name, matrix_flops=peaks)
+        return replace(known, name=platform.name)
     return _from_signature(platform, platforms)
 
 
@@ -162,9 +170,8 @@ def _from_signature(platform: Platform, platforms: Mapping[str, Platform]) -> Gp
     device = accelerators.device(platform, platforms)
     cuda = device.accelerator.cuda if device is not None else None
     dram, l2 = signature.level("dram"), signature.level("l2")
-    peaks = {Numbers.FP32: signature.flops_f32_per_s}
-    if device is not None:
-        peaks[Numbers.FP16] = device.flops_per_s(16)
+    roof = roof_of(platform, platforms, platform.cores)
+    peaks = {n: peak for n, peak in roof.matrix_flops.items() if n in roof.native}
     sustained = dram.total_bytes_per_s if dram else signature.flops_f32_per_s / 16
     return Gpu(
         platform.name,

@@ -9,7 +9,7 @@ import pytest
 
 from berth.pilot.errors import UsageError
 from berth.predictor import platforms
-from berth.predictor.graphs.roofs import Numbers
+from berth.predictor.graphs.roofs import Numbers, roofs
 from berth.predictor.operators.gpu import find, gpus, of_platform
 
 SHIPPED = platforms.shipped()
@@ -44,6 +44,29 @@ def test_a_sheet_without_a_rate_is_refused(field: str, value: float) -> None:
 def test_a_sheet_without_fp32_is_refused() -> None:
     with pytest.raises(UsageError, match="fp32"):
         replace(find("l4-24gb"), matrix_flops={Numbers.FP16: 1e14})
+
+
+@pytest.mark.parametrize("name", [n for n, p in SHIPPED.items() if p.is_gpu])
+def test_no_narrower_numbers_are_computed_slower_than_where_the_roofline_has_them(
+    name: str,
+) -> None:
+    gpu, roof = of_platform(SHIPPED[name], SHIPPED), roofs(SHIPPED)[name]
+    assert gpu is not None
+    assert gpu.peak(Numbers.FP8) >= gpu.peak(Numbers.FP16) >= gpu.peak(Numbers.FP32)
+    for numbers in roof.native - {Numbers.FP32} if not gpu.amd else ():
+        assert gpu.peak(numbers) == pytest.approx(roof.matrix_flops[numbers], rel=0.05)
+
+
+def test_a_gpu_of_its_platform_file_alone_has_the_precisions_of_its_accelerator() -> None:
+    platform = SHIPPED["h100-80gb"].model_copy(
+        update={"name": "ours", "accelerator": "h100-sxm-80gb"}
+    )
+    known = {"ours": platform}
+    ours, listed = of_platform(platform, known), of_platform(SHIPPED["h100-80gb"], SHIPPED)
+    assert ours is not None
+    assert listed is not None
+    for numbers in Numbers:
+        assert ours.peak(numbers) == pytest.approx(listed.peak(numbers), rel=0.02)
 
 
 def test_every_shipped_gpu_platform_is_one() -> None:
