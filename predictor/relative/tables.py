@@ -93,7 +93,7 @@ def _read(
     path: Path, needed: tuple[str, ...]
 ) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
     try:
-        with path.open(encoding="utf-8", newline="") as stream:
+        with path.open(encoding="utf-8-sig", newline="") as stream:
             reader = csv.DictReader(stream, restkey="", strict=True)
             header = list(reader.fieldnames or [])
             lines = [(reader.line_num, line) for line in reader]

@@ -204,6 +204,12 @@ def test_a_table_that_cannot_be_used_is_named_with_its_line(
         read_runs(path)
 
 
+def test_a_spreadsheets_byte_order_mark_is_no_part_of_the_first_column(tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv"
+    path.write_text("application,config,machine,runtime_s,loads\na,1,m,2,3\n", "utf-8-sig")
+    assert read_runs(path).applications == ("a",)
+
+
 def test_a_counter_that_the_model_needs_is_named(case: Path, tmp_path: Path) -> None:
     config = write_case(tmp_path, run='["test"]', model=f'"{case / "xamm" / "model"}"')
     text = (tmp_path / "test.csv").read_text(encoding="utf-8").replace("branch_ratio", "other")
