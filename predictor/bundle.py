@@ -23,9 +23,9 @@ from berth.pilot.errors import DocumentError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Name, Positive
 from berth.predictor.bundle_files import (
-    MANIFEST,
     BundleManifest,
     check_complete,
+    check_features,
     open_model,
     read_manifest,
 )
@@ -140,13 +140,7 @@ def verify(folder: Path) -> Manifest:
     """The manifest, after every checksum has been compared. Raises DocumentError."""
     manifest = read_manifest(folder, Manifest)
     check_complete(folder, manifest, {RANGE, *(entry.model for entry in manifest.labelled)})
-    if manifest.features != FEATURES:
-        raise DocumentError(
-            folder / MANIFEST,
-            "was trained on other features than this version of Berth computes",
-            key="features",
-            hint="run `berth train` with this version",
-        )
+    check_features(folder, same=manifest.features == FEATURES, key="features")
     return manifest
 
 

@@ -81,6 +81,17 @@ def check_complete(folder: Path, manifest: BundleManifest, needed: Iterable[str]
         )
 
 
+def check_features(folder: Path, *, same: bool, key: str, retrain: str = "berth train") -> None:
+    """Raises DocumentError where the trained features are not the ``same`` as computed now."""
+    if not same:
+        raise DocumentError(
+            folder / MANIFEST,
+            "was trained on other features than this version of Berth computes",
+            key=key,
+            hint=f"run `{retrain}` with this version",
+        )
+
+
 def open_model(path: Path) -> onnxruntime.InferenceSession:
     """An ONNX model on one thread. Raises DocumentError where it cannot run."""
     options = onnxruntime.SessionOptions()

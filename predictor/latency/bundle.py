@@ -7,7 +7,6 @@ another is asked for.
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from berth.pilot.documents import Document
 from berth.pilot.errors import DocumentError
 from berth.predictor.bundle_files import BundleManifest, check_complete, read_manifest
 from berth.predictor.graphs.roofs import Numbers
+from berth.predictor.latency.arrays import read_arrays
 from berth.predictor.latency.features import Floats
 from berth.predictor.latency.inputs import LIKENESS, TERMS
 from berth.predictor.latency.process import Process, Scale
@@ -117,7 +117,7 @@ def verify(folder: Path = DEFAULT_LATENCY) -> LatencyManifest:
 def load(folder: Path = DEFAULT_LATENCY) -> LatencyModel:
     """Verify and load. Raises DocumentError where anything about it is wrong."""
     manifest = verify(folder)
-    held = _arrays(folder / ARRAYS)
+    held = read_arrays(folder / ARRAYS, _MOST_BYTES)
     settings = tuple(_setting(folder / ARRAYS, held, e, manifest) for e in manifest.settings)
     return LatencyModel(settings, manifest.novel, manifest.id)
 
@@ -143,13 +143,3 @@ def _setting(
         weights, Scale(centre, spread), points, manifest.training.length, entry.offset, pull
     )
     return Setting(entry, process)
-
-
-def _arrays(path: Path) -> dict[str, Any]:
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            if sum(one.file_size for one in stored.zip.infolist()) > _MOST_BYTES:
-                raise DocumentError(path, f"holds more than {_MOST_BYTES} bytes")
-            return {name: stored[name] for name in stored.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise DocumentError(path, f"is not a file of arrays: {error}") from None

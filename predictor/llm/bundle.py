@@ -14,6 +14,7 @@ from berth.predictor.bundle_files import (
     MANIFEST,
     BundleManifest,
     check_complete,
+    check_features,
     open_model,
     read_manifest,
 )
@@ -121,13 +122,12 @@ def verify(folder: Path = DEFAULT_LLM_BUNDLE) -> LlmManifest:
     """The manifest, after every checksum has been compared. Raises DocumentError."""
     manifest = read_manifest(folder, LlmManifest)
     check_complete(folder, manifest, (EFFECTS, *(residual_file(h) for h in HEADS)))
-    if (manifest.ties, manifest.numbers) != (TIES, NUMBERS):
-        raise DocumentError(
-            folder / MANIFEST,
-            "was trained on other features than this version of Berth computes",
-            key="numbers",
-            hint="run `berth train --task llm` with this version",
-        )
+    check_features(
+        folder,
+        same=(manifest.ties, manifest.numbers) == (TIES, NUMBERS),
+        key="numbers",
+        retrain="berth train --task llm",
+    )
     if tuple(e.head for e in manifest.heads) != HEADS:
         raise DocumentError(folder / MANIFEST, f"must have the heads {', '.join(HEADS)}")
     return manifest

@@ -14,9 +14,9 @@ from berth.pilot.documents import Document, read_json
 from berth.pilot.errors import DocumentError
 from berth.pilot.profile import Positive
 from berth.predictor.bundle_files import (
-    MANIFEST,
     BundleManifest,
     check_complete,
+    check_features,
     open_model,
     read_manifest,
 )
@@ -109,13 +109,12 @@ def verify(folder: Path = DEFAULT_OPERATORS_BUNDLE) -> OperatorsManifest:
     manifest = read_manifest(folder, OperatorsManifest)
     check_complete(folder, manifest, (LAW, *(file_of(group) for group in Group)))
     features = (manifest.product_features, manifest.vector_features)
-    if features != (PRODUCT_FEATURES, VECTOR_FEATURES):
-        raise DocumentError(
-            folder / MANIFEST,
-            "was trained on other features than this version of Berth computes",
-            key="product_features",
-            hint="run `berth train --task operators` with this version",
-        )
+    check_features(
+        folder,
+        same=features == (PRODUCT_FEATURES, VECTOR_FEATURES),
+        key="product_features",
+        retrain="berth train --task operators",
+    )
     return manifest
 
 

@@ -12,9 +12,9 @@ from pydantic import Field
 from berth.pilot.documents import Document, read_json
 from berth.pilot.errors import DocumentError
 from berth.predictor.bundle_files import (
-    MANIFEST,
     BundleManifest,
     check_complete,
+    check_features,
     open_model,
     read_manifest,
 )
@@ -88,13 +88,12 @@ def verify(folder: Path = DEFAULT_SLICES_BUNDLE) -> SliceManifest:
     manifest = read_manifest(folder, SliceManifest)
     corrected = manifest.training.residual != NO_RESIDUAL
     check_complete(folder, manifest, (LATENTS, RESIDUAL) if corrected else (LATENTS,))
-    if manifest.residual_features != RESIDUAL_FEATURES:
-        raise DocumentError(
-            folder / MANIFEST,
-            "was trained on other features than this version of Berth computes",
-            key="residual_features",
-            hint="run `berth train --task mig-slices` with this version",
-        )
+    check_features(
+        folder,
+        same=manifest.residual_features == RESIDUAL_FEATURES,
+        key="residual_features",
+        retrain="berth train --task mig-slices",
+    )
     return manifest
 
 

@@ -10,11 +10,10 @@ import onnxruntime
 from pydantic import Field
 
 from berth.pilot.documents import Document
-from berth.pilot.errors import DocumentError
 from berth.predictor.bundle_files import (
-    MANIFEST,
     BundleManifest,
     check_complete,
+    check_features,
     open_model,
     read_manifest,
 )
@@ -114,13 +113,7 @@ def verify(folder: Path = DEFAULT_STEPS_BUNDLE) -> StepManifest:
         and manifest.graph_features == GRAPH_FEATURES
         and all(len(head.rates) == len(TERMS) for head in manifest.heads)
     )  # fmt: skip
-    if not same:
-        raise DocumentError(
-            folder / MANIFEST,
-            "was trained on other features than this version of Berth computes",
-            key="features",
-            hint="run `berth train --task dl-training` with this version",
-        )
+    check_features(folder, same=same, key="features", retrain="berth train --task dl-training")
     return manifest
 
 

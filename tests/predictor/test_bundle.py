@@ -10,7 +10,8 @@ import pytest
 
 from berth.pilot.errors import DocumentError, UsageError
 from berth.predictor import bundle as bundles
-from berth.predictor.bundle import MANIFEST, RANGE, Manifest
+from berth.predictor.bundle import RANGE, Manifest
+from berth.predictor.bundle_files import MANIFEST
 from berth.predictor.training.write import write_bundle
 
 

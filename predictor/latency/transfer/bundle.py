@@ -7,7 +7,6 @@ measured over roofline time, and their weights. A platform that a site adds is a
 from __future__ import annotations
 
 import io
-import zipfile
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from pydantic import Field
 from berth.pilot.documents import Document
 from berth.pilot.errors import DocumentError
 from berth.predictor.bundle_files import BundleManifest, check_complete, read_manifest
+from berth.predictor.latency.arrays import read_arrays
 from berth.predictor.latency.features import Floats
 from berth.predictor.latency.transfer.belief import Belief, Width
 from berth.predictor.latency.transfer.cases import GRAPH, PLACE, SPEC, Cases
@@ -123,7 +123,7 @@ def read(folder: Path) -> tuple[Belief, Floats, Floats, TransferManifest]:
         raise DocumentError(
             path, "was made by another version of Berth", hint="make it again by `berth train`"
         )
-    held = _arrays(path)
+    held = read_arrays(path, _MOST_BYTES)
     try:
         scale = Scale(*(held[name] for name in _SCALES))
         columns: dict[str, Any] = {
@@ -165,14 +165,3 @@ def read(folder: Path) -> tuple[Belief, Floats, Floats, TransferManifest]:
         manifest.id,
     )  # fmt: skip
     return belief, held["residual"], held["noise"], manifest
-
-
-def _arrays(path: Path) -> dict[str, Any]:
-    """Raises DocumentError."""
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            if sum(one.file_size for one in stored.zip.infolist()) > _MOST_BYTES:
-                raise DocumentError(path, f"holds more than {_MOST_BYTES} bytes")
-            return {name: stored[name] for name in stored.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise DocumentError(path, f"is not a file of arrays: {error}") from None

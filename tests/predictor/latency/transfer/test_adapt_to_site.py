@@ -15,6 +15,7 @@ from berth.plugin.cli import main
 from berth.predictor import platforms
 from berth.predictor.graphs.reader import read_graph
 from berth.predictor.graphs.roofs import Numbers, roof_of
+from berth.predictor.latency.arrays import read_arrays
 from berth.predictor.latency.features import work_of
 from berth.predictor.latency.transfer import bundle
 from berth.predictor.prediction import Basis
@@ -156,7 +157,12 @@ def test_a_damaged_file_of_arrays_is_one_sentence(
     else:
         np.savez(path, weights=np.array(["x"], dtype=object), allow_pickle=True)
     with pytest.raises(DocumentError, match="is not a file of arrays"):
-        bundle._arrays(path)
+        read_arrays(path, 2**20)
+
+
+def test_arrays_larger_than_they_may_be_are_refused(adapted: Path) -> None:
+    with pytest.raises(DocumentError, match="holds more than 100 bytes"):
+        read_arrays(adapted / bundle.CASES, 100)
 
 
 def run(*arguments: object) -> int:
