@@ -27,6 +27,7 @@ from berth.predictor.training.relative.xamm.choices import (
     Machines,
 )
 from berth.predictor.training.relative.xamm.config import read_config
+from berth.predictor.training.relative.xamm.downstream import make
 from berth.predictor.training.relative.xamm.family import XammFamily
 from berth.predictor.training.relative.xamm.samples import samples_of
 from berth.predictor.training.relative.xamm.steps import run
@@ -202,6 +203,13 @@ def test_a_table_that_cannot_be_used_is_named_with_its_line(
     path.write_text(text, encoding="utf-8")
     with pytest.raises(DocumentError, match=message):
         read_runs(path)
+
+
+def test_rounding_of_a_served_vector_does_not_send_it_down_another_branch() -> None:
+    inputs = np.repeat(np.array([[-1.0151, 0.2], [-0.2959, 0.7], [-2.9322, 0.4]]), 8, axis=0)
+    model = make(Downstream.XGBOOST, 0).fit(inputs, np.repeat([0.0, 1.0, 5.0], 8))
+    for nudge in (-1e-5, 1e-5):
+        assert model.predict(inputs + nudge).tolist() == model.predict(inputs).tolist()
 
 
 def test_a_spreadsheets_byte_order_mark_is_no_part_of_the_first_column(tmp_path: Path) -> None:
