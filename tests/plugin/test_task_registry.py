@@ -18,7 +18,17 @@ from berth.plugin.cli.tasks.asked import Asked
 from berth.plugin.cli.tasks.registry import TASKS, TRAINED
 from berth.plugin.cli.tasks.shown import show
 
-HELPERS = {"__init__", "asked", "kernels_adapt", "learn", "model_adapt", "registry", "shown"}
+HELPERS = {
+    "__init__",
+    "asked",
+    "kernels_adapt",
+    "learn",
+    "model_adapt",
+    "registry",
+    "relative_input",
+    "shown",
+    "step_bar",
+}
 
 
 def asked(task: str, **given: object) -> Asked:

@@ -34,3 +34,8 @@ class Asked:
         if self.out is None:
             raise UsageError("name the folder of the new bundle: --out FOLDER")
         return self.out
+
+    @property
+    def folds(self) -> Path | None:
+        """Where an evaluation keeps the folds that are done, to go on from when it is cut short."""
+        return None if self.report is None else self.report / "folds"

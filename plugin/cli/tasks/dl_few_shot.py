@@ -13,9 +13,9 @@ import numpy as np
 from berth.pilot.documents import write_text
 from berth.pilot.errors import DocumentError, UsageError
 from berth.plugin.cli.columns import columns
-from berth.plugin.cli.step_bar import step_bar
 from berth.plugin.cli.tasks.asked import Asked
 from berth.plugin.cli.tasks.shown import show
+from berth.plugin.cli.tasks.step_bar import step_bar
 from berth.plugin.cli.training_input import command_line, require_training
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from berth.plugin.cli.columns import columns
-from berth.plugin.cli.step_bar import step_bar
 from berth.plugin.cli.tasks.asked import Asked
 from berth.plugin.cli.tasks.learn import learn
 from berth.plugin.cli.tasks.shown import show
+from berth.plugin.cli.tasks.step_bar import step_bar
 from berth.plugin.cli.training_input import require_networks, require_training
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import click
 
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.columns import columns
-from berth.plugin.cli.step_bar import Advance, step_bar
 from berth.plugin.cli.tasks.asked import Asked
 from berth.plugin.cli.tasks.shown import show
+from berth.plugin.cli.tasks.step_bar import Advance, step_bar
 from berth.plugin.cli.training_input import require_networks
 
 if TYPE_CHECKING:

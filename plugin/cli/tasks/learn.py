@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from berth.plugin.cli.step_bar import Advance, step_bar
 from berth.plugin.cli.tasks.asked import Asked
+from berth.plugin.cli.tasks.step_bar import Advance, step_bar
 from berth.plugin.cli.training_input import command_line, read_figures
 
 M_co = TypeVar("M_co", covariant=True)

@@ -12,10 +12,10 @@ from pydantic import ValidationError
 
 from berth.pilot.errors import DocumentError
 from berth.plugin.cli.columns import columns
-from berth.plugin.cli.step_bar import step_bar
 from berth.plugin.cli.tasks.asked import Asked
 from berth.plugin.cli.tasks.learn import learn
 from berth.plugin.cli.tasks.shown import show
+from berth.plugin.cli.tasks.step_bar import step_bar
 from berth.plugin.cli.training_input import read_figures, require_training
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 
 from berth.plugin.cli.columns import columns
-from berth.plugin.cli.step_bar import step_bar
 from berth.plugin.cli.tasks.asked import Asked
 from berth.plugin.cli.tasks.learn import learn
 from berth.plugin.cli.tasks.shown import show
+from berth.plugin.cli.tasks.step_bar import step_bar
 from berth.plugin.cli.training_input import require_training
 
 _HEADER = ("method", "rows", "median", "mean", "p90", "of speed", "in 90 %", "in 95 %", "x", "told")

@@ -8,10 +8,10 @@ import click
 
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.columns import columns
-from berth.plugin.cli.relative_input import site_input
-from berth.plugin.cli.step_bar import step_bar
 from berth.plugin.cli.tasks.asked import Asked
+from berth.plugin.cli.tasks.relative_input import site_input
 from berth.plugin.cli.tasks.shown import show
+from berth.plugin.cli.tasks.step_bar import step_bar
 from berth.plugin.cli.training_input import command_line, require_training
 
 
@@ -92,7 +92,7 @@ def evaluate(asked: Asked) -> None:
             entries,
             data=f"{AIWC.title} ({AIWC.licence})" if site is None else site.title,
             seeds=seeds,
-            kept=Kept(None if report is None else report / "folds"),
+            kept=Kept(asked.folds),
             advance=advance,
         )
     if site is None:

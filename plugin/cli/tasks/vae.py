@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from berth.plugin.cli.columns import columns
-from berth.plugin.cli.step_bar import step_bar
 from berth.plugin.cli.tasks.asked import Asked
 from berth.plugin.cli.tasks.shown import show
+from berth.plugin.cli.tasks.step_bar import step_bar
 from berth.plugin.cli.training_input import require_networks
 
 _HEADER = ("data", "split", "family", "R2 (log)", "median error", "order of 4", "ROC")
@@ -23,7 +23,7 @@ def evaluate(asked: Asked) -> None:
     with step_bar("evaluating", len(vae_dnn.plan()) * len(asked.seeds)) as advance:
         found = vae_dnn.evaluate(
             asked.seeds,
-            Kept(None if asked.report is None else asked.report / "folds"),
+            Kept(asked.folds),
             advance,
         )
     rows = [

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from berth.plugin.cli.columns import columns
-from berth.plugin.cli.step_bar import step_bar
 from berth.plugin.cli.tasks.asked import Asked
 from berth.plugin.cli.tasks.shown import show
+from berth.plugin.cli.tasks.step_bar import step_bar
 from berth.plugin.cli.training_input import require_networks
 
 
@@ -30,7 +30,7 @@ def evaluate(asked: Asked) -> None:
     seeds, report = asked.seeds, asked.report
     rows, scenarios = aiwc_rows(), (*SCENARIOS, NEW_TARGET)
     with step_bar("ablations", ablation.steps(rows, seeds) * len(scenarios)) as advance:
-        kept = Kept(None if report is None else report / "folds")
+        kept = Kept(asked.folds)
         found = [
             ablation.ablate(rows, s, seeds=seeds, kept=kept, advance=advance) for s in scenarios
         ]
