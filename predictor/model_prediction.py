@@ -33,7 +33,7 @@ class ModelPrediction:
     source: str
     """What the time is from."""
     note: str | None
-    """Why its interval is wide, where it is."""
+    """Why its interval is wide, where it is, and what it does not cover."""
     memory: Footprint
     fits: Fits
     energy: Energy | None
@@ -61,6 +61,8 @@ def predict(
     ``precision``: ``fp32``, ``tf32``, ``fp16``, ``bf16`` or ``fp8`` (default: the model's own).
     Raises DocumentError, UsageError (unknown platform, a precision that is none) and ToolMissing.
     """
+    if batch is not None and (isinstance(batch, bool) or not isinstance(batch, int)):
+        raise UsageError(f"batch is a whole number, not {batch!r}")
     known = catalogue.load()
     asked = [platform] if isinstance(platform, str) else platform
     numbers = _numbers(precision)

@@ -13,9 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+import numpy as np
+
 from berth.pilot.platform import Platform
 from berth.predictor.graphs.cache import Recent
 from berth.predictor.graphs.graph import ModelGraph
+from berth.predictor.graphs.kinds import FAMILIES
+from berth.predictor.graphs.operators import Family
 from berth.predictor.graphs.roofline import Roofline, load_of, native_numbers, roofline
 from berth.predictor.graphs.roofs import Numbers, Roof
 from berth.predictor.prediction import Basis, Interval
@@ -40,7 +44,12 @@ Source: TypeAlias = Callable[
 def learnt(
     graph: ModelGraph, places: Sequence[Roof], _: Platforms, numbers: Numbers | None
 ) -> Mapping[str, Time]:
-    """Platforms on which image models were measured (``predictor/latency``)."""
+    """Platforms on which image models were measured (``predictor/latency``).
+
+    None of them had recurrent layers, whose steps wait for one another: of those it knows nothing.
+    """
+    if (graph.family == _RECURRENT).any():
+        return {}
     from berth.predictor.latency.predictor import shared  # noqa: PLC0415 - when asked
 
     return {
@@ -63,6 +72,9 @@ def operators(
 
 
 SOURCES: tuple[Source, ...] = (learnt, operators)
+_MANY_CORES = "learnt on one core, and with all of a CPU's small batches took twice as long"
+_RECURRENT = FAMILIES.index(Family.RECURRENT)
+_EIGHT_BIT = ("QLinear", "Integer", "QuantizeLinear", "QAttention", "QGemm", "NBits")
 _TOLD: Recent[list[Roofline]] = Recent(64)
 
 
@@ -111,6 +123,7 @@ def _times(
     found = []
     known = numbers or native_numbers(graph)
     load = load_of(graph, known)
+    doubts = _doubts(graph)
     for place in places:
         one = roofline(graph, place, known, load)
         time = told.get(place.platform)
@@ -118,5 +131,28 @@ def _times(
             one = replace(
                 one, seconds=time.seconds, basis=time.basis, source=time.source, note=time.note
             )
+        here = doubts if time or place.is_gpu or platforms[place.platform].cores == 1 else [
+            *doubts, _MANY_CORES,
+        ]  # fmt: skip
+        if here:
+            notes = [*(one.note.split("; ") if one.note else ()), *here]
+            one = replace(one, basis=Basis.PRIOR, note="; ".join(dict.fromkeys(notes)))
         found.append(one)
     return sorted(found, key=lambda one: (not one.fits, one.seconds.mid, one.roof.platform))
+
+
+def _doubts(graph: ModelGraph) -> list[str]:
+    """What no source has measured the like of, so that no interval covers it."""
+    doubts = []
+    if unknown := sum(graph.unknown.values()):
+        doubts.append(f"{unknown} operators are unknown, and their work is not in the time")
+    if recurrent := int((graph.family == _RECURRENT).sum()):
+        doubts.append(f"{recurrent} recurrent layers, of which none was measured, told by steps")
+    names = np.array([_eight_bit(name) for name in graph.operators], bool)
+    if eight := int(names[graph.operator].sum()) if len(names) else 0:
+        doubts.append(f"{eight} quantised operators, of which none was measured, taken as floats")
+    return doubts
+
+
+def _eight_bit(operator: str) -> bool:
+    return any(part in operator for part in _EIGHT_BIT)

@@ -55,7 +55,7 @@ def model_door(command: F) -> F:
     def opened(**given: Any) -> Any:  # click's arguments
         asked = {name: given.pop(name) for name in ("roofline", "precision", "dim", "mode")}
         path: Path = given["profile"]
-        of_graph = asked["roofline"] or asked["mode"]
+        of_graph = any(asked.values())
         if path.suffix in _FILES or (of_graph and _is_config(path)):
             stray = next((name for name in _ELSEWHERE if given.get(name)), None)
             if stray is not None:
@@ -261,7 +261,14 @@ def _told_by(found: Sequence[Roofline]) -> str:
         + ("" if len(names) == len(found) else f" ({_listed(names)})") + "."
         for (basis, source), names in by_source.items()
     ]  # fmt: skip
-    lines += [f"{one.roof.platform}: {one.note}." for one in found if one.note]
+    by_note: dict[str, list[str]] = {}
+    for one in found:
+        for note in one.note.split("; ") if one.note else ():
+            by_note.setdefault(note, []).append(one.roof.platform)
+    lines += [
+        f"{'everywhere' if len(names) == len(found) > 1 else _listed(names)}: {note}."
+        for note, names in by_note.items()
+    ]
     return "\n" + "\n".join(lines)
 
 

@@ -120,7 +120,7 @@ class Roofline:
     source: str = "roofline"
     """What ``seconds`` are from, see ``predictor/model_times.py``; the rest is the roofline's."""
     note: str | None = None
-    """Why the interval is wide, where it is wider than usual."""
+    """Why the interval is wide, where it is wider than usual, and what it does not cover."""
 
     @cached_property
     def spots(self) -> tuple[Spot, ...]:
@@ -178,6 +178,8 @@ class Load:
     weight_bytes: Floats
     activation_bytes: Floats
     """Read and written."""
+    launches: Floats
+    """One; of a recurrent layer, its steps: each waits for the one before."""
 
     def __len__(self) -> int:
         return len(self.flops)
@@ -215,7 +217,7 @@ def operator_times(load: Load, roof: Roof, numbers: Numbers) -> OperatorTimes:
     arithmetic, memory = roof_seconds(load, roof, numbers)
     body = np.maximum(arithmetic, memory) / share
     runs = np.array([family not in FREE for family in FAMILIES])[load.family]
-    launch = np.where(runs, roof.launch_s, 0.0)
+    launch = np.where(runs, roof.launch_s * load.launches, 0.0)
     seconds = np.where(runs, launch + body, 0.0)
     works = np.where(arithmetic > memory, BOUNDS.index(Bound.COMPUTE), BOUNDS.index(Bound.MEMORY))
     bound = np.where(launch > body, BOUNDS.index(Bound.LAUNCH), works)
@@ -229,8 +231,15 @@ def load_of(graph: ModelGraph, numbers: Numbers) -> Load:
     activations = (column["moved_bytes"] - column["weight_bytes"]).clip(min=0)
     weights = np.minimum(column["weight_bytes"], column["moved_bytes"])
     return Load(
-        graph.kinds[:, _AT["family"]], column["flops"], weights * scale, activations * scale
-    )
+        graph.kinds[:, _AT["family"]], column["flops"], weights * scale, activations * scale,
+        _launches(graph),
+    )  # fmt: skip
+
+
+def _launches(graph: ModelGraph) -> Floats:
+    recurrent = graph.kinds[:, _AT["family"]] == FAMILIES.index(Family.RECURRENT)
+    steps = np.maximum(graph.kinds[:, _AT["input_0"]], 1)
+    return np.where(recurrent, steps, 1).astype(np.float64)
 
 
 def _byte_scale(graph: ModelGraph, numbers: Numbers) -> Floats:

@@ -173,5 +173,5 @@ def _merged(graph: ModelGraph, load: Load, root: Sequence[int], between: Sequenc
     kept = np.unique(groups)
     return Load(
         load.family[graph.kind][kept], flops[kept], weights[kept],
-        np.maximum(moved - lasting, 0.0)[kept],
+        np.maximum(moved - lasting, 0.0)[kept], load.launches[graph.kind][kept],
     )  # fmt: skip

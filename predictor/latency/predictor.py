@@ -110,8 +110,8 @@ class LatencyPredictor:
             notes.append("unlike every model measured there")
         if beyond > 1:
             notes.append(f"batch {batch} is far from those measured there ({low} to {high})")
-        if graph_unknown := sum(work.graph.unknown.values()):
-            notes.append(f"{graph_unknown} operators are unknown")
+        if unknown := sum(work.graph.unknown.values()):
+            notes.append(f"{unknown} operators are unknown, and their work is not in the time")
         return LearntTime(
             entry.platform, entry.software,
             conformal.around(batch * math.exp(float(told.log_seconds[0])), width),

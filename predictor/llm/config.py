@@ -152,7 +152,9 @@ def from_mapping(raw: Mapping[str, Any], *, source: Path | str, name: str) -> La
         "is_encoder_decoder"
     ):
         raise DocumentError(
-            source, f"is a {family!r} model, not a decoder; only decoders serve tokens"
+            source,
+            f"is a {family!r} model, not a decoder; only decoders serve tokens",
+            hint="`--roofline`, or `--dim sequence=128`, asks for one run of its graph",
         )
     if family in OTHERS:
         raise DocumentError(source, f"is a {family!r} model, whose layers are not counted here")

@@ -85,7 +85,7 @@ class Gpu:
             raise UsageError(f"GPU {self.name}: matrix_flops lacks fp32")
 
     def peak(self, numbers: Numbers) -> float:
-        """Of matrix products; without units of its own fp8 is computed in fp16, all else in fp32."""
+        """Of matrix products; without units of its own fp8 is computed in fp16, others in fp32."""
         whole = self.matrix_flops[Numbers.FP32]
         if numbers is Numbers.FP8:
             whole = self.matrix_flops.get(Numbers.FP16, whole)

@@ -50,6 +50,8 @@ class GraphCalls:
     """[kinds] False: takes no time."""
     times: Integers
     """[kinds] nodes of each."""
+    waits: Floats
+    """[kinds] launches beyond the first: a recurrent layer's steps wait for one another."""
 
 
 def calls_of(
@@ -109,7 +111,8 @@ def calls_of(
     views = _named(graph, VIEWS)
     runs = ~_FREE[family] & ~views & ~_biases(graph, load.weight_bytes)
     alone = ~_absorbed(graph) if compiled else np.ones(len(graph), bool)
-    return GraphCalls(calls, runs, np.bincount(graph.kind[alone], minlength=len(table)))
+    times = np.bincount(graph.kind[alone], minlength=len(table))
+    return GraphCalls(calls, runs, times, load.launches - 1)
 
 
 def _absorbed(graph: ModelGraph) -> NDArray[np.bool_]:

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from berth.predictor.graphs.graph import ModelGraph
+from berth.predictor.graphs.kinds import FAMILIES
+from berth.predictor.graphs.operators import Family
 from berth.predictor.graphs.roofline import native_numbers
 from berth.predictor.graphs.roofs import Numbers
 from berth.predictor.operators import bundle as bundles
@@ -26,6 +28,7 @@ from berth.predictor.operators.physics import (
 )
 from berth.predictor.prediction import Interval
 
+_CONVOLUTION = FAMILIES.index(Family.CONVOLUTION)
 _GROUP = np.array([
     next(place for place, group in enumerate(Group) if kind in KINDS[group]) for kind in Kind
 ])  # fmt: skip
@@ -93,7 +96,7 @@ class OperatorModel:
         Language models in fp32; for convolutions and other precisions, image models.
         """
         law = self.loaded.law
-        alike = numbers is Numbers.FP32 and not graph.count("Conv")
+        alike = numbers is Numbers.FP32 and not (graph.family == _CONVOLUTION).any()
         width = law.model if alike else law.half
         return Interval(seconds * width.low, seconds, seconds * width.high)
 
@@ -112,7 +115,7 @@ class OperatorModel:
     ) -> tuple[Floats, Floats]:
         known = numbers or native_numbers(graph)
         found = calls_of(graph, known, batch, compiled=compiled)
-        each = self.seconds(found.calls, gpus, known)
+        each = self.seconds(found.calls, gpus, known) + KERNEL_S * found.waits
         return np.where(found.runs, each, 0.0), found.times.astype(np.float64)
 
 

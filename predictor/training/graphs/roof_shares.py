@@ -131,7 +131,7 @@ def _load(table: pd.DataFrame) -> Load:
         else Family.ELEMENTWISE for one in name
     ]  # fmt: skip
     codes = np.array([FAMILIES.index(family) for family in families])
-    return Load(codes, flops, FLOAT * weights, FLOAT * moved)
+    return Load(codes, flops, FLOAT * weights, FLOAT * moved, np.ones(len(codes)))
 
 
 def reach(rows: list[Rows]) -> Reach:
