@@ -122,6 +122,20 @@ def test_a_conversion_that_says_another_thing_is_refused() -> None:
         check_agreement(to_onnx(first, 3), second, np.ones((4, 3)))
 
 
+def test_a_network_steeper_than_float32_can_follow_is_converted_all_the_same() -> None:
+    rows = np.random.default_rng(0).normal(20, 1, (89, 3))
+    with seeded(0):
+        network = torch.nn.Sequential(Standardise(rows), SequentialAttention(3, Attention())).eval()
+    with torch.no_grad():
+        for layer in (m for m in network.modules() if isinstance(m, torch.nn.Linear)):
+            layer.weight *= 5
+        single = network(tensor(rows)).numpy()
+    exact = apply(network, rows)
+    assert np.abs(single - exact).max() > 1e-4  # what a check in float32 would have to let pass
+    assert check_agreement(to_onnx(network, 3), network, rows) <= 1e-6 * np.abs(exact).max()
+    assert next(network.parameters()).dtype is torch.float32
+
+
 def test_attention_masks_are_weights_over_features() -> None:
     with seeded(0):
         network = SequentialAttention(5, Attention())

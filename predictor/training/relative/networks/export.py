@@ -1,7 +1,13 @@
-"""From a trained network to ONNX, and the proof that both say the same."""
+"""From a trained network to ONNX, and the proof that both say the same.
+
+Both compute in float64, whatever the network was trained in. Gates and attention masks can be so
+steep that the order of a float32 sum moves an embedding by 1e-3: PyTorch and ONNX would then say
+two things of one network, and neither would be what was learnt.
+"""
 
 from __future__ import annotations
 
+import copy
 import io
 import warnings
 from typing import Any
@@ -9,7 +15,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from berth.pilot.errors import BerthError
 from berth.predictor.ceilings import Floats
@@ -19,15 +25,26 @@ TOLERANCE = 1e-4
 _OPSET = 17
 
 
+class _Exact(nn.Module):
+    """A copy of a network that takes and gives float32 and computes in float64."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = copy.deepcopy(network).double()
+
+    def forward(self, rows: Tensor) -> Tensor:
+        made: Tensor = self.network(rows.double())
+        return made.float()
+
+
 def to_onnx(network: nn.Module, features: int, output: str = "out") -> bytes:
-    """``network`` with one input ``features`` (rows x features, float32) and one ``output``."""
+    """``network`` with one input ``features`` (rows x features) and one ``output``, float32."""
     stream: Any = io.BytesIO()  # what its annotation forbids it takes, and writes
-    network.eval()
     with warnings.catch_warnings():
         # The newer exporter needs another library and gives no other graph for these networks.
         warnings.simplefilter("ignore")
         torch.onnx.export(
-            network,
+            _Exact(network).eval(),
             (torch.zeros(2, features),),
             stream,
             dynamo=False,
@@ -50,10 +67,10 @@ def run_onnx(onnx: bytes, rows: Floats) -> Floats:
 
 
 def apply(network: nn.Module, rows: Floats) -> Floats:
-    """The network's own output in evaluation mode."""
-    network.eval()
+    """The network's own output in evaluation mode, computed in float64."""
+    exact = _Exact(network).eval()
     with torch.no_grad():
-        return np.asarray(network(tensor(rows)).numpy(), dtype=np.float64)
+        return np.asarray(exact(tensor(rows)).numpy(), dtype=np.float64)
 
 
 def check_agreement(onnx: bytes, network: nn.Module, rows: Floats) -> float:
