@@ -18,6 +18,7 @@ from berth.policies.codes import Code
 from berth.policies.settings import PolicySettings, UntypedGpus
 from berth.policies.values import Candidate, CandidateState, Request, Resources
 from berth.predictor.forecast import Forecast
+from berth.predictor.memory import where_known
 from berth.predictor.prediction import Basis, Interval, Prediction
 
 
@@ -234,6 +235,8 @@ def memory_fits(case: Case) -> Exclusion | None:
         capacity, holders, what = candidate.memory_bytes_per_node, resources.nodes, "node"
     if capacity is None or memory.high <= capacity * holders:
         return None
+    if where_known(memory) is None:
+        return Exclusion(Code.MEMORY, f"its {what} memory is not known: no run measured it")
     return Exclusion(
         Code.MEMORY,
         f"it may need {format_bytes(memory.high / holders)} of {what} memory; there is "

@@ -19,6 +19,7 @@ from berth.policies.settings import PolicySettings
 from berth.policies.translate import translate
 from berth.policies.values import Candidate, Ranked, Request, Resources
 from berth.predictor.forecast import Forecast
+from berth.predictor.memory import where_known
 from berth.predictor.prediction import Interval, Prediction
 
 SHAPES_KEPT = 1_000
@@ -113,7 +114,7 @@ class Ranking:
             points,
             runtime,
             speedup,
-            memory,
+            where_known(memory),
             cost,
             None if prediction is None else prediction.basis,
             sentence,

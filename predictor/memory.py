@@ -15,8 +15,15 @@ from berth.predictor.sizes import SizeLaw
 GPU_CONTEXT_BYTES = 350 * 2**20
 GPU_CONTEXT_MOST_BYTES = 600 * 2**20
 RESIDENT_AT_LEAST = 0.5
-UNKNOWN = Interval(0.0, 0.0, 1e15)
-"""No peak was measured: nothing fits for certain."""
+UNKNOWN_BYTES = 1e15
+"""Upper end of a need that nobody knows: nothing fits for certain."""
+UNKNOWN = Interval(0.0, 0.0, UNKNOWN_BYTES)
+"""No peak was measured."""
+
+
+def where_known(memory: Interval | None) -> Interval | None:
+    """The need, to be shown or asked for; None where its upper end is not known."""
+    return None if memory is None or memory.high >= UNKNOWN_BYTES else memory
 
 
 def memory_on(platform: Platform, sizes: SizeLaw) -> Interval:

@@ -31,6 +31,7 @@ from berth.predictor import platforms as catalogue
 from berth.predictor.ceilings import Point
 from berth.predictor.evaluation import explained
 from berth.predictor.explain import Explanation, explain
+from berth.predictor.memory import where_known
 from berth.predictor.prediction import Basis, Prediction
 from berth.predictor.predictor import Predictor, at_size, usable_cores
 from berth.predictor.relative.probes import Advice
@@ -184,7 +185,7 @@ def _document(
                 "basis": p.basis.value,
                 "speedup": as_numbers(p.speedup),
                 "runtime_s": as_numbers(p.runtime_s),
-                "memory_bytes": as_numbers(p.memory_bytes),
+                "memory_bytes": as_numbers(where_known(p.memory_bytes)),
                 "energy_j": as_numbers(p.energy_j),
                 "bound": p.bound.value,
                 "abstained": p.abstained,
@@ -214,6 +215,7 @@ def _show(
     for p in ranking:
         unit = f"{p.cores} core{'s' * (p.cores > 1)}" if p.cores else f"{p.gpus} GPU"
         dim = "dim" if p.abstained else None
+        memory = where_known(p.memory_bytes)
         table.add_row(
             p.platform,
             unit,
@@ -221,7 +223,7 @@ def _show(
             f"{p.speedup.low:.3g} to {p.speedup.high:.3g}",
             format_seconds(p.runtime_s.mid),
             f"{format_seconds(p.runtime_s.low)} to {format_seconds(p.runtime_s.high)}",
-            format_bytes(p.memory_bytes.high),
+            "-" if memory is None else format_bytes(memory.high),
             p.bound.value,
             p.basis.value + (" (abstains)" if p.abstained else ""),
             style=dim,

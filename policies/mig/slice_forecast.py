@@ -14,6 +14,7 @@ from berth.pilot.documents import to_json
 from berth.pilot.errors import UsageError
 from berth.policies.mig.recommend import Recommendation, SliceChoice
 from berth.predictor.forecast import Forecast
+from berth.predictor.memory import UNKNOWN_BYTES
 from berth.predictor.prediction import Basis, Interval, Prediction, PredictionCurve
 from berth.predictor.sizes import SizeLaw
 from berth.predictor.slices.workload import SliceWorkload
@@ -89,7 +90,3 @@ def _point(workload: SliceWorkload, choice: SliceChoice, platform: str) -> Predi
         bound=made.bound,
         abstained=None if made.share.is_whole else made.abstained,
     )
-
-
-UNKNOWN_BYTES = 1e15
-"""Upper end of a need that nobody knows: no slice is certain to be large enough."""

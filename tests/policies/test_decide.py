@@ -21,6 +21,7 @@ from berth.policies import (
     decide,
 )
 from berth.predictor.forecast import Forecast
+from berth.predictor.memory import UNKNOWN_BYTES
 from berth.predictor.prediction import Basis
 
 CPU, GPU = cpu(), gpu()
@@ -205,6 +206,26 @@ def test_memory_must_fit_by_its_upper_bound() -> None:
         "it may need 48.0 GiB of GPU memory; there is 47.0 GiB",
     )
     assert small.chosen == "cpu"
+
+
+def test_memory_that_no_run_measured_fits_nowhere_for_certain_and_is_not_shown_as_a_number() -> (
+    None
+):
+    program = forecast(
+        curve("cpu", 800.0, memory_bytes=UNKNOWN_BYTES / 1.2),
+        curve("gpu", 20.0, gpus=True, memory_bytes=UNKNOWN_BYTES / 1.2),
+    )
+    found = run(predicted=program)
+    assert found.chosen is None
+    why = "its GPU memory is not known: no run measured it"
+    assert why_not(found, "gpu") == ("memory", why)
+    # A site that does not say how much there is lets it through, but no job asks for 909 TiB.
+    any_size = cpu(memory_bytes_per_node=None)
+    loose = run(predicted=program, candidates=(any_size,))
+    assert loose.chosen == "cpu"
+    assert [row.memory_bytes for row in loose.ranked] == [None]
+    assert loose.edit is not None
+    assert loose.edit.resources is None
 
 
 @pytest.mark.parametrize(

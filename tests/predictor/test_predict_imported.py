@@ -23,6 +23,10 @@ def test_a_cachegrind_file_and_a_time_are_enough_for_a_ranking(
     main(["predict", str(profile), "--bundle", str(toy_bundle), "--json"])
     found = json.loads(capsys.readouterr().out)["predictions"]
     assert all(p["runtime_s"]["mid"] > 0 for p in found)
+    # The file says nothing of memory: neither does the prediction.
+    assert {p["memory_bytes"] for p in found} == {None}
+    main(["predict", str(profile), "--bundle", str(toy_bundle)])
+    assert "TiB" not in capsys.readouterr().out
 
 
 def test_a_file_without_caches_says_what_a_prediction_lacks(
