@@ -22,7 +22,7 @@ from berth.predictor.prediction import Interval
 from berth.predictor.relative.answer import NO_TRUST, Answer, RelativePrediction, answer
 from berth.predictor.relative.bundle import RelativeModel, load
 from berth.predictor.relative.explain import AXES, SHARES, RelativeExplanation, explain_row
-from berth.predictor.relative.workloads import row_of
+from berth.predictor.relative.workloads import row_of, values_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,8 @@ def predict_relative(profile: Path, bundle: Path, asked: Asked) -> None:
     runs = read_elsewhere(measured, asked.known, asked.others, places, asked.stored)
     seconds = {name: run.runtime_s.mid for name, run in runs.items()}
     row = row_of(measured, manifest.counters, manifest.platforms, seconds)
-    found = answer(model, row, list(dict.fromkeys(asked.names)))
+    beside = values_of(measured, manifest.constants or ())
+    found = answer(model, row, list(dict.fromkeys(asked.names)), beside)
     ranking = sorted(found.predictions, key=lambda p: (p.runtime_s.mid, p.platform))
     advice = found.advice() if asked.probe else None
     reasons: list[RelativeExplanation] = []

@@ -8,7 +8,7 @@ times and abstains from all of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ from berth.pilot.errors import UsageError
 from berth.predictor.conformal import around
 from berth.predictor.prediction import Basis, Interval
 from berth.predictor.predictor import WIDEST_USEFUL_FACTOR
+from berth.predictor.relative import constants as constant
 from berth.predictor.relative.bundle import RelativeModel
 from berth.predictor.relative.joint import Joint
 from berth.predictor.relative.law import LawModel
@@ -46,7 +47,7 @@ class Answer:
     joint: Joint | None
     """Of these platforms; None: the bundle has no trust."""
     missing: tuple[str, ...]
-    """Counters that the workload lacks: the training rows' median stands for them."""
+    """Counters that the workload lacks: the training rows' median (or value) stands for them."""
 
     def advice(self) -> Advice:
         """The one and the two platforms whose probe helps most. Raises UsageError without trust."""
@@ -55,11 +56,18 @@ class Answer:
         return advise(self.joint)
 
 
-def answer(model: RelativeModel, row: Rows, among: Sequence[str] = ()) -> Answer:
+def answer(
+    model: RelativeModel,
+    row: Rows,
+    among: Sequence[str] = (),
+    beside: Mapping[str, float] | None = None,
+) -> Answer:
     """Of one row, which has the time on the reference and where else the program ran.
 
-    ``among``: only these platforms (default: all). Raises UsageError for a platform that the
-    bundle does not know, a row of several, or one that was piloted elsewhere than it learnt from.
+    ``among``: only these platforms (default: all). ``beside``: the program's own values of the
+    counters that were constant in training (``manifest.constants``). Raises UsageError for a
+    platform that the bundle does not know, a row of several, or one that was piloted elsewhere
+    than it learnt from.
     """
     if len(row) != 1:
         raise UsageError(f"one workload is asked for at a time, not {len(row)}")
@@ -71,7 +79,8 @@ def answer(model: RelativeModel, row: Rows, among: Sequence[str] = ()) -> Answer
         )
     guess = model.log_seconds(row.knowing())
     mean, width, joint = guess[0], np.zeros(len(platforms)), None
-    unlike = _unlike(model, row)
+    constants, beside = model.manifest.constants or {}, beside or {}
+    unlike = constant.unlike(constants, beside) or _unlike(model, row)
     labelled = [True] * len(platforms)
     if model.trust is not None:
         labelled = [bool(known.any()) for known in np.isfinite(model.trust.residuals).T]
@@ -99,9 +108,10 @@ def answer(model: RelativeModel, row: Rows, among: Sequence[str] = ()) -> Answer
                 abstained=None if measured else doubt,
             )
         )
-    lost = np.flatnonzero(~np.isfinite(row.values[0]))
+    lost = [row.counters[i] for i in np.flatnonzero(~np.isfinite(row.values[0]))]
+    lost += [name for name in constants if name not in beside]
     shown = None if joint is None else joint.among([p.platform for p in found])
-    return Answer(tuple(found), shown, tuple(row.counters[i] for i in lost))
+    return Answer(tuple(found), shown, tuple(lost))
 
 
 def _unlike(model: RelativeModel, row: Rows) -> str | None:

@@ -59,6 +59,8 @@ class RelativeManifest(BundleManifest):
     counters: tuple[str, ...] = Field(min_length=1)
     platforms: tuple[str, ...] = Field(min_length=2)
     reference: str
+    constants: dict[str, float] | None = None
+    """Counters with one value in all training programs; the model does not look at them."""
     training: RelativeTraining
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,6 +37,12 @@ def identity(profile: Profile) -> Identity:
         size = f"{profile.workload.size:g}"
     application, _, kernel = stem.partition(".")
     return Identity(application, kernel or application, size)
+
+
+def values_of(profile: Profile, counters: Iterable[str]) -> dict[str, float]:
+    """Those of ``counters`` that the profile has, with their values."""
+    found = {name: profile.value(name) for name in counters}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def row_of(

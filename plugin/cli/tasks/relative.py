@@ -40,6 +40,7 @@ def train(asked: Asked) -> None:
             command=command_line(),
             figures_of=lambda held, guess: asdict(vector_figures(held, guess)),
             family=None if site is None else LawFamily(kinds=site.kinds),
+            constants=None if site is None else site.constants,
             advance=advance,
         )
     click.echo(

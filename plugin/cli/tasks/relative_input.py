@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SiteInput:
-    """Rows, what they are called, and what kind of hardware each platform is."""
+    """Rows, what they are called, what kind of hardware each platform is, and constants."""
 
     rows: Rows
     title: str
     kinds: dict[str, str]
+    constants: dict[str, float]
+    """Counters with one value in all programs, which the rows lack."""
 
 
 def site_input(
@@ -54,7 +56,7 @@ def site_input(
     for sentence in found.doubtful:
         click.echo(f"look again: {sentence}", err=True)
     kinds = {name: _kind(name, platforms) for name in found.rows.platforms}
-    return SiteInput(found.rows, ", ".join(map(str, paths)), kinds)
+    return SiteInput(found.rows, ", ".join(map(str, paths)), kinds, found.values)
 
 
 def _kind(name: str, platforms: Mapping[str, Platform]) -> str:

@@ -23,6 +23,7 @@ from berth.pilot.documents import parse_json, read_json
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.profile import NAME_PATTERN, Profile
 from berth.predictor.ceilings import Floats
+from berth.predictor.relative.constants import constants
 from berth.predictor.relative.rows import Rows
 from berth.predictor.relative.views import VIEWS
 from berth.predictor.relative.workloads import identity
@@ -44,6 +45,8 @@ class Measurements:
     rows: Rows
     constant: tuple[str, ...]
     """Counters with one value in all rows: left out."""
+    values: dict[str, float]
+    """Of those that most rows have: the value."""
     unpaired: tuple[str, ...]
     """Workloads that were timed on other platforms only: left out."""
     doubtful: tuple[str, ...] = ()
@@ -104,6 +107,7 @@ def read_measurements(paths: Sequence[Path], reference: str | None = None) -> Me
     return Measurements(
         rows,
         tuple(c for c in counters if c not in kept),
+        constants(tuple(c for c in counters if c not in kept), values[:, ~varies]),
         tuple(sorted({name for name, _ in seconds} - set(names))),
         tuple(_doubts(rows)),
     )

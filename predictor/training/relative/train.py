@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -67,12 +67,14 @@ def train(
     command: str,
     figures_of: Callable[[Rows, Floats], dict[str, float]],
     family: LawFamily | None = None,
+    constants: Mapping[str, float] | None = None,
     advance: Callable[[], None] = lambda: None,
 ) -> RelativeManifest:
     """Leave each application out for figures and trust, learn from all, write the bundle.
 
-    ``family``: the law for the rows' platforms; default: for AIWC's. With fewer than four
-    applications nothing is known of a fifth, and the bundle has no trust.
+    ``family``: the law for the rows' platforms; default: for AIWC's. ``constants``: counters that
+    the rows lack since they had one value everywhere; kept to tell what is unlike them. With fewer
+    than four applications nothing is known of a fifth, and the bundle has no trust.
 
     Folds that were done are kept beside ``folder`` until the bundle stands, so that a run cut
     short goes on. The same rows and seed give the same id. Raises UsageError for rows that
@@ -107,6 +109,7 @@ def train(
         counters=rows.counters,
         platforms=rows.platforms,
         reference=rows.reference,
+        constants=dict(constants) if constants else None,
         training=RelativeTraining(
             sources=sources,
             rows=len(rows),

@@ -62,6 +62,7 @@ def test_a_constant_counter_is_left_out_and_named(site) -> None:
     (site / "here.jsonl").write_text(text.replace('"counters": {', more), encoding="utf-8")
     found = read_measurements([site])
     assert found.constant == ("threads",)
+    assert found.values == {"threads": 1.0}
     assert "threads" not in found.rows.counters
 
 
