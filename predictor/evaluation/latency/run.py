@@ -16,6 +16,7 @@ import xgboost
 
 from berth.predictor.conformal import group_quantile
 from berth.predictor.evaluation.latency.splits import (
+    ANY_SIZE,
     FAMILY,
     FOLDS,
     MODEL,
@@ -23,6 +24,7 @@ from berth.predictor.evaluation.latency.splits import (
     Figures,
     Split,
     figures,
+    groups_of,
     split,
 )
 from berth.predictor.latency.features import GROUPS, Floats
@@ -46,9 +48,9 @@ OURS, SUM, TREES, ROOF = (
     "xgboost, scalars",
     "roofline",
 )
-PARTS = ("random", "model", "family", "own")
+PARTS = ("random", "model", "size", "family", "own")
 """What ``--family`` chooses from."""
-BARS = {RANDOM: 0.04, MODEL: 0.08, FAMILY: 0.12}
+BARS = {RANDOM: 0.04, MODEL: 0.08, ANY_SIZE: 0.08, FAMILY: 0.12}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +91,7 @@ class LatencyEvaluation:
 
 def steps(parts: tuple[str, ...]) -> int:
     """Calls of ``advance``."""
-    return sum(
-        {"random": FOLDS, "model": FOLDS, "family": FAMILY_FOLDS, "own": 1}[p] for p in parts
-    )
+    return sum({"family": FAMILY_FOLDS, "own": 1}.get(part, FOLDS) for part in parts)
 
 
 def evaluate(
@@ -100,7 +100,10 @@ def evaluate(
     """Every part asked for. Raises ToolMissing, DocumentError."""
     data = samples()
     results: list[Result] = []
-    kinds = {"random": (RANDOM, FOLDS), "model": (MODEL, FOLDS), "family": (FAMILY, FAMILY_FOLDS)}
+    kinds = {
+        "random": (RANDOM, FOLDS), "model": (MODEL, FOLDS), "size": (ANY_SIZE, FOLDS),
+        "family": (FAMILY, FAMILY_FOLDS),
+    }  # fmt: skip
     for part in parts:
         if part == "own":
             results.append(_own(seed))
@@ -118,8 +121,7 @@ def evaluate(
 def _on_split(
     data: Samples, kind: str, count: int, seed: int, advance: Callable[[str], None]
 ) -> list[Result]:
-    group = data.rows.family if kind == FAMILY else data.rows.architecture
-    data = data.grouped(_networks(data) if kind == RANDOM else group)
+    data = data.grouped(_networks(data) if kind == RANDOM else groups_of(data.rows, kind))
     found = {name: np.full(len(data.rows), np.nan) for name in (OURS, SUM, TREES, ROOF)}
     hard = np.full(len(data.rows), np.nan)
     fold = np.zeros(len(data.rows), dtype=np.int64)

@@ -1,8 +1,9 @@
 """The splits and figures that all tables of model latency use; deterministic by seed.
 
 ``random rows`` (other rows of the same model are in training); ``unseen model`` (all rows of an
-architecture, whatever its name, image size or device, are held out together); ``unseen family``
-(likewise of a family); ``unseen device`` (one device held out, k of its rows given back).
+architecture, whatever its name, image size or device, are held out together); ``unseen model at any
+size`` (likewise with names that end in another image size, as ``vit_tiny_patch16_384``); ``unseen
+family`` (likewise of a family); ``unseen device`` (one device held out, k of its rows given back).
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ import numpy as np
 from berth.predictor.evaluation.metrics import kendall
 from berth.predictor.latency.features import Floats
 from berth.predictor.training.folds import folds
-from berth.predictor.training.latency.data import Places, Runs, Strings
+from berth.predictor.training.latency.data import Places, Runs, Strings, over_sizes
 
 FOLDS = 5
 RANDOM, MODEL, FAMILY, DEVICE = "random rows", "unseen model", "unseen family", "unseen device"
+ANY_SIZE = "unseen model at any size"
 WITHIN = 0.1
 
 
@@ -36,14 +38,22 @@ class Split:
 
 
 def split(rows: Runs, kind: str, *, seed: int = 0, count: int = FOLDS) -> Iterator[Split]:
-    """``count`` folds of ``RANDOM``, ``MODEL`` or ``FAMILY``. Raises UsageError: few groups."""
-    groups = {
-        RANDOM: np.arange(len(rows)).astype(str), MODEL: rows.architecture, FAMILY: rows.family,
-    }[kind]  # fmt: skip
+    """``count`` folds of ``RANDOM``, ``MODEL``, ``ANY_SIZE`` or ``FAMILY``. Raises UsageError:
+    few groups."""
+    groups = groups_of(rows, kind)
     everything = np.arange(len(rows))
     for held in folds(groups.tolist(), count, seed):
         test = np.array(held)
         yield Split(kind, np.setdiff1d(everything, test), test)
+
+
+def groups_of(rows: Runs, kind: str) -> Strings:
+    """[rows] what ``split`` holds out together."""
+    if kind == ANY_SIZE:
+        return over_sizes(rows)
+    if kind == RANDOM:
+        return np.arange(len(rows)).astype(str)
+    return {MODEL: rows.architecture, FAMILY: rows.family}[kind]
 
 
 def unseen_device(rows: Runs, k: int, *, seed: int = 0) -> Iterator[Split]:

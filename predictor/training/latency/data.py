@@ -23,6 +23,8 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from berth.predictor.datasets import timm
 from berth.predictor.graphs.graph import ModelGraph
@@ -158,6 +160,27 @@ def architectures() -> dict[str, str]:
         first, *others = sorted({find(str(name)) for name in names})
         root.update(dict.fromkeys(others, first))
     return {name: find(name) for name in root}
+
+
+def over_sizes(rows: Runs) -> Strings:
+    """[rows] the architecture, one for names that differ in an image size at their end alone.
+
+    ``vit_tiny_patch16_224`` and ``..._384`` have the same layers; ``regnetx_320`` was never
+    measured at 320 and keeps its number.
+    """
+    sized = zip(rows.model.tolist(), rows.image_size.tolist(), strict=True)
+    bare = {
+        model: model.removesuffix(f"_{size}") for model, size in sized if model.endswith(f"_{size}")
+    }
+    stem = np.array([bare.get(model, model) for model in rows.model.tolist()])
+    _, stems = np.unique(stem, return_inverse=True)
+    names, own = np.unique(rows.architecture, return_inverse=True)
+    size = len(names) + stems.max(initial=-1) + 1
+    links = coo_array((np.ones(len(own)), (own, len(names) + stems)), shape=(size, size))
+    _, group = connected_components(links, directed=False)
+    _, first = np.unique(group[: len(names)], return_index=True)
+    told = dict(zip(group[first].tolist(), names[first].tolist(), strict=True))
+    return np.array([told[group[place]] for place in own.tolist()])
 
 
 @cache

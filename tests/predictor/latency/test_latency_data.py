@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,7 @@ from small_models import convolutional
 from berth.pilot.errors import DocumentError, UsageError
 from berth.plugin.cli import main
 from berth.predictor.evaluation.latency.splits import (
+    ANY_SIZE,
     FAMILY,
     MODEL,
     RANDOM,
@@ -20,7 +21,13 @@ from berth.predictor.evaluation.latency.splits import (
     unseen_device,
 )
 from berth.predictor.training.latency import described, own_runs
-from berth.predictor.training.latency.data import Runs, family_of, repeat_floor, scalars
+from berth.predictor.training.latency.data import (
+    Runs,
+    family_of,
+    over_sizes,
+    repeat_floor,
+    scalars,
+)
 from berth.predictor.training.latency.samples import by_totals, settings
 from berth.predictor.training.latency.train import usual_settings
 
@@ -75,6 +82,19 @@ def test_folds_cover_all_rows_once_and_keep_groups_apart(kind: str, column: str)
     assert sorted(seen) == list(range(len(table)))
     again = [one.test.tolist() for one in split(table, kind, seed=3, count=4)]
     assert again == [one.test.tolist() for one in split(table, kind, seed=3, count=4)]
+
+
+def test_names_that_end_in_another_image_size_are_one_model() -> None:
+    table = rows(4, ("3090",))
+    names = ["vit_224", "vit_224", "vit_384", "vit_384", "reg_320", "reg_320", "reg_160", "reg_160"]
+    sizes = np.array([224, 224, 384, 384, 224, 224, 224, 224])
+    same = ["deit", "deit", "vit_384", "vit_384", "reg_320", "reg_320", "reg_160", "reg_160"]
+    table = replace(table, model=np.array(names), architecture=np.array(same), image_size=sizes)
+    found = over_sizes(table).tolist()
+    assert len(set(found[:4])) == 1
+    assert len({found[0], found[4], found[6]}) == 3
+    for one in split(table, ANY_SIZE, count=3):
+        assert not set(over_sizes(table)[one.train]) & set(over_sizes(table)[one.test])
 
 
 def test_more_folds_than_families_is_refused() -> None:

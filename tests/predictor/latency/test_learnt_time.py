@@ -45,8 +45,8 @@ def image_model(batch: int, channels: int = 64) -> ModelGraph:
 
 def network(channels: int = 64) -> ModelProto:
     """Like those that were measured: a deep convolutional network of images."""
-    made = convolutional(blocks=8, channels=channels)
-    made.graph.input[0].CopyFrom(tensor("x", "N", 3, 112, 112))
+    made = convolutional(blocks=24, channels=channels)
+    made.graph.input[0].CopyFrom(tensor("x", "N", 3, 56, 56))
     return made
 
 
