@@ -51,10 +51,22 @@ class BundleManifest(Document):
 M = TypeVar("M", bound=BundleManifest)
 
 
+def replaced(folder: Path) -> Path:
+    """Where the bundle ``folder`` is kept while another takes its place."""
+    return folder.parent / f".{folder.name}.old"
+
+
 def read_manifest(folder: Path, model: type[M]) -> M:
     """The manifest, after every checksum has been compared. Raises DocumentError."""
     if not folder.is_dir():
-        raise DocumentError(folder, "is not a bundle folder", hint="`berth train` makes one")
+        old = replaced(folder)
+        raise DocumentError(
+            folder,
+            "is not a bundle folder",
+            hint=f"replacing it was cut short: `mv {old} {folder}` brings the older one back"
+            if old.is_dir()
+            else "`berth train` makes one",
+        )
     manifest = read_json(folder / MANIFEST, model)
     for name, expected in manifest.files.items():
         if Path(name).name != name:

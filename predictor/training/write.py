@@ -12,7 +12,7 @@ from typing import TypeVar
 from berth.pilot.documents import to_json
 from berth.pilot.errors import UsageError
 from berth.predictor import bundle as bundles
-from berth.predictor.bundle_files import MANIFEST, BundleManifest
+from berth.predictor.bundle_files import MANIFEST, BundleManifest, replaced
 
 M = TypeVar("M", bound=BundleManifest)
 
@@ -26,8 +26,11 @@ def write_bundle(
     """Write ``files`` and the manifest (its id and checksums filled in) as ``folder``.
 
     Made beside ``folder``, verified by ``load``, then renamed; an older bundle there is
-    replaced. Raises UsageError where ``folder`` exists and is something else.
+    replaced, and stands again where that was cut short. Raises UsageError where ``folder`` exists
+    and is something else.
     """
+    old = replaced(folder)
+    _recover(folder, old)
     if folder.exists() and not (folder / MANIFEST).is_file():
         raise UsageError(
             f"{folder} exists and is not a bundle", hint="name a new folder or an old bundle"
@@ -43,12 +46,20 @@ def write_bundle(
         (made / MANIFEST).write_text(to_json(filled), encoding="utf-8")
         load(made)
         made.chmod(0o755)
-        old = folder.with_name(f".{folder.name}.old")
         if folder.exists():
             folder.rename(old)
         made.rename(folder)
         shutil.rmtree(old, ignore_errors=True)
     except BaseException:
+        _recover(folder, old)
         shutil.rmtree(made, ignore_errors=True)
         raise
     return filled
+
+
+def _recover(folder: Path, old: Path) -> None:
+    """Undo a replacement that stopped between its renames; clear one that stopped after them."""
+    if (folder / MANIFEST).is_file():
+        shutil.rmtree(old, ignore_errors=True)
+    elif (old / MANIFEST).is_file() and not folder.exists():
+        old.rename(folder)

@@ -118,6 +118,68 @@ def test_an_old_bundle_is_replaced_whole(toy_bundle: Path, copy: Path) -> None:
     assert [p.name for p in copy.parent.iterdir()] == [copy.name]
 
 
+def test_a_bundle_whose_replacement_was_killed_halfway_is_said_and_comes_back(
+    toy_bundle: Path, copy: Path
+) -> None:
+    old = copy.with_name(f".{copy.name}.old")
+    copy.rename(old)  # all that a SIGKILL between the two renames leaves
+    with pytest.raises(DocumentError) as raised:
+        bundles.load(copy)
+    assert raised.value.hint is not None
+    assert f"mv {old} {copy}" in raised.value.hint
+    files = {name: (toy_bundle / name).read_bytes() for name in bundles.verify(toy_bundle).files}
+    files["residual-quartz.onnx"] = b"not a model"
+    with pytest.raises(DocumentError, match="residual-quartz"):
+        write_bundle(copy, bundles.verify(toy_bundle), files)
+    assert [p.name for p in copy.parent.iterdir()] == [copy.name]
+    bundles.load(copy)
+
+
+@pytest.mark.parametrize("partly_cleared", [False, True])
+def test_what_a_kill_after_the_replacement_left_is_cleared_by_the_next(
+    toy_bundle: Path, copy: Path, partly_cleared: bool
+) -> None:
+    old = Path(shutil.copytree(copy, copy.with_name(f".{copy.name}.old")))
+    if partly_cleared:
+        (old / MANIFEST).unlink()
+    manifest = bundles.verify(toy_bundle)
+    files = {name: (toy_bundle / name).read_bytes() for name in manifest.files}
+    assert write_bundle(copy, manifest, files).id == manifest.id
+    assert [p.name for p in copy.parent.iterdir()] == [copy.name]
+
+
+def test_a_rename_that_fails_leaves_the_older_bundle(
+    toy_bundle: Path, copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename = Path.rename
+
+    def fails(self: Path, target: Path) -> Path:
+        if target == copy:
+            monkeypatch.undo()
+            raise OSError(28, "No space left on device")
+        return rename(self, target)
+
+    manifest = bundles.verify(toy_bundle)
+    files = {name: (toy_bundle / name).read_bytes() for name in manifest.files}
+    monkeypatch.setattr(Path, "rename", fails)
+    with pytest.raises(OSError, match="No space"):
+        write_bundle(copy, manifest, files)
+    assert [p.name for p in copy.parent.iterdir()] == [copy.name]
+    bundles.load(copy)
+
+
+def test_a_foreign_folder_in_its_place_does_not_cost_the_older_bundle(
+    toy_bundle: Path, copy: Path
+) -> None:
+    old = copy.with_name(f".{copy.name}.old")
+    copy.rename(old)
+    copy.mkdir()
+    (copy / "thesis.tex").write_text("irreplaceable")
+    with pytest.raises(UsageError, match="not a bundle"):
+        write_bundle(copy, bundles.verify(toy_bundle), {})
+    assert (old / MANIFEST).is_file()
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"schema": "berth.platform/1"}', "null"])
 def test_a_manifest_that_is_none_is_refused(copy: Path, text: str) -> None:
     (copy / MANIFEST).write_text(text)
