@@ -8,6 +8,8 @@ nothing of the catalogue; :mod:`berth.pilot.importers.profiles` does the naming.
 from __future__ import annotations
 
 import hashlib
+import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -94,9 +96,16 @@ class Source:
 
 
 def load(path: Path) -> Source:
-    """The file within ``MAX_FILE_BYTES``. Raises DocumentError where it cannot be read."""
+    """The file within ``MAX_FILE_BYTES``. Raises DocumentError where it cannot be read.
+
+    A pipe or a device is refused: it may never end, or never begin.
+    """
     try:
-        with path.open("rb") as stream:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
+            raise DocumentError(path, "is not a regular file", hint="write it to a file first")
+        with os.fdopen(handle, "rb") as stream:
             raw = stream.read(MAX_FILE_BYTES + 1)
     except FileNotFoundError:
         raise DocumentError(path, "does not exist") from None

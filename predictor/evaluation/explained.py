@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from berth.pilot.errors import ToolMissing, UsageError
+from berth.predictor.evaluation.picture import save
 from berth.predictor.explain import Effect, Explanation
 
 MOST_PANELS = 4
@@ -92,8 +93,7 @@ def _figure(path: Path, program: str, shown: list[Explanation], spokes: Axes, wh
     figure.suptitle(
         f"Why {program} runs as it does elsewhere", x=0.015, ha="left", fontsize=13, weight="bold"
     )
-    metadata = {"Date": None} if path.suffix.lower() == ".svg" else None
-    figure.savefig(path, dpi=150, facecolor="white", metadata=metadata)
+    save(figure, path, dpi=150, facecolor="white")
 
 
 def _path(one: Explanation) -> tuple[list[Effect], list[float]]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from berth.pilot.errors import ToolMissing, UsageError
 from berth.pilot.units import format_count, format_seconds
+from berth.predictor.evaluation.picture import save
 from berth.predictor.graphs.operators import Family
 from berth.predictor.graphs.roofline import Roofline, Spot
 from berth.predictor.graphs.roofs import Numbers, Roof
@@ -94,8 +95,7 @@ def _figure(path: Path, model: str, found: Sequence[Roofline]) -> None:
     figure.legend(handles=marks, loc="lower center", ncols=len(marks) if columns > 1 else 3,
                   frameon=False, bbox_to_anchor=(0.5, 0.0), handletextpad=0.2,
                   columnspacing=1.4)  # fmt: skip
-    metadata = {"Date": None} if path.suffix.lower() == ".svg" else None
-    figure.savefig(path, dpi=150, facecolor=PAPER, metadata=metadata)
+    save(figure, path, dpi=150, facecolor=PAPER)
 
 
 def _panel(axes: Any, one: Roofline) -> None:

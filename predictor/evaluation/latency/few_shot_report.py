@@ -18,6 +18,7 @@ from berth.predictor.evaluation.latency.few_shot import (
 )
 from berth.predictor.evaluation.latency.few_shot_runs import SPLIT as OWN_SPLIT
 from berth.predictor.evaluation.latency.few_shot_runs import OwnRuns
+from berth.predictor.evaluation.picture import save
 from berth.predictor.training.latency.few_shot.rivals import METHODS
 
 HEADER = ("on", "models", "method")
@@ -141,8 +142,7 @@ def draw(path: Path, found: FewShot) -> None:
         for panel in axes[:, 0]:
             panel.set_ylabel("within 10 %")
         axes[1][0].legend(fontsize=7, frameon=False, loc="upper left")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+        save(figure, path)
 
 
 def _panel(panel: Any, found: FewShot, gpu: bool, models: str) -> None:

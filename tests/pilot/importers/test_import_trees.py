@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import types
 from collections.abc import Callable
@@ -238,6 +239,14 @@ def test_a_database_without_hatchet_says_what_to_install(
     with pytest.raises(ToolMissing, match="hatchet is not available") as caught:
         read_file(tmp_path, "auto", Options())
     assert "berth[import]" in (caught.value.hint or "")
+
+
+def test_a_pipe_or_a_device_is_refused_rather_than_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "profile.cali"
+    os.mkfifo(pipe)
+    for path in (pipe, Path("/dev/zero")):
+        with pytest.raises(DocumentError, match="is not a regular file"):
+            read_file(path, "auto", Options())
 
 
 def test_a_folder_that_is_no_database_says_so(tmp_path: Path) -> None:

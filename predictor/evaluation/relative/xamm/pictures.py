@@ -12,6 +12,7 @@ from sklearn.manifold import TSNE
 from sklearn.metrics import silhouette_score
 
 from berth.predictor.ceilings import Floats
+from berth.predictor.evaluation.picture import save
 from berth.predictor.evaluation.relative.xamm.ablation import Found
 from berth.predictor.evaluation.relative.xamm.plan import EXPERIMENTS, Experiment, label
 from berth.predictor.relative.rows import Rows
@@ -41,7 +42,7 @@ def bars(all_found: Sequence[Found], folder: Path) -> list[str]:
         figure.suptitle(f"{experiment.name}: {experiment.question} (whiskers: over seeds)")
         figure.tight_layout()
         names.append(f"experiment-{number}.png")
-        figure.savefig(folder / names[-1], dpi=90, bbox_inches="tight")
+        save(figure, folder / names[-1], dpi=90, bbox_inches="tight")
         plot.close(figure)
     return names
 
@@ -88,7 +89,7 @@ def embeddings(rows: Rows, seed: int, folder: Path) -> tuple[str, list[tuple[str
             )
         )
     figure.tight_layout()
-    figure.savefig(folder / "embeddings.png", dpi=80)
+    save(figure, folder / "embeddings.png", dpi=80)
     plot.close(figure)
     return "embeddings.png", parted
 
