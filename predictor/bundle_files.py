@@ -64,7 +64,7 @@ def read_manifest(folder: Path, model: type[M]) -> M:
             folder,
             "is not a bundle folder",
             hint=f"replacing it was cut short: `mv {old} {folder}` brings the older one back"
-            if old.is_dir()
+            if (old / MANIFEST).is_file()
             else "`berth train` makes one",
         )
     manifest = read_json(folder / MANIFEST, model)
