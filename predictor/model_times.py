@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
@@ -42,7 +44,11 @@ Source: TypeAlias = Callable[
 
 
 def learnt(
-    graph: ModelGraph, places: Sequence[Roof], _: Platforms, numbers: Numbers | None
+    graph: ModelGraph,
+    places: Sequence[Roof],
+    _: Platforms,
+    numbers: Numbers | None,
+    folder: Path | None = None,
 ) -> Mapping[str, Time]:
     """Platforms on which image models were measured (``predictor/latency``).
 
@@ -50,28 +56,42 @@ def learnt(
     """
     if (graph.family == _RECURRENT).any():
         return {}
-    from berth.predictor.latency.predictor import shared  # noqa: PLC0415 - when asked
+    from berth.predictor.latency.bundle import DEFAULT_LATENCY  # noqa: PLC0415 - when asked
+    from berth.predictor.latency.predictor import shared  # noqa: PLC0415
 
     return {
         one.platform: Time(one.seconds, one.basis, f"measured models ({one.setting})", one.note)
-        for one in shared().times(graph, places, numbers)
+        for one in shared(folder or DEFAULT_LATENCY).times(graph, places, numbers)
     }
 
 
 def operators(
-    graph: ModelGraph, places: Sequence[Roof], platforms: Platforms, numbers: Numbers | None
+    graph: ModelGraph,
+    places: Sequence[Roof],
+    platforms: Platforms,
+    numbers: Numbers | None,
+    folder: Path | None = None,
 ) -> Mapping[str, Time]:
     """Any GPU, as a sum of operators that were measured on others (``predictor/operators``)."""
-    from berth.predictor.operators.source import graph_times  # noqa: PLC0415 - when asked
+    from berth.predictor.operators.predictor import operator_model  # noqa: PLC0415 - when asked
+    from berth.predictor.operators.source import graph_times  # noqa: PLC0415
 
     names = [place.platform for place in places]
+    model = operator_model() if folder is None else operator_model(folder)
     return {
         name: Time(seconds, Basis.PRIOR, "operators measured on other GPUs")
-        for name, seconds in graph_times(graph, names, platforms, numbers).items()
+        for name, seconds in graph_times(graph, names, platforms, numbers, model).items()
     }
 
 
 SOURCES: tuple[Source, ...] = (learnt, operators)
+
+
+def sources(latency: Path | None = None, operator: Path | None = None) -> tuple[Source, ...]:
+    """``SOURCES`` with a site's own bundle in place of a shipped one."""
+    return partial(learnt, folder=latency), partial(operators, folder=operator)
+
+
 _MANY_CORES = "learnt on one core, and with all of a CPU's small batches took twice as long"
 _RECURRENT = FAMILIES.index(Family.RECURRENT)
 _EIGHT_BIT = ("QLinear", "Integer", "QuantizeLinear", "QAttention", "QGemm", "NBits")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from types import ModuleType
 
 import click
 
+from berth.plugin.cli.bundle_kind import reader_of
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.training_input import require_training
 from berth.predictor import bundle as bundles
-from berth.predictor.bundle_files import CARD, MANIFEST
+from berth.predictor.bundle_files import CARD, BundleManifest
 from berth.predictor.conformal import DIFFICULTY_FLOOR
 from berth.predictor.latency.transfer import bundle as transfer
 from berth.predictor.relative import bundle as relative
@@ -34,7 +34,7 @@ def bundle() -> None:
 @click.option("--card", is_flag=True, help="Print the model card.")
 def show(folder: Path, as_json: bool, card: bool) -> None:
     """What FOLDER holds: data, calibration, figures."""
-    manifest = _reader(folder).verify(folder)
+    manifest = reader_of(folder).verify(folder)
     if as_json:
         click.echo(json.dumps(manifest.model_dump(mode="json", by_alias=True), indent=2))
         return
@@ -49,6 +49,9 @@ def show(folder: Path, as_json: bool, card: bool) -> None:
         return
     if isinstance(manifest, transfer.TransferManifest):
         _show_transfer(manifest)
+        return
+    if not isinstance(manifest, bundles.Manifest):
+        _show_any(manifest)
         return
     training = manifest.training
     click.echo(f"{manifest.id}, made {manifest.created} by `{manifest.command}`")
@@ -77,7 +80,7 @@ def show(folder: Path, as_json: bool, card: bool) -> None:
 @_FOLDER
 def verify(folder: Path) -> None:
     """Check every file of FOLDER against the manifest, and that its models run."""
-    loaded = _reader(folder).load(folder)
+    loaded = reader_of(folder).load(folder)
     click.echo(f"{loaded.id}: whole")
 
 
@@ -93,19 +96,11 @@ def onnx(folder: Path, out: Path) -> None:
     click.echo(f"{out}: at most {apart:.1g} (log) from the bundle's own answers")
 
 
-def _reader(folder: Path) -> ModuleType:
-    """Whose bundle the manifest says it is; the readers check everything else."""
-    try:
-        data = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return bundles
-    schema = str(data.get("schema")) if isinstance(data, dict) else ""
-    readers = {
-        "berth.slices-bundle": slices,
-        "berth.relative-bundle": relative,
-        "berth.model-transfer": transfer,
-    }
-    return readers.get(schema.partition("/")[0], bundles)
+def _show_any(manifest: BundleManifest) -> None:
+    click.echo(f"{manifest.id}, made {manifest.created} by `{manifest.command}`")
+    for name, value in manifest.figures.items():
+        click.echo(f"  {name}: {value:.4g}")
+    click.echo("--card tells what it was trained on")
 
 
 def _show_transfer(manifest: transfer.TransferManifest) -> None:

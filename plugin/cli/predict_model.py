@@ -16,6 +16,7 @@ import click
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.units import format_count, format_seconds
 from berth.plugin.cli import model_memory
+from berth.plugin.cli.bundle_kind import LATENCY, OPERATORS, TRANSFER, kind_of
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.intervals import as_numbers
 from berth.plugin.cli.predict_training import predict_training
@@ -100,11 +101,8 @@ def predict_model(path: Path, asked: Mapping[str, Any], given: Mapping[str, Any]
     names = list(dict.fromkeys(given["names"]))
     chosen = [catalogue.get(name, platforms).name for name in names] or list(known)
     numbers = Numbers(asked["precision"]) if asked["precision"] else None
-    found = predictions(graph, [known[name] for name in chosen], numbers, platforms)
-    if given.get("bundle") is not None:
-        from berth.predictor.latency.transfer import bundle, serve  # noqa: PLC0415 - numpy
-
-        found = serve.with_samples(found, graph, bundle.load(given["bundle"]), platforms)
+    places = [known[name] for name in chosen]
+    found = predictions(graph, places, numbers, platforms, given.get("bundle"))
     memory = model_memory.Memories(graph, numbers, platforms)
     details: list[tuple[Roofline, list[Change]]] = []
     if asked["roofline"]:
@@ -134,11 +132,31 @@ def predictions(
     places: Sequence[Roof],
     numbers: Numbers | None,
     platforms: Mapping[str, Platform],
+    bundle: Path | None = None,
 ) -> list[Roofline]:
-    """The model on each place, those where it fits first, fastest first."""
-    from berth.predictor.model_times import times  # noqa: PLC0415 - numpy
+    """The model on each place, those where it fits first, fastest first.
 
-    return times(graph, places, platforms, numbers)
+    ``bundle`` takes the place of the shipped one of its kind. Raises UsageError for other kinds.
+    """
+    from berth.predictor.latency.transfer import bundle as transfer  # noqa: PLC0415 - numpy
+    from berth.predictor.latency.transfer import serve  # noqa: PLC0415
+    from berth.predictor.model_times import sources, times  # noqa: PLC0415
+
+    kind = None if bundle is None else kind_of(bundle)
+    if bundle is None:
+        return times(graph, places, platforms, numbers)
+    if kind == LATENCY:
+        return times(graph, places, platforms, numbers, sources(latency=bundle))
+    if kind == OPERATORS:
+        return times(graph, places, platforms, numbers, sources(operator=bundle))
+    if kind != TRANSFER:
+        raise UsageError(
+            f"{bundle} holds no times of model graphs",
+            hint="`berth train --task dl`, operators or dl-few-shot makes one; "
+            "--mode training takes one of dl-training",
+        )
+    found = times(graph, places, platforms, numbers)
+    return serve.with_samples(found, graph, transfer.load(bundle), platforms)
 
 
 def _document(

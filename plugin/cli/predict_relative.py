@@ -13,10 +13,10 @@ import click
 from berth.pilot.documents import read_json
 from berth.pilot.profile import Profile
 from berth.pilot.units import format_seconds
+from berth.plugin.cli.bundle_kind import RELATIVE, kind_of
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.elsewhere import as_document, in_words, read_elsewhere
 from berth.plugin.cli.reasons import reason_document
-from berth.predictor.bundle_files import MANIFEST
 from berth.predictor.evaluation import explained
 from berth.predictor.prediction import Interval
 from berth.predictor.relative.answer import NO_TRUST, Answer, RelativePrediction, answer
@@ -41,13 +41,7 @@ class Asked:
 
 def is_relative(folder: Path | None) -> bool:
     """True where the manifest says that the bundle is of relative performance."""
-    if folder is None:
-        return False
-    try:
-        data = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(data, dict) and str(data.get("schema")).startswith("berth.relative-bundle/")
+    return folder is not None and kind_of(folder) == RELATIVE
 
 
 def predict_relative(profile: Path, bundle: Path, asked: Asked) -> None:

@@ -103,8 +103,8 @@ class NetworkBundle:
         return np.exp(said[:, self.manifest.targets.index("latency")])
 
 
-def load(folder: Path) -> NetworkBundle:
-    """A bundle of ``berth train --task graph-networks``. Raises DocumentError."""
+def verify(folder: Path) -> NetworkManifest:
+    """The manifest, after every checksum has been compared. Raises DocumentError."""
     manifest = read_manifest(folder, NetworkManifest)
     check_complete(folder, manifest, _FILES)
     if manifest.node_features != NODE_FEATURES or manifest.static_features != STATIC_FEATURES:
@@ -114,6 +114,12 @@ def load(folder: Path) -> NetworkBundle:
             key="node_features",
             hint="train it again with this version",
         )
+    return manifest
+
+
+def load(folder: Path) -> NetworkBundle:
+    """A bundle of ``berth train --task graph-networks``. Raises DocumentError."""
+    manifest = verify(folder)
     try:
         with np.load(io.BytesIO((folder / WEIGHTS).read_bytes()), allow_pickle=False) as stored:
             network = GraphNetwork.of({name: stored[name] for name in stored.files})
