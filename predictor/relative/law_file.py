@@ -11,12 +11,12 @@ from pydantic import Field
 from berth.pilot.documents import Document
 from berth.pilot.errors import DocumentError
 from berth.predictor.ceilings import Floats
+from berth.predictor.relative.arrays import Row, array_of, row_of
 from berth.predictor.relative.gaussian import Gaussian
 from berth.predictor.relative.law import Law, LawModel
 from berth.predictor.relative.views import TERMS, VIEWS
 
 LAW_SCHEMA = "berth.relative-law/1"
-Row = tuple[float, ...]
 Matrix = tuple[Row, ...]
 
 
@@ -59,14 +59,14 @@ def law_file(model: LawModel) -> LawFile:
         schema=LAW_SCHEMA,
         view=model.view.name,
         counters=model.counters,
-        fill=_row(model.fill),
+        fill=row_of(model.fill),
         platforms=model.platforms,
         reference=model.reference,
         terms=model.law.terms,
         log_cost=_matrix(model.law.log_cost),
         residual=_gaussian_file(model.residual),
         trend=_gaussian_file(model.trend),
-        trend_share=_row(model.trend_share),
+        trend_share=row_of(model.trend_share),
     )
 
 
@@ -83,13 +83,15 @@ def law_model(file: LawFile, path: Path) -> LawModel:
     return LawModel(
         view=view,
         counters=file.counters,
-        fill=_array(file.fill, (len(file.counters),), path, "fill"),
+        fill=array_of(file.fill, (len(file.counters),), path, "fill"),
         platforms=file.platforms,
         reference=file.reference,
-        law=Law(file.terms, _array(file.log_cost, (platforms, len(file.terms)), path, "log_cost")),
+        law=Law(
+            file.terms, array_of(file.log_cost, (platforms, len(file.terms)), path, "log_cost")
+        ),
         residual=_gaussian(file.residual, features, platforms, path),
         trend=_gaussian(file.trend, features, platforms, path),
-        trend_share=_array(file.trend_share, (platforms,), path, "trend_share"),
+        trend_share=array_of(file.trend_share, (platforms,), path, "trend_share"),
     )
 
 
@@ -98,53 +100,37 @@ def _gaussian(file: GaussianFile, features: int, outputs: int, path: Path) -> Ga
     if len(file.groups) != rows:
         raise DocumentError(path, f"has {len(file.groups)} groups for {rows} points", key="groups")
     return Gaussian(
-        centre=_array(file.centre, (features,), path, "centre"),
-        scale=_array(file.scale, (features,), path, "scale"),
-        points=_array(file.points, (rows, features), path, "points"),
+        centre=array_of(file.centre, (features,), path, "centre"),
+        scale=array_of(file.scale, (features,), path, "scale"),
+        points=array_of(file.points, (rows, features), path, "points"),
         groups=file.groups,
         lengths=np.array(file.lengths),
-        constant=_array(file.constant, (outputs,), path, "constant"),
-        linear=_array(file.linear, (features, outputs), path, "linear"),
-        near=_array(file.near, (lengths, rows, outputs), path, "near"),
-        own=_array(file.own, (rows, outputs), path, "own"),
-        own_near=_array(file.own_near, (lengths, rows, outputs), path, "own_near"),
-        offset=_array(file.offset, (outputs,), path, "offset"),
-        amplitude=_array(file.amplitude, (outputs,), path, "amplitude"),
+        constant=array_of(file.constant, (outputs,), path, "constant"),
+        linear=array_of(file.linear, (features, outputs), path, "linear"),
+        near=array_of(file.near, (lengths, rows, outputs), path, "near"),
+        own=array_of(file.own, (rows, outputs), path, "own"),
+        own_near=array_of(file.own_near, (lengths, rows, outputs), path, "own_near"),
+        offset=array_of(file.offset, (outputs,), path, "offset"),
+        amplitude=array_of(file.amplitude, (outputs,), path, "amplitude"),
     )
 
 
 def _gaussian_file(found: Gaussian) -> GaussianFile:
     return GaussianFile(
-        centre=_row(found.centre),
-        scale=_row(found.scale),
+        centre=row_of(found.centre),
+        scale=row_of(found.scale),
         points=_matrix(found.points),
         groups=found.groups,
-        lengths=_row(found.lengths),
-        constant=_row(found.constant),
+        lengths=row_of(found.lengths),
+        constant=row_of(found.constant),
         linear=_matrix(found.linear),
         near=tuple(_matrix(each) for each in found.near),
         own=_matrix(found.own),
         own_near=tuple(_matrix(each) for each in found.own_near),
-        offset=_row(found.offset),
-        amplitude=_row(found.amplitude),
+        offset=row_of(found.offset),
+        amplitude=row_of(found.amplitude),
     )
 
 
-def _array(
-    values: Row | Matrix | tuple[Matrix, ...], shape: tuple[int, ...], path: Path, key: str
-) -> Floats:
-    try:
-        found = np.asarray(values, dtype=np.float64)
-    except ValueError:
-        raise DocumentError(path, "has rows of different lengths", key=key) from None
-    if found.shape != shape:
-        raise DocumentError(path, f"has shape {found.shape} where {shape} is needed", key=key)
-    return found
-
-
-def _row(values: Floats) -> Row:
-    return tuple(float(v) for v in values)
-
-
 def _matrix(values: Floats) -> Matrix:
-    return tuple(_row(row) for row in values)
+    return tuple(row_of(row) for row in values)

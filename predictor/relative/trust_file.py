@@ -14,6 +14,7 @@ from berth.pilot.documents import Document
 from berth.pilot.errors import DocumentError
 from berth.predictor.ceilings import Floats
 from berth.predictor.range_check import RangeCheck
+from berth.predictor.relative.arrays import Row, array_of, row_of
 from berth.predictor.relative.neighbours import Neighbours
 from berth.predictor.relative.rows import Rows
 from berth.predictor.relative.trust import Difficulty, Trust
@@ -21,7 +22,6 @@ from berth.predictor.relative.trust import Difficulty, Trust
 TRUST_SCHEMA = "berth.relative-trust/1"
 Share = Annotated[float, Field(ge=0, le=1)]
 Above = Annotated[float, Field(gt=0)]
-Row = tuple[float, ...]
 Holed = tuple[float | None, ...]
 """None: not known."""
 
@@ -79,15 +79,15 @@ def trust_file(trust: Trust, check: RangeCheck) -> TrustFile:
         schema=TRUST_SCHEMA,
         platforms=trust.platforms,
         reference=trust.reference,
-        centre=_row(near.centre),
-        scale=_row(near.scale),
-        points=tuple(_row(point) for point in near.points),
+        centre=row_of(near.centre),
+        scale=row_of(near.scale),
+        points=tuple(row_of(point) for point in near.points),
         log_speedup=tuple(_holed(row) for row in near.log_speedup),
-        weights=_row(near.weights),
-        platform_scale=_row(hard.platform),
-        signal_centre=_row(hard.centre),
-        signal_spread=_row(hard.spread),
-        slopes=_row(hard.slopes),
+        weights=row_of(near.weights),
+        platform_scale=row_of(hard.platform),
+        signal_centre=row_of(hard.centre),
+        signal_spread=row_of(hard.spread),
+        slopes=row_of(hard.slopes),
         residuals=tuple(_holed(row) for row in trust.residuals),
         quantile=trust.quantile,
         width=trust.width,
@@ -95,8 +95,8 @@ def trust_file(trust: Trust, check: RangeCheck) -> TrustFile:
         regret_share=trust.regret_share,
         range=RangeFile(
             names=check.names,
-            centre=_row(check.centre),
-            scale=_row(check.scale),
+            centre=row_of(check.centre),
+            scale=row_of(check.scale),
             rows=tuple(_holed(row) for row in check.rows),
             low=_holed(check.low),
             high=_holed(check.high),
@@ -115,7 +115,7 @@ def read_trust(file: TrustFile, path: Path) -> tuple[Trust, RangeCheck]:
     platforms, signals = len(file.platforms), len(file.signal_centre)
 
     def of(values: Sequence[object], shape: tuple[int, ...], key: str) -> Floats:
-        return _array(values, shape, path, key)
+        return array_of(values, shape, path, key)
 
     neighbours = Neighbours(
         centre=of(file.centre, (features,), "centre"),
@@ -154,20 +154,6 @@ def read_trust(file: TrustFile, path: Path) -> tuple[Trust, RangeCheck]:
         threshold=known.threshold,
     )
     return trust, check
-
-
-def _array(values: Sequence[object], shape: tuple[int, ...], path: Path, key: str) -> Floats:
-    try:
-        found = np.array(values, dtype=np.float64)
-    except ValueError:
-        raise DocumentError(path, "has rows of different lengths", key=key) from None
-    if found.shape != shape:
-        raise DocumentError(path, f"has shape {found.shape} where {shape} is needed", key=key)
-    return found
-
-
-def _row(values: Floats) -> Row:
-    return tuple(float(v) for v in values)
 
 
 def _holed(values: Floats) -> Holed:
