@@ -10,9 +10,10 @@ prediction that is shown. The bound is the roofline's: which part of the time th
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import ClassVar
 
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
@@ -63,6 +64,7 @@ class Effect:
 class Explanation:
     """One platform: ``speedup = typical_speedup`` times all the effects' factors."""
 
+    whose_time: ClassVar[str] = "the roofline's"
     platform: str
     speedup: float
     typical_speedup: float
@@ -89,7 +91,7 @@ class Explanation:
         """One or two sentences for people."""
         there = (
             f"{self.speedup:.3g}x on {self.platform}: {self.bound.value}-bound there "
-            f"({100 * self.limit_share:.0f} % of the roofline's time is {self.limit})."
+            f"({100 * self.limit_share:.0f} % of {self.whose_time} time is {self.limit})."
         )
         if self.at_home:
             return f"{there} Its own run tells the time, so no counter moves it."
@@ -112,6 +114,11 @@ def explain(
     return [_explanation(point, reading, index, found) for index, point in enumerate(points)]
 
 
+def largest_first(effects: Iterable[Effect]) -> tuple[Effect, ...]:
+    """By how far each moves the speedup, either way."""
+    return tuple(sorted(effects, key=lambda e: -abs(math.log(e.factor))))
+
+
 def _explanation(point: Point, reading: Reading, index: int, found: Attribution) -> Explanation:
     roofs = reading.roofs
     total = float(roofs.total[index])
@@ -130,7 +137,7 @@ def _explanation(point: Point, reading: Reading, index: int, found: Attribution)
         bound=bound,
         limit=words,
         limit_share=shares[limit],
-        effects=tuple(sorted(made, key=lambda e: -abs(math.log(e.factor)))),
+        effects=largest_first(made),
         at_home=point.platform.name == reading.profile.platform,
         shares=shares,
     )

@@ -11,13 +11,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import ClassVar
 
 import numpy as np
 
 from berth.pilot.errors import UsageError
 from berth.predictor.attribution import attribute
 from berth.predictor.ceilings import Floats
-from berth.predictor.explain import Effect, Explanation
+from berth.predictor.explain import Effect, Explanation, largest_first
 from berth.predictor.prediction import Bound
 from berth.predictor.relative.bundle import RelativeModel
 from berth.predictor.relative.law import LawModel
@@ -62,17 +63,7 @@ SHARES = "Share of the law's time on each platform"
 class RelativeExplanation(Explanation):
     """The same of a law: shares are of its predicted time and sum to 1."""
 
-    def sentence(self) -> str:
-        """One or two sentences for people."""
-        there = (
-            f"{self.speedup:.3g}x on {self.platform}: {self.bound.value}-bound there "
-            f"({100 * self.limit_share:.0f} % of the law's time is {self.limit})."
-        )
-        if self.at_home:
-            return f"{there} Its own run tells the time, so no counter moves it."
-        moved = ", ".join(f"{e.name} ({e.shown})" for e in self.largest)
-        why = f"moved most by {moved}" if moved else "no counter moves it by more than 1 %"
-        return f"{there} A typical program gets {self.typical_speedup:.3g}x; {why}."
+    whose_time: ClassVar[str] = "the law's"
 
 
 def explain_row(
@@ -118,7 +109,10 @@ def explain_law(
             bound=LIMITS[limit][0],
             limit=LIMITS[limit][1],
             limit_share=each[limit],
-            effects=_effects(words, found.effects[:, index]),
+            effects=largest_first(
+                Effect(word, (word,), math.exp(effect))
+                for word, effect in zip(words, found.effects[:, index].tolist(), strict=True)
+            ),
             at_home=name == law.reference,
             shares=each,
         )
@@ -142,12 +136,3 @@ def _speedups(law: LawModel, asked: Rows, inputs: Floats) -> Floats:
         sizes=asked.sizes * count,
     )
     return inputs[:, -1:] - law.log_seconds(rows)
-
-
-def _effects(words: Sequence[str], effects: Floats) -> tuple[Effect, ...]:
-    """Largest first."""
-    made = [
-        Effect(word, (word,), math.exp(effect))
-        for word, effect in zip(words, effects.tolist(), strict=True)
-    ]
-    return tuple(sorted(made, key=lambda e: -abs(math.log(e.factor))))
