@@ -12,17 +12,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from berth.pilot.errors import ToolMissing, UsageError
-from berth.predictor.evaluation.picture import save
+from berth.pilot.errors import UsageError
+from berth.predictor.evaluation.picture import INK, check_ending, drawing, save
 from berth.predictor.explain import Effect, Explanation
 
 MOST_PANELS = 4
 MOST_BARS = 6
 FINE_OCTAVES = 4.0
 FINE_STEPS, COARSE_STEPS = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0), (1.0, 3.0)
-ENDINGS = (".svg", ".png", ".pdf")
 OTHERS = "all others"
-UP, DOWN, REST, INK, GRID = "#2a7f62", "#b5493b", "#9aa3ad", "#22303c", "#d9dee3"
+UP, DOWN, REST, GRID = "#2a7f62", "#b5493b", "#9aa3ad", "#d9dee3"
 COLOURS = ("#2f6690", "#d98324", "#6c4a8b", "#2a7f62")
 AXES = (
     ("compute", ("flops", "instructions")),
@@ -52,29 +51,11 @@ def draw(
     ``what``: its title. Raises ToolMissing without matplotlib, UsageError for another ending or
     nothing to show.
     """
-    if path.suffix.lower() not in ENDINGS:
-        raise UsageError(f"{path}: a picture ends in {', '.join(ENDINGS)}")
+    check_ending(path)
     shown = [one for one in found if not one.at_home][:MOST_PANELS]
     if not shown:
         raise UsageError("there is no platform to explain but the program's own")
-    try:
-        import matplotlib as mpl  # noqa: PLC0415 - of the `train` extra
-    except ImportError:
-        raise ToolMissing(
-            "matplotlib", needed_for="drawing a picture", hint="pip install 'berth[train]'"
-        ) from None
-    style: dict[Any, Any] = {
-        "font.family": "DejaVu Sans",
-        "font.size": 9,
-        "text.color": INK,
-        "axes.labelcolor": INK,
-        "xtick.color": INK,
-        "ytick.color": INK,
-        "axes.edgecolor": GRID,
-        "svg.fonttype": "path",
-        "svg.hashsalt": "berth",
-    }
-    with mpl.rc_context(style):
+    with drawing(GRID):
         _figure(path, program, shown, [a for a in axes if set(a[1]) <= set(shown[0].shares)], what)
 
 

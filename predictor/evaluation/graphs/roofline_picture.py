@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from berth.pilot.errors import ToolMissing, UsageError
+from berth.pilot.errors import UsageError
 from berth.pilot.units import format_count, format_seconds
-from berth.predictor.evaluation.picture import save
+from berth.predictor.evaluation.picture import INK, check_ending, drawing, save
 from berth.predictor.graphs.operators import Family
 from berth.predictor.graphs.roofline import Roofline, Spot
 from berth.predictor.graphs.roofs import Numbers, Roof
@@ -25,8 +25,7 @@ from berth.predictor.prediction import Bound
 MOST_PANELS = 4
 LABELLED = 4
 """Operators named in a panel."""
-ENDINGS = (".svg", ".png", ".pdf")
-INK, GRID, FAINT, PAPER = "#22303c", "#e4e8ec", "#8a96a3", "#ffffff"
+GRID, FAINT, PAPER = "#e4e8ec", "#8a96a3", "#ffffff"
 LARGEST_AREA = 420.0
 GROUPS: tuple[tuple[str, str, frozenset[Family]], ...] = (
     ("convolution", "#2f6690", frozenset({Family.CONVOLUTION})),
@@ -46,22 +45,10 @@ def draw(path: Path, model: str, found: Sequence[Roofline]) -> None:
 
     Raises ToolMissing without matplotlib, UsageError for another ending or too many platforms.
     """
-    if path.suffix.lower() not in ENDINGS:
-        raise UsageError(f"{path}: a picture ends in {', '.join(ENDINGS)}")
+    check_ending(path)
     if len(found) > MOST_PANELS:
         raise UsageError(f"a picture shows up to {MOST_PANELS} platforms; name them by --platform")
-    try:
-        import matplotlib as mpl  # noqa: PLC0415 - of the `train` extra
-    except ImportError:
-        raise ToolMissing(
-            "matplotlib", needed_for="drawing a picture", hint="pip install 'berth[train]'"
-        ) from None
-    style: dict[Any, Any] = {
-        "font.family": "DejaVu Sans", "font.size": 9, "text.color": INK, "axes.labelcolor": INK,
-        "xtick.color": INK, "ytick.color": INK, "axes.edgecolor": GRID, "svg.fonttype": "path",
-        "svg.hashsalt": "berth",
-    }  # fmt: skip
-    with mpl.rc_context(style):
+    with drawing(GRID):
         _figure(path, model, found)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from berth.pilot.errors import ToolMissing
 from berth.predictor.evaluation.latency.few_shot import (
     ADVISED,
     DEVICE,
@@ -18,13 +17,13 @@ from berth.predictor.evaluation.latency.few_shot import (
 )
 from berth.predictor.evaluation.latency.few_shot_runs import SPLIT as OWN_SPLIT
 from berth.predictor.evaluation.latency.few_shot_runs import OwnRuns
-from berth.predictor.evaluation.picture import save
+from berth.predictor.evaluation.picture import drawing, save
 from berth.predictor.training.latency.few_shot.rivals import METHODS
 
 HEADER = ("on", "models", "method")
 OWN_HEADER = ("samples", "Acc(10 %)", "MAPE", "median", "advised: Acc(10 %)", "MAPE")
 FAMILY_HEADER = ("new family", "rows", "samples", "Acc(10 %)", "MAPE", "median", "tau")
-_INK, _GRID = "#22303c", "#e4e8ec"
+_GRID = "#e4e8ec"
 _COLOURS = ("#2f6690", "#9aa3ad", "#2a7f62", "#d98324", "#6c4a8b", "#b04a4a", "#16324f")
 
 
@@ -118,18 +117,9 @@ def draw(path: Path, found: FewShot) -> None:
 
     Raises ToolMissing without matplotlib.
     """
-    try:
-        import matplotlib as mpl  # noqa: PLC0415 - of the `train` extra
-        from matplotlib.figure import Figure  # noqa: PLC0415
-    except ImportError:
-        raise ToolMissing(
-            "matplotlib", needed_for="drawing a picture", hint="pip install 'berth[train]'"
-        ) from None
-    style: dict[Any, Any] = {
-        "font.size": 9, "text.color": _INK, "axes.labelcolor": _INK, "xtick.color": _INK,
-        "ytick.color": _INK, "axes.edgecolor": _GRID, "svg.hashsalt": "berth",
-    }  # fmt: skip
-    with mpl.rc_context(style):
+    with drawing(_GRID):
+        from matplotlib.figure import Figure  # noqa: PLC0415 - of the `train` extra
+
         figure = Figure(figsize=(9.5, 6.6), layout="constrained")
         axes = figure.subplots(2, 2, sharex=True, sharey=True)
         for row, (gpu, kind) in enumerate(((True, "GPUs"), (False, "CPUs"))):
