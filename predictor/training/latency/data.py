@@ -144,22 +144,25 @@ def graphs() -> Graphs:
     )  # fmt: skip
 
 
+def _linked(names: Strings, keys: Strings) -> dict[str, str]:
+    """Each name's group by its first name in order: names that share a key are linked."""
+    distinct, name = np.unique(names, return_inverse=True)
+    _, key = np.unique(keys, return_inverse=True)
+    size = len(distinct) + key.max(initial=-1) + 1
+    links = coo_array((np.ones(len(name)), (name, len(distinct) + key)), shape=(size, size))
+    _, group = connected_components(links, directed=False)
+    _, first, own = np.unique(group[: len(distinct)], return_index=True, return_inverse=True)
+    return dict(zip(distinct.tolist(), distinct[first[own]].tolist(), strict=True))
+
+
 @cache
 def architectures() -> dict[str, str]:
     """The architecture of each model's name."""
     frame = timm.frame()
-    root = {str(name): str(name) for name in frame.model.unique()}
-
-    def find(name: str) -> str:
-        while root[name] != name:
-            name = root[name]
-        return name
-
     totals = ["img_size", "param_count", "gmacs", "macts"]
-    for _, names in frame.dropna(subset=totals).groupby(totals).model.unique().items():
-        first, *others = sorted({find(str(name)) for name in names})
-        root.update(dict.fromkeys(others, first))
-    return {name: find(name) for name in root}
+    same = frame.groupby(totals).ngroup().to_numpy()  # -1: a total is not published
+    own = {str(name): str(name) for name in frame.model.unique()}
+    return own | _linked(frame.model.to_numpy(str)[same >= 0], same[same >= 0].astype(str))
 
 
 def over_sizes(rows: Runs) -> Strings:
@@ -173,14 +176,8 @@ def over_sizes(rows: Runs) -> Strings:
         model: model.removesuffix(f"_{size}") for model, size in sized if model.endswith(f"_{size}")
     }
     stem = np.array([bare.get(model, model) for model in rows.model.tolist()])
-    _, stems = np.unique(stem, return_inverse=True)
-    names, own = np.unique(rows.architecture, return_inverse=True)
-    size = len(names) + stems.max(initial=-1) + 1
-    links = coo_array((np.ones(len(own)), (own, len(names) + stems)), shape=(size, size))
-    _, group = connected_components(links, directed=False)
-    _, first = np.unique(group[: len(names)], return_index=True)
-    told = dict(zip(group[first].tolist(), names[first].tolist(), strict=True))
-    return np.array([told[group[place]] for place in own.tolist()])
+    told = _linked(rows.architecture, stem)
+    return np.array([told[architecture] for architecture in rows.architecture.tolist()])
 
 
 @cache
