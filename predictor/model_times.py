@@ -56,12 +56,12 @@ def learnt(
     """
     if (graph.family == _RECURRENT).any():
         return {}
-    from berth.predictor.latency.bundle import DEFAULT_LATENCY  # noqa: PLC0415 - when asked
-    from berth.predictor.latency.predictor import shared  # noqa: PLC0415
+    from berth.predictor.latency.predictor import shared  # noqa: PLC0415 - when asked
 
+    predictor = shared() if folder is None else shared(folder)
     return {
         one.platform: Time(one.seconds, one.basis, f"measured models ({one.setting})", one.note)
-        for one in shared(folder or DEFAULT_LATENCY).times(graph, places, numbers)
+        for one in predictor.times(graph, places, numbers)
     }
 
 
@@ -77,7 +77,7 @@ def operators(
     from berth.predictor.operators.source import graph_times  # noqa: PLC0415
 
     names = [place.platform for place in places]
-    model = operator_model() if folder is None else operator_model(folder)
+    model = None if folder is None else operator_model(folder)
     return {
         name: Time(seconds, Basis.PRIOR, "operators measured on other GPUs")
         for name, seconds in graph_times(graph, names, platforms, numbers, model).items()

@@ -41,39 +41,22 @@ def show(folder: Path, as_json: bool, card: bool) -> None:
     if card:
         click.echo((folder / CARD).read_text(encoding="utf-8"), nl=False)
         return
-    if isinstance(manifest, slices.SliceManifest):
-        _show_slices(manifest)
-        return
-    if isinstance(manifest, relative.RelativeManifest):
-        _show_relative(manifest)
-        return
-    if isinstance(manifest, transfer.TransferManifest):
-        _show_transfer(manifest)
-        return
-    if not isinstance(manifest, bundles.Manifest):
-        _show_any(manifest)
-        return
-    training = manifest.training
     click.echo(f"{manifest.id}, made {manifest.created} by `{manifest.command}`")
-    click.echo(
-        f"trained on {training.rows} profiles of {training.kernels} kernels "
-        f"measured on {manifest.reference}"
-    )
-    rows = [
-        (
-            entry.platform,
-            f"{entry.cores} core" if entry.cores else f"{entry.gpus} GPU",
-            str(entry.rows),
-            f"{math.exp(entry.score_quantile * DIFFICULTY_FLOOR):.2f}",
-            f"{math.exp(entry.prior.score_quantile * DIFFICULTY_FLOOR):.2f}",
-            entry.label,
-        )
-        for entry in manifest.labelled
-    ]
-    header = ("platform", "at", "rows", "90 % factor", "prior's", "labels")
-    click.echo(columns(header, rows))
-    for name, value in manifest.figures.items():
-        click.echo(f"  {name}: {value:.4g}")
+    match manifest:
+        case bundles.Manifest():
+            _tell_kernels(manifest)
+        case relative.RelativeManifest():
+            _tell_relative(manifest)
+        case slices.SliceManifest():
+            _tell_slices(manifest)
+        case transfer.TransferManifest():
+            _tell_transfer(manifest)
+            return
+        case _:
+            _tell_figures(manifest)
+            click.echo("--card tells what it was trained on")
+            return
+    _tell_figures(manifest)
 
 
 @bundle.command(epilog="Example: berth bundle verify my-bundle")
@@ -96,15 +79,33 @@ def onnx(folder: Path, out: Path) -> None:
     click.echo(f"{out}: at most {apart:.1g} (log) from the bundle's own answers")
 
 
-def _show_any(manifest: BundleManifest) -> None:
-    click.echo(f"{manifest.id}, made {manifest.created} by `{manifest.command}`")
+def _tell_figures(manifest: BundleManifest) -> None:
     for name, value in manifest.figures.items():
         click.echo(f"  {name}: {value:.4g}")
-    click.echo("--card tells what it was trained on")
 
 
-def _show_transfer(manifest: transfer.TransferManifest) -> None:
-    click.echo(f"{manifest.id}, made {manifest.created} by `{manifest.command}`")
+def _tell_kernels(manifest: bundles.Manifest) -> None:
+    training = manifest.training
+    click.echo(
+        f"trained on {training.rows} profiles of {training.kernels} kernels "
+        f"measured on {manifest.reference}"
+    )
+    rows = [
+        (
+            entry.platform,
+            f"{entry.cores} core" if entry.cores else f"{entry.gpus} GPU",
+            str(entry.rows),
+            f"{math.exp(entry.score_quantile * DIFFICULTY_FLOOR):.2f}",
+            f"{math.exp(entry.prior.score_quantile * DIFFICULTY_FLOOR):.2f}",
+            entry.label,
+        )
+        for entry in manifest.labelled
+    ]
+    header = ("platform", "at", "rows", "90 % factor", "prior's", "labels")
+    click.echo(columns(header, rows))
+
+
+def _tell_transfer(manifest: transfer.TransferManifest) -> None:
     click.echo(f"latency of model graphs: trained on {manifest.training.rows} measurements")
     rows = [
         (
@@ -117,25 +118,19 @@ def _show_transfer(manifest: transfer.TransferManifest) -> None:
     click.echo(columns(("platform", "from", "90 % factor"), rows))
 
 
-def _show_relative(manifest: relative.RelativeManifest) -> None:
+def _tell_relative(manifest: relative.RelativeManifest) -> None:
     training = manifest.training
-    click.echo(f"{manifest.id}, made {manifest.created} by `{manifest.command}`")
     click.echo(
         f"relative performance, {manifest.family}: trained on {training.rows} rows of "
         f"{len(training.applications)} applications piloted on {manifest.reference}"
     )
     click.echo(f"  platforms: {', '.join(manifest.platforms)}")
-    for name, value in manifest.figures.items():
-        click.echo(f"  {name}: {value:.4g}")
 
 
-def _show_slices(manifest: slices.SliceManifest) -> None:
-    click.echo(f"{manifest.id}, made {manifest.created} by `{manifest.command}`")
+def _tell_slices(manifest: slices.SliceManifest) -> None:
     click.echo(f"slow-downs on MIG slices, measured on {', '.join(manifest.gpus)}")
     rows = [
         (e.name, str(e.models), str(e.rows), f"{e.width.q90:.3f}", f"{e.width.q95:.3f}", e.data)
         for e in manifest.methods
     ]
     click.echo(columns(("method", "models", "rows", "q90", "q95", "data"), rows))
-    for name, value in manifest.figures.items():
-        click.echo(f"  {name}: {value:.4g}")

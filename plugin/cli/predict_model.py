@@ -138,25 +138,26 @@ def predictions(
 
     ``bundle`` takes the place of the shipped one of its kind. Raises UsageError for other kinds.
     """
-    from berth.predictor.latency.transfer import bundle as transfer  # noqa: PLC0415 - numpy
-    from berth.predictor.latency.transfer import serve  # noqa: PLC0415
-    from berth.predictor.model_times import sources, times  # noqa: PLC0415
+    from berth.predictor.model_times import sources, times  # noqa: PLC0415 - numpy
 
-    kind = None if bundle is None else kind_of(bundle)
     if bundle is None:
         return times(graph, places, platforms, numbers)
+    kind = kind_of(bundle)
     if kind == LATENCY:
         return times(graph, places, platforms, numbers, sources(latency=bundle))
     if kind == OPERATORS:
         return times(graph, places, platforms, numbers, sources(operator=bundle))
-    if kind != TRANSFER:
-        raise UsageError(
-            f"{bundle} holds no times of model graphs",
-            hint="`berth train --task dl`, operators or dl-few-shot makes one; "
-            "--mode training takes one of dl-training",
-        )
-    found = times(graph, places, platforms, numbers)
-    return serve.with_samples(found, graph, transfer.load(bundle), platforms)
+    if kind == TRANSFER:
+        from berth.predictor.latency.transfer import bundle as transfer  # noqa: PLC0415
+        from berth.predictor.latency.transfer import serve  # noqa: PLC0415
+
+        found = times(graph, places, platforms, numbers)
+        return serve.with_samples(found, graph, transfer.load(bundle), platforms)
+    raise UsageError(
+        f"{bundle} holds no times of model graphs",
+        hint="`berth train --task dl`, operators or dl-few-shot makes one; "
+        "--mode training takes one of dl-training",
+    )
 
 
 def _document(

@@ -91,6 +91,11 @@ class NetworkBundle:
     manifest: NetworkManifest
     network: GraphNetwork
 
+    @property
+    def id(self) -> str:
+        """Of the bundle."""
+        return self.manifest.id
+
     def seconds(self, graph: ModelGraph, settings: Sequence[RunSetting]) -> NDArray[np.float64]:
         """[settings] of one image. ``graph`` is of batch 1; each setting has its own batch.
 

@@ -20,7 +20,7 @@ from click.testing import CliRunner
 from small_models import convolutional, graph_of
 
 from berth.pilot.errors import DocumentError, UsageError
-from berth.plugin.cli import berth
+from berth.plugin.cli import berth, main
 from berth.predictor.evaluation.latency import network_memory, networks
 from berth.predictor.evaluation.latency.splits import MODEL
 from berth.predictor.latency.graph_network_bundle import WEIGHTS, RunSetting, load
@@ -71,6 +71,12 @@ def test_a_bundle_predicts_every_setting_of_a_graph(bundle: Path) -> None:
     assert seconds.shape == (2,)
     assert (seconds > 0).all()
     assert seconds[0] == pytest.approx(load(bundle).seconds(graph, asked[:1])[0])
+
+
+def test_the_command_shows_and_checks_it(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for asked in ("show", "verify"):
+        main(["bundle", asked, str(bundle)])
+        assert load(bundle).manifest.id in capsys.readouterr().out
 
 
 def test_same_rows_and_seed_give_the_same_bundle(bundle: Path, tmp_path: Path) -> None:
