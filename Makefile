@@ -58,8 +58,8 @@ lint: venv  ## style and import direction
 	$(VENV)/bin/lint-imports
 
 typecheck: venv  ## mypy --strict
-	@cd $(TYPING) && MYPYPATH=. ../../$(VENV)/bin/mypy --config-file ../../pyproject.toml \
-	  $(foreach room,$(ROOMS),-p berth.$(room))
+	@cd $(TYPING) && MYPYPATH=.:../.. ../../$(VENV)/bin/mypy --config-file ../../pyproject.toml \
+	  $(foreach room,$(ROOMS),-p berth.$(room)) -p lab
 
 mig-sweep: venv tools slurm  ## every fault at every NVML call of an apply, counted (long)
 	BERTH_MIG_SWEEP=full $(PY) -m pytest tests/plugin/mig/test_faults.py \
@@ -69,7 +69,7 @@ bench: venv tools slurm  ## every speed and size bar, as tables with the machine
 	$(PY) benchmarks/run_all.py
 
 ablations: deep  ## xAMM against its parts: tables and pictures in report/xamm; about an hour
-	$(BERTH) evaluate --task xamm --report report/xamm
+	$(PY) -m lab evaluate --task xamm --report report/xamm
 
 fuzz-models: venv  ## 100,000 broken model files, each read or refused in one sentence
 	PYTHONPATH=tests/support $(PY) tests/support/model_mutations.py --count 100000

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from berth.policies import Candidate, CandidateState, Decider, PolicySettings, Request, Resources
-from berth.predictor.forecast import Forecast
-from berth.predictor.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
-from berth.predictor.sizes import SizeLaw
+from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
+from berth.predictor.core.sizes import SizeLaw
 
 CANDIDATES = 20
 BAR_US = 150.0

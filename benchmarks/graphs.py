@@ -20,16 +20,16 @@ import numpy as np
 from graphs_bench.models import bert, resnet50
 from timing.calls import times_s
 
-from berth.predictor import platforms
+from berth.predictor.families.graph.latency.bundle import load
+from berth.predictor.families.graph.latency.predictor import LatencyPredictor
+from berth.predictor.families.graph.times import Time, operators, times
 from berth.predictor.graphs import cache, infer, onnx_file
 from berth.predictor.graphs.cache import GraphCache
 from berth.predictor.graphs.encoding import encode
 from berth.predictor.graphs.graph import ModelGraph, decode
 from berth.predictor.graphs.reader import Reader
-from berth.predictor.graphs.roofs import Numbers, Roof, roofs
-from berth.predictor.latency.bundle import load
-from berth.predictor.latency.predictor import LatencyPredictor
-from berth.predictor.model_times import Time, operators, times
+from berth.predictor.hardware import platforms
+from berth.predictor.hardware.roofs import Numbers, Roof, roofs
 
 RUNS = 50
 BATCH = 8

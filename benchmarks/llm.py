@@ -12,11 +12,11 @@ from pathlib import Path
 
 from timing.calls import times_s
 
-from berth.predictor import platforms
-from berth.predictor.llm.accelerators import devices
-from berth.predictor.llm.config import from_mapping
-from berth.predictor.llm.load import Load
-from berth.predictor.llm.predictor import LlmPredictor
+from berth.predictor.families.language_model.config import from_mapping
+from berth.predictor.families.language_model.load import Load
+from berth.predictor.families.language_model.predictor import LlmPredictor
+from berth.predictor.hardware import platforms
+from berth.predictor.hardware.accelerators import devices
 
 RUNS = 300
 BAR_MS = 1.0

@@ -12,9 +12,9 @@ from pathlib import Path
 from graphs_bench.models import resnet50
 from timing.calls import times_s
 
+from berth.predictor.families.graph.operators.predictor import operator_model
 from berth.predictor.graphs.reader import Reader
-from berth.predictor.operators.gpu import gpus
-from berth.predictor.operators.predictor import operator_model
+from berth.predictor.hardware.gpus import gpus
 
 RUNS = 100
 GPUS = 10

@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 from timing.calls import times_s
 
-from berth.predictor import platforms
-from berth.predictor.forecast import Forecast
-from berth.predictor.predictor import Predictor
-from berth.predictor.training.kernels.examples import read_profiles
+from berth.predictor.core.forecast import Forecast
+from berth.predictor.families.program.predictor import Predictor
+from berth.predictor.hardware import platforms
+from berth.predictor.learning.programs.columns import read_profiles
 
 RUNS = 500
 BAR_MS = 1.0

@@ -18,13 +18,13 @@ import onnxruntime
 from timing.calls import times_s
 
 from berth.pilot.errors import ToolMissing
-from berth.predictor.relative import bundle
-from berth.predictor.relative.bundle import RelativeModel
-from berth.predictor.relative.law import LawModel
-from berth.predictor.relative.rows import Rows
-from berth.predictor.training.relative.data import aiwc_rows
-from berth.predictor.training.relative.law_onnx import inputs_of, law_onnx
-from berth.predictor.training.relative.train import train
+from berth.predictor.families.relative import bundle
+from berth.predictor.families.relative.bundle import RelativeModel
+from berth.predictor.families.relative.law import LawModel
+from berth.predictor.families.relative.rows import Rows
+from berth.predictor.learning.relative.law_onnx import inputs_of, law_onnx
+from berth.predictor.learning.relative.train import train
+from lab.relative.data import aiwc_rows
 
 RUNS = 1000
 BAR_US = 200.0

@@ -24,7 +24,7 @@ from berth.plugin.site.site import Site
 from berth.plugin.slurm.filter import CONFIG_PATH, filter_config
 from berth.plugin.store import Store
 from berth.policies.values import Mode
-from berth.predictor.bundle import DEFAULT_BUNDLE, verify
+from berth.predictor.families.program.bundle import DEFAULT_BUNDLE, verify
 
 LONG_REFRESHES = 3.0
 """The cluster's state is late when it is older than so many refresh periods."""

@@ -17,8 +17,8 @@ from berth.plugin.scheduler import Scheduler, states_of
 from berth.plugin.site.site import Site
 from berth.policies import Decider, Decision, Objective, Request, Resources
 from berth.policies.values import CandidateState
-from berth.predictor import platforms as known_platforms
-from berth.predictor.forecast import Forecast
+from berth.predictor.core.forecast import Forecast
+from berth.predictor.hardware import platforms as known_platforms
 
 
 class Forecaster(Protocol):

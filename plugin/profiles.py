@@ -14,9 +14,9 @@ from berth.pilot.profile import Profile
 from berth.plugin.placing import Forecaster
 from berth.plugin.site.site import Site
 from berth.plugin.store import ForecastRecord, ProfileRecord, Store
-from berth.predictor import platforms as known_platforms
-from berth.predictor.forecast import Forecast
-from berth.predictor.predictor import profile_digest
+from berth.predictor.core.forecast import Forecast
+from berth.predictor.families.program.predictor import profile_digest
+from berth.predictor.hardware import platforms as known_platforms
 
 
 def add_profile(

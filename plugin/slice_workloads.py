@@ -18,10 +18,10 @@ from berth.plugin.store import ProfileRecord, Store
 from berth.policies.mig import lookup
 from berth.policies.mig.recommend import recommend
 from berth.policies.mig.slice_forecast import WHOLE, forecast_of, workload_digest
-from berth.predictor.forecast import Forecast
-from berth.predictor.slices.bundle import DEFAULT_SLICES_BUNDLE, load
-from berth.predictor.slices.predictor import SlicePredictor
-from berth.predictor.slices.workload import SliceWorkload
+from berth.predictor.core.forecast import Forecast
+from berth.predictor.families.slices.bundle import DEFAULT_SLICES_BUNDLE, load
+from berth.predictor.families.slices.predictor import SlicePredictor
+from berth.predictor.families.slices.workload import SliceWorkload
 
 
 def read_workload(path: Path) -> SliceWorkload:

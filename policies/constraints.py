@@ -17,9 +17,9 @@ from berth.pilot.units import format_bytes, format_seconds
 from berth.policies.codes import Code
 from berth.policies.settings import PolicySettings, UntypedGpus
 from berth.policies.values import Candidate, CandidateState, Request, Resources
-from berth.predictor.forecast import Forecast
-from berth.predictor.memory import where_known
-from berth.predictor.prediction import Basis, Interval, Prediction
+from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.memory_need import where_known
+from berth.predictor.core.prediction import Basis, Interval, Prediction
 
 
 class Exclusion(NamedTuple):

@@ -25,7 +25,7 @@ from berth.policies.ranking import Ranking, order
 from berth.policies.settings import PolicySettings, UntypedGpus
 from berth.policies.slice_choice import one_of_each
 from berth.policies.values import Candidate, CandidateState, Decision, Edit, Ranked, Request
-from berth.predictor.forecast import Forecast
+from berth.predictor.core.forecast import Forecast
 
 RAISED_LIMIT_MARGIN = 1.2
 """A time limit that Berth raises gets this much above the upper predicted time."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from berth.policies.settings import PolicySettings
 from berth.policies.values import Candidate, CandidateState, Request
-from berth.predictor.forecast import Forecast
+from berth.predictor.core.forecast import Forecast
 
 DIGEST_BYTES = 16
 

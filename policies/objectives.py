@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from berth.policies.settings import Objective, PolicySettings
 from berth.policies.values import Candidate, CandidateState, Resources
-from berth.predictor.prediction import Interval
+from berth.predictor.core.prediction import Interval
 
 
 def cost_of(candidate: Candidate, resources: Resources, runtime_s: float) -> float | None:

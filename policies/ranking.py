@@ -18,9 +18,9 @@ from berth.policies.objectives import cost_of, score
 from berth.policies.settings import PolicySettings
 from berth.policies.translate import translate
 from berth.policies.values import Candidate, Ranked, Request, Resources
-from berth.predictor.forecast import Forecast
-from berth.predictor.memory import where_known
-from berth.predictor.prediction import Interval, Prediction
+from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.memory_need import where_known
+from berth.predictor.core.prediction import Interval, Prediction
 
 SHAPES_KEPT = 1_000
 _LOOKUPS_KEPT = 8_192

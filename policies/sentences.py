@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from berth.pilot.units import format_seconds
 from berth.policies.settings import Objective, PolicySettings, SliceAim
 from berth.policies.values import Ranked, Resources
-from berth.predictor.prediction import Basis, Interval, Prediction
+from berth.predictor.core.prediction import Basis, Interval, Prediction
 
 NO_PROFILE = "There is no profile of this program: measure it once with berth pilot run."
 PRIOR = "prior only: no data for this platform"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from berth.predictor.prediction import Basis, Interval
+from berth.predictor.core.prediction import Basis, Interval
 
 
 class Mode(StrEnum):

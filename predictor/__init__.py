@@ -16,7 +16,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from berth.predictor.model_prediction import ModelPrediction, predict
+    from berth.predictor.families.graph.prediction import ModelPrediction, predict
 
 __all__ = ["ModelPrediction", "predict"]
 
@@ -25,7 +25,7 @@ os.environ["ORT_DISABLE_TELEMETRY"] = "1"
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        from berth.predictor import model_prediction  # noqa: PLC0415 - when asked
+        from berth.predictor.families.graph import prediction as model_prediction  # noqa: PLC0415 - when asked
 
         return getattr(model_prediction, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,7 +6,7 @@ import csv
 from collections import defaultdict
 
 from berth.policies.mig.demands import Demand, SliceOption
-from berth.predictor.datasets import DataSet, locate
+from lab.datasets import DataSet, locate
 
 WORK_S = 600.0
 """Run time of every job on a whole GPU; the data give rates, not lengths."""

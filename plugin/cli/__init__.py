@@ -88,10 +88,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "berth.plugin.cli.evaluate:evaluate",
         "Measure how good the predictions are.",
     ),
-    "xamm": (
-        "berth.plugin.cli.xamm:xamm",
-        "Machine models, training and test from one file.",
-    ),
     "bundle": (
         "berth.plugin.cli.bundle:bundle",
         "Show and verify a trained predictor.",

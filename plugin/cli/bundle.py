@@ -11,12 +11,12 @@ import click
 from berth.plugin.cli.bundle_kind import reader_of
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.training_input import require_training
-from berth.predictor import bundle as bundles
-from berth.predictor.bundle_files import CARD, BundleManifest
-from berth.predictor.conformal import DIFFICULTY_FLOOR
-from berth.predictor.latency.transfer import bundle as transfer
-from berth.predictor.relative import bundle as relative
-from berth.predictor.slices import bundle as slices
+from berth.predictor.core.bundle import CARD, BundleManifest
+from berth.predictor.core.intervals import DIFFICULTY_FLOOR
+from berth.predictor.families.graph.latency.transfer import bundle as transfer
+from berth.predictor.families.program import bundle as bundles
+from berth.predictor.families.relative import bundle as relative
+from berth.predictor.families.slices import bundle as slices
 
 _FOLDER = click.argument(
     "folder", required=False, type=click.Path(path_type=Path), default=bundles.DEFAULT_BUNDLE
@@ -73,7 +73,7 @@ def verify(folder: Path) -> None:
 def onnx(folder: Path, out: Path) -> None:
     """Write the law of FOLDER (`berth train --task relative`) as an ONNX graph."""
     require_training("writing ONNX")
-    from berth.predictor.training.relative.export import export_law  # noqa: PLC0415 - the extra
+    from berth.predictor.learning.relative.export import export_law  # noqa: PLC0415 - the extra
 
     apart = export_law(folder, out)
     click.echo(f"{out}: at most {apart:.1g} (log) from the bundle's own answers")

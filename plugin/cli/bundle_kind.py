@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from berth.predictor.bundle_files import MANIFEST
+from berth.predictor.core.bundle import MANIFEST
 
 KERNELS, RELATIVE = "berth.bundle", "berth.relative-bundle"
 LATENCY, TRANSFER = "berth.model-latency", "berth.model-transfer"

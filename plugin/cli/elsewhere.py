@@ -12,11 +12,11 @@ from berth.pilot.documents import read_json
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
-from berth.predictor.conformal import around
-from berth.predictor.estimate import LEAST_LOG_WIDTH
-from berth.predictor.prediction import Interval, Prediction
-from berth.predictor.relative.probes import Advice, Probe, advise
-from berth.predictor.relative.together import joint_of
+from berth.predictor.core.intervals import around
+from berth.predictor.core.prediction import Interval, Prediction
+from berth.predictor.families.program.estimate import LEAST_LOG_WIDTH
+from berth.predictor.families.relative.probes import Advice, Probe, advise
+from berth.predictor.families.relative.together import joint_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,70 +1,66 @@
-"""``berth evaluate``: how good predictions are on what nothing was fitted on."""
+"""``berth evaluate``: errors on a site's own runs that nothing was fitted on."""
 
 from __future__ import annotations
 
-import os
+import json
 from pathlib import Path
 
 import click
 
-from berth.plugin.cli.tasks import registry
-from berth.plugin.cli.tasks.asked import Asked
+from berth.pilot.documents import write_text
+from berth.plugin.cli.columns import columns
+from berth.plugin.cli.site_rows import site_input
+from berth.plugin.cli.step_bar import step_bar
+from berth.plugin.cli.training_input import require_training
+
+SHOWN = ("regret", "worst_regret", "kendall_tau", "median_time_error")
 
 
-@click.command(epilog="Example: berth evaluate --report report/")
-@click.argument("profiles", required=False, type=click.Path(path_type=Path))
-@click.option(
-    "--task",
-    type=click.Choice(tuple(registry.TASKS)),
-    default="kernels",
-    show_default=True,
-    help=registry.evaluation_help(),
-)
+@click.command(epilog="Example: berth evaluate profiles/ --reference login-node")
+@click.argument("profiles", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--reference", help="Where programs are piloted.")
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option(
-    "--seeds",
-    type=click.IntRange(1, 100),
-    default=3,
-    show_default=True,
-    help="For --task relative, xamm and vae: how many seeds, from --seed up.",
-)
-@click.option(
-    "--family",
-    "groups",
-    multiple=True,
-    help="For --task relative, trust, few-shot, dl: only these.",
-)
-@click.option(
-    "--jobs", type=click.IntRange(min=1), default=os.cpu_count() or 1, show_default="all cores"
-)
-@click.option("--report", type=click.Path(path_type=Path), help="Folder for report.md and JSON.")
+@click.option("--report", type=click.Path(path_type=Path), help="Folder for the figures as JSON.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(
     "--platforms", "folder", type=click.Path(path_type=Path), help="A site's own platform files."
 )
-@click.option("--reference", help="With --task relative and PROFILES: where programs are piloted.")
 def evaluate(
     *,
-    profiles: Path | None,
-    task: str,
+    profiles: tuple[Path, ...],
+    reference: str | None,
     seed: int,
-    seeds: int,
-    groups: tuple[str, ...],
-    jobs: int,
     report: Path | None,
     as_json: bool,
     folder: Path | None,
-    reference: str | None,
 ) -> None:
-    """Nested leave-one-kernel-out over PROFILES (default: the committed kernel profiles).
+    """Relative performance by PROFILES of the same workloads on several platforms.
 
-    With --task relative, PROFILES are a site's own, of the same workloads on several platforms
-    (a folder, JSON or JSON lines, and CSV of times).
+    Each application is left out in turn. PROFILES are folders, JSON, JSON lines, CSV of times.
     """
-    registry.evaluate(
-        Asked(
-            task=task, profiles=() if profiles is None else (profiles,), reference=reference,
-            seed=seed, folder=folder, seeds=range(seed, seed + seeds), groups=groups, jobs=jobs,
-            report=report, as_json=as_json,
+    site = site_input(profiles, reference, folder)
+    require_training("evaluation")
+    from berth.predictor.learning.relative import evaluation  # noqa: PLC0415 - needs the extra
+    from berth.predictor.learning.relative.family import Entry  # noqa: PLC0415
+    from berth.predictor.learning.relative.law import LawFamily  # noqa: PLC0415
+    from berth.predictor.learning.resume import Kept  # noqa: PLC0415
+
+    assert site is not None  # noqa: S101 - click asks for a file
+    entries = [Entry("law", lambda: (LawFamily(kinds=site.kinds),))]
+    kept = Kept(None if report is None else report / "folds")
+    with step_bar("evaluating", evaluation.steps(site.rows, entries, (seed,))) as advance:
+        found = evaluation.evaluate(
+            site.rows, entries, data=site.title, seeds=(seed,), kept=kept, advance=advance
         )
-    )  # fmt: skip
+    text = json.dumps(found.as_dict(), indent=1)
+    if report is not None:
+        write_text(report / "evaluation.json", text + "\n")
+    if as_json:
+        click.echo(text)
+        return
+    click.echo(f"{found.data}: {found.rows} rows of {found.applications} applications.")
+    rows = [
+        (r.split, *(f"{r.figures[key]:.3f}" if key in r.figures else "-" for key in SHOWN))
+        for r in found.results
+    ]
+    click.echo(columns(("split", *SHOWN), rows))

@@ -14,7 +14,7 @@ from berth.plugin.scheduler import SCHEDULERS, scheduler_named
 from berth.plugin.site.document import SiteDocument
 from berth.plugin.site.first import FirstSite, first_site
 from berth.plugin.site.write import PLATFORM_FOLDER, auto_lines, toml_text, where_auto
-from berth.predictor import platforms as known_platforms
+from berth.predictor.hardware import platforms as known_platforms
 
 
 @click.command()

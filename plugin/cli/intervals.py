@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from berth.predictor.prediction import Interval
+from berth.predictor.core.prediction import Interval
 
 
 def as_numbers(interval: Interval | None) -> dict[str, float] | None:

@@ -33,9 +33,9 @@ from berth.policies.mig.recommend import (
 )
 from berth.policies.mig.slice_demand import demand
 from berth.policies.mig.slice_types import makeable
-from berth.predictor.slices.bundle import DEFAULT_SLICES_BUNDLE, load
-from berth.predictor.slices.predictor import SlicePredictor
-from berth.predictor.slices.workload import SliceWorkload
+from berth.predictor.families.slices.bundle import DEFAULT_SLICES_BUNDLE, load
+from berth.predictor.families.slices.predictor import SlicePredictor
+from berth.predictor.families.slices.workload import SliceWorkload
 
 
 @click.command()

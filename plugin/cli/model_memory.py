@@ -14,12 +14,12 @@ from berth.plugin.cli.intervals import as_numbers
 if TYPE_CHECKING:
     from berth.pilot.platform import Platform
     from berth.policies.mig.model_profile import ModelProfile
+    from berth.predictor.families.slices.physics import ShareLaw
     from berth.predictor.footprint.energy import Energy
     from berth.predictor.footprint.footprint import Footprint, Task
     from berth.predictor.graphs.graph import ModelGraph
     from berth.predictor.graphs.roofline import Roofline
-    from berth.predictor.graphs.roofs import Numbers, Roof
-    from berth.predictor.slices.physics import ShareLaw
+    from berth.predictor.hardware.roofs import Numbers, Roof
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class Memories:
 
     def energy(self, one: Roofline) -> Energy | None:
         """Of one run on a platform; unverified."""
+        from berth.predictor.core.prediction import Bound  # noqa: PLC0415
         from berth.predictor.footprint.energy import energy  # noqa: PLC0415
-        from berth.predictor.prediction import Bound  # noqa: PLC0415
 
         idle_w = self.platforms[one.roof.platform].idle_power_w
         return energy(one.seconds, one.roof.power_w, idle_w, one.time_share(Bound.LAUNCH))
@@ -86,7 +86,7 @@ def _span(found: Footprint) -> str:
 
 @cache
 def _shares() -> ShareLaw:
-    from berth.predictor.slices.bundle import verify  # noqa: PLC0415 - onnxruntime
+    from berth.predictor.families.slices.bundle import verify  # noqa: PLC0415 - onnxruntime
 
     return verify().shares
 
@@ -95,7 +95,7 @@ def slices(found: Iterable[Roofline], known: Memories) -> dict[str, ModelProfile
     """The MIG profile for the model on each GPU that can be cut, by platform."""
     from berth.policies.mig.catalogue import lookup  # noqa: PLC0415
     from berth.policies.mig.model_profile import profile_for  # noqa: PLC0415
-    from berth.predictor.prediction import Bound  # noqa: PLC0415
+    from berth.predictor.core.prediction import Bound  # noqa: PLC0415
 
     profiles = {}
     for one in found:

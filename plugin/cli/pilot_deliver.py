@@ -23,7 +23,7 @@ from berth.plugin.site.quantities import parse_duration_s
 from berth.plugin.slurm.pilot_tail import apply, change_of, waiting_for
 from berth.plugin.slurm.scheduler import Slurm
 from berth.policies import Request
-from berth.predictor.predictor import Predictor
+from berth.predictor.families.program.predictor import Predictor
 
 _COUNT = click.IntRange(min=1)
 

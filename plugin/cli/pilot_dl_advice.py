@@ -7,7 +7,7 @@ from pathlib import Path
 
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.training_input import require_training
-from berth.predictor import platforms as catalogue
+from berth.predictor.hardware import platforms as catalogue
 
 
 def advise_models(
@@ -15,12 +15,12 @@ def advise_models(
 ) -> list[Path]:
     """Which of the ONNX ``files`` to measure on platform ``name``, the most telling first."""
     require_training("advice")
+    from berth.predictor.families.graph.latency.features import work_of  # noqa: PLC0415
+    from berth.predictor.families.graph.latency.transfer.bundle import DEFAULT_TRANSFER  # noqa: PLC0415
     from berth.predictor.graphs.reader import read_graph  # noqa: PLC0415
     from berth.predictor.graphs.roofline import native_numbers  # noqa: PLC0415
-    from berth.predictor.graphs.roofs import roofs  # noqa: PLC0415
-    from berth.predictor.latency.features import work_of  # noqa: PLC0415
-    from berth.predictor.latency.transfer.bundle import DEFAULT_TRANSFER  # noqa: PLC0415
-    from berth.predictor.training.latency.few_shot.adapt import advised  # noqa: PLC0415
+    from berth.predictor.hardware.roofs import roofs  # noqa: PLC0415
+    from berth.predictor.learning.graphs.adapt import advised  # noqa: PLC0415
 
     if not files:
         raise UsageError("no model is given", hint="name the .onnx files that could be measured")

@@ -24,7 +24,7 @@ from berth.plugin.site import Site, demo_site, load_site
 from berth.plugin.site.quantities import parse_duration_s
 from berth.policies import Objective, Request
 from berth.policies.values import Edit
-from berth.predictor.predictor import Predictor
+from berth.predictor.families.program.predictor import Predictor
 
 _POSITIVE = click.IntRange(min=1)
 

@@ -13,7 +13,7 @@ from berth.plugin.placing import Placing
 from berth.plugin.site.site import Site
 from berth.policies.sentences import UNCERTAIN, resources
 from berth.policies.values import Ranked
-from berth.predictor.prediction import Basis, Interval
+from berth.predictor.core.prediction import Basis, Interval
 
 DECISION_SCHEMA = "berth.decision/1"
 

@@ -13,7 +13,7 @@ from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.units import format_bytes, format_count
 from berth.plugin.cli.columns import columns
-from berth.predictor import platforms as known
+from berth.predictor.hardware import platforms as known
 
 _FOLDER = click.option(
     "--platforms",

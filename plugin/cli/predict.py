@@ -27,15 +27,15 @@ from berth.plugin.cli.predict_llm import llm_door
 from berth.plugin.cli.predict_model import model_door
 from berth.plugin.cli.predict_relative import Asked, is_relative, predict_relative
 from berth.plugin.cli.reasons import reason_document
-from berth.predictor import platforms as catalogue
-from berth.predictor.ceilings import Point
-from berth.predictor.evaluation import explained
-from berth.predictor.explain import Explanation, explain
-from berth.predictor.memory import where_known
-from berth.predictor.prediction import Basis, Prediction
-from berth.predictor.predictor import Predictor, at_size, usable_cores
-from berth.predictor.relative.probes import Advice
-from berth.predictor.relative.together import updated
+from berth.plugin.pictures import explained
+from berth.predictor.core.memory_need import where_known
+from berth.predictor.core.prediction import Basis, Prediction
+from berth.predictor.families.program.ceilings import Point
+from berth.predictor.families.program.explain import Explanation, explain
+from berth.predictor.families.program.predictor import Predictor, at_size, usable_cores
+from berth.predictor.families.relative.probes import Advice
+from berth.predictor.families.relative.together import updated
+from berth.predictor.hardware import platforms as catalogue
 
 
 @click.command(

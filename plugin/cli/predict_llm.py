@@ -16,12 +16,16 @@ from berth.pilot.documents import MAX_DOCUMENT_BYTES
 from berth.pilot.errors import UsageError
 from berth.pilot.units import format_bytes, format_seconds
 from berth.plugin.cli.intervals import as_numbers
-from berth.predictor import platforms as known
-from berth.predictor.llm.accelerators import devices, get
-from berth.predictor.llm.config import LanguageModel, is_config, read_config
-from berth.predictor.llm.load import QUANTISED, Load
-from berth.predictor.llm.predictor import UNVERIFIED, LlmPredictor, ServingPrediction
-from berth.predictor.prediction import Basis, Interval
+from berth.predictor.core.prediction import Basis, Interval
+from berth.predictor.families.language_model.config import LanguageModel, is_config, read_config
+from berth.predictor.families.language_model.load import QUANTISED, Load
+from berth.predictor.families.language_model.predictor import (
+    UNVERIFIED,
+    LlmPredictor,
+    ServingPrediction,
+)
+from berth.predictor.hardware import platforms as known
+from berth.predictor.hardware.accelerators import devices, get
 
 F = TypeVar("F", bound=Callable[..., Any])
 _COUNT = click.IntRange(min=1)

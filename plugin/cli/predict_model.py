@@ -20,14 +20,14 @@ from berth.plugin.cli.bundle_kind import LATENCY, OPERATORS, TRANSFER, kind_of
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.intervals import as_numbers
 from berth.plugin.cli.predict_training import predict_training
-from berth.predictor.prediction import Bound
+from berth.predictor.core.prediction import Bound
 
 if TYPE_CHECKING:
     from berth.pilot.platform import Platform
     from berth.predictor.graphs.graph import ModelGraph
     from berth.predictor.graphs.roofline import Roofline, Spot
-    from berth.predictor.graphs.roofs import Numbers, Roof
     from berth.predictor.graphs.what_if import Change
+    from berth.predictor.hardware.roofs import Numbers, Roof
 
 F = TypeVar("F", bound=Callable[..., Any])
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8")
@@ -87,10 +87,10 @@ def _is_config(path: Path) -> bool:
 def predict_model(path: Path, asked: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     """Rank platforms for the model of ``path``; with ``--roofline`` say why, and what helps."""
     from berth.plugin.cli.model import read_sizes  # noqa: PLC0415 - numpy, only when asked
-    from berth.predictor import platforms as catalogue  # noqa: PLC0415
     from berth.predictor.graphs.doors.any_model import of_path  # noqa: PLC0415
-    from berth.predictor.graphs.roofs import Numbers, roofs  # noqa: PLC0415
     from berth.predictor.graphs.what_if import changes  # noqa: PLC0415
+    from berth.predictor.hardware import platforms as catalogue  # noqa: PLC0415
+    from berth.predictor.hardware.roofs import Numbers, roofs  # noqa: PLC0415
 
     if given["picture"] is not None and not asked["roofline"]:
         raise UsageError("--picture of a model shows its roofline", hint="add --roofline")
@@ -121,7 +121,7 @@ def predict_model(path: Path, asked: Mapping[str, Any], given: Mapping[str, Any]
     else:
         _show(name, graph, found, details, memory)
     if given["picture"] is not None:
-        from berth.predictor.evaluation.graphs import roofline_picture  # noqa: PLC0415
+        from berth.plugin.pictures import roofline as roofline_picture  # noqa: PLC0415
 
         roofline_picture.draw(given["picture"], name, [one for one, _ in details])
         click.echo(f"picture written to {given['picture']}", err=True)
@@ -138,7 +138,7 @@ def predictions(
 
     ``bundle`` takes the place of the shipped one of its kind. Raises UsageError for other kinds.
     """
-    from berth.predictor.model_times import sources, times  # noqa: PLC0415 - numpy
+    from berth.predictor.families.graph.times import sources, times  # noqa: PLC0415 - numpy
 
     if bundle is None:
         return times(graph, places, platforms, numbers)
@@ -148,8 +148,8 @@ def predictions(
     if kind == OPERATORS:
         return times(graph, places, platforms, numbers, sources(operator=bundle))
     if kind == TRANSFER:
-        from berth.predictor.latency.transfer import bundle as transfer  # noqa: PLC0415
-        from berth.predictor.latency.transfer import serve  # noqa: PLC0415
+        from berth.predictor.families.graph.latency.transfer import bundle as transfer  # noqa: PLC0415
+        from berth.predictor.families.graph.latency.transfer import serve  # noqa: PLC0415
 
         found = times(graph, places, platforms, numbers)
         return serve.with_samples(found, graph, transfer.load(bundle), platforms)

@@ -17,12 +17,12 @@ from berth.plugin.cli.bundle_kind import RELATIVE, kind_of
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.elsewhere import as_document, in_words, read_elsewhere
 from berth.plugin.cli.reasons import reason_document
-from berth.predictor.evaluation import explained
-from berth.predictor.prediction import Interval
-from berth.predictor.relative.answer import NO_TRUST, Answer, RelativePrediction, answer
-from berth.predictor.relative.bundle import RelativeModel, load
-from berth.predictor.relative.explain import AXES, SHARES, RelativeExplanation, explain_row
-from berth.predictor.relative.workloads import row_of, values_of
+from berth.plugin.pictures import explained
+from berth.predictor.core.prediction import Interval
+from berth.predictor.families.relative.answer import NO_TRUST, Answer, RelativePrediction, answer
+from berth.predictor.families.relative.bundle import RelativeModel, load
+from berth.predictor.families.relative.explain import AXES, SHARES, RelativeExplanation, explain_row
+from berth.predictor.families.relative.workloads import row_of, values_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,9 @@ from berth.plugin.cli.intervals import as_numbers
 
 if TYPE_CHECKING:
     from berth.pilot.platform import Platform
+    from berth.predictor.families.training_step.predictor import StepPrediction
     from berth.predictor.footprint.footprint import Footprint
     from berth.predictor.graphs.graph import ModelGraph
-    from berth.predictor.steps.predictor import StepPrediction
 
 _NOT_HERE = ("roofline", "precision")
 """Options of model graphs that mean nothing for a training step."""
@@ -27,10 +27,10 @@ _NOT_HERE = ("roofline", "precision")
 def predict_training(path: Path, asked: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     """Rank platforms by the time of a training step of the model of ``path``."""
     from berth.plugin.cli.model import read_sizes  # noqa: PLC0415 - numpy, only when asked
-    from berth.predictor import platforms as catalogue  # noqa: PLC0415
+    from berth.predictor.families.training_step import bundle as bundles  # noqa: PLC0415
+    from berth.predictor.families.training_step.predictor import predict  # noqa: PLC0415
     from berth.predictor.graphs.doors.any_model import of_path  # noqa: PLC0415
-    from berth.predictor.steps import bundle as bundles  # noqa: PLC0415
-    from berth.predictor.steps.predictor import predict  # noqa: PLC0415
+    from berth.predictor.hardware import platforms as catalogue  # noqa: PLC0415
 
     stray = next((name for name in _NOT_HERE if asked[name]), None)
     stray = stray or ("picture" if given["picture"] is not None else None)
@@ -63,7 +63,7 @@ def _memory(graph: ModelGraph) -> dict[bool, Footprint]:
         count,
         footprint,
     )
-    from berth.predictor.graphs.roofs import Numbers  # noqa: PLC0415
+    from berth.predictor.hardware.roofs import Numbers  # noqa: PLC0415
 
     return {
         gpu: footprint(count(graph, Task.TRAINING, on_gpu=gpu, numbers=numbers, moments=MOMENTUM))

@@ -32,11 +32,11 @@ from berth.plugin.profiles import (
 from berth.plugin.site.quantities import parse_duration_s
 from berth.plugin.store import Store
 from berth.plugin.store.records import FingerprintRecord
-from berth.predictor.forecast import Forecast
+from berth.predictor.core.forecast import Forecast
 
 if TYPE_CHECKING:
     from berth.pilot.platform import Platform
-    from berth.predictor.slices.workload import SliceWorkload
+    from berth.predictor.families.slices.workload import SliceWorkload
 
 _bundle_option = click.option(
     "--bundle", type=click.Path(path_type=Path), help="Predictor bundle. Default: the shipped one."
@@ -138,7 +138,7 @@ def _add(
 ) -> Forecast:
     owner = getpass.getuser()
     if isinstance(measured, Profile):
-        from berth.predictor.predictor import Predictor  # noqa: PLC0415 - loads onnxruntime
+        from berth.predictor.families.program.predictor import Predictor  # noqa: PLC0415 - loads onnxruntime
 
         predictor = Predictor.load(bundle)
         return add_profile(
@@ -268,7 +268,7 @@ def refresh_(
     of_slices = [r for r in records if is_workload_text(r.document)]
     others = [r.name for r in records if r not in of_slices]
     if others:
-        from berth.predictor.predictor import Predictor  # noqa: PLC0415 - loads onnxruntime
+        from berth.predictor.families.program.predictor import Predictor  # noqa: PLC0415 - loads onnxruntime
 
         refresh(store, others, predictor=Predictor.load(bundle), platforms=platforms)
     if of_slices:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from berth.predictor.explain import Explanation
+from berth.predictor.families.program.explain import Explanation
 
 
 def reason_document(e: Explanation) -> dict[str, Any]:

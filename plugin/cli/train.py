@@ -1,68 +1,115 @@
-"""``berth train``: a bundle from kernel profiles and published times."""
+"""``berth train``: a site's own runs make a bundle, or add a platform to one."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from berth.plugin.cli.tasks import registry
-from berth.plugin.cli.tasks.asked import Asked
+from berth.pilot.errors import UsageError
+from berth.plugin.cli.adapt_graphs import adapt_model
+from berth.plugin.cli.adapt_programs import adapt_bundle
+from berth.plugin.cli.site_rows import site_input
+from berth.plugin.cli.step_bar import step_bar
+from berth.plugin.cli.training_input import command_line, require_training
+
+TASKS = ("kernels", "dl", "relative")
 
 
-@click.command(epilog="Example: berth train --out my-bundle --figures report/evaluation.json")
+@click.command(
+    epilog="Example: berth train node1.jsonl node2.jsonl --adapt default --platform node2 --out b"
+)
 @click.argument("profiles", nargs=-1, type=click.Path(path_type=Path))
+@click.option(
+    "--task",
+    type=click.Choice(TASKS),
+    default="kernels",
+    show_default=True,
+    help="kernels: programs, with --adapt; dl: model graphs, with --adapt; relative: programs "
+    "that ran on several platforms.",
+)
 @click.option(
     "--adapt",
     type=click.Path(path_type=Path),
     metavar="BUNDLE",
-    help="Label --platform in this bundle by the workloads of PROFILES instead of training anew.",
+    help="Add --platform to this bundle (`default`: the shipped one) by the runs of PROFILES.",
 )
 @click.option("--platform", help="With --adapt: the new platform.")
-@click.option(
-    "--task",
-    type=click.Choice(registry.TRAINED),
-    default="kernels",
-    show_default=True,
-    help=registry.training_help(),
-)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    help="Folder of the new bundle; needed but for --task graph-language, whose file names it.",
-)
-@click.option("--reference", help="With --task relative and PROFILES: where programs are piloted.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="The new bundle.")
+@click.option("--reference", help="With --task relative: where programs are piloted.")
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option(
-    "--figures",
-    type=click.Path(path_type=Path),
-    help="evaluation.json of `berth evaluate --report`: its figures go into the model card.",
-)
 @click.option(
     "--platforms", "folder", type=click.Path(path_type=Path), help="A site's own platform files."
 )
 def train(
     *,
     profiles: tuple[Path, ...],
+    task: str,
     adapt: Path | None,
     platform: str | None,
-    task: str,
-    out: Path | None,
+    out: Path,
     reference: str | None,
     seed: int,
-    figures: Path | None,
     folder: Path | None,
 ) -> None:
-    """Train on PROFILES (JSON lines; default: the committed kernel profiles).
+    """Learn from PROFILES, the site's own runs.
 
-    With --adapt, PROFILES are of the same workloads on a reference and on the new platform;
-    with --task relative, of the same workloads on the site's platforms (folders, JSON, JSON lines,
-    and CSV of times; default: the public OpenCL data). With --task dl --adapt: the runs of
-    `berth pilot dl` on the new platform (.jsonl) and the models that it measured (.onnx).
+    With --adapt, PROFILES are of the same workloads on a reference and on the new platform (with
+    --task dl: the .jsonl of `berth pilot dl` and the .onnx files that it measured). With --task
+    relative, of the same workloads on several platforms (folders, JSON, JSON lines, CSV of times).
     """
-    registry.train(
-        Asked(
-            task=task, profiles=profiles, reference=reference, seed=seed, folder=folder, out=out,
-            figures=figures, adapt=adapt, platform=platform,
+    if task == "relative":
+        if adapt is not None or platform is not None:
+            raise UsageError("--adapt and --platform are for --task kernels and dl")
+        train_relative(profiles, reference, folder, out, seed)
+        return
+    if reference is not None:
+        raise UsageError("--reference is for --task relative")
+    if adapt is None or platform is None:
+        raise UsageError(
+            f"--task {task} needs --adapt BUNDLE and --platform NEW",
+            hint="--adapt default starts from the bundle that comes with Berth",
         )
-    )  # fmt: skip
+    if task == "kernels":
+        adapt_bundle(profiles, adapt, platform, out, folder=folder, seed=seed)
+    else:
+        adapt_model(profiles, adapt, platform, out, folder=folder)
+
+
+def train_relative(
+    profiles: tuple[Path, ...], reference: str | None, folder: Path | None, out: Path, seed: int
+) -> None:
+    """A bundle of relative performance over the platforms of the profiles."""
+    site = site_input(profiles, reference, folder)
+    if site is None:
+        raise UsageError("no PROFILES are given", hint="profiles of programs on several platforms")
+    require_training("training")
+    from berth.predictor.families.relative.bundle import TRUST  # noqa: PLC0415 - needs the extra
+    from berth.predictor.learning.relative.figures import vector_figures  # noqa: PLC0415
+    from berth.predictor.learning.relative.law import LawFamily  # noqa: PLC0415
+    from berth.predictor.learning.relative.train import steps  # noqa: PLC0415
+    from berth.predictor.learning.relative.train import train as run  # noqa: PLC0415
+
+    with step_bar("training", steps(site.rows)) as advance:
+        manifest = run(
+            site.rows,
+            out,
+            sources={site.title: site.rows.digest()},
+            seed=seed,
+            command=command_line(),
+            figures_of=lambda held, guess: asdict(vector_figures(held, guess)),
+            family=LawFamily(kinds=site.kinds),
+            constants=site.constants,
+            advance=advance,
+        )
+    applications = len(manifest.training.applications)
+    click.echo(
+        f"{manifest.id}: {manifest.training.rows} rows of {applications} applications, "
+        f"written to {out}"
+    )
+    if TRUST not in manifest.files:
+        click.echo(
+            f"{applications} applications are too few to know how far it can be trusted: "
+            "predictions will have no intervals and abstain"
+        )

@@ -12,7 +12,7 @@ import time
 
 from berth.plugin.daemon.view import SiteView, Snapshot
 from berth.policies.values import Decision, Request
-from berth.predictor.forecast import Forecast
+from berth.predictor.core.forecast import Forecast
 
 _KEPT = 4_096
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from berth.pilot.errors import DocumentError
 from berth.plugin.store.store import Changes
-from berth.predictor.forecast import Forecast
+from berth.predictor.core.forecast import Forecast
 
 UNPACKED_KEPT = 64
 

@@ -12,7 +12,7 @@ import json
 from berth.plugin.daemon.service import Answered
 from berth.plugin.store.records import DecisionRecord
 from berth.policies.values import Decision, Ranked, Request
-from berth.predictor.prediction import Interval
+from berth.predictor.core.prediction import Interval
 
 _IN_FULL = 5
 """So many of the best candidates are kept with all their figures."""

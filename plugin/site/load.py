@@ -22,7 +22,7 @@ from berth.plugin.site.slices import derived, expanded, part_of
 from berth.policies import digest
 from berth.policies.settings import PolicySettings, Weights
 from berth.policies.values import Candidate, Translation
-from berth.predictor import platforms as known_platforms
+from berth.predictor.hardware import platforms as known_platforms
 
 
 def load_site(path: Path) -> Site:

@@ -3,7 +3,7 @@
 By memory (the thesis's equation 4.2 with an interval): the smallest profile whose usable memory
 holds the upper end of the need; of those with as much memory (1g.10gb, 2g.10gb) the one that a GPU
 full of them does most work with. Its slow-down against larger ones comes from the effective shares
-that ``berth.predictor.slices`` learnt and from the part of the time that launches bound on the
+that ``predictor.families.slices`` learnt and from the part of the time that launches bound on the
 whole GPU, which no slice stretches; that part is a prediction, so the slow-down is a prior.
 The thesis's two rules stand beside it.
 """
@@ -19,9 +19,9 @@ from berth.pilot.units import format_bytes
 from berth.policies.mig import thesis
 from berth.policies.mig.geometry import Geometry, SliceProfile
 from berth.policies.mig.recommend import share_of
+from berth.predictor.core.prediction import Interval
+from berth.predictor.families.slices.physics import ShareLaw, log_slowdown
 from berth.predictor.footprint.footprint import Fits, fits
-from berth.predictor.prediction import Interval
-from berth.predictor.slices.physics import ShareLaw, log_slowdown
 
 NO_FASTER = 1.1
 """A larger slice that is faster by less than this is said to be no faster."""

@@ -1,7 +1,7 @@
 """Which slice of a GPU a workload should get: the smallest that fits, and the best by an aim.
 
 A slice *fits* where its memory reaches the upper end of the workload's memory interval. What a
-workload does on each slice comes from ``berth.predictor.slices``; here are only rules. The same
+workload does on each slice comes from ``predictor.families.slices``; here are only rules. The same
 input gives the same answer.
 """
 
@@ -17,10 +17,10 @@ from berth.policies.mig import thesis
 from berth.policies.mig.catalogue import lookup
 from berth.policies.mig.geometry import Geometry, SliceProfile
 from berth.policies.mig.slice_types import fits
-from berth.predictor.prediction import Basis, Interval
-from berth.predictor.slices.physics import Share
-from berth.predictor.slices.predictor import SlicePrediction, SlicePredictor
-from berth.predictor.slices.workload import SliceWorkload
+from berth.predictor.core.prediction import Basis, Interval
+from berth.predictor.families.slices.physics import Share
+from berth.predictor.families.slices.predictor import SlicePrediction, SlicePredictor
+from berth.predictor.families.slices.workload import SliceWorkload
 
 
 class Aim(StrEnum):

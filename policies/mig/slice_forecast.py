@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from berth.pilot.documents import to_json
 from berth.pilot.errors import UsageError
 from berth.policies.mig.recommend import Recommendation, SliceChoice
-from berth.predictor.forecast import Forecast
-from berth.predictor.memory import UNKNOWN_BYTES
-from berth.predictor.prediction import Basis, Interval, Prediction, PredictionCurve
-from berth.predictor.sizes import SizeLaw
-from berth.predictor.slices.workload import SliceWorkload
+from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.memory_need import UNKNOWN_BYTES
+from berth.predictor.core.prediction import Basis, Interval, Prediction, PredictionCurve
+from berth.predictor.core.sizes import SizeLaw
+from berth.predictor.families.slices.workload import SliceWorkload
 
 WHOLE = "whole"
 """In ``platforms``: the whole GPU, without MIG."""

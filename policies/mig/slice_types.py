@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from berth.policies.mig.layout import GpuState
-from berth.predictor.forecast import Forecast
-from berth.predictor.prediction import Interval
+from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.prediction import Interval
 
 
 def fits(memory_bytes: float, need: Interval) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from berth.predictor.prediction import Interval
+from berth.predictor.core.prediction import Interval
 
 IDLE_SHARE = 0.125
 """Of the power under load, where a platform names no idle power: an A100's 50 W of 400."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from berth.predictor.core.prediction import Interval
 from berth.predictor.footprint.allocator import reserved
 from berth.predictor.footprint.liveness import peak, tensors
 from berth.predictor.footprint.runtimes import (
@@ -25,9 +26,8 @@ from berth.predictor.footprint.storage import storage
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.operators import Family
 from berth.predictor.graphs.roofline import native_numbers
-from berth.predictor.graphs.roofs import Numbers
 from berth.predictor.graphs.values import BITS, FLOATS
-from berth.predictor.prediction import Interval
+from berth.predictor.hardware.roofs import Numbers
 
 ADAM, MOMENTUM = 2, 1
 """Numbers that an optimiser keeps for each weight."""

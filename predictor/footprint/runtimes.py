@@ -1,6 +1,6 @@
 """What a framework needs beside the tensors that can be counted: learnt constants, one law each.
 
-``runtimes.json`` is written by ``berth.predictor.training.footprint``; every law says what it was
+``runtimes.json`` is written by ``lab.footprint``; every law says what it was
 learnt from and what it was not.
 """
 
@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 
 from berth.pilot.documents import Document, read_json
 from berth.pilot.profile import NonNegative
-from berth.predictor.prediction import Interval
+from berth.predictor.core.prediction import Interval
 
 RUNTIMES = Path(__file__).with_name("runtimes.json")
 RUNTIMES_SCHEMA = "berth.footprint-runtimes/1"

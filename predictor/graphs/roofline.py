@@ -22,12 +22,12 @@ from pydantic import Field
 
 from berth.pilot.documents import Document, read_json
 from berth.pilot.profile import Positive
+from berth.predictor.core.prediction import Basis, Bound, Interval
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.kinds import AXES, COLUMNS, FAMILIES
 from berth.predictor.graphs.operators import Family
-from berth.predictor.graphs.roofs import Numbers, Roof
 from berth.predictor.graphs.values import BITS, FLOATS
-from berth.predictor.prediction import Basis, Bound, Interval
+from berth.predictor.hardware.roofs import Numbers, Roof
 
 Floats: TypeAlias = NDArray[np.float64]
 SHARES = Path(__file__).with_name("roof_shares.json")

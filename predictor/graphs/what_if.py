@@ -19,7 +19,7 @@ from berth.predictor.graphs.roofline import (
     operator_times,
     roofline,
 )
-from berth.predictor.graphs.roofs import Numbers, Roof
+from berth.predictor.hardware.roofs import Numbers, Roof
 
 POINTWISE = frozenset({Family.ACTIVATION, Family.ELEMENTWISE, Family.QUANTISATION})
 """Operators that a compiler runs inside of the one that feeds them."""

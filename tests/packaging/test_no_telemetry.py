@@ -10,7 +10,7 @@ import pytest
 
 SERVING = """
 from pathlib import Path
-from berth.predictor import bundle
+from berth.predictor.families.program import bundle
 bundle.load(Path(bundle.__file__).parent / "bundles" / "default")
 """
 MEASURING = """

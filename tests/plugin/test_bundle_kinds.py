@@ -11,7 +11,7 @@ from small_models import convolutional
 
 from berth.plugin.cli import main
 from berth.plugin.cli.bundle_kind import KERNELS, kind_of, reader_of
-from berth.predictor.bundle import DEFAULT_BUNDLE
+from berth.predictor.families.program.bundle import DEFAULT_BUNDLE
 
 BUNDLES = DEFAULT_BUNDLE.parent
 SHIPPED = sorted(path.name for path in BUNDLES.iterdir() if path.is_dir())

@@ -16,7 +16,7 @@ from berth.plugin.site.first import first_site
 from berth.plugin.site.load import build_site
 from berth.plugin.site.slices import every_slice, slice_of
 from berth.policies.mig import lookup
-from berth.predictor import platforms
+from berth.predictor.hardware import platforms
 
 SITE = """\
 schema = "berth.site/1"

@@ -16,10 +16,10 @@ from berth.plugin.slice_workloads import forecast_workload, slice_platforms, sli
 from berth.plugin.store import Store
 from berth.policies.mig import lookup
 from berth.policies.mig.recommend import recommend
-from berth.predictor import platforms
-from berth.predictor.forecast import Forecast
-from berth.predictor.prediction import Basis
-from berth.predictor.slices.workload import SliceWorkload
+from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.prediction import Basis
+from berth.predictor.families.slices.workload import SliceWorkload
+from berth.predictor.hardware import platforms
 
 RESNET = {
     "schema": "berth.slice-workload/1",

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from berth.pilot.errors import UsageError
-from berth.plugin.cli import tasks
-from berth.plugin.cli.tasks import registry
-from berth.plugin.cli.tasks.asked import Asked
-from berth.plugin.cli.tasks.registry import TASKS, TRAINED
-from berth.plugin.cli.tasks.shown import show
+from lab import commands as tasks
+from lab.commands import registry
+from lab.commands.asked import Asked
+from lab.commands.registry import TASKS, TRAINED
+from lab.commands.shown import show
 
 HELPERS = {
     "__init__",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from berth.policies import Candidate, CandidateState, Request, Resources, Translation
-from berth.predictor.forecast import Forecast
-from berth.predictor.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
-from berth.predictor.sizes import SizeLaw
+from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
+from berth.predictor.core.sizes import SizeLaw
 
 NOW_S = 1_000_000.0
 GIB = 2**30

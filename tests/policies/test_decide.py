@@ -20,9 +20,9 @@ from berth.policies import (
     Weights,
     decide,
 )
-from berth.predictor.forecast import Forecast
-from berth.predictor.memory import UNKNOWN_BYTES
-from berth.predictor.prediction import Basis
+from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.memory_need import UNKNOWN_BYTES
+from berth.predictor.core.prediction import Basis
 
 CPU, GPU = cpu(), gpu()
 FORECAST = forecast(curve("cpu", 800.0), curve("gpu", 20.0, gpus=True))

@@ -20,8 +20,8 @@ from berth.policies import (
     Translation,
     decide,
 )
-from berth.predictor.forecast import Forecast
-from berth.predictor.prediction import Basis
+from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.prediction import Basis
 
 QUEUES = ("q0", "q1", "q2")
 seconds = st.floats(1.0, 1e6)

@@ -11,7 +11,7 @@ from policy_builders import GIB, NOW_S, cpu, curve, forecast, gpu, request, stat
 from berth.policies import Candidate, Decision, PolicySettings, decide
 from berth.policies.constraints import names_no_type
 from berth.policies.settings import Objective, SliceAim, UntypedGpus
-from berth.predictor.prediction import Basis
+from berth.predictor.core.prediction import Basis
 
 
 def part(profile: str, share: float, memory_gib: float, **changes: Any) -> Candidate:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from toy_profiles import QUICK, examples
 
-from berth.predictor import platforms
-from berth.predictor.predictor import Predictor
-from berth.predictor.training.kernels.train import train
+from berth.predictor.families.program.predictor import Predictor
+from berth.predictor.hardware import platforms
+from lab.kernels.train import train
 
 
 @pytest.fixture(scope="session")

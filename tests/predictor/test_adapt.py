@@ -14,14 +14,14 @@ from berth.pilot.documents import write_json
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.profile import Profile
 from berth.plugin.cli import main
-from berth.predictor import platforms
-from berth.predictor.bundle import load
-from berth.predictor.prediction import Basis
-from berth.predictor.predictor import Predictor
-from berth.predictor.training.kernels.adapt import adapt, adapted
-from berth.predictor.training.kernels.model import Prior
-from berth.predictor.training.kernels.pairs import pair_columns, pairs_of
-from berth.predictor.training.kernels.shrunk import honest_quantile, shrunk_prior
+from berth.predictor.core.prediction import Basis
+from berth.predictor.families.program.bundle import load
+from berth.predictor.families.program.predictor import Predictor
+from berth.predictor.hardware import platforms
+from berth.predictor.learning.programs.adapt import adapt, adapted
+from berth.predictor.learning.programs.model import Prior
+from berth.predictor.learning.programs.pairs import pair_columns, pairs_of
+from berth.predictor.learning.programs.shrunk import honest_quantile, shrunk_prior
 
 NEW = "p100-16gb"
 SLOWER = 1.6

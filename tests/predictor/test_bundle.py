@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from berth.pilot.errors import DocumentError, UsageError
-from berth.predictor import bundle as bundles
-from berth.predictor.bundle import RANGE, Manifest
-from berth.predictor.bundle_files import MANIFEST
-from berth.predictor.training.write import write_bundle
+from berth.predictor.core.bundle import MANIFEST
+from berth.predictor.core.bundle_writing import write_bundle
+from berth.predictor.families.program import bundle as bundles
+from berth.predictor.families.program.bundle import RANGE, Manifest
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_a_model_that_cannot_run_is_refused_and_nothing_is_left(
     files = {name: (toy_bundle / name).read_bytes() for name in manifest.files}
     files["residual-quartz.onnx"] = content
     with pytest.raises(DocumentError, match="residual-quartz"):
-        write_bundle(tmp_path / "new", manifest, files)
+        write_bundle(tmp_path / "new", manifest, files, bundles.load)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -105,7 +105,7 @@ def test_a_folder_that_is_no_bundle_is_never_overwritten(toy_bundle: Path, tmp_p
     manifest = bundles.verify(toy_bundle)
     files = {name: (toy_bundle / name).read_bytes() for name in manifest.files}
     with pytest.raises(UsageError, match="not a bundle"):
-        write_bundle(target, manifest, files)
+        write_bundle(target, manifest, files, bundles.load)
     assert (target / "thesis.tex").read_text() == "irreplaceable"
 
 
@@ -113,7 +113,7 @@ def test_an_old_bundle_is_replaced_whole(toy_bundle: Path, copy: Path) -> None:
     manifest = bundles.verify(toy_bundle)
     (copy / "leftover").write_text("x")
     files = {name: (toy_bundle / name).read_bytes() for name in manifest.files}
-    assert write_bundle(copy, manifest, files).id == manifest.id
+    assert write_bundle(copy, manifest, files, bundles.load).id == manifest.id
     assert sorted(p.name for p in copy.iterdir()) == sorted([*manifest.files, MANIFEST])
     assert [p.name for p in copy.parent.iterdir()] == [copy.name]
 
@@ -130,7 +130,7 @@ def test_a_bundle_whose_replacement_was_killed_halfway_is_said_and_comes_back(
     files = {name: (toy_bundle / name).read_bytes() for name in bundles.verify(toy_bundle).files}
     files["residual-quartz.onnx"] = b"not a model"
     with pytest.raises(DocumentError, match="residual-quartz"):
-        write_bundle(copy, bundles.verify(toy_bundle), files)
+        write_bundle(copy, bundles.verify(toy_bundle), files, bundles.load)
     assert [p.name for p in copy.parent.iterdir()] == [copy.name]
     bundles.load(copy)
 
@@ -144,7 +144,7 @@ def test_what_a_kill_after_the_replacement_left_is_cleared_by_the_next(
         (old / MANIFEST).unlink()
     manifest = bundles.verify(toy_bundle)
     files = {name: (toy_bundle / name).read_bytes() for name in manifest.files}
-    assert write_bundle(copy, manifest, files).id == manifest.id
+    assert write_bundle(copy, manifest, files, bundles.load).id == manifest.id
     assert [p.name for p in copy.parent.iterdir()] == [copy.name]
 
 
@@ -163,7 +163,7 @@ def test_a_rename_that_fails_leaves_the_older_bundle(
     files = {name: (toy_bundle / name).read_bytes() for name in manifest.files}
     monkeypatch.setattr(Path, "rename", fails)
     with pytest.raises(OSError, match="No space"):
-        write_bundle(copy, manifest, files)
+        write_bundle(copy, manifest, files, bundles.load)
     assert [p.name for p in copy.parent.iterdir()] == [copy.name]
     bundles.load(copy)
 
@@ -176,7 +176,7 @@ def test_a_foreign_folder_in_its_place_does_not_cost_the_older_bundle(
     copy.mkdir()
     (copy / "thesis.tex").write_text("irreplaceable")
     with pytest.raises(UsageError, match="not a bundle"):
-        write_bundle(copy, bundles.verify(toy_bundle), {})
+        write_bundle(copy, bundles.verify(toy_bundle), {}, bundles.load)
     assert (old / MANIFEST).is_file()
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from berth.pilot.errors import DocumentError, ToolMissing
-from berth.predictor import datasets
-from berth.predictor.datasets.rajaperf import RAJAPERF, SIZES, rows
+from lab import datasets
+from lab.datasets.rajaperf import RAJAPERF, SIZES, rows
 
 present = pytest.mark.skipif(
     not (datasets.folder() / RAJAPERF.path).is_file(),

@@ -7,15 +7,16 @@ import math
 import numpy as np
 import pytest
 
-from berth.predictor import bundle as bundles
-from berth.predictor import platforms
-from berth.predictor.bundle import DEFAULT_BUNDLE
-from berth.predictor.bundle_files import CARD
-from berth.predictor.datasets import folder
-from berth.predictor.datasets.rajaperf import LABELS, RAJAPERF, rows
-from berth.predictor.prediction import Basis
-from berth.predictor.predictor import Predictor
-from berth.predictor.training.kernels.examples import digest, join, read_profiles
+from berth.predictor.core.bundle import CARD
+from berth.predictor.core.prediction import Basis
+from berth.predictor.families.program import bundle as bundles
+from berth.predictor.families.program.bundle import DEFAULT_BUNDLE
+from berth.predictor.families.program.predictor import Predictor
+from berth.predictor.hardware import platforms
+from berth.predictor.learning.programs.columns import read_profiles
+from lab.datasets import folder
+from lab.datasets.rajaperf import LABELS, RAJAPERF, rows
+from lab.kernels.examples import PROFILES, digest, join
 
 ALL = platforms.shipped()
 
@@ -52,7 +53,7 @@ def test_its_labelled_platforms_are_described_as_they_are_now() -> None:
 def test_nearly_all_of_its_own_kernels_are_in_range(shipped: Predictor) -> None:
     abstained = [
         p.profile
-        for profile in read_profiles()
+        for profile in read_profiles(PROFILES)
         for p in [shipped.predict(profile, ALL["quartz"], reference=ALL[profile.platform])]
         if p.abstained
     ]
@@ -60,7 +61,7 @@ def test_nearly_all_of_its_own_kernels_are_in_range(shipped: Predictor) -> None:
 
 
 def test_every_platform_has_an_answer_with_its_basis(shipped: Predictor) -> None:
-    profile = read_profiles()[0]
+    profile = read_profiles(PROFILES)[0]
     forecast = shipped.forecast(profile, ALL)
     assert set(forecast.curves) == set(ALL)
     assert {forecast.curves[name].points[0].basis for name in LABELS} == {Basis.CALIBRATED}
@@ -70,7 +71,7 @@ def test_every_platform_has_an_answer_with_its_basis(shipped: Predictor) -> None
     not (folder() / RAJAPERF.path).is_file(), reason=f"needs {RAJAPERF.path}: set BERTH_DATASETS"
 )
 def test_it_was_trained_on_the_committed_profiles_and_fits_them(shipped: Predictor) -> None:
-    examples = join(read_profiles(), rows())
+    examples = join(read_profiles(PROFILES), rows())
     manifest = bundles.verify(DEFAULT_BUNDLE)
     ours = digest(e.profile.model_dump_json(by_alias=True, exclude_none=True) for e in examples)
     assert manifest.training.profiles_sha256 == ours

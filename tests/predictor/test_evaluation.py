@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 from toy_profiles import QUICK, examples
 
-from berth.predictor import platforms
-from berth.predictor.evaluation.kernels import run
-from berth.predictor.evaluation.kernels.protocol import leave_one_kernel_out
-from berth.predictor.evaluation.kernels.report import HEADER, by_task, table, write_report
-from berth.predictor.evaluation.kernels.tasks import METHODS
-from berth.predictor.evaluation.metrics import figures, kendall, r2
-from berth.predictor.training.kernels.examples import columns
-from berth.predictor.training.kernels.model import Settings
-from berth.predictor.training.kernels.select import Guess
+from berth.predictor.hardware import platforms
+from berth.predictor.learning.metrics import figures, kendall, r2
+from berth.predictor.learning.programs.columns import columns
+from berth.predictor.learning.programs.model import Settings
+from lab.kernels import run
+from lab.kernels.protocol import leave_one_kernel_out
+from lab.kernels.report import HEADER, by_task, table, write_report
+from lab.kernels.select import Guess
+from lab.kernels.tasks import METHODS
 
 ALL = platforms.shipped()
 HERE = ALL["epyc-genoa-vm"]

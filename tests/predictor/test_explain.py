@@ -14,13 +14,13 @@ from berth.pilot.documents import write_json
 from berth.pilot.errors import UsageError
 from berth.pilot.profile import Profile
 from berth.plugin.cli import main
-from berth.predictor import platforms
-from berth.predictor.ceilings import Point
-from berth.predictor.counterfactual import GROUPS
-from berth.predictor.evaluation import explained
-from berth.predictor.explain import Effect, Explanation, explain
-from berth.predictor.prediction import Bound
-from berth.predictor.predictor import Predictor, usable_cores
+from berth.plugin.pictures import explained
+from berth.predictor.core.prediction import Bound
+from berth.predictor.families.program.ceilings import Point
+from berth.predictor.families.program.counterfactual import GROUPS
+from berth.predictor.families.program.explain import Effect, Explanation, explain
+from berth.predictor.families.program.predictor import Predictor, usable_cores
+from berth.predictor.hardware import platforms
 
 NAMES = ("quartz", "lassen-v100", "h100-80gb", "epyc-genoa-9654", PLATFORM)
 

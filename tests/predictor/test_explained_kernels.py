@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from toy_profiles import examples
 
-from berth.predictor import platforms
-from berth.predictor.evaluation.kernels.explained_kernels import LIST, MOST, draw_kernels
+from berth.predictor.hardware import platforms
+from lab.kernels.explained_kernels import LIST, MOST, draw_kernels
 
 
 def test_some_kernels_are_drawn_and_said_in_words(predictor, tmp_path) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from toy_profiles import examples
 
-from berth.predictor import platforms
-from berth.predictor.evaluation.kernels import few_shot
+from berth.predictor.hardware import platforms
+from lab.kernels import few_shot
 
 
 def test_both_labelled_platforms_are_new_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,9 +12,9 @@ from toy_profiles import profile
 
 from berth.pilot.errors import DocumentError
 from berth.pilot.profile import SizePoint
-from berth.predictor import platforms
-from berth.predictor.forecast import Forecast
-from berth.predictor.predictor import Predictor
+from berth.predictor.core.forecast import Forecast
+from berth.predictor.families.program.predictor import Predictor
+from berth.predictor.hardware import platforms
 
 SIZES = tuple(
     SizePoint(size=n, runtime_s=n * 1e-8, peak_memory_bytes=1e7 + 24 * n) for n in (1e6, 4e6)

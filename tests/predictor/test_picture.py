@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from berth.predictor.evaluation.picture import save
+from berth.plugin.pictures.figure import save
 
 
 class Drawn:

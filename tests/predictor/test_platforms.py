@@ -9,7 +9,7 @@ import pytest
 
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.platform import Platform, PlatformKind
-from berth.predictor import platforms
+from berth.predictor.hardware import platforms
 
 ALL = platforms.shipped()
 

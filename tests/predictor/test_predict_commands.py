@@ -10,8 +10,8 @@ from toy_profiles import examples, profile
 
 from berth.pilot.documents import write_json
 from berth.plugin.cli import main
-from berth.predictor import platforms
-from berth.predictor.datasets.rajaperf import rows
+from berth.predictor.hardware import platforms
+from lab.datasets.rajaperf import rows
 
 
 def run(*arguments: object) -> int:

@@ -15,9 +15,9 @@ from toy_profiles import PLATFORM, profile
 
 from berth.pilot.errors import UsageError
 from berth.pilot.profile import Profile, ScalingPoint, SizePoint
-from berth.predictor import platforms
-from berth.predictor.prediction import Basis
-from berth.predictor.predictor import Predictor, at_size
+from berth.predictor.core.prediction import Basis
+from berth.predictor.families.program.predictor import Predictor, at_size
+from berth.predictor.hardware import platforms
 
 ALL = platforms.shipped()
 HERE = ALL[PLATFORM]
@@ -172,7 +172,7 @@ def test_serving_imports_no_training_library(toy_bundle: Path) -> None:
         "import sys\n"
         "from pathlib import Path\n"
         "from berth.predictor import platforms\n"
-        "from berth.predictor.predictor import Predictor\n"
+        "from berth.predictor.families.program.predictor import Predictor\n"
         f"Predictor.load(Path({str(toy_bundle)!r}))\n"
         "platforms.load()\n"
         "heavy = {'torch', 'xgboost', 'pandas', 'sklearn', 'scipy', 'onnx', 'joblib', 'pyarrow'}\n"

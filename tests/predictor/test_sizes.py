@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.pilot.errors import UsageError
-from berth.predictor.sizes import MEASURED_MARGIN, SINGLE_SIZE_MARGIN, SizeLaw
+from berth.predictor.core.sizes import MEASURED_MARGIN, SINGLE_SIZE_MARGIN, SizeLaw
 
 POSITIVE = st.floats(min_value=1e-3, max_value=1e12)
 

@@ -11,20 +11,15 @@ import pytest
 from toy_profiles import QUICK, examples, profile
 
 from berth.pilot.errors import BerthError, DocumentError, UsageError
-from berth.predictor import platforms
-from berth.predictor.bundle import Manifest
-from berth.predictor.training.convert import check_agreement, to_onnx
-from berth.predictor.training.folds import folds
-from berth.predictor.training.kernels.examples import (
-    Example,
-    columns,
-    join,
-    kernel_and_size,
-    read_profiles,
-)
-from berth.predictor.training.kernels.model import Settings, fit, fit_prior
-from berth.predictor.training.kernels.select import Guess, select
-from berth.predictor.training.kernels.train import train
+from berth.predictor.families.program.bundle import Manifest
+from berth.predictor.hardware import platforms
+from berth.predictor.learning.folds import folds
+from berth.predictor.learning.programs.columns import columns, kernel_and_size, read_profiles
+from berth.predictor.learning.programs.model import Settings, fit, fit_prior
+from berth.predictor.learning.trees_onnx import check_agreement, to_onnx
+from lab.kernels.examples import Example, join
+from lab.kernels.select import Guess, select
+from lab.kernels.train import train
 
 ALL = platforms.shipped()
 

@@ -19,9 +19,9 @@ from slurm_cluster import Cluster, wait_until
 
 from berth.plugin.store import Store
 from berth.plugin.store.records import ForecastRecord, ProfileRecord
-from berth.predictor.forecast import Forecast
-from berth.predictor.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
-from berth.predictor.sizes import SizeLaw
+from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
+from berth.predictor.core.sizes import SizeLaw
 
 GIB = 2.0**30
 SITE = """\

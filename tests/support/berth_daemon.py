@@ -24,9 +24,9 @@ from typing import Any
 from berth.pilot.errors import BerthError
 from berth.plugin.daemon.client import ask
 from berth.plugin.store import ForecastRecord, ProfileRecord, Store
-from berth.predictor.forecast import Forecast
-from berth.predictor.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
-from berth.predictor.sizes import SizeLaw
+from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
+from berth.predictor.core.sizes import SizeLaw
 
 READY_S = 20.0
 _BERTH = "from berth.plugin.cli import main; main()"

@@ -19,7 +19,7 @@ from berth.pilot.dl.document import (
 from berth.pilot.host import sha256_of
 from berth.pilot.profile import Provenance, Runtime
 from berth.predictor.graphs.roofline import roofline
-from berth.predictor.graphs.roofs import Roof
+from berth.predictor.hardware.roofs import Roof
 
 BATCHES = (1, 4)
 

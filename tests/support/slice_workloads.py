@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from berth.predictor.slices.workload import MemoryNeed, Point, Probe, SliceWorkload
+from berth.predictor.families.slices.workload import MemoryNeed, Point, Probe, SliceWorkload
 
 GIB = 2**30
 

@@ -8,9 +8,9 @@ from itertools import product
 import numpy as np
 from small_models import attention, convolutional, graph_of
 
-from berth.predictor.datasets.timm import Architecture
-from berth.predictor.latency.features import graph_features, work_of
-from berth.predictor.training.latency.data import Graphs, Runs
+from berth.predictor.families.graph.latency.features import graph_features, work_of
+from lab.datasets.timm import Architecture
+from lab.latency.data import Graphs, Runs
 
 
 @cache

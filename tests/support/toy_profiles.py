@@ -18,9 +18,9 @@ from berth.pilot.profile import (
     SizePoint,
     Workload,
 )
-from berth.predictor.datasets.rajaperf import Row
-from berth.predictor.training.kernels.examples import Example
-from berth.predictor.training.kernels.model import Settings
+from berth.predictor.learning.programs.model import Settings
+from lab.datasets.rajaperf import Row
+from lab.kernels.examples import Example
 
 PLATFORM = "epyc-genoa-vm"
 LINE = 64.0

@@ -19,7 +19,7 @@ from berth.plugin.site import Site
 from berth.plugin.site.document import SiteDocument
 from berth.plugin.site.load import build_site
 from berth.policies.values import CandidateState
-from berth.predictor.forecast import Forecast
+from berth.predictor.core.forecast import Forecast
 
 
 def site_of(mode: str = "enforce", *, coverage: str = "", folder: str = "/nonexistent") -> Site:

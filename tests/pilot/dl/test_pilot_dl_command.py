@@ -12,7 +12,8 @@ from small_models import convolutional
 from berth.pilot.dl.document import Outcome, Task
 from berth.plugin.cli import main
 from berth.predictor.graphs.reader import read_graph
-from berth.predictor.training.graphs.model_runs import DATA, runs, seconds
+from berth.predictor.learning.graphs.run_seconds import seconds
+from lab.graphs.model_runs import DATA, runs
 
 
 def run(*arguments: object) -> int:

@@ -20,7 +20,7 @@ from berth.plugin.daemon.service import Service
 from berth.plugin.daemon.shelf import Attached, Shelf
 from berth.plugin.daemon.view import Snapshot
 from berth.policies.values import Mode
-from berth.predictor.prediction import Basis
+from berth.predictor.core.prediction import Basis
 
 ASK = {"user": "alice", "uid": 1000, "kind": "batch", "queue": "auto", "comment": "berth:stream"}
 

@@ -16,8 +16,8 @@ from berth.plugin.slice_workloads import add_workload, slice_predictor
 from berth.plugin.slurm.filter import FILTER_PATH
 from berth.plugin.store import Store
 from berth.policies.mig import lookup
-from berth.predictor import platforms
-from berth.predictor.slices.workload import MemoryNeed, Point, SliceWorkload
+from berth.predictor.families.slices.workload import MemoryNeed, Point, SliceWorkload
+from berth.predictor.hardware import platforms
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(180)]
 

@@ -23,7 +23,7 @@ from berth.plugin.site.first import first_site
 from berth.plugin.site.guess import guess_cpu, guess_gpu
 from berth.plugin.site.write import toml_text
 from berth.policies import Mode
-from berth.predictor import platforms
+from berth.predictor.hardware import platforms
 
 KNOWN = platforms.shipped()
 

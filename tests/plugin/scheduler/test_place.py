@@ -17,9 +17,9 @@ from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile, Provenance, RunsOn, Runtime, Target, Workload
 from berth.plugin.cli import place as command
-from berth.predictor.forecast import Forecast
-from berth.predictor.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
-from berth.predictor.sizes import SizeLaw
+from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
+from berth.predictor.core.sizes import SizeLaw
 
 SITE = """
 schema = "berth.site/1"

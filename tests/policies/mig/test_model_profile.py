@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from berth.pilot.errors import BerthError
 from berth.policies.mig import known_gpus, lookup
 from berth.policies.mig.model_profile import profile_for
-from berth.predictor.evaluation.footprint.printed import printed_figures
+from berth.predictor.core.prediction import Interval
+from berth.predictor.families.slices.bundle import verify
 from berth.predictor.footprint.footprint import Fits
-from berth.predictor.prediction import Interval
-from berth.predictor.slices.bundle import verify
+from lab.footprint.printed import printed_figures
 
 GIB = 2**30
 A100 = lookup("A100-40GB")

@@ -14,10 +14,10 @@ from berth.policies.mig.recommend import Aim, Recommendation, Terms, recommend
 from berth.policies.mig.slice_demand import demand
 from berth.policies.mig.slice_types import fits, makeable, slice_types
 from berth.policies.mig.states import enumerate_states
-from berth.predictor.prediction import Interval
-from berth.predictor.slices.bundle import load
-from berth.predictor.slices.predictor import SlicePredictor
-from berth.predictor.slices.workload import Probe, SliceWorkload
+from berth.predictor.core.prediction import Interval
+from berth.predictor.families.slices.bundle import load
+from berth.predictor.families.slices.predictor import SlicePredictor
+from berth.predictor.families.slices.workload import Probe, SliceWorkload
 
 PREDICTOR = SlicePredictor(load())
 A100 = lookup("A100-40GB")

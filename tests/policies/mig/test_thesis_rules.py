@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from berth.policies.mig import lookup, thesis
 from berth.policies.mig.slice_types import fits
-from berth.predictor.prediction import Interval
+from berth.predictor.core.prediction import Interval
 
 PROFILES = ("1g.5gb", "2g.10gb", "3g.20gb", "7g.40gb")
 # Model, batch, predicted MB, actual MB on the whole GPU, per cent of each profile that it ran on.

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from onnx import helper
 from small_models import attention, constant, convolutional, graph_of, model, tensor
 
+from berth.predictor.core.prediction import Interval
 from berth.predictor.footprint.energy import IDLE_SHARE, energy
 from berth.predictor.footprint.footprint import (
     ADAM,
@@ -27,8 +28,7 @@ from berth.predictor.footprint.runtimes import RUNTIMES, DeviceLaw, RuntimeName,
 from berth.predictor.footprint.saved import saved
 from berth.predictor.footprint.storage import storage
 from berth.predictor.graphs.graph import ModelGraph
-from berth.predictor.graphs.roofs import Numbers
-from berth.predictor.prediction import Interval
+from berth.predictor.hardware.roofs import Numbers
 
 IMAGE = 3 * 8 * 8 * 4
 """Bytes of one input of the small convolutional model."""

@@ -7,16 +7,13 @@ import pytest
 from small_models import convolutional, graph_of
 
 from berth.pilot.errors import BerthError
-from berth.predictor.datasets.mig import TrainingRow
-from berth.predictor.evaluation.footprint.host import host_figures
-from berth.predictor.evaluation.footprint.printed import PrintedFigures, printed_figures, smallest
-from berth.predictor.evaluation.footprint.run import host_table, printed_tables, slices_table
-from berth.predictor.evaluation.footprint.slices import SliceFits, slice_fits
+from berth.predictor.core.prediction import Interval
 from berth.predictor.footprint.footprint import Task, count
 from berth.predictor.footprint.runtimes import DeviceLaw, RuntimeName, runtimes
 from berth.predictor.graphs.reader import Reader
-from berth.predictor.prediction import Interval
-from berth.predictor.training.footprint.labels import (
+from lab.datasets.mig import TrainingRow
+from lab.footprint.host import host_figures
+from lab.footprint.labels import (
     DUMMY_MIB,
     MIB,
     Forward,
@@ -25,14 +22,17 @@ from berth.predictor.training.footprint.labels import (
     forwards,
     trained,
 )
-from berth.predictor.training.footprint.laws import (
+from lab.footprint.laws import (
     forward_law,
     host_law,
     new_model,
     training_shares,
 )
-from berth.predictor.training.footprint.miso import PROGRAMS
-from berth.predictor.training.footprint.networks import convnext_base
+from lab.footprint.miso import PROGRAMS
+from lab.footprint.networks import convnext_base
+from lab.footprint.printed import PrintedFigures, printed_figures, smallest
+from lab.footprint.run import host_table, printed_tables, slices_table
+from lab.footprint.slices import SliceFits, slice_fits
 
 
 @pytest.fixture(scope="module")

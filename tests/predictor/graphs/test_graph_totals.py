@@ -10,9 +10,9 @@ from onnx import helper
 from small_models import constant, convolutional, graph_of, integers, model
 
 from berth.plugin import cli
-from berth.predictor.datasets.timm import Architecture, Published
-from berth.predictor.evaluation.graphs import totals
-from berth.predictor.evaluation.graphs.totals import Totals, evaluate_totals, published_way
+from lab.datasets.timm import Architecture, Published
+from lab.graphs import totals
+from lab.graphs.totals import Totals, evaluate_totals, published_way
 
 SMALL = Architecture("small", 8)
 

@@ -12,7 +12,7 @@ from small_models import constant, convolutional, graph_of, model, tensor
 
 from berth.pilot.errors import ToolMissing, UsageError
 from berth.plugin.cli import main
-from berth.predictor import platforms
+from berth.predictor.core.prediction import Basis, Bound
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.roofline import (
     Roofline,
@@ -21,9 +21,9 @@ from berth.predictor.graphs.roofline import (
     roofline,
     shares,
 )
-from berth.predictor.graphs.roofs import Numbers, Roof, roof_of, roofs
 from berth.predictor.graphs.what_if import changes, fused
-from berth.predictor.prediction import Basis, Bound
+from berth.predictor.hardware import platforms
+from berth.predictor.hardware.roofs import Numbers, Roof, roof_of, roofs
 
 KNOWN = roofs(platforms.shipped())
 A100, SLICE, CPU = KNOWN["a100-40gb"], KNOWN["a100-mig-1g.5gb"], KNOWN["epyc-genoa-vm"]
@@ -148,8 +148,8 @@ def test_no_batch_is_advised_that_does_not_fit(wide: ModelGraph) -> None:
 
 def test_shares_are_those_that_the_measurements_give() -> None:
     pytest.importorskip("pandas")
-    from berth.predictor.training.graphs import roof_shares
-    from berth.predictor.training.graphs.model_runs import on_one_core
+    from lab.graphs import roof_shares
+    from lab.graphs.model_runs import on_one_core
 
     try:
         rows = roof_shares.read()
@@ -231,7 +231,7 @@ def rooflines(graph: ModelGraph) -> list[Roofline]:
 
 def test_the_picture_holds_every_platform(wide: ModelGraph, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    from berth.predictor.evaluation.graphs import roofline_picture
+    from berth.plugin.pictures import roofline as roofline_picture
 
     for name in ("a.svg", "b.svg"):
         roofline_picture.draw(tmp_path / name, "wide", rooflines(wide))

@@ -12,10 +12,10 @@ import pytest
 from onnx import ModelProto, shape_inference
 
 from berth.pilot.errors import BerthError
-from berth.predictor.datasets.timm import skeletons
-from berth.predictor.evaluation.graphs.totals import evaluate_totals
 from berth.predictor.graphs.infer import Walk
 from berth.predictor.graphs.onnx_file import read
+from lab.datasets.timm import skeletons
+from lab.graphs.totals import evaluate_totals
 
 EVERY = 40
 """One graph of so many."""

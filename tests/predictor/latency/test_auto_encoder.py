@@ -16,21 +16,21 @@ import torch
 from onnx import helper
 from small_models import attention, convolutional, graph_of, model
 
-from berth.predictor.evaluation.latency import training_parts
-from berth.predictor.latency.node_features import CompactGraph, compact
-from berth.predictor.training.latency.autoencoder import regressor
-from berth.predictor.training.latency.autoencoder.corpus import random_network
-from berth.predictor.training.latency.autoencoder.fit import Inputs, Rows, fit
-from berth.predictor.training.latency.autoencoder.links import (
+from berth.predictor.families.graph.latency.node_features import CompactGraph, compact
+from lab.published.graph_networks.batch import together
+from lab.published.relative_networks.layers import Standardise
+from lab.published.trappm import regressor
+from lab.published.trappm.corpus import random_network
+from lab.published.trappm.fit import Inputs, Rows, fit
+from lab.published.trappm.links import (
     Design,
     GraphAutoEncoder,
     edges_of,
     link_loss,
     no_edges,
 )
-from berth.predictor.training.latency.autoencoder.pretrain import freeze, links, pretrain
-from berth.predictor.training.latency.networks.batch import together
-from berth.predictor.training.relative.networks.layers import Standardise
+from lab.published.trappm.pretrain import freeze, links, pretrain
+from lab.steps import training_parts
 
 TINY = Design(width=16, epochs=25, graphs=2, dropout=0.1, learning_rate=5e-3)
 SMALL = regressor.Design(width=16, epochs=30, graphs=2, dropout=0.0)

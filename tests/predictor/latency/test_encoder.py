@@ -11,11 +11,15 @@ pytest.importorskip("onnx")
 import torch
 from small_models import attention, convolutional, graph_of
 
+from berth.predictor.families.graph.latency.node_features import (
+    CompactGraph,
+    compact,
+    kind_features,
+)
 from berth.predictor.graphs.graph import ModelGraph
-from berth.predictor.latency.node_features import CompactGraph, compact, kind_features
-from berth.predictor.training.latency.networks.batch import GraphBatch, together
-from berth.predictor.training.latency.networks.encoder import Encoder, EncoderSettings, readout
-from berth.predictor.training.latency.networks.layers import Kind
+from lab.published.graph_networks.batch import GraphBatch, together
+from lab.published.graph_networks.encoder import Encoder, EncoderSettings, readout
+from lab.published.graph_networks.layers import Kind
 
 KINDS = list(Kind)
 

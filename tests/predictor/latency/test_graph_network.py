@@ -15,20 +15,24 @@ from onnx import helper
 from small_models import convolutional, graph_of, model
 
 from berth.pilot.errors import BerthError
-from berth.predictor.ceilings import Floats
-from berth.predictor.latency.graph_network import GraphNetwork
-from berth.predictor.latency.node_features import CompactGraph, compact, static_features
-from berth.predictor.training.latency.networks.encoder import EncoderSettings
-from berth.predictor.training.latency.networks.export import (
+from berth.predictor.families.graph.latency.graph_network import GraphNetwork
+from berth.predictor.families.graph.latency.node_features import (
+    CompactGraph,
+    compact,
+    static_features,
+)
+from berth.predictor.families.program.ceilings import Floats
+from lab.published.graph_networks.encoder import EncoderSettings
+from lab.published.graph_networks.export import (
     TOLERANCE,
     check_agreement,
     run_onnx,
     to_arrays,
     to_onnx,
 )
-from berth.predictor.training.latency.networks.fit import Examples, Fitted, Training, fit
-from berth.predictor.training.latency.networks.layers import Kind
-from berth.predictor.training.latency.networks.network import Readout, Shape
+from lab.published.graph_networks.fit import Examples, Fitted, Training, fit
+from lab.published.graph_networks.layers import Kind
+from lab.published.graph_networks.network import Readout, Shape
 
 SHORT = Training(epochs=3, graphs=2)
 COLUMNS = 2

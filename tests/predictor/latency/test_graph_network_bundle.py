@@ -21,16 +21,17 @@ from small_models import convolutional, graph_of
 
 from berth.pilot.errors import DocumentError, UsageError
 from berth.plugin.cli import berth, main
-from berth.predictor.evaluation.latency import network_memory, networks
-from berth.predictor.evaluation.latency.splits import MODEL
-from berth.predictor.latency.graph_network_bundle import WEIGHTS, RunSetting, load
-from berth.predictor.training.graphs.model_runs import runs
-from berth.predictor.training.latency import data
-from berth.predictor.training.latency.networks import examples as made
-from berth.predictor.training.latency.networks import measured as network_own
-from berth.predictor.training.latency.networks import priors
-from berth.predictor.training.latency.networks.fit import Training
-from berth.predictor.training.latency.networks.train import train
+from berth.predictor.families.graph.latency.graph_network_bundle import WEIGHTS, RunSetting, load
+from lab.graphs.model_runs import runs
+from lab.latency import data
+from lab.latency.splits import MODEL
+from lab.published.graph_networks import evaluate as networks
+from lab.published.graph_networks import examples as made
+from lab.published.graph_networks import measured as network_own
+from lab.published.graph_networks import memory as network_memory
+from lab.published.graph_networks import priors
+from lab.published.graph_networks.fit import Training
+from lab.published.graph_networks.train import train
 
 SHORT = Training(epochs=10)
 OWN = [

@@ -11,7 +11,16 @@ from small_models import convolutional
 
 from berth.pilot.errors import DocumentError, UsageError
 from berth.plugin.cli import main
-from berth.predictor.evaluation.latency.splits import (
+from lab.latency import described, own_runs
+from lab.latency.data import (
+    Runs,
+    family_of,
+    over_sizes,
+    repeat_floor,
+    scalars,
+)
+from lab.latency.samples import by_totals, settings
+from lab.latency.splits import (
     ANY_SIZE,
     FAMILY,
     MODEL,
@@ -20,16 +29,7 @@ from berth.predictor.evaluation.latency.splits import (
     split,
     unseen_device,
 )
-from berth.predictor.training.latency import described, own_runs
-from berth.predictor.training.latency.data import (
-    Runs,
-    family_of,
-    over_sizes,
-    repeat_floor,
-    scalars,
-)
-from berth.predictor.training.latency.samples import by_totals, settings
-from berth.predictor.training.latency.train import usual_settings
+from lab.latency.train import usual_settings
 
 
 def rows(models: int = 12, devices: tuple[str, ...] = ("3090", "i7_12700h")) -> Runs:

@@ -13,11 +13,10 @@ from small_models import constant, convolutional, graph_of, model, tensor
 
 from berth.pilot.errors import DocumentError, UsageError
 from berth.plugin.cli import main
-from berth.predictor import platforms, predict
-from berth.predictor.graphs.graph import ModelGraph
-from berth.predictor.graphs.roofs import Numbers, roofs
-from berth.predictor.latency import bundle
-from berth.predictor.latency.features import (
+from berth.predictor import predict
+from berth.predictor.core.prediction import Basis, Interval
+from berth.predictor.families.graph.latency import bundle
+from berth.predictor.families.graph.latency.features import (
     GRAPH_FEATURES,
     GROUPS,
     ROOF_FEATURES,
@@ -26,13 +25,15 @@ from berth.predictor.latency.features import (
     roof_features,
     work_of,
 )
-from berth.predictor.latency.inputs import LIKENESS, TERMS, likeness, terms
-from berth.predictor.latency.predictor import LatencyPredictor, shared
-from berth.predictor.latency.process import similarity
-from berth.predictor.model_times import Time, times
-from berth.predictor.prediction import Basis, Interval
-from berth.predictor.training.latency.process import Knobs, Sample, fit, fit_all, tell, weigh
-from berth.predictor.training.latency.siblings import corrections
+from berth.predictor.families.graph.latency.inputs import LIKENESS, TERMS, likeness, terms
+from berth.predictor.families.graph.latency.predictor import LatencyPredictor, shared
+from berth.predictor.families.graph.latency.process import similarity
+from berth.predictor.families.graph.times import Time, times
+from berth.predictor.graphs.graph import ModelGraph
+from berth.predictor.hardware import platforms
+from berth.predictor.hardware.roofs import Numbers, roofs
+from lab.latency.process import Knobs, Sample, fit, fit_all, tell, weigh
+from lab.latency.siblings import corrections
 
 KNOWN = platforms.shipped()
 ROOFS = roofs(KNOWN)

@@ -15,13 +15,19 @@ from small_models import attention, convolutional, graph_of
 
 from berth.pilot.errors import DocumentError
 from berth.plugin.cli import main
-from berth.predictor import platforms
-from berth.predictor.latency.features import graph_features, work_of
-from berth.predictor.prediction import Basis
-from berth.predictor.steps import bundle
-from berth.predictor.steps.law import STEP_FEATURES, TERMS, law_seconds, step_features, terms
-from berth.predictor.steps.predictor import StepModel, predict
-from berth.predictor.training.steps.family import Process, fit_rates
+from berth.predictor.core.prediction import Basis
+from berth.predictor.families.graph.latency.features import graph_features, work_of
+from berth.predictor.families.training_step import bundle
+from berth.predictor.families.training_step.law import (
+    STEP_FEATURES,
+    TERMS,
+    law_seconds,
+    step_features,
+    terms,
+)
+from berth.predictor.families.training_step.predictor import StepModel, predict
+from berth.predictor.hardware import platforms
+from lab.steps.family import Process, fit_rates
 
 GPU, CPU = "rtx-3090-24gb", "epyc-genoa-vm"
 
@@ -86,7 +92,7 @@ def test_a_process_says_what_it_was_told_and_nothing_far_away() -> None:
 
 
 def test_the_onnx_says_what_the_process_says() -> None:
-    from berth.predictor.training.steps.to_onnx import check_agreement, to_onnx
+    from lab.steps.to_onnx import check_agreement, to_onnx
 
     draw = np.random.default_rng(0)
     rows = draw.normal(size=(40, len(STEP_FEATURES)))

@@ -9,12 +9,13 @@ from onnx import ModelProto, helper
 from small_models import constant, convolutional, graph_of, model, tensor
 
 from berth.pilot.errors import UsageError
-from berth.predictor import platforms, predict
+from berth.predictor import predict
+from berth.predictor.core.prediction import Basis
+from berth.predictor.families.graph.operators.predictor import operator_model
+from berth.predictor.families.graph.times import times
 from berth.predictor.graphs.graph import ModelGraph
-from berth.predictor.graphs.roofs import Numbers, roofs
-from berth.predictor.model_times import times
-from berth.predictor.operators.predictor import operator_model
-from berth.predictor.prediction import Basis
+from berth.predictor.hardware import platforms
+from berth.predictor.hardware.roofs import Numbers, roofs
 
 KNOWN = platforms.shipped()
 ROOFS = roofs(KNOWN)

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from berth.predictor.llm.accelerators import catalogue, whole
-from berth.predictor.llm.load import Load
-from berth.predictor.llm.physics import OFFLINE, Case, combine, log_terms
-from berth.predictor.training.llm.effects import START, UNLIKELY
-from berth.predictor.training.llm.table import Table, models, table_of
+from berth.predictor.families.language_model.load import Load
+from berth.predictor.families.language_model.physics import OFFLINE, Case, combine, log_terms
+from berth.predictor.hardware.accelerators import catalogue, whole
+from lab.llm.effects import START, UNLIKELY
+from lab.llm.table import Table, models, table_of
 
 NAMES = ("meta-llama/Llama-2-7b-hf", "meta-llama/Meta-Llama-3-8B", "mistralai/Mistral-7B-v0.1",
          "mistralai/Mixtral-8x7B-v0.1")  # fmt: skip
@@ -35,7 +35,7 @@ def campaign() -> Callable[[str], Table]:
                         frameworks.append(framework)
                         blocks.append(f"{accelerator} | {framework} | {name}")
                         quirks.append(0.3 * np.sin(place + np.log(batch)))
-        from berth.predictor.llm.physics import TERMS
+        from berth.predictor.families.language_model.physics import TERMS
 
         effects = np.array([START[head].get(t, UNLIKELY) for t in TERMS[head]])
         log_time = combine(log_terms(head, cases), effects)[0]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from berth.plugin.cli import main
-from berth.predictor import platforms
-from berth.predictor.llm.accelerators import devices
+from berth.predictor.hardware import platforms
+from berth.predictor.hardware.accelerators import devices
 
 LLAMA: dict[str, Any] = {
     "model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096,

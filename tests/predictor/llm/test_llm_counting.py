@@ -7,12 +7,12 @@ import math
 import pytest
 
 from berth.pilot.errors import UsageError
-from berth.predictor import platforms
-from berth.predictor.llm import table
-from berth.predictor.llm.accelerators import catalogue, devices, get, whole
-from berth.predictor.llm.load import Load
-from berth.predictor.llm.memory import memory
-from berth.predictor.training.llm.table import models
+from berth.predictor.families.language_model import table
+from berth.predictor.families.language_model.load import Load
+from berth.predictor.families.language_model.memory import memory
+from berth.predictor.hardware import platforms
+from berth.predictor.hardware.accelerators import catalogue, devices, get, whole
+from lab.llm.table import models
 
 LLAMA2, LLAMA3 = "meta-llama/Llama-2-7b-hf", "meta-llama/Meta-Llama-3-8B"
 MIXTRAL, DEEPSEEK = "mistralai/Mixtral-8x7B-v0.1", "deepseek-ai/DeepSeek-V3"

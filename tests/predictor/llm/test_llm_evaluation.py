@@ -12,10 +12,11 @@ import pytest
 
 from berth.pilot.errors import DocumentError
 from berth.plugin.cli import main
-from berth.predictor.evaluation.llm import rivals, run
-from berth.predictor.llm.physics import OFFLINE, TPOT
-from berth.predictor.training.llm.held_out import ACCELERATORS, BLOCKS, Held, left_out, parts
-from berth.predictor.training.llm.table import Table
+from berth.predictor.families.language_model.physics import OFFLINE, TPOT
+from lab.llm import baselines as rivals
+from lab.llm import run
+from lab.llm.held_out import ACCELERATORS, BLOCKS, Held, left_out, parts
+from lab.llm.table import Table
 
 Campaign = Callable[..., Table]
 
@@ -84,7 +85,7 @@ def test_training_with_another_evaluation_is_refused(
 
 
 def test_a_missing_width_is_named(tmp_path: Path) -> None:
-    from berth.plugin.cli.tasks.llm import _read_widths
+    from lab.commands.llm import _read_widths
 
     width = {"log_width": 0.1, "rows": 20, "groups": 10, "split": "rows", "process": True}
     path = tmp_path / "evaluation.json"

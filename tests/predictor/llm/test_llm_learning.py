@@ -10,11 +10,11 @@ import onnxruntime
 import pytest
 
 from berth.pilot.errors import BerthError
-from berth.predictor.llm.bundle import Likeness
-from berth.predictor.llm.physics import HEADS, OFFLINE, TERMS
-from berth.predictor.llm.residual import Residual
-from berth.predictor.training.llm.effects import fit_effects, physics
-from berth.predictor.training.llm.held_out import (
+from berth.predictor.families.language_model.bundle import Likeness
+from berth.predictor.families.language_model.physics import HEADS, OFFLINE, TERMS
+from berth.predictor.families.language_model.residual import Residual
+from lab.llm.effects import fit_effects, physics
+from lab.llm.held_out import (
     ACCELERATORS,
     BLOCKS,
     PAIRS,
@@ -30,10 +30,10 @@ from berth.predictor.training.llm.held_out import (
     parts,
     width,
 )
-from berth.predictor.training.llm.process import TERMS as KERNELS
-from berth.predictor.training.llm.process import fit_process
-from berth.predictor.training.llm.table import Table
-from berth.predictor.training.llm.to_onnx import check_agreement, to_onnx
+from lab.llm.process import TERMS as KERNELS
+from lab.llm.process import fit_process
+from lab.llm.table import Table
+from lab.llm.to_onnx import check_agreement, to_onnx
 
 Campaign = Callable[..., Table]
 

@@ -11,17 +11,23 @@ import numpy as np
 import pytest
 
 from berth.pilot.errors import DocumentError
-from berth.predictor import datasets, platforms
-from berth.predictor.bundle_files import MANIFEST
-from berth.predictor.datasets.llm import BENCH, SERVING, bench_rows, serving_rows
-from berth.predictor.llm import bundle as bundles
-from berth.predictor.llm.accelerators import catalogue, devices, whole
-from berth.predictor.llm.bundle import DEFAULT_LLM_BUNDLE, EFFECTS, Likeness, residual_file
-from berth.predictor.llm.load import Load
-from berth.predictor.llm.physics import HEADS, OFFLINE, TPOT
-from berth.predictor.llm.predictor import LlmPredictor
-from berth.predictor.prediction import Basis
-from berth.predictor.training.llm.table import models, table
+from berth.predictor.core.bundle import MANIFEST
+from berth.predictor.core.prediction import Basis
+from berth.predictor.families.language_model import bundle as bundles
+from berth.predictor.families.language_model.bundle import (
+    DEFAULT_LLM_BUNDLE,
+    EFFECTS,
+    Likeness,
+    residual_file,
+)
+from berth.predictor.families.language_model.load import Load
+from berth.predictor.families.language_model.physics import HEADS, OFFLINE, TPOT
+from berth.predictor.families.language_model.predictor import LlmPredictor
+from berth.predictor.hardware import platforms
+from berth.predictor.hardware.accelerators import catalogue, devices, whole
+from lab import datasets
+from lab.datasets.llm import BENCH, SERVING, bench_rows, serving_rows
+from lab.llm.table import models, table
 
 LLAMA3 = models()["meta-llama/Meta-Llama-3-8B"]
 present = pytest.mark.skipif(
@@ -94,7 +100,7 @@ def test_the_shipped_bundle_knows_what_it_was_trained_on(predictor: LlmPredictor
         found = predictor.model.heads[head]
         data = table(head)
         assert found.codes == data.codes
-        from berth.predictor.training.llm.effects import physics
+        from lab.llm.effects import physics
 
         said = physics(data, found.effects) + found.residual(data.ties, data.numbers)
         assert np.median(np.abs(np.expm1(said - data.log_seconds))) < worst

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from berth.pilot.errors import DocumentError, ToolMissing
-from berth.predictor import datasets
-from berth.predictor.datasets import neusight
-from berth.predictor.operators.calls import Kind
-from berth.predictor.operators.gpu import find
+from berth.predictor.families.graph.operators.calls import Kind
+from berth.predictor.hardware.gpus import find
+from lab import datasets
+from lab.datasets import neusight
 
 present = pytest.mark.skipif(
     not (datasets.folder() / neusight.OPERATORS.path).is_file(),
@@ -33,7 +33,7 @@ def test_an_absent_or_changed_file_is_named(
 
 @present
 def test_every_row_is_a_call_on_a_known_gpu_and_the_l4_is_for_testing_alone() -> None:
-    from berth.predictor.training.operators.data import rows
+    from lab.operators.data import rows
 
     found = rows()
     assert len(found) == len(found.calls) == 331_882

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from berth.pilot.errors import UsageError
-from berth.predictor import platforms
-from berth.predictor.graphs.roofs import Numbers, roofs
-from berth.predictor.operators.gpu import find, gpus, of_platform
+from berth.predictor.hardware import platforms
+from berth.predictor.hardware.gpus import find, gpus, of_platform
+from berth.predictor.hardware.roofs import Numbers, roofs
 
 SHIPPED = platforms.shipped()
 

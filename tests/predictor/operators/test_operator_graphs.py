@@ -7,16 +7,16 @@ import pytest
 from onnx import helper
 from small_models import attention, constant, convolutional, graph_of, model, tensor
 
-from berth.predictor import platforms
+from berth.predictor.families.graph.operators.calls import Kind
+from berth.predictor.families.graph.operators.graph_calls import calls_of
+from berth.predictor.families.graph.operators.predictor import operator_model, operator_seconds
+from berth.predictor.families.graph.operators.source import graph_times
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.kinds import FAMILIES
 from berth.predictor.graphs.operators import Family
-from berth.predictor.graphs.roofs import Numbers
-from berth.predictor.operators.calls import Kind
-from berth.predictor.operators.gpu import find, gpus
-from berth.predictor.operators.graph_calls import calls_of
-from berth.predictor.operators.predictor import operator_model, operator_seconds
-from berth.predictor.operators.source import graph_times
+from berth.predictor.hardware import platforms
+from berth.predictor.hardware.gpus import find, gpus
+from berth.predictor.hardware.roofs import Numbers
 
 L4 = find("l4-24gb")
 

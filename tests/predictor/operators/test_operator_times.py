@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from berth.predictor.graphs.roofs import Numbers
-from berth.predictor.operators.bundle import Group
-from berth.predictor.operators.calls import (
+from berth.predictor.families.graph.operators.bundle import Group
+from berth.predictor.families.graph.operators.calls import (
     Calls,
     Kind,
     convolutions,
@@ -20,9 +19,15 @@ from berth.predictor.operators.calls import (
     products,
     vectors,
 )
-from berth.predictor.operators.gpu import KERNEL_S, Gpu, find, gpus
-from berth.predictor.operators.physics import Places, PowerLaw, roof_seconds, utilisation
-from berth.predictor.operators.predictor import OperatorModel, operator_model
+from berth.predictor.families.graph.operators.physics import (
+    Places,
+    PowerLaw,
+    roof_seconds,
+    utilisation,
+)
+from berth.predictor.families.graph.operators.predictor import OperatorModel, operator_model
+from berth.predictor.hardware.gpus import KERNEL_S, Gpu, find, gpus
+from berth.predictor.hardware.roofs import Numbers
 
 GPUS = tuple(gpus().values())
 NO_LAW = PowerLaw(20.0, 0.0)

@@ -13,20 +13,27 @@ from click.testing import CliRunner
 
 from berth.pilot.errors import DocumentError, ToolMissing
 from berth.plugin.cli import berth
-from berth.predictor.graphs.roofs import Numbers
-from berth.predictor.operators import bundle
-from berth.predictor.operators.bundle import LAW, Group
-from berth.predictor.operators.calls import Calls, Kind, convolutions, linears, products, vectors
-from berth.predictor.operators.gpu import find
-from berth.predictor.operators.physics import Places, PowerLaw, base_seconds
-from berth.predictor.operators.predictor import OperatorModel
-from berth.predictor.training.operators import held_out
-from berth.predictor.training.operators.data import Rows, chip_of
-from berth.predictor.training.operators.fit import Size, fit, launches
+from berth.predictor.families.graph.operators import bundle
+from berth.predictor.families.graph.operators.bundle import LAW, Group
+from berth.predictor.families.graph.operators.calls import (
+    Calls,
+    Kind,
+    convolutions,
+    linears,
+    products,
+    vectors,
+)
+from berth.predictor.families.graph.operators.physics import Places, PowerLaw, base_seconds
+from berth.predictor.families.graph.operators.predictor import OperatorModel
+from berth.predictor.hardware.gpus import find
+from berth.predictor.hardware.roofs import Numbers
+from lab.operators import held_out
+from lab.operators.data import Rows, chip_of
+from lab.operators.fit import Size, fit, launches
 
 pytest.importorskip("xgboost")
-from berth.predictor.evaluation.operators import images, models, run
-from berth.predictor.training.operators import train as training
+from lab.operators import images, models, run
+from lab.operators import train as training
 
 TINY = Size(rows=900, rounds=25, depth=4)
 LAW_HERE = PowerLaw(20.0, 1.0)

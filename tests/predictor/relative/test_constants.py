@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 from site_profiles import profile, write_site
 
 from berth.plugin.cli import berth
-from berth.predictor.relative import bundle as bundles
-from berth.predictor.relative.constants import constants, unlike
+from berth.predictor.families.relative import bundle as bundles
+from berth.predictor.families.relative.constants import constants, unlike
 
 NAN = float("nan")
 THREADS = {"value": 1.0, "quality": "measured", "source": "proc"}

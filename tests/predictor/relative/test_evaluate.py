@@ -10,23 +10,23 @@ import pytest
 from test_rows_and_splits import toy
 
 from berth.pilot.errors import UsageError
-from berth.predictor.evaluation.relative import run
-from berth.predictor.evaluation.relative.bars import verdicts
-from berth.predictor.evaluation.relative.families import ENTRIES, Entry, chosen
-from berth.predictor.evaluation.relative.order_of_four import FOUR, order_figures
-from berth.predictor.evaluation.relative.report import (
+from berth.predictor.learning.relative import evaluation as run
+from berth.predictor.learning.relative.family import told
+from berth.predictor.learning.relative.law import LawFamily
+from berth.predictor.learning.resume import Kept
+from lab.relative.bars import verdicts
+from lab.relative.baselines import BASELINES, Always
+from lab.relative.committee import Committee
+from lab.relative.families import ENTRIES, Entry, chosen
+from lab.relative.order_of_four import FOUR, order_figures
+from lab.relative.report import (
     HEADER,
     by_split,
     rerun_row,
     table,
     write_report,
 )
-from berth.predictor.evaluation.relative.rerun import both_figures, rerun_figures
-from berth.predictor.training.kept import Kept
-from berth.predictor.training.relative.baselines import BASELINES, Always
-from berth.predictor.training.relative.committee import Committee
-from berth.predictor.training.relative.family import told
-from berth.predictor.training.relative.law import LawFamily
+from lab.relative.rerun import both_figures, rerun_figures
 
 QUICK = Entry("quick", lambda: (Always(),))
 

@@ -9,13 +9,13 @@ import pytest
 from test_rows_and_splits import toy
 
 from berth.pilot.errors import UsageError
-from berth.predictor.evaluation.relative.figures import vector_figures
-from berth.predictor.evaluation.relative.splits import LEAVE_ONE_APPLICATION_OUT, held_out
-from berth.predictor.relative.law import LawModel
-from berth.predictor.relative.rows import Rows
-from berth.predictor.relative.views import LAUNCH, SERIAL, WORK
-from berth.predictor.training.relative.gaussian import Kernel, fit_gaussian
-from berth.predictor.training.relative.law import LawFamily, fit_law
+from berth.predictor.families.relative.law import LawModel
+from berth.predictor.families.relative.rows import Rows
+from berth.predictor.families.relative.views import LAUNCH, SERIAL, WORK
+from berth.predictor.learning.relative.figures import vector_figures
+from berth.predictor.learning.relative.gaussian import Kernel, fit_gaussian
+from berth.predictor.learning.relative.law import LawFamily, fit_law
+from berth.predictor.learning.relative.splits import LEAVE_ONE_APPLICATION_OUT, held_out
 
 FAMILY = LawFamily(kinds={"cpu": "cpu", "gpu": "nvidia", "slice": "nvidia"})
 

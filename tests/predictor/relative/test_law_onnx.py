@@ -10,10 +10,10 @@ from test_law import FAMILY, physical
 
 from berth.pilot.errors import BerthError, UsageError
 from berth.plugin.cli import berth
-from berth.predictor.relative.law_file import law_file, law_model
-from berth.predictor.training.relative.data import aiwc_rows
-from berth.predictor.training.relative.law import LawFamily
-from berth.predictor.training.relative.law_onnx import check_graph, inputs_of, law_onnx
+from berth.predictor.families.relative.law_file import law_file, law_model
+from berth.predictor.learning.relative.law import LawFamily
+from berth.predictor.learning.relative.law_onnx import check_graph, inputs_of, law_onnx
+from lab.relative.data import aiwc_rows
 
 BAR = 1e-4
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_rows_and_splits import toy
 
-from berth.predictor import platforms
-from berth.predictor.relative.amm import Aggregation, Scale, machine_model
-from berth.predictor.relative.benchmarks import from_platforms
-from berth.predictor.training.relative.xamm.anchors import is_anchor, signatures
+from berth.predictor.families.relative.amm import Aggregation, Scale, machine_model
+from berth.predictor.families.relative.benchmarks import from_platforms
+from berth.predictor.hardware import platforms
+from lab.published.xamm.anchors import is_anchor, signatures
 
 RUNS = np.array([[3.0, 0.0, -1.0], [1.0, 0.0, -3.0]])
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from berth.pilot.errors import ToolMissing
-from berth.predictor.datasets import machines
-from berth.predictor.datasets.machines import KERNELS, PEAKS, MiniApps
-from berth.predictor.evaluation.relative.mini_apps import DOT, LAWS, columns, evaluate, predict
+from lab.datasets import machines
+from lab.datasets.machines import KERNELS, PEAKS, MiniApps
+from lab.relative.mini_apps import DOT, LAWS, columns, evaluate, predict
 
 NAMES = ("bdw", "knl", "k20", "p100", "skl", "v100")
 

@@ -8,29 +8,29 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs the extra `deep`")
 
 from berth.pilot.errors import BerthError  # noqa: E402
-from berth.predictor.training.relative.networks.attention import (  # noqa: E402
+from lab.published.relative_networks.attention import (  # noqa: E402
     Attention,
     SequentialAttention,
     sparsemax,
 )
-from berth.predictor.training.relative.networks.calibrated import (  # noqa: E402
+from lab.published.relative_networks.calibrated import (  # noqa: E402
     CalibratedVae,
     divergence,
     reconstruction_loss,
 )
-from berth.predictor.training.relative.networks.export import (  # noqa: E402
+from lab.published.relative_networks.export import (  # noqa: E402
     apply,
     check_agreement,
     run_onnx,
     to_onnx,
 )
-from berth.predictor.training.relative.networks.layers import (  # noqa: E402
+from lab.published.relative_networks.layers import (  # noqa: E402
     Standardise,
     masked_error,
     perceptron,
     tensor,
 )
-from berth.predictor.training.relative.networks.seeded import seeded  # noqa: E402
+from lab.published.relative_networks.seeded import seeded  # noqa: E402
 
 
 def test_sparsemax_is_the_nearest_point_of_the_simplex() -> None:

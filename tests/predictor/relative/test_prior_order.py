@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from berth.predictor.evaluation.relative.prior_order import prior_order_roc, usual_order
+from lab.relative.prior_order import prior_order_roc, usual_order
 
 
 def times(count: int = 200) -> np.ndarray:

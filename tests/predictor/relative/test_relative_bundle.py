@@ -15,12 +15,12 @@ from test_law import FAMILY, physical
 from berth.pilot.documents import to_json
 from berth.pilot.errors import BerthError, DocumentError, UsageError
 from berth.plugin.cli import berth
-from berth.predictor.bundle_files import MANIFEST
-from berth.predictor.relative import bundle as bundles
-from berth.predictor.relative.bundle import LAW, ONNX
-from berth.predictor.relative.law_file import law_file
-from berth.predictor.training.relative import train as training
-from berth.predictor.training.relative.train import Exported, steps, train, write
+from berth.predictor.core.bundle import MANIFEST
+from berth.predictor.families.relative import bundle as bundles
+from berth.predictor.families.relative.bundle import LAW, ONNX
+from berth.predictor.families.relative.law_file import law_file
+from berth.predictor.learning.relative import train as training
+from berth.predictor.learning.relative.train import Exported, steps, train, write
 
 
 @pytest.fixture(scope="module")

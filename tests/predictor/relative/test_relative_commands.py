@@ -31,7 +31,7 @@ def test_what_the_task_does_not_take_is_refused(words, message) -> None:
 def test_without_the_data_set_its_source_is_named(words, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("BERTH_DATASETS", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    from berth.predictor.datasets import aiwc
+    from lab.datasets import aiwc
 
     aiwc.rows.cache_clear()
     result = run(*words, "--task", "relative")

@@ -15,14 +15,14 @@ from site_profiles import SECONDS, profile, write_site
 from berth.pilot.errors import BerthError, DocumentError, UsageError
 from berth.pilot.profile import Profile
 from berth.plugin.cli import berth
-from berth.predictor.relative import bundle as bundles
-from berth.predictor.relative.answer import answer
-from berth.predictor.relative.bundle import TRUST
-from berth.predictor.relative.explain import explain_row
-from berth.predictor.relative.workloads import row_of
-from berth.predictor.training.relative.baselines import BASELINES
-from berth.predictor.training.relative.data import aiwc_rows
-from berth.predictor.training.relative.measurements import read_measurements
+from berth.predictor.families.relative import bundle as bundles
+from berth.predictor.families.relative.answer import answer
+from berth.predictor.families.relative.bundle import TRUST
+from berth.predictor.families.relative.explain import explain_row
+from berth.predictor.families.relative.workloads import row_of
+from berth.predictor.learning.relative.measurements import read_measurements
+from lab.relative.baselines import BASELINES
+from lab.relative.data import aiwc_rows
 
 WORK, FAR = 2e8, 3e8
 RIDGE = next(family for family in BASELINES if family.name == "ridge")

@@ -7,16 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from berth.predictor.evaluation.relative.figures import pairs_right, vector_figures
-from berth.predictor.evaluation.relative.splits import (
+from berth.predictor.families.relative.rows import Rows
+from berth.predictor.learning.relative.figures import pairs_right, vector_figures
+from berth.predictor.learning.relative.splits import (
     LEAVE_ONE_APPLICATION_OUT,
     RANDOM_ROWS,
     UNSEEN_SIZE,
     held_out,
     repeated,
 )
-from berth.predictor.relative.rows import Rows
-from berth.predictor.training.relative.baselines import BASELINES
+from lab.relative.baselines import BASELINES
 
 
 def toy(applications: int = 4, sizes: int = 3) -> Rows:

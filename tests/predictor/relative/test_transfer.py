@@ -9,12 +9,12 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from berth.pilot.errors import UsageError
-from berth.predictor.evaluation.relative import few_shot
-from berth.predictor.evaluation.relative.families import Entry
-from berth.predictor.relative.rows import Rows
-from berth.predictor.training.relative.baselines import Always, Regression
-from berth.predictor.training.relative.committee import Committee
-from berth.predictor.training.relative.transfer import FewShot, fit_transfer, targets
+from berth.predictor.families.relative.rows import Rows
+from lab.relative import few_shot
+from lab.relative.baselines import Always, Regression
+from lab.relative.committee import Committee
+from lab.relative.families import Entry
+from lab.relative.transfer import FewShot, fit_transfer, targets
 
 RIDGE = Regression("ridge", "ridge", lambda _seed: Ridge(0.1), weighed=True)
 PLATFORMS = ("cpu", "g1", "g2", "g3", "g4", "new")

@@ -7,20 +7,20 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from berth.pilot.errors import UsageError
-from berth.predictor.evaluation.relative.abstention import SCORES, abstention_figures, area
-from berth.predictor.evaluation.relative.intervals import interval_figures
-from berth.predictor.evaluation.relative.nested import fits, nested
-from berth.predictor.evaluation.relative.probing import WAYS, probing_figures
-from berth.predictor.relative.rows import Rows
-from berth.predictor.relative.trust import covariance
-from berth.predictor.training.kept import Kept
-from berth.predictor.training.relative.baselines import Always, Regression
-from berth.predictor.training.relative.trust import (
+from berth.predictor.families.relative.rows import Rows
+from berth.predictor.families.relative.trust import covariance
+from berth.predictor.learning.relative.trust import (
     fit_residuals,
     fit_trust,
     held_out_predictions,
     next_application_quantile,
 )
+from berth.predictor.learning.resume import Kept
+from lab.relative.abstention import SCORES, abstention_figures, area
+from lab.relative.baselines import Always, Regression
+from lab.relative.intervals import interval_figures
+from lab.relative.nested import fits, nested
+from lab.relative.probing import WAYS, probing_figures
 
 PLATFORMS = ("cpu", "gpu", "gpu2", "slice")
 RIDGE = Regression("ridge", "ridge", lambda _seed: Ridge(1.0), weighed=True)

@@ -12,13 +12,13 @@ from test_rows_and_splits import toy
 pytest.importorskip("torch", reason="needs the extra `deep`")
 
 from berth.pilot.errors import UsageError
-from berth.predictor.bundle_files import open_model
-from berth.predictor.relative.bundle import OnnxModel
-from berth.predictor.relative.rows import Rows
-from berth.predictor.training.relative.baselines import log_features
-from berth.predictor.training.relative.vae.family import VaeFamily
-from berth.predictor.training.relative.vae.settings import VaeDnn
-from berth.predictor.training.relative.vae.train import train
+from berth.predictor.core.bundle import open_model
+from berth.predictor.families.relative.bundle import OnnxModel
+from berth.predictor.families.relative.rows import Rows
+from lab.published.vae.family import VaeFamily
+from lab.published.vae.settings import VaeDnn
+from lab.published.vae.train import train
+from lab.relative.baselines import log_features
 
 SMALL = VaeDnn(
     latent=3,

@@ -10,7 +10,7 @@ from test_rows_and_splits import toy
 
 pytest.importorskip("torch", reason="needs the extra `deep`")
 
-from berth.predictor.evaluation.relative.vae_dnn import TEN_FOLDS, without_missing
+from lab.published.vae.evaluate import TEN_FOLDS, without_missing
 
 
 def test_each_kernel_is_held_out_once_and_never_learnt_beside() -> None:

@@ -17,20 +17,20 @@ pytest.importorskip("torch", reason="needs the extra `deep`")
 
 from berth.pilot.errors import DocumentError, UsageError
 from berth.plugin import cli
-from berth.predictor.relative.tables import read_benchmarks, read_runs
-from berth.predictor.relative.xamm import load
-from berth.predictor.training.relative.networks.attention import Attention
-from berth.predictor.training.relative.xamm.choices import (
+from berth.predictor.families.relative.tables import read_benchmarks, read_runs
+from berth.predictor.families.relative.xamm import load
+from lab.published.relative_networks.attention import Attention
+from lab.published.xamm.choices import (
     Choices,
     Downstream,
     Embedding,
     Machines,
 )
-from berth.predictor.training.relative.xamm.config import read_config
-from berth.predictor.training.relative.xamm.downstream import make
-from berth.predictor.training.relative.xamm.family import XammFamily
-from berth.predictor.training.relative.xamm.samples import samples_of
-from berth.predictor.training.relative.xamm.steps import run
+from lab.published.xamm.config import read_config
+from lab.published.xamm.downstream import make
+from lab.published.xamm.family import XammFamily
+from lab.published.xamm.samples import samples_of
+from lab.published.xamm.steps import run
 
 RAW = '"raw"'
 """Embedding of the tests that are not about embeddings: nothing to train."""
@@ -62,7 +62,7 @@ def test_a_sample_never_has_its_own_machine_as_a_target() -> None:
 @pytest.mark.parametrize("embedding", list(Embedding))
 def test_every_way_gives_finite_times_and_the_same_again(embedding, machines) -> None:
     rows = toy(applications=3)
-    from berth.predictor.training.relative.xamm.anchors import signatures
+    from lab.published.xamm.anchors import signatures
 
     family = XammFamily(
         Choices(embedding=embedding, machines=machines),

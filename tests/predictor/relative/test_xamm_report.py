@@ -9,9 +9,10 @@ import pytest
 
 pytest.importorskip("torch", reason="needs the extra `deep`")
 
-from berth.predictor.evaluation.relative.xamm.ablation import Found, Score
-from berth.predictor.evaluation.relative.xamm.pictures import bars
-from berth.predictor.evaluation.relative.xamm.plan import (
+from lab.published.xamm.ablation import Found, Score
+from lab.published.xamm.anchors import ANCHORS
+from lab.published.xamm.pictures import bars
+from lab.published.xamm.plan import (
     ATTENTION,
     EXPERIMENTS,
     GPUS,
@@ -21,8 +22,7 @@ from berth.predictor.evaluation.relative.xamm.plan import (
     label,
     tried,
 )
-from berth.predictor.evaluation.relative.xamm.report import verdict, write_report
-from berth.predictor.training.relative.xamm.anchors import ANCHORS
+from lab.published.xamm.report import verdict, write_report
 
 
 def found(scenario, mapes: dict) -> Found:

@@ -10,9 +10,9 @@ import pytest
 
 from berth.pilot.errors import DocumentError
 from berth.plugin import cli
-from berth.predictor.bundle_files import MANIFEST
-from berth.predictor.slices import bundle as bundles
-from berth.predictor.slices.bundle import DEFAULT_SLICES_BUNDLE, LATENTS, RESIDUAL
+from berth.predictor.core.bundle import MANIFEST
+from berth.predictor.families.slices import bundle as bundles
+from berth.predictor.families.slices.bundle import DEFAULT_SLICES_BUNDLE, LATENTS, RESIDUAL
 
 
 @pytest.fixture

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from berth.predictor import datasets
-from berth.predictor.datasets.mig import MISO, PARVAGPU
-from berth.predictor.evaluation.slices.fits import fits_figures
-from berth.predictor.evaluation.slices.run import law_alone
-from berth.predictor.slices.bundle import verify
-from berth.predictor.training.slices.data import sweep_rows, training_cases
-from berth.predictor.training.slices.held_out import Held, latent_left_out
-from berth.predictor.training.slices.latent import FAMILIES
-from berth.predictor.training.slices.train import shares_without
+from berth.predictor.families.slices.bundle import verify
+from lab import datasets
+from lab.datasets.mig import MISO, PARVAGPU
+from lab.slices.data import sweep_rows, training_cases
+from lab.slices.fits import fits_figures
+from lab.slices.held_out import Held, latent_left_out
+from lab.slices.latent import FAMILIES
+from lab.slices.run import law_alone
+from lab.slices.train import shares_without
 
 pytestmark = pytest.mark.skipif(
     not all((datasets.folder() / d.path).is_file() for d in (MISO, PARVAGPU)),

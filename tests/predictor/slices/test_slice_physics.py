@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from slice_workloads import saturating_s
 
 from berth.pilot.errors import UsageError
-from berth.predictor.slices import sweep
-from berth.predictor.slices.physics import (
+from berth.predictor.families.slices import sweep
+from berth.predictor.families.slices.physics import (
     MeasuredShare,
     Share,
     ShareLaw,

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from slice_workloads import counters, jitter, saturating_s, sweep
 
 from berth.pilot.errors import UsageError
-from berth.predictor.prediction import Basis, Bound
-from berth.predictor.slices.bundle import load
-from berth.predictor.slices.physics import Share
-from berth.predictor.slices.predictor import SlicePredictor
-from berth.predictor.slices.workload import Point, Probe, SliceWorkload
+from berth.predictor.core.prediction import Basis, Bound
+from berth.predictor.families.slices.bundle import load
+from berth.predictor.families.slices.physics import Share
+from berth.predictor.families.slices.predictor import SlicePredictor
+from berth.predictor.families.slices.workload import Point, Probe, SliceWorkload
 
 SHARES = tuple(Share(c / 7, m / 8) for c, m in ((1, 1), (2, 2), (3, 4), (4, 4), (7, 8)))
 PREDICTOR = SlicePredictor(load())
@@ -143,7 +143,8 @@ def test_nothing_measured_at_the_load_is_a_sentence() -> None:
 
 def test_predicting_imports_nothing_of_training() -> None:
     program = (
-        "import sys, berth.policies.mig.recommend, berth.predictor.slices.bundle as b; b.load()\n"
+        "import sys, berth.policies.mig.recommend\n"
+        "import berth.predictor.families.slices.bundle as b; b.load()\n"
         "print(*[m for m in ('torch', 'xgboost', 'pandas', 'sklearn', 'scipy') "
         "if m in sys.modules])"
     )

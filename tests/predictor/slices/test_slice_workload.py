@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from berth.pilot.documents import parse_json, to_json
 from berth.pilot.errors import DocumentError
-from berth.predictor.slices.workload import WORKLOAD_SCHEMA, SliceWorkload
+from berth.predictor.families.slices.workload import WORKLOAD_SCHEMA, SliceWorkload
 
 
 def document(**changes: Any) -> dict[str, Any]:

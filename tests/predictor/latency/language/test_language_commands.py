@@ -18,9 +18,9 @@ import tiny_latency
 
 from berth.pilot.errors import DocumentError
 from berth.plugin.cli import berth
-from berth.predictor.evaluation.latency import language_rivals
-from berth.predictor.training.latency import data
-from berth.predictor.training.latency.language.config import LanguageConfig
+from lab.latency import data
+from lab.published.graph_language import baselines as language_rivals
+from lab.published.graph_language.config import LanguageConfig
 
 DOCS = Path(__file__).resolve().parents[4] / "docs" / "graph-language.md"
 CONFIG = """

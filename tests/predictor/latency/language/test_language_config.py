@@ -9,7 +9,7 @@ pytest.importorskip("torch")
 
 from berth.pilot.errors import DocumentError, ToolMissing, UsageError
 from berth.plugin.cli import berth
-from berth.predictor.training.latency.language.config import read_config
+from lab.published.graph_language.config import read_config
 
 LEAST = '[language_model]\npath = "llama"\n[[adapt]]\ndevice = "5090"\n'
 
@@ -77,7 +77,7 @@ def test_other_tasks_still_need_a_folder() -> None:
 @pytest.mark.parametrize("command", ["train", "evaluate"])
 def test_without_the_data_set_its_source_is_named(command, tmp_path, monkeypatch) -> None:
     pytest.importorskip("peft")
-    from berth.predictor.training.latency import data
+    from lab.latency import data
 
     monkeypatch.setenv("BERTH_DATASETS", str(tmp_path))
     monkeypatch.setattr(data, "runs", data.runs.__wrapped__)

@@ -9,16 +9,16 @@ pytest.importorskip("torch", reason="needs the extra `language`")
 import torch
 from small_models import convolutional, graph_of
 
-from berth.predictor.latency.node_features import compact
-from berth.predictor.training.latency.language.masked import (
+from berth.predictor.families.graph.latency.node_features import compact
+from lab.published.graph_language.masked import (
     MaskedAutoEncoder,
     Masking,
     gin,
     hide,
     scaled_cosine_error,
 )
-from berth.predictor.training.latency.networks.batch import together
-from berth.predictor.training.relative.networks.seeded import seeded
+from lab.published.graph_networks.batch import together
+from lab.published.relative_networks.seeded import seeded
 
 
 def made(width: int = 16) -> MaskedAutoEncoder:

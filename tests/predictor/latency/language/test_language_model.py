@@ -9,15 +9,15 @@ pytest.importorskip("peft")
 
 import torch
 
-from berth.predictor.training.latency.language import pretrained
-from berth.predictor.training.latency.language.model import (
+from lab.published.graph_language import pretrained
+from lab.published.graph_language.model import (
     IGNORED,
     UNENDED,
     Adapter,
     GraphLanguage,
     Projection,
 )
-from berth.predictor.training.relative.networks.seeded import seeded
+from lab.published.relative_networks.seeded import seeded
 
 PROMPTS, ANSWERS = ["time on 3090:", "time on 3090, batch 1:"], ["4308", "12"]
 

@@ -13,8 +13,8 @@ pytest.importorskip("torch", reason="needs the extra `language`")
 import torch
 
 from berth.pilot.errors import DocumentError, ToolMissing
-from berth.predictor.training.latency.language import pretrained
-from berth.predictor.training.latency.language.model import Adapter, GraphLanguage
+from lab.published.graph_language import pretrained
+from lab.published.graph_language.model import Adapter, GraphLanguage
 
 
 @pytest.fixture

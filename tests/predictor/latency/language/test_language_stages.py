@@ -15,11 +15,11 @@ import torch
 from safetensors.torch import load_file
 
 from berth.pilot.errors import BerthError, DocumentError, UsageError
-from berth.predictor.evaluation.latency.language import evaluate
-from berth.predictor.evaluation.latency.splits import unseen_device
-from berth.predictor.training.latency.language.examples import Group, divide
-from berth.predictor.training.latency.language.prompts import depth, summary
-from berth.predictor.training.latency.language.stages import REGRESS
+from lab.latency.splits import unseen_device
+from lab.published.graph_language.evaluate import evaluate
+from lab.published.graph_language.examples import Group, divide
+from lab.published.graph_language.prompts import depth, summary
+from lab.published.graph_language.stages import REGRESS
 
 STAGES = ["pretrain", "align", "regress", "adapt-device-5090", "adapt-family-vit"]
 
@@ -182,7 +182,7 @@ def test_a_random_model_is_called_random(make_stages, tmp_path) -> None:
     stages = make_stages(tmp_path, language_model=model)
     stages.regress()
     assert len(list(stages.parts.out.glob("random-*/config.json"))) == 1
-    from berth.predictor.evaluation.latency.language import described
+    from lab.published.graph_language.evaluate import described
 
     assert "RANDOMLY INITIALISED" in described(stages)
 

@@ -12,9 +12,9 @@ pytest.importorskip("onnx")
 
 import tiny_latency
 
-from berth.predictor.latency.transfer.belief import Width
-from berth.predictor.training.latency.few_shot.table import Table, table
-from berth.predictor.training.latency.few_shot.train import train
+from berth.predictor.families.graph.latency.transfer.belief import Width
+from lab.transfer.table import Table, table
+from lab.transfer.train import train
 
 DEVICES = ("3090", "5090", "i7_12700h")
 WIDTHS = (Width(0, True, 0.5), Width(8, True, 0.3), Width(0, False, 0.6), Width(8, False, 0.4))

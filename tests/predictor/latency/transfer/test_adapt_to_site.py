@@ -12,15 +12,15 @@ import pytest
 from berth.pilot.dl.document import Outcome
 from berth.pilot.errors import DocumentError, UsageError
 from berth.plugin.cli import main
-from berth.predictor import platforms
+from berth.predictor.core.prediction import Basis
+from berth.predictor.families.graph.latency.arrays import read_arrays
+from berth.predictor.families.graph.latency.features import work_of
+from berth.predictor.families.graph.latency.transfer import bundle
 from berth.predictor.graphs.reader import read_graph
-from berth.predictor.graphs.roofs import Numbers, roof_of
-from berth.predictor.latency.arrays import read_arrays
-from berth.predictor.latency.features import work_of
-from berth.predictor.latency.transfer import bundle
-from berth.predictor.prediction import Basis
-from berth.predictor.training.latency.few_shot import adapt
-from berth.predictor.training.latency.few_shot.devices import PLATFORM
+from berth.predictor.hardware import platforms
+from berth.predictor.hardware.roofs import Numbers, roof_of
+from berth.predictor.learning.graphs import adapt
+from lab.transfer.devices import PLATFORM
 
 NEW = "epyc-genoa-vm"
 FACTOR = 3.0

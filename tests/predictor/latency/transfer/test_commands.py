@@ -9,13 +9,14 @@ import pytest
 
 from berth.pilot.errors import DocumentError
 from berth.plugin.cli import main
-from berth.plugin.cli.tasks import dl_few_shot
-from berth.plugin.cli.tasks.asked import Asked
-from berth.predictor.evaluation.latency import few_shot, few_shot_runs
-from berth.predictor.latency.transfer import bundle
-from berth.predictor.training.latency.few_shot import table as tables
-from berth.predictor.training.latency.few_shot.rivals import METHODS
-from berth.predictor.training.latency.few_shot.table import Table
+from berth.predictor.families.graph.latency.transfer import bundle
+from lab.commands import dl_few_shot
+from lab.commands.asked import Asked
+from lab.transfer import curves as few_shot
+from lab.transfer import own_runs as few_shot_runs
+from lab.transfer import table as tables
+from lab.transfer.baselines import METHODS
+from lab.transfer.table import Table
 
 OWN = (few_shot_runs.OwnRuns(0, 0.5, 0.4, 0.1, 0.1, 0.1, 0.5, 0.1),)
 

@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from berth.predictor.latency.transfer.cases import NOBODY
-from berth.predictor.latency.transfer.kernel import Own, Scale
-from berth.predictor.training.latency.few_shot import learn, posterior
-from berth.predictor.training.latency.few_shot.rivals import METHODS
-from berth.predictor.training.latency.few_shot.table import Table
+from berth.predictor.families.graph.latency.transfer.cases import NOBODY
+from berth.predictor.families.graph.latency.transfer.kernel import Own, Scale
+from berth.predictor.learning.graphs import posterior
+from lab.transfer import learn
+from lab.transfer.baselines import METHODS
+from lab.transfer.table import Table
 
 
 @pytest.fixture(scope="module")

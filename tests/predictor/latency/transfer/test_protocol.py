@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from berth.pilot.errors import UsageError
-from berth.predictor.evaluation.latency import few_shot, few_shot_report
-from berth.predictor.latency.features import Floats
-from berth.predictor.latency.transfer.cases import Cases, Codes
-from berth.predictor.latency.transfer.kernel import Kernel
-from berth.predictor.training.latency.few_shot.rivals import METHODS, Guess, Method
-from berth.predictor.training.latency.few_shot.table import Table
+from berth.predictor.families.graph.latency.features import Floats
+from berth.predictor.families.graph.latency.transfer.cases import Cases, Codes
+from berth.predictor.families.graph.latency.transfer.kernel import Kernel
+from lab.transfer import curves as few_shot
+from lab.transfer import report as few_shot_report
+from lab.transfer.baselines import METHODS, Guess, Method
+from lab.transfer.table import Table
 
 SAMPLES = (0, 1, 3)
 CHEAP = tuple(one for one in METHODS if one.name in ("process", "roofline"))

@@ -1,0 +1,25 @@
+"""``berth evaluate --task memory``: predicted memory of model graphs."""
+
+from __future__ import annotations
+
+from berth.plugin.cli.columns import columns
+from berth.plugin.cli.step_bar import step_bar
+from berth.plugin.cli.training_input import require_training
+from lab.commands.asked import Asked
+from lab.commands.shown import show
+
+
+def evaluate(asked: Asked) -> None:
+    """Table 4.5, MISO's slices and our own runs, each model left out, with rivals."""
+    require_training("evaluation")
+    from lab.footprint import run  # noqa: PLC0415 - needs the extra
+
+    with step_bar("evaluating", run.STEPS) as advance:
+        found = run.evaluate_memory(advance)
+    told = [f"{title}\n{columns(header, rows)}\n" for title, header, rows in found.tables()]
+    wrong = ", ".join(found.slices.rows[0].wrong) or "none"
+    told += [
+        f"Refused slices that would have run: {wrong}.",
+        "Unverified: inference without recording, other GPUs and precisions, energy.",
+    ]
+    show(asked, found.as_dict(), "\n".join(told), file="memory.json")

@@ -1,0 +1,54 @@
+"""``berth evaluate --task vae``: VAE + DNN by the measures of its abstract."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from berth.plugin.cli.columns import columns
+from berth.plugin.cli.step_bar import step_bar
+from lab.commands.asked import Asked
+from lab.commands.inputs import require_networks
+from lab.commands.shown import show
+
+_HEADER = ("data", "split", "family", "R2 (log)", "median error", "order of 4", "ROC")
+
+
+def evaluate(asked: Asked) -> None:
+    """On AIWC and RAJAPerf, seen and unseen applications; with ``report`` a cut run goes on."""
+    require_networks("evaluation of VAE + DNN")
+    from berth.predictor.learning.resume import Kept  # noqa: PLC0415
+    from lab.published.vae import evaluate as vae_dnn  # noqa: PLC0415 - needs the extra
+
+    with step_bar("evaluating", len(vae_dnn.plan()) * len(asked.seeds)) as advance:
+        found = vae_dnn.evaluate(
+            asked.seeds,
+            Kept(asked.folds),
+            advance,
+        )
+    rows = [
+        (
+            line.data,
+            line.split.partition(":")[0],
+            line.family,
+            _spread(line.r2_log_speedup, "{:.2f}"),
+            _spread(line.median_error, "{:.0%}"),
+            _spread(line.order_of_four, "{:.0%}"),
+            _spread(line.roc_area, "{:.2f}"),
+        )
+        for line in found
+    ]
+    told = f"Mean over seeds {', '.join(map(str, asked.seeds))} [least, greatest]."
+    show(
+        asked,
+        [asdict(line) for line in found],
+        f"{told}\n{columns(_HEADER, rows)}",
+        file="vae-dnn.json",
+    )
+
+
+def _spread(values: Sequence[float], form: str) -> str:
+    if not values:
+        return "-"
+    mean, low, high = sum(values) / len(values), min(values), max(values)
+    return f"{form.format(mean)} [{form.format(low)}, {form.format(high)}]"

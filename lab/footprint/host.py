@@ -1,0 +1,76 @@
+"""Peak host memory of our own CPU runs, leave-one-model-out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.footprint.footprint import Task, memory_of
+from berth.predictor.footprint.runtimes import Runtime
+from lab.footprint.labels import Hosted, hosted
+from lab.footprint.laws import host_law, left_out_ratios
+
+
+@dataclass(frozen=True, slots=True)
+class HostFigures:
+    """Errors ``|predicted / measured - 1|`` of one framework and task."""
+
+    framework: str
+    task: str
+    rows: int
+    models: int
+    median_error: float
+    mean_error: float
+    worst_error: float
+    inside: float | None
+    """Share of models' rows within the 95 % interval; models weigh alike."""
+    rivals: dict[str, tuple[float, float]]
+    """Median and mean error; each with a constant beside it, learnt from the other models."""
+
+
+def host_figures(rows: Sequence[Hosted] | None = None) -> list[HostFigures]:
+    """onnxruntime's inference, PyTorch's inference and training."""
+    rows = list(hosted()) if rows is None else rows
+    groups = (("onnxruntime", Task.INFERENCE), ("torch", Task.INFERENCE), ("torch", Task.TRAINING))
+    return [
+        _figures(framework, task, part)
+        for framework, task in groups
+        if (part := [r for r in rows if r.framework == framework and r.need.task is task])
+    ]
+
+
+def _figures(framework: str, task: Task, rows: list[Hosted]) -> HostFigures:
+    ratios = left_out_ratios(rows)
+    off = np.abs(1 / np.concatenate(list(ratios.values())) - 1)
+    inside = []
+    for name in ratios:
+        law = host_law([row for row in rows if row.model != name])
+        runtime = Runtime(law=law, framework="", source="", labels=1, models=1, limits="")
+        own = [(row, memory_of(row.need, runtime)) for row in rows if row.model == name]
+        inside.append(np.mean([m.low <= row.peak_bytes <= m.high for row, m in own]))
+    return HostFigures(
+        framework, task.value, len(rows), len(ratios), float(np.median(off)), float(off.mean()),
+        float(off.max()), float(np.mean(inside)),
+        {name: _rival(rows, counted) for name, counted in RIVALS.items()},
+    )  # fmt: skip
+
+
+RIVALS: dict[str, Callable[[Hosted], float]] = {
+    "weights + largest activation": lambda row: row.need.weights + row.largest_bytes,
+    "parameters x 4": lambda row: 4.0 * row.parameters,
+    "a constant": lambda _: 0.0,
+}
+
+
+def _rival(rows: list[Hosted], counted: Callable[[Hosted], float]) -> tuple[float, float]:
+    off: list[float] = []
+    for name in {row.model for row in rows}:
+        above = [row.peak_bytes - counted(row) for row in rows if row.model != name]
+        constant = float(np.median(above))
+        own = [row for row in rows if row.model == name]
+        said: Floats = np.array([constant + counted(row) for row in own])
+        off += np.abs(said / np.array([row.peak_bytes for row in own]) - 1).tolist()
+    return float(np.median(off)), float(np.mean(off))

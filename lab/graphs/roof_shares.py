@@ -1,0 +1,224 @@
+"""What share of the roof operators reach, and how far single ones are off: ``roof_shares.json``.
+
+GPUs: NeuSight's operators (fp32; P100, V100, A100 40 and 80 GB, MI100, MI210), its rows of the
+split `train`, the same number from each device. CPUs: the whole models of
+``data/model_runs.jsonl``, one core. ``held_out`` says what the figures are worth on a device that
+they were not made from. Run ``python -m lab.graphs.roof_shares`` to make the
+file again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from berth.pilot.documents import write_json
+from berth.predictor.graphs.kinds import FAMILIES
+from berth.predictor.graphs.operators import Family
+from berth.predictor.graphs.roofline import SHARES, Floats, Load, Reach, RoofShares, roof_seconds
+from berth.predictor.hardware import platforms
+from berth.predictor.hardware.roofs import Numbers, Roof, roofs
+from lab.datasets import DataSet, locate
+from lab.graphs.model_runs import OnOneCore, on_one_core
+
+NEUSIGHT = DataSet(
+    path="dl/neusight_ops.parquet",
+    title="NeuSight operator latencies",
+    source="NeuSight, ASPLOS 2025 (https://github.com/sitar-lab/NeuSight)",
+    licence="MIT",
+    sha256="831e7369905e76fd339a29f928a1508f11e3f8c15086ba6c79a12515bbac52aa",
+)
+DEVICES = {
+    "Tesla P100-PCIE-16GB": "p100-16gb",
+    "Tesla V100-PCIE-32GB": "v100-pcie-32gb",
+    "NVIDIA A100-PCIE-40GB": "a100-40gb",
+    "NVIDIA A100 80GB PCIe": "a100-80gb",
+    "AMD Instinct MI100": "mi100-32gb",
+    "AMD Instinct MI210": "mi210-64gb",
+}
+GROUPS = {
+    "gpu-matmul": ("bmm", "linear"),
+    "gpu-convolution": ("conv",),
+    "gpu-other": (
+        "softmax", "ln", "gelu", "relu", "tanh", "add", "mul", "div", "pow", "addu", "mulu",
+        "divu", "powu",
+    ),
+}  # fmt: skip
+_TWO_INPUTS = ("add", "mul", "div", "pow")
+_FLOPS_EACH = {"softmax": 5.0, "ln": 7.0, "gelu": 5.0}
+PER_DEVICE = 3_000
+SAME_CORES = "epyc-genoa-9654"
+"""The cores that our measurements were made on, as their data sheet has them."""
+FLOAT = 4.0
+BODY = 2.0
+"""Operators whose roof's part is less than so many launches tell of the clock, not of the roof:
+NeuSight times one operator at a time, with some 20 us around each; they are left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Operators of one group on one device."""
+
+    device: str
+    measured_s: Floats
+    launch_s: float
+    body_s: Floats
+    """At the full roof."""
+
+    def off(self, share: float) -> Floats:
+        """Measured over told."""
+        return self.measured_s / (self.launch_s + self.body_s / share)
+
+
+def read(groups: Mapping[str, tuple[str, ...]] = GROUPS, seed: int = 0) -> dict[str, list[Rows]]:
+    """NeuSight's operators by group. Raises ToolMissing where the file is absent."""
+    table = pd.read_parquet(locate(NEUSIGHT))
+    known = roofs(platforms.shipped())
+    found: dict[str, list[Rows]] = {}
+    for group, names in groups.items():
+        rows = table[table["op"].isin(names) & (table["split"] == "train")]
+        for device, platform in DEVICES.items():
+            own = rows[rows["device"] == device]
+            own = own.sample(min(PER_DEVICE, len(own)), random_state=seed)
+            if len(own):
+                found.setdefault(group, []).append(_rows(own, device, known[platform]))
+    return found
+
+
+def _rows(table: pd.DataFrame, device: str, roof: Roof) -> Rows:
+    load = _load(table)
+    arithmetic, memory = roof_seconds(load, roof, Numbers.FP32)
+    measured, body = table["latency_ms"].to_numpy(float) / 1000, np.maximum(arithmetic, memory)
+    tells = body > BODY * roof.launch_s
+    return Rows(device, measured[tells], roof.launch_s, body[tells])
+
+
+def _load(table: pd.DataFrame) -> Load:
+    """Shapes as NeuSight names them: matrices [B, M, K] x [B, K, N]; convolutions of 3 x 3, padded
+    by 1; all others over [B, H]."""
+    names = ("B", "M", "N", "K", "H", "Input_Channel", "Output_Channel", "Input_Size")
+    column = {name: table[name].to_numpy(float) for name in names}
+    name = table["op"].to_numpy(str)
+    b = column["B"]
+    matrix, conv = np.isin(name, ("bmm", "linear")), name == "conv"
+    image = column["Input_Size"] ** 2
+    weights = np.where(
+        matrix, b * column["K"] * column["N"],
+        np.where(conv, 9 * column["Input_Channel"] * column["Output_Channel"], 0.0),
+    )  # fmt: skip
+    moved = np.where(
+        matrix, b * (column["M"] * column["K"] + column["M"] * column["N"]),
+        np.where(
+            conv, b * image * (column["Input_Channel"] + column["Output_Channel"]),
+            b * column["H"] * np.where(np.isin(name, _TWO_INPUTS), 3, 2),
+        ),
+    )  # fmt: skip
+    each = np.array([_FLOPS_EACH.get(one, 1.0) for one in name])
+    flops = np.where(
+        matrix, 2 * b * column["M"] * column["K"] * column["N"],
+        np.where(
+            conv, 18 * b * image * column["Input_Channel"] * column["Output_Channel"],
+            each * b * column["H"],
+        ),
+    )  # fmt: skip
+    families = [
+        Family.CONVOLUTION if one == "conv" else Family.MATMUL if one in ("bmm", "linear")
+        else Family.ELEMENTWISE for one in name
+    ]  # fmt: skip
+    codes = np.array([FAMILIES.index(family) for family in families])
+    return Load(codes, flops, FLOAT * weights, FLOAT * moved, np.ones(len(codes)))
+
+
+def reach(rows: list[Rows]) -> Reach:
+    """The median share, and the quantiles of what single operators are off."""
+    share = 1 / float(
+        np.median(np.concatenate([(r.measured_s - r.launch_s) / r.body_s for r in rows]))
+    )
+    off = np.concatenate([r.off(share) for r in rows])
+    low, high = np.quantile(off, (0.05, 0.95))
+    return Reach(
+        share=round(share, 4), low=round(min(float(low), 1.0), 4),
+        high=round(max(float(high), 1.0), 4), operators=len(off),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """A group on a device that its figures were not made from."""
+
+    group: str
+    device: str
+    median_error: float
+    covered: float
+    """Share of the operators within the 90 % interval."""
+
+
+def held_out(read_rows: dict[str, list[Rows]]) -> list[HeldOut]:
+    """Leave one device out, group by group."""
+    found = []
+    for group, rows in read_rows.items():
+        for own in rows:
+            told = reach([other for other in rows if other is not own])
+            off = own.off(told.share)
+            inside = float(np.mean((off >= told.low) & (off <= told.high)))
+            error = float(np.median(np.abs(1 / off - 1)))
+            found.append(HeldOut(group, own.device, error, inside))
+    return found
+
+
+def reach_on_cpu(models: Sequence[OnOneCore]) -> Reach:
+    """The same of whole models on one core."""
+    share = 1 / float(np.median([(m.measured_s - m.calls_s) / m.body_s for m in models]))
+    off = _off(models, share)
+    low, high = np.quantile(off, (0.05, 0.95))
+    return Reach(
+        share=round(share, 4), low=round(float(low), 4), high=round(float(high), 4),
+        operators=len(models),
+    )  # fmt: skip
+
+
+def held_out_on_cpu(models: Sequence[OnOneCore]) -> HeldOut:
+    """Leave one family (the name up to its first digit or underline) out."""
+    family = [re.split(r"[_\d]", m.model)[0] for m in models]
+    errors, inside = [], []
+    for left in sorted(set(family)):
+        told = reach_on_cpu([m for m, f in zip(models, family, strict=True) if f != left])
+        off = _off([m for m, f in zip(models, family, strict=True) if f == left], told.share)
+        errors.append(np.abs(1 / off - 1))
+        inside.append((off >= told.low) & (off <= told.high))
+    return HeldOut("cpu", "leave one family out", float(np.median(np.concatenate(errors))),
+                   float(np.mean(np.concatenate(inside))))  # fmt: skip
+
+
+def _off(models: Sequence[OnOneCore], share: float) -> Floats:
+    return np.array([m.measured_s / (m.calls_s + m.body_s / share) for m in models])
+
+
+def make(path: Path = SHARES) -> RoofShares:
+    """Write the file."""
+    groups = {group: reach(rows) for group, rows in read().items()}
+    groups["cpu"] = reach_on_cpu(on_one_core())
+    groups["cpu-sheet"] = reach_on_cpu(on_one_core(SAME_CORES))
+    made = RoofShares(
+        source="GPU groups: NeuSight's operators, fp32, split train, up to "
+        f"{PER_DEVICE} of each of {len(DEVICES)} devices. cpu: whole models on one core of "
+        "epyc-genoa-vm (predictor/training/graphs/data), under the roof of its benchmarks; "
+        "cpu-sheet: the same under the data sheet's.",
+        groups=groups,
+    )
+    write_json(path, made)
+    return made
+
+
+if __name__ == "__main__":
+    for name, told in make().groups.items():
+        print(f"{name:18} share {told.share:.3f}, 90 % within {told.low:.2f} to {told.high:.2f}")
+    cpus = [held_out_on_cpu(on_one_core(name)) for name in (None, SAME_CORES)]
+    for one in (*held_out(read()), *cpus):
+        print(f"without {one.device:24} {one.group:16} median error {one.median_error:.0%}, "
+              f"covered {one.covered:.0%}")  # fmt: skip

@@ -1,0 +1,68 @@
+"""Examples: the project's own kernel profiles joined with measured times of other machines."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from berth.pilot.errors import UsageError
+from berth.pilot.profile import Profile
+from berth.predictor.learning.programs.columns import kernel_and_size
+from lab.datasets.rajaperf import Row
+
+PROFILES = Path(__file__).parent / "data" / "kernel_profiles.jsonl"
+"""The committed campaign: one Profile a line, named ``KERNEL-SIZE``, totals of one repetition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One kernel at one size: our profile, and what other machines took for it."""
+
+    kernel: str
+    size: int
+    profile: Profile
+    seconds: Mapping[str, float]
+    """By labelled platform."""
+    row: Row
+    """The published work of a repetition, for the rivals."""
+
+
+def join(profiles: Iterable[Profile], labels: Iterable[Row]) -> tuple[Example, ...]:
+    """Profiles ``KERNEL-SIZE`` with the labels of the same kernel and size, in a fixed order.
+
+    Raises UsageError for a profile given twice, a label that is not a positive number, or where
+    nothing joins.
+    """
+    by_key: dict[tuple[str, int], Profile] = {}
+    for profile in profiles:
+        key = kernel_and_size(profile.name)
+        if key is None:
+            continue
+        if key in by_key:
+            raise UsageError(f"two profiles are of {key[0]} at size {key[1]}")
+        by_key[key] = profile
+    examples = []
+    for row in labels:
+        for platform, seconds in row.seconds.items():
+            if not (math.isfinite(seconds) and seconds > 0):
+                raise UsageError(
+                    f"the label of {row.kernel} at {row.size} on {platform} is {seconds}, "
+                    "not a positive number"
+                )
+        found = by_key.get((row.kernel, row.size))
+        if found is not None and found.runtime is not None and found.complete:
+            examples.append(Example(row.kernel, row.size, found, row.seconds, row))
+    if not examples:
+        raise UsageError(
+            "no profile is of a labelled kernel and size",
+            hint="profiles are joined by name, for example Stream_TRIAD-8388608",
+        )
+    return tuple(examples)
+
+
+def digest(lines: Iterable[str]) -> str:
+    """SHA-256 of text lines in their order."""
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()

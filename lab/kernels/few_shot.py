@@ -1,0 +1,142 @@
+"""The default family on a platform that few workloads were timed on.
+
+V100 and Quartz in turn are new; the bundle's prior for it is the other one's (there is no third
+labelled platform, so a GPU starts from a CPU's prior and the other way round). In every draw half
+of the kernels are for labels and for that prior, the other half for the test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from berth.pilot.platform import Platform
+from berth.predictor.core.intervals import DIFFICULTY_FLOOR, difficulty, group_quantile
+from berth.predictor.families.program.bundle import Calibration
+from berth.predictor.learning.programs.adapt import adapted
+from berth.predictor.learning.programs.columns import Columns, columns
+from berth.predictor.learning.programs.model import Prior, fit_prior
+from berth.predictor.learning.programs.shrunk import (
+    TYPICAL_DIFFICULTY,
+    honest_quantile,
+    shrunk_prior,
+)
+from lab.datasets.rajaperf import LABELS as LABELLED
+from lab.kernels.examples import Example
+
+LABELS = (0, 1, 2, 4, 8, 16)
+DRAWS = 10
+SPLIT = (
+    f"{DRAWS} draws: half of the kernels for k labels (one size each), the other half with all "
+    "sizes for the test; medians of a draw, averaged"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptedCurve:
+    """One value for each of ``LABELS``, over draws."""
+
+    platform: str
+    prior_of: str
+    """The platform whose prior it starts from."""
+    error: tuple[float, ...]
+    """Median ``|time error|``."""
+    mean_log_error: tuple[float, ...]
+    low: tuple[float, ...]
+    """Least median error over draws."""
+    high: tuple[float, ...]
+    coverage: tuple[float, ...]
+    """Of the nominal 90 % interval."""
+    factor: tuple[float, ...]
+    """Median of upper over middle time."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def evaluate_adapted(
+    examples: Sequence[Example],
+    platforms: Mapping[str, Platform],
+    *,
+    seed: int,
+    advance: Callable[[], None] = lambda: None,
+) -> list[AdaptedCurve]:
+    """One curve a labelled platform. ``advance`` is called once a draw."""
+    reference = platforms[examples[0].profile.platform]
+    data = {name: columns(examples, platforms[name], reference) for name in LABELLED}
+    first, second = LABELLED
+    return [
+        _curve(data[new], data[other], (new, other), seed, advance)
+        for new, other in ((first, second), (second, first))
+    ]
+
+
+def steps() -> int:
+    """How often ``evaluate_adapted`` calls ``advance``."""
+    return DRAWS * len(LABELLED)
+
+
+def _curve(
+    data: Columns, other: Columns, names: tuple[str, str], seed: int, advance: Callable[[], None]
+) -> AdaptedCurve:
+    found = np.zeros((DRAWS, len(LABELS), 4))
+    for draw in range(DRAWS):
+        rng = np.random.default_rng([seed, draw])
+        order = rng.permutation(sorted(set(data.kernels)))
+        pool = order[: len(order) // 2].tolist()
+        names_of = np.array(data.kernels)
+        kind = _kind(other.take(np.flatnonzero(np.isin(names_of, pool)).tolist()))
+        labelled = [int(rng.choice(np.flatnonzero(names_of == kernel))) for kernel in pool]
+        test = data.take(np.flatnonzero(~np.isin(names_of, pool)).tolist())
+        for n, count in enumerate(LABELS):
+            found[draw, n] = _figures(data.take(labelled[:count]), test, kind, seed)
+        advance()
+    mean, error = found.mean(axis=0), found[:, :, 0]
+    return AdaptedCurve(
+        platform=names[0],
+        prior_of=names[1],
+        error=tuple(mean[:, 0].tolist()),
+        mean_log_error=tuple(mean[:, 1].tolist()),
+        low=tuple(error.min(axis=0).tolist()),
+        high=tuple(error.max(axis=0).tolist()),
+        coverage=tuple(mean[:, 2].tolist()),
+        factor=tuple(mean[:, 3].tolist()),
+    )
+
+
+def _kind(other: Columns) -> Calibration:
+    """The prior of a kind as a bundle would hold it, from the other platform's kernels."""
+    prior = fit_prior(other)
+    off = np.abs(other.log_time - prior.log_time(other)) / TYPICAL_DIFFICULTY
+    return Calibration(
+        bias=prior.bias,
+        carry=prior.carry,
+        reduction_s=0.0,
+        score_quantile=group_quantile(list(off), other.kernels),
+    )
+
+
+def _figures(
+    labelled: Columns, test: Columns, kind: Calibration, seed: int
+) -> tuple[float, float, float, float]:
+    start = Prior(kind.bias, kind.carry, kind.reduction_s)
+    if len(labelled):
+        made = adapted(labelled, kind, seed)
+        guess, quantile = made.model.log_time(test), made.score_quantile
+        own = made.model.prior.log_time(test)
+    else:
+        own = guess = shrunk_prior(labelled, start).log_time(test)
+        quantile = honest_quantile(labelled, start, kind.score_quantile)
+    hard = np.array([difficulty(change) for change in guess - own])
+    width = quantile * np.maximum(hard, DIFFICULTY_FLOOR)
+    off = np.abs(test.log_time - guess)
+    return (
+        float(np.median(np.expm1(off))),
+        float(off.mean()),
+        float((off <= width).mean()),
+        float(np.exp(np.median(width))),
+    )

@@ -1,0 +1,169 @@
+"""Fitting the learnt time: weights of at least 0 by relative error, then a Gaussian process."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import nnls
+
+from berth.predictor.families.graph.latency.features import Floats
+from berth.predictor.families.graph.latency.process import Process, Scale, similarity
+from berth.predictor.learning.folds import folds
+from lab.latency.data import Places, Strings
+
+RIDGE = 0.05
+"""Pull of the weights towards 0, each on the scale of its own term."""
+LENGTHS = (0.4, 0.6, 1.0)
+NOISES = (0.02, 0.06)
+_INNER = 3
+_LEAST_ROWS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Knobs:
+    """What is chosen on inner folds."""
+
+    length: float = 0.6
+    noise: float = 0.06
+    """Variance that repeats have, beside the process's 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A process and how far each of its own rows is off when left out."""
+
+    process: Process
+    left_out: Floats
+    """[rows] log measured over what the others tell of it."""
+
+
+def fit(
+    terms: Floats,
+    likeness: Floats,
+    log_seconds: Floats,
+    knobs: Knobs,
+    coefficients: Floats | None = None,
+) -> Fitted:
+    """One setting's rows. Rows left out by the closed form (Rasmussen and Williams, 5.12)."""
+    if coefficients is None:
+        coefficients = weigh(terms, np.exp(log_seconds))
+    scale = Scale.of(likeness)
+    points = scale(likeness)
+    bare = Process(coefficients, scale, points, knobs.length, 0.0, np.zeros(len(points)))
+    missed = log_seconds - bare.base(terms)
+    offset = float(np.median(missed))
+    noisy = similarity(points, points, knobs.length) + knobs.noise * np.eye(len(points))
+    inverse = np.linalg.inv(noisy)
+    pull = inverse @ (missed - offset)
+    process = Process(coefficients, scale, points, knobs.length, offset, pull)
+    return Fitted(process, pull / np.diag(inverse))
+
+
+def weigh(terms: Floats, seconds: Floats, ridge: float = RIDGE) -> Floats:
+    """[terms] at least 0 that bring ``terms . weights / seconds`` nearest to 1."""
+    share = terms / seconds[:, None]
+    spread = share.std(axis=0)
+    size = np.maximum(spread, 1e-9 * max(float(spread.max()), 1e-30))
+    used = spread > 0
+    held = ridge * np.sqrt(len(share)) * np.eye(int(used.sum()))
+    matrix = np.vstack([share[:, used] / size[used], held])
+    wanted = np.concatenate([np.ones(len(share)), np.zeros(len(held))])
+    found = np.zeros(terms.shape[1])
+    found[used] = nnls(matrix, wanted, maxiter=50 * matrix.shape[1])[0] / size[used]
+    return found
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Rows of several settings. [rows] each."""
+
+    setting: Strings
+    group: Strings
+    """What is held out together."""
+    terms: Floats
+    likeness: Floats
+    log_seconds: Floats
+
+    def __len__(self) -> int:
+        return len(self.setting)
+
+    def __getitem__(self, rows: Places) -> Sample:
+        return Sample(
+            self.setting[rows], self.group[rows], self.terms[rows], self.likeness[rows],
+            self.log_seconds[rows],
+        )  # fmt: skip
+
+
+def fit_all(sample: Sample, knobs: Knobs) -> dict[str, Fitted]:
+    """Each setting that has rows enough."""
+    found = {}
+    for name in sorted(set(sample.setting.tolist())):
+        own = np.flatnonzero(sample.setting == name)
+        if len(own) >= _LEAST_ROWS:
+            part = sample[own]
+            found[name] = fit(part.terms, part.likeness, part.log_seconds, knobs)
+    return found
+
+
+def tell(fitted: dict[str, Fitted], asked: Sample) -> tuple[Floats, Floats]:
+    """(log seconds, difficulty) of each row; NaN where its setting was not fitted."""
+    told, hard = np.full(len(asked), np.nan), np.full(len(asked), np.nan)
+    for name, one in fitted.items():
+        rows = np.flatnonzero(asked.setting == name)
+        if len(rows):
+            said = one.process(asked.terms[rows], asked.likeness[rows])
+            told[rows], hard[rows] = said.log_seconds, said.difficulty
+    return told, hard
+
+
+def choose(sample: Sample, seed: int, settings: int = 3) -> Knobs:
+    """The knobs with the least mean error on inner folds of ``group``, in a few of the settings."""
+    names, counts = np.unique(sample.setting, return_counts=True)
+    most = names[np.argsort(-counts, kind="stable")[:settings]]
+    some = sample[np.flatnonzero(np.isin(sample.setting, most))]
+    grid = [Knobs(*pair) for pair in itertools.product(LENGTHS, NOISES)]
+    errors = np.zeros(len(grid))
+    for train, test in _folds(some, seed):
+        for name in most.tolist():
+            errors += _errors(some[train], some[test], name, grid)
+    return grid[int(np.argmin(errors))]
+
+
+def _errors(train: Sample, test: Sample, setting: str, grid: Sequence[Knobs]) -> Floats:
+    """[grid] sums of absolute relative errors in one setting."""
+    own = train[np.flatnonzero(train.setting == setting)]
+    asked = test[np.flatnonzero(test.setting == setting)]
+    if len(own) < _LEAST_ROWS or not len(asked):
+        return np.zeros(len(grid))
+    weights = weigh(own.terms, np.exp(own.log_seconds))
+    found = []
+    for knobs in grid:
+        learnt = fit(own.terms, own.likeness, own.log_seconds, knobs, weights).process
+        told = learnt(asked.terms, asked.likeness).log_seconds
+        found.append(float(np.abs(np.expm1(told - asked.log_seconds)).sum()))
+    return np.array(found)
+
+
+def _folds(sample: Sample, seed: int) -> list[tuple[Places, Places]]:
+    held = folds(sample.group.tolist(), _INNER, seed + 1000)
+    everything = np.arange(len(sample))
+    return [(np.setdiff1d(everything, part), np.array(part)) for part in held]
+
+
+def held_out(
+    sample: Sample,
+    parts: Sequence[tuple[Places, Places]],
+    seed: int,
+    advance: Callable[[], None] = lambda: None,
+) -> tuple[Floats, Floats]:
+    """(log seconds, difficulty) of each row by processes that saw nothing of its part; the knobs
+    are chosen within the rest. NaN for rows in no part."""
+    told, hard = np.full(len(sample), np.nan), np.full(len(sample), np.nan)
+    for train, test in parts:
+        learnt = fit_all(sample[train], choose(sample[train], seed))
+        told[test], hard[test] = tell(learnt, sample[test])
+        advance()
+    return told, hard

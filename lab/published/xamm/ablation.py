@@ -1,0 +1,183 @@
+"""The ablations: each application held out in turn, every way through xAMM on the same folds.
+
+Anchor kernels are in no test; where an application is held out, its anchors are in no signature.
+Learnt in log space; figures are of the runtime ratio t_target / t_source (the paper's relR).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.families.relative.rows import Rows
+from berth.predictor.learning.metrics import r2
+from berth.predictor.learning.relative.splits import by_application
+from berth.predictor.learning.resume import Kept
+from lab.published.relative_networks.export import apply
+from lab.published.xamm.anchors import is_anchor, signatures
+from lab.published.xamm.choices import Choices, Machines
+from lab.published.xamm.downstream import train
+from lab.published.xamm.embeddings import learn
+from lab.published.xamm.inputs import joined, one_hot
+from lab.published.xamm.machines import (
+    MachineModels,
+    learn_machines,
+    mean_speedups,
+)
+from lab.published.xamm.plan import Scenario, label, tried
+from lab.published.xamm.samples import Samples, samples_of
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One way through xAMM in one scenario: figures of each seed, applications averaged."""
+
+    choices: Choices
+    mape: tuple[float, ...]
+    """Mean over applications of the mean ``|predicted / measured - 1|``, one a seed."""
+    median_error: tuple[float, ...]
+    """Mean over applications of the median."""
+    r2_log: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """All scores of one scenario."""
+
+    scenario: Scenario
+    samples: int
+    """Held-out (workload, source, target) triples."""
+    scores: tuple[Score, ...]
+
+    def score(self, choices: Choices) -> Score:
+        """Of one way. Raises StopIteration for one that was not tried."""
+        return next(s for s in self.scores if s.choices == choices)
+
+
+def steps(rows: Rows, seeds: Sequence[int]) -> int:
+    """How often ``ablate`` will call ``advance`` for one scenario."""
+    return len(list(by_application(rows, 0))) * len(seeds)
+
+
+def ablate(
+    rows: Rows,
+    scenario: Scenario,
+    *,
+    seeds: Sequence[int],
+    kept: Kept | None = None,
+    advance: Callable[[], None] = lambda: None,
+) -> Found:
+    """Every way of ``plan.tried`` in ``scenario``; folds found in ``kept`` are not redone."""
+    store = Kept() if kept is None else kept
+    ways = tried(scenario)
+    errors: list[list[list[Floats]]] = [[[] for _ in seeds] for _ in ways]
+    pairs: list[list[list[tuple[Floats, Floats]]]] = [[[] for _ in seeds] for _ in ways]
+    count = 0
+    for held in _held_out(rows):
+        test = samples_of(rows.take(held), scenario.sources, scenario.targets)
+        known = np.isfinite(test.log_speedup)
+        count += int(known.sum())
+        for s, seed in enumerate(seeds):
+            key = _key(rows, scenario, ways, held, seed)
+            guesses = store.array(key, partial(_fold, rows, scenario, held, test, seed))
+            for w in range(len(ways)):
+                measured, guess = test.log_speedup[known], guesses[w][known]
+                errors[w][s].append(np.abs(np.expm1(measured - guess)))
+                pairs[w][s].append((measured, guess))
+            advance()
+    scores = tuple(
+        Score(
+            choices=way,
+            mape=tuple(float(np.mean([e.mean() for e in errors[w][s]])) for s in range(len(seeds))),
+            median_error=tuple(
+                float(np.mean([np.median(e) for e in errors[w][s]])) for s in range(len(seeds))
+            ),
+            r2_log=tuple(
+                r2(*(np.concatenate(column) for column in zip(*pairs[w][s], strict=True)))
+                for s in range(len(seeds))
+            ),
+        )
+        for w, way in enumerate(ways)
+    )
+    return Found(scenario, count, scores)
+
+
+def _held_out(rows: Rows) -> list[list[int]]:
+    anchored = is_anchor(rows)
+    return [[i for i in held if not anchored[i]] for _, held in by_application(rows, 0)]
+
+
+def _key(
+    rows: Rows, scenario: Scenario, ways: Sequence[Choices], held: Sequence[int], seed: int
+) -> str:
+    digest = hashlib.sha256(rows.values.tobytes() + rows.log_seconds.tobytes()).hexdigest()
+    return f"xamm/{digest}/{scenario}/{ways}/{list(held)}/{seed}"
+
+
+def _fold(rows: Rows, scenario: Scenario, held: list[int], test: Samples, seed: int) -> Floats:
+    """Ways x samples x targets: log speedups of the held-out application."""
+    out = {rows.applications[i] for i in held}
+    rest = rows.take([i for i, name in enumerate(rows.applications) if name not in out])
+    if not scenario.unseen_target:
+        return _predictions(rest, scenario, test, seed)
+    found = np.full((len(tried(scenario)), *test.log_speedup.shape), np.nan)
+    for column, target in enumerate(scenario.targets):
+        found[:, :, column] = _predictions(rest, scenario, test, seed, without=target)[:, :, column]
+    return found
+
+
+def _predictions(
+    rest: Rows, scenario: Scenario, test: Samples, seed: int, without: str | None = None
+) -> Floats:
+    hidden = np.array([name == without for name in rest.platforms])
+    told = replace(rest, log_seconds=np.where(hidden, np.nan, rest.log_seconds))
+    samples = samples_of(told, scenario.sources, scenario.learnt)
+    ways = tried(scenario)
+    embedded: dict[str, tuple[Floats, Floats]] = {}
+    for kind in dict.fromkeys(way.embedding for way in ways):
+        embedder = learn(kind, samples.features, samples.log_speedup, seed)
+        embedded[kind] = apply(embedder, samples.features), apply(embedder, test.features)
+    machines = learn_machines(
+        signatures(rest),
+        mean_speedups(told.log_seconds, told.platforms, told.applications),
+        seed,
+    )
+    found = []
+    for way in ways:
+        vectors = _vectors(way, machines, samples)
+        learnt, asked = embedded[way.embedding]
+        model = train(way.downstream, samples, learnt, vectors, seed)
+        inputs = joined(asked, test.sources, test.targets, vectors)
+        guess = np.asarray(model.predict(inputs), dtype=np.float64)
+        found.append(guess.reshape(test.log_speedup.shape))
+    return np.array(found)
+
+
+def _vectors(
+    way: Choices, machines: MachineModels, samples: Samples
+) -> Mapping[str, Floats] | None:
+    if way.machines is Machines.NONE:
+        return None
+    if way.machines is Machines.NAMES:
+        return one_hot(sorted({*samples.sources, *samples.targets}))
+    return machines.vectors(way.aggregation, way.scale)
+
+
+def as_rows(found: Found) -> list[dict[str, object]]:
+    """For JSON."""
+    return [
+        {
+            "scenario": found.scenario.name,
+            "way": label(score.choices),
+            "samples": found.samples,
+            "mape": list(score.mape),
+            "median_error": list(score.median_error),
+            "r2_log": list(score.r2_log),
+        }
+        for score in found.scores
+    ]

@@ -1,0 +1,168 @@
+"""Mini-apps on platforms never trained on, from BabelStream rates and data sheets.
+
+Every ordered pair (source, target) of platforms: the time on the source is known, nothing was
+learnt from either. What the laws learn and how they are put together comes from the n other
+platforms, each left out in its turn:
+
+* ``best law``: the one with the least error there;
+* ``averaged``: a law counts as ``error ** -n``, the likelihood of its errors (Laplace
+  distributed), laws without, with one and with two corrections weighing the same beforehand;
+* ``nested``: whichever of these two did better there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from berth.predictor.families.program.ceilings import Floats
+from lab.datasets.machines import KERNELS, PEAKS, MiniApps
+
+SPLIT = (
+    "every ordered pair of platforms; source and target both left out of all that is learnt and "
+    "chosen (nested); same problem size"
+)
+RIDGE = 1.0
+TOGETHER = ("best law", "averaged")
+METHODS = ("triad", "dot", *TOGETHER, "nested")
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """log t = c - log rate + w . features; without features nothing but c is learnt."""
+
+    rate: str
+    features: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"1/{self.rate}" + (
+            f" corrected by {', '.join(self.features)}" * bool(self.features)
+        )
+
+
+TRIAD, DOT = Law("triad"), Law("dot")
+LAWS = tuple(
+    Law(rate, features)
+    for rate in ("triad", "dot", "flops_f32")
+    for features in (
+        (), ("is_gpu",), ("cache",), ("dot",), ("flops_f32",), ("flops_f64", "cache"),
+        ("flops_f32", "cache"),
+    )
+)  # fmt: skip
+"""Bandwidth-bound, reduction-bound or compute-bound, with up to two corrections."""
+
+_OF_EACH = Counter(len(law.features) for law in LAWS)
+PRIOR = np.array([1 / _OF_EACH[len(law.features)] for law in LAWS])
+
+
+@dataclass(frozen=True, slots=True)
+class AppResult:
+    """Errors of one mini-app over all ordered pairs."""
+
+    app: str
+    platforms: tuple[str, ...]
+    median_error: dict[str, float]
+    """Method -> median of ``|predicted / measured - 1|``."""
+    mean_error: dict[str, float]
+    chosen: dict[str, int]
+    """Of ``TOGETHER`` -> in how many folds it was taken."""
+
+
+def columns(data: MiniApps) -> dict[str, Floats]:
+    """Logarithms (``is_gpu``: 0 or 1) by name, one a platform."""
+    rates = {kernel: np.log(data.rates[:, i]) for i, kernel in enumerate(KERNELS)}
+    peaks = [PEAKS[name] for name in data.platforms]
+    return rates | {
+        "flops_f64": np.log([p.flops_f64 for p in peaks]),
+        "flops_f32": np.log([p.flops_f32 for p in peaks]),
+        "cache": np.log([p.cache_bytes for p in peaks]),
+        "is_gpu": np.array([float(p.is_gpu) for p in peaks]),
+    }
+
+
+def evaluate(data: MiniApps) -> tuple[AppResult, ...]:
+    """Every mini-app by each method; see ``SPLIT``."""
+    return tuple(_one(app, data) for app in data.seconds)
+
+
+def _one(app: str, data: MiniApps) -> AppResult:
+    here = np.flatnonzero(np.isfinite(data.seconds[app]))
+    log_time = np.log(data.seconds[app][here])
+    table = {name: values[here] for name, values in columns(data).items()}
+    errors: dict[str, list[float]] = {name: [] for name in METHODS}
+    best: Counter[str] = Counter()
+    for source, target in combinations(range(len(here)), 2):
+        rest = [i for i in range(len(here)) if i not in {source, target}]
+        ask = [source, target]
+        found = {
+            "triad": predict(TRIAD, table, log_time, rest, ask),
+            "dot": predict(DOT, table, log_time, rest, ask),
+            **_together(table, log_time, rest, ask),
+        }
+        inner = [_together(table, log_time, [j for j in rest if j != i], [i]) for i in rest]
+        off_by = {
+            name: _pairs(log_time[rest] - np.array([guess[name][0] for guess in inner]))
+            for name in TOGETHER
+        }
+        chosen = min(TOGETHER, key=lambda name: off_by[name])
+        found["nested"] = found[chosen]
+        best[chosen] += 1
+        for name, guess in found.items():
+            off = (guess[1] - guess[0]) - (log_time[target] - log_time[source])
+            errors[name] += [abs(float(np.expm1(off))), abs(float(np.expm1(-off)))]
+    return AppResult(
+        app=app,
+        platforms=tuple(data.platforms[i] for i in here),
+        median_error={name: float(np.median(values)) for name, values in errors.items()},
+        mean_error={name: float(np.mean(values)) for name, values in errors.items()},
+        chosen=dict(best.most_common()),
+    )
+
+
+def predict(
+    law: Law, table: dict[str, Floats], log_time: Floats, learn: Sequence[int], ask: Sequence[int]
+) -> Floats:
+    """Log times of the platforms ``ask`` by a law fitted on the platforms ``learn``."""
+    work = log_time[learn] + table[law.rate][learn]
+    guess = work.mean() - table[law.rate][ask]
+    if not law.features:
+        return np.asarray(guess)
+    features = np.column_stack([table[name] for name in law.features])
+    mean, deviation = features[learn].mean(axis=0), features[learn].std(axis=0) + 1e-9
+    scaled = (features - mean) / deviation
+    inner = scaled[learn].T @ scaled[learn] + RIDGE * np.eye(len(law.features))
+    weights = np.linalg.solve(inner, scaled[learn].T @ (work - work.mean()))
+    return np.asarray(guess + scaled[ask] @ weights)
+
+
+def _together(
+    table: dict[str, Floats], log_time: Floats, learn: Sequence[int], ask: Sequence[int]
+) -> dict[str, Floats]:
+    misfits = np.array([_misfit(law, table, log_time, learn) + 1e-9 for law in LAWS])
+    guesses = np.array([predict(law, table, log_time, learn, ask) for law in LAWS])
+    counted = PRIOR * (misfits / misfits.min()) ** -len(learn)
+    return {
+        "best law": guesses[int(misfits.argmin())],
+        "averaged": np.average(guesses, axis=0, weights=counted),
+    }
+
+
+def _misfit(law: Law, table: dict[str, Floats], log_time: Floats, among: Sequence[int]) -> float:
+    """Mean error in log of all pairs of ``among``, each platform left out in its turn."""
+    return _pairs(
+        np.array(
+            [
+                log_time[i] - predict(law, table, log_time, [j for j in among if j != i], [i])[0]
+                for i in among
+            ]
+        )
+    )
+
+
+def _pairs(residual: Floats) -> float:
+    first, second = np.triu_indices(len(residual), 1)
+    return float(np.abs(residual[first] - residual[second]).mean())

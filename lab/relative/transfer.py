@@ -1,0 +1,181 @@
+"""Few-shot transfer: a platform that only a few workloads were ever timed on.
+
+Platforms are taken for draws of one population: over workloads ``x``, log speedup is
+
+    y_new(x) = mean_old(x) + b + s(x) . c + noise
+
+where ``s(x)`` are the scores of the workload on the leading directions in which the known
+platforms differ (principal components over platforms; probabilistic PCA, Tipping and Bishop 1999).
+What is to be learnt of a new platform is its offset ``b`` and its loadings ``c``, and their prior
+is how the known platforms lie when each is held against the others. With no label the answer is
+the mean platform; each label moves it as far as it is worth. Any family serves underneath.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from berth.pilot.errors import UsageError
+from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.families.relative.rows import Rows
+from berth.predictor.learning.relative.family import Family, Fitted
+
+DIRECTIONS = 3
+_LEAST_VARIANCE = 1e-4
+_LEAST_PLATFORMS = 3
+_APART = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """The leading directions in which platforms differ, and how a new one may lie in them."""
+
+    offsets: Floats
+    """Mean of each known platform over their common mean."""
+    directions: Floats
+    """Platforms x directions, orthonormal columns."""
+
+    def scores(self, log_speedup: Floats) -> Floats:
+        """Rows x (1 + directions): a constant for the offset, then each row's scores."""
+        apart = log_speedup - log_speedup.mean(axis=1, keepdims=True) - self.offsets
+        return np.column_stack([np.ones(len(apart)), apart @ self.directions])
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """What is believed of the new platform."""
+
+    basis: Basis
+    mean: Floats
+    """Of offset and loadings."""
+    covariance: Floats
+    noise: float
+    """Variance of a log time around what offset and loadings say."""
+
+    def predict(self, log_speedup: Floats) -> Floats:
+        """Log speedup of the new platform, one a row, from those of the known platforms."""
+        found = log_speedup.mean(axis=1) + self.basis.scores(log_speedup) @ self.mean
+        return np.asarray(found)
+
+    def deviation(self, log_speedup: Floats) -> Floats:
+        """Standard deviation of that, the known platforms' speedups taken for exact."""
+        scores = self.basis.scores(log_speedup)
+        spread = np.einsum("ij,jk,ik->i", scores, self.covariance, scores)
+        return np.asarray(np.sqrt(spread + self.noise))
+
+
+def fit_transfer(old: Floats, new: Floats, weights: Floats) -> Transfer:
+    """From log speedups of known platforms (rows x platforms) and the new one's (NaN: none).
+
+    Raises UsageError for fewer than three known platforms.
+    """
+    if old.shape[1] < _LEAST_PLATFORMS:
+        raise UsageError(
+            f"{old.shape[1]} platforms are too few to place another among",
+            hint=f"at least {_LEAST_PLATFORMS} with times of all workloads are needed",
+        )
+    spread, noise = _population(old, weights)
+    basis = _basis(old, weights)
+    told = np.isfinite(new)
+    scores = basis.scores(old[told])
+    wanted = new[told] - old[told].mean(axis=1)
+    precision = np.linalg.inv(_prior(basis, spread)) + scores.T @ scores / noise
+    covariance = np.asarray(np.linalg.inv(precision), dtype=np.float64)
+    mean = covariance @ scores.T @ wanted / noise
+    return Transfer(basis, np.asarray(mean), covariance, noise)
+
+
+@dataclass(frozen=True, slots=True)
+class FewShot:
+    """A family, and a platform beside that it has few labels of."""
+
+    family: Family
+    new: str
+
+    @property
+    def name(self) -> str:
+        """In tables."""
+        return f"{self.family.name}, {self.new} by transfer"
+
+    @property
+    def what(self) -> str:
+        """One line for a reader."""
+        return f"{self.family.what}; {self.new} placed among the other platforms by few labels"
+
+    def fit(self, rows: Rows, seed: int) -> Fitted:
+        """The family on all other platforms; the new one by what labels ``rows`` has of it.
+
+        Raises UsageError where ``new`` is the reference or not a column, or for too few others.
+        """
+        if self.new == rows.reference or self.new not in rows.platforms:
+            raise UsageError(f"{self.new!r} is not a platform that times can be transferred to")
+        known = rows.with_platforms([name for name in rows.platforms if name != self.new])
+        column = rows.platforms.index(self.new)
+        transfer = fit_transfer(targets(known), rows.log_speedup[:, column], rows.weights())
+        return FewShotFitted(self.family.fit(known, seed), transfer, known.platforms, column)
+
+
+@dataclass(frozen=True, slots=True)
+class FewShotFitted:
+    """See ``FewShot``."""
+
+    fitted: Fitted
+    transfer: Transfer
+    known: tuple[str, ...]
+    column: int
+
+    def log_seconds(self, rows: Rows) -> Floats:
+        """Rows x platforms; a time that is known is given back."""
+        others = self.fitted.log_seconds(rows.with_platforms(self.known))
+        filled = replace(rows.with_platforms(self.known), log_seconds=others)
+        new = rows.log_reference - self.transfer.predict(targets(filled))
+        found = np.insert(others, self.column, new, axis=1)
+        return np.where(np.isfinite(rows.log_seconds), rows.log_seconds, found)
+
+
+def targets(rows: Rows) -> Floats:
+    """Rows x platforms without the reference: log speedup."""
+    return np.delete(rows.log_speedup, rows.reference_column, axis=1)
+
+
+def _basis(old: Floats, weights: Floats) -> Basis:
+    """Directions by weighted singular vectors; rows of an application count as one."""
+    apart = old - old.mean(axis=1, keepdims=True)
+    offsets = np.average(apart, axis=0, weights=weights)
+    scaled = (apart - offsets) * np.sqrt(weights / weights.sum())[:, None]
+    _, _, right = np.linalg.svd(scaled, full_matrices=False)
+    return Basis(offsets, right[: min(DIRECTIONS, old.shape[1] - 1)].T)
+
+
+def _prior(basis: Basis, spread: Floats) -> Floats:
+    """Covariance of offset and loadings over the known platforms, its diagonal ``spread``.
+
+    Offsets and loadings go together (a fast GPU is fast where GPUs are): shrunk by a fifth.
+    """
+    each = np.column_stack([basis.offsets, basis.directions])
+    moments = each.T @ each
+    scale = np.sqrt(np.maximum(np.diag(moments), _LEAST_VARIANCE))
+    correlation = (1 - _APART) * moments / np.outer(scale, scale)
+    np.fill_diagonal(correlation, 1.0)
+    return np.asarray(correlation * np.sqrt(np.outer(spread, spread)))
+
+
+def _population(old: Floats, weights: Floats) -> tuple[Floats, float]:
+    """Variances of offset and loadings, and of the noise: each platform against the others."""
+    found, left = [], []
+    for column in range(old.shape[1]):
+        others = np.delete(old, column, axis=1)
+        basis = _basis(others, weights)
+        scores = basis.scores(others)
+        wanted = old[:, column] - others.mean(axis=1)
+        weighed = scores * weights[:, None]
+        size = weights.sum()
+        right = weighed.T @ wanted / size
+        belief = np.linalg.solve(weighed.T @ scores / size + 1e-3 * np.eye(scores.shape[1]), right)
+        found.append(np.pad(belief, (0, DIRECTIONS + 1 - len(belief))))
+        left.append(np.average((wanted - scores @ belief) ** 2, weights=weights))
+    count = 1 + min(DIRECTIONS, old.shape[1] - 1)
+    spread = np.mean(np.square(found), axis=0)[:count]
+    return np.maximum(spread, _LEAST_VARIANCE), max(float(np.mean(left)), _LEAST_VARIANCE)

@@ -1,0 +1,203 @@
+"""Learning for the sweep method: effective shares of slices, and the correction of the law."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import xgboost
+
+from berth.predictor.families.slices.physics import Floats, MeasuredShare, ShareLaw
+from berth.predictor.families.slices.sweep import SweepLaw
+from berth.predictor.families.slices.sweep_model import (
+    Loads,
+    SweepModel,
+    law_log_slowdown,
+    residual_features,
+)
+from berth.predictor.learning.folds import folds
+from lab.slices.data import SHARES, Rows
+
+MOST_CORRECTION = 0.4
+"""Larger residuals are measurement accidents more often than laws: clipped in training."""
+INNER_FOLDS = 5
+_GRID = np.exp(np.linspace(-0.25, 0.25, 51))
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """A candidate for the correction of the law."""
+
+    name: str
+    rounds: int = 0
+    depth: int = 0
+
+
+CORRECTIONS = (
+    Correction("none"),
+    Correction("shallow", rounds=150, depth=3),
+    Correction("deep", rounds=300, depth=5),
+)
+"""From nothing learnt to much; the folds choose."""
+
+
+def model_weights(models: Sequence[str]) -> Floats:
+    """Weights that sum to one, the same for each model however many rows it has."""
+    count = {m: models.count(m) for m in set(models)}
+    return np.array([1.0 / (count[m] * len(count)) for m in models])
+
+
+def by_law(rows: Rows, ask: Callable[[SweepLaw, Loads, list[int]], Floats]) -> Floats:
+    """One array over all rows from a function that takes the rows of one law."""
+    out: Floats = np.zeros(len(rows))
+    for law in dict.fromkeys(rows.laws):
+        index = [i for i, one in enumerate(rows.laws) if one is law]
+        loads = rows.loads
+        part = Loads(loads.batch[index], loads.processes[index], loads.log_whole_s[index])
+        values = ask(law, part, index)
+        if out.ndim != values.ndim:
+            out = np.zeros((len(rows), values.shape[1]))
+        out[index] = values
+    return out
+
+
+def effective(rows: Rows, shares: ShareLaw) -> Floats:
+    """The effective share of each row's slice."""
+    found = {g: shares.effective(share) for g, share in SHARES.items()}
+    return np.array([found[g] for g in rows.slices])
+
+
+def fit_shares(rows: Rows) -> ShareLaw:
+    """Effective shares with the least mean absolute log error of the law, models weighing alike.
+
+    Slices that were not measured get ``scale c^(1-w) m^w`` fitted through those that were.
+    """
+    weights = model_weights(rows.models)
+    found: dict[int, float] = {}
+    for g, share in SHARES.items():
+        mine = np.array([s == g for s in rows.slices])
+        best, least = share.compute, np.inf
+        for factor in _GRID:
+            tried = np.where(mine, share.compute * factor, 1.0)
+            said = _law(rows, np.minimum(tried, 1.0))
+            loss = float((weights * np.abs(said - rows.log_slowdown))[mine].sum())
+            if loss < least:
+                best, least = share.compute * float(factor), loss
+        found[g] = best
+    log_c = np.log([SHARES[g].compute for g in found])
+    log_m = np.log([SHARES[g].memory for g in found])
+    log_e = np.log(list(found.values()))
+    weight = float(
+        np.clip((log_m - log_c - (log_m - log_c).mean()) @ (log_e - log_c)
+                / ((log_m - log_c - (log_m - log_c).mean()) ** 2).sum(), 0.0, 1.0)
+    )  # fmt: skip
+    scale = float(np.exp((log_e - (1 - weight) * log_c - weight * log_m).mean()))
+    return ShareLaw(
+        measured=tuple(
+            MeasuredShare(compute=SHARES[g].compute, memory=SHARES[g].memory, effective=round(e, 6))
+            for g, e in found.items()
+        ),
+        scale=round(scale, 6),
+        memory_weight=round(weight, 6),
+    )
+
+
+def fit_correction(
+    rows: Rows, shares: ShareLaw, choice: Correction, seed: int
+) -> xgboost.XGBRegressor | None:
+    """The ensemble of ``choice`` on what the law misses."""
+    if choice.rounds == 0:
+        return None
+    share = effective(rows, shares)
+    missed = np.clip(rows.log_slowdown - _law(rows, share), -MOST_CORRECTION, MOST_CORRECTION)
+    arguments: dict[str, Any] = {
+        "n_estimators": choice.rounds,
+        "max_depth": choice.depth,
+        "learning_rate": 0.05,
+        "subsample": 0.8,
+        "colsample_bytree": 0.5,
+        "min_child_weight": 5,
+        "reg_lambda": 5,
+        "objective": "reg:absoluteerror",
+        "tree_method": "hist",
+        "base_score": 0.0,
+        "random_state": seed,
+        "n_jobs": 1,
+    }
+    model = xgboost.XGBRegressor(**arguments)
+    weights = model_weights(rows.models) * len(rows)
+    model.fit(features_of(rows, share), missed, sample_weight=weights)
+    return model
+
+
+def sweep_model(ensemble: xgboost.XGBRegressor | None) -> SweepModel:
+    """As it will be served, by the trainer's own library."""
+    if ensemble is None:
+        return SweepModel(None)
+
+    def residual(features: Floats) -> Floats:
+        return np.asarray(ensemble.predict(features.astype(np.float32)), dtype=np.float64)
+
+    return SweepModel(residual)
+
+
+def log_slowdowns(model: SweepModel, rows: Rows, shares: ShareLaw) -> Floats:
+    """Predicted log slow-downs of every row."""
+    share = effective(rows, shares)
+    return by_law(rows, lambda law, loads, index: model.log_slowdown(law, loads, share[index]))
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """What some models teach, to be tried on others."""
+
+    away: frozenset[str]
+    shares: ShareLaw
+    model: SweepModel
+
+
+@dataclass(frozen=True, slots=True)
+class SweepFit:
+    """Everything learnt from some models, and the folds that show how good that is."""
+
+    shares: ShareLaw
+    choice: Correction
+    ensemble: xgboost.XGBRegressor | None
+    folds: tuple[Fold, ...]
+    """With the chosen correction; each had not seen the models that it is away from."""
+
+    @property
+    def model(self) -> SweepModel:
+        """As served."""
+        return sweep_model(self.ensemble)
+
+
+def fit_sweep(rows: Rows, seed: int) -> SweepFit:
+    """Shares and correction; the correction's kind is chosen by folds over these models only."""
+    lost = dict.fromkeys(CORRECTIONS, 0.0)
+    tried: dict[Correction, list[Fold]] = {choice: [] for choice in CORRECTIONS}
+    weights = model_weights(rows.models)
+    for part in folds(rows.models, INNER_FOLDS, seed):
+        away = frozenset(rows.models[i] for i in part)
+        rest, out = rows.take(set(rows.names) - away), rows.take(away)
+        shares = fit_shares(rest)
+        for choice in CORRECTIONS:
+            model = sweep_model(fit_correction(rest, shares, choice, seed))
+            off = np.abs(log_slowdowns(model, out, shares) - out.log_slowdown)
+            lost[choice] += float((weights[part] * off).sum())
+            tried[choice].append(Fold(away, shares, model))
+    chosen = min(CORRECTIONS, key=lambda choice: lost[choice])
+    shares = fit_shares(rows)
+    ensemble = fit_correction(rows, shares, chosen, seed)
+    return SweepFit(shares, chosen, ensemble, tuple(tried[chosen]))
+
+
+def _law(rows: Rows, share: Floats) -> Floats:
+    return by_law(rows, lambda law, loads, index: law_log_slowdown(law, loads, share[index]))
+
+
+def features_of(rows: Rows, share: Floats) -> Floats:
+    """The correction's features of every row."""
+    return by_law(rows, lambda law, loads, index: residual_features(law, loads, share[index]))

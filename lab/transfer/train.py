@@ -1,0 +1,66 @@
+"""The bundle of transfer: the covariance and the cases of timm's measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from berth.predictor.core.bundle import CARD
+from berth.predictor.core.bundle_writing import write_bundle
+from berth.predictor.core.provenance import made_by, versions
+from berth.predictor.families.graph.latency.transfer import bundle as bundles
+from berth.predictor.families.graph.latency.transfer.belief import Belief, Width
+from berth.predictor.families.graph.latency.transfer.kernel import LEVELS, Own
+from berth.predictor.learning.graphs.adapt import rounded
+from berth.predictor.learning.graphs.card import card
+from lab.datasets import timm
+from lab.transfer.devices import PLATFORM
+from lab.transfer.fit import fit
+from lab.transfer.learn import ARCHITECTURES, learn
+from lab.transfer.table import Table
+
+
+def train(
+    table: Table,
+    widths: Sequence[Width],
+    split: str,
+    out: Path,
+    *,
+    seed: int,
+    command: str,
+    most: int = ARCHITECTURES,
+) -> bundles.TransferManifest:
+    """Learn from all of ``table`` and write ``out``; ``split`` says what ``widths`` are of."""
+    used = replace(table, cases=rounded(table.cases))
+    kernel = learn(used, seed=seed, most=most)
+    after = fit(used, kernel)
+    devices = tuple(PLATFORM[str(name)] for name in np.unique(table.device))
+    stacks = tuple(str(name) for name in np.unique(table.stack))
+    belief = Belief(
+        kernel, after.offset, used.cases, after.weights, devices, stacks,
+        Own.as_learnt(len(devices)), {}, {}, {}, tuple(widths),
+    )  # fmt: skip
+    arrays = bundles.arrays_of(belief, used.residual, np.full(len(used), kernel.noise))
+    manifest = bundles.TransferManifest(
+        **made_by(command),
+        amplitudes={
+            level: tuple(row) for level, row in zip(LEVELS, kernel.amplitudes.tolist(), strict=True)
+        },
+        graph_length=kernel.graph_length, place_length=kernel.place_length, noise=kernel.noise,
+        offset=after.offset,
+        platforms=tuple(bundles.PlatformEntry(platform=name, bold=1.0) for name in devices),
+        stacks=stacks, columns=bundles.COLUMNS,
+        widths=tuple(
+            bundles.WidthEntry(samples=w.samples, gpu=w.gpu, log_width=w.log_width) for w in widths
+        ),
+        split=split,
+        training=bundles.TransferTraining(
+            sources={one.path: one.sha256 for one in (timm.BENCHMARK, timm.GRAPHS)}, seed=seed,
+            rows=len(table), libraries=versions(("numpy", "scipy")),
+        ),
+    )  # fmt: skip
+    files = {bundles.CASES: arrays, CARD: card(manifest).encode()}
+    return write_bundle(out, manifest, files, load=bundles.load)

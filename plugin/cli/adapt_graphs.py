@@ -1,0 +1,54 @@
+"""``berth train --task dl --adapt``: a site's own platform for the latency of models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import numpy as np
+
+from berth.pilot.errors import UsageError
+from berth.plugin.cli.training_input import require_training
+from berth.predictor.hardware import platforms as catalogue
+
+
+def adapt_model(
+    files: Sequence[Path], source: Path, name: str, out: Path, *, folder: Path | None
+) -> None:
+    """The bundle in ``source`` with platform ``name`` placed by runs of ``berth pilot dl``."""
+    require_training("training")
+    from berth.pilot.dl.campaign import read_runs  # noqa: PLC0415
+    from berth.predictor.families.graph.latency.transfer.bundle import DEFAULT_TRANSFER  # noqa: PLC0415
+    from berth.predictor.learning.graphs import adapt  # noqa: PLC0415
+
+    kept = [path for path in files if path.suffix == ".jsonl"]
+    models = [path for path in files if path.suffix == ".onnx"]
+    stray = next((path for path in files if path not in kept and path not in models), None)
+    if stray is not None or not kept:
+        raise UsageError(
+            "no file of runs is given" if stray is None else f"{stray} is neither runs nor a model",
+            hint="give the .jsonl of `berth pilot dl` and the .onnx files that it measured",
+        )
+    known = catalogue.load(folder)
+    platform = catalogue.get(name, known)
+    every = [run for path in kept for run in read_runs(path)]
+    runs = [run for run in every if run.platform == name]
+    if not runs:
+        seen = ", ".join(sorted({run.platform for run in every})) or "none"
+        raise UsageError(f"no run is of platform {name!r}", hint=f"the runs are of: {seen}")
+    samples = adapt.samples_of(runs, adapt.from_files(models), platform, known)
+    start = DEFAULT_TRANSFER if source == Path("default") else source
+    command = (
+        f"berth train --task dl --adapt {source} --platform {name} "
+        f"{' '.join(map(str, kept))} --out {out}, with {len(models)} ONNX files"
+    )
+    found = adapt.adapt(start, platform, samples, out, command=command)
+    click.echo(f"{found.manifest.id}: {name} by {found.samples} runs, written to {out}")
+    for words, off in (("none of them", found.before), ("all the others", found.after)):
+        error = np.expm1(off)
+        click.echo(
+            f"  each run predicted from {words}: median error {float(np.median(error)):.0%}, "
+            f"{float((error <= 0.1).mean()):.0%} within 10 %"
+        )
+    click.echo(f"  90 % interval: a factor of {np.exp(found.log_width):.2f} either way")

@@ -1,0 +1,131 @@
+"""What every bundle shares: a manifest that names each file by checksum, and an id over it all.
+
+The manifest's own ``id`` is the digest of all that predictions depend on; when it was made, by
+which command and how good it is are not among them, so that the same data, seed and code give
+the same id.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TypeVar
+
+import onnxruntime
+
+from berth.pilot.documents import Document, read_json
+from berth.pilot.errors import DocumentError
+
+SHIPPED_BUNDLES = Path(__file__).parents[1] / "bundles"
+"""The folder of the bundles that come with Berth, one folder each."""
+MANIFEST = "manifest.json"
+CARD = "CARD.md"
+_MAX_FILE_BYTES = 64 * 2**20
+
+
+class BundleManifest(Document):
+    """What each ``manifest.json`` has, whatever its bundle predicts."""
+
+    id: str
+    created: str
+    command: str
+    berth_version: str
+    figures: dict[str, float]
+    """Of the nested evaluation; see the model card for the split."""
+    files: dict[str, str]
+    """File name -> SHA-256."""
+
+    def digest(self) -> str:
+        """What ``id`` must be: over everything that a prediction depends on.
+
+        Absent optional keys do not count: new ones of a later schema leave old bundles valid.
+        """
+        data = self.model_dump(mode="json", by_alias=True, exclude_none=True)
+        for key in ("id", "created", "command", "figures"):
+            del data[key]
+        data["files"] = {k: v for k, v in self.files.items() if k != CARD}
+        text = json.dumps(data, sort_keys=True, separators=(",", ":"))
+        return "berth-" + hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+M = TypeVar("M", bound=BundleManifest)
+
+
+def replaced(folder: Path) -> Path:
+    """Where the bundle ``folder`` is kept while another takes its place."""
+    return folder.parent / f".{folder.name}.old"
+
+
+def read_manifest(folder: Path, model: type[M]) -> M:
+    """The manifest, after every checksum has been compared. Raises DocumentError."""
+    if not folder.is_dir():
+        old = replaced(folder)
+        raise DocumentError(
+            folder,
+            "is not a bundle folder",
+            hint=f"replacing it was cut short: `mv {old} {folder}` brings the older one back"
+            if (old / MANIFEST).is_file()
+            else "`berth train` makes one",
+        )
+    manifest = read_json(folder / MANIFEST, model)
+    for name, expected in manifest.files.items():
+        if Path(name).name != name:
+            raise DocumentError(folder / MANIFEST, f"names a file elsewhere: {name!r}", key="files")
+        if _sha256(folder / name) != expected:
+            raise DocumentError(
+                folder / name,
+                "is not the file that the manifest names (its checksum differs)",
+                hint="the bundle was changed or damaged: install it again or run `berth train`",
+            )
+    return manifest
+
+
+def check_complete(folder: Path, manifest: BundleManifest, needed: Iterable[str]) -> None:
+    """Raises DocumentError where a needed file has no checksum or the id is not the digest."""
+    if absent := sorted(set(needed) - manifest.files.keys()):
+        raise DocumentError(folder / MANIFEST, f"has no checksum for {absent[0]}", key="files")
+    if manifest.digest() != manifest.id:
+        raise DocumentError(
+            folder / MANIFEST,
+            "does not match its own id: it was changed after it was written",
+            key="id",
+            hint="install the bundle again or run `berth train`",
+        )
+
+
+def check_features(folder: Path, *, same: bool, key: str, retrain: str = "berth train") -> None:
+    """Raises DocumentError where the trained features are not the ``same`` as computed now."""
+    if not same:
+        raise DocumentError(
+            folder / MANIFEST,
+            "was trained on other features than this version of Berth computes",
+            key=key,
+            hint=f"run `{retrain}` with this version",
+        )
+
+
+def open_model(path: Path) -> onnxruntime.InferenceSession:
+    """An ONNX model on one thread. Raises DocumentError where it cannot run."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    try:
+        return onnxruntime.InferenceSession(
+            path.read_bytes(), options, providers=["CPUExecutionProvider"]
+        )
+    except Exception as error:  # onnxruntime raises a dozen classes of its own
+        raise DocumentError(path, f"is not a model that can run: {error}") from None
+
+
+def _sha256(path: Path) -> str:
+    try:
+        with path.open("rb") as stream:
+            raw = stream.read(_MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise DocumentError(path, f"cannot be read: {error.strerror}") from None
+    if len(raw) > _MAX_FILE_BYTES:
+        raise DocumentError(path, f"is larger than {_MAX_FILE_BYTES} bytes")
+    return hashlib.sha256(raw).hexdigest()

@@ -1,0 +1,64 @@
+"""Writing a bundle: all of it or nothing, and only what loads again."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from berth.pilot.documents import to_json
+from berth.pilot.errors import UsageError
+from berth.predictor.core.bundle import MANIFEST, BundleManifest, replaced
+
+M = TypeVar("M", bound=BundleManifest)
+
+
+def write_bundle(
+    folder: Path,
+    manifest: M,
+    files: Mapping[str, bytes],
+    load: Callable[[Path], object],
+) -> M:
+    """Write ``files`` and the manifest (its id and checksums filled in) as ``folder``.
+
+    Made beside ``folder``, verified by ``load``, then renamed; an older bundle there is
+    replaced, and stands again where that was cut short. Raises UsageError where ``folder`` exists
+    and is something else.
+    """
+    old = replaced(folder)
+    _recover(folder, old)
+    if folder.exists() and not (folder / MANIFEST).is_file():
+        raise UsageError(
+            f"{folder} exists and is not a bundle", hint="name a new folder or an old bundle"
+        )
+    sums = {name: hashlib.sha256(raw).hexdigest() for name, raw in sorted(files.items())}
+    filled = manifest.model_copy(update={"files": sums})
+    filled = filled.model_copy(update={"id": filled.digest()})
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    try:
+        for name, raw in files.items():
+            (made / name).write_bytes(raw)
+        (made / MANIFEST).write_text(to_json(filled), encoding="utf-8")
+        load(made)
+        made.chmod(0o755)
+        if folder.exists():
+            folder.rename(old)
+        made.rename(folder)
+        shutil.rmtree(old, ignore_errors=True)
+    except BaseException:
+        _recover(folder, old)
+        shutil.rmtree(made, ignore_errors=True)
+        raise
+    return filled
+
+
+def _recover(folder: Path, old: Path) -> None:
+    """Undo a replacement that stopped between its renames; clear one that stopped after them."""
+    if (folder / MANIFEST).is_file():
+        shutil.rmtree(old, ignore_errors=True)
+    elif (old / MANIFEST).is_file() and not folder.exists():
+        old.rename(folder)

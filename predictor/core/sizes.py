@@ -1,0 +1,155 @@
+"""How time and peak memory grow with the problem size: a constant plus a power law.
+
+``y(n) = a + b * n**p`` through the measured points: two points fix a pure power law, three or
+more also the constant. One point gives no law: another size then widens the interval until it
+says nothing. Upper bounds are what keeps a job from being killed, so they are never below what
+was measured, and they widen with the distance from the measured sizes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from berth.pilot.errors import UsageError
+from berth.predictor.core.prediction import Interval
+
+MEASURED_MARGIN = 1.10
+"""Upper bound over a peak measured at this very size: allocators and inputs vary between runs."""
+SINGLE_SIZE_MARGIN = 1.25
+"""Upper bound where only one run at one size is known."""
+_SLOPE_UNCERTAINTY = 0.15
+"""Doubt in the exponent when extrapolating, per unit of log(size / nearest measured size)."""
+_UNKNOWN_EXPONENTS = (0.0, 1.0, 3.0)
+"""With one size only: at best constant, most likely linear, at worst cubic (dense solvers)."""
+_MAX_EXPONENT = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class PowerLaw:
+    """``constant + factor * size**exponent``, and how far off it is at the measured sizes."""
+
+    constant: float
+    factor: float
+    exponent: float
+    misfit: float
+    """Largest absolute log ratio of measured to fitted."""
+
+    def __call__(self, size: float) -> float:
+        """The fitted value at ``size``."""
+        return float(self.constant + self.factor * size**self.exponent)
+
+
+@dataclass(frozen=True, slots=True)
+class SizeLaw:
+    """Time and memory of one program over its problem size.
+
+    ``size`` is that of the profile's main run (None: the program has no size, and any request
+    for another one is answered by the main run with a wide interval); ``measured`` are all sizes
+    that were run, ascending.
+    """
+
+    size: float | None
+    peak_memory_bytes: float | None
+    measured: tuple[float, ...] = ()
+    runtime: PowerLaw | None = None
+    memory: PowerLaw | None = None
+
+    @classmethod
+    def fit(
+        cls,
+        points: Sequence[tuple[float, float, float]],
+        *,
+        size: float | None = None,
+        peak_memory_bytes: float | None = None,
+    ) -> SizeLaw:
+        """From ``(size, runtime_s, peak_memory_bytes)`` points and the main run's own numbers.
+
+        Raises UsageError where a number is not positive and finite.
+        """
+        for point in points:
+            if not all(math.isfinite(v) and v > 0 for v in point):
+                raise UsageError(f"size point {point} has a number that is not positive and finite")
+        ordered = sorted(points)
+        if size is None and len(ordered) == 1:
+            size = ordered[0][0]
+        if size is None and ordered:
+            size = ordered[-1][0]
+        if peak_memory_bytes is None and ordered:
+            peak_memory_bytes = next((m for s, _, m in ordered if s == size), ordered[-1][2])
+        measured = tuple(p[0] for p in ordered)
+        if len(ordered) < 2:
+            return cls(size, peak_memory_bytes, measured)
+        return cls(
+            size=size,
+            peak_memory_bytes=peak_memory_bytes,
+            measured=measured,
+            runtime=_fit([(s, t) for s, t, _ in ordered]),
+            memory=_fit([(s, m) for s, _, m in ordered]),
+        )
+
+    def runtime_factor(self, size: float | None) -> Interval:
+        """Time at ``size`` over time at the profile's own size; 1 exactly for that size."""
+        if size is None or self.size is None or size == self.size:
+            return Interval(1.0, 1.0, 1.0)
+        return self._ratio(self.runtime, size, self.size)
+
+    @lru_cache(maxsize=4096)  # noqa: B019 - as for _ratio
+    def memory_bytes(self, size: float | None = None) -> Interval | None:
+        """Peak memory at ``size`` (default: the profile's own); None where none was measured."""
+        if self.peak_memory_bytes is None:
+            return None
+        margin = MEASURED_MARGIN if len(self.measured) > 1 else SINGLE_SIZE_MARGIN
+        here = self.peak_memory_bytes
+        if size is None or self.size is None or size == self.size:
+            return Interval(here / margin, here, here * margin)
+        ratio = self._ratio(self.memory, size, self.size)
+        return Interval(ratio.low * here / margin, ratio.mid * here, ratio.high * here * margin)
+
+    # A decision asks the same of every candidate: the answer is worked out once.
+    @lru_cache(maxsize=4096)  # noqa: B019 - laws are small, frozen values and few
+    def _ratio(self, law: PowerLaw | None, size: float, own: float) -> Interval:
+        if not (math.isfinite(size) and size > 0):
+            raise UsageError(f"{size} is not a problem size; it must be positive")
+        if law is None:
+            low, mid, high = sorted((size / own) ** p for p in _UNKNOWN_EXPONENTS)
+            return Interval(min(low, mid), mid, max(mid, high))
+        mid = law(size) / law(own)
+        nearest = min(self.measured, key=lambda s: abs(math.log(size / s)))
+        inside = self.measured[0] <= size <= self.measured[-1]
+        distance = 0.0 if inside else abs(math.log(size / nearest))
+        widen = math.exp(2 * law.misfit + _SLOPE_UNCERTAINTY * distance)
+        return Interval(mid / widen, mid, mid * widen)
+
+
+def _fit(points: Sequence[tuple[float, float]]) -> PowerLaw:
+    """Least squares in log space over a grid of constants (0 .. just below the smallest value)."""
+    smallest = min(value for _, value in points)
+    if len(points) == 2:
+        # Two points cannot tell a constant from an exponent: assume none.
+        return _fit_power(points, 0.0)
+    best = _best(points, smallest, [i / 10 for i in range(10)])
+    near = best.constant / smallest
+    return _best(points, smallest, [min(max(near + i / 50, 0.0), 0.98) for i in range(-4, 5)])
+
+
+def _best(points: Sequence[tuple[float, float]], smallest: float, shares: list[float]) -> PowerLaw:
+    return min((_fit_power(points, share * smallest) for share in shares), key=_badness)
+
+
+def _badness(law: PowerLaw) -> tuple[float, float]:
+    return (round(law.misfit, 6), law.constant)
+
+
+def _fit_power(points: Sequence[tuple[float, float]], constant: float) -> PowerLaw:
+    xs = [math.log(size) for size, _ in points]
+    ys = [math.log(value - constant) for _, value in points]
+    mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
+    variance = sum((x - mean_x) ** 2 for x in xs)
+    slope = sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / variance
+    slope = min(max(slope, 0.0), _MAX_EXPONENT)
+    factor = math.exp(mean_y - slope * mean_x)
+    misfit = max(abs(math.log(value / (constant + factor * size**slope))) for size, value in points)
+    return PowerLaw(constant, factor, slope, misfit)

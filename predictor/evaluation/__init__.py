@@ -1,1 +1,0 @@
-"""Evaluation: how good predictions are on what nothing was fitted on."""

@@ -1,0 +1,150 @@
+"""The bundle of learnt times: a manifest, and one process a setting as arrays.
+
+The arrays hold weights and the likeness of measured models (no names, no graphs). A *setting* is a
+platform with a precision, a layout and a software; each platform has one that is told unless
+another is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+
+from berth.pilot.documents import Document
+from berth.pilot.errors import DocumentError
+from berth.predictor.core.bundle import (
+    SHIPPED_BUNDLES,
+    BundleManifest,
+    check_complete,
+    read_manifest,
+)
+from berth.predictor.families.graph.latency.arrays import read_arrays
+from berth.predictor.families.graph.latency.features import Floats
+from berth.predictor.families.graph.latency.inputs import LIKENESS, TERMS
+from berth.predictor.families.graph.latency.process import Process, Scale
+from berth.predictor.hardware.roofs import Numbers
+
+LATENCY_SCHEMA = "berth.model-latency/1"
+ARRAYS = "processes.npz"
+DEFAULT_LATENCY = SHIPPED_BUNDLES / "model-latency"
+_MOST_BYTES = 128 * 2**20
+_PARTS = ("coefficients", "centre", "spread", "points", "pull")
+
+
+class SettingEntry(Document):
+    """A platform with what ran there, and how sure its times are."""
+
+    name: str
+    platform: str
+    numbers: Numbers
+    software: str
+    usual: bool
+    """Told unless another is asked for."""
+    offset: float
+    rows: int = Field(ge=1)
+    batches: tuple[int, int]
+    """Smallest and largest that was measured."""
+    log_width: float = Field(gt=0)
+    """Half width of the 90 % interval in log time, for a difficulty of 1."""
+
+
+class LatencyTraining(Document):
+    """What the bundle was made of."""
+
+    sources: dict[str, str]
+    """Data set -> SHA-256."""
+    seed: int
+    length: float = Field(gt=0)
+    noise: float = Field(gt=0)
+    graphs: int = Field(ge=1)
+    libraries: dict[str, str]
+
+
+class LatencyManifest(BundleManifest):
+    """``manifest.json``."""
+
+    schema_: str = Field(default=LATENCY_SCHEMA, alias="schema")
+    settings: tuple[SettingEntry, ...] = Field(min_length=1)
+    terms: tuple[str, ...]
+    likeness: tuple[str, ...]
+    split: str
+    """That the widths are of."""
+    novel: float = Field(gt=0)
+    """Difficulty above which a model is unlike all that were measured."""
+    training: LatencyTraining
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting, ready to predict."""
+
+    entry: SettingEntry
+    process: Process
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyModel:
+    """All settings of a bundle."""
+
+    settings: tuple[Setting, ...]
+    novel: float
+    id: str
+
+
+def arrays_of(processes: Mapping[str, Process]) -> Mapping[str, Floats]:
+    """What ``ARRAYS`` holds, by setting."""
+    found: dict[str, Any] = {}
+    for name, one in processes.items():
+        held = (one.coefficients, one.scale.centre, one.scale.spread)
+        found |= {f"{part}/{name}": x for part, x in zip(_PARTS, held, strict=False)}
+        found[f"points/{name}"] = one.points.astype(np.float32)
+        found[f"pull/{name}"] = one.pull
+    return found
+
+
+def verify(folder: Path = DEFAULT_LATENCY) -> LatencyManifest:
+    """The manifest, after every checksum has been compared. Raises DocumentError."""
+    manifest = read_manifest(folder, LatencyManifest)
+    check_complete(folder, manifest, [ARRAYS])
+    if (manifest.terms, manifest.likeness) != (TERMS, LIKENESS):
+        raise DocumentError(
+            folder, "was made with other features than this version of Berth computes",
+            key="likeness", hint="run `berth train --task dl` with this version",
+        )  # fmt: skip
+    return manifest
+
+
+def load(folder: Path = DEFAULT_LATENCY) -> LatencyModel:
+    """Verify and load. Raises DocumentError where anything about it is wrong."""
+    manifest = verify(folder)
+    held = read_arrays(folder / ARRAYS, _MOST_BYTES)
+    settings = tuple(_setting(folder / ARRAYS, held, e, manifest) for e in manifest.settings)
+    return LatencyModel(settings, manifest.novel, manifest.id)
+
+
+def _setting(
+    path: Path, held: Mapping[str, Any], entry: SettingEntry, manifest: LatencyManifest
+) -> Setting:
+    try:
+        weights, centre, spread, points, pull = (
+            held[f"{part}/{entry.name}"].astype(np.float64) for part in _PARTS
+        )
+    except KeyError as missing:
+        raise DocumentError(path, f"lacks the array {missing}") from None
+    columns = (len(LIKENESS),)
+    shapes = (weights.shape, centre.shape, spread.shape, points.shape, pull.shape)
+    if shapes != ((len(TERMS),), columns, columns, (entry.rows, *columns), (entry.rows,)):
+        raise DocumentError(path, f"holds an array of a wrong shape for {entry.name!r}")
+    if not all(np.isfinite(x).all() for x in (weights, centre, points, pull)) or not (
+        (weights >= 0).all() and (spread > 0).all()
+    ):
+        raise DocumentError(path, f"holds a value that cannot be for {entry.name!r}")
+    process = Process(
+        weights, Scale(centre, spread), points, manifest.training.length, entry.offset, pull
+    )
+    return Setting(entry, process)

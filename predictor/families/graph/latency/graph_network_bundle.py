@@ -1,0 +1,135 @@
+"""A graph network as a bundle: weights (numpy), the columns of a run, what it was trained on."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from berth.pilot.errors import DocumentError, UsageError
+from berth.predictor.core.bundle import (
+    CARD,
+    MANIFEST,
+    BundleManifest,
+    check_complete,
+    read_manifest,
+)
+from berth.predictor.families.graph.latency.graph_network import GraphNetwork
+from berth.predictor.families.graph.latency.node_features import (
+    NODE_FEATURES,
+    STATIC_FEATURES,
+    compact,
+    static_features,
+)
+from berth.predictor.graphs.graph import ModelGraph
+
+NETWORK_SCHEMA: Literal["berth.graph-network/1"] = "berth.graph-network/1"
+WEIGHTS = "network.npz"
+ONNX = "network.onnx"
+_FILES = (WEIGHTS, ONNX, CARD)
+_DEVICE, _PRECISION = "device ", "precision "
+SETTINGS = ("log batch", "log image", "torch", "cuda", "compiled", "channels last")
+
+
+@dataclass(frozen=True, slots=True)
+class RunSetting:
+    """How a model is run, in the words of timm's measurements."""
+
+    device: str
+    precision: str
+    batch: int
+    image_size: int = 224
+    torch: int = 291
+    """Version, as 291 for 2.9.1."""
+    cuda: float = 0.0
+    """Version times ten; 0 on a CPU."""
+    compiled: bool = False
+    channels_last: bool = False
+
+    def columns(self, names: Sequence[str]) -> list[float]:
+        """One number a name. Raises UsageError for a device or precision that is not there."""
+        for kind, given in ((_DEVICE, self.device), (_PRECISION, self.precision)):
+            known = [name.removeprefix(kind) for name in names if name.startswith(kind)]
+            if given not in known:
+                raise UsageError(f"{kind}{given} is not known", hint=f"one of {', '.join(known)}")
+        if self.batch < 1 or self.image_size < 1:
+            raise UsageError("batch and image size must be at least 1")
+        numbers = dict(zip(SETTINGS, (
+            math.log(self.batch), math.log(self.image_size), self.torch, self.cuda, self.compiled,
+            self.channels_last,
+        ), strict=True))  # fmt: skip
+        mine = (_DEVICE + self.device, _PRECISION + self.precision)
+        return [float(numbers.get(name, name in mine)) for name in names]
+
+
+class NetworkManifest(BundleManifest):
+    """``manifest.json``."""
+
+    schema_: Literal["berth.graph-network/1"] = Field(default=NETWORK_SCHEMA, alias="schema")
+    targets: tuple[str, ...] = Field(min_length=1)
+    node_features: tuple[str, ...]
+    static_features: tuple[str, ...]
+    columns: tuple[str, ...] = Field(min_length=len(SETTINGS))
+    sources: dict[str, str]
+    """Data set -> SHA-256."""
+    rows: int
+    seed: int
+    libraries: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkBundle:
+    """What ``load`` gives."""
+
+    manifest: NetworkManifest
+    network: GraphNetwork
+
+    @property
+    def id(self) -> str:
+        """Of the bundle."""
+        return self.manifest.id
+
+    def seconds(self, graph: ModelGraph, settings: Sequence[RunSetting]) -> NDArray[np.float64]:
+        """[settings] of one image. ``graph`` is of batch 1; each setting has its own batch.
+
+        Raises UsageError for a graph of another batch, and for an unknown device or precision.
+        """
+        if graph.batch != 1:
+            raise UsageError(f"the graph is of batch {graph.batch}", hint="read it at batch 1")
+        columns = np.array([one.columns(self.manifest.columns) for one in settings])
+        said = self.network.logarithms(compact(graph), static_features(graph), columns)
+        return np.exp(said[:, self.manifest.targets.index("latency")])
+
+
+def verify(folder: Path) -> NetworkManifest:
+    """The manifest, after every checksum has been compared. Raises DocumentError."""
+    manifest = read_manifest(folder, NetworkManifest)
+    check_complete(folder, manifest, _FILES)
+    if manifest.node_features != NODE_FEATURES or manifest.static_features != STATIC_FEATURES:
+        raise DocumentError(
+            folder / MANIFEST,
+            "was made for other features of a graph",
+            key="node_features",
+            hint="train it again with this version",
+        )
+    return manifest
+
+
+def load(folder: Path) -> NetworkBundle:
+    """A bundle of ``berth train --task graph-networks``. Raises DocumentError."""
+    manifest = verify(folder)
+    try:
+        with np.load(io.BytesIO((folder / WEIGHTS).read_bytes()), allow_pickle=False) as stored:
+            network = GraphNetwork.of({name: stored[name] for name in stored.files})
+    except (ValueError, OSError, EOFError) as error:
+        raise DocumentError(folder / WEIGHTS, f"holds no graph network: {error}") from None
+    if len(network.weights["columns.mean"]) != len(manifest.columns):
+        raise DocumentError(folder / WEIGHTS, "has other columns than the manifest names")
+    return NetworkBundle(manifest, network)

@@ -1,0 +1,130 @@
+"""The learnt time of a model graph on the platforms that a bundle knows.
+
+A model unlike every measured one, or a batch far from those that were measured, gets a wider
+interval and a note that says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from berth.predictor.core import intervals as conformal
+from berth.predictor.core.prediction import Basis, Interval
+from berth.predictor.families.graph.latency.bundle import (
+    DEFAULT_LATENCY,
+    LatencyModel,
+    Setting,
+    load,
+)
+from berth.predictor.families.graph.latency.features import (
+    Floats,
+    GraphWork,
+    graph_features,
+    roof_features,
+    work_of,
+)
+from berth.predictor.families.graph.latency.inputs import likeness, terms
+from berth.predictor.graphs.cache import Recent
+from berth.predictor.graphs.graph import ModelGraph
+from berth.predictor.graphs.roofline import native_numbers
+from berth.predictor.hardware.roofs import Numbers, Roof
+
+_REMEMBERED = 512
+_BATCH_SLACK = 2.0
+"""A batch may be so many times beyond the measured ones before it counts as out of range."""
+
+
+@dataclass(frozen=True, slots=True)
+class LearntTime:
+    """Of one run at the graph's batch on a platform."""
+
+    platform: str
+    setting: str
+    """What ran there when it was measured, as ``amp | nchw | torch 2.91``."""
+    seconds: Interval
+    basis: Basis
+    note: str | None
+    """Why the interval is wide, where it is."""
+
+
+class LatencyPredictor:
+    """A bundle at work. Safe to share between threads."""
+
+    def __init__(self, model: LatencyModel) -> None:
+        self._model = model
+        self._told: Recent[tuple[LearntTime, ...]] = Recent(_REMEMBERED)
+
+    @property
+    def id(self) -> str:
+        """Of the bundle."""
+        return self._model.id
+
+    @property
+    def platforms(self) -> tuple[str, ...]:
+        """Those that it knows."""
+        return tuple(dict.fromkeys(one.entry.platform for one in self._model.settings))
+
+    def settings(self, platform: str) -> tuple[str, ...]:
+        """What was measured there."""
+        return tuple(
+            one.entry.name for one in self._model.settings if one.entry.platform == platform
+        )
+
+    def times(
+        self, graph: ModelGraph, places: Sequence[Roof], numbers: Numbers | None = None
+    ) -> tuple[LearntTime, ...]:
+        """On those of ``places`` that the bundle knows in this precision (default: the file's).
+
+        Remembered by the graph's digest, batch, places and precision.
+        """
+        wanted = numbers or native_numbers(graph)
+        key = (graph.digest, graph.batch, wanted, tuple(place.platform for place in places))
+        return self._told.made(key, lambda: self._times(graph, places, wanted))
+
+    def _times(
+        self, graph: ModelGraph, places: Sequence[Roof], numbers: Numbers
+    ) -> tuple[LearntTime, ...]:
+        by_name = {place.platform: place for place in places}
+        chosen = [
+            one for one in self._model.settings
+            if one.entry.usual and one.entry.numbers is numbers and one.entry.platform in by_name
+        ]  # fmt: skip
+        if not chosen:
+            return ()
+        work = work_of(graph)
+        features = graph_features(work)[None]
+        return tuple(self._one(one, work, features, by_name[one.entry.platform]) for one in chosen)
+
+    def _one(self, setting: Setting, work: GraphWork, features: Floats, place: Roof) -> LearntTime:
+        entry, batch = setting.entry, work.graph.batch
+        roof = roof_features(work, [place], [entry.numbers], batch)
+        many = np.array([float(batch)])
+        told = setting.process(terms(features, roof, many), likeness(features, roof, many))
+        difficulty = float(told.difficulty[0])
+        low, high = entry.batches
+        beyond = max(low / batch, batch / high, _BATCH_SLACK) / _BATCH_SLACK
+        width = entry.log_width * difficulty + math.log(beyond)
+        notes = []
+        if difficulty > self._model.novel:
+            notes.append("unlike every model measured there")
+        if beyond > 1:
+            notes.append(f"batch {batch} is far from those measured there ({low} to {high})")
+        if unknown := sum(work.graph.unknown.values()):
+            notes.append(f"{unknown} operators are unknown, and their work is not in the time")
+        return LearntTime(
+            entry.platform, entry.software,
+            conformal.around(batch * math.exp(float(told.log_seconds[0])), width),
+            Basis.PRIOR if notes else Basis.CALIBRATED, "; ".join(notes) or None,
+        )  # fmt: skip
+
+
+@cache
+def shared(folder: Path = DEFAULT_LATENCY) -> LatencyPredictor:
+    """One predictor a process and bundle. Raises DocumentError."""
+    return LatencyPredictor(load(folder))

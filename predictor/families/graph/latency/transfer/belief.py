@@ -1,0 +1,109 @@
+"""What is believed of any platform, once the process has seen its cases: a weighted sum of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from berth.predictor.core.prediction import Basis, Interval
+from berth.predictor.families.graph.latency.features import Floats, GraphWork
+from berth.predictor.families.graph.latency.transfer.cases import NOBODY, Cases, case_of
+from berth.predictor.families.graph.latency.transfer.kernel import Kernel, Own
+from berth.predictor.hardware.roofs import Numbers, Roof
+
+
+@dataclass(frozen=True, slots=True)
+class Width:
+    """Half width of the 90 % interval, in log time, with so many samples of the platform."""
+
+    samples: int
+    gpu: bool
+    log_width: float
+
+
+@dataclass(frozen=True)
+class Belief:
+    """The process after its cases, and those that a site added. Raises nothing of its own."""
+
+    kernel: Kernel
+    offset: float
+    """Mean of log time over roofline time, which the process is around."""
+    cases: Cases
+    weights: Floats
+    """[cases] (K + noise)^-1 of what they measured."""
+    devices: tuple[str, ...]
+    """The names of ``Cases.device``."""
+    stacks: tuple[str, ...]
+    """Likewise."""
+    own: Own
+    """[devices]"""
+    samples: dict[str, int]
+    """Of platforms that a site added."""
+    threads: dict[str, int]
+    """Of the runs of CPU platforms that a site added: times are of so many."""
+    own_widths: dict[str, float]
+    """Of platforms that a site added: half width of the 90 % interval, in log time."""
+    widths: tuple[Width, ...]
+    id: str = ""
+    """Of the bundle that it is from."""
+
+    def log_seconds(self, asked: Cases) -> Floats:
+        """[n] of one image."""
+        across = self.kernel.covariance(
+            asked, self.cases, self.own[asked.device], self._scaled
+        )  # fmt: skip
+        return np.asarray(asked.log_roof + self.offset + across @ self.weights)
+
+    @cached_property
+    def _scaled(self) -> tuple[Floats, Floats, Floats]:
+        return self.kernel.scale.scaled(self.cases)
+
+    def seconds(
+        self, work: GraphWork, roof: Roof, numbers: Numbers, batch: int, stack: str | None = None
+    ) -> Interval:
+        """Of one run at the whole batch. ``stack`` as in ``stack_name``; default: the platform's
+        own in these numbers where it has one, else no compiler on a GPU and one on a CPU.
+        """
+        own = f"{roof.platform}/{numbers.value}/"
+        named = stack or next((name for name in self.stacks if name.startswith(own)), None)
+        joined = is_fused(named) if named else not roof.is_gpu
+        one = case_of(work, roof, numbers, batch, fused=joined)
+        one = replace(
+            one,
+            device=np.array([_place(roof.platform, self.devices)]),
+            stack=np.array([_place(named, self.stacks)]),
+        )
+        middle = batch * float(np.exp(self.log_seconds(one)[0]))
+        factor = float(np.exp(self.log_width(roof.platform, gpu=roof.is_gpu)))
+        return Interval(middle / factor, middle, middle * factor)
+
+    def log_width(self, platform: str, *, gpu: bool) -> float:
+        """Half width in log time: of the platform's samples where it has some."""
+        own = self.own_widths.get(platform)
+        return self.log_width_of(0, gpu=gpu) if own is None else own
+
+    def log_width_of(self, samples: int, *, gpu: bool) -> float:
+        """Likewise, of a platform with so many, from devices that were held out."""
+        known = [one for one in self.widths if one.gpu == gpu and one.samples <= samples]
+        return max(known, key=lambda one: one.samples).log_width
+
+    def basis(self, platform: str) -> Basis:
+        """Calibrated where the site added samples of the platform."""
+        return Basis.CALIBRATED if self.samples.get(platform) else Basis.PRIOR
+
+
+def _place(name: str | None, names: tuple[str, ...]) -> int:
+    return names.index(name) if name in names else NOBODY
+
+
+def stack_name(platform: str, numbers: Numbers, framework: str, threads: int | None = None) -> str:
+    """A platform with its software, as in ``gpu/fp16/torch`` or ``cpu/fp32/onnxruntime/1``."""
+    parts = (platform, numbers.value, framework, *(() if threads is None else (str(threads),)))
+    return "/".join(parts)
+
+
+def is_fused(stack: str) -> bool:
+    """Whether operators are joined: all but eager torch."""
+    return stack.split("/")[2] != "torch"

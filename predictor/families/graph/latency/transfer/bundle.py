@@ -1,0 +1,172 @@
+"""The bundle of transfer between platforms: a manifest, and the cases it stands on as arrays.
+
+A process is its cases: the arrays hold features of measured models (no names, no graphs), what they
+measured over roofline time, and their weights. A platform that a site adds is a few more of them.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+
+from berth.pilot.documents import Document
+from berth.pilot.errors import DocumentError
+from berth.predictor.core.bundle import (
+    SHIPPED_BUNDLES,
+    BundleManifest,
+    check_complete,
+    read_manifest,
+)
+from berth.predictor.families.graph.latency.arrays import read_arrays
+from berth.predictor.families.graph.latency.features import Floats
+from berth.predictor.families.graph.latency.transfer.belief import Belief, Width
+from berth.predictor.families.graph.latency.transfer.cases import GRAPH, PLACE, SPEC, Cases
+from berth.predictor.families.graph.latency.transfer.kernel import LEVELS, TERMS, Kernel, Own, Scale
+
+TRANSFER_SCHEMA = "berth.model-transfer/1"
+CASES = "cases.npz"
+DEFAULT_TRANSFER = SHIPPED_BUNDLES / "model-transfer"
+_WIDE = ("spec", "log_roof")
+_CODES = ("gpu", "fused", "device", "stack", "model")
+_SCALES = tuple(one.name for one in fields(Scale))
+_MOST_BYTES = 256 * 2**20
+
+
+class WidthEntry(Document):
+    """Half width of the 90 % interval from devices that were held out."""
+
+    samples: int = Field(ge=0)
+    gpu: bool
+    log_width: float = Field(gt=0)
+
+
+class PlatformEntry(Document):
+    """A platform whose cases are in the bundle."""
+
+    platform: str
+    bold: float = Field(gt=0)
+    """How unlike others it is: factor on its own part of the covariance,"""
+    shift: float = Field(default=0.0, ge=0)
+    """and standard deviation of one more constant of its own."""
+    samples: int | None = None
+    """Of a platform that a site added; None: of the data set."""
+    threads: int | None = None
+    """Of its runs, on a CPU."""
+    log_width: float | None = Field(default=None, gt=0)
+    """Half width of the 90 % interval, of a platform that a site added."""
+
+
+class TransferTraining(Document):
+    """What the bundle was made of."""
+
+    sources: dict[str, str]
+    """Data set -> SHA-256."""
+    seed: int
+    rows: int = Field(ge=1)
+    libraries: dict[str, str]
+
+
+class TransferManifest(BundleManifest):
+    """``manifest.json``."""
+
+    schema_: str = Field(default=TRANSFER_SCHEMA, alias="schema")
+    amplitudes: dict[str, tuple[float, ...]]
+    """By level, one for each of ``TERMS``."""
+    graph_length: float = Field(gt=0)
+    place_length: float = Field(gt=0)
+    noise: float = Field(gt=0)
+    offset: float
+    platforms: tuple[PlatformEntry, ...]
+    stacks: tuple[str, ...]
+    columns: tuple[str, ...]
+    """Of a case."""
+    widths: tuple[WidthEntry, ...] = Field(min_length=2)
+    split: str
+    """That the widths are of."""
+    training: TransferTraining
+
+
+COLUMNS = (*GRAPH, *PLACE, *SPEC)
+
+
+def arrays_of(belief: Belief, residual: Floats, noise: Floats) -> bytes:
+    """The file of arrays: what ``read_arrays`` reads."""
+    cases, scale = belief.cases, belief.kernel.scale
+    held = {
+        "graph": cases.graph.astype(np.float32), "place": cases.place.astype(np.float32),
+        **{name: getattr(cases, name) for name in _WIDE},
+        **{name: getattr(cases, name).astype(np.int32) for name in _CODES},
+        **{name: getattr(scale, name) for name in _SCALES},
+        "weights": belief.weights, "residual": residual, "noise": noise,
+    }  # fmt: skip
+    stream = io.BytesIO()
+    np.savez_compressed(stream, allow_pickle=False, **held)
+    return stream.getvalue()
+
+
+def load(folder: Path = DEFAULT_TRANSFER) -> Belief:
+    """The belief of a bundle. Raises DocumentError."""
+    return read(folder)[0]
+
+
+def verify(folder: Path = DEFAULT_TRANSFER) -> TransferManifest:
+    """The manifest, after everything it names has been read. Raises DocumentError."""
+    return read(folder)[3]
+
+
+def read(folder: Path) -> tuple[Belief, Floats, Floats, TransferManifest]:
+    """(belief, [cases] residual, [cases] noise, manifest). Raises DocumentError."""
+    manifest = read_manifest(folder, TransferManifest)
+    check_complete(folder, manifest, [CASES])
+    path = folder / CASES
+    if manifest.columns != COLUMNS or set(manifest.amplitudes) != set(LEVELS):
+        raise DocumentError(
+            path, "was made by another version of Berth", hint="make it again by `berth train`"
+        )
+    held = read_arrays(path, _MOST_BYTES)
+    try:
+        scale = Scale(*(held[name] for name in _SCALES))
+        columns: dict[str, Any] = {
+            one.name: held[one.name].astype(np.int64 if one.name in _CODES else np.float64)
+            for one in fields(Cases)
+        }
+        cases = Cases(**columns)
+        many = len(held["weights"])
+        shapes = {
+            "graph": (many, len(GRAPH)), "place": (many, len(PLACE)), "spec": (many, len(SPEC)),
+            "graph_mean": (len(GRAPH),), "graph_spread": (len(GRAPH),),
+            "place_mean": (len(PLACE),), "place_spread": (len(PLACE),),
+            **dict.fromkeys(("log_roof", "residual", "noise", *_CODES), (many,)),
+        }  # fmt: skip
+        sound = all(held[name].shape == shape for name, shape in shapes.items())
+    except KeyError as missing:
+        raise DocumentError(path, f"lacks the array {missing}") from None
+    if not sound or not all(np.isfinite(array).all() for array in held.values()):
+        raise DocumentError(path, "holds an array of a wrong shape, or a value that is no number")
+    if cases.device.max(initial=0) >= len(manifest.platforms):
+        raise DocumentError(path, "has cases of a platform that the manifest does not name")
+    amplitudes = np.array([manifest.amplitudes[level] for level in LEVELS])
+    if amplitudes.shape != (len(LEVELS), len(TERMS)):
+        raise DocumentError(folder, f"each level has {len(TERMS)} amplitudes", key="amplitudes")
+    kernel = Kernel(
+        scale, amplitudes, manifest.graph_length, manifest.place_length, manifest.noise
+    )  # fmt: skip
+    belief = Belief(
+        kernel, manifest.offset, cases, held["weights"],
+        tuple(one.platform for one in manifest.platforms), manifest.stacks,
+        Own(
+            np.array([one.bold for one in manifest.platforms]),
+            np.array([one.shift for one in manifest.platforms]),
+        ),
+        {one.platform: one.samples for one in manifest.platforms if one.samples is not None},
+        {one.platform: one.threads for one in manifest.platforms if one.threads is not None},
+        {one.platform: one.log_width for one in manifest.platforms if one.log_width is not None},
+        tuple(Width(one.samples, one.gpu, one.log_width) for one in manifest.widths),
+        manifest.id,
+    )  # fmt: skip
+    return belief, held["residual"], held["noise"], manifest

@@ -1,0 +1,137 @@
+"""The bundle of the operator model: manifest, law (JSON), one ensemble for each group (ONNX)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+import onnxruntime
+from pydantic import Field
+
+from berth.pilot.documents import Document, read_json
+from berth.pilot.errors import DocumentError
+from berth.pilot.profile import Positive
+from berth.predictor.core.bundle import (
+    SHIPPED_BUNDLES,
+    BundleManifest,
+    check_complete,
+    check_features,
+    open_model,
+    read_manifest,
+)
+from berth.predictor.families.graph.operators.calls import Kind
+from berth.predictor.families.graph.operators.physics import (
+    PRODUCT_FEATURES,
+    VECTOR_FEATURES,
+    PowerLaw,
+)
+
+OPERATORS_SCHEMA = "berth.operators-bundle/1"
+LAW_SCHEMA = "berth.operator-law/1"
+LAW = "law.json"
+DEFAULT_OPERATORS_BUNDLE = SHIPPED_BUNDLES / "operators"
+
+
+class Group(StrEnum):
+    """Kinds of operators that share an ensemble."""
+
+    PRODUCTS = "products"
+    CONVOLUTIONS = "convolutions"
+    VECTORS = "vectors"
+
+
+KINDS: Mapping[Group, tuple[Kind, ...]] = {
+    Group.PRODUCTS: (Kind.PRODUCT, Kind.LINEAR),
+    Group.CONVOLUTIONS: (Kind.CONVOLUTION,),
+    Group.VECTORS: (Kind.UNARY, Kind.BINARY, Kind.SOFTMAX, Kind.NORMALISATION),
+}
+
+
+class Width(Document):
+    """Ends of the 90 % interval as factors of the time told."""
+
+    low: float = Field(gt=0, le=1)
+    high: float = Field(ge=1)
+    rows: int = Field(ge=1)
+    gpus: int = Field(ge=1)
+
+
+class Law(Document):
+    """``law.json``."""
+
+    schema_: str = Field(default=LAW_SCHEMA, alias="schema")
+    watts: Positive
+    gamma: float = Field(ge=0)
+    launch_s: dict[str, Positive]
+    """By operator as measured one at a time: of a GPU never seen."""
+    widths: dict[Group, Width]
+    """Of single operators on GPUs that were left out, one kind of silicon at a time."""
+    model: Width
+    """Of whole language models in fp32 on GPUs that were left out."""
+    half: Width
+    """Of image models, on GPUs and at a precision (half) never fitted."""
+
+
+class OperatorsTraining(Document):
+    """What the bundle was made of."""
+
+    sources: dict[str, str]
+    """Data set -> SHA-256."""
+    gpus: tuple[str, ...]
+    rows: int
+    seed: int
+    libraries: dict[str, str]
+
+
+class OperatorsManifest(BundleManifest):
+    """``manifest.json``."""
+
+    schema_: str = Field(default=OPERATORS_SCHEMA, alias="schema")
+    product_features: tuple[str, ...]
+    vector_features: tuple[str, ...]
+    training: OperatorsTraining
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A verified bundle."""
+
+    id: str
+    law: Law
+    power: PowerLaw
+    ensembles: Mapping[Group, onnxruntime.InferenceSession]
+
+
+def file_of(group: Group) -> str:
+    """Name of a group's ONNX."""
+    return f"{group.value}.onnx"
+
+
+def verify(folder: Path = DEFAULT_OPERATORS_BUNDLE) -> OperatorsManifest:
+    """The manifest, after every checksum has been compared. Raises DocumentError."""
+    manifest = read_manifest(folder, OperatorsManifest)
+    check_complete(folder, manifest, (LAW, *(file_of(group) for group in Group)))
+    features = (manifest.product_features, manifest.vector_features)
+    check_features(
+        folder,
+        same=features == (PRODUCT_FEATURES, VECTOR_FEATURES),
+        key="product_features",
+        retrain="berth train --task operators",
+    )
+    return manifest
+
+
+def load(folder: Path = DEFAULT_OPERATORS_BUNDLE) -> Loaded:
+    """Verify and load. Raises DocumentError where anything about it is wrong."""
+    manifest = verify(folder)
+    law = read_json(folder / LAW, Law)
+    if absent := sorted(set(Group) - law.widths.keys()):
+        raise DocumentError(folder / LAW, f"has no width for {absent[0]!r}", key="widths")
+    return Loaded(
+        manifest.id,
+        law,
+        PowerLaw(law.watts, law.gamma),
+        {group: open_model(folder / file_of(group)) for group in Group},
+    )

@@ -1,0 +1,193 @@
+"""What an operator takes at the least on a GPU, and what its utilisation is learnt from.
+
+``base = max(flops / (peak x power share), bytes / bandwidth)``. The power share is what a GPU can
+keep of its peak clock within its rated power: ``min(1, (w / w0) ** gamma)`` with ``w`` its watts a
+TFLOP/s of fp32, in watts of 16 nm; by what the foundry says its processes save (TSMC: 12FFC 25 %
+of 16FF+, N7 60 % of 16FF+, N5 30 % of N7). ``w0`` and ``gamma`` are fitted. Utilisation (0, 1] is
+``base / (time - launch)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from berth.predictor.families.graph.operators.calls import WINOGRAD, Calls, Floats, Integers, Kind
+from berth.predictor.hardware.gpus import Gpu
+from berth.predictor.hardware.roofs import Numbers
+
+Features: TypeAlias = NDArray[np.float32]
+TILES = ((128, 128), (128, 64), (64, 64), (32, 32))
+"""Rows x columns that one thread block computes."""
+PROCESS_POWER = {16: 1.0, 14: 1.0, 12: 0.75, 8: 0.5, 7: 0.4, 6: 0.4, 5: 0.28, 4: 0.28, 3: 0.28}
+"""Power of the same circuit at the same speed, of a process in nm; 8: between its neighbours."""
+UNKNOWN_GENERATION = 8
+AMD = 0
+PRODUCT_FEATURES = (
+    *(f"{what}_{m}x{n}" for m, n in TILES for what in ("blocks", "wave_share", "tile_share")),
+    "rows", "columns", "inner", "groups", "rows_two", "columns_two", "inner_two", "kind",
+    "intensity_over_ridge", "bytes_over_l2", "group_bytes_over_l2", "generation", "watts",
+)  # fmt: skip
+"""Sizes as powers of two; ``*_two``: the power of two that divides a size (5 at most)."""
+VECTOR_FEATURES = (
+    "kind", "rows", "columns", "columns_two", "bytes_a_multiprocessor", "bytes_over_l2",
+    "rows_a_multiprocessor", "bytes_a_flop", "generation", "watts",
+)  # fmt: skip
+LEAST_UTILISATION = 1e-4
+LEAST_S = 1e-12
+LEAST_ROWS, LEAST_LINEAR_ROWS, LEAST_INNER = 32.0, 128.0, 8.0
+"""Of the least products that are told apart: what is smaller fills no tile."""
+_NEWEST = 8
+"""Generations beyond were not measured: they are taken as this one."""
+
+
+@dataclass(frozen=True, slots=True)
+class PowerLaw:
+    """Share of the peak that fits the rated power."""
+
+    watts: float
+    """Of 16 nm, a TFLOP/s: from there on the peak can be kept."""
+    gamma: float
+    """0: power does not matter."""
+
+    def share(self, gpu: Gpu) -> float:
+        """In (0, 1]; 1 where the GPU's power or process is not known."""
+        watts = watts_a_tflop(gpu)
+        if watts is None or self.gamma == 0:
+            return 1.0
+        return float(min(1.0, max(watts / self.watts, 1e-3) ** self.gamma))
+
+
+def watts_a_tflop(gpu: Gpu) -> float | None:
+    """Rated watts a TFLOP/s of fp32, in watts of 16 nm; None where not known."""
+    need = PROCESS_POWER.get(gpu.process_nm) if gpu.process_nm is not None else None
+    if need is None or gpu.power_w is None:
+        return None
+    return gpu.power_w / (gpu.vector_flops / 1e12) / need
+
+
+@dataclass(frozen=True)
+class Places:
+    """GPUs side by side: [gpus, 1] each."""
+
+    multiprocessors: Floats
+    bytes_per_s: Floats
+    l2_bytes: Floats
+    vector_flops: Floats
+    peak: Floats
+    """Of matrix products in the numbers asked for."""
+    share: Floats
+    """Of the peak, by the rated power."""
+    generation: Floats
+    watts: Floats
+
+    @staticmethod
+    def of(gpus: Sequence[Gpu], numbers: Numbers, power: PowerLaw) -> Places:
+        """In their order."""
+        rows = [
+            (
+                gpu.multiprocessors, gpu.bytes_per_s, gpu.l2_bytes, gpu.vector_flops,
+                gpu.peak(numbers), power.share(gpu), generation(gpu), watts(gpu, power),
+            )
+            for gpu in gpus
+        ]  # fmt: skip
+        table = np.array(rows, np.float64).reshape(len(gpus), 8)
+        return Places(*(table[:, n : n + 1] for n in range(8)))
+
+    def __len__(self) -> int:
+        return len(self.peak)
+
+
+def roof_seconds(calls: Calls, places: Places) -> Floats:
+    """[gpus, n] nothing is faster: the larger of arithmetic and memory at full peaks."""
+    return _roof(calls, places, places.peak)
+
+
+def base_seconds(calls: Calls, places: Places) -> Floats:
+    """[gpus, n] as ``roof_seconds`` with the peak that the rated power allows."""
+    return _roof(calls, places, places.peak * places.share)
+
+
+def _roof(calls: Calls, places: Places, peak: Floats) -> Floats:
+    matrix = calls.kind <= Kind.CONVOLUTION
+    work = np.where(calls.kind == Kind.CONVOLUTION, calls.flops / WINOGRAD, calls.flops)
+    arithmetic = work / np.where(matrix, peak, places.vector_flops)
+    found: Floats = np.maximum(arithmetic, calls.moved_bytes / places.bytes_per_s)
+    return np.maximum(found, LEAST_S)
+
+
+def product_features(calls: Calls, places: Places) -> Features:
+    """[gpus * n, len(PRODUCT_FEATURES)], GPU by GPU.
+
+    Sizes are at least those of the smallest tiles: fewer take as long.
+    """
+    groups = np.maximum(calls.groups, 1.0)
+    linear = calls.kind == Kind.LINEAR
+    rows = np.maximum(calls.rows, np.where(linear, LEAST_LINEAR_ROWS, LEAST_ROWS))
+    columns, inner = np.maximum(calls.columns, LEAST_ROWS), np.maximum(calls.inner, LEAST_INNER)
+    found = np.empty((len(places), len(calls), len(PRODUCT_FEATURES)), np.float32)
+    at = 0
+    for tile_rows, tile_columns in TILES:
+        across, down = np.ceil(rows / tile_rows), np.ceil(columns / tile_columns)
+        waves = groups * across * down / places.multiprocessors
+        found[:, :, at] = np.log2(waves)
+        found[:, :, at + 1] = waves / np.ceil(waves)
+        found[:, :, at + 2] = rows / (across * tile_rows) * (columns / (down * tile_columns))
+        at += 3
+    moved = np.maximum(calls.moved_bytes, 1.0)
+    intensity = np.maximum(calls.flops, 1.0) / moved
+    for values in (
+        np.log2(rows), np.log2(columns), np.log2(inner), np.log2(groups),
+        two(rows), two(columns), two(inner), calls.kind,
+        np.log2(intensity) - np.log2(places.peak / places.bytes_per_s),
+        np.log2(moved) - np.log2(places.l2_bytes),
+        np.log2(moved / groups) - np.log2(places.l2_bytes), places.generation, places.watts,
+    ):  # fmt: skip
+        found[:, :, at] = values
+        at += 1
+    return found.reshape(-1, len(PRODUCT_FEATURES))
+
+
+def vector_features(calls: Calls, places: Places) -> Features:
+    """[gpus * n, len(VECTOR_FEATURES)], GPU by GPU."""
+    found = np.empty((len(places), len(calls), len(VECTOR_FEATURES)), np.float32)
+    rows, columns = np.maximum(calls.rows, 1.0), np.maximum(calls.columns, 1.0)
+    moved = np.log2(np.maximum(calls.moved_bytes, 1.0))
+    each = np.log2(places.multiprocessors)
+    for at, values in enumerate((
+        calls.kind, np.log2(rows), np.log2(columns), two(columns),
+        moved - each, moved - np.log2(places.l2_bytes), np.log2(rows) - each,
+        np.log2(places.bytes_per_s / places.vector_flops), places.generation, places.watts,
+    )):  # fmt: skip
+        found[:, :, at] = values
+    return found.reshape(-1, len(VECTOR_FEATURES))
+
+
+def utilisation(margin: Floats) -> Floats:
+    """In (0, 1] from what the trees give: a logistic curve."""
+    found: Floats = np.maximum(1 / (1 + np.exp(-np.clip(margin, -30, 30))), LEAST_UTILISATION)
+    return found
+
+
+def two(sizes: Floats) -> Integers:
+    """The power of two that divides each size, 5 at most: how far accesses can be aligned."""
+    whole = np.minimum(np.maximum(sizes, 1), 2.0**52).astype(np.int64)
+    low = whole & -whole
+    return np.minimum(np.log2(low.astype(np.float64)), 5).astype(np.int64)
+
+
+def generation(gpu: Gpu) -> int:
+    """As the trees know it: AMD's are one of their own, newer ones than measured the newest."""
+    if gpu.amd:
+        return AMD
+    return min(gpu.generation or UNKNOWN_GENERATION, _NEWEST)
+
+
+def watts(gpu: Gpu, power: PowerLaw) -> float:
+    """Power of two of the watts; where they are not known, enough of them."""
+    found = watts_a_tflop(gpu)
+    return float(np.log2(power.watts if found is None else found))

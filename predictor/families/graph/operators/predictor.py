@@ -1,0 +1,137 @@
+"""Seconds of operators, and of whole model graphs as their sum, on any GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from berth.predictor.core.prediction import Interval
+from berth.predictor.families.graph.operators import bundle as bundles
+from berth.predictor.families.graph.operators.bundle import (
+    DEFAULT_OPERATORS_BUNDLE,
+    KINDS,
+    Group,
+    Loaded,
+)
+from berth.predictor.families.graph.operators.calls import Calls, Floats, Kind
+from berth.predictor.families.graph.operators.graph_calls import calls_of
+from berth.predictor.families.graph.operators.physics import (
+    Places,
+    base_seconds,
+    product_features,
+    utilisation,
+    vector_features,
+)
+from berth.predictor.graphs.graph import ModelGraph
+from berth.predictor.graphs.kinds import FAMILIES
+from berth.predictor.graphs.operators import Family
+from berth.predictor.graphs.roofline import native_numbers
+from berth.predictor.hardware.gpus import KERNEL_S, Gpu
+from berth.predictor.hardware.roofs import Numbers
+
+_CONVOLUTION = FAMILIES.index(Family.CONVOLUTION)
+_GROUP = np.array([
+    next(place for place, group in enumerate(Group) if kind in KINDS[group]) for kind in Kind
+])  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorModel:
+    """See the module. ``numbers``: what is computed in; trained on fp32, others are scaled."""
+
+    loaded: Loaded
+
+    def seconds(
+        self, calls: Calls, gpus: Sequence[Gpu], numbers: Numbers = Numbers.FP32,
+        *, launch_s: float = KERNEL_S,
+    ) -> Floats:  # fmt: skip
+        """[gpus, n] of each call on each GPU, one after the other; finite and above 0."""
+        found = np.zeros((len(gpus), len(calls)))
+        places = Places.of(gpus, numbers, self.loaded.power)
+        of_kind = _GROUP[calls.kind]
+        for place, group in enumerate(Group):
+            chosen = np.flatnonzero(of_kind == place)
+            if not len(chosen) or not gpus:
+                continue
+            of = calls[chosen]
+            features = (vector_features if group is Group.VECTORS else product_features)(of, places)
+            (margin,) = self.loaded.ensembles[group].run(None, {"features": features})
+            share = utilisation(np.asarray(margin, np.float64).reshape(len(gpus), len(of)))
+            found[:, chosen] = launch_s + base_seconds(of, places) / share
+        return found
+
+    def graph_seconds(
+        self,
+        graph: ModelGraph,
+        gpus: Sequence[Gpu],
+        numbers: Numbers | None = None,
+        batch: int | None = None,
+        *,
+        compiled: bool = False,
+    ) -> Floats:
+        """[gpus] of one run of a graph at its batch or another: the sum of its operators.
+
+        ``compiled``: with vector operators fused, as torch.compile does.
+        """
+        each, times = self._kinds(graph, gpus, numbers, batch, compiled)
+        found: Floats = each @ times
+        return found
+
+    def operator_seconds(
+        self,
+        graph: ModelGraph,
+        gpu: Gpu,
+        numbers: Numbers | None = None,
+        batch: int | None = None,
+    ) -> Floats:
+        """[n] of each node; 0 for those that run nothing."""
+        each, _ = self._kinds(graph, [gpu], numbers, batch, compiled=False)
+        found: Floats = each[0][graph.kind]
+        return found
+
+    def graph_interval(
+        self, graph: ModelGraph, seconds: float, numbers: Numbers = Numbers.FP32
+    ) -> Interval:
+        """Of a graph's sum: as wide as whole models on GPUs never fitted had it.
+
+        Language models in fp32; for convolutions and other precisions, image models.
+        """
+        law = self.loaded.law
+        alike = numbers is Numbers.FP32 and not (graph.family == _CONVOLUTION).any()
+        width = law.model if alike else law.half
+        return Interval(seconds * width.low, seconds, seconds * width.high)
+
+    def operator_interval(self, group: Group, seconds: float) -> Interval:
+        """Of a single operator, on a GPU never seen."""
+        width = self.loaded.law.widths[group]
+        return Interval(seconds * width.low, seconds, seconds * width.high)
+
+    def _kinds(
+        self,
+        graph: ModelGraph,
+        gpus: Sequence[Gpu],
+        numbers: Numbers | None,
+        batch: int | None,
+        compiled: bool,
+    ) -> tuple[Floats, Floats]:
+        known = numbers or native_numbers(graph)
+        found = calls_of(graph, known, batch, compiled=compiled)
+        each = self.seconds(found.calls, gpus, known) + KERNEL_S * found.waits
+        return np.where(found.runs, each, 0.0), found.times.astype(np.float64)
+
+
+@cache
+def operator_model(folder: Path = DEFAULT_OPERATORS_BUNDLE) -> OperatorModel:
+    """The bundle, verified and loaded once. Raises DocumentError."""
+    return OperatorModel(bundles.load(folder))
+
+
+def operator_seconds(
+    graph: ModelGraph, gpu: Gpu, numbers: Numbers | None = None, batch: int | None = None
+) -> Floats:
+    """[n] seconds of each node of a graph by the shipped bundle (see ``OperatorModel``)."""
+    return operator_model().operator_seconds(graph, gpu, numbers, batch)

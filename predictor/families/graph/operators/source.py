@@ -1,0 +1,40 @@
+"""The operator sum as a source of a model's latency on platforms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from berth.pilot.platform import Platform
+from berth.predictor.core.prediction import Interval
+from berth.predictor.families.graph.operators.predictor import OperatorModel, operator_model
+from berth.predictor.graphs.graph import ModelGraph
+from berth.predictor.graphs.roofline import native_numbers
+from berth.predictor.hardware.gpus import Gpu, of_platform
+from berth.predictor.hardware.roofs import Numbers
+
+
+def graph_times(
+    graph: ModelGraph,
+    names: Sequence[str],
+    platforms: Mapping[str, Platform],
+    numbers: Numbers | None = None,
+    model: OperatorModel | None = None,
+) -> dict[str, Interval]:
+    """Seconds of one run of a graph on those of the named platforms that are GPUs.
+
+    Nothing of the platform need have been measured. Raises DocumentError for a broken bundle.
+    """
+    places: dict[str, Gpu] = {}
+    for name in names:
+        found = of_platform(platforms[name], platforms) if name in platforms else None
+        if found is not None:
+            places[name] = found
+    if not places:
+        return {}
+    known = numbers or native_numbers(graph)
+    model = model or operator_model()
+    seconds = model.graph_seconds(graph, list(places.values()), known)
+    return {
+        name: model.graph_interval(graph, float(one), known)
+        for name, one in zip(places, seconds, strict=True)
+    }

@@ -1,0 +1,110 @@
+"""A model on platforms, in one call: time, memory and energy of a run, each with what it stands on.
+
+Numpy and onnxruntime. The MIG profile is a matter of policy: ``policies/mig/model_profile.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from berth.pilot.errors import UsageError
+from berth.pilot.platform import Platform
+from berth.predictor.core.prediction import Basis, Bound, Interval
+from berth.predictor.families.graph.times import times
+from berth.predictor.footprint.energy import Energy, energy
+from berth.predictor.footprint.footprint import Fits, Footprint, Task, count, footprint
+from berth.predictor.graphs.doors.any_model import graph_of
+from berth.predictor.graphs.graph import ModelGraph
+from berth.predictor.hardware import platforms as catalogue
+from berth.predictor.hardware.roofs import Numbers, Roof, roofs
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPrediction:
+    """One run of a model at its batch on one platform."""
+
+    platform: str
+    batch: int
+    numbers: Numbers
+    runtime_s: Interval
+    basis: Basis
+    source: str
+    """What the time is from."""
+    note: str | None
+    """Why its interval is wide, where it is, and what it does not cover."""
+    memory: Footprint
+    fits: Fits
+    energy: Energy | None
+    """Unverified; None where the platform's power is not known."""
+
+    @property
+    def samples_per_s(self) -> float:
+        """At this batch."""
+        return self.batch / self.runtime_s.mid
+
+
+def predict(
+    model: object,
+    *,
+    batch: int | None = None,
+    platform: str | Sequence[str] | None = None,
+    precision: str | None = None,
+    sizes: Mapping[str, int] | None = None,
+    inputs: Any = None,
+) -> tuple[ModelPrediction, ...]:
+    """``model`` on ``platform`` (a name, several, or all that are known), fastest first.
+
+    ``model``: a ModelGraph, or whatever ``any_model.graph_of`` reads: the path of an ONNX file or
+    of a ``config.json``, a PyTorch module with ``inputs``, a Keras model, a Paddle layer.
+    ``precision``: ``fp32``, ``tf32``, ``fp16``, ``bf16`` or ``fp8`` (default: the model's own).
+    Raises DocumentError, UsageError (unknown platform, a precision that is none) and ToolMissing.
+    """
+    if batch is not None and (isinstance(batch, bool) or not isinstance(batch, int)):
+        raise UsageError(f"batch is a whole number, not {batch!r}")
+    known = catalogue.load()
+    asked = [platform] if isinstance(platform, str) else platform
+    numbers = _numbers(precision)
+    graph = (
+        model if isinstance(model, ModelGraph)
+        else graph_of(model, batch=batch, sizes=sizes, inputs=inputs)
+    )  # fmt: skip
+    if batch is not None and batch != graph.batch:
+        raise UsageError(
+            f"the graph stands at batch {graph.batch}, not {batch}",
+            hint="read it at that batch, or give the file",
+        )
+    every = roofs(known)
+    places = list(every.values())
+    if asked is not None:
+        places = [every[catalogue.get(name, known).name] for name in dict.fromkeys(asked)]
+    memory = {
+        gpu: footprint(count(graph, Task.INFERENCE, on_gpu=gpu, numbers=numbers))
+        for gpu in {place.is_gpu for place in places}
+    }
+    return tuple(
+        ModelPrediction(
+            one.roof.platform, graph.batch, one.numbers, one.seconds, one.basis, one.source,
+            one.note, memory[one.roof.is_gpu],
+            memory[one.roof.is_gpu].fits(one.roof.memory_bytes),
+            energy(one.seconds, one.roof.power_w, _idle(one.roof, known),
+                   one.time_share(Bound.LAUNCH)),
+        )
+        for one in times(graph, places, known, numbers)
+    )  # fmt: skip
+
+
+def _numbers(precision: str | None) -> Numbers | None:
+    if precision is None:
+        return None
+    try:
+        return Numbers(precision)
+    except ValueError:
+        raise UsageError(
+            f"there is no precision {precision!r}", hint=", ".join(one.value for one in Numbers)
+        ) from None
+
+
+def _idle(place: Roof, known: Mapping[str, Platform]) -> float | None:
+    return known[place.platform].idle_power_w

@@ -1,0 +1,280 @@
+"""Predictions of served language models on devices, with intervals, basis and abstention.
+
+Offline throughput comes from the head that was measured on the device: ``offline`` (a batch of
+equal requests) or ``ttft`` and ``tpot`` (a server under a closed load, where throughput is
+``batch x (input + output) / (ttft + (output - 1) x tpot)``). Where neither was, it is physics with
+the framework's effects: a prior, and an abstention.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from berth.predictor.core.intervals import around
+from berth.predictor.core.prediction import Basis, Bound, Interval
+from berth.predictor.families.language_model.bundle import (
+    DEFAULT_LLM_BUNDLE,
+    Head,
+    Likeness,
+    LlmModel,
+    load,
+)
+from berth.predictor.families.language_model.config import LanguageModel
+from berth.predictor.families.language_model.load import Load
+from berth.predictor.families.language_model.memory import Memory, memory
+from berth.predictor.families.language_model.physics import (
+    OFFLINE,
+    TPOT,
+    TTFT,
+    Case,
+    combine,
+    log_terms,
+)
+from berth.predictor.families.language_model.residual import UNKNOWN, numbers, ties
+from berth.predictor.hardware.accelerators import Device
+
+UNVERIFIED = "unverified: no public measurements to check it against"
+DRAWN_SHARE = Interval(0.4, 0.7, 1.0)
+"""Of its rated power, what a busy accelerator draws: a rule, not a measurement."""
+WIDEST = math.log(3.0)
+"""Half width in log beyond which a prediction is not one to act on."""
+_BASIS = {
+    Likeness.BLOCK: Basis.CALIBRATED,
+    Likeness.PAIR: Basis.CALIBRATED,
+    Likeness.APART: Basis.SCALED,
+    Likeness.NEW: Basis.PRIOR,
+}
+_BOUNDS = {
+    "weights": Bound.MEMORY, "weights_one_gpu": Bound.MEMORY, "cache": Bound.MEMORY,
+    "cache_all_heads": Bound.MEMORY, "decode": Bound.COMPUTE, "prefill": Bound.COMPUTE,
+    "prefill_queue": Bound.COMPUTE, "prefill_between": Bound.COMPUTE, "attention": Bound.COMPUTE,
+    "experts_all": Bound.COMPUTE, "prompt_squared": Bound.COMPUTE, "messages": Bound.LATENCY,
+    "bytes_sent": Bound.LATENCY,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A quantity in seconds, what it stands on, and what bounds it."""
+
+    seconds: Interval
+    likeness: Likeness
+    bound: Bound
+
+
+@dataclass(frozen=True, slots=True)
+class ServingPrediction:
+    """One model under one load on one device."""
+
+    device: str
+    gpus: int
+    framework: str
+    throughput: Interval
+    """Tokens a second, input and output together."""
+    ttft_s: Interval
+    tpot_s: Interval
+    memory: Memory
+    memory_bytes: float
+    """That one GPU has."""
+    resident: float
+    """Sequences of a replica whose cache fits at a time."""
+    fits: bool
+    """With the upper end of what it needs to run at all."""
+    energy_j_per_token: Interval | None
+    """Unverified."""
+    price_per_million: Interval | None
+    """Of tokens, in the site's currency."""
+    carbon_g_per_million: Interval | None
+    """Of tokens; unverified."""
+    basis: Basis
+    latency_basis: Basis
+    """Of ``ttft_s`` and ``tpot_s``."""
+    bound: Bound
+    source: str
+    """The head that throughput is from."""
+    abstained: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LlmPredictor:
+    """A loaded bundle."""
+
+    model: LlmModel
+
+    @classmethod
+    def load(cls, folder: Path | None = None) -> LlmPredictor:
+        """The shipped bundle, or one of a folder. Raises DocumentError."""
+        return cls(_shipped() if folder is None else load(folder))
+
+    @property
+    def frameworks(self) -> tuple[str, ...]:
+        """All that were measured."""
+        return tuple(sorted({f for h in self.model.heads.values() for f in h.codes.frameworks}))
+
+    def predict(
+        self,
+        model: LanguageModel,
+        work: Load,
+        devices: Sequence[Device],
+        framework: str = "vllm",
+        carbon_g_per_kwh: float | None = None,
+    ) -> list[ServingPrediction]:
+        """One prediction a device, in their order. Raises UsageError (``Load.check``)."""
+        work.check(model)
+        if not devices:
+            return []
+        cases = [Case(model, work, d) for d in devices]
+        numbered = numbers(cases)
+        found = {
+            name: self._estimates(head, cases, framework, numbered)
+            for name, head in self.model.heads.items()
+        }
+        need = memory(model, work)
+        return [
+            _join(
+                case, framework, need, carbon_g_per_kwh,
+                {name: rows[i] for name, rows in found.items()},
+                known=framework in self.frameworks,
+            )
+            for i, case in enumerate(cases)
+        ]  # fmt: skip
+
+    def _estimates(
+        self, head: Head, cases: Sequence[Case], framework: str, numbered: np.ndarray
+    ) -> list[Estimate]:
+        name = head.entry.head
+        framework = framework if framework in head.codes.frameworks else _alias(framework, head)
+        terms = log_terms(name, cases)
+        effects = np.array([
+            head.effects.of(c.device.accelerator.name if c.device.whole else "", framework)
+            for c in cases
+        ])  # fmt: skip
+        log_time, shares = combine(terms, effects)
+        # One model under one load: only the accelerator differs.
+        tied = np.repeat(ties(cases[:1], [framework], head.codes), len(cases), axis=0)
+        tied[:, 0] = [head.codes.accelerator(c) for c in cases]
+        alike = [_likeness(head, c, framework, t) for c, t in zip(cases, tied, strict=True)]
+        widths = head.entry.widths
+        added = np.flatnonzero([widths[one].process for one in alike])
+        log_time[added] += head.residual(tied[added], numbered[added])
+        found = []
+        for i, likeness in enumerate(alike):
+            width = widths[likeness].log_width
+            term = head.effects.terms[int(np.argmax(shares[i]))]
+            found.append(
+                Estimate(
+                    around(math.exp(min(max(log_time[i], -20.0), 20.0)), width),
+                    likeness,
+                    _BOUNDS.get(term, Bound.LAUNCH),
+                )
+            )
+        return found
+
+
+def _likeness(head: Head, case: Case, framework: str, tied: np.ndarray) -> Likeness:
+    name = case.device.accelerator.name
+    if tied[0] == UNKNOWN:
+        known = not case.device.whole and name in head.codes.accelerators
+        return Likeness.APART if known and tied[1] != UNKNOWN else Likeness.NEW
+    if tied[1] == UNKNOWN:
+        return Likeness.NEW
+    pair = f"{name} | {framework}"
+    if pair not in head.pairs:
+        return Likeness.APART
+    signature = head.codes.models[tied[2]] if tied[2] != UNKNOWN else ""
+    return Likeness.BLOCK if f"{pair} | {signature}" in head.blocks else Likeness.PAIR
+
+
+def _alias(framework: str, head: Head) -> str:
+    """The two data sets name TensorRT-LLM differently."""
+    other = {"tensorrt-llm": "trtllm", "trtllm": "tensorrt-llm"}.get(framework, framework)
+    return other if other in head.codes.frameworks else framework
+
+
+def _join(
+    case: Case,
+    framework: str,
+    need: Memory,
+    carbon_g_per_kwh: float | None,
+    by_head: dict[str, Estimate],
+    *,
+    known: bool,
+) -> ServingPrediction:
+    load, device = case.load, case.device
+    ttft, tpot, offline = by_head[TTFT], by_head[TPOT], by_head[OFFLINE]
+    tokens = load.batch * (load.input_tokens + load.output_tokens)
+    steps = load.output_tokens - 1
+    served = Interval(*(
+        first + steps * each
+        for first, each in (
+            (ttft.seconds.low, tpot.seconds.low), (ttft.seconds.mid, tpot.seconds.mid),
+            (ttft.seconds.high, tpot.seconds.high),
+        )
+    ))  # fmt: skip
+    order = list(Likeness)
+    worse = max(ttft.likeness, tpot.likeness, key=order.index)
+    if order.index(offline.likeness) <= order.index(worse):
+        whole, likeness, source = offline.seconds, offline.likeness, OFFLINE
+    else:
+        whole, likeness, source = served, worse, "serving"
+    rate = Interval(tokens / whole.high, tokens / whole.mid, tokens / whole.low)
+    fits = need.least <= device.memory_bytes
+    energy = price = carbon = None
+    if device.power_w is not None:
+        watts = DRAWN_SHARE.scaled(device.power_w * load.gpus)
+        energy = Interval(watts.low / rate.high, watts.mid / rate.mid, watts.high / rate.low)
+        if carbon_g_per_kwh is not None:
+            carbon = energy.scaled(1e6 / 3.6e6 * carbon_g_per_kwh)
+    if device.price_per_hour is not None:
+        each = device.price_per_hour * load.gpus * 1e6 / 3600
+        price = Interval(each / rate.high, each / rate.mid, each / rate.low)
+    return ServingPrediction(
+        device=device.name,
+        gpus=load.gpus,
+        framework=framework,
+        throughput=rate,
+        ttft_s=ttft.seconds,
+        tpot_s=tpot.seconds,
+        memory=need,
+        memory_bytes=device.memory_bytes,
+        resident=need.resident(device.memory_bytes) if fits else 0.0,
+        fits=fits,
+        energy_j_per_token=energy,
+        price_per_million=price,
+        carbon_g_per_million=carbon,
+        basis=_BASIS[likeness],
+        latency_basis=_BASIS[worse],
+        bound=(offline if source == OFFLINE else tpot).bound,
+        source=source,
+        abstained=_abstention(case, framework, likeness, whole, fits=fits, known=known),
+    )
+
+
+def _abstention(
+    case: Case, framework: str, likeness: Likeness, whole: Interval, *, fits: bool, known: bool
+) -> str | None:
+    name = case.device.accelerator.name
+    if not fits:
+        return f"does not fit on {case.device.name}: nothing to predict"
+    if not known:
+        return f"nothing was measured with the framework {framework!r}"
+    if likeness is Likeness.NEW:
+        return f"nothing was measured on {name}; physics only"
+    if _width(whole) > WIDEST:
+        return f"the interval on {name} is wider than a factor {math.exp(WIDEST):.0f} to each side"
+    return None
+
+
+def _width(interval: Interval) -> float:
+    return math.log(interval.high / interval.mid)
+
+
+@cache
+def _shipped() -> LlmModel:
+    return load(DEFAULT_LLM_BUNDLE)

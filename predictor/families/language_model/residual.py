@@ -1,0 +1,118 @@
+"""What calibrated physics misses, by likeness to measured cases: an ONNX of a Gaussian process.
+
+The process is a sum of kernels; each is a squared exponential over some numbers of a case
+(``NUMBERS``), multiplied by "the same accelerator", "the same framework", "the same model", ...
+(``TIES``). So curves of the same accelerator and framework share their shape, a model's ratio to
+its siblings carries over, and where nothing alike was measured the residual goes to nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+
+from berth.predictor.families.language_model.config import LanguageModel
+from berth.predictor.families.language_model.memory import memory
+from berth.predictor.families.language_model.physics import Case, Floats
+
+TIES = ("accelerator", "framework", "model", "gpus", "length", "batch", "bits", "experts")
+"""``length`` is that of equal input and output, ``experts`` how they are dealt."""
+NUMBERS = ("context", "batch", "gpus", "room", "active", "total", "cache", "vocabulary",
+           "at_once", "input", "output", "bits", "replicas", "dealt")  # fmt: skip
+UNKNOWN = -1
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Codes:
+    """What was measured, by name; its places are the codes."""
+
+    accelerators: tuple[str, ...]
+    frameworks: tuple[str, ...]
+    models: tuple[str, ...]
+    """Signatures."""
+
+    def accelerator(self, case: Case) -> int:
+        """The code of the case's accelerator; a slice is none of them."""
+        name = case.device.accelerator.name if case.device.whole else ""
+        return _place(self.accelerators, name)
+
+    def framework(self, name: str) -> int:
+        """The code of a framework."""
+        return _place(self.frameworks, name)
+
+    def model(self, model: LanguageModel) -> int:
+        """The code of a model."""
+        return _place(self.models, signature(model))
+
+
+def signature(model: LanguageModel) -> str:
+    """The same for models of the same shape, whatever their names."""
+    parts = (
+        model.layers, model.hidden_size, model.heads, round(model.kv_heads * model.layers),
+        model.head_dim, model.feed_forward_size, model.vocabulary, model.experts,
+        model.experts_per_token, round(model.parameters),
+    )  # fmt: skip
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+def ties(cases: Sequence[Case], frameworks: Sequence[str], codes: Codes) -> Integers:
+    """Cases x ``TIES``."""
+    rows = []
+    for case, framework in zip(cases, frameworks, strict=True):
+        load = case.load
+        same = load.input_tokens == load.output_tokens
+        rows.append((
+            codes.accelerator(case), codes.framework(framework), codes.model(case.model),
+            load.gpus, load.input_tokens if same else UNKNOWN, load.batch,
+            int(load.weight_bits), load.expert_parallel,
+        ))  # fmt: skip
+    return np.array(rows, dtype=np.int64).reshape(len(cases), len(TIES))
+
+
+def numbers(cases: Sequence[Case]) -> Floats:
+    """Cases x ``NUMBERS``, each of a scale at which 1 is a good deal."""
+    rows = []
+    for case in cases:
+        m, load = case.model, case.load
+        each = load.batch / load.data_parallel
+        full = memory(m, load).resident(case.device.memory_bytes)
+        mean = full * (load.input_tokens + load.output_tokens) / load.context
+        at_once = max(1.0, min(each, mean))
+        length = load.context / 1.5
+        cached = m.cached_values(length) / length * load.kv_bits / 8
+        room = math.log(min(max(mean, math.exp(-2)), math.exp(3))) - math.log(each)
+        rows.append((
+            math.log2(length / 512) / 2, math.log2(load.batch) / 2, math.log2(load.gpus),
+            min(max(room, -3.0), 1.0), math.log(m.active_parameters) - 23,
+            math.log(m.parameters) - 23, math.log(max(cached, 1.0)) - 11.5,
+            math.log(m.vocabulary) - 11, math.log(at_once) / 1.4,
+            math.log2(load.input_tokens / 1024) / 2, math.log2(load.output_tokens / 1024) / 2,
+            math.log2(load.weight_bits / 8), math.log2(load.data_parallel),
+            math.log2(load.expert_parallel),
+        ))  # fmt: skip
+    return np.array(rows, dtype=np.float64).reshape(len(cases), len(NUMBERS))
+
+
+class Residual:
+    """The ONNX of one head as a function of cases."""
+
+    def __init__(self, session: onnxruntime.InferenceSession) -> None:
+        self._session = session
+
+    def __call__(self, tied: Integers, numbered: Floats) -> Floats:
+        """In log seconds, to be added to the physics."""
+        if not len(tied):
+            return np.zeros(0)
+        (found,) = self._session.run(None, {"ties": tied, "numbers": numbered})
+        return np.asarray(found, dtype=np.float64).reshape(-1)
+
+
+def _place(names: tuple[str, ...], name: str) -> int:
+    return names.index(name) if name in names else UNKNOWN

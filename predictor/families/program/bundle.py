@@ -1,0 +1,201 @@
+"""The Bundle: a trained predictor as data: JSON manifest, ONNX models, range data. No pickles.
+
+A folder. ``manifest.json`` names every other file with its SHA-256; the bundle's id is the digest
+of all that its predictions depend on, so that the same data, seed and code give the same id.
+Loading checks everything before a model is built from it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from pydantic import Field
+
+from berth.pilot.documents import Document
+from berth.pilot.errors import DocumentError
+from berth.pilot.platform import Platform
+from berth.pilot.profile import Name, Positive
+from berth.predictor.core.bundle import (
+    SHIPPED_BUNDLES,
+    BundleManifest,
+    check_complete,
+    check_features,
+    open_model,
+    read_manifest,
+)
+from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.families.program.features import FEATURES, WORK_FEATURES
+from berth.predictor.families.program.range_check import RangeCheck
+
+BUNDLE_SCHEMA = "berth.bundle/1"
+RANGE = "range.json"
+DEFAULT_BUNDLE = SHIPPED_BUNDLES / "default"
+
+
+class Calibration(Document):
+    """How the roofline becomes a time.
+
+    ``t = fixed + reduction_s * reductions + parallel * exp(bias) * efficiency**carry``, where
+    ``efficiency`` is the measured reference time over its own roofline: ``carry`` is the share of
+    it (in log) that goes along to the other platform.
+    """
+
+    bias: float
+    carry: float
+    reduction_s: float = Field(ge=0)
+    """Fetching the result of one reduction (GPU)."""
+    score_quantile: Positive
+    """90 % quantile of ``|log error| / difficulty`` of this prior alone, see ``conformal``."""
+
+
+class Labelled(Document):
+    """A platform that the bundle has measured times for, and its residual model."""
+
+    platform: Name
+    cores: int = Field(ge=0)
+    gpus: int = Field(ge=0)
+    rows: int = Field(ge=1)
+    kernels: int = Field(ge=1)
+    label: str
+    """Which rows of which data set the times are."""
+    model: str
+    prior: Calibration
+    dead_zone: float = Field(ge=0)
+    """Residuals below this are taken for noise, see ``firm``."""
+    score_quantile: Positive
+    """90 % quantile of ``|log error| / difficulty`` of prior and residual together."""
+    hardware: Platform
+    """The platform as it was described when the model was trained."""
+
+
+class Training(Document):
+    """What the bundle was made of and how."""
+
+    profiles_sha256: str
+    labels_sha256: str
+    rows: int
+    kernels: int
+    sizes: tuple[float, ...]
+    seed: int
+    hyperparameters: dict[str, float]
+    libraries: dict[str, str]
+
+
+class Manifest(BundleManifest):
+    """``manifest.json``."""
+
+    schema_: str = Field(default=BUNDLE_SCHEMA, alias="schema")
+    reference: Name
+    """Platform that the training profiles were measured on."""
+    features: tuple[str, ...]
+    labelled: tuple[Labelled, ...] = Field(min_length=1)
+    typical_log_efficiency: float
+    """Mean log of measured reference time over its roofline, in training."""
+    priors: dict[str, Calibration]
+    """For platforms without labels, by kind: ``cpu`` and ``gpu``."""
+    training: Training
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """A verified bundle with its models ready to run."""
+
+    folder: Path
+    manifest: Manifest
+    models: Mapping[str, onnxruntime.InferenceSession]
+    """By labelled platform."""
+    dead_zones: Mapping[str, float]
+    range_check: RangeCheck
+
+    @property
+    def id(self) -> str:
+        """The bundle's digest."""
+        return self.manifest.id
+
+    def residual(self, platform: str, rows: Floats) -> Floats:
+        """Log residuals of the parallel part for feature rows (n x features)."""
+        session = self.models[platform]
+        (output,) = session.run(None, {"features": rows.astype(np.float32)})
+        raw = np.asarray(output, dtype=np.float64).reshape(-1)
+        return firm(raw, self.dead_zones[platform])
+
+
+def firm(residuals: Floats, dead_zone: float) -> Floats:
+    """Firm shrinkage: nothing below ``dead_zone``, all beyond twice that, linear between.
+
+    Source: Gao and Bruce, "WaveShrink with firm shrinkage", Statistica Sinica 7, 1997.
+    """
+    size = np.abs(residuals)
+    kept = np.minimum(size, np.maximum(0.0, 2.0 * (size - dead_zone)))
+    return np.asarray(np.sign(residuals) * kept)
+
+
+def verify(folder: Path) -> Manifest:
+    """The manifest, after every checksum has been compared. Raises DocumentError."""
+    manifest = read_manifest(folder, Manifest)
+    check_complete(folder, manifest, {RANGE, *(entry.model for entry in manifest.labelled)})
+    check_features(folder, same=manifest.features == FEATURES, key="features")
+    return manifest
+
+
+def load(folder: Path = DEFAULT_BUNDLE) -> Bundle:
+    """Verify and load a bundle. Raises DocumentError where anything about it is wrong."""
+    manifest = verify(folder)
+    models = {entry.platform: open_model(folder / entry.model) for entry in manifest.labelled}
+    dead_zones = {entry.platform: entry.dead_zone for entry in manifest.labelled}
+    return Bundle(folder, manifest, models, dead_zones, read_range(folder / RANGE))
+
+
+def write_range(check: RangeCheck) -> str:
+    """The range data as JSON text."""
+    data = {
+        "names": check.names,
+        "centre": check.centre.tolist(),
+        "scale": check.scale.tolist(),
+        "rows": [[None if math.isnan(v) else round(v, 5) for v in row] for row in check.rows],
+        "low": [_finite(v) for v in check.low],
+        "high": [_finite(v) for v in check.high],
+        "threshold": check.threshold,
+    }
+    return json.dumps(data, separators=(",", ":"), allow_nan=False) + "\n"
+
+
+def read_range(path: Path) -> RangeCheck:
+    """What ``write_range`` wrote. Raises DocumentError."""
+    try:
+        data: dict[str, Any] = json.loads(path.read_text())
+        check = RangeCheck(
+            names=tuple(data["names"]),
+            centre=_array(data["centre"]),
+            scale=_array(data["scale"]),
+            rows=_array(data["rows"]),
+            low=_array(data["low"], -math.inf),
+            high=_array(data["high"], math.inf),
+            threshold=float(data["threshold"]),
+        )
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise DocumentError(path, f"is not range data: {error!r}") from None
+    if check.names != WORK_FEATURES or check.rows.shape[1:] != check.centre.shape:
+        raise DocumentError(path, "is of other features than this version of Berth computes")
+    return check
+
+
+def _array(values: Any, missing: float = math.nan) -> Floats:
+    filled = [
+        [missing if v is None else v for v in row]
+        if isinstance(row, list)
+        else (missing if row is None else row)
+        for row in values
+    ]
+    return np.array(filled, dtype=np.float64)
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

@@ -1,0 +1,190 @@
+"""Ceilings: what each platform can do at each core count, as columns over all of them.
+
+One row a (platform, cores or GPUs) point, made once when a predictor is loaded, so that one
+profile against every platform is a handful of numpy operations. A rate that a signature lacks
+is filled in here, by the rule beside it, never in the platform's file.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from berth.pilot.platform import MemoryLevel, Platform, Signature
+from berth.predictor.families.program.work import EMULATED_L1_BYTES
+
+Floats = npt.NDArray[np.float64]
+
+FLOATS_CHAIN_CYCLES = 4.0
+"""Latency of a floating-point add on current cores: turns the serial rate into a clock."""
+INSTRUCTIONS_PER_CYCLE = 4.0
+MISPREDICT_CYCLES = 17.0
+DEFAULT_FORK_S = 8e-6
+"""Fork-join of an OpenMP team on a two-socket node, where nobody measured it."""
+DEFAULT_LATENCY_S = 95e-9
+MEMORY_PARALLELISM = 10.0
+"""Outstanding cache-line misses of one core (line-fill buffers)."""
+CONTENDED_ATOMIC_CYCLES = 60.0
+"""Passing a cache line from core to core, where nobody measured it."""
+GPU_ATOMICS_PER_S = 0.7e9
+"""One 64-bit update of one address in every second clock of the L2."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One platform with a number of cores (CPU), or GPUs."""
+
+    platform: Platform
+    units: int
+
+    @property
+    def cores(self) -> int:
+        """Cores in use; 0 on a GPU."""
+        return 0 if self.platform.is_gpu else self.units
+
+    @property
+    def gpus(self) -> int:
+        """GPUs or slices in use; 0 on a CPU platform."""
+        return self.units if self.platform.is_gpu else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ceilings:
+    """Columns over points; rates per second, for all the cores in use together."""
+
+    points: tuple[Point, ...]
+    is_gpu: npt.NDArray[np.bool_]
+    units: Floats
+    flops_f64: Floats
+    flops_f32: Floats
+    instructions: Floats
+    l1_bytes: Floats
+    l2_bytes: Floats
+    l3_bytes: Floats
+    dram_bytes: Floats
+    l1_capacity: Floats
+    l2_capacity: Floats
+    l3_capacity: Floats
+    """Of the last level of cache before main memory (on a GPU: its L2)."""
+    fetch_writes: Floats
+    """1 where a missed write fetches its line first (CPUs), 0 where it does not (GPUs)."""
+    mispredicts: Floats
+    fork_s: Floats
+    atomics: Floats
+
+    @classmethod
+    def of(cls, points: Iterable[Point]) -> Ceilings:
+        """The table over ``points``, in their order."""
+        kept = tuple(points)
+        rows = np.array([_row(p) for p in kept], dtype=np.float64).reshape(len(kept), -1)
+        columns = [np.ascontiguousarray(column) for column in rows.T]
+        return cls(kept, np.array([p.platform.is_gpu for p in kept]), *columns)
+
+
+def core_grid(platform: Platform) -> tuple[int, ...]:
+    """Core counts that a curve is made for: powers of two and all; one GPU."""
+    if platform.is_gpu:
+        return (1,)
+    grid = [1]
+    while grid[-1] * 2 < platform.cores:
+        grid.append(grid[-1] * 2)
+    return (*grid, platform.cores) if platform.cores > 1 else (1,)
+
+
+def _row(point: Point) -> tuple[float, ...]:
+    return _gpu_row(point) if point.platform.is_gpu else _cpu_row(point)
+
+
+def _cpu_row(point: Point) -> tuple[float, ...]:
+    platform, units = point.platform, float(min(point.units, point.platform.cores))
+    signature, cores = platform.signature, float(platform.cores)
+    clock = _clock(signature, cores)
+    dram = signature.level("dram")
+    assert dram is not None  # noqa: S101 - Signature's own validator holds it
+    dram_core = dram.core_bytes_per_s or min(
+        dram.total_bytes_per_s, MEMORY_PARALLELISM * 64 / (dram.latency_s or DEFAULT_LATENCY_S)
+    )
+    l2 = signature.level("l2") or signature.level("l3") or dram
+    l3 = signature.level("l3") or signature.level("l2") or dram
+    l1 = signature.level("l1")
+    l1_core = (l1.core_bytes_per_s or l1.total_bytes_per_s / cores) if l1 else 32 * clock
+    instructions = signature.int_ops_core_per_s or INSTRUCTIONS_PER_CYCLE * clock
+    return (
+        units,
+        _up_to(units, signature.flops_f64_core_per_s, signature.flops_f64_per_s, cores),
+        _up_to(units, signature.flops_f32_core_per_s, signature.flops_f32_per_s, cores),
+        instructions * units,
+        l1_core * units,
+        _up_to(units, l2.core_bytes_per_s, l2.total_bytes_per_s, cores),
+        _up_to(units, l3.core_bytes_per_s, l3.total_bytes_per_s, cores),
+        _bandwidth(signature, units, dram_core, dram.total_bytes_per_s),
+        l1.capacity_bytes if l1 else EMULATED_L1_BYTES,
+        l2.capacity_bytes,
+        _reached(l3, units, cores),
+        1.0,
+        (signature.branch_misses_core_per_s or clock / MISPREDICT_CYCLES) * units,
+        0.0 if units == 1 else signature.launch_overhead_s or DEFAULT_FORK_S,
+        # One core has nobody to contend with.
+        math.inf if units == 1 else signature.atomics_per_s or clock / CONTENDED_ATOMIC_CYCLES,
+    )
+
+
+def _gpu_row(point: Point) -> tuple[float, ...]:
+    platform = point.platform
+    signature = platform.signature
+    dram = signature.level("dram")
+    assert dram is not None  # noqa: S101 - Signature's own validator holds it
+    l2 = signature.level("l2") or dram
+    l1 = signature.level("l1") or l2
+    return (
+        1.0,
+        signature.flops_f64_per_s,
+        signature.flops_f32_per_s,
+        # One fused multiply-add a lane and cycle counts two operations.
+        signature.flops_f32_per_s / 2,
+        l1.total_bytes_per_s,
+        l2.total_bytes_per_s,
+        dram.total_bytes_per_s,
+        dram.total_bytes_per_s,
+        EMULATED_L1_BYTES,
+        l2.capacity_bytes,
+        l2.capacity_bytes,
+        0.0,
+        # Divergence costs lanes, not a pipeline: half a warp redone.
+        signature.flops_f32_per_s / 32,
+        signature.launch_overhead_s or 5e-6,
+        signature.atomics_per_s or GPU_ATOMICS_PER_S,
+    )
+
+
+def _reached(level: MemoryLevel, units: float, cores: float) -> float:
+    """Capacity that ``units`` cores reach of a shared level: theirs of its instances."""
+    if level.instances == 1:
+        return level.capacity_bytes
+    return level.capacity_bytes * max(1.0 / level.instances, units / cores)
+
+
+def _clock(signature: Signature, cores: float) -> float:
+    if signature.scalar_chain_core_per_s:
+        return signature.scalar_chain_core_per_s * FLOATS_CHAIN_CYCLES
+    if signature.int_ops_core_per_s:
+        return signature.int_ops_core_per_s / INSTRUCTIONS_PER_CYCLE
+    return signature.flops_f64_per_s / cores / 16
+
+
+def _up_to(units: float, core: float | None, total: float, cores: float) -> float:
+    """``units`` cores' share: their own rate each, at most the platform's total."""
+    return min(units * (core or total / cores), total)
+
+
+def _bandwidth(signature: Signature, units: float, core: float, total: float) -> float:
+    """How main memory saturates: measured points where there are any, else a smooth minimum."""
+    if len(signature.thread_scaling) >= 2:
+        threads, rates = zip(*sorted(signature.thread_scaling), strict=True)
+        if threads[0] <= units <= threads[-1]:
+            return float(np.interp(units, threads, rates))
+    return float(((units * core) ** -4.0 + total**-4.0) ** -0.25)

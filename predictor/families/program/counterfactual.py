@@ -1,0 +1,209 @@
+"""Counterfactual programs: a workload with some of its counters those of a typical one.
+
+The inputs that ``explain`` attributes to: what the program does for each
+instruction, its footprint, and how far from its own roofline it ran on the reference. A row of
+them goes through the very code that serves, so nothing is explained but what is predicted.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from berth.predictor.families.program.bundle import Bundle
+from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.families.program.estimate import Layout, Reading, estimate
+from berth.predictor.families.program.features import WORK_FEATURES, Reference
+from berth.predictor.families.program.roofline import times
+from berth.predictor.families.program.work import WORD_BYTES, Levels, Work
+
+GROUPS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
+    (
+        "floating-point operations",
+        ("fp64_ops", "fp32_ops"),
+        ("flops_f64", "flops_f32"),
+    ),
+    (
+        "integer operations and branches",
+        ("int_ops", "branches", "branch_misses"),
+        ("int_ops", "branches", "mispredicts"),
+    ),
+    (
+        "loads and stores",
+        ("loads", "stores", "load_bytes", "store_bytes"),
+        ("loads", "stores", "load_bytes", "store_bytes"),
+    ),
+    (
+        "cache misses",
+        ("l1_load_misses", "l1_store_misses", "l2_load_misses", "l2_store_misses"),
+        ("near_reads", "near_writes", "middle_reads", "middle_writes"),
+    ),
+    (
+        "main-memory traffic",
+        ("llc_load_misses", "llc_store_misses"),
+        ("far_reads", "far_writes"),
+    ),
+    ("memory footprint", ("peak_memory_bytes",), ("footprint_bytes",)),
+    ("parallel regions", ("parallel_regions", "gpu_kernels"), ("regions",)),
+    ("atomic updates", ("atomic_ops",), ("atomics",)),
+    ("efficiency on the reference", ("runtime",), ("log_efficiency",)),
+)
+"""What is named in the sentence, the Profile's own names, and the columns of a row."""
+
+COLUMNS = tuple(column for _, _, columns in GROUPS for column in columns)
+_AT = {name: index for index, name in enumerate(COLUMNS)}
+
+
+class Game:
+    """The program as a row of what it does for each instruction, and rows as log speedups."""
+
+    def __init__(self, reading: Reading, layout: Layout, bundle: Bundle) -> None:
+        self._reading, self._layout, self._bundle = reading, layout, bundle
+        self.row = _row(reading.work, reading.log_efficiency)
+        typical = _typical(bundle, reading.work, reading.log_efficiency)
+        # What the pilot could not measure stays unknown: it moves nothing.
+        self.typical = np.where(np.isnan(self.row), self.row, typical)
+        self.groups = [[_AT[column] for column in columns] for _, _, columns in GROUPS]
+
+    def log_speedups(self, rows: Floats) -> Floats:
+        """Log speedups (rows x points)."""
+        return np.array([self._one(row) for row in rows])
+
+    def _one(self, row: Floats) -> list[float]:
+        reading, layout = self._reading, self._layout
+        work = _work(row, reading.work)
+        roofs = times(work, layout.table, reading.scaling)
+        logs = np.log(roofs.total)
+        efficiency = float(row[_AT["log_efficiency"]])
+        known = layout.reference >= 0
+        log_time = (
+            float(logs[layout.reference]) + efficiency if known else math.log(reading.run.runtime_s)
+        )
+        moved = replace(
+            reading,
+            work=work,
+            run=Reference(math.exp(log_time), layout.reference),
+            roofs=roofs,
+            log_roofs=logs,
+            log_efficiency=efficiency,
+        )
+        # At home the measured times are the program's own and move with its time.
+        shift = log_time - math.log(reading.run.runtime_s)
+        found = estimate(moved, layout, self._bundle)
+        home = reading.profile.platform
+        return [
+            log_time - e.log_time - (shift if point.platform.name == home else 0.0)
+            for e, point in zip(found, layout.table.points, strict=False)
+        ]
+
+
+def _row(work: Work, log_efficiency: float) -> Floats:
+    total = work.instructions
+    near, middle, far = work.read_misses
+    near_w, middle_w, far_w = work.write_misses
+    values = {
+        "flops_f64": work.flops_f64 / total,
+        "flops_f32": work.flops_f32 / total,
+        "int_ops": work.int_ops / total,
+        "branches": work.branches / total,
+        "mispredicts": work.mispredicts / total,
+        "loads": work.loads / total,
+        "stores": work.stores / total,
+        "load_bytes": (work.access_bytes - work.store_bytes) / total,
+        "store_bytes": work.store_bytes / total,
+        "near_reads": near / total,
+        "near_writes": near_w / total,
+        "middle_reads": middle / total,
+        "middle_writes": middle_w / total,
+        "far_reads": far / total,
+        "far_writes": far_w / total,
+        "footprint_bytes": work.footprint_bytes,
+        "regions": math.nan if work.regions is None else work.regions / total,
+        "atomics": math.nan if work.atomics is None else work.atomics / total,
+        "log_efficiency": log_efficiency,
+    }
+    return np.array([values[column] for column in COLUMNS])
+
+
+def _typical(bundle: Bundle, work: Work, log_efficiency: float) -> Floats:
+    """The median training kernel as a row; misses are split into reads and writes as ours are."""
+    check = bundle.range_check
+    rows = dict(zip(WORK_FEATURES, (check.rows * check.scale + check.centre).T, strict=True))
+    median = {name: _median(column) for name, column in rows.items()}
+    accesses = median["load_ratio"] + median["store_ratio"]
+    flops = rows["flops_f64_ratio"] + rows["flops_f32_ratio"]
+    computes = flops > _SOME_FLOPS
+    moved = _median(flops[computes] / np.exp(rows["log_flops_per_l1_byte"][computes]))
+    moved = WORD_BYTES * accesses if math.isnan(moved) else moved
+    misses = {
+        level: median[f"{feature}_miss_rate"] * accesses
+        for level, feature in (("near", "l1"), ("middle", "l2"), ("far", "llc"))
+    }
+    atomics = math.exp(median["log_atomics_ratio"])
+    values = {
+        "flops_f64": median["flops_f64_ratio"],
+        "flops_f32": median["flops_f32_ratio"],
+        "int_ops": median["int_arith_ratio"],
+        "branches": median["branch_ratio"],
+        "mispredicts": median["branch_miss_rate"] * median["branch_ratio"],
+        "loads": median["load_ratio"],
+        "stores": median["store_ratio"],
+        "load_bytes": moved * median["load_ratio"] / accesses,
+        "store_bytes": moved * median["store_ratio"] / accesses,
+        "footprint_bytes": math.exp(median["log_footprint_bytes"]),
+        "regions": math.exp(-median["log_instructions_per_region"]),
+        "atomics": atomics if atomics > _NO_ATOMICS else 0.0,
+        "log_efficiency": bundle.manifest.typical_log_efficiency,
+    }
+    for level, reads, writes in zip(misses, work.read_misses, work.write_misses, strict=True):
+        share = reads / (reads + writes) if reads + writes > 0 else 0.5
+        values[f"{level}_reads"] = misses[level] * share
+        values[f"{level}_writes"] = misses[level] * (1 - share)
+    if math.isnan(log_efficiency):
+        values["log_efficiency"] = math.nan
+    return np.array([values[column] for column in COLUMNS])
+
+
+def _median(values: Floats) -> float:
+    """Over those that were counted; NaN where none was."""
+    known = values[~np.isnan(values)]
+    return float(np.median(known)) if known.size else math.nan
+
+
+_SOME_FLOPS = 1e-3
+"""An instruction: kernels with fewer say nothing of bytes an operation."""
+_NO_ATOMICS = 1e-8
+"""At most ten times the features' floor: none."""
+
+
+def _work(row: Floats, own: Work) -> Work:
+    """The row as Work with the program's own number of instructions."""
+    total = own.instructions
+    value = {name: float(row[index]) for name, index in _AT.items()}
+    regions, atomics = value["regions"], value["atomics"]
+    return replace(
+        own,
+        loads=value["loads"] * total,
+        stores=value["stores"] * total,
+        access_bytes=(value["load_bytes"] + value["store_bytes"]) * total,
+        store_bytes=value["store_bytes"] * total,
+        flops_f64=value["flops_f64"] * total,
+        flops_f32=value["flops_f32"] * total,
+        int_ops=value["int_ops"] * total,
+        branches=value["branches"] * total,
+        mispredicts=value["mispredicts"] * total,
+        read_misses=_levels(value, "reads", total),
+        write_misses=_levels(value, "writes", total),
+        footprint_bytes=value["footprint_bytes"],
+        regions=None if math.isnan(regions) else regions * total,
+        atomics=None if math.isnan(atomics) else atomics * total,
+    )
+
+
+def _levels(value: dict[str, float], kind: str, total: float) -> Levels:
+    """Misses by level; an inner level misses at least what the next one does."""
+    far = value[f"far_{kind}"]
+    middle = max(far, value[f"middle_{kind}"])
+    return (max(middle, value[f"near_{kind}"]) * total, middle * total, far * total)

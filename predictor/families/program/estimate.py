@@ -1,0 +1,210 @@
+"""Estimates: log time, width and basis of one profile at every point of a ceiling table.
+
+The basis decides how: measured points are what was measured; a labelled platform gets the
+learnt residual (at the labelled core count as calibrated, elsewhere moved by the roofline); any
+other platform gets the calibrated roofline alone. Each step away from what was measured widens
+the interval, by the constants below.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from berth.pilot.profile import Profile
+from berth.predictor.core.intervals import difficulty
+from berth.predictor.core.prediction import Basis
+from berth.predictor.families.program.bundle import Bundle, Calibration, Labelled
+from berth.predictor.families.program.ceilings import Ceilings, Floats, Point
+from berth.predictor.families.program.features import Reference, feature_row, work_features
+from berth.predictor.families.program.roofline import Times, times
+from berth.predictor.families.program.scaling import ThreadScaling
+from berth.predictor.families.program.work import Work, work_of
+
+NEW_PLATFORM_WIDENING = 1.5
+"""On the prior's log interval where the platform has no label: its own bias is unknown."""
+SCALED_WIDENING = 0.2
+"""Added share of the log interval for each doubling between labelled and asked core count."""
+GUESSED_SCALING_WIDENING = 0.5
+"""The same where the program was never run with another number of threads."""
+PARTIAL_WIDENING = 1.25
+"""Where the counters are of a part of the run only."""
+OTHER_REFERENCE_WIDENING = 1.25
+"""Where the profile is of another platform than the bundle's training profiles are."""
+UNKNOWN_DIFFICULTY = 1.0
+"""Where no labelled platform can tell: nothing is anchored on the measured run."""
+CALIBRATED_KERNELS = 9
+"""With labels of fewer kernels a platform has no interval of its own: its basis stays a prior."""
+LEAST_LOG_WIDTH = math.log(1.03)
+"""Runs repeat to within a few per cent at best."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Log time of one point, half the width of its log interval, and what it stands on."""
+
+    log_time: float
+    log_width: float
+    basis: Basis
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A ceiling table: the points asked for, then the reference, then labelled platforms' own."""
+
+    table: Ceilings
+    count: int
+    """How many points were asked for."""
+    reference: int
+    """Row of the reference; -1: its platform has no signature."""
+    labelled: dict[str, int]
+    """Row of each labelled platform, as the bundle describes it, at its labelled core count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A profile as the estimator sees it."""
+
+    profile: Profile
+    work: Work
+    scaling: ThreadScaling
+    run: Reference
+    roofs: Times
+    log_roofs: Floats
+    log_efficiency: float
+    """Measured reference time over its roofline; NaN where the reference has no signature."""
+
+    @property
+    def work_features(self) -> Floats:
+        """What the range test looks at."""
+        return np.array(work_features(self.work, self.scaling))
+
+
+def read(profile: Profile, runtime_s: float, layout: Layout, typical: float) -> Reading:
+    """Work and rooflines of a profile. ``typical`` is the training set's mean log efficiency.
+
+    Counters of a part of a run are scaled so that the whole has the typical efficiency.
+    """
+    work, scaling = work_of(profile), ThreadScaling.of(profile)
+    run = Reference(runtime_s, layout.reference)
+    roofs = times(work, layout.table, scaling)
+    if not work.complete:
+        anchor = max(layout.reference, 0)
+        wanted = math.exp(math.log(runtime_s) - typical)
+        work = work.scaled(wanted / float(roofs.total[anchor]))
+        roofs = times(work, layout.table, scaling)
+    logs = np.log(roofs.total)
+    known = layout.reference >= 0
+    efficiency = math.log(runtime_s) - float(logs[layout.reference]) if known else math.nan
+    return Reading(profile, work, scaling, run, roofs, logs, efficiency)
+
+
+def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]:
+    """One estimate a point asked for, in their order."""
+    profile = reading.profile
+    doubling = SCALED_WIDENING if reading.scaling.measured else GUESSED_SCALING_WIDENING
+    widening = 1.0 if reading.work.complete else PARTIAL_WIDENING
+    if profile.platform != bundle.manifest.reference:
+        widening *= OTHER_REFERENCE_WIDENING
+    measured = _measured_log_times(profile)
+    entries = {entry.platform: entry for entry in bundle.manifest.labelled}
+    residuals = _residuals(reading, layout, bundle)
+    difficulties = _difficulties(reading, layout, bundle, residuals)
+    found = []
+    for index, point in enumerate(layout.table.points[: layout.count]):
+        name = point.platform.name
+        if name == profile.platform:
+            log_roof = float(reading.log_roofs[index])
+            found.append(_at_home(reading, point, measured, log_roof, doubling))
+        elif name in residuals:
+            entry = entries[name]
+            apart = abs(math.log2(point.units / (entry.cores or entry.gpus)))
+            found.append(
+                Estimate(
+                    _calibrated(entry.prior, reading, index, residuals[name]),
+                    entry.score_quantile * difficulties[name] * widening * (1 + doubling * apart),
+                    _basis(entry, apart),
+                )
+            )
+        else:
+            kind = "gpu" if point.gpus else "cpu"
+            prior = bundle.manifest.priors[kind]
+            apart = 0.0 if point.gpus else math.log2(point.units)
+            hard = difficulties.get(kind, UNKNOWN_DIFFICULTY)
+            spread = prior.score_quantile * hard * widening * (1 + doubling * apart)
+            found.append(
+                Estimate(
+                    _calibrated(prior, reading, index, 0.0),
+                    spread * NEW_PLATFORM_WIDENING,
+                    Basis.PRIOR,
+                )
+            )
+    return found
+
+
+def _basis(entry: Labelled, apart: float) -> Basis:
+    if entry.kernels < CALIBRATED_KERNELS:
+        return Basis.PRIOR
+    return Basis.CALIBRATED if apart == 0 else Basis.SCALED
+
+
+def _residuals(reading: Reading, layout: Layout, bundle: Bundle) -> dict[str, float]:
+    """Learnt log residual of each labelled platform; none where nothing can be anchored."""
+    if layout.reference < 0:
+        return {}
+    found = {}
+    for name, index in layout.labelled.items():
+        row = feature_row(reading.work, reading.scaling, reading.run, reading.roofs, index)
+        found[name] = float(bundle.residual(name, row.reshape(1, -1))[0])
+    return found
+
+
+def _difficulties(
+    reading: Reading, layout: Layout, bundle: Bundle, residuals: dict[str, float]
+) -> dict[str, float]:
+    """Difficulty by labelled platform, and by kind for the platforms without labels."""
+    found = {}
+    for entry in bundle.manifest.labelled:
+        if entry.platform not in residuals:
+            continue
+        index = layout.labelled[entry.platform]
+        corrected = _calibrated(entry.prior, reading, index, residuals[entry.platform])
+        hard = difficulty(corrected - _calibrated(entry.prior, reading, index, 0.0))
+        found[entry.platform] = found["gpu" if entry.gpus else "cpu"] = hard
+    return found
+
+
+def _calibrated(prior: Calibration, reading: Reading, index: int, residual: float) -> float:
+    roofs = reading.roofs
+    known = not math.isnan(reading.log_efficiency)
+    stretch = prior.bias + residual + (prior.carry * reading.log_efficiency if known else 0.0)
+    fixed = float(roofs.fixed[index]) + prior.reduction_s * float(roofs.reductions[index])
+    return math.log(fixed + float(roofs.parallel[index]) * math.exp(stretch))
+
+
+def _measured_log_times(profile: Profile) -> dict[int, float]:
+    """Log times on the profile's own platform by cores: its runs, where they were made."""
+    found = {p.threads: math.log(p.runtime_s) for p in profile.scaling}
+    if profile.runtime is not None:
+        declared = profile.runs_on.threads * profile.runs_on.ranks
+        found[declared] = math.log(profile.runtime.median_s)
+    return found
+
+
+def _at_home(
+    reading: Reading, point: Point, measured: dict[int, float], log_roof: float, doubling: float
+) -> Estimate:
+    """On the platform that the profile was measured on: the measurement, or moved from it."""
+    runtime = reading.profile.runtime
+    spread = runtime.spread_s / runtime.median_s if runtime else 0.0
+    width = max(LEAST_LOG_WIDTH, 2 * spread)
+    if point.units in measured:
+        return Estimate(measured[point.units], width, Basis.MEASURED)
+    nearest = min(measured, key=lambda cores: abs(math.log(cores / point.units)))
+    apart = abs(math.log2(point.units / nearest))
+    here = math.log(reading.run.runtime_s)
+    index = reading.run.index
+    moved = here + log_roof - float(reading.log_roofs[index]) if index >= 0 else here
+    return Estimate(moved, width + doubling * apart, Basis.SCALED)

@@ -1,0 +1,137 @@
+"""Features: what the learned residual and the range test see of a profile.
+
+Ratios and logarithms only, so that a program of an hour and a kernel of a millisecond are alike
+if they do alike things. NaN stands for what the pilot could not measure: the trees have learnt
+a way for it. The order is the order of the columns of every bundle.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.families.program.roofline import Times
+from berth.predictor.families.program.scaling import ThreadScaling
+from berth.predictor.families.program.work import LINE_BYTES, Work
+
+WORK_FEATURES = (
+    "flops_f64_ratio",
+    "flops_f32_ratio",
+    "int_arith_ratio",
+    "load_ratio",
+    "store_ratio",
+    "branch_ratio",
+    "branch_miss_rate",
+    "l1_miss_rate",
+    "l2_miss_rate",
+    "llc_miss_rate",
+    "log_flops_per_dram_byte",
+    "log_flops_per_l1_byte",
+    "log_instructions_per_dram_byte",
+    "log_footprint_bytes",
+    "log_atomics_ratio",
+    "log_instructions_per_region",
+    "log_stores_per_region",
+    "parallel_slowdown",
+)
+"""What the program does, wherever it runs; the range test looks at these."""
+
+PLATFORM_FEATURES = (
+    "log_reference_efficiency",
+    "log_reference_seconds_per_region",
+    "reference_memory_share",
+    "reference_compute_share",
+    "target_flops_share",
+    "target_instructions_share",
+    "target_l2_share",
+    "target_dram_share",
+    "target_launch_share",
+    "target_atomics_share",
+    "log_roofline_ratio",
+)
+"""What the roofline says of the reference and of the target."""
+
+FEATURES = WORK_FEATURES + PLATFORM_FEATURES
+
+_FLOOR = 1e-9
+"""Ratios below one in a thousand million are "none" and the same everywhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """The measured run that everything is relative to."""
+
+    runtime_s: float
+    index: int
+    """Of its point in the ceiling table; -1: its platform has no signature."""
+
+
+def work_features(work: Work, scaling: ThreadScaling) -> list[float]:
+    """The values of ``WORK_FEATURES``."""
+    total = work.instructions
+    accesses = max(work.accesses, 1.0)
+    near, middle, far = work.misses
+    dram = max(far, 1.0) * LINE_BYTES
+    atomics = math.nan if work.atomics is None else _log(work.contended_atomics / total)
+    region = math.nan if not work.regions else math.log(total / work.regions)
+    stored = math.nan if not work.regions else math.log((work.stores + 1) / work.regions)
+    return [
+        work.flops_f64 / total,
+        work.flops_f32 / total,
+        work.int_ops / total,
+        work.loads / total,
+        work.stores / total,
+        work.branches / total,
+        work.mispredicts / max(work.branches, 1.0),
+        near / accesses,
+        middle / accesses,
+        far / accesses,
+        _log(work.flops / dram),
+        _log(work.flops / max(work.access_bytes, 1.0)),
+        _log(total / dram),
+        math.log(work.footprint_bytes),
+        atomics,
+        region,
+        stored,
+        scaling.serial_share if scaling.measured else math.nan,
+    ]
+
+
+def platform_features(work: Work, reference: Reference, times: Times, target: int) -> list[float]:
+    """The values of ``PLATFORM_FEATURES`` for the target point ``target`` of the table."""
+    here, total = reference.index, float(times.total[target])
+    known = here >= 0
+    roof = float(times.total[here]) if known else math.nan
+    region = math.nan if not work.regions else math.log(reference.runtime_s / work.regions)
+    memory = max(float(times.dram[here]), float(times.l3[here])) / roof if known else math.nan
+    compute = (
+        max(float(times.flops[here]), float(times.instructions[here])) / roof if known else math.nan
+    )
+    return [
+        math.log(reference.runtime_s / roof) if known else math.nan,
+        region,
+        memory,
+        compute,
+        float(times.flops[target]) / total,
+        float(times.instructions[target]) / total,
+        float(times.l2[target]) / total,
+        float(times.dram[target]) / total,
+        float(times.launches[target]) / total,
+        float(times.atomics[target]) / total,
+        math.log(total / roof) if known else math.nan,
+    ]
+
+
+def feature_row(
+    work: Work, scaling: ThreadScaling, reference: Reference, times: Times, target: int
+) -> Floats:
+    """All features in the order of ``FEATURES``."""
+    values = work_features(work, scaling) + platform_features(work, reference, times, target)
+    return np.array(values, dtype=np.float64)
+
+
+def _log(value: float) -> float:
+    return math.log(max(value, _FLOOR))

@@ -1,0 +1,250 @@
+"""The Predictor: from a Profile and platforms to Predictions; the room's front door.
+
+Loads a bundle once and lays the platforms' ceilings out in a table; after that one profile
+against every platform is a few numpy operations and one ONNX call for each labelled platform.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from berth.pilot.errors import UsageError
+from berth.pilot.platform import Platform
+from berth.pilot.profile import Profile
+from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.intervals import around
+from berth.predictor.core.memory_need import memory_on
+from berth.predictor.core.prediction import Basis, Interval, Prediction, PredictionCurve
+from berth.predictor.core.sizes import SizeLaw
+from berth.predictor.families.program import bundle as bundles
+from berth.predictor.families.program.bundle import Bundle
+from berth.predictor.families.program.ceilings import Ceilings, Point, core_grid
+from berth.predictor.families.program.estimate import Estimate, Layout, Reading, estimate, read
+
+WIDEST_USEFUL_FACTOR = 20.0
+"""An upper time beyond this many times the middle says nothing: abstain."""
+_MOST_LAYOUTS = 64
+
+
+class Predictor:
+    """Predicts with one bundle. Immutable after loading; safe to share between threads."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        self._bundle = bundle
+        self._layouts: dict[tuple[tuple[int, int], ...], Layout] = {}
+
+    @classmethod
+    def load(cls, folder: Path | None = None) -> Predictor:
+        """Verify and load a bundle (default: the shipped one). Raises DocumentError."""
+        return cls(bundles.load(bundles.DEFAULT_BUNDLE if folder is None else folder))
+
+    @property
+    def bundle_id(self) -> str:
+        """Digest of the bundle in use."""
+        return self._bundle.id
+
+    @property
+    def bundle(self) -> Bundle:
+        """The bundle in use."""
+        return self._bundle
+
+    def predict(
+        self,
+        profile: Profile,
+        platform: Platform,
+        *,
+        reference: Platform | None = None,
+        cores: int | None = None,
+        gpus: int = 1,
+    ) -> Prediction:
+        """One profile on one platform; ``cores=None``: as many as the program can use.
+
+        ``reference`` is the platform that the profile was measured on; without it nothing is
+        anchored on the measured time. Raises UsageError for a profile without runtime or counters.
+        """
+        units = gpus if platform.is_gpu else cores or usable_cores(profile, platform)
+        return self.predict_points(profile, [Point(platform, units)], reference=reference)[0]
+
+    def predict_all(
+        self, profile: Profile, platforms: Iterable[Platform], reference: Platform | None = None
+    ) -> list[Prediction]:
+        """One profile on every platform, with as many cores as the program can use."""
+        points = [Point(p, 1 if p.is_gpu else usable_cores(profile, p)) for p in platforms]
+        return self.predict_points(profile, points, reference=reference)
+
+    def forecast(
+        self, profile: Profile, platforms: Mapping[str, Platform], reference: Platform | None = None
+    ) -> Forecast:
+        """Everything about ``profile`` on ``platforms``: a curve over core counts for each.
+
+        ``reference`` defaults to the profile's own platform among ``platforms``.
+        """
+        reference = reference or platforms.get(profile.platform)
+        points = [Point(p, units) for p in platforms.values() for units in core_grid(p)]
+        found = self.predict_points(profile, points, reference=reference)
+        curves: dict[str, list[Prediction]] = {name: [] for name in platforms}
+        for prediction in found:
+            curves[prediction.platform].append(prediction)
+        facts = profile.runs_on
+        return Forecast(
+            profile=profile.name,
+            profile_digest=profile_digest(profile),
+            bundle=self.bundle_id,
+            targets=tuple(t.value for t in facts.targets),
+            architecture=facts.architecture,
+            instruction_sets=facts.instruction_sets,
+            threads=facts.threads,
+            ranks=facts.ranks,
+            gpus=facts.gpus,
+            container=facts.container,
+            reference_platform=profile.platform,
+            reference_runtime_s=profile.runtime.median_s if profile.runtime else None,
+            sizes=size_law(profile),
+            curves={name: PredictionCurve(tuple(points)) for name, points in curves.items()},
+        )
+
+    def predict_points(
+        self, profile: Profile, points: Sequence[Point], *, reference: Platform | None = None
+    ) -> list[Prediction]:
+        """One profile at every point, in their order."""
+        reading, layout = self.read(profile, points, reference=reference)
+        law, doubt = _own_size(profile), self._doubt(reading)
+        return [
+            _prediction(reading, point, found, index=index, law=law, doubt=doubt)
+            for index, (point, found) in enumerate(
+                zip(points, estimate(reading, layout, self._bundle), strict=True)
+            )
+        ]
+
+    def read(
+        self, profile: Profile, points: Sequence[Point], *, reference: Platform | None = None
+    ) -> tuple[Reading, Layout]:
+        """The profile as the estimator sees it at these points.
+
+        Raises UsageError for a profile without runtime or counters.
+        """
+        if profile.runtime is None:
+            raise UsageError(
+                f"profile {profile.name!r} has no runtime",
+                hint="pilot it again; only a run that finished can be predicted from",
+            )
+        runs_on = profile.runs_on
+        anchor = None if reference is None else Point(reference, runs_on.threads * runs_on.ranks)
+        layout = self._layout(points, anchor)
+        manifest = self._bundle.manifest
+        reading = read(profile, profile.runtime.median_s, layout, manifest.typical_log_efficiency)
+        return reading, layout
+
+    def _layout(self, points: Sequence[Point], anchor: Point | None) -> Layout:
+        """The ceiling table for these points, kept for the next profile."""
+        asked = [*points, *([anchor] if anchor else [])]
+        key = tuple((id(p.platform), p.units) for p in asked)
+        cached = self._layouts.get(key)
+        # The table holds the platforms, so their identities stay theirs while it is kept.
+        if cached is not None and (cached.reference < 0) == (anchor is None):
+            return cached
+        own = [
+            Point(entry.hardware, entry.cores or entry.gpus)
+            for entry in self._bundle.manifest.labelled
+        ]
+        layout = Layout(
+            table=Ceilings.of([*asked, *own]),
+            count=len(points),
+            reference=-1 if anchor is None else len(points),
+            labelled={p.platform.name: len(asked) + i for i, p in enumerate(own)},
+        )
+        if len(self._layouts) >= _MOST_LAYOUTS:
+            self._layouts.clear()
+        self._layouts[key] = layout
+        return layout
+
+    def _doubt(self, reading: Reading) -> str | None:
+        if not reading.profile.complete or reading.profile.exit_status != 0:
+            return "the pilot run did not complete"
+        return self._bundle.range_check.explain(reading.work_features)
+
+
+def usable_cores(profile: Profile, platform: Platform) -> int:
+    """Cores that the program would use there: all if it was seen to scale, else its declared."""
+    if len({p.threads for p in profile.scaling}) >= 2:
+        return platform.cores
+    return max(1, min(platform.cores, profile.runs_on.threads * profile.runs_on.ranks))
+
+
+def at_size(prediction: Prediction, profile: Profile, size: float | None) -> Prediction:
+    """The prediction moved to another problem size by the profile's own law of size.
+
+    Time, energy and memory move; the speedup stays, for lack of anything that says otherwise.
+    """
+    law = size_law(profile)
+    there, here = law.memory_bytes(size), law.memory_bytes()
+    if size is None or there is None or here is None:
+        return prediction
+    factor, memory = law.runtime_factor(size), prediction.memory_bytes
+    energy = prediction.energy_j
+    return replace(
+        prediction,
+        runtime_s=prediction.runtime_s.times(factor),
+        energy_j=None if energy is None else energy.times(factor),
+        memory_bytes=memory.moved(here, there),
+    )
+
+
+def size_law(profile: Profile) -> SizeLaw:
+    """The law of time and memory over size, from the profile's size points and its main run."""
+    peak = profile.peak_memory_bytes
+    return SizeLaw.fit(_size_points(profile), size=profile.workload.size, peak_memory_bytes=peak)
+
+
+def _own_size(profile: Profile) -> SizeLaw:
+    """The same without the laws: enough for the profile's own size, and much faster."""
+    points = _size_points(profile)
+    if profile.peak_memory_bytes is None and points:
+        return size_law(profile)
+    sizes = tuple(point[0] for point in points)
+    return SizeLaw(profile.workload.size, profile.peak_memory_bytes, sizes)
+
+
+def _size_points(profile: Profile) -> list[tuple[float, float, float]]:
+    points = [(p.size, p.runtime_s, p.peak_memory_bytes) for p in profile.sizes]
+    own, peak = profile.workload.size, profile.peak_memory_bytes
+    if own and peak and profile.runtime and not any(math.isclose(own, p[0]) for p in points):
+        points.append((own, profile.runtime.median_s, peak))
+    return points
+
+
+def profile_digest(profile: Profile) -> str:
+    """``sha256:`` and the hex digest of the profile's content."""
+    text = profile.model_dump_json(by_alias=True)
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def _prediction(
+    reading: Reading, point: Point, found: Estimate, *, index: int, law: SizeLaw, doubt: str | None
+) -> Prediction:
+    platform, reference_s = point.platform, reading.run.runtime_s
+    runtime = around(math.exp(found.log_time), found.log_width)
+    abstained = None if found.basis is Basis.MEASURED else doubt
+    if abstained is None and found.log_width > math.log(WIDEST_USEFUL_FACTOR):
+        factor = math.exp(min(found.log_width, 50.0))
+        abstained = f"the interval is too wide: a factor {factor:.0f} each way"
+    share = 1.0 if platform.is_gpu else min(1.0, point.units / platform.cores)
+    return Prediction(
+        profile=reading.profile.name,
+        platform=platform.name,
+        cores=point.cores,
+        gpus=point.gpus,
+        basis=found.basis,
+        speedup=Interval(
+            reference_s / runtime.high, reference_s / runtime.mid, reference_s / runtime.low
+        ),
+        runtime_s=runtime,
+        memory_bytes=memory_on(platform, law),
+        energy_j=runtime.scaled(platform.power_w * share) if platform.power_w else None,
+        bound=reading.roofs.bound(index),
+        abstained=abstained,
+    )

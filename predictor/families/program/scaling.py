@@ -1,0 +1,58 @@
+"""How a program's time falls with cores: what it was seen to do, or what it says of itself.
+
+With two or more measured thread counts, Amdahl's law ``t(c) = t(1) (s + (1 - s) / c)`` is fitted
+(``s``: the serial share); a program that never was run with another count keeps the cores that
+it declared and gains nothing from more.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from berth.pilot.profile import Profile
+from berth.predictor.families.program.ceilings import Floats
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadScaling:
+    """The serial share of the program's time and how many cores it can use."""
+
+    serial_share: float
+    """Of its time on one core, in [0, 1]."""
+    most_cores: float
+    """More than these do nothing; infinity where the law was fitted."""
+    measured: bool
+
+    @classmethod
+    def of(cls, profile: Profile) -> ThreadScaling:
+        """From the profile's scaling points, else from its declared threads and ranks."""
+        declared = profile.runs_on.threads * profile.runs_on.ranks
+        points = {p.threads: p.runtime_s for p in profile.scaling}
+        if len(points) < 2:
+            return cls(0.0, float(declared), measured=False)
+        return cls(_amdahl(points), math.inf, measured=True)
+
+    def usable(self, cores: Floats) -> Floats:
+        """The cores among ``cores`` that the program can use."""
+        return np.minimum(cores, self.most_cores)
+
+    def stretch(self, cores: Floats) -> Floats:
+        """Factor on perfectly parallel time: 1 on one core, up to ``cores`` if all is serial."""
+        return (1 - self.serial_share) + self.serial_share * cores
+
+
+def _amdahl(points: dict[int, float]) -> float:
+    """Least squares for the serial share; t(1) is eliminated in closed form."""
+    threads = np.array(sorted(points), dtype=np.float64)
+    times = np.array([points[int(n)] for n in threads])
+    best, best_error = 0.0, math.inf
+    for share in np.linspace(0.0, 1.0, 201):
+        shape = share + (1 - share) / threads
+        logs = np.log(times) - np.log(shape)
+        error = float(((logs - logs.mean()) ** 2).sum())
+        if error < best_error - 1e-12:
+            best, best_error = float(share), error
+    return best

@@ -1,0 +1,135 @@
+"""What a bundle of relative performance says of one workload: times, intervals, advice.
+
+The times of runs elsewhere are given back as they are; the others are moved and narrowed by them
+as far as held-out errors went along (``Trust``). A bundle without trust says its best guess of the
+times and abstains from all of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from berth.pilot.errors import UsageError
+from berth.predictor.core.intervals import around
+from berth.predictor.core.prediction import Basis, Interval
+from berth.predictor.families.program.predictor import WIDEST_USEFUL_FACTOR
+from berth.predictor.families.relative import constants as constant
+from berth.predictor.families.relative.bundle import RelativeModel
+from berth.predictor.families.relative.joint import Joint
+from berth.predictor.families.relative.law import LawModel
+from berth.predictor.families.relative.probes import Advice, advise
+from berth.predictor.families.relative.rows import Rows
+from berth.predictor.families.relative.trust_file import log_counters
+
+NO_TRUST = "the bundle learnt from too few applications to say how far it can be trusted"
+
+
+@dataclass(frozen=True, slots=True)
+class RelativePrediction:
+    """One platform. Without an interval the range is the middle alone, and it abstains."""
+
+    platform: str
+    basis: Basis
+    speedup: Interval
+    runtime_s: Interval
+    abstained: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """All platforms asked for, in the bundle's order, and how their errors go together."""
+
+    predictions: tuple[RelativePrediction, ...]
+    joint: Joint | None
+    """Of these platforms; None: the bundle has no trust."""
+    missing: tuple[str, ...]
+    """Counters that the workload lacks: the training rows' median (or value) stands for them."""
+
+    def advice(self) -> Advice:
+        """The one and the two platforms whose probe helps most. Raises UsageError without trust."""
+        if self.joint is None:
+            raise UsageError(f"no probe can be advised: {NO_TRUST}")
+        return advise(self.joint)
+
+
+def answer(
+    model: RelativeModel,
+    row: Rows,
+    among: Sequence[str] = (),
+    beside: Mapping[str, float] | None = None,
+) -> Answer:
+    """Of one row, which has the time on the reference and where else the program ran.
+
+    ``among``: only these platforms (default: all). ``beside``: the program's own values of the
+    counters that were constant in training (``manifest.constants``). Raises UsageError for a
+    platform that the bundle does not know, a row of several, or one that was piloted elsewhere
+    than it learnt from.
+    """
+    if len(row) != 1:
+        raise UsageError(f"one workload is asked for at a time, not {len(row)}")
+    platforms = model.manifest.platforms
+    if unknown := [name for name in among if name not in platforms]:
+        raise UsageError(
+            f"the bundle does not know the platform {unknown[0]!r}",
+            hint=f"it knows {', '.join(platforms)}",
+        )
+    guess = model.log_seconds(row.knowing())
+    mean, width, joint = guess[0], np.zeros(len(platforms)), None
+    constants, beside = model.manifest.constants or {}, beside or {}
+    unlike = constant.unlike(constants, beside) or _unlike(model, row)
+    labelled = [True] * len(platforms)
+    if model.trust is not None:
+        labelled = [bool(known.any()) for known in np.isfinite(model.trust.residuals).T]
+        before = model.trust.joints(row.knowing(), guess)[0]
+        joint = model.trust.joints(row, guess)[0]
+        left = before.deviation
+        share = np.divide(joint.deviation, left, out=np.zeros_like(left), where=left > 0)
+        width = model.trust.log_widths(row.knowing(), guess)[0] * share
+        mean = joint.mean
+    here = float(row.log_reference[0])
+    found = []
+    for index, name in enumerate(platforms):
+        if among and name not in among:
+            continue
+        measured = bool(np.isfinite(row.log_seconds[0, index]))
+        seconds = math.exp(row.log_seconds[0, index] if measured else mean[index])
+        basis = Basis.CALIBRATED if labelled[index] else Basis.PRIOR
+        doubt = _doubt(model, unlike, float(width[index]))
+        found.append(
+            RelativePrediction(
+                platform=name,
+                basis=Basis.MEASURED if measured else basis,
+                speedup=around(math.exp(here) / seconds, float(width[index])),
+                runtime_s=around(seconds, float(width[index])),
+                abstained=None if measured else doubt,
+            )
+        )
+    lost = [row.counters[i] for i in np.flatnonzero(~np.isfinite(row.values[0]))]
+    lost += [name for name in constants if name not in beside]
+    shown = None if joint is None else joint.among([p.platform for p in found])
+    return Answer(tuple(found), shown, tuple(lost))
+
+
+def _unlike(model: RelativeModel, row: Rows) -> str | None:
+    """In what ``row`` is unlike all training programs, or too large or small for the law."""
+    check = model.range_check
+    if check is None:
+        return None
+    logs = log_counters(row)[0]
+    work = model.model.view.work if isinstance(model.model, LawModel) else ()
+    columns = [row.counters.index(name) for name in work if name in row.counters]
+    return check.explain(logs) or check.beyond(columns, logs, math.log(WIDEST_USEFUL_FACTOR))
+
+
+def _doubt(model: RelativeModel, unlike: str | None, log_width: float) -> str | None:
+    if model.trust is None:
+        return NO_TRUST
+    if unlike is not None:
+        return unlike
+    if log_width > math.log(WIDEST_USEFUL_FACTOR):
+        return f"the interval is wider than a factor of {WIDEST_USEFUL_FACTOR:g} each way"
+    return None

@@ -1,0 +1,148 @@
+"""Bundles of relative performance: a manifest and one model, of the law or any ONNX network.
+
+``law``: arrays as JSON (``model.json``), evaluated with numpy. ``onnx``: a model (``model.onnx``)
+from ``features`` (rows x counters + 1: log(1 + counter), log of the reference's time; float32)
+to ``log_speedup`` (rows x platforms), for any other family. ``trust.json``, where there are
+applications enough: what held-out errors say of the next prediction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+import numpy as np
+import onnxruntime
+from pydantic import Field
+
+from berth.pilot.documents import Document, read_json
+from berth.pilot.errors import DocumentError, UsageError
+from berth.predictor.core.bundle import (
+    MANIFEST,
+    BundleManifest,
+    check_complete,
+    open_model,
+    read_manifest,
+)
+from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.families.program.range_check import RangeCheck
+from berth.predictor.families.relative.law_file import LawFile, law_model
+from berth.predictor.families.relative.rows import Rows
+from berth.predictor.families.relative.trust import Trust
+from berth.predictor.families.relative.trust_file import TrustFile, read_trust
+from berth.predictor.families.relative.views import check_counters
+
+RELATIVE_SCHEMA = "berth.relative-bundle/1"
+LAW, ONNX, TRUST = "model.json", "model.onnx", "trust.json"
+Kind = Literal["law", "onnx"]
+
+
+class RelativeTraining(Document):
+    """What the bundle was made of."""
+
+    sources: dict[str, str]
+    """Data set -> SHA-256."""
+    rows: int = Field(ge=1)
+    applications: tuple[str, ...] = Field(min_length=1)
+    seed: int
+    libraries: dict[str, str]
+
+
+class RelativeManifest(BundleManifest):
+    """``manifest.json``."""
+
+    schema_: str = Field(default=RELATIVE_SCHEMA, alias="schema")
+    family: str
+    what: str
+    kind: Kind
+    counters: tuple[str, ...] = Field(min_length=1)
+    platforms: tuple[str, ...] = Field(min_length=2)
+    reference: str
+    constants: dict[str, float] | None = None
+    """Counters with one value in all training programs; the model does not look at them."""
+    training: RelativeTraining
+
+
+class Model(Protocol):
+    """What a bundle predicts with."""
+
+    def log_seconds(self, rows: Rows) -> Floats:
+        """Rows x platforms; a time that is known is given back."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RelativeModel:
+    """A loaded bundle."""
+
+    manifest: RelativeManifest
+    model: Model
+    trust: Trust | None = None
+    """None: too few applications to say how far the next prediction can be trusted."""
+    range_check: RangeCheck | None = None
+
+    @property
+    def id(self) -> str:
+        """The bundle's id."""
+        return self.manifest.id
+
+    def log_seconds(self, rows: Rows) -> Floats:
+        """Rows x platforms. Raises UsageError where the rows are not what it was trained on."""
+        return self.model.log_seconds(rows)
+
+
+def verify(folder: Path) -> RelativeManifest:
+    """The manifest, after every checksum has been compared. Raises DocumentError."""
+    manifest = read_manifest(folder, RelativeManifest)
+    check_complete(folder, manifest, (LAW if manifest.kind == "law" else ONNX,))
+    if manifest.reference not in manifest.platforms:
+        raise DocumentError(folder / MANIFEST, "is not among the platforms", key="reference")
+    return manifest
+
+
+def load(folder: Path) -> RelativeModel:
+    """Verify and load. Raises DocumentError where anything about it is wrong."""
+    manifest = verify(folder)
+    model: Model
+    if manifest.kind == "law":
+        model = law_model(read_json(folder / LAW, LawFile), folder / LAW)
+        if (model.counters, model.platforms, model.reference) != _told(manifest):
+            raise DocumentError(folder / LAW, "is not the model that the manifest describes")
+    else:
+        model = OnnxModel(*_told(manifest), open_model(folder / ONNX))
+    if TRUST not in manifest.files:
+        return RelativeModel(manifest, model)
+    trust, check = read_trust(read_json(folder / TRUST, TrustFile), folder / TRUST)
+    if (trust.platforms, trust.reference) != (manifest.platforms, manifest.reference):
+        raise DocumentError(folder / TRUST, "is not of the model that the manifest describes")
+    if len(check.names) != len(manifest.counters):
+        raise DocumentError(folder / TRUST, "is of other counters than the manifest's")
+    return RelativeModel(manifest, model, trust, check)
+
+
+def _told(manifest: RelativeManifest) -> tuple[tuple[str, ...], tuple[str, ...], str]:
+    return manifest.counters, manifest.platforms, manifest.reference
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxModel:
+    """Any network or ensemble from log counters to log speedups."""
+
+    counters: tuple[str, ...]
+    platforms: tuple[str, ...]
+    reference: str
+    session: onnxruntime.InferenceSession
+
+    def log_seconds(self, rows: Rows) -> Floats:
+        """Rows x platforms; a time that is known is given back. Raises UsageError."""
+        check_counters(rows, self.counters)
+        if (rows.platforms, rows.reference) != (self.platforms, self.reference):
+            raise UsageError(
+                f"the model predicts {', '.join(self.platforms)} from {self.reference}, "
+                "not these platforms"
+            )
+        features = np.column_stack([np.log1p(rows.values), rows.log_reference])
+        (speedup,) = self.session.run(["log_speedup"], {"features": features.astype(np.float32)})
+        guess = rows.log_reference[:, None] - np.asarray(speedup, dtype=np.float64)
+        return np.where(np.isfinite(rows.log_seconds), rows.log_seconds, guess)

@@ -1,0 +1,138 @@
+"""Why a bundle of relative performance says what it says of a workload.
+
+Effects are Shapley values on the log speedup of single counters and of the reference's time,
+against the geometric mean of the training rows (``attribution``). What limits
+a platform is the largest term of the law's time there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import ClassVar
+
+import numpy as np
+
+from berth.pilot.errors import UsageError
+from berth.predictor.core.prediction import Bound
+from berth.predictor.families.program.attribution import attribute
+from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.families.program.explain import Effect, Explanation, largest_first
+from berth.predictor.families.relative.bundle import RelativeModel
+from berth.predictor.families.relative.law import LawModel
+from berth.predictor.families.relative.rows import Rows
+from berth.predictor.families.relative.views import CACHES, LAUNCH, MEMORY, REFERENCE, SERIAL, WORK
+
+TIME = "time on the reference"
+_AT_ONCE = 4096
+
+
+class Carried(StrEnum):
+    """Not a resource: what slows the program on the reference slows it here too."""
+
+    REFERENCE = "reference"
+
+
+LIMITS: dict[str, tuple[Bound | Carried, str]] = {
+    LAUNCH: (Bound.LAUNCH, "starting kernels"),
+    SERIAL: (Bound.SERIAL, "the work of one thread"),
+    WORK: (Bound.COMPUTE, "its instructions"),
+    CACHES: (Bound.MEMORY, "what misses the first-level cache"),
+    MEMORY: (Bound.MEMORY, "what misses the last-level cache"),
+    REFERENCE: (Carried.REFERENCE, "what takes its time on the reference as well"),
+}
+AXES = tuple(
+    (words, (term,))
+    for term, words in (
+        (LAUNCH, "launches"),
+        (SERIAL, "serial"),
+        (WORK, "compute"),
+        (CACHES, "caches"),
+        (MEMORY, "memory"),
+        (REFERENCE, "as on the reference"),
+    )
+)
+"""Spokes of the picture's radar."""
+SHARES = "Share of the law's time on each platform"
+"""Its title."""
+
+
+@dataclass(frozen=True, slots=True)
+class RelativeExplanation(Explanation):
+    """The same of a law: shares are of its predicted time and sum to 1."""
+
+    whose_time: ClassVar[str] = "the law's"
+
+
+def explain_row(
+    model: RelativeModel, row: Rows, among: Sequence[str] = ()
+) -> list[RelativeExplanation]:
+    """``explain_law`` for a bundle; a typical program is the mean of its training rows.
+
+    Raises UsageError for a bundle of another family, or without trust (it knows no typical one).
+    """
+    if model.trust is None or not isinstance(model.model, LawModel):
+        raise UsageError(
+            "only a bundle of the law, with its trust, can be explained",
+            hint="`berth train --task relative` makes one from four applications on",
+        )
+    return explain_law(model.model, model.trust.neighbours.centre, row, among)
+
+
+def explain_law(
+    law: LawModel, typical: Floats, row: Rows, among: Sequence[str] = ()
+) -> list[RelativeExplanation]:
+    """Why each platform (of ``among``; default: all) gets its speedup, in the law's order.
+
+    ``typical``: log(1 + counter) of each counter and log of the reference's time. What was measured
+    elsewhere moves nothing: the explanation is of the prediction. So do counters that are missing.
+    """
+    asked = row.knowing()
+    own = np.append(np.log1p(np.maximum(asked.values[0], 0.0)), asked.log_reference[0])
+
+    def speedups(inputs: Floats) -> Floats:
+        parts = [inputs[i : i + _AT_ONCE] for i in range(0, len(inputs), _AT_ONCE)]
+        return np.vstack([_speedups(law, asked, part) for part in parts])
+
+    groups = [[column] for column in range(own.size) if np.isfinite(own[column])]
+    names = [*asked.counters, TIME]
+    found = attribute(speedups, own, typical, groups)
+    shares = law.law.shares(law.seen(asked))[0]
+    words = [names[column] for (column,) in groups]
+    return [
+        RelativeExplanation(
+            platform=name,
+            speedup=math.exp(float(found.value[index])),
+            typical_speedup=math.exp(float(found.base[index])),
+            bound=LIMITS[limit][0],
+            limit=LIMITS[limit][1],
+            limit_share=each[limit],
+            effects=largest_first(
+                Effect(word, (word,), math.exp(effect))
+                for word, effect in zip(words, found.effects[:, index].tolist(), strict=True)
+            ),
+            at_home=name == law.reference,
+            shares=each,
+        )
+        for index, name in enumerate(law.platforms)
+        if not among or name in among
+        for each in [dict(zip(law.law.terms, shares[index].tolist(), strict=True))]
+        for limit in [max(each, key=each.__getitem__)]
+    ]
+
+
+def _speedups(law: LawModel, asked: Rows, inputs: Floats) -> Floats:
+    count = len(inputs)
+    times = np.full((count, len(asked.platforms)), np.nan)
+    times[:, asked.reference_column] = inputs[:, -1]
+    rows = replace(
+        asked,
+        values=np.expm1(inputs[:, :-1]),
+        log_seconds=times,
+        applications=asked.applications * count,
+        kernels=asked.kernels * count,
+        sizes=asked.sizes * count,
+    )
+    return inputs[:, -1:] - law.log_seconds(rows)

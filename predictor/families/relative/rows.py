@@ -1,0 +1,92 @@
+"""What families of relative performance see: rows of counters and times on some platforms."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from berth.predictor.families.program.ceilings import Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Workloads (rows) with counters and times on platforms (columns).
+
+    ``log_seconds`` is NaN where a time is not known. A family may read every time that is there:
+    the reference's always, those of probes and of few-shot platforms where somebody ran them.
+    """
+
+    counters: tuple[str, ...]
+    values: Floats
+    """Rows x counters, raw; NaN: missing."""
+    platforms: tuple[str, ...]
+    reference: str
+    """The platform that every row was piloted on."""
+    log_seconds: Floats
+    """Rows x platforms, natural logarithm; NaN: not measured."""
+    applications: tuple[str, ...]
+    kernels: tuple[str, ...]
+    sizes: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def reference_column(self) -> int:
+        """Index of the reference among ``platforms``."""
+        return self.platforms.index(self.reference)
+
+    @property
+    def log_reference(self) -> Floats:
+        """Log seconds on the reference, one a row."""
+        return self.log_seconds[:, self.reference_column]
+
+    @property
+    def log_speedup(self) -> Floats:
+        """Rows x platforms: log of t_reference / t_target; above 0 is faster on the target."""
+        return np.asarray(self.log_reference[:, None] - self.log_seconds)
+
+    def take(self, index: Sequence[int] | Floats) -> Rows:
+        """The rows at ``index`` (integers or a mask over rows)."""
+        wanted = np.asarray(index)
+        chosen = np.flatnonzero(wanted) if wanted.dtype == bool else wanted.astype(np.intp)
+        return replace(
+            self,
+            values=self.values[chosen],
+            log_seconds=self.log_seconds[chosen],
+            applications=tuple(self.applications[i] for i in chosen),
+            kernels=tuple(self.kernels[i] for i in chosen),
+            sizes=tuple(self.sizes[i] for i in chosen),
+        )
+
+    def knowing(self, platforms: Sequence[str] = ()) -> Rows:
+        """The same rows with times on the reference and on ``platforms`` only, others NaN.
+
+        What a family is asked with: it cannot see what it is to predict.
+        """
+        known = np.isin(self.platforms, (self.reference, *platforms))
+        return replace(self, log_seconds=np.where(known, self.log_seconds, np.nan))
+
+    def with_platforms(self, platforms: Sequence[str]) -> Rows:
+        """Only these platforms, in this order; the reference must be among them."""
+        columns = [self.platforms.index(name) for name in platforms]
+        if self.reference not in platforms:
+            raise ValueError(f"the reference {self.reference} must stay")
+        return replace(self, platforms=tuple(platforms), log_seconds=self.log_seconds[:, columns])
+
+    def digest(self) -> str:
+        """SHA-256 of all of it: what is kept of one data set must not be taken for another's."""
+        names = (self.counters, self.platforms, self.applications, self.kernels, self.sizes)
+        told = json.dumps([*names, self.reference]).encode()
+        return hashlib.sha256(told + self.values.tobytes() + self.log_seconds.tobytes()).hexdigest()
+
+    def weights(self) -> Floats:
+        """One weight a row: every application counts the same in all, the mean is 1."""
+        names, inverse, counts = np.unique(
+            self.applications, return_inverse=True, return_counts=True
+        )
+        return np.asarray(len(self) / (len(names) * counts[inverse]))

@@ -1,0 +1,271 @@
+"""Slow-downs on slices with intervals: the best method that the workload's measurements allow.
+
+The interval of a method is ``q (0.1 + log 1/effective) + unsteadiness`` wide in log slow-down to
+each side: ``q`` comes from models left out, smaller slices are harder, and a workload whose steps
+are unsteady on the whole GPU (mean far from median) cannot be told better than that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from berth.pilot.errors import UsageError
+from berth.predictor.core.prediction import Basis, Bound, Interval
+from berth.predictor.families.slices.bundle import SliceModel, Width
+from berth.predictor.families.slices.latent import Family, Latents, features, latents, outside
+from berth.predictor.families.slices.physics import Floats, Share, launch_share
+from berth.predictor.families.slices.sweep import SweepLaw, can_fit, fit
+from berth.predictor.families.slices.sweep_model import MOST_MISFIT, Loads, SeenProbe
+from berth.predictor.families.slices.workload import Point, SliceWorkload
+
+SWEEP, BATCHES = "sweep", "batches"
+EASE = 0.1
+UNKNOWN_SHARE = 1.25
+UNKNOWN_GPU = 1.5
+"""How much wider (in log) an interval is beyond the slices and the GPUs that were measured."""
+UNKNOWN_LOAD_WIDTH = 0.05
+"""Log error of a time on the whole GPU that the law gives where nothing was measured."""
+LEAST_SLOWDOWN = 0.9
+"""No slice was ever measured to be faster than the whole GPU by more than noise."""
+MEMORY_BOUND = 0.5
+"""Share of the kernels' time with the memory busy from which memory is said to bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlicePrediction:
+    """One slice: times are t_slice, slow-downs t_slice / t_whole (> 1: slower on the slice)."""
+
+    share: Share
+    slowdown: Interval
+    """90 % interval."""
+    slowdown_95: Interval
+    step_s: Interval
+    """Seconds a batch in one process, 90 %."""
+    bound: Bound
+    launch_share: float
+    """Part of the time on the slice that a larger one would not shorten."""
+    basis: Basis
+    method: str
+    abstained: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Estimate:
+    """Before intervals: log slow-downs by slice, and what they are made of."""
+
+    name: str
+    log_slowdown: Floats
+    whole_s: float
+    launch: Floats
+    width: Width
+    extra: float
+    abstained: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SlicePredictor:
+    """Answers for any workload and any slices of its GPU. Deterministic."""
+
+    model: SliceModel
+
+    def methods(self, workload: SliceWorkload) -> tuple[str, ...]:
+        """The methods that the workload's measurements allow, narrowest intervals first."""
+        found = [f.name for f in self.model.families if self._known(workload, f) is not None]
+        batches = [p.batch for p in workload.points]
+        processes = [p.processes for p in workload.points]
+        if can_fit(batches, processes):
+            found.append(SWEEP if len(set(processes)) > 1 else BATCHES)
+        known = [name for name in found if name in self.model.methods]
+        return tuple(sorted(known, key=lambda name: self.model.methods[name].width.q90))
+
+    def predict(
+        self,
+        workload: SliceWorkload,
+        shares: Sequence[Share],
+        *,
+        gpu: str,
+        probes: Sequence[tuple[Share, int]] = (),
+        method: str | None = None,
+    ) -> tuple[SlicePrediction, ...]:
+        """One prediction a share, in their order.
+
+        ``gpu`` is the canonical model name; ``probes`` are (share, index into
+        ``workload.probes``). Raises UsageError where nothing can be said at all.
+        """
+        allowed = self.methods(workload)
+        if not allowed or (method is not None and method not in allowed):
+            raise UsageError(
+                f"{workload.name}: nothing was measured on the whole GPU at batch "
+                f"{workload.target_batch:g} with {workload.processes} process(es)",
+                hint="add that point (one process), or at least four loads with a range of 8",
+            )
+        name = method or allowed[0]
+        effective = np.array([self.model.shares.effective(s) for s in shares])
+        if name in (SWEEP, BATCHES):
+            made = self._by_sweep(name, workload, effective, probes)
+        else:
+            made = self._by_latent(name, workload, effective, probes)
+        made = replace(made, log_slowdown=_ordered(shares, np.maximum(made.log_slowdown, 0.0)))
+        return tuple(self._finish(workload, gpu, share, made, i) for i, share in enumerate(shares))
+
+    def _known(self, workload: SliceWorkload, family: Family) -> dict[str, float] | None:
+        point = workload.target
+        if point is None or point.processes != 1:
+            return None
+        known = features(workload, point)
+        return known if all(name in known for name in family.needs) else None
+
+    def _by_latent(
+        self,
+        name: str,
+        workload: SliceWorkload,
+        effective: Floats,
+        probes: Sequence[tuple[Share, int]],
+    ) -> _Estimate:
+        family = next(f for f in self.model.families if f.name == name)
+        point, known = workload.target, self._known(workload, family)
+        if point is None or known is None:
+            raise AssertionError("only asked where the family can answer")
+        found = latents(family, [known])
+        width = self.model.methods[name].width
+        seen = self._at_target(workload, point, probes)
+        probed = self.model.methods[name].probed
+        if seen and probed is not None:
+            logs_seen, shares_seen = zip(*seen, strict=True)
+            found, width = found.probed(logs_seen, shares_seen, point.unsteadiness), probed
+        logs = _for_slices(found, effective)
+        latent, sharp = found.centre()
+        launch = np.array([launch_share(latent, float(e), sharp) for e in effective])
+        return _Estimate(
+            name, logs, point.seconds, launch, width, point.unsteadiness, outside(family, known)
+        )
+
+    def _by_sweep(
+        self,
+        name: str,
+        workload: SliceWorkload,
+        effective: Floats,
+        probes: Sequence[tuple[Share, int]],
+    ) -> _Estimate:
+        law = law_of(workload.points)
+        point = workload.target
+        whole_s = None if point is None else point.seconds
+        load = Loads.one(workload.target_batch, workload.processes, whole_s)
+        entry = self.model.methods[name]
+        width, capacity = entry.width, 0.0
+        seen = tuple(self._seen(workload, share, number) for share, number in probes)
+        if seen and entry.probed is not None:
+            width, capacity = entry.probed, self.model.sweep.capacity_from(law, seen)
+        loads = load.times(len(effective))
+        moved = np.where(effective < 1, capacity, 0.0)
+        logs = self.model.sweep.log_slowdown(law, loads, effective, moved)
+        host, work = law.logs(loads.batch, loads.processes, effective)
+        launch = 1 / (1 + np.exp(np.minimum(law.sharpness * (work - host), 700.0)))
+        extra = 0.0 if point else UNKNOWN_LOAD_WIDTH
+        if whole_s is None:
+            one = np.ones(1)
+            whole_s = float(np.exp(law.log_time(load.batch, load.processes, one)[0]))
+        unfit = None
+        if law.misfit > MOST_MISFIT:
+            unfit = (
+                f"its times on the whole GPU follow no law of batches and processes "
+                f"(off by {math.expm1(law.misfit):.0%})"
+            )
+        return _Estimate(name, logs, whole_s, launch, width, extra, unfit)
+
+    def _at_target(
+        self, workload: SliceWorkload, point: Point, probes: Sequence[tuple[Share, int]]
+    ) -> list[tuple[float, float]]:
+        """(log slow-down, effective share) of the probes at the load to place."""
+        found = []
+        for share, number in probes:
+            probe = workload.probes[number]
+            if (probe.batch, probe.processes) == (point.batch, point.processes):
+                ratio = math.log(probe.seconds / point.seconds)
+                found.append((ratio, self.model.shares.effective(share)))
+        return found
+
+    def _seen(self, workload: SliceWorkload, share: Share, number: int) -> SeenProbe:
+        probe = workload.probes[number]
+        whole = next(
+            (
+                p.seconds
+                for p in workload.points
+                if (p.batch, p.processes) == (probe.batch, probe.processes)
+            ),
+            None,
+        )
+        load = Loads.one(probe.batch, probe.processes, whole)
+        if whole is None:
+            law = law_of(workload.points)
+            whole = float(np.exp(law.log_time(load.batch, load.processes, np.ones(1))[0]))
+        return SeenProbe(load, self.model.shares.effective(share), math.log(probe.seconds / whole))
+
+    def _finish(
+        self, workload: SliceWorkload, gpu: str, share: Share, made: _Estimate, index: int
+    ) -> SlicePrediction:
+        log, launch = float(made.log_slowdown[index]), float(made.launch[index])
+        if share.is_whole:
+            one = Interval(1.0, 1.0, 1.0)
+            return SlicePrediction(
+                share, one, one, one.scaled(made.whole_s), _bound(workload, launch), launch,
+                Basis.MEASURED, made.name,
+            )  # fmt: skip
+        basis, wider = Basis.CALIBRATED, 1.0
+        if not self.model.shares.knows(share):
+            basis, wider = Basis.SCALED, UNKNOWN_SHARE
+        if gpu not in self.model.gpus or made.name == "time":
+            basis = Basis.PRIOR
+            wider = wider if gpu in self.model.gpus else wider * UNKNOWN_GPU
+        hard = EASE - math.log(self.model.shares.effective(share))
+        half = wider * (made.width.q90 * hard + made.extra)
+        half_95 = wider * (made.width.q95 * hard + made.extra)
+        slowdown, wide = _interval(log, half), _interval(log, max(half, half_95))
+        return SlicePrediction(
+            share, slowdown, wide, slowdown.scaled(made.whole_s), _bound(workload, launch), launch,
+            basis, made.name, made.abstained,
+        )  # fmt: skip
+
+
+@lru_cache(maxsize=256)
+def law_of(points: tuple[Point, ...]) -> SweepLaw:
+    """The law of these points; fitted once."""
+    return fit(
+        [p.batch for p in points], [p.processes for p in points], [p.seconds for p in points]
+    )
+
+
+def _for_slices(found: Latents, effective: Floats) -> Floats:
+    """Log slow-downs of one workload on several slices."""
+    return np.concatenate([found.log_slowdown(np.array([e])) for e in effective])
+
+
+def _ordered(shares: Sequence[Share], logs: Floats) -> Floats:
+    """A slice that has no more of anything than another is not said to be faster."""
+    return np.array(
+        [
+            max(float(log) for other, log in zip(shares, logs, strict=True) if share.within(other))
+            for share in shares
+        ]
+    )
+
+
+def _interval(log: float, half: float) -> Interval:
+    mid = math.exp(log)
+    factor = math.exp(min(half, 20.0))
+    return Interval(min(mid, max(mid / factor, LEAST_SLOWDOWN)), mid, mid * factor)
+
+
+def _bound(workload: SliceWorkload, launch: float) -> Bound:
+    if launch > 0.5:
+        return Bound.LAUNCH
+    point = workload.target
+    if point is None or point.memory_utilization is None:
+        return Bound.COMPUTE
+    running = point.sm_utilization or 1.0
+    return Bound.MEMORY if point.memory_utilization >= MEMORY_BOUND * running else Bound.COMPUTE

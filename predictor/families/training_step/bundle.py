@@ -1,0 +1,133 @@
+"""The bundle of training steps: rates, trees and a process for each device measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+from pydantic import Field
+
+from berth.pilot.documents import Document
+from berth.predictor.core.bundle import (
+    SHIPPED_BUNDLES,
+    BundleManifest,
+    check_complete,
+    check_features,
+    open_model,
+    read_manifest,
+)
+from berth.predictor.families.graph.latency.features import GRAPH_FEATURES, Floats
+from berth.predictor.families.training_step.law import STEP_FEATURES, TERMS
+
+STEPS_SCHEMA = "berth.dl-training-bundle/1"
+DEFAULT_STEPS_BUNDLE = SHIPPED_BUNDLES / "dl-training"
+
+
+def learner_files(platform: str) -> tuple[str, str]:
+    """Names of a device's trees and process."""
+    return f"trees-{platform}.onnx", f"process-{platform}.onnx"
+
+
+class Width(Document):
+    """Half width of the 90 % interval in log, from rows that nothing was fitted on."""
+
+    log_width: float = Field(gt=0)
+    rows: int = Field(ge=1)
+    split: str
+
+
+class StepHead(Document):
+    """One device that was measured."""
+
+    platform: str
+    is_gpu: bool
+    cores: int = Field(ge=1)
+    """Of a CPU: how many ran."""
+    precision: str
+    rates: tuple[float, ...]
+    """Seconds a unit of each of ``law.TERMS``."""
+    rows: int = Field(ge=1)
+    models: int = Field(ge=1)
+    here: Width
+    """On this device, models never measured."""
+    elsewhere: Width
+    """On others, moved by the ratio of roofs."""
+
+
+class StepTraining(Document):
+    """What the bundle was made of."""
+
+    sources: dict[str, str]
+    """Data set -> SHA-256."""
+    seed: int
+    libraries: dict[str, str]
+
+
+class StepManifest(BundleManifest):
+    """``manifest.json``."""
+
+    schema_: str = Field(default=STEPS_SCHEMA, alias="schema")
+    terms: tuple[str, ...]
+    graph_features: tuple[str, ...]
+    features: tuple[str, ...]
+    heads: tuple[StepHead, ...] = Field(min_length=1)
+    training: StepTraining
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """One device, ready to predict."""
+
+    entry: StepHead
+    rates: Floats
+    learners: tuple[onnxruntime.InferenceSession, ...]
+
+    def rest(self, rows: Floats) -> Floats:
+        """[rows] log seconds beyond the law, of ``step_features``."""
+        said = []
+        for learner in self.learners:
+            wide = learner.get_inputs()[0].type == "tensor(double)"
+            given = rows if wide else rows.astype(np.float32)
+            (found,) = learner.run(None, {"features": given})
+            said.append(np.asarray(found, np.float64).reshape(-1))
+        found_all: Floats = np.mean(said, axis=0)
+        return found_all
+
+
+@dataclass(frozen=True, slots=True)
+class StepModel:
+    """All heads of a bundle."""
+
+    heads: tuple[Head, ...]
+    id: str
+
+
+def verify(folder: Path = DEFAULT_STEPS_BUNDLE) -> StepManifest:
+    """The manifest, after every checksum has been compared. Raises DocumentError."""
+    manifest = read_manifest(folder, StepManifest)
+    needed = [name for head in manifest.heads for name in learner_files(head.platform)]
+    check_complete(folder, manifest, needed)
+    same = (
+        manifest.terms == TERMS and manifest.features == STEP_FEATURES
+        and manifest.graph_features == GRAPH_FEATURES
+        and all(len(head.rates) == len(TERMS) for head in manifest.heads)
+    )  # fmt: skip
+    check_features(folder, same=same, key="features", retrain="berth train --task dl-training")
+    return manifest
+
+
+def load(folder: Path = DEFAULT_STEPS_BUNDLE) -> StepModel:
+    """Verify and load. Raises DocumentError where anything about it is wrong."""
+    manifest = verify(folder)
+    return StepModel(
+        tuple(
+            Head(
+                entry, np.array(entry.rates),
+                tuple(open_model(folder / name) for name in learner_files(entry.platform)),
+            )
+            for entry in manifest.heads
+        ),
+        manifest.id,
+    )  # fmt: skip

@@ -1,0 +1,241 @@
+"""A site's platform from few runs of ``berth pilot dl``: more cases, weighed anew.
+
+Each sample keeps its place in the covariance; how unlike other platforms the new one is and how
+noisy its samples are is chosen by their evidence (``posterior.Joint.moved``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+from scipy.linalg import cho_solve
+
+from berth.pilot.dl.document import Device, ModelRun, Task
+from berth.pilot.errors import UsageError
+from berth.pilot.host import sha256_of
+from berth.pilot.platform import Platform
+from berth.predictor.core.bundle import CARD
+from berth.predictor.core.bundle_writing import write_bundle
+from berth.predictor.core.provenance import now
+from berth.predictor.families.graph.latency.features import Floats, GraphWork, work_of
+from berth.predictor.families.graph.latency.transfer import bundle as bundles
+from berth.predictor.families.graph.latency.transfer.belief import is_fused, stack_name
+from berth.predictor.families.graph.latency.transfer.cases import Cases, Codes, case_of, stacked
+from berth.predictor.families.graph.latency.transfer.kernel import Own
+from berth.predictor.graphs.reader import read_graph
+from berth.predictor.hardware.roofs import Numbers, Roof, roof_of
+from berth.predictor.learning.graphs.card import card
+from berth.predictor.learning.graphs.posterior import Posterior, fit_cases
+from berth.predictor.learning.graphs.run_seconds import seconds
+
+LEAST_FOR_WIDTH = 8
+"""Samples from which on their own errors, each left out, may widen the interval."""
+LEVEL = 0.9
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Runs of one platform as cases."""
+
+    cases: Cases
+    residual: Floats
+    stacks: tuple[str, ...]
+    """The names of ``cases.stack``."""
+    names: tuple[str, ...]
+    """The model of each."""
+    threads: int | None
+
+    def __len__(self) -> int:
+        return len(self.residual)
+
+
+@dataclass(frozen=True)
+class Adapted:
+    """What came of it."""
+
+    manifest: bundles.TransferManifest
+    platform: str
+    samples: int
+    before: Floats
+    """[samples] absolute log errors without any sample,"""
+    after: Floats
+    """and of each with the others."""
+    log_width: float
+
+
+Find: TypeAlias = Callable[[ModelRun], GraphWork | None]
+"""The work of the model that a run is of, at batch 1; None where its graph is not known."""
+
+
+def from_files(paths: Sequence[Path]) -> Find:
+    """By the digest of ONNX files, each read once. The result raises DocumentError."""
+    files = {sha256_of(path): path for path in paths}
+    read: dict[str, GraphWork] = {}
+
+    def find(run: ModelRun) -> GraphWork | None:
+        path = files.get(run.model.sha256)
+        key = _model_key(run)
+        if path is not None and key not in read:
+            read[key] = work_of(read_graph(path, batch=1, sizes=run.setting.sizes))
+        return read.get(key)
+
+    return find
+
+
+def _model_key(run: ModelRun) -> str:
+    return f"{run.model.sha256} {sorted(run.setting.sizes.items())}"
+
+
+def samples_of(
+    runs: Sequence[ModelRun], find: Find, platform: Platform, known: Mapping[str, Platform]
+) -> Samples:
+    """Inference runs that ended well and whose model is found.
+
+    Raises UsageError where there are none, or runs with several numbers of threads on a CPU.
+    """
+    wanted = [run for run in runs if _usable(run)]
+    found = [(run, work) for run in wanted if (work := find(run)) is not None]
+    if not found:
+        why = (
+            f"the model of none of the {len(wanted)} runs is among the ONNX files given"
+            if wanted
+            else f"none of the {len(runs)} runs is of inference, whole and ended well"
+        )
+        raise UsageError(
+            f"no run can be learnt from: {why}",
+            hint="give the .jsonl of `berth pilot dl` and the .onnx files it measured",
+        )
+    threads = {run.setting.threads for run, _ in found if run.setting.device is Device.CPU}
+    if len(threads) > 1:
+        raise UsageError(
+            f"runs with {', '.join(map(str, sorted(threads)))} threads are several platforms",
+            hint="give the runs of one number of threads",
+        )
+    cores = threads.pop() if threads else None
+    roof = roof_of(platform, known, cores or platform.cores)
+    rows, stacks = [], []
+    for run, work in found:
+        numbers = Numbers(run.setting.precision.value)
+        stacks.append(stack_name(platform.name, numbers, run.setting.framework, cores))
+        rows.append(case_of(work, roof, numbers, run.setting.batch, fused=is_fused(stacks[-1])))
+    names, models = sorted(set(stacks)), sorted({_model_key(run) for run, _ in found})
+    cases = replace(
+        stacked(rows),
+        stack=np.array([names.index(name) for name in stacks]),
+        model=np.array([models.index(_model_key(run)) for run, _ in found]),
+    )
+    taken = np.array([float(seconds(run) or np.nan) / run.setting.batch for run, _ in found])
+    return Samples(
+        cases, np.log(taken) - cases.log_roof, tuple(names),
+        tuple(run.model.name for run, _ in found), cores,
+    )  # fmt: skip
+
+
+def _usable(run: ModelRun) -> bool:
+    whole = run.setting.sm_percentage in (None, 100)
+    return run.setting.task is Task.INFERENCE and whole and seconds(run) is not None
+
+
+def adapt(
+    folder: Path, platform: Platform, samples: Samples, out: Path, *, command: str
+) -> Adapted:
+    """Write the bundle of ``folder`` with the platform's samples as ``out``.
+
+    Samples of the platform that a site added before are replaced. Raises DocumentError,
+    UsageError where the platform is one of the data set's.
+    """
+    belief, residual, noise, manifest = bundles.read(folder)
+    old = {one.platform: one for one in manifest.platforms}
+    if platform.name in old and old[platform.name].samples is None:
+        raise UsageError(
+            f"{platform.name} is in the data set already", hint="give your platform its own name"
+        )
+    kept = np.array([belief.devices[n] != platform.name for n in belief.cases.device])
+    cases, residual, noise = belief.cases[kept], residual[kept], noise[kept]
+    devices = [name for name in belief.devices if name != platform.name]
+    cases = replace(cases, device=_recoded(cases.device, belief.devices, devices))
+    own = Own(
+        np.array([old[name].bold for name in devices]),
+        np.array([old[name].shift for name in devices]),
+    )
+    after = fit_cases(
+        cases, residual, belief.kernel, belief.offset, noise=noise, own=own[cases.device]
+    )
+    stacks = list(belief.stacks) + [name for name in samples.stacks if name not in belief.stacks]
+    new = rounded(replace(
+        samples.cases,
+        device=np.full(len(samples), len(devices)),
+        stack=_recoded(samples.cases.stack, samples.stacks, stacks),
+        model=samples.cases.model + cases.model.max(initial=-1) + 1,
+    ))  # fmt: skip
+    joint = after.joint(new)
+    moved = joint.moved(np.arange(len(new)), samples.residual)
+    weights = np.concatenate((_corrected(after, new, moved.weights), moved.weights))
+    before = np.abs(joint.mean - samples.residual)
+    left = np.abs(moved.left_out - samples.residual)
+    width = belief.log_width_of(len(samples), gpu=platform.is_gpu)
+    if len(samples) >= LEAST_FOR_WIDTH:
+        width = max(width, float(np.quantile(left, LEVEL)))
+    entry = bundles.PlatformEntry(
+        platform=platform.name, bold=moved.bold, shift=moved.shift, samples=len(samples),
+        threads=samples.threads, log_width=width,
+    )  # fmt: skip
+    made = replace(
+        belief, cases=cases.joined(new), weights=weights, devices=(*devices, platform.name),
+        stacks=tuple(stacks), own=own.joined(moved.bold, moved.shift),
+    )  # fmt: skip
+    arrays = bundles.arrays_of(
+        made, np.concatenate((residual, samples.residual)),
+        np.concatenate((noise, np.full(len(new), moved.noise))),
+    )  # fmt: skip
+    filled = manifest.model_copy(update={
+        "platforms": (*(old[name] for name in devices), entry), "stacks": tuple(stacks),
+        "command": command, "created": now(),
+    })  # fmt: skip
+    made_of = {bundles.CASES: arrays, CARD: card(filled).encode()}
+    written = write_bundle(out, filled, made_of, load=bundles.load)
+    return Adapted(written, platform.name, len(samples), before, left, width)
+
+
+def advised(
+    folder: Path, works: Sequence[GraphWork], place: tuple[Roof, Numbers], *, batch: int, count: int
+) -> list[int]:
+    """Which of ``works`` to measure on a new platform, the most telling first.
+
+    Raises DocumentError.
+    """
+    roof, numbers = place
+    belief, residual, noise, _ = bundles.read(folder)
+    after = fit_cases(
+        belief.cases, residual, belief.kernel, belief.offset, noise=noise,
+        own=belief.own[belief.cases.device],
+    )  # fmt: skip
+    cases = stacked([
+        case_of(work, roof, numbers, batch, fused=not roof.is_gpu) for work in works
+    ])  # fmt: skip
+    alone = np.full(len(cases), len(belief.devices))
+    new = replace(cases, device=alone, stack=np.full(len(cases), len(belief.stacks)))
+    return [int(n) for n in after.joint(new).advised(np.arange(len(cases)), count)]
+
+
+def rounded(cases: Cases) -> Cases:
+    """As the bundle stores them."""
+    graph, place = (
+        array.astype(np.float32).astype(np.float64) for array in (cases.graph, cases.place)
+    )
+    return replace(cases, graph=graph, place=place)
+
+
+def _corrected(after: Posterior, new: Cases, weights: Floats) -> Floats:
+    """Weights of the cases that were there, beside those of the new ones."""
+    across = after.kernel.covariance(after.cases, new)
+    return np.asarray(after.weights - cho_solve((after.factor, True), across @ weights))
+
+
+def _recoded(codes: Codes, old: Sequence[str], new: Sequence[str]) -> Codes:
+    place = np.array([new.index(name) if name in new else -1 for name in old])
+    return np.asarray(place[codes], np.int64)

@@ -1,0 +1,175 @@
+"""``berth train --adapt``: a bundle in which a new platform is labelled by few workloads.
+
+With few labels only the prior moves, from the kind's own as far as they are worth; a residual is
+learnt where there are enough kernels and it did better on kernels left out, by the mean (the odd
+ones) and by the median (the usual ones).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from berth.pilot.errors import UsageError
+from berth.pilot.platform import Platform
+from berth.pilot.profile import Profile
+from berth.pilot.version import VERSION
+from berth.predictor.core.bundle import CARD
+from berth.predictor.core.bundle_writing import write_bundle
+from berth.predictor.core.intervals import DIFFICULTY_FLOOR, difficulty, group_quantile
+from berth.predictor.core.provenance import now
+from berth.predictor.families.program import bundle as bundles
+from berth.predictor.families.program.bundle import Calibration, Labelled, Manifest
+from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.families.program.features import FEATURES
+from berth.predictor.learning.folds import folds
+from berth.predictor.learning.programs.columns import Columns
+from berth.predictor.learning.programs.model import (
+    Model,
+    Prior,
+    Settings,
+    check,
+    fit_ensemble,
+    kernel_weights,
+)
+from berth.predictor.learning.programs.pairs import pair_columns, pairs_of, units_of
+from berth.predictor.learning.programs.shrunk import (
+    honest_quantile,
+    left_out_scores,
+    shrunk_prior,
+)
+from berth.predictor.learning.trees_onnx import check_agreement, to_onnx
+
+RESIDUAL_KERNELS = 16
+"""Fewer teach a residual nothing that holds for the next kernel."""
+CAUTIOUS = Settings(
+    rounds=150, depth=2, rate=0.05, least_weight=3.0, ridge=1.0, column_share=0.3, dead_zone=0.15
+)
+_FOLDS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Adapted:
+    """What the labels made of the kind's prior."""
+
+    model: Model
+    score_quantile: float
+    prior_quantile: float
+    has_residual: bool
+
+
+def adapt(
+    source: Path,
+    profiles: Sequence[Profile],
+    platform: Platform,
+    platforms: Mapping[str, Platform],
+    folder: Path,
+    *,
+    seed: int,
+    command: str,
+) -> Manifest:
+    """Write the bundle ``source`` with ``platform`` labelled by ``profiles`` to ``folder``.
+
+    ``profiles`` are of the same workloads on a reference and on ``platform``. Raises UsageError
+    for profiles that do not pair, or for a kind of platform that the bundle has no prior of;
+    nothing is written then.
+    """
+    manifest = bundles.verify(source)
+    kind = "gpu" if platform.is_gpu else "cpu"
+    if kind not in manifest.priors:
+        raise UsageError(f"the bundle {manifest.id} has no prior for {kind} platforms")
+    pairs = pairs_of(profiles, platform, platforms)
+    data = pair_columns(pairs, platform, platforms)
+    found = adapted(data, manifest.priors[kind], seed)
+    units = units_of(pairs, platform)
+    name = f"residual-{platform.name}.onnx"
+    onnx = to_onnx(found.model.residual, len(FEATURES))
+    check_agreement(onnx, found.model.residual, data.features)
+    prior = found.model.prior
+    entry = Labelled(
+        platform=platform.name,
+        cores=0 if platform.is_gpu else units,
+        gpus=units if platform.is_gpu else 0,
+        rows=len(data),
+        kernels=len(set(data.kernels)),
+        label=f"{len(data)} workloads timed there, adapted from the {kind} prior",
+        model=name,
+        prior=Calibration(
+            bias=prior.bias,
+            carry=prior.carry,
+            reduction_s=prior.reduction_s,
+            score_quantile=found.prior_quantile,
+        ),
+        dead_zone=found.model.dead_zone,
+        score_quantile=found.score_quantile,
+        hardware=platform,
+    )
+    others = tuple(e for e in manifest.labelled if e.platform != platform.name)
+    kept = {e.model for e in others} | {bundles.RANGE}
+    files = {f: (source / f).read_bytes() for f in kept}
+    files[name] = onnx
+    files[CARD] = ((source / CARD).read_text() + _card(entry, found, command)).encode()
+    updated = manifest.model_copy(
+        update={
+            "id": "",
+            "created": now(),
+            "command": command,
+            "berth_version": VERSION,
+            # First: of a kind's platforms the last says how hard a row is where none is labelled.
+            "labelled": (entry, *others),
+            "files": {},
+        }
+    )
+    return write_bundle(folder, updated, files, bundles.load)
+
+
+def adapted(data: Columns, kind: Calibration, seed: int) -> Adapted:
+    """The kind's prior moved by ``data``; with a residual where that does better held out."""
+    start = Prior(kind.bias, kind.carry, kind.reduction_s)
+    prior = shrunk_prior(data, start)
+    quantile = honest_quantile(data, start, kind.score_quantile)
+    if len(set(data.kernels)) >= RESIDUAL_KERNELS:
+        check(data)
+        off, scores = _with_residual(data, start, seed)
+        weights = kernel_weights(data.kernels)
+        alone = left_out_scores(data, start) * DIFFICULTY_FLOOR
+        better = float(weights @ off) < float(weights @ alone)
+        if better and float(np.median(off)) < float(np.median(alone)):
+            model = _residual_model(data, prior, seed)
+            own = max(group_quantile(list(scores), data.kernels), 1e-3)
+            return Adapted(model, own, quantile, has_residual=True)
+    nothing = np.zeros(len(data))
+    silent = fit_ensemble(data.features, nothing, nothing + 1, Settings(rounds=1, depth=1), seed)
+    return Adapted(Model(prior, silent, 0.0), quantile, quantile, has_residual=False)
+
+
+def _residual_model(data: Columns, prior: Prior, seed: int) -> Model:
+    labels, shares = prior.residual(data)
+    weights = shares * kernel_weights(data.kernels)
+    ensemble = fit_ensemble(data.features, labels, weights, CAUTIOUS, seed)
+    return Model(prior, ensemble, CAUTIOUS.dead_zone)
+
+
+def _with_residual(data: Columns, start: Prior, seed: int) -> tuple[Floats, Floats]:
+    """``|log error|`` of every row by prior and residual without its kernel, and its score."""
+    off, scores = np.zeros((2, len(data)))
+    for held in folds(data.kernels, _FOLDS, seed):
+        rest, rows = data.take(np.setdiff1d(np.arange(len(data)), held)), data.take(held)
+        model = _residual_model(rest, shrunk_prior(rest, start), seed)
+        guess = model.log_time(rows)
+        off[held] = np.abs(rows.log_time - guess)
+        hard = [difficulty(change) for change in guess - model.prior.log_time(rows)]
+        scores[held] = off[held] / np.array(hard)
+    return off, scores
+
+
+def _card(entry: Labelled, found: Adapted, command: str) -> str:
+    residual = "prior and a residual" if found.has_residual else "the prior alone"
+    return (
+        f"\n## Adapted to `{entry.platform}`\n"
+        f"By `{command}`: {entry.rows} workloads ({entry.kernels} kernels) timed there; "
+        f"{residual}, bias {entry.prior.bias:+.3f}, carry {entry.prior.carry:.2f}.\n"
+    )

@@ -1,0 +1,146 @@
+"""What a model of programs is fitted on: feature rows of profiles, and times on a target."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from berth.pilot.documents import parse_json
+from berth.pilot.errors import DocumentError, UsageError
+from berth.pilot.platform import Platform
+from berth.pilot.profile import Profile
+from berth.predictor.families.program.ceilings import Ceilings, Floats, Point
+from berth.predictor.families.program.features import Reference, feature_row
+from berth.predictor.families.program.roofline import times
+from berth.predictor.families.program.scaling import ThreadScaling
+from berth.predictor.families.program.work import work_of
+
+_NAME = re.compile(r"([A-Za-z0-9]\w*)[-+.@](\d+)")
+
+
+class Labelled(Protocol):
+    """One workload at one size: its profile, and what other machines took for it."""
+
+    @property
+    def kernel(self) -> str:
+        """The group that its rows are split by."""
+        ...
+
+    @property
+    def profile(self) -> Profile:
+        """Measured on the reference."""
+        ...
+
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        """By labelled platform."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What a model is fitted on: one reference, one target, one row an example."""
+
+    features: Floats
+    fixed_s: Floats
+    """Of the target's roofline: launches and atomics."""
+    parallel_s: Floats
+    """Of the target's roofline: the rest."""
+    reductions: Floats
+    """Results that the target must fetch."""
+    log_efficiency: Floats
+    """Reference time over its own roofline."""
+    log_reference: Floats
+    log_time: Floats
+    """Measured on the target."""
+    kernels: tuple[str, ...]
+
+    def take(self, index: Floats | Sequence[int]) -> Columns:
+        """Some of the rows."""
+        chosen = np.asarray(index, dtype=np.intp)
+        return Columns(
+            self.features[chosen],
+            self.fixed_s[chosen],
+            self.parallel_s[chosen],
+            self.reductions[chosen],
+            self.log_efficiency[chosen],
+            self.log_reference[chosen],
+            self.log_time[chosen],
+            tuple(self.kernels[i] for i in chosen),
+        )
+
+    def __len__(self) -> int:
+        return len(self.kernels)
+
+
+def read_profiles(path: Path) -> tuple[Profile, ...]:
+    """Profiles from a JSON-lines file. Raises DocumentError naming the line."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise DocumentError(
+            path, "does not exist", hint="`berth pilot campaign` makes it"
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise DocumentError(path, f"cannot be read: {error}") from None
+    found = tuple(
+        parse_json(line, Profile, source=f"{path}: line {number}")
+        for number, line in enumerate(text.splitlines(), 1)
+        if line.strip()
+    )
+    if not found:
+        raise DocumentError(path, "holds no profiles")
+    return found
+
+
+def kernel_and_size(name: str) -> tuple[str, int] | None:
+    """``("Stream_TRIAD", 8388608)`` from ``Stream_TRIAD-8388608``; None for other names."""
+    match = _NAME.fullmatch(name)
+    return None if match is None else (match.group(1), int(match.group(2)))
+
+
+def columns(
+    examples: Sequence[Labelled],
+    target: Platform,
+    reference: Platform,
+    *,
+    reference_is_label: bool = False,
+) -> Columns:
+    """Feature rows for ``target`` (at one core or GPU) as seen from ``reference``.
+
+    With ``reference_is_label`` the reference time is the label of that platform rather than the
+    profile's own runtime (prediction from Quartz to V100, say).
+    """
+    table = Ceilings.of([Point(target, 1), Point(reference, 1)])
+    rows, parts, efficiencies, references, measured = [], [], [], [], []
+    for example in examples:
+        profile = example.profile
+        runtime = profile.runtime
+        if runtime is None:
+            raise UsageError(f"profile {profile.name!r} has no runtime")
+        seconds = example.seconds[reference.name] if reference_is_label else runtime.median_s
+        work, scaling = work_of(profile), ThreadScaling.of(profile)
+        roof = times(work, table, scaling)
+        run = Reference(seconds, 1)
+        rows.append(feature_row(work, scaling, run, roof, 0))
+        parts.append((roof.fixed[0], roof.parallel[0], roof.reductions[0]))
+        efficiencies.append(math.log(seconds / roof.total[1]))
+        references.append(math.log(seconds))
+        measured.append(math.log(example.seconds[target.name]))
+    fixed, parallel, reductions = np.array(parts).T
+    return Columns(
+        np.array(rows),
+        fixed,
+        parallel,
+        reductions,
+        np.array(efficiencies),
+        np.array(references),
+        np.array(measured),
+        tuple(example.kernel for example in examples),
+    )

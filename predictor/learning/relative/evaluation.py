@@ -1,0 +1,220 @@
+"""``berth evaluate --task relative``: every family by every split, each fold learnt afresh.
+
+A family chooses whatever it chooses by folds inside the training rows (nested); nothing is
+chosen on the rows that are reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from berth.pilot.version import VERSION
+from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.families.relative.rows import Rows
+from berth.predictor.learning.relative.checks import (
+    check_applications,
+    check_rows,
+    check_rows_of_folds,
+)
+from berth.predictor.learning.relative.family import Entry, Family, told
+from berth.predictor.learning.relative.figures import log_regrets, vector_figures
+from berth.predictor.learning.relative.splits import (
+    FOLDS,
+    LEAVE_ONE_APPLICATION_OUT,
+    NEW_COUNTERS,
+    RANDOM_ROWS,
+    UNSEEN_SIZE,
+    Split,
+    held_out,
+    repeated,
+)
+from berth.predictor.learning.resume import Kept
+
+SPLITS = (LEAVE_ONE_APPLICATION_OUT, UNSEEN_SIZE, RANDOM_ROWS)
+SHOWN = (LEAVE_ONE_APPLICATION_OUT, UNSEEN_SIZE, NEW_COUNTERS, RANDOM_ROWS)
+"""Splits with figures: ``NEW_COUNTERS`` is a part of the predictions of ``UNSEEN_SIZE``."""
+SLOW_SPLITS = (LEAVE_ONE_APPLICATION_OUT, RANDOM_ROWS)
+"""Of families that are slow to fit: an unseen size is a fold of its own for each of AIWC's rows."""
+SEEDS = (0, 1, 2)
+MoreFigures: TypeAlias = Callable[[Rows, Floats], dict[str, float]]
+"""Figures of a data set of its own, from rows and predicted log seconds."""
+
+
+def no_more_figures(_: Rows, __: Floats) -> dict[str, float]:
+    """The usual figures only."""
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One family by one split, averaged over seeds."""
+
+    family: str
+    what: str
+    split: str
+    figures: dict[str, float]
+    low: dict[str, float]
+    """Least over seeds."""
+    high: dict[str, float]
+    regret_by_application: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """All results, and what they are about."""
+
+    data: str
+    rows: int
+    applications: int
+    platforms: tuple[str, ...]
+    reference: str
+    seeds: tuple[int, ...]
+    results: tuple[Result, ...]
+    left_out: dict[str, str]
+    """Family group -> why it was not evaluated."""
+    rerun: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Figures of measuring again on every platform, where the data set knows its spread."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+def steps(rows: Rows, entries: Iterable[Entry], seeds: Sequence[int] = SEEDS) -> int:
+    """How often ``evaluate`` will call ``advance`` where nothing is kept."""
+    folds = {split.name: len(list(split.folds(rows, 0))) for split in SPLITS}
+    return sum(folds[split.name] for split, _ in _plan(rows, entries)) * len(seeds)
+
+
+def _plan(rows: Rows, entries: Iterable[Entry]) -> list[tuple[Split, Family]]:
+    """What is evaluated, split by split; not a split that ``rows`` has no folds of."""
+    wanted = [
+        (family, SLOW_SPLITS if entry.slow else SPLITS)
+        for entry in entries
+        if not entry.absent
+        for family in entry.load()
+    ]
+    return [
+        (split, family)
+        for split in SPLITS
+        if any(True for _ in split.folds(rows, 0))
+        for family, splits in wanted
+        if split in splits
+    ]
+
+
+def loaded(entries: Iterable[Entry]) -> tuple[tuple[Family, ...], dict[str, str]]:
+    """The families of ``entries``, and the groups left out with the reason."""
+    found: list[Family] = []
+    left_out = {}
+    for entry in entries:
+        if entry.absent:
+            left_out[entry.group] = f"{', '.join(entry.absent)} not installed"
+        else:
+            found.extend(entry.load())
+    return tuple(found), left_out
+
+
+def evaluate(
+    rows: Rows,
+    entries: Iterable[Entry],
+    *,
+    data: str,
+    seeds: Sequence[int] = SEEDS,
+    kept: Kept | None = None,
+    more_figures: MoreFigures = no_more_figures,
+    advance: Callable[[], None] = lambda: None,
+) -> Evaluation:
+    """Every family of ``entries`` by every split and seed; what ``kept`` holds is not redone.
+
+    Raises UsageError for rows that nothing can be learnt from, or of one application only.
+    """
+    check_rows(rows)
+    check_applications(rows)
+    check_rows_of_folds(rows, FOLDS)
+    groups = tuple(entries)
+    _, left_out = loaded(groups)
+    store = Kept() if kept is None else kept
+    results = [
+        result
+        for split, family in _plan(rows, groups)
+        for result in _results(
+            rows, family, split, seeds=seeds, kept=store, more=more_figures, advance=advance
+        )
+    ]
+    return Evaluation(
+        data=data,
+        rows=len(rows),
+        applications=len(set(rows.applications)),
+        platforms=rows.platforms,
+        reference=rows.reference,
+        seeds=tuple(seeds),
+        results=tuple(results),
+        left_out=left_out,
+    )
+
+
+def predictions(
+    rows: Rows,
+    family: Family,
+    split: Split,
+    *,
+    seed: int,
+    kept: Kept,
+    advance: Callable[[], None] = lambda: None,
+) -> Floats:
+    """Held-out log seconds, rows x platforms; each fold is kept under the family and the data."""
+    key = "/".join([*told(family), VERSION, split.name, str(seed), rows.digest()])
+    return kept.array(
+        key, lambda: held_out(rows, family, split, seed=seed, kept=kept, key=key, advance=advance)
+    )
+
+
+def _results(
+    rows: Rows,
+    family: Family,
+    split: Split,
+    *,
+    seeds: Sequence[int],
+    kept: Kept,
+    more: MoreFigures,
+    advance: Callable[[], None],
+) -> Iterator[Result]:
+    guesses = [
+        predictions(rows, family, split, seed=seed, kept=kept, advance=advance) for seed in seeds
+    ]
+    yield _result(rows, family, split, guesses, more)
+    same = repeated(rows) if split is UNSEEN_SIZE else np.zeros(len(rows), dtype=np.bool_)
+    told = [np.where(same[:, None], np.nan, guess) for guess in guesses]
+    if same.any() and np.isfinite(told[0]).all(axis=1).any():
+        yield _result(rows, family, NEW_COUNTERS, told, more)
+
+
+def _result(
+    rows: Rows, family: Family, split: Split, guesses: Sequence[Floats], more: MoreFigures
+) -> Result:
+    by_seed = []
+    regrets = []
+    for each in guesses:
+        shown = np.flatnonzero(np.isfinite(each).all(axis=1))
+        held, guess = rows.take(shown.tolist()), each[shown]
+        by_seed.append({**asdict(vector_figures(held, guess)), **more(held, guess)})
+        regrets.append(log_regrets(held, guess))
+    names = held.applications
+    mean = np.mean(regrets, axis=0) if split is not RANDOM_ROWS else regrets[0]
+    return Result(
+        family=family.name,
+        what=family.what,
+        split=split.name,
+        figures={k: float(np.mean([f[k] for f in by_seed])) for k in by_seed[0]},
+        low={k: min(f[k] for f in by_seed) for k in by_seed[0]},
+        high={k: max(f[k] for f in by_seed) for k in by_seed[0]},
+        regret_by_application={
+            name: float(np.exp(np.mean([r for r, n in zip(mean, names, strict=True) if n == name])))
+            for name in sorted(set(names))
+        },
+    )

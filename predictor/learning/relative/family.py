@@ -1,0 +1,71 @@
+"""What a family of relative performance is to training and evaluation."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.families.relative.rows import Rows
+
+
+class Fitted(Protocol):
+    """A trained model of one family."""
+
+    def log_seconds(self, rows: Rows) -> Floats:
+        """Rows x platforms of the training rows, finite everywhere.
+
+        ``rows`` holds the reference's times and, where somebody probed, some others; a platform
+        that ``rows`` has a time of is answered with that time.
+        """
+        ...
+
+
+class Family(Protocol):
+    """A way to learn times on many platforms from counters and the reference's time."""
+
+    @property
+    def name(self) -> str:
+        """In tables."""
+        ...
+
+    @property
+    def what(self) -> str:
+        """One line for a reader: inputs, model, source."""
+        ...
+
+    def fit(self, rows: Rows, seed: int) -> Fitted:
+        """Learn from all rows given, labels missing allowed; choices (if any) by folds inside.
+
+        The same rows and seed give the same model. Raises UsageError where nothing can be learnt.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line of the registry: one or more families that come together."""
+
+    group: str
+    """What ``--family`` takes."""
+    load: Callable[[], Sequence[Family]]
+    needs: tuple[str, ...] = ()
+    """Modules that must be installed."""
+    by_default: bool = True
+    """False: evaluated only when named."""
+    slow: bool = False
+    """True: networks that take seconds a fold; only the splits of few folds are evaluated."""
+
+    @property
+    def absent(self) -> tuple[str, ...]:
+        """Needed modules that are not installed."""
+        return tuple(name for name in self.needs if importlib.util.find_spec(name) is None)
+
+
+def told(family: Family) -> tuple[str, str, str]:
+    """Name, settings, and which platforms it takes for one kind: a part of a key of ``Kept``."""
+    kinds = dict(getattr(family, "kinds", {}))
+    return family.name, family.what, json.dumps(kinds, sort_keys=True)

@@ -1,0 +1,109 @@
+"""Figures of merit for a vector of times over many platforms, averaged over applications."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import kendalltau
+
+from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.families.relative.rows import Rows
+from berth.predictor.learning.metrics import r2
+
+NOTICEABLE = 0.05
+"""Pairs of platforms closer than this (relative) have no right order."""
+
+
+@dataclass(frozen=True, slots=True)
+class VectorFigures:
+    """One family by one split. Rows of an application are averaged first, then applications."""
+
+    regret: float
+    """Geometric mean of time on the platform picked (of all, the reference among them) over the
+    least time; 1: always right."""
+    worst_regret: float
+    """Of the worst application."""
+    kendall_tau: float
+    """Over the targets of a row: predicted order against measured order."""
+    median_time_error: float
+    """Mean over applications of the median ``|predicted / measured - 1|`` of times."""
+    mean_time_error: float
+    median_speedup_error: float
+    """The same of speedups: hard on times predicted too short."""
+    r2_log_speedup: float
+    """Over all rows and targets at once."""
+    pairs_right: float
+    """Share of target pairs that differ by over 5 % whose order is predicted right."""
+
+
+def vector_figures(rows: Rows, log_predicted: Floats) -> VectorFigures:
+    """Figures of held-out ``log_predicted`` (rows x platforms) against the measured times."""
+    targets = [i for i, name in enumerate(rows.platforms) if name != rows.reference]
+    measured, predicted = rows.log_seconds[:, targets], log_predicted[:, targets]
+    known = np.isfinite(measured)
+    error = np.where(known, np.abs(np.expm1(predicted - measured)), np.nan)
+    speedup_error = np.where(known, np.abs(np.expm1(measured - predicted)), np.nan)
+    regrets = log_regrets(rows, log_predicted)
+    apps = rows.applications
+    by_app = per_application(regrets, apps, np.mean)
+    reference = rows.log_reference[:, None]
+    return VectorFigures(
+        regret=float(np.exp(by_app.mean())),
+        worst_regret=float(np.exp(by_app.max())),
+        kendall_tau=float(per_application(taus(measured, predicted), apps, np.mean).mean()),
+        median_time_error=float(per_application(error, apps, np.nanmedian).mean()),
+        mean_time_error=float(per_application(error, apps, np.nanmean).mean()),
+        median_speedup_error=float(per_application(speedup_error, apps, np.nanmedian).mean()),
+        r2_log_speedup=r2((reference - measured)[known], (reference - predicted)[known]),
+        pairs_right=pairs_right(measured, predicted),
+    )
+
+
+def log_regrets(rows: Rows, log_predicted: Floats) -> Floats:
+    """A row: log of the time on the platform with the least predicted time over the least time.
+
+    The reference takes part with its known time.
+    """
+    measured = np.where(np.isfinite(rows.log_seconds), rows.log_seconds, np.inf)
+    guess = np.where(np.isfinite(rows.log_seconds), log_predicted, np.inf)
+    guess[:, rows.reference_column] = rows.log_reference
+    picked = np.take_along_axis(measured, guess.argmin(axis=1)[:, None], axis=1)[:, 0]
+    return np.asarray(picked - measured.min(axis=1))
+
+
+def taus(measured: Floats, predicted: Floats) -> Floats:
+    """Kendall's tau-b of each row over the platforms with a measured time."""
+    found = []
+    for real, guess in zip(measured, predicted, strict=True):
+        known = np.isfinite(real)
+        tau = kendalltau(real[known], guess[known]).statistic if known.sum() > 1 else np.nan
+        found.append(0.0 if np.isnan(tau) else float(tau))
+    return np.array(found)
+
+
+def pairs_right(measured: Floats, predicted: Floats) -> float:
+    """Share of (row, pair of columns) that differ noticeably whose order is right."""
+    first, second = np.triu_indices(measured.shape[1], 1)
+    real = measured[:, first] - measured[:, second]
+    guess = predicted[:, first] - predicted[:, second]
+    counted = np.abs(real) > np.log1p(NOTICEABLE)
+    return float((np.sign(real) == np.sign(guess))[counted].mean())
+
+
+def orders_right(measured: Floats, predicted: Floats) -> Floats:
+    """A row: 1.0 where all columns are predicted in the measured order."""
+    first, second = np.triu_indices(measured.shape[1], 1)
+    real = measured[:, first] - measured[:, second]
+    guess = predicted[:, first] - predicted[:, second]
+    wrong = (np.sign(real) != np.sign(guess)) & (np.abs(real) > 0)
+    return np.asarray((~wrong.any(axis=1)).astype(np.float64))
+
+
+def per_application(
+    values: Floats, applications: Sequence[str], reduce: Callable[[Floats], Floats]
+) -> Floats:
+    """``reduce`` of all values of each application (sorted by name)."""
+    names = np.array(applications)
+    return np.array([float(reduce(values[names == a])) for a in sorted(set(applications))])

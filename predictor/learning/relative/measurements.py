@@ -1,0 +1,289 @@
+"""A site's own measurements as Rows: profiles of the same workloads on several platforms.
+
+PROFILES are files or folders of profiles (``.json``, ``.jsonl``) and of times alone (``.csv``:
+``name,platform,runtime_s``). Counters are taken from the profiles of one platform, the reference;
+of every other platform the time counts only.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from berth.pilot.catalogue import BY_NAME
+from berth.pilot.documents import parse_json, read_json
+from berth.pilot.errors import DocumentError, UsageError
+from berth.pilot.profile import NAME_PATTERN, Profile
+from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.families.relative.constants import constants
+from berth.predictor.families.relative.rows import Rows
+from berth.predictor.families.relative.views import VIEWS
+from berth.predictor.families.relative.workloads import identity
+
+_LABELS = ("name", "platform", "runtime_s")
+_MOST_FILES = 20_000
+_MOST_BYTES = 256 * 2**20
+_SHORTEST_S, _LONGEST_S = 1e-9, 1e9
+_FEW = 0.25
+"""Of the workloads: a platform with times of fewer may be another one, misspelt."""
+_SLOWER, _FASTER = 100.0, 2000.0
+"""Than the reference, in the median: beyond it another unit is likely."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurements:
+    """What was read, and what of it says nothing."""
+
+    rows: Rows
+    constant: tuple[str, ...]
+    """Counters with one value in all rows: left out."""
+    values: dict[str, float]
+    """Of those that most rows have: the value."""
+    unpaired: tuple[str, ...]
+    """Workloads that were timed on other platforms only: left out."""
+    doubtful: tuple[str, ...] = ()
+    """Sentences about platforms whose times look like a mistake; they are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    profiles: list[tuple[str, Profile]]
+    """Where each was read."""
+    labels: dict[tuple[str, str], float]
+    """(workload, platform) -> seconds."""
+
+
+def read_measurements(paths: Sequence[Path], reference: str | None = None) -> Measurements:
+    """Rows of all that is in ``paths``; ``reference``: default, where most profiles are from.
+
+    Raises UsageError or DocumentError: nothing to read, a run that did not complete, the same
+    workload twice on a platform, a time of less than a nanosecond or more than thirty years, a
+    counter that nobody knows, a time that is no number, a reference that is not there or could
+    be either of two, counters that are all constant.
+    """
+    read = _read(paths)
+    for source, profile in read.profiles:
+        _check(source, profile)
+    chosen = _reference([profile for _, profile in read.profiles], reference)
+    base = _by_name(read.profiles, chosen)
+    seconds = dict(read.labels)
+    for source, profile in read.profiles:
+        _add(seconds, _workload(profile, base), profile.platform, _median_s(profile), source)
+    names = sorted(base)
+    others = sorted({platform for _, platform in seconds} - {chosen})
+    counters = sorted({str(c) for p in base.values() for c in p.counters if p.value(c) is not None})
+    values = np.array(
+        [[_value(base[name], counter) for counter in counters] for name in names], dtype=np.float64
+    ).reshape(len(names), len(counters))
+    varies = _varies(values)
+    kept = [c for c, own in zip(counters, varies, strict=True) if own]
+    if not kept:
+        raise UsageError(
+            "every counter has one value in all profiles"
+            if counters
+            else "no profile has counters",
+            hint="nothing tells the workloads apart; measure others or count more",
+        )
+    told = [identity(base[name]) for name in names]
+    platforms = (chosen, *others)
+    rows = Rows(
+        counters=tuple(kept),
+        values=values[:, varies],
+        platforms=platforms,
+        reference=chosen,
+        log_seconds=np.log([[seconds.get((n, p), math.nan) for p in platforms] for n in names]),
+        applications=tuple(one.application for one in told),
+        kernels=tuple(one.kernel for one in told),
+        sizes=tuple(one.size for one in told),
+    )
+    return Measurements(
+        rows,
+        tuple(c for c in counters if c not in kept),
+        constants(tuple(c for c in counters if c not in kept), values[:, ~varies]),
+        tuple(sorted({name for name, _ in seconds} - set(names))),
+        tuple(_doubts(rows)),
+    )
+
+
+def _doubts(rows: Rows) -> Iterable[str]:
+    for name, speedup in zip(rows.platforms, rows.log_speedup.T, strict=True):
+        known = speedup[np.isfinite(speedup)]
+        if len(known) < _FEW * len(rows):
+            yield (
+                f"{name}: {len(known)} of {len(rows)} workloads have a time there; "
+                "is its name spelt the same everywhere?"
+            )
+        middle = math.exp(float(np.median(known))) if len(known) else 1.0
+        if not 1 / _SLOWER <= middle <= _FASTER:
+            told = f"{middle:.3g} times faster" if middle > 1 else f"{1 / middle:.3g} times slower"
+            yield f"{name}: {told} than {rows.reference}; is every time in seconds?"
+
+
+def _read(paths: Sequence[Path]) -> _Read:
+    found = _Read([], {})
+    files = [file for path in paths for file in _files(path)]
+    for file in files:
+        if file.suffix == ".csv":
+            for name, platform, taken, source in _labels(file):
+                _add(found.labels, name, platform, taken, source)
+        elif file.suffix == ".jsonl":
+            found.profiles.extend(_lines(file))
+        else:
+            found.profiles.append((str(file), read_json(file, Profile)))
+    if not found.profiles:
+        shown = ", ".join(map(str, paths))
+        raise UsageError(
+            f"there is no profile in {shown}",
+            hint="`berth pilot run -o FOLDER/NAME.json` writes one; see docs/relative.md",
+        )
+    return found
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        if not path.exists():
+            raise DocumentError(path, "does not exist")
+        return [path]
+    found = sorted(f for f in path.rglob("*") if f.suffix in {".json", ".jsonl", ".csv"})
+    if len(found) > _MOST_FILES:
+        raise DocumentError(path, f"holds more than {_MOST_FILES} files")
+    return found
+
+
+def _lines(file: Path) -> list[tuple[str, Profile]]:
+    text = _text(file)
+    return [
+        (f"{file}: line {number}", parse_json(line, Profile, source=f"{file}: line {number}"))
+        for number, line in enumerate(text.splitlines(), 1)
+        if line.strip()
+    ]
+
+
+def _labels(file: Path) -> Iterable[tuple[str, str, float, str]]:
+    reader = csv.DictReader(_text(file).splitlines(), restkey="", strict=True)
+    try:
+        header, lines = list(reader.fieldnames or []), [(reader.line_num, row) for row in reader]
+    except csv.Error as error:
+        raise DocumentError(file, f"cannot be read: {error}") from None
+    if not header:
+        raise DocumentError(file, f"is empty: its first line must be {','.join(_LABELS)}")
+    if sorted(header) != sorted(_LABELS):
+        raise DocumentError(file, f"has columns {', '.join(header)}, not {', '.join(_LABELS)}")
+    for number, row in lines:
+        source = f"{file}: line {number}"
+        if None in row.values() or "" in row:
+            raise DocumentError(source, "has another number of cells than the header")
+        try:
+            taken = float(row["runtime_s"])
+        except ValueError:
+            taken = math.nan
+        if not (math.isfinite(taken) and taken > 0):
+            raise DocumentError(
+                source,
+                f"runtime_s is {row['runtime_s']!r}, not a time above 0",
+                hint="leave the line out where a time is not known",
+            )
+        name, platform = row["name"].strip(), row["platform"].strip()
+        for key, value in (("name", name), ("platform", platform)):
+            if re.fullmatch(NAME_PATTERN, value) is None:
+                raise DocumentError(
+                    source,
+                    f"{key} is {value!r}",
+                    hint="a name has letters, digits and _.+- only, as in a profile",
+                )
+        yield name, platform, taken, source
+
+
+def _text(file: Path) -> str:
+    try:
+        if file.stat().st_size > _MOST_BYTES:
+            raise DocumentError(file, f"is larger than {_MOST_BYTES} bytes")
+        return file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DocumentError(file, f"cannot be read: {error}") from None
+
+
+_KNOWN = frozenset(BY_NAME)
+
+
+def _check(source: str, profile: Profile) -> None:
+    """Raises UsageError for a run that did not complete or a counter that nobody knows."""
+    if profile.runtime is None or not profile.complete or profile.exit_status != 0:
+        raise UsageError(
+            f"{source}: the run of {profile.name!r} on {profile.platform!r} did not complete"
+        )
+    known = _KNOWN.union(*(view.counters for view in VIEWS.values()))
+    if unknown := sorted(set(profile.counters) - known):
+        near = difflib.get_close_matches(unknown[0], sorted(known), n=1, cutoff=0.5)
+        raise UsageError(
+            f"{source}: the counter {unknown[0]!r} of {profile.name!r} is unknown",
+            hint=f"did you mean {near[0]!r}?" if near else "docs/counters.md lists them",
+        )
+
+
+def _reference(profiles: Sequence[Profile], asked: str | None) -> str:
+    counts = Counter(p.platform for p in profiles if p.counters)
+    if asked is not None:
+        if asked not in counts:
+            raise UsageError(
+                f"no profile with counters was measured on the reference {asked!r}",
+                hint=f"there are some of {', '.join(sorted(counts)) or 'no platform'}",
+            )
+        return asked
+    if not counts:
+        raise UsageError("no profile has counters")
+    most = max(counts.values())
+    first = sorted(name for name, count in counts.items() if count == most)
+    if len(first) > 1:
+        raise UsageError(
+            f"{first[0]} and {first[1]} have as many profiles with counters",
+            hint="say with --reference which one new programs will be piloted on",
+        )
+    return first[0]
+
+
+def _by_name(profiles: Sequence[tuple[str, Profile]], reference: str) -> dict[str, Profile]:
+    return {profile.name: profile for _, profile in profiles if profile.platform == reference}
+
+
+def _workload(profile: Profile, base: dict[str, Profile]) -> str:
+    """The name of the reference's profile of the same name, else of the same command and size."""
+    if profile.name in base:
+        return profile.name
+    same = [name for name, other in base.items() if other.workload == profile.workload]
+    return same[0] if len(same) == 1 else profile.name
+
+
+def _add(
+    found: dict[tuple[str, str], float], name: str, platform: str, taken: float, source: str
+) -> None:
+    if (name, platform) in found:
+        raise UsageError(f"{source}: {name!r} was already timed on {platform!r}")
+    if not _SHORTEST_S <= taken <= _LONGEST_S:
+        raise UsageError(
+            f"{source}: {taken:g} s is no time that {name!r} takes",
+            hint="times are in seconds, from a nanosecond to thirty years",
+        )
+    found[name, platform] = taken
+
+
+def _median_s(profile: Profile) -> float:
+    return math.nan if profile.runtime is None else profile.runtime.median_s
+
+
+def _value(profile: Profile, counter: str) -> float:
+    found = profile.value(counter)
+    return math.nan if found is None else found
+
+
+def _varies(values: Floats) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    low, high = np.fmin.reduce(values, axis=0), np.fmax.reduce(values, axis=0)
+    return np.asarray(high > low)

@@ -1,0 +1,158 @@
+"""Trust in a family, learnt from applications that it had not seen.
+
+Few applications make exact group-conformal intervals infinite (a 90 % one needs nine, and then
+is the worst row of all). What stands here is their hierarchical relative: each application has a
+scale of its own, the next application's scale is drawn from a Student t on the logs of those
+seen, and the interval is the quantile of that mixture of scales with the residuals' own shape.
+Exact conformal: Lee, Barber, Willett 2023; Dunn, Wasserman, Ramdas 2022 (subsampling within
+groups). This one is not distribution-free; its coverage is measured, see
+``evaluation.relative.intervals``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from scipy.stats import t as student
+
+from berth.pilot.errors import UsageError
+from berth.predictor.core.intervals import LEVEL
+from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.families.relative.neighbours import Neighbours
+from berth.predictor.families.relative.probes import expected_regret
+from berth.predictor.families.relative.rows import Rows
+from berth.predictor.families.relative.trust import Difficulty, Trust, signals
+from berth.predictor.learning.relative.family import Family
+
+LEAST_APPLICATIONS = 4
+WIDTH = 0.5
+SHRINKAGE = 0.3
+_RIDGE = 2.0
+"""On the slopes of difficulty, in units of the total weight: they are small but never reversed."""
+_FLOOR = 0.1
+"""Added to errors before their log is taken: a lucky hit is not an easy row."""
+_SCALES = 99
+"""Quantiles that stand for the next application's scale."""
+_PRIOR_REGRET = 0.05
+"""Added to realised and expected log regret before their ratio is taken."""
+
+
+def held_out_predictions(rows: Rows, family: Family, seed: int) -> Floats:
+    """Rows x platforms: log seconds, each application by a model of all others."""
+    found = np.full(rows.log_seconds.shape, np.nan)
+    names = np.array(rows.applications)
+    for name in sorted(set(rows.applications)):
+        held = names == name
+        fitted = family.fit(rows.take(np.flatnonzero(~held).tolist()), seed)
+        found[held] = fitted.log_seconds(rows.take(np.flatnonzero(held).tolist()).knowing())
+    return found
+
+
+def fit_trust(rows: Rows, log_held_out: Floats) -> Trust:
+    """From training rows and held-out predictions of them, expected regrets calibrated.
+
+    Raises UsageError for fewer than four applications: nothing can be said of a fifth.
+    """
+    applications = sorted(set(rows.applications))
+    if len(applications) < LEAST_APPLICATIONS:
+        raise UsageError(
+            f"{len(applications)} applications are too few to say how far predictions of another "
+            "can be trusted",
+            hint=f"at least {LEAST_APPLICATIONS} are needed",
+        )
+    names, expected = np.array(rows.applications), np.zeros(len(rows))
+    for name in applications:
+        held, rest = np.flatnonzero(names == name).tolist(), np.flatnonzero(names != name).tolist()
+        others = fit_residuals(rows.take(rest), log_held_out[rest])
+        joints = others.joints(rows.take(held).knowing(), log_held_out[held])
+        expected[held] = [math.log(expected_regret(joint)) for joint in joints]
+    weights = rows.weights()
+    realised = float(np.average(_regrets(rows, log_held_out), weights=weights))
+    told = float(np.average(expected, weights=weights))
+    share = min(1.0, (realised + _PRIOR_REGRET) / (told + _PRIOR_REGRET))
+    return replace(fit_residuals(rows, log_held_out), regret_share=share)
+
+
+def fit_residuals(rows: Rows, log_held_out: Floats) -> Trust:
+    """The same with expected regrets as the Gaussians have them."""
+    errors = rows.log_seconds - log_held_out
+    errors[:, rows.reference_column] = np.nan
+    names, weights = np.array(rows.applications), rows.weights()
+    told = np.empty((*errors.shape, 2))
+    for name in sorted(set(rows.applications)):
+        held = np.flatnonzero(names == name).tolist()
+        others = Neighbours.fit(rows.take(np.flatnonzero(names != name).tolist()))
+        told[held] = signals(others, rows.take(held), log_held_out[held])
+    scaled = np.empty_like(errors)
+    for name in sorted(set(rows.applications)):
+        out, rest = names == name, names != name
+        difficulty = fit_difficulty(told[rest], np.abs(errors[rest]), weights[rest])
+        scaled[out] = errors[out] / difficulty.scale(told[out])
+    return Trust(
+        platforms=rows.platforms,
+        reference=rows.reference,
+        neighbours=Neighbours.fit(rows),
+        difficulty=fit_difficulty(told, np.abs(errors), weights),
+        residuals=scaled,
+        quantile=next_application_quantile(np.abs(scaled), rows.applications),
+        width=WIDTH,
+        shrinkage=SHRINKAGE,
+        regret_share=1.0,
+    )
+
+
+def _regrets(rows: Rows, log_predicted: Floats) -> Floats:
+    """Log of the time on the pick over the least, among the platforms with a measured time."""
+    known = np.isfinite(rows.log_seconds)
+    guess = np.where(known, log_predicted, np.inf)
+    guess[:, rows.reference_column] = rows.log_reference
+    picked = np.take_along_axis(rows.log_seconds, guess.argmin(axis=1)[:, None], axis=1)[:, 0]
+    return np.asarray(picked - np.where(known, rows.log_seconds, np.inf).min(axis=1))
+
+
+def fit_difficulty(told: Floats, errors: Floats, weights: Floats) -> Difficulty:
+    """Scales of ``errors`` (rows x platforms, NaN: no label) by platform and signals."""
+    known = np.isfinite(errors)
+    squares = np.where(known, errors, 0.0) ** 2 * weights[:, None]
+    total = (known * weights[:, None]).sum(axis=0)
+    overall = max(float(squares.sum() / max(total.sum(), 1e-300)), 1e-6) ** 0.5
+    own = np.sqrt(squares.sum(axis=0) / np.maximum(total, 1e-300))
+    # A platform's own scale is believed by half: few applications tell of it.
+    platform = np.where(total > 0, np.sqrt(np.maximum(own, 1e-3) * overall), overall)
+    design, counts = told[known], np.broadcast_to(weights[:, None], errors.shape)[known]
+    centre, spread = design.mean(axis=0), np.maximum(design.std(axis=0), 1e-9)
+    columns = np.column_stack([np.ones(len(design)), (design - centre) / spread])
+    wanted = np.log(_FLOOR + (errors / platform)[known])
+    penalty = np.diag([0.0, *[_RIDGE * counts.sum()] * design.shape[1]])
+    left = (columns * counts[:, None]).T @ columns + penalty
+    slopes = np.linalg.solve(left, (columns * counts[:, None]).T @ wanted)
+    slopes[1:] = np.maximum(slopes[1:], 0.0)
+    return Difficulty(platform, centre, spread, slopes)
+
+
+def next_application_quantile(
+    scores: Floats, applications: Sequence[str], level: float = LEVEL
+) -> float:
+    """What ``level`` of the scores of an application not yet seen stay below.
+
+    ``scores`` are rows x platforms (NaN: no label), at least 0.
+    """
+    names = np.array(applications)
+    parts = [scores[names == name] for name in sorted(set(applications))]
+    parts = [part[np.isfinite(part)] for part in parts]
+    parts = [np.maximum(part, 1e-3) for part in parts if part.size]
+    own = np.array([0.5 * np.log(np.mean(part**2)) for part in parts])
+    count = len(own)
+    places = (np.arange(_SCALES) + 0.5) / _SCALES
+    reach = float(own.std(ddof=1)) * np.sqrt(1 + 1 / count)
+    scales = own.mean() + reach * student.ppf(places, count - 1)
+    shape = np.concatenate([np.log(p) - mean for p, mean in zip(parts, own, strict=True)])
+    weight = np.concatenate([np.full(p.size, 1 / p.size) for p in parts])
+    values = (scales[:, None] + shape).ravel()
+    weights = np.tile(weight, _SCALES)
+    order = np.argsort(values)
+    reached = np.cumsum(weights[order]) / weights.sum()
+    return float(np.exp(values[order][min(np.searchsorted(reached, level), len(order) - 1)]))

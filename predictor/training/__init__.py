@@ -1,1 +1,0 @@
-"""Training: from measurements and public labels to bundles. Never imported when serving."""

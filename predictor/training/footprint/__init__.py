@@ -1,1 +1,0 @@
-"""What the constants of ``predictor/footprint`` are learnt from: labels, and their models."""

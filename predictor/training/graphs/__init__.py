@@ -1,1 +1,0 @@
-"""Families that learn a model graph's latency, memory and power."""

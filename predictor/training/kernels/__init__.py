@@ -1,1 +1,0 @@
-"""The shipped family: roofline prior and learnt residual, from kernel profiles."""

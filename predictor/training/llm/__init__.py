@@ -1,1 +1,0 @@
-"""Trees over configurations of language models."""

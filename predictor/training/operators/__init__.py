@@ -1,1 +1,0 @@
-"""Training the operator model on NeuSight's measurements."""

@@ -1,1 +1,0 @@
-"""Families that learn relative performance over many platforms from counters."""

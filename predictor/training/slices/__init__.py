@@ -1,1 +1,0 @@
-"""Slow-downs on MIG slices."""
