@@ -1,0 +1,213 @@
+"""Schedulers, collectors, objectives and families by name, from Berth itself and from others.
+
+Each kind has one group of entry points (``berth.schedulers``, ...). A room lists its own in its
+``entry_points.ini``, which ``pyproject.toml`` installs, too; other packages declare theirs in
+their ``pyproject.toml``. Nothing is imported before it is used, and installed packages are
+searched only when a name is wanted that Berth itself does not have, or when all are listed.
+
+A name of Berth's own cannot be taken by another package. A name that two other packages declare
+is refused with both named. An entry point that cannot be imported is skipped and remembered:
+:meth:`Registry.problems`, shown by ``berth doctor``. A minimal registry::
+
+    SHAPES: Registry[Shape] = Registry("berth.shapes", kind="shape", own=OWN)
+    SHAPES.load("round")
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Generic, TypeVar, cast
+
+from berth.pilot.errors import BerthError, UsageError
+
+T = TypeVar("T")
+
+DISTRIBUTION = "berth"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One declared object: its name, ``module:attribute`` and the package that declares it."""
+
+    name: str
+    target: str
+    distribution: str
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that was declared and cannot be used: the group, the name, one sentence."""
+
+    group: str
+    name: str
+    text: str
+
+
+def read_groups(text: str) -> dict[str, dict[str, str]]:
+    """Group -> name -> ``module:attribute`` of an entry-points file."""
+    groups: dict[str, dict[str, str]] = {}
+    current: dict[str, str] = {}
+    for line in map(str.strip, text.splitlines()):
+        if line.startswith("["):
+            current = groups.setdefault(line.strip("[]"), {})
+        elif line and line[0] not in "#;":
+            name, _, target = line.partition("=")
+            current[name.strip()] = target.partition("[")[0].strip()
+    return groups
+
+
+@cache
+def installed(prefix: str = "berth.") -> Mapping[str, tuple[Entry, ...]]:
+    """Group -> entries of the other packages that are installed; searched once a process."""
+    from importlib.metadata import distributions  # noqa: PLC0415 - 30 ms, often not needed
+
+    found: dict[str, list[Entry]] = {}
+    seen = {DISTRIBUTION}
+    for distribution in distributions():
+        text = distribution.read_text("entry_points.txt")
+        if text is None or f"[{prefix}" not in text or distribution.name in seen:
+            continue
+        seen.add(distribution.name)
+        for group, entries in read_groups(text).items():
+            found.setdefault(group, []).extend(
+                Entry(name, target, distribution.name) for name, target in entries.items()
+            )
+    return {group: tuple(entries) for group, entries in found.items()}
+
+
+class Registry(Generic[T]):
+    """The objects of one group by name.
+
+    ``own``: a file in the form of ``entry_points.txt`` with Berth's own. ``needs``: attributes
+    that an object of another package must have to be used. ``others``: replaces the search of
+    the installed packages (for tests).
+    """
+
+    def __init__(
+        self,
+        group: str,
+        *,
+        kind: str,
+        own: Path,
+        needs: Iterable[str] = (),
+        others: Callable[[], Iterable[Entry]] | None = None,
+    ) -> None:
+        self.group = group
+        self.kind = kind
+        self._own_file = own
+        self._needs = tuple(needs)
+        self._others = others or (lambda: installed().get(group, ()))
+        self._loaded: dict[str, T] = {}
+        self._failed: dict[str, Problem] = {}
+        self._own: dict[str, str] | None = None
+
+    def own(self) -> tuple[str, ...]:
+        """The names that Berth itself brings, in the order of its file."""
+        return tuple(self._targets())
+
+    def names(self) -> tuple[str, ...]:
+        """Every name that can be asked for: Berth's own, then those of others by name.
+
+        One that turned out not to be importable, or that two packages declare, is left out.
+        """
+        declared = {e.name for e in self._others()}.difference(self._targets(), self._failed)
+        return (*self._targets(), *sorted(declared.difference(self._ambiguous())))
+
+    def load(self, name: str) -> T:
+        """The object of that name, imported when first asked for.
+
+        Raises UsageError for an unknown name (the nearest is named), for a name that two
+        packages declare (both are named), and for one that cannot be imported.
+        """
+        if name in self._loaded:
+            return self._loaded[name]
+        if name in self._targets():
+            self._loaded[name] = cast(T, _resolve(self._targets()[name]))
+            return self._loaded[name]
+        problem = self._failed.get(name) or self._ambiguous().get(name)
+        entry = next((e for e in self._others() if e.name == name), None)
+        if problem is None and entry is not None:
+            problem = self._try(entry)
+        if problem is not None:
+            raise UsageError(problem.text, hint="berth doctor lists such packages")
+        if entry is None:
+            raise self._unknown(name)
+        return self._loaded[name]
+
+    def load_all(self) -> dict[str, T]:
+        """Every object that can be imported, by name; what cannot is remembered as a problem."""
+        for entry in self._others():
+            if entry.name in self.names() and entry.name not in self._loaded:
+                self._try(entry)
+        return {name: self.load(name) for name in self.names()}
+
+    def problems(self) -> tuple[Problem, ...]:
+        """What other packages declare and cannot be used. Imports what they declare."""
+        self.load_all()
+        taken = [
+            self._problem(e, f"is Berth's own name; that of the package {e.distribution} is unused")
+            for e in self._others()
+            if e.name in self._targets() and e.target != self._targets()[e.name]
+        ]
+        return (*taken, *self._ambiguous().values(), *self._failed.values())
+
+    def _targets(self) -> dict[str, str]:
+        if self._own is None:
+            text = self._own_file.read_text(encoding="utf-8")
+            self._own = read_groups(text).get(self.group, {})
+        return self._own
+
+    def _ambiguous(self) -> dict[str, Problem]:
+        by_name: dict[str, list[Entry]] = {}
+        for entry in self._others():
+            if entry.name not in self._targets():
+                by_name.setdefault(entry.name, []).append(entry)
+        return {
+            name: self._problem(
+                entries[0],
+                f"is declared by {len(entries)} packages: "
+                f"{', '.join(sorted(e.distribution for e in entries))}; remove all but one",
+            )
+            for name, entries in by_name.items()
+            if len({e.target for e in entries}) > 1
+        }
+
+    def _try(self, entry: Entry) -> Problem | None:
+        """Import one of another package; why it cannot be used, None: it can."""
+        try:
+            found = _resolve(entry.target)
+        except (Exception, SystemExit) as error:
+            reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            text = f"of the package {entry.distribution} cannot be imported: {reason}"
+        else:
+            absent = [need for need in self._needs if not hasattr(found, need)]
+            if not absent:
+                self._loaded[entry.name] = cast(T, found)
+                return None
+            text = f"of the package {entry.distribution} has no {', no '.join(absent)}"
+        return self._failed.setdefault(entry.name, self._problem(entry, text))
+
+    def _problem(self, entry: Entry, text: str) -> Problem:
+        return Problem(self.group, entry.name, f"the {self.kind} {entry.name!r} {text}")
+
+    def _unknown(self, name: str) -> BerthError:
+        known = self.names()
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        listed = f"known: {', '.join(known)}"
+        return UsageError(
+            f"there is no {self.kind} {name!r}",
+            hint=f"did you mean {near[0]!r}? {listed}" if near else listed,
+        )
+
+
+def _resolve(target: str) -> object:
+    module, _, attribute = target.partition(":")
+    found: object = importlib.import_module(module)
+    for part in attribute.split(".") if attribute else ():
+        found = getattr(found, part)
+    return found
