@@ -18,7 +18,7 @@ def evaluate(asked: Asked) -> None:
     """
     require_training("evaluation")
     from berth.predictor.learning.relative.evaluation import loaded  # noqa: PLC0415
-    from berth.predictor.learning.resume import Kept  # noqa: PLC0415
+    from berth.predictor.learning.resume import Resume  # noqa: PLC0415
     from lab.datasets.aiwc import AIWC  # noqa: PLC0415 - needs the extra
     from lab.kernels import few_shot as adapted  # noqa: PLC0415
     from lab.relative import families, few_shot  # noqa: PLC0415
@@ -38,7 +38,7 @@ def evaluate(asked: Asked) -> None:
             entries,
             data=f"{AIWC.title} ({AIWC.licence})",
             seed=asked.seed,
-            kept=Kept(asked.folds),
+            kept=Resume(asked.folds),
             advance=advance,
         )
     counts = tuple(f"k = {k}" for k in found.labels)

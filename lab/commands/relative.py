@@ -63,7 +63,7 @@ def evaluate(asked: Asked) -> None:
     require_training("evaluation")
     from berth.predictor.learning.relative import evaluation as run  # noqa: PLC0415
     from berth.predictor.learning.relative.law import LawFamily  # noqa: PLC0415
-    from berth.predictor.learning.resume import Kept  # noqa: PLC0415
+    from berth.predictor.learning.resume import Resume  # noqa: PLC0415
     from lab.datasets.aiwc import AIWC  # noqa: PLC0415 - needs the extra
     from lab.datasets.aiwc import rows as published  # noqa: PLC0415
     from lab.relative import bars, families  # noqa: PLC0415
@@ -94,7 +94,7 @@ def evaluate(asked: Asked) -> None:
             entries,
             data=f"{AIWC.title} ({AIWC.licence})" if site is None else site.title,
             seeds=seeds,
-            kept=Kept(asked.folds),
+            kept=Resume(asked.folds),
             advance=advance,
         )
     if site is None:

@@ -16,7 +16,7 @@ def evaluate(asked: Asked) -> None:
     """
     require_training("evaluation")
     from berth.predictor.learning.relative.evaluation import loaded  # noqa: PLC0415
-    from berth.predictor.learning.resume import Kept  # noqa: PLC0415
+    from berth.predictor.learning.resume import Resume  # noqa: PLC0415
     from lab.datasets.aiwc import AIWC  # noqa: PLC0415 - needs the extra
     from lab.relative import families, trust_run  # noqa: PLC0415
     from lab.relative.data import aiwc_rows  # noqa: PLC0415
@@ -33,7 +33,7 @@ def evaluate(asked: Asked) -> None:
             entries,
             data=f"{AIWC.title} ({AIWC.licence})",
             seed=asked.seed,
-            kept=Kept(asked.folds),
+            kept=Resume(asked.folds),
             advance=advance,
         )
     if asked.report is not None:

@@ -17,13 +17,13 @@ _HEADER = ("data", "split", "family", "R2 (log)", "median error", "order of 4", 
 def evaluate(asked: Asked) -> None:
     """On AIWC and RAJAPerf, seen and unseen applications; with ``report`` a cut run goes on."""
     require_networks("evaluation of VAE + DNN")
-    from berth.predictor.learning.resume import Kept  # noqa: PLC0415
+    from berth.predictor.learning.resume import Resume  # noqa: PLC0415
     from lab.published.vae import evaluate as vae_dnn  # noqa: PLC0415 - needs the extra
 
     with step_bar("evaluating", len(vae_dnn.plan()) * len(asked.seeds)) as advance:
         found = vae_dnn.evaluate(
             asked.seeds,
-            Kept(asked.folds),
+            Resume(asked.folds),
             advance,
         )
     rows = [

@@ -12,7 +12,7 @@ from lab.commands.shown import show
 def evaluate(asked: Asked) -> None:
     """Every ablation on the AIWC data set; with ``report``, a run cut short goes on."""
     require_networks("evaluation of xAMM")
-    from berth.predictor.learning.resume import Kept  # noqa: PLC0415
+    from berth.predictor.learning.resume import Resume  # noqa: PLC0415
     from lab.published.xamm import ablation, pictures  # noqa: PLC0415
     from lab.published.xamm.plan import (  # noqa: PLC0415
         NEW_TARGET,
@@ -30,7 +30,7 @@ def evaluate(asked: Asked) -> None:
     seeds, report = asked.seeds, asked.report
     rows, scenarios = aiwc_rows(), (*SCENARIOS, NEW_TARGET)
     with step_bar("ablations", ablation.steps(rows, seeds) * len(scenarios)) as advance:
-        kept = Kept(asked.folds)
+        kept = Resume(asked.folds)
         found = [
             ablation.ablate(rows, s, seeds=seeds, kept=kept, advance=advance) for s in scenarios
         ]

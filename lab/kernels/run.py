@@ -11,7 +11,7 @@ import numpy as np
 
 from berth.pilot.platform import Platform
 from berth.predictor.families.program.ceilings import Floats
-from berth.predictor.learning.metrics import Figures, vector_tau
+from berth.predictor.learning.metrics import Figures, row_taus
 from berth.predictor.learning.programs.columns import Columns
 from lab.datasets.rajaperf import LABELS, RAJAPERF
 from lab.kernels.examples import Example
@@ -174,7 +174,7 @@ def _ranking(held: Sequence[tuple[Task, Columns, HeldOut]]) -> Ranking | None:
     guess = np.column_stack([predicted[n] for n in names])
     taken = real[np.arange(len(real)), guess.argmin(axis=1)] - real.min(axis=1)
     return Ranking(
-        kendall_tau=vector_tau(measured, predicted),
+        kendall_tau=float(row_taus(real, guess).mean()),
         regret=float(np.exp(taken.mean())),
         worst_regret=float(np.exp(taken.max())),
         right=float((taken == 0).mean()),

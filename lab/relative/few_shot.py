@@ -18,7 +18,7 @@ from berth.predictor.families.program.ceilings import Floats
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.relative.evaluation import loaded
 from berth.predictor.learning.relative.family import Entry, Family
-from berth.predictor.learning.resume import Kept
+from berth.predictor.learning.resume import Resume
 from lab.published.xamm.anchors import is_anchor
 from lab.relative.nested import without
 from lab.relative.transfer import fit_transfer, targets
@@ -81,12 +81,12 @@ def evaluate_few_shot(
     *,
     data: str,
     seed: int,
-    kept: Kept | None = None,
+    kept: Resume | None = None,
     advance: Callable[[], None] = lambda: None,
 ) -> FewShotEvaluation:
     """Every family of ``entries``. ``advance`` is called once a fitted model, ``steps`` times."""
     families, left_out = loaded(entries)
-    store = Kept() if kept is None else kept
+    store = Resume() if kept is None else kept
     return FewShotEvaluation(
         data=data,
         split=SPLIT,
@@ -103,7 +103,7 @@ def steps(rows: Rows, families: int) -> int:
 
 
 def _one(
-    rows: Rows, family: Family, seed: int, kept: Kept, advance: Callable[[], None]
+    rows: Rows, family: Family, seed: int, kept: Resume, advance: Callable[[], None]
 ) -> FewShotResult:
     devices = [name for name in rows.platforms if name != rows.reference]
     applications = _tested(rows)

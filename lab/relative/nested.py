@@ -15,7 +15,7 @@ from berth.pilot.version import VERSION
 from berth.predictor.families.program.ceilings import Floats
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.relative.family import Family, told
-from berth.predictor.learning.resume import Kept
+from berth.predictor.learning.resume import Resume
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +43,11 @@ def nested(
     family: Family,
     *,
     seed: int,
-    kept: Kept | None = None,
+    kept: Resume | None = None,
     advance: Callable[[], None] = lambda: None,
 ) -> list[Fold]:
     """One fold an application. ``advance`` is called once a model is fitted, ``fits`` times."""
-    store = Kept() if kept is None else kept
+    store = Resume() if kept is None else kept
     names = np.array(rows.applications)
     applications = sorted(set(rows.applications))
 
@@ -95,7 +95,7 @@ def whole(folds: Sequence[Fold], pieces: Sequence[Floats]) -> Floats:
     return found
 
 
-def without(rows: Rows, family: Family, held: Sequence[str], *, seed: int, kept: Kept) -> Floats:
+def without(rows: Rows, family: Family, held: Sequence[str], *, seed: int, kept: Resume) -> Floats:
     """Rows x platforms: of the applications ``held`` by a model without them; others NaN.
 
     Not fitted again where ``kept`` has it.

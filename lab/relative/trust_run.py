@@ -10,7 +10,7 @@ from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.relative.evaluation import loaded
 from berth.predictor.learning.relative.family import Entry, Family
 from berth.predictor.learning.relative.trust import fit_trust
-from berth.predictor.learning.resume import Kept
+from berth.predictor.learning.resume import Resume
 from lab.relative.abstention import AbstentionFigures, abstention_figures
 from lab.relative.intervals import IntervalFigures, interval_figures
 from lab.relative.nested import fits, nested
@@ -57,7 +57,7 @@ def evaluate_trust(
     *,
     data: str,
     seed: int,
-    kept: Kept | None = None,
+    kept: Resume | None = None,
     advance: Callable[[], None] = lambda: None,
 ) -> TrustEvaluation:
     """Every family of ``entries``; models that ``kept`` holds predictions of are not refitted."""
@@ -80,7 +80,7 @@ def steps(rows: Rows, families: int) -> int:
 
 
 def _one(
-    rows: Rows, family: Family, seed: int, kept: Kept | None, advance: Callable[[], None]
+    rows: Rows, family: Family, seed: int, kept: Resume | None, advance: Callable[[], None]
 ) -> TrustResult:
     folds = nested(rows, family, seed=seed, kept=kept, advance=advance)
     trusts = [fit_trust(fold.train, fold.log_inner) for fold in folds]

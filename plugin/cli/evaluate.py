@@ -43,11 +43,11 @@ def evaluate(
     from berth.predictor.learning.relative import evaluation  # noqa: PLC0415 - needs the extra
     from berth.predictor.learning.relative.family import Entry  # noqa: PLC0415
     from berth.predictor.learning.relative.law import LawFamily  # noqa: PLC0415
-    from berth.predictor.learning.resume import Kept  # noqa: PLC0415
+    from berth.predictor.learning.resume import Resume  # noqa: PLC0415
 
     assert site is not None  # noqa: S101 - click asks for a file
     entries = [Entry("law", lambda: (LawFamily(kinds=site.kinds),))]
-    kept = Kept(None if report is None else report / "folds")
+    kept = Resume(None if report is None else report / "folds")
     with step_bar("evaluating", evaluation.steps(site.rows, entries, (seed,))) as advance:
         found = evaluation.evaluate(
             site.rows, entries, data=site.title, seeds=(seed,), kept=kept, advance=advance

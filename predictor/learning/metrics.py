@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,7 +49,7 @@ def figures(
     covered = width = score = None
     if log_width is not None:
         off = np.abs(log_measured - log_predicted)
-        covered = _by_kernel((off <= log_width).astype(np.float64), kernels)
+        covered = group_mean((off <= log_width).astype(np.float64), kernels)
         width = float(np.median(np.exp(log_width)))
         score = float(np.mean(2 * log_width + 2 / (1 - LEVEL) * np.maximum(off - log_width, 0)))
     return Figures(
@@ -73,28 +73,33 @@ def r2(measured: Floats, predicted: Floats) -> float:
     return math.nan if total == 0 else 1 - float(((measured - predicted) ** 2).sum()) / total
 
 
-def kendall(measured: Floats, predicted: Floats, kernels: Sequence[str]) -> float:
-    """Kendall's tau-a over pairs of rows of different kernels."""
-    names = np.array(kernels)
-    first, second = np.triu_indices(len(names), 1)
-    apart = names[first] != names[second]
-    first, second = first[apart], second[apart]
-    agree = np.sign(measured[first] - measured[second]) * np.sign(
-        predicted[first] - predicted[second]
-    )
-    return float(agree.mean()) if len(agree) else math.nan
+def kendall(
+    measured: Floats, predicted: Floats, groups: Sequence[str] | Sequence[int] | None = None
+) -> float:
+    """Kendall's tau-b over pairs of rows of different ``groups`` (None: over all pairs).
+
+    NaN where there is no such pair; 0 where one side is the same in all of them.
+    """
+    first, second = np.triu_indices(len(measured), 1)
+    if groups is not None:
+        names = np.array(groups)
+        apart = names[first] != names[second]
+        first, second = first[apart], second[apart]
+    if not len(first):
+        return math.nan
+    real = np.sign(measured[first] - measured[second])
+    guess = np.sign(predicted[first] - predicted[second])
+    ordered = math.sqrt(float(np.count_nonzero(real)) * float(np.count_nonzero(guess)))
+    return float(real @ guess) / ordered if ordered else 0.0
 
 
-def vector_tau(measured: Mapping[str, Floats], predicted: Mapping[str, Floats]) -> float:
-    """Mean over rows of Kendall's tau of the order of platforms."""
-    names = sorted(measured)
-    total, pairs = 0.0, 0
-    for i, a in enumerate(names):
-        for b in names[i + 1 :]:
-            same = np.sign(measured[a] - measured[b]) * np.sign(predicted[a] - predicted[b])
-            total += float(same.mean())
-            pairs += 1
-    return total / pairs if pairs else math.nan
+def row_taus(measured: Floats, predicted: Floats) -> Floats:
+    """[rows] ``kendall`` of each row's order of its columns, of those that were measured (not
+    NaN); NaN for fewer than two."""
+    return np.array([
+        kendall(real[known], guess[known])
+        for real, guess, known in zip(measured, predicted, np.isfinite(measured), strict=True)
+    ])  # fmt: skip
 
 
 def _regrets(log_measured: Floats, log_predicted: Floats, log_reference: Floats) -> Floats:
@@ -104,6 +109,7 @@ def _regrets(log_measured: Floats, log_predicted: Floats, log_reference: Floats)
     return np.asarray(taken - np.minimum(log_measured, log_reference))
 
 
-def _by_kernel(values: Floats, kernels: Sequence[str]) -> float:
-    names = np.array(kernels)
-    return float(np.mean([values[names == k].mean() for k in sorted(set(kernels))]))
+def group_mean(values: Floats, groups: Sequence[str] | Sequence[int]) -> float:
+    """Mean over groups of each group's mean."""
+    _, place = np.unique(np.array(groups), return_inverse=True)
+    return float((np.bincount(place, values) / np.bincount(place)).mean())

@@ -1,39 +1,57 @@
-"""Results of long steps, kept in a folder so that an interrupted run goes on where it stopped."""
+"""Results of long steps in a folder, so that an interrupted run goes on where it stopped."""
 
 from __future__ import annotations
 
 import hashlib
-import os
+import io
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from berth.pilot.documents import write_bytes
 from berth.predictor.families.program.ceilings import Floats
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """Arrays by a key that must name everything they depend on; no folder: nothing is kept."""
+class Resume:
+    """Results by a key that names everything they depend on; no folder: nothing is resumed.
+
+    A file that cannot be read (a write cut short) is made anew.
+    """
 
     folder: Path | None = None
 
     def array(self, key: str, make: Callable[[], Floats]) -> Floats:
-        """What was kept under ``key``, else ``make()``, which is then kept.
-
-        A file that cannot be read (a write cut short) is made anew.
-        """
-        if self.folder is None:
+        """The array stored under ``key``, else ``make()``, which is then stored."""
+        path = self._path(key, "npy")
+        if path is None:
             return make()
-        path = self.folder / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.npy"
         try:
             return np.asarray(np.load(path, allow_pickle=False), dtype=np.float64)
         except (OSError, ValueError, EOFError):
             found = make()
-        self.folder.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_suffix(f".{os.getpid()}")
-        with unfinished.open("wb") as stream:
-            np.save(stream, found, allow_pickle=False)
-        unfinished.replace(path)
+        stream = io.BytesIO()
+        np.save(stream, found, allow_pickle=False)
+        write_bytes(path, stream.getvalue())
         return found
+
+    def value(self, key: str, make: Callable[[], Any]) -> Any:
+        """The same of what JSON can hold; tuples come back as lists."""
+        path = self._path(key, "json")
+        if path is None:
+            return make()
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            found = make()
+        write_bytes(path, json.dumps(found).encode())
+        return found
+
+    def _path(self, key: str, kind: str) -> Path | None:
+        if self.folder is None:
+            return None
+        return self.folder / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.{kind}"

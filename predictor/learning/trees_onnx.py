@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import onnxruntime
 import xgboost
 from onnxmltools.convert import convert_xgboost
 from onnxmltools.convert.common.data_types import FloatTensorType
 
-from berth.pilot.errors import BerthError
 from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.learning.onnx_export import agreement
 
 TOLERANCE = 1e-5
 _OPSET = 15
@@ -28,16 +27,7 @@ def check_agreement(onnx: bytes, model: xgboost.XGBRegressor, rows: Floats) -> f
 
     Raises BerthError above ``TOLERANCE``: such a model must never be written.
     """
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(onnx, options, providers=["CPUExecutionProvider"])
     holes = rows.copy()
     holes[np.random.default_rng(0).random(rows.shape) < 0.2] = np.nan
     probe = np.vstack([rows, holes]).astype(np.float32)
-    (ours,) = session.run(None, {"features": probe})
-    apart = float(np.abs(np.asarray(ours).reshape(-1) - model.predict(probe)).max())
-    if not apart <= TOLERANCE:
-        raise BerthError(
-            f"the converted model differs from the trained one by {apart:.3g}; nothing was written"
-        )
-    return apart
+    return agreement(onnx, {"features": probe}, model.predict(probe), TOLERANCE)

@@ -18,7 +18,7 @@ from berth.predictor.learning.relative.splits import (
     Split,
     held_out,
 )
-from berth.predictor.learning.resume import Kept
+from berth.predictor.learning.resume import Resume
 from lab.published.vae.family import VaeFamily
 from lab.relative.baselines import BASELINES
 from lab.relative.data import aiwc_rows
@@ -68,10 +68,10 @@ def plan() -> list[tuple[str, Rows, Split, Family]]:
 
 
 def evaluate(
-    seeds: Sequence[int], kept: Kept | None = None, advance: Callable[[], None] = lambda: None
+    seeds: Sequence[int], kept: Resume | None = None, advance: Callable[[], None] = lambda: None
 ) -> list[Line]:
     """Every line of ``plan``; ``advance`` is called once a line and seed."""
-    store = Kept() if kept is None else kept
+    store = Resume() if kept is None else kept
     return [_line(*what, seeds=seeds, kept=store, advance=advance) for what in plan()]
 
 
@@ -82,7 +82,7 @@ def _line(
     family: Family,
     *,
     seeds: Sequence[int],
-    kept: Kept,
+    kept: Resume,
     advance: Callable[[], None],
 ) -> Line:
     rows = without_missing(rows)

@@ -17,7 +17,7 @@ from berth.predictor.families.program.ceilings import Floats
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.metrics import r2
 from berth.predictor.learning.relative.splits import by_application
-from berth.predictor.learning.resume import Kept
+from berth.predictor.learning.resume import Resume
 from lab.published.relative_networks.export import apply
 from lab.published.xamm.anchors import is_anchor, signatures
 from lab.published.xamm.choices import Choices, Machines
@@ -69,11 +69,11 @@ def ablate(
     scenario: Scenario,
     *,
     seeds: Sequence[int],
-    kept: Kept | None = None,
+    kept: Resume | None = None,
     advance: Callable[[], None] = lambda: None,
 ) -> Found:
     """Every way of ``plan.tried`` in ``scenario``; folds found in ``kept`` are not redone."""
-    store = Kept() if kept is None else kept
+    store = Resume() if kept is None else kept
     ways = tried(scenario)
     errors: list[list[list[Floats]]] = [[[] for _ in seeds] for _ in ways]
     pairs: list[list[list[tuple[Floats, Floats]]]] = [[[] for _ in seeds] for _ in ways]

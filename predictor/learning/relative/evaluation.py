@@ -32,7 +32,7 @@ from berth.predictor.learning.relative.splits import (
     held_out,
     repeated,
 )
-from berth.predictor.learning.resume import Kept
+from berth.predictor.learning.resume import Resume
 
 SPLITS = (LEAVE_ONE_APPLICATION_OUT, UNSEEN_SIZE, RANDOM_ROWS)
 SHOWN = (LEAVE_ONE_APPLICATION_OUT, UNSEEN_SIZE, NEW_COUNTERS, RANDOM_ROWS)
@@ -125,7 +125,7 @@ def evaluate(
     *,
     data: str,
     seeds: Sequence[int] = SEEDS,
-    kept: Kept | None = None,
+    kept: Resume | None = None,
     more_figures: MoreFigures = no_more_figures,
     advance: Callable[[], None] = lambda: None,
 ) -> Evaluation:
@@ -138,7 +138,7 @@ def evaluate(
     check_rows_of_folds(rows, FOLDS)
     groups = tuple(entries)
     _, left_out = loaded(groups)
-    store = Kept() if kept is None else kept
+    store = Resume() if kept is None else kept
     results = [
         result
         for split, family in _plan(rows, groups)
@@ -164,7 +164,7 @@ def predictions(
     split: Split,
     *,
     seed: int,
-    kept: Kept,
+    kept: Resume,
     advance: Callable[[], None] = lambda: None,
 ) -> Floats:
     """Held-out log seconds, rows x platforms; each fold is kept under the family and the data."""
@@ -180,7 +180,7 @@ def _results(
     split: Split,
     *,
     seeds: Sequence[int],
-    kept: Kept,
+    kept: Resume,
     more: MoreFigures,
     advance: Callable[[], None],
 ) -> Iterator[Result]:

@@ -66,6 +66,6 @@ class Entry:
 
 
 def told(family: Family) -> tuple[str, str, str]:
-    """Name, settings, and which platforms it takes for one kind: a part of a key of ``Kept``."""
+    """Name, settings, and which platforms it takes for one kind: a part of a key of ``Resume``."""
     kinds = dict(getattr(family, "kinds", {}))
     return family.name, family.what, json.dumps(kinds, sort_keys=True)

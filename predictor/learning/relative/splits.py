@@ -10,7 +10,7 @@ import numpy as np
 from berth.predictor.families.program.ceilings import Floats
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.relative.family import Family
-from berth.predictor.learning.resume import Kept
+from berth.predictor.learning.resume import Resume
 
 Mask = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 Fold = tuple[list[int], list[int]]
@@ -96,7 +96,7 @@ def held_out(
     split: Split,
     *,
     seed: int,
-    kept: Kept | None = None,
+    kept: Resume | None = None,
     key: str = "",
     advance: Callable[[], None] = lambda: None,
 ) -> Floats:
@@ -105,7 +105,7 @@ def held_out(
     With ``kept`` each fold is kept under ``key``, so that a run cut short goes on at its fold.
     """
     found = np.full(rows.log_seconds.shape, np.nan)
-    store = Kept() if kept is None else kept
+    store = Resume() if kept is None else kept
     for number, (train, held) in enumerate(split.folds(rows, seed)):
 
         def fold(train: list[int] = train, held: list[int] = held) -> Floats:

@@ -35,7 +35,7 @@ from berth.predictor.learning.relative.checks import check_applications, check_r
 from berth.predictor.learning.relative.family import Fitted, told
 from berth.predictor.learning.relative.law import LawFamily
 from berth.predictor.learning.relative.trust import LEAST_APPLICATIONS, fit_trust
-from berth.predictor.learning.resume import Kept
+from berth.predictor.learning.resume import Resume
 
 LIBRARIES = ("numpy", "scipy")
 TOLERANCE = 1e-4
@@ -84,7 +84,7 @@ def train(
     check_applications(rows)
     family = FAMILY if family is None else family
     unfinished = folder.with_name(f".{folder.name}.unfinished")
-    kept = Kept(unfinished)
+    kept = Resume(unfinished)
     found = np.full(rows.log_seconds.shape, np.nan)
     for name in sorted(set(rows.applications)):
         held = [i for i, application in enumerate(rows.applications) if application == name]

@@ -13,7 +13,7 @@ from berth.pilot.errors import UsageError
 from berth.predictor.learning.relative import evaluation as run
 from berth.predictor.learning.relative.family import told
 from berth.predictor.learning.relative.law import LawFamily
-from berth.predictor.learning.resume import Kept
+from berth.predictor.learning.resume import Resume
 from lab.relative.bars import verdicts
 from lab.relative.baselines import BASELINES, Always
 from lab.relative.committee import Committee
@@ -111,7 +111,7 @@ def test_a_run_cut_short_in_a_split_goes_on_at_its_fold(tmp_path) -> None:
         if len(ticks) == 2:
             raise KeyboardInterrupt
 
-    kept = Kept(tmp_path)
+    kept = Resume(tmp_path)
     with pytest.raises(KeyboardInterrupt):
         run.evaluate(toy(), [QUICK], data="toy", seeds=[0], kept=kept, advance=stop)
     fits: list[int] = []
@@ -127,7 +127,7 @@ def test_a_run_cut_short_in_a_split_goes_on_at_its_fold(tmp_path) -> None:
 
 
 def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path) -> None:
-    kept = Kept(tmp_path)
+    kept = Resume(tmp_path)
     first = run.evaluate(toy(), [QUICK], data="toy", seeds=[0], kept=kept)
     ticks: list[int] = []
     again = run.evaluate(
@@ -163,7 +163,7 @@ def test_folds_kept_of_other_kinds_of_platforms_are_not_taken() -> None:
 
 
 def test_a_kept_file_cut_short_is_made_anew(tmp_path) -> None:
-    kept = Kept(tmp_path)
+    kept = Resume(tmp_path)
     kept.array("key", lambda: np.arange(3.0))
     (file,) = tmp_path.iterdir()
     file.write_bytes(file.read_bytes()[:-9])

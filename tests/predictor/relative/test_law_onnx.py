@@ -38,7 +38,7 @@ def test_the_graph_says_what_the_law_says_of_known_and_unknown_programs(model, s
 
 def test_another_graph_is_never_written(model) -> None:
     other = law_onnx(FAMILY.fit(physical(seed=3), 0))
-    with pytest.raises(BerthError, match="differs from the model"):
+    with pytest.raises(BerthError, match="differs from the trained one"):
         check_graph(other, model)
 
 

@@ -1,0 +1,109 @@
+"""One report of every evaluation: tables for the screen, a page of Markdown, JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, is_dataclass
+from pathlib import Path
+from typing import Any
+
+from berth.pilot.documents import write_text
+from berth.plugin.cli.columns import columns
+from berth.predictor.learning.model_card import markdown_table
+from lab.ground.evaluate import Result
+from lab.ground.figures import Figures
+
+FIGURES: Mapping[str, tuple[str, str]] = {
+    "rows": ("rows", "{:d}"),
+    "mean_error": ("mean", "{:.1%}"),
+    "median_error": ("median", "{:.1%}"),
+    "p90_error": ("90 % below", "{:.1%}"),
+    "within_10": ("in 10 %", "{:.1%}"),
+    "bias": ("predicted / measured", "{:.2f}"),
+    "r2_log": ("R2 log", "{:.3f}"),
+    "kendall_tau": ("tau", "{:.3f}"),
+    "coverage": ("in 90 % interval", "{:.1%}"),
+    "interval_factor": ("interval x", "{:.2f}"),
+}
+"""A figure's title and form."""
+USUAL = ("rows", "mean_error", "median_error", "within_10", "kendall_tau")
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A table under a title."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What an evaluation found."""
+
+    title: str
+    notes: tuple[str, ...] = ()
+    """Data, split, what errors are of."""
+    sections: tuple[Section, ...] = ()
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """All figures, for JSON; dataclasses are taken as they are."""
+    shipped: Mapping[str, float] = field(default_factory=dict)
+    """Figures of the shipped family by name, for its model card."""
+    after: tuple[str, ...] = ()
+    """Notes under the tables."""
+
+    def text(self) -> str:
+        """For the screen."""
+        lines = [self.title, *self.notes]
+        for one in self.sections:
+            lines += ["", one.title, columns(one.header, one.rows)]
+        return "\n".join([*lines, *(["", *self.after] if self.after else [])])
+
+    def markdown(self) -> str:
+        """As a page."""
+        lines = [f"# {self.title}", "", *self.notes]
+        for one in self.sections:
+            lines += ["", f"## {one.title}", "", *markdown_table(one.header, one.rows)]
+        return "\n".join([*lines, *(["", *self.after] if self.after else [])]) + "\n"
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        found: dict[str, Any] = plain(self.data)
+        return {**found, "shipped": dict(self.shipped)} if self.shipped else found
+
+    def write(self, folder: Path, name: str = "evaluation") -> None:
+        """``evaluation.json`` and ``evaluation.md`` (or another name) in ``folder``."""
+        write_text(folder / f"{name}.json", json.dumps(self.as_dict(), indent=1) + "\n")
+        write_text(folder / f"{name}.md", self.markdown())
+
+
+def figure_cells(of: Figures, names: Sequence[str] = USUAL) -> list[str]:
+    """A cell for each name of a figure; ``-`` where it has none."""
+    found = ((getattr(of, name), FIGURES[name][1]) for name in names)
+    return ["-" if value is None else form.format(value) for value, form in found]
+
+
+def figure_titles(names: Sequence[str] = USUAL) -> list[str]:
+    """The header of ``figure_cells``."""
+    return [FIGURES[name][0] for name in names]
+
+
+def results_section(
+    title: str, results: Iterable[Result], names: Sequence[str] = USUAL, first: str = "method"
+) -> Section:
+    """A row for each family."""
+    return Section(
+        title, (first, *figure_titles(names)),
+        [(one.family, *figure_cells(one.figures, names)) for one in results],
+    )  # fmt: skip
+
+
+def plain(value: Any) -> Any:
+    """Dataclasses, tuples and mappings as JSON has them."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    if isinstance(value, Mapping):
+        return {str(key): plain(one) for key, one in value.items()}
+    return [plain(one) for one in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,54 @@
+"""Tables: frozen dataclasses whose fields are columns with one entry a row."""
+
+from __future__ import annotations
+
+from dataclasses import Field, dataclass, field, fields
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats: TypeAlias = NDArray[np.float64]
+Strings: TypeAlias = NDArray[np.str_]
+Flags: TypeAlias = NDArray[np.bool_]
+Places: TypeAlias = NDArray[np.int64]
+
+
+def whole(**options: Any) -> Any:
+    """A field of a ``Table`` that is of all rows together and not picked from."""
+    return field(metadata={"whole": True}, **options)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A subclass names the columns: arrays, tuples, or tables themselves."""
+
+    def __len__(self) -> int:
+        return len(getattr(self, _columns(self)[0].name))
+
+    def __getitem__(self, rows: Flags | Places) -> Self:
+        """These rows, by a mask or by place."""
+        places = np.asarray(rows)
+        places = np.flatnonzero(places) if places.dtype == np.bool_ else places.astype(np.int64)
+        picked = {one.name: _pick(getattr(self, one.name), places) for one in _columns(self)}
+        kept = {one.name: getattr(self, one.name) for one in fields(self) if _is_whole(one)}
+        return type(self)(**picked, **kept)
+
+    def groups(self, *columns: str) -> Strings:
+        """[rows] one name for each combination of these columns: ``a100/fp16``."""
+        parts = [np.asarray(getattr(self, name)).tolist() for name in columns]
+        return np.array(["/".join(map(str, key)) for key in zip(*parts, strict=True)])
+
+
+def _is_whole(one: Field[Any]) -> bool:
+    return bool(one.metadata.get("whole"))
+
+
+def _columns(table: Table) -> list[Field[Any]]:
+    return [one for one in fields(table) if not _is_whole(one)]
+
+
+def _pick(column: Any, places: Places) -> Any:
+    if isinstance(column, tuple):
+        return tuple(column[place] for place in places.tolist())
+    return column[places]

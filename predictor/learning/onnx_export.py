@@ -1,0 +1,100 @@
+"""ONNX files made by hand, and the proof that a file predicts what the fitted model does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+from onnx import NodeProto, TensorProto, checker, helper, numpy_helper
+
+from berth.pilot.errors import BerthError
+from berth.predictor.families.program.ceilings import Floats
+
+_OPSET, _IR = 15, 8
+_TYPES = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE, "int64": TensorProto.INT64}
+
+
+@dataclass(slots=True)
+class OnnxGraph:
+    """A graph in the making: nodes and constants are named as they come, so that the same calls
+    give the same bytes."""
+
+    stem: str = "v"
+    """Of the nodes' names."""
+    nodes: list[NodeProto] = field(default_factory=list)
+    constants: list[TensorProto] = field(default_factory=list)
+
+    def add(
+        self, operator: str, *inputs: str | NDArray[Any], to: str = "", **attributes: Any
+    ) -> str:
+        """One node; arrays become constants. The name of its output, ``to`` where it is given."""
+        names = [each if isinstance(each, str) else self.constant(each) for each in inputs]
+        out = to or f"{self.stem}{len(self.nodes)}"
+        self.nodes.append(helper.make_node(operator, names, [out], **attributes))
+        return out
+
+    def constant(self, values: NDArray[Any]) -> str:
+        """Its name."""
+        name = f"c{len(self.constants)}"
+        array = np.ascontiguousarray(values) if np.ndim(values) else np.asarray(values)
+        self.constants.append(numpy_helper.from_array(array, name))
+        return name
+
+    def model(
+        self,
+        name: str,
+        inputs: Mapping[str, tuple[int, str]],
+        output: tuple[str, int],
+        properties: Mapping[str, str] | None = None,
+    ) -> bytes:
+        """The file: inputs [rows, width] by name with their width and type, one float64 output."""
+        graph = helper.make_graph(
+            self.nodes, name,
+            [
+                helper.make_tensor_value_info(one, _TYPES[kind], [None, width])
+                for one, (width, kind) in inputs.items()
+            ],
+            [helper.make_tensor_value_info(output[0], TensorProto.DOUBLE, [None, output[1]])],
+            self.constants,
+        )  # fmt: skip
+        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)])
+        made.ir_version = _IR
+        if properties:
+            helper.set_model_props(made, dict(properties))
+        checker.check_model(made)
+        return bytes(made.SerializeToString())
+
+
+def session_of(raw: bytes) -> onnxruntime.InferenceSession:
+    """On one thread, without warnings."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(raw, options, providers=["CPUExecutionProvider"])
+
+
+def run(session: onnxruntime.InferenceSession, inputs: Mapping[str, NDArray[Any]]) -> Floats:
+    """The first output; inputs that the graph does not read are left out."""
+    known = {one.name for one in session.get_inputs()}
+    (found, *_) = session.run(None, {name: inputs[name] for name in inputs if name in known})
+    return np.asarray(found, np.float64)
+
+
+def agreement(
+    raw: bytes, inputs: Mapping[str, NDArray[Any]], expected: Floats, tolerance: float
+) -> float:
+    """Largest difference of the file's first output from what the model predicted.
+
+    Raises BerthError above ``tolerance``: such a file must never be written.
+    """
+    found = run(session_of(raw), inputs)
+    apart = float(np.abs(found.reshape(np.shape(expected)) - expected).max())
+    if not apart <= tolerance:
+        raise BerthError(
+            f"the converted model differs from the trained one by {apart:.3g}; nothing was written"
+        )
+    return apart
