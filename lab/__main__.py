@@ -3,27 +3,45 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 import click
 
 from berth.pilot.errors import BerthError
-from lab.commands.evaluate_command import evaluate
-from lab.commands.train_command import train
-from lab.commands.xamm_config import xamm
+from lab.experiments.command import Lab
 
 
-@click.group()
-def main() -> None:
-    """Data sets, training of the shipped bundles, baselines, published systems, evaluation."""
+@click.group(
+    cls=Lab,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.pass_context
+def lab(context: click.Context) -> None:
+    """Data sets, baselines, published systems and the training of the shipped bundles.
+
+    Each experiment evaluates by default; `python -m lab NAME --help` lists its options.
+    """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
 
 
-main.add_command(train)
-main.add_command(evaluate)
-main.add_command(xamm)
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Exit status 0 done, 1 failed, 2 wrong usage; never a traceback for bad input."""
+    try:
+        status = lab.main(args=arguments, prog_name="python -m lab", standalone_mode=False)
+        if isinstance(status, int) and status:
+            sys.exit(status)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("lab: interrupted", err=True)
+        sys.exit(130)
+    except BerthError as error:
+        click.echo(f"lab: {error.message}" + (f"\n  {error.hint}" if error.hint else ""), err=True)
+        sys.exit(error.exit_status)
+
 
 if __name__ == "__main__":
-    try:
-        main()
-    except BerthError as error:
-        click.echo(f"lab: {error}", err=True)
-        sys.exit(1)
+    main()

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from berth.pilot.errors import UsageError
 from berth.pilot.profile import Profile
-from berth.predictor.learning.programs.columns import kernel_and_size
-from lab.datasets.rajaperf import Row
+from berth.predictor.learning.programs.columns import kernel_and_size, read_profiles
+from lab.datasets.rajaperf import Row, rows
 
 PROFILES = Path(__file__).parent / "data" / "kernel_profiles.jsonl"
 """The committed campaign: one Profile a line, named ``KERNEL-SIZE``, totals of one repetition."""
@@ -27,7 +27,12 @@ class Example:
     seconds: Mapping[str, float]
     """By labelled platform."""
     row: Row
-    """The published work of a repetition, for the rivals."""
+    """The published work of a repetition, for the baselines."""
+
+
+def read_examples(profiles: Path | None = None) -> tuple[Example, ...]:
+    """Kernel profiles (default: the committed campaign) joined with the published times."""
+    return join(read_profiles(PROFILES if profiles is None else profiles), rows())
 
 
 def join(profiles: Iterable[Profile], labels: Iterable[Row]) -> tuple[Example, ...]:

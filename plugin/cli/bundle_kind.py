@@ -13,14 +13,14 @@ KERNELS, RELATIVE = "berth.bundle", "berth.relative-bundle"
 LATENCY, TRANSFER = "berth.model-latency", "berth.model-transfer"
 OPERATORS, STEPS = "berth.operators-bundle", "berth.dl-training-bundle"
 _ROOMS = {
-    KERNELS: "bundle",
+    KERNELS: "program.bundle",
     RELATIVE: "relative.bundle",
-    LATENCY: "latency.bundle",
-    TRANSFER: "latency.transfer.bundle",
-    OPERATORS: "operators.bundle",
-    STEPS: "steps.bundle",
-    "berth.graph-network": "latency.graph_network_bundle",
-    "berth.llm-bundle": "llm.bundle",
+    LATENCY: "graph.latency.bundle",
+    TRANSFER: "graph.latency.transfer.bundle",
+    OPERATORS: "graph.operators.bundle",
+    STEPS: "training_step.bundle",
+    "berth.graph-network": "graph.latency.graph_network_bundle",
+    "berth.llm-bundle": "language_model.bundle",
     "berth.slices-bundle": "slices.bundle",
 }
 
@@ -38,4 +38,4 @@ def kind_of(folder: Path) -> str:
 
 def reader_of(folder: Path) -> ModuleType:
     """The module whose ``verify`` and ``load`` read the folder, and check everything else."""
-    return import_module(f"berth.predictor.{_ROOMS[kind_of(folder)]}")
+    return import_module(f"berth.predictor.families.{_ROOMS[kind_of(folder)]}")

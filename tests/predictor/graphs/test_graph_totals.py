@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from onnx import helper
 from small_models import constant, convolutional, graph_of, integers, model
 
-from berth.plugin import cli
+from lab.__main__ import lab
 from lab.datasets.timm import Architecture, Published
 from lab.graphs import totals
 from lab.graphs.totals import Totals, evaluate_totals, published_way
@@ -70,8 +70,8 @@ def test_architectures_that_nobody_published_are_left_out() -> None:
 def test_the_command_prints_shares_and_what_is_beyond(monkeypatch, tmp_path) -> None:
     found = Totals((row(Published((1.0,), (1.0,))),), "somewhere")
     monkeypatch.setattr(totals, "evaluate_totals", lambda: found)
-    arguments = ["evaluate", "--task", "graphs-totals", "--report", str(tmp_path)]
-    text = CliRunner().invoke(cli.berth, arguments).output
+    arguments = ["graph-totals", "--report", str(tmp_path)]
+    text = CliRunner().invoke(lab, arguments).output
     assert "parameters within 0.5 % of the published: 0.0% (bar 98 %)" in text
     assert "not known" in text.splitlines()[-1]
     page = json.loads((tmp_path / "graphs-totals.json").read_text())

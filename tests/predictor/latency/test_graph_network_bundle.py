@@ -20,8 +20,9 @@ from click.testing import CliRunner
 from small_models import convolutional, graph_of
 
 from berth.pilot.errors import DocumentError, UsageError
-from berth.plugin.cli import berth, main
+from berth.plugin.cli import main
 from berth.predictor.families.graph.latency.graph_network_bundle import WEIGHTS, RunSetting, load
+from lab.__main__ import lab
 from lab.graphs.model_runs import runs
 from lab.latency import data
 from lab.latency.splits import MODEL
@@ -176,13 +177,13 @@ def test_the_commands_train_and_evaluate(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(networks, "TRAINING", SHORT)
     monkeypatch.setattr(network_memory, "TRAINING", SHORT)
     out = tmp_path / "report"
-    arguments = ["evaluate", "--task", "graph-networks", "--report", str(out)]
-    said = CliRunner().invoke(berth, arguments, catch_exceptions=False)
+    arguments = ["graph-networks", "--report", str(out)]
+    said = CliRunner().invoke(lab, arguments, catch_exceptions=False)
     assert "sage, sum" in said.output
     assert "network, numpy" in said.output
     assert json.loads((out / "graph-networks.json").read_text())["models"] == 14
     said = CliRunner().invoke(
-        berth, ["train", "--task", "graph-networks", "--out", str(tmp_path / "b")],
+        lab, ["graph-networks", "--train", str(tmp_path / "b")],
         catch_exceptions=False,
     )  # fmt: skip
     assert "56 measurements" in said.output

@@ -10,7 +10,7 @@ import pytest
 from small_models import convolutional
 
 from berth.pilot.errors import DocumentError, UsageError
-from berth.plugin.cli import main
+from lab.__main__ import main
 from lab.latency import described, own_runs
 from lab.latency.data import (
     Runs,
@@ -189,6 +189,6 @@ def test_totals_alone_make_terms_where_they_are_published() -> None:
 
 def test_an_unknown_part_of_the_evaluation_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
-        main(["evaluate", "--task", "dl", "--family", "famly"])
+        main(["model-latency", "--only", "famly"])
     assert stop.value.code == 2
     assert "no part 'famly'" in capsys.readouterr().err

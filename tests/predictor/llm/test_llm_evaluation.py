@@ -85,7 +85,7 @@ def test_training_with_another_evaluation_is_refused(
 
 
 def test_a_missing_width_is_named(tmp_path: Path) -> None:
-    from lab.commands.llm import _read_widths
+    from lab.experiments.llm import _read_widths
 
     width = {"log_width": 0.1, "rows": 20, "groups": 10, "split": "rows", "process": True}
     path = tmp_path / "evaluation.json"

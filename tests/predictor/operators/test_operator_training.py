@@ -12,7 +12,6 @@ import pytest
 from click.testing import CliRunner
 
 from berth.pilot.errors import DocumentError, ToolMissing
-from berth.plugin.cli import berth
 from berth.predictor.families.graph.operators import bundle
 from berth.predictor.families.graph.operators.bundle import LAW, Group
 from berth.predictor.families.graph.operators.calls import (
@@ -27,6 +26,7 @@ from berth.predictor.families.graph.operators.physics import Places, PowerLaw, b
 from berth.predictor.families.graph.operators.predictor import OperatorModel
 from berth.predictor.hardware.gpus import find
 from berth.predictor.hardware.roofs import Numbers
+from lab.__main__ import lab
 from lab.operators import held_out
 from lab.operators.data import Rows, chip_of
 from lab.operators.fit import Size, fit, launches
@@ -201,8 +201,8 @@ def test_an_evaluation_names_splits_rivals_and_what_it_left_out(
     assert set(evaluated.skipped) == {run.MODELS, run.IMAGES}
     assert set(evaluated.power) == {"own", "a100", "t4-16gb", "v100-pcie-32gb"}
     monkeypatch.setattr(run, "evaluate", lambda *_: evaluated)
-    asked = ["evaluate", "--task", "operators", "--report", str(tmp_path)]
-    result = CliRunner().invoke(berth, asked)
+    asked = ["operators", "--report", str(tmp_path)]
+    result = CliRunner().invoke(lab, asked)
     assert result.exit_code == 0, result.output
     assert "NeuSight's own split" in result.output
     assert "left out, image models" in result.output

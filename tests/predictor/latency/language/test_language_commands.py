@@ -1,4 +1,4 @@
-"""``berth train|evaluate --task graph-language`` from one file, on a tiny table."""
+"""``python -m lab graph-language`` from one file, on a tiny table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytest.importorskip("xgboost")
 import tiny_latency
 
 from berth.pilot.errors import DocumentError
-from berth.plugin.cli import berth
+from lab.__main__ import lab
 from lab.latency import data
 from lab.published.graph_language import baselines as language_rivals
 from lab.published.graph_language.config import LanguageConfig
@@ -51,32 +51,32 @@ def file(checkpoint_folder, tmp_path, monkeypatch):
 
 
 def run(*words: object):
-    return CliRunner().invoke(berth, [*map(str, words), "--task", "graph-language"])
+    return CliRunner().invoke(lab, ["graph-language", *map(str, words)])
 
 
 def test_train_then_evaluate_on_what_was_trained(file, tmp_path) -> None:
-    trained = run("train", file)
+    trained = run(file, "--train")
     assert trained.exit_code == 0, trained.exception
     for stage in ("pretrain", "align", "regress", "adapt-device-5090"):
         assert stage in trained.output
     assert f"written to {tmp_path / 'graph-language'}" in trained.output
     kept = (tmp_path / "graph-language" / "regress.json").read_text()
 
-    shown = run("evaluate", file, "--report", tmp_path / "report")
+    shown = run(file, "--report", tmp_path / "report")
     assert shown.exit_code == 0, shown.exception
     assert "base of 20 rows without device 5090; 3 rows of each group given" in shown.output
     for method in ("GNN ", "GNN + language model", language_rivals.PROCESS, language_rivals.TOTALS):
         assert method in shown.output
     assert (tmp_path / "graph-language" / "regress.json").read_text() == kept
 
-    printed = json.loads(run("evaluate", file, "--json").output)
+    printed = json.loads(run(file, "--json").output)
     assert printed == json.loads((tmp_path / "report" / "graph-language.json").read_text())
     assert {result["rows"] for result in printed["results"]} == {6}
 
 
 def test_a_checkpoint_that_is_none_is_named_before_anything_is_trained(file, tmp_path) -> None:
     file.write_text(CONFIG.format(path=tmp_path / "nowhere"))
-    result = run("train", file)
+    result = run(file, "--train")
     assert isinstance(result.exception, DocumentError)
     assert "is not a folder" in result.exception.message
     assert not (tmp_path / "graph-language").exists()

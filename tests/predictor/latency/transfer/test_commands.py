@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from berth.pilot.errors import DocumentError
-from berth.plugin.cli import main
+from berth.plugin.cli import main as berth
 from berth.predictor.families.graph.latency.transfer import bundle
-from lab.commands import dl_few_shot
-from lab.commands.asked import Asked
+from lab.__main__ import main
+from lab.experiments import model_transfer
+from lab.experiments.options import Options
 from lab.transfer import curves as few_shot
 from lab.transfer import own_runs as few_shot_runs
 from lab.transfer import table as tables
@@ -38,23 +39,23 @@ def test_the_evaluation_is_printed_and_kept_and_trained_from(
 ) -> None:
     pytest.importorskip("matplotlib")
     report = tmp_path / "report"
-    main(["evaluate", "--task", "dl-few-shot", "--report", str(report)])
+    main(["model-transfer", "--report", str(report)])
     shown = capsys.readouterr().out
     assert "Split: each device in turn new" in shown
     assert "Our own runs" in shown
-    document = json.loads((report / dl_few_shot.FIGURES).read_text())
+    document = json.loads((report / model_transfer.FIGURES).read_text())
     assert document["own_runs"][0]["mape"] == 0.5
     assert (report / "few-shot-dl.svg").is_file()
     assert "one stack" in (report / "few-shot-dl.md").read_text()
     out = tmp_path / "bundle"
-    figures = str(report / dl_few_shot.FIGURES)
-    main(["train", "--task", "dl-few-shot", "--figures", figures, "--out", str(out)])
+    figures = str(report / model_transfer.FIGURES)
+    main(["model-transfer", "--figures", figures, "--train", str(out)])
     assert len(bundle.load(out).widths) == 4
     assert "What is not verified" in (out / "CARD.md").read_text()
     capsys.readouterr()
-    main(["bundle", "show", str(out)])
+    berth(["bundle", "show", str(out)])
     assert "rtx-3090-24gb" in capsys.readouterr().out
-    main(["bundle", "verify", str(out)])
+    berth(["bundle", "verify", str(out)])
     assert capsys.readouterr().out == f"{bundle.load(out).id}: whole\n"
 
 
@@ -64,13 +65,10 @@ def test_figures_of_something_else_are_refused(tmp_path: Path, text: str) -> Non
     path = tmp_path / "figures.json"
     path.write_text(text)
     with pytest.raises(DocumentError, match="is not this evaluation"):
-        dl_few_shot.train(asked(tmp_path / "out", path))
+        model_transfer.train(asked(tmp_path / "out", path))
     with pytest.raises(DocumentError, match="cannot be read"):
-        dl_few_shot.train(asked(tmp_path / "out", tmp_path / "none.json"))
+        model_transfer.train(asked(tmp_path / "out", tmp_path / "none.json"))
 
 
-def asked(out: Path, figures: Path) -> Asked:
-    return Asked(
-        task="dl-few-shot", profiles=(), reference=None, seed=0, folder=None, out=out,
-        figures=figures,
-    )  # fmt: skip
+def asked(out: Path, figures: Path) -> Options:
+    return Options(out=out, figures=figures)

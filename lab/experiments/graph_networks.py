@@ -1,30 +1,26 @@
-"""``berth train|evaluate --task graph-networks``: DIPPM's networks, and trees beside them."""
+"""DIPPM's networks, and trees beside them."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from functools import partial
 
-import click
-
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.step_bar import step_bar
-from lab.commands.asked import Asked
-from lab.commands.inputs import require_networks
-from lab.commands.learn import learn
-from lab.commands.shown import show
+from lab.experiments.learn import learn
+from lab.experiments.options import Options
+from lab.experiments.shown import show
 
 
-def evaluate(asked: Asked) -> None:
+def evaluate(options: Options) -> None:
     """The table of kinds, readouts and trees on the same folds, and what an answer costs."""
-    require_networks("evaluation of graph networks")
     from lab.latency.data import runs  # noqa: PLC0415
     from lab.latency.splits import FOLDS  # noqa: PLC0415
     from lab.published.graph_networks import evaluate as networks  # noqa: PLC0415
     from lab.published.graph_networks import memory as network_memory  # noqa: PLC0415
     from lab.published.graph_networks import speed as network_speed  # noqa: PLC0415
 
-    rows, seed = runs(), asked.seed
+    rows, seed = runs(), options.seed
     with step_bar("evaluating", networks.steps() + FOLDS) as advance:
         found = networks.evaluate(rows, seed=seed, advance=advance)
         own = network_memory.evaluate_measured(seed=seed, advance=advance)
@@ -43,16 +39,15 @@ def evaluate(asked: Asked) -> None:
         "",
         columns(network_speed.HEADER, [one.cells() for one in costs]),
     ]
-    show(asked, document, "\n".join(told), file="graph-networks.json")
+    show(options, document, "\n".join(told), file="graph-networks.json")
 
 
-def train(asked: Asked) -> None:
+def train(options: Options) -> str:
     """The summing GraphSAGE network as a bundle."""
-    require_networks("training of graph networks")
     from lab.latency.data import runs  # noqa: PLC0415
     from lab.published.graph_networks.fit import Training  # noqa: PLC0415
     from lab.published.graph_networks.train import train as run  # noqa: PLC0415
 
     training = Training()
-    manifest = learn(asked, partial(run, rows=runs(), training=training), training.epochs)
-    click.echo(f"{manifest.id}: {manifest.rows} measurements, written to {asked.bundle}")
+    manifest = learn(options, partial(run, rows=runs(), training=training), training.epochs)
+    return f"{manifest.id}: {manifest.rows} measurements"

@@ -1,4 +1,4 @@
-"""``berth evaluate --task vae``: VAE + DNN by the measures of its abstract."""
+"""VAE + DNN by the measures of its abstract."""
 
 from __future__ import annotations
 
@@ -7,23 +7,21 @@ from dataclasses import asdict
 
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.step_bar import step_bar
-from lab.commands.asked import Asked
-from lab.commands.inputs import require_networks
-from lab.commands.shown import show
+from lab.experiments.options import Options
+from lab.experiments.shown import show
 
 _HEADER = ("data", "split", "family", "R2 (log)", "median error", "order of 4", "ROC")
 
 
-def evaluate(asked: Asked) -> None:
+def evaluate(options: Options) -> None:
     """On AIWC and RAJAPerf, seen and unseen applications; with ``report`` a cut run goes on."""
-    require_networks("evaluation of VAE + DNN")
     from berth.predictor.learning.resume import Resume  # noqa: PLC0415
     from lab.published.vae import evaluate as vae_dnn  # noqa: PLC0415 - needs the extra
 
-    with step_bar("evaluating", len(vae_dnn.plan()) * len(asked.seeds)) as advance:
+    with step_bar("evaluating", len(vae_dnn.plan()) * len(options.every_seed)) as advance:
         found = vae_dnn.evaluate(
-            asked.seeds,
-            Resume(asked.folds),
+            options.every_seed,
+            Resume(options.unfinished),
             advance,
         )
     rows = [
@@ -38,9 +36,9 @@ def evaluate(asked: Asked) -> None:
         )
         for line in found
     ]
-    told = f"Mean over seeds {', '.join(map(str, asked.seeds))} [least, greatest]."
+    told = f"Mean over seeds {', '.join(map(str, options.every_seed))} [least, greatest]."
     show(
-        asked,
+        options,
         [asdict(line) for line in found],
         f"{told}\n{columns(_HEADER, rows)}",
         file="vae-dnn.json",

@@ -1,26 +1,23 @@
-"""``berth train|evaluate --task relative``: families of relative performance."""
+"""Families of relative performance."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, replace
 
-import click
-
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.site_rows import site_input
 from berth.plugin.cli.step_bar import step_bar
-from berth.plugin.cli.training_input import command_line, require_training
-from lab.commands.asked import Asked
-from lab.commands.shown import show
+from lab.experiments.learn import command_line
+from lab.experiments.options import Options
+from lab.experiments.shown import show
 
 
-def train(asked: Asked) -> None:
+def train(options: Options) -> str:
     """A bundle of the shipped family from a site's measurements, or from the AIWC data set."""
-    if asked.figures is not None:
-        raise UsageError("--task relative computes its own figures; leave out --figures")
-    site = site_input(asked.profiles, asked.reference, asked.folder)
-    require_training("training")
+    if options.figures is not None:
+        raise UsageError("relative computes its own figures; leave out --figures")
+    site = site_input(options.profiles, options.reference, options.platforms)
     from berth.predictor.families.relative.bundle import TRUST  # noqa: PLC0415
     from berth.predictor.learning.relative.figures import vector_figures  # noqa: PLC0415
     from berth.predictor.learning.relative.law import LawFamily  # noqa: PLC0415
@@ -34,33 +31,31 @@ def train(asked: Asked) -> None:
     with step_bar("training", steps(rows)) as advance:
         manifest = run(
             rows,
-            asked.bundle,
+            options.bundle,
             sources=sources,
-            seed=asked.seed,
+            seed=options.seed,
             command=command_line(),
             figures_of=lambda held, guess: asdict(vector_figures(held, guess)),
             family=None if site is None else LawFamily(kinds=site.kinds),
             constants=None if site is None else site.constants,
             advance=advance,
         )
-    click.echo(
-        f"{manifest.id}: {manifest.training.rows} rows of "
-        f"{len(manifest.training.applications)} applications, written to {asked.bundle}"
+    applications = len(manifest.training.applications)
+    done = f"{manifest.id}: {manifest.training.rows} rows of {applications} applications"
+    if TRUST in manifest.files:
+        return done
+    return (
+        f"{done}\n{applications} applications are too few to know how far it can be trusted: "
+        "predictions will have no intervals and abstain"
     )
-    if TRUST not in manifest.files:
-        click.echo(
-            f"{len(manifest.training.applications)} applications are too few to say how far it can "
-            "be trusted: predictions will have no intervals and abstain"
-        )
 
 
-def evaluate(asked: Asked) -> None:
-    """Every family (or those of ``groups``) by every split on a site's rows, or on AIWC's.
+def evaluate(options: Options) -> None:
+    """Every family (or those of ``only``) by every split on a site's rows, or on AIWC's.
 
     With ``report`` the folds that are done are kept in it: a run cut short goes on from there.
     """
-    site = site_input(asked.profiles, asked.reference, asked.folder)
-    require_training("evaluation")
+    site = site_input(options.profiles, options.reference, options.platforms)
     from berth.predictor.learning.relative import evaluation as run  # noqa: PLC0415
     from berth.predictor.learning.relative.law import LawFamily  # noqa: PLC0415
     from berth.predictor.learning.resume import Resume  # noqa: PLC0415
@@ -82,8 +77,8 @@ def evaluate(asked: Asked) -> None:
     )
     from lab.relative.rerun import both_figures  # noqa: PLC0415
 
-    seeds, report = asked.seeds, asked.report
-    entries = families.chosen(asked.groups)
+    seeds, report = options.every_seed, options.report
+    entries = families.chosen(options.only)
     rows = aiwc_rows() if site is None else site.rows
     if site is not None:
         entries = families.for_kinds(entries, site.kinds)
@@ -94,7 +89,7 @@ def evaluate(asked: Asked) -> None:
             entries,
             data=f"{AIWC.title} ({AIWC.licence})" if site is None else site.title,
             seeds=seeds,
-            kept=Resume(asked.folds),
+            kept=Resume(options.unfinished),
             advance=advance,
         )
     if site is None:
@@ -114,4 +109,4 @@ def evaluate(asked: Asked) -> None:
     if verdicts := bars.verdicts_of(found):
         told += [f"\nbars, and what {bars.SHIPPED!r} does", columns(bars.HEADER, verdicts)]
     told += [f"left out: {group} ({why})" for group, why in found.left_out.items()]
-    show(asked, found.as_dict(), "\n".join(told), file=None)
+    show(options, found.as_dict(), "\n".join(told), file=None)

@@ -8,11 +8,11 @@ from typing import Any
 import click
 
 from berth.pilot.documents import write_text
-from lab.commands.asked import Asked
+from lab.experiments.options import Options
 
 
 def show(
-    asked: Asked,
+    options: Options,
     document: Any,
     tables: str,
     *,
@@ -25,8 +25,8 @@ def show(
     ``page``, the tables as ``report.md``.
     """
     text = json.dumps(document, indent=1)
-    if asked.report is not None and file is not None:
-        write_text(asked.report / file, text + "\n")
+    if options.report is not None and file is not None:
+        write_text(options.report / file, text + "\n")
         if page:
-            write_text(asked.report / "report.md", f"```\n{tables}\n```\n")
-    click.echo(text if asked.as_json else tables)
+            write_text(options.report / "report.md", f"```\n{tables}\n```\n")
+    click.echo(text if options.as_json else tables)

@@ -1,4 +1,4 @@
-"""``berth train|evaluate --task llm``: the predictor of language models."""
+"""The predictor of language models."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
 from pydantic import ValidationError
 
 from berth.pilot.errors import DocumentError
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.step_bar import step_bar
-from berth.plugin.cli.training_input import require_training
-from lab.commands.asked import Asked
-from lab.commands.inputs import read_figures
-from lab.commands.learn import learn
-from lab.commands.shown import show
+from lab.experiments.learn import learn, read_figures
+from lab.experiments.options import Options
+from lab.experiments.shown import show
 
 if TYPE_CHECKING:
     from berth.predictor.families.language_model.bundle import Likeness, Width
@@ -26,30 +23,26 @@ if TYPE_CHECKING:
 _HEADER = ("method", "rows", "median", "mean", "p90", "tau", "in 90 %", "x")
 
 
-def train(asked: Asked) -> None:
+def train(options: Options) -> str:
     """The bundle from LLM-Inference-Bench and aiconfigurator's measurements."""
-    require_training("training")
     from lab.llm.train import STEPS  # noqa: PLC0415 - needs the extra
     from lab.llm.train import train as run  # noqa: PLC0415
 
-    read_figures(asked.figures)  # a file that is no evaluation is told before one without widths
-    widths = None if asked.figures is None else _read_widths(asked.figures)
-    manifest = learn(asked, partial(run, widths=widths), STEPS)
+    read_figures(options.figures)  # a file that is no evaluation is told before one without widths
+    widths = None if options.figures is None else _read_widths(options.figures)
+    manifest = learn(options, partial(run, widths=widths), STEPS)
     rows = sum(entry.rows for entry in manifest.heads)
-    click.echo(
-        f"{manifest.id}: {len(manifest.heads)} quantities of {rows} rows, written to {asked.bundle}"
-    )
+    return f"{manifest.id}: {len(manifest.heads)} quantities of {rows} rows"
 
 
-def evaluate(asked: Asked) -> None:
-    """Every split of every quantity, with the rivals."""
-    require_training("evaluation")
+def evaluate(options: Options) -> None:
+    """Every split of every quantity, with the baselines."""
     from lab.llm.run import STEPS  # noqa: PLC0415
     from lab.llm.run import evaluate as run  # noqa: PLC0415
 
     with step_bar("evaluating", STEPS) as advance:
-        found = run(asked.seed, asked.report, advance)
-    show(asked, found.as_dict(), _tables(found), page=True)
+        found = run(options.seed, options.report, advance)
+    show(options, found.as_dict(), _tables(found), page=True)
 
 
 def _tables(found: LlmEvaluation) -> str:
@@ -94,5 +87,5 @@ def _read_widths(path: Path) -> dict[str, dict[Likeness, Width]]:
         raise DocumentError(
             path,
             "is not an evaluation of language models",
-            hint="`berth evaluate --task llm --report DIR` writes one",
+            hint="`python -m lab language-models --report DIR` writes one",
         ) from None

@@ -1,4 +1,4 @@
-"""``berth train|evaluate --task dl-few-shot``: latency of models on a platform never trained on."""
+"""Latency of models on a platform never trained on."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
 import numpy as np
 
 from berth.pilot.documents import write_text
 from berth.pilot.errors import DocumentError, UsageError
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.step_bar import step_bar
-from berth.plugin.cli.training_input import command_line, require_training
-from lab.commands.asked import Asked
-from lab.commands.shown import show
+from lab.experiments.learn import command_line
+from lab.experiments.options import Options
+from lab.experiments.shown import show
 
 if TYPE_CHECKING:
     from berth.predictor.families.graph.latency.transfer.belief import Width
@@ -25,9 +24,8 @@ if TYPE_CHECKING:
 FIGURES = "few-shot-dl.json"
 
 
-def evaluate(asked: Asked) -> None:
+def evaluate(options: Options) -> None:
     """Curves of error against samples; with ``report`` also JSON, Markdown and a picture."""
-    require_training("evaluation")
     from lab.transfer import curves as few_shot  # noqa: PLC0415
     from lab.transfer import own_runs as few_shot_runs  # noqa: PLC0415
     from lab.transfer import report as few_shot_report  # noqa: PLC0415
@@ -35,8 +33,8 @@ def evaluate(asked: Asked) -> None:
 
     table = timm_table()
     with step_bar("evaluating", few_shot.steps(table)) as advance:
-        found = few_shot.evaluate_few_shot(table, seed=asked.seed, advance=advance)
-    own = few_shot_runs.evaluate_own_runs(seed=asked.seed)
+        found = few_shot.evaluate_few_shot(table, seed=options.seed, advance=advance)
+    own = few_shot_runs.evaluate_own_runs(seed=options.seed)
     told = [
         f"Split: {found.split}.\nCells: share of rows within 10 % (least and greatest draw), MAPE."
     ]
@@ -50,36 +48,35 @@ def evaluate(asked: Asked) -> None:
         columns(few_shot_report.FAMILY_HEADER, few_shot_report.family_rows(found)),
     ]
     document = {**found.as_dict(), "own_runs": [asdict(one) for one in own]}
-    show(asked, document, "\n".join(told), file=FIGURES)
-    if asked.report is not None:
-        write_text(asked.report / "few-shot-dl.md", few_shot_report.markdown(found, own))
-        few_shot_report.draw(asked.report / "few-shot-dl.svg", found)
+    show(options, document, "\n".join(told), file=FIGURES)
+    if options.report is not None:
+        write_text(options.report / "few-shot-dl.md", few_shot_report.markdown(found, own))
+        few_shot_report.draw(options.report / "few-shot-dl.svg", found)
 
 
-def train(asked: Asked) -> None:
+def train(options: Options) -> str:
     """The bundle from timm's measurements; widths from ``figures`` or from held-out devices."""
-    require_training("training")
     from lab.transfer import baselines as rivals  # noqa: PLC0415
     from lab.transfer import curves as few_shot  # noqa: PLC0415
     from lab.transfer.table import timm_table  # noqa: PLC0415
     from lab.transfer.train import train as run  # noqa: PLC0415
 
     table = timm_table()
-    if asked.figures is None:
+    if options.figures is None:
         with step_bar("evaluating", few_shot.steps(table)) as advance:
             found = few_shot.evaluate_few_shot(
-                table, seed=asked.seed, methods=rivals.METHODS[:1], advance=advance
+                table, seed=options.seed, methods=rivals.METHODS[:1], advance=advance
             )
     else:
-        found = _read(asked.figures, asked.task)
+        found = _read(options.figures)
     manifest = run(
-        table, _widths(found), f"{found.split}; {', '.join(few_shot.WIDTHS[:2])}", asked.bundle,
-        seed=asked.seed, command=command_line(),
+        table, _widths(found), f"{found.split}; {', '.join(few_shot.WIDTHS[:2])}", options.bundle,
+        seed=options.seed, command=command_line(),
     )  # fmt: skip
-    click.echo(f"{manifest.id}: {manifest.training.rows} measurements, written to {asked.bundle}")
+    return f"{manifest.id}: {manifest.training.rows} measurements"
 
 
-def _read(path: Path, task: str) -> FewShot:
+def _read(path: Path) -> FewShot:
     from lab.transfer.curves import Curve, FamilyResult, FewShot  # noqa: PLC0415
 
     try:
@@ -92,7 +89,7 @@ def _read(path: Path, task: str) -> FewShot:
     except (ValueError, KeyError, TypeError, AttributeError):
         raise DocumentError(
             path, "is not this evaluation",
-            hint=f"`berth evaluate --task {task} --report DIR` writes {FIGURES}",
+            hint=f"`python -m lab model-transfer --report DIR` writes {FIGURES}",
         ) from None  # fmt: skip
 
 

@@ -1,17 +1,15 @@
-"""``berth evaluate --task memory``: predicted memory of model graphs."""
+"""Predicted memory of model graphs."""
 
 from __future__ import annotations
 
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.step_bar import step_bar
-from berth.plugin.cli.training_input import require_training
-from lab.commands.asked import Asked
-from lab.commands.shown import show
+from lab.experiments.options import Options
+from lab.experiments.shown import show
 
 
-def evaluate(asked: Asked) -> None:
-    """Table 4.5, MISO's slices and our own runs, each model left out, with rivals."""
-    require_training("evaluation")
+def evaluate(options: Options) -> None:
+    """Table 4.5, MISO's slices and our own runs, each model left out, with baselines."""
     from lab.footprint import run  # noqa: PLC0415 - needs the extra
 
     with step_bar("evaluating", run.STEPS) as advance:
@@ -22,4 +20,4 @@ def evaluate(asked: Asked) -> None:
         f"Refused slices that would have run: {wrong}.",
         "Unverified: inference without recording, other GPUs and precisions, energy.",
     ]
-    show(asked, found.as_dict(), "\n".join(told), file="memory.json")
+    show(options, found.as_dict(), "\n".join(told), file="memory.json")

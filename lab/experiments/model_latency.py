@@ -1,18 +1,15 @@
-"""``berth train|evaluate --task dl``: the learnt time of model graphs."""
+"""The learnt time of model graphs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
-
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.step_bar import step_bar
-from berth.plugin.cli.training_input import require_training
-from lab.commands.asked import Asked
-from lab.commands.learn import learn
-from lab.commands.shown import show
+from lab.experiments.learn import learn
+from lab.experiments.options import Options
+from lab.experiments.shown import show
 
 if TYPE_CHECKING:
     from lab.latency.run import LatencyEvaluation
@@ -20,31 +17,27 @@ if TYPE_CHECKING:
 _HEADER = ("rows of", "method", "rows", "MAPE", "median", "Acc(10 %)", "tau", "in 90 %", "x")
 
 
-def train(asked: Asked) -> None:
+def train(options: Options) -> str:
     """The bundle from timm's measurements and our own runs."""
-    require_training("training")
     from lab.latency.train import STEPS  # noqa: PLC0415 - needs the extra
     from lab.latency.train import train as run  # noqa: PLC0415
 
-    manifest = learn(asked, run, STEPS)
+    manifest = learn(options, run, STEPS)
     rows = sum(one.rows for one in manifest.settings)
-    click.echo(
-        f"{manifest.id}: {len(manifest.settings)} settings, {rows} rows, written to {asked.bundle}"
-    )
+    return f"{manifest.id}: {len(manifest.settings)} settings, {rows} rows"
 
 
-def evaluate(asked: Asked) -> None:
-    """The parts in ``groups`` (default: all)."""
-    require_training("evaluation")
+def evaluate(options: Options) -> None:
+    """The parts in ``only`` (default: all)."""
     from lab.latency.run import PARTS, steps  # noqa: PLC0415
     from lab.latency.run import evaluate as run  # noqa: PLC0415
 
-    if stray := next((name for name in asked.groups if name not in PARTS), None):
+    if stray := next((name for name in options.only if name not in PARTS), None):
         raise UsageError(f"there is no part {stray!r}", hint=f"--family {'|'.join(PARTS)}")
-    parts = tuple(part for part in PARTS if part in asked.groups) or PARTS
+    parts = tuple(part for part in PARTS if part in options.only) or PARTS
     with step_bar("evaluating", steps(parts)) as advance:
-        found = run(asked.seed, parts, advance)
-    show(asked, found.as_dict(), _tables(found), page=True)
+        found = run(options.seed, parts, advance)
+    show(options, found.as_dict(), _tables(found), page=True)
 
 
 def _tables(found: LatencyEvaluation) -> str:

@@ -1,22 +1,20 @@
-"""``berth evaluate --task few-shot``: error against the labels of a new platform."""
+"""Error against the labels of a new platform."""
 
 from __future__ import annotations
 
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.step_bar import step_bar
-from berth.plugin.cli.training_input import require_training
 from berth.predictor.hardware import platforms as known
-from lab.commands.asked import Asked
-from lab.commands.inputs import read_examples
-from lab.commands.shown import show
+from lab.experiments.options import Options
+from lab.experiments.shown import show
+from lab.kernels.examples import read_examples
 
 
-def evaluate(asked: Asked) -> None:
+def evaluate(options: Options) -> None:
     """Every family on AIWC, each device in turn new; the default family on RAJAPerf.
 
     With ``report`` the folds that are done are kept in it, and ``few-shot.json`` is written.
     """
-    require_training("evaluation")
     from berth.predictor.learning.relative.evaluation import loaded  # noqa: PLC0415
     from berth.predictor.learning.resume import Resume  # noqa: PLC0415
     from lab.datasets.aiwc import AIWC  # noqa: PLC0415 - needs the extra
@@ -24,21 +22,21 @@ def evaluate(asked: Asked) -> None:
     from lab.relative import families, few_shot  # noqa: PLC0415
     from lab.relative.data import aiwc_rows  # noqa: PLC0415
 
-    entries, rows = families.chosen(asked.groups), aiwc_rows()
+    entries, rows = families.chosen(options.only), aiwc_rows()
     total = few_shot.steps(rows, len(loaded(entries)[0])) + adapted.steps()
     with step_bar("evaluating", total) as advance:
         curves = adapted.evaluate_adapted(
             read_examples(None),
             known.load(),
-            seed=asked.seed,
+            seed=options.seed,
             advance=advance,
         )
         found = few_shot.evaluate_few_shot(
             rows,
             entries,
             data=f"{AIWC.title} ({AIWC.licence})",
-            seed=asked.seed,
-            kept=Resume(asked.folds),
+            seed=options.seed,
+            kept=Resume(options.unfinished),
             advance=advance,
         )
     counts = tuple(f"k = {k}" for k in found.labels)
@@ -65,4 +63,4 @@ def evaluate(asked: Asked) -> None:
     told.append(columns(("new platform", "figure", *counts), lines))
     told += [f"left out: {group} ({why})" for group, why in found.left_out.items()]
     document = {**found.as_dict(), "default_family": [curve.as_dict() for curve in curves]}
-    show(asked, document, "\n".join(told), file="few-shot.json")
+    show(options, document, "\n".join(told), file="few-shot.json")

@@ -1,42 +1,38 @@
-"""``berth train|evaluate --task kernels``: the shipped predictor of programs."""
+"""The shipped predictor of programs."""
 
 from __future__ import annotations
 
-import click
-
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.step_bar import step_bar
-from berth.plugin.cli.training_input import command_line, require_training
 from berth.predictor.hardware import platforms as known
-from lab.commands.asked import Asked
-from lab.commands.inputs import read_examples, read_figures
-from lab.commands.shown import show
+from lab.experiments.learn import command_line, read_figures
+from lab.experiments.options import Options
+from lab.experiments.shown import show
+from lab.kernels.examples import read_examples
 
 
-def train(asked: Asked) -> None:
+def train(options: Options) -> str:
     """The bundle from kernel profiles and published times."""
-    require_training("training")
     from lab.datasets.rajaperf import LABELS  # noqa: PLC0415 - needs the extra
     from lab.kernels.train import train as run  # noqa: PLC0415
 
-    examples = read_examples(asked.profiles[0] if asked.profiles else None)
-    shown = read_figures(asked.figures)
+    examples = read_examples(options.profiles[0] if options.profiles else None)
+    shown = read_figures(options.figures)
     with step_bar("training", len(LABELS) + 1) as advance:
         manifest = run(
             examples,
-            known.load(asked.folder),
-            asked.bundle,
-            seed=asked.seed,
+            known.load(options.platforms),
+            options.bundle,
+            seed=options.seed,
             command=command_line(),
             figures=shown,
             advance=advance,
         )
-    click.echo(f"{manifest.id}: {manifest.training.rows} profiles, written to {asked.bundle}")
+    return f"{manifest.id}: {manifest.training.rows} profiles"
 
 
-def evaluate(asked: Asked) -> None:
+def evaluate(options: Options) -> None:
     """Nested leave-one-kernel-out."""
-    require_training("evaluation")
     from berth.predictor.families.program.predictor import Predictor  # noqa: PLC0415
     from lab.kernels import run  # noqa: PLC0415 - needs the extra
     from lab.kernels.explained_kernels import draw_kernels  # noqa: PLC0415
@@ -47,13 +43,15 @@ def evaluate(asked: Asked) -> None:
         write_report,
     )
 
-    examples = read_examples(asked.profiles[0] if asked.profiles else None)
-    platforms = known.load(asked.folder)
+    examples = read_examples(options.profiles[0] if options.profiles else None)
+    platforms = known.load(options.platforms)
     with step_bar("evaluating", run.steps(examples, platforms)) as advance:
-        found = run.evaluate(examples, platforms, seed=asked.seed, jobs=asked.jobs, advance=advance)
-    if asked.report is not None:
-        write_report(found, asked.report)
-        draw_kernels(examples, platforms, Predictor.load(None), asked.report)
+        found = run.evaluate(
+            examples, platforms, seed=options.seed, jobs=options.jobs, advance=advance
+        )
+    if options.report is not None:
+        write_report(found, options.report)
+        draw_kernels(examples, platforms, Predictor.load(None), options.report)
     told = [
         f"Split: {found.split}.",
         f"Rows: {found.rows} of {found.kernels} kernels. Labels: {found.source}.",
@@ -67,4 +65,4 @@ def evaluate(asked: Asked) -> None:
             f"{found.ranking.kendall_tau:.3f}, regret {found.ranking.regret:.3f} (worst "
             f"{found.ranking.worst_regret:.2f}), best one chosen {found.ranking.right:.1%}"
         )
-    show(asked, found.as_dict(), "\n".join(told), file=None)
+    show(options, found.as_dict(), "\n".join(told), file=None)

@@ -1,40 +1,33 @@
-"""``berth train|evaluate --task mig-slices``: the slice predictor."""
+"""The slice predictor."""
 
 from __future__ import annotations
 
-import click
-
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.step_bar import step_bar
-from berth.plugin.cli.training_input import require_training
-from lab.commands.asked import Asked
-from lab.commands.learn import learn
-from lab.commands.shown import show
+from lab.experiments.learn import learn
+from lab.experiments.options import Options
+from lab.experiments.shown import show
 
 _HEADER = ("method", "rows", "median", "mean", "p90", "of speed", "in 90 %", "in 95 %", "x", "told")
 
 
-def train(asked: Asked) -> None:
+def train(options: Options) -> str:
     """The bundle from MISO and ParvaGPU."""
-    require_training("training")
     from lab.slices.train import STEPS  # noqa: PLC0415 - needs the extra
     from lab.slices.train import train as run  # noqa: PLC0415
 
-    manifest = learn(asked, run, STEPS)
+    manifest = learn(options, run, STEPS)
     rows = sum(entry.rows for entry in manifest.methods)
-    click.echo(
-        f"{manifest.id}: {len(manifest.methods)} methods on {rows} rows, written to {asked.bundle}"
-    )
+    return f"{manifest.id}: {len(manifest.methods)} methods on {rows} rows"
 
 
-def evaluate(asked: Asked) -> None:
-    """Leave-one-model-out on both data sets, with the rivals."""
-    require_training("evaluation")
+def evaluate(options: Options) -> None:
+    """Leave-one-model-out on both data sets, with the baselines."""
     from lab.slices.run import STEPS  # noqa: PLC0415
     from lab.slices.run import evaluate as run  # noqa: PLC0415
 
     with step_bar("evaluating", STEPS) as advance:
-        found = run(asked.seed, advance)
+        found = run(options.seed, advance)
     told = [f"Split: {found.split}; errors are |predicted / measured - 1| of t_slice / t_whole."]
     for name in dict.fromkeys(r.task for r in found.results):
         rows = [
@@ -63,4 +56,4 @@ def evaluate(asked: Asked) -> None:
         f"{fits.refused_but_ran} refused that would have run (of "
         f"{fits.refused_but_ran + fits.said_and_ran} that ran)"
     )
-    show(asked, found.as_dict(), "\n".join(told))
+    show(options, found.as_dict(), "\n".join(told))

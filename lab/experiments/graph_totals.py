@@ -1,18 +1,16 @@
-"""``berth evaluate --task graphs-totals``."""
+"""Parameters and MACs of model graphs."""
 
 from __future__ import annotations
 
 from berth.plugin.cli.columns import columns
-from berth.plugin.cli.training_input import require_training
-from lab.commands.asked import Asked
-from lab.commands.shown import show
+from lab.experiments.options import Options
+from lab.experiments.shown import show
 
 _HEADER = ("model", "image", "M parameters", "published", "GMACs", "published", "likely why")
 
 
-def evaluate(asked: Asked) -> None:
+def evaluate(options: Options) -> None:
     """Parameters and MACs of the timm graphs beside the published ones."""
-    require_training("evaluation")
     from lab.graphs import totals  # noqa: PLC0415 - needs the extra
 
     found = totals.evaluate_totals()
@@ -38,4 +36,4 @@ def evaluate(asked: Asked) -> None:
         "\nbeyond, counted the published way",
         columns(_HEADER, rows),
     ]
-    show(asked, found.as_dict(), "\n".join(told), file="graphs-totals.json")
+    show(options, found.as_dict(), "\n".join(told), file="graphs-totals.json")

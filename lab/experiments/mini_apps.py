@@ -1,18 +1,16 @@
-"""``berth evaluate --task mini-apps``: platforms never trained on, from benchmark rates."""
+"""Platforms never trained on, from benchmark rates."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 
 from berth.plugin.cli.columns import columns
-from berth.plugin.cli.training_input import require_training
-from lab.commands.asked import Asked
-from lab.commands.shown import show
+from lab.experiments.options import Options
+from lab.experiments.shown import show
 
 
-def evaluate(asked: Asked) -> None:
+def evaluate(options: Options) -> None:
     """Every ordered pair of platforms by each method."""
-    require_training("evaluation")
     from lab.datasets.machines import mini_apps  # noqa: PLC0415 - needs the extra
     from lab.relative.mini_apps import METHODS, SPLIT  # noqa: PLC0415
     from lab.relative.mini_apps import evaluate as run  # noqa: PLC0415
@@ -29,7 +27,7 @@ def evaluate(asked: Asked) -> None:
     ]
     told = columns(("mini-app", "platforms", "pairs", *METHODS), rows)
     show(
-        asked,
+        options,
         {"split": SPLIT, "apps": [asdict(each) for each in found]},
         f"Split: {SPLIT}. Median error of the time on the target:\n{told}",
         file="mini-apps.json",

@@ -1,37 +1,32 @@
-"""``berth train|evaluate --task operators``: the operator model."""
+"""The operator model."""
 
 from __future__ import annotations
 
-import click
-
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.step_bar import step_bar
-from berth.plugin.cli.training_input import require_training
-from lab.commands.asked import Asked
-from lab.commands.learn import learn
-from lab.commands.shown import show
+from lab.experiments.learn import learn
+from lab.experiments.options import Options
+from lab.experiments.shown import show
 
 _HEADER = ("GPU", "of", "method", "rows", "median", "mean", "told / measured")
 
 
-def train(asked: Asked) -> None:
+def train(options: Options) -> str:
     """The bundle from NeuSight's operators."""
-    require_training("training")
     from lab.operators.train import STEPS  # noqa: PLC0415 - needs the extra
     from lab.operators.train import train as run  # noqa: PLC0415
 
-    manifest = learn(asked, run, STEPS)
-    click.echo(f"{manifest.id}: {manifest.training.rows} operator rows, written to {asked.bundle}")
+    manifest = learn(options, run, STEPS)
+    return f"{manifest.id}: {manifest.training.rows} operator rows"
 
 
-def evaluate(asked: Asked) -> None:
+def evaluate(options: Options) -> None:
     """Operators, whole models and image models on GPUs that nothing was fitted on."""
-    require_training("evaluation")
     from lab.operators import baselines as rivals  # noqa: PLC0415 - the extra
     from lab.operators import run  # noqa: PLC0415 - the extra
 
     with step_bar("evaluating", run.STEPS) as advance:
-        found = run.evaluate(asked.seed, advance)
+        found = run.evaluate(options.seed, advance)
     told = ["Errors are |predicted / measured - 1|; fp32 but for the image models."]
     for split in dict.fromkeys(one.split for one in found.results):
         rows = [
@@ -52,4 +47,4 @@ def evaluate(asked: Asked) -> None:
         f"whole models on the L4: {whole}"
     )
     told += [f"left out, {name}: {why}" for name, why in found.skipped.items()]
-    show(asked, found.as_dict(), "\n".join(told))
+    show(options, found.as_dict(), "\n".join(told))

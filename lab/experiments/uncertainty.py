@@ -1,20 +1,18 @@
-"""``berth evaluate --task trust``: intervals, abstention and probe advice."""
+"""Intervals, abstention and probe advice."""
 
 from __future__ import annotations
 
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.step_bar import step_bar
-from berth.plugin.cli.training_input import require_training
-from lab.commands.asked import Asked
-from lab.commands.shown import show
+from lab.experiments.options import Options
+from lab.experiments.shown import show
 
 
-def evaluate(asked: Asked) -> None:
+def evaluate(options: Options) -> None:
     """Intervals, abstention and probe advice of every family on the AIWC data set.
 
     With ``report`` the folds that are done are kept in it: a run cut short goes on from there.
     """
-    require_training("evaluation")
     from berth.predictor.learning.relative.evaluation import loaded  # noqa: PLC0415
     from berth.predictor.learning.resume import Resume  # noqa: PLC0415
     from lab.datasets.aiwc import AIWC  # noqa: PLC0415 - needs the extra
@@ -25,19 +23,19 @@ def evaluate(asked: Asked) -> None:
         write_trust_report,
     )
 
-    entries, rows = families.chosen(asked.groups), aiwc_rows()
+    entries, rows = families.chosen(options.only), aiwc_rows()
     total = trust_run.steps(rows, len(loaded(entries)[0]))
     with step_bar("evaluating", total) as advance:
         found = trust_run.evaluate_trust(
             rows,
             entries,
             data=f"{AIWC.title} ({AIWC.licence})",
-            seed=asked.seed,
-            kept=Resume(asked.folds),
+            seed=options.seed,
+            kept=Resume(options.unfinished),
             advance=advance,
         )
-    if asked.report is not None:
-        write_trust_report(found, asked.report)
+    if options.report is not None:
+        write_trust_report(found, options.report)
     told = [
         f"{found.data}: {found.rows} rows of {found.applications} applications.",
         f"Split: {found.split}.",
@@ -45,4 +43,4 @@ def evaluate(asked: Asked) -> None:
     for title, header, lines in tables(found):
         told += [f"\n{title}", columns(header, lines)]
     told += [f"left out: {group} ({why})" for group, why in found.left_out.items()]
-    show(asked, found.as_dict(), "\n".join(told), file=None)
+    show(options, found.as_dict(), "\n".join(told), file=None)

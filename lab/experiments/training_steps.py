@@ -1,18 +1,14 @@
-"""``berth train|evaluate --task dl-training``: the predictor of training steps."""
+"""The predictor of training steps."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
-
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.step_bar import step_bar
-from berth.plugin.cli.training_input import require_training
-from lab.commands.asked import Asked
-from lab.commands.inputs import require_networks
-from lab.commands.learn import learn
-from lab.commands.shown import show
+from lab.experiments.learn import learn
+from lab.experiments.options import Options
+from lab.experiments.shown import show
 
 if TYPE_CHECKING:
     from lab.steps.training_runs import TrainingRuns
@@ -20,29 +16,25 @@ if TYPE_CHECKING:
 _HEADER = ("method", "target", "rows", "mean", "median", "in 10 %", "tau")
 
 
-def train(asked: Asked) -> None:
+def train(options: Options) -> str:
     """The bundle from timm's training rows and our own."""
-    require_training("training")
     from lab.steps.train import STEPS  # noqa: PLC0415 - needs the extra
     from lab.steps.train import train as run  # noqa: PLC0415
 
-    manifest = learn(asked, run, STEPS)
+    manifest = learn(options, run, STEPS)
     rows = sum(head.rows for head in manifest.heads)
-    click.echo(
-        f"{manifest.id}: {len(manifest.heads)} devices of {rows} rows, written to {asked.bundle}"
-    )
+    return f"{manifest.id}: {len(manifest.heads)} devices of {rows} rows"
 
 
-def evaluate(asked: Asked) -> None:
-    """Every split, TraPPM with and without pre-training, rivals, transfer."""
-    require_networks("evaluation")
+def evaluate(options: Options) -> None:
+    """Every split, TraPPM with and without pre-training, baselines, transfer."""
     from lab.steps.training_parts import Session  # noqa: PLC0415
     from lab.steps.training_runs import PARTS  # noqa: PLC0415
     from lab.steps.training_runs import evaluate as run  # noqa: PLC0415
 
     with step_bar("evaluating", PARTS) as advance:
-        found = run(Session(asked.seed, asked.report, advance))
-    show(asked, found.as_dict(), _tables(found), page=True)
+        found = run(Session(options.seed, options.report, advance))
+    show(options, found.as_dict(), _tables(found), page=True)
 
 
 def _tables(found: TrainingRuns) -> str:

@@ -1,0 +1,121 @@
+"""Every experiment: its module, what it shows, how long it takes, what it trains."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Needs(StrEnum):
+    """Libraries beyond the serving ones: extras of the distribution."""
+
+    TRAIN = "train"
+    DEEP = "deep"
+    LANGUAGE = "language"
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """One line of ``python -m lab``; its module is imported when it runs."""
+
+    module: str
+    """With ``evaluate(options)``, ``train(options)`` or both."""
+    what: str
+    duration: str
+    """Of the evaluation, on two cores."""
+    trains: str = ""
+    """What ``--train`` writes; empty: nothing is trained."""
+    takes: tuple[str, ...] = ()
+    """Names of ``command.MORE``: options that not every experiment has."""
+    needs: Needs = Needs.TRAIN
+    own_options: bool = False
+    """The module has ``main(arguments) -> exit status`` and reads its options itself."""
+
+    def function(self, name: str) -> Callable[..., Any]:
+        """``evaluate``, ``train`` or ``main`` of the module."""
+        found: Callable[..., Any] = getattr(importlib.import_module(self.module), name)
+        return found
+
+
+EXPERIMENTS: Mapping[str, Experiment] = {
+    "programs": Experiment(
+        "lab.experiments.programs",
+        "times of programs on a CPU and a GPU from one pilot, each kernel left out",
+        "10 min", "the default bundle", ("profiles", "jobs", "platforms"),
+    ),
+    "relative": Experiment(
+        "lab.experiments.relative",
+        "relative performance on 15 devices from counters: cost model, baselines, networks",
+        "12 min", "a bundle of relative performance",
+        ("profiles", "reference", "platforms", "only", "seeds"),
+    ),
+    "uncertainty": Experiment(
+        "lab.experiments.uncertainty",
+        "intervals, abstention and advised probes of relative performance", "2 min",
+        takes=("only",),
+    ),
+    "few-shot": Experiment(
+        "lab.experiments.few_shot",
+        "programs on a new platform against the number of its labels", "4 min", takes=("only",),
+    ),
+    "vae-dnn": Experiment(
+        "lab.experiments.vae_dnn",
+        "VAE + DNN (Nichols et al.) beside its random forest, on two data sets", "15 min",
+        takes=("seeds",), needs=Needs.DEEP,
+    ),
+    "xamm": Experiment(
+        "lab.experiments.xamm",
+        "xAMM (Dhakal et al.): ablations of attention and machine models; or what CONFIG asks for",
+        "1 h", takes=("config", "seeds"), needs=Needs.DEEP,
+    ),
+    "mini-apps": Experiment(
+        "lab.experiments.mini_apps",
+        "mini-apps on platforms never trained on, from benchmark rates", "3 min",
+    ),
+    "mig-slices": Experiment(
+        "lab.experiments.mig_slices", "slow-downs on MIG slices, each model left out", "8 min",
+        "the bundle of MIG slices",
+    ),
+    "language-models": Experiment(
+        "lab.experiments.language_models",
+        "serving of language models: unseen models, frameworks and accelerators", "1 h",
+        "the bundle of language models",
+    ),
+    "model-memory": Experiment(
+        "lab.experiments.model_memory", "peak memory of model graphs", "1 min"
+    ),
+    "graph-totals": Experiment(
+        "lab.experiments.graph_totals", "parameters and MACs of 451 model graphs", "1 min"
+    ),
+    "model-latency": Experiment(
+        "lab.experiments.model_latency",
+        "latency of models on known platforms, unseen models and families", "15 min",
+        "the bundle of model latency", ("only",),
+    ),
+    "model-transfer": Experiment(
+        "lab.experiments.model_transfer", "latency of models on a new platform by few samples",
+        "15 min", "what `berth train --task models --adapt` starts from",
+    ),
+    "training-steps": Experiment(
+        "lab.experiments.training_steps",
+        "training steps of models: cost model, trees, TraPPM, transfer", "15 min",
+        "the bundle of training steps", needs=Needs.DEEP,
+    ),
+    "operators": Experiment(
+        "lab.experiments.operators",
+        "single operators on unseen GPUs, and whole models as their sum", "5 min",
+        "the bundle of operators",
+    ),
+    "graph-networks": Experiment(
+        "lab.experiments.graph_networks", "DIPPM's graph networks beside trees", "20 min",
+        "a bundle of the GraphSAGE network", needs=Needs.DEEP,
+    ),
+    "graph-language": Experiment(
+        "lab.experiments.graph_language",
+        "GNN + language model from one configuration file, beside baselines", "hours",
+        "all stages that are not done", ("config",), needs=Needs.LANGUAGE,
+    ),
+}  # fmt: skip
