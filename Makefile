@@ -69,7 +69,7 @@ bench: venv tools slurm  ## every speed and size bar, as tables with the machine
 	$(PY) benchmarks/run_all.py
 
 ablations: deep  ## xAMM against its parts: tables and pictures in report/xamm; about an hour
-	$(PY) -m lab evaluate --task xamm --report report/xamm
+	$(PY) -m lab xamm --report report/xamm
 
 fuzz-models: venv  ## 100,000 broken model files, each read or refused in one sentence
 	PYTHONPATH=tests/support $(PY) tests/support/model_mutations.py --count 100000

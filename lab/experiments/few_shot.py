@@ -36,7 +36,7 @@ def evaluate(options: Options) -> None:
             entries,
             data=f"{AIWC.title} ({AIWC.licence})",
             seed=options.seed,
-            kept=Resume(options.unfinished),
+            resume=Resume(options.unfinished),
             advance=advance,
         )
     counts = tuple(f"k = {k}" for k in found.labels)

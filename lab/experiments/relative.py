@@ -56,6 +56,9 @@ def evaluate(options: Options) -> None:
     With ``report`` the folds that are done are kept in it: a run cut short goes on from there.
     """
     site = site_input(options.profiles, options.reference, options.platforms)
+    from berth.plugin.pictures.applications import (  # noqa: PLC0415
+        draw_applications,
+    )
     from berth.predictor.learning.relative import evaluation as run  # noqa: PLC0415
     from berth.predictor.learning.relative.law import LawFamily  # noqa: PLC0415
     from berth.predictor.learning.resume import Resume  # noqa: PLC0415
@@ -63,9 +66,6 @@ def evaluate(options: Options) -> None:
     from lab.datasets.aiwc import rows as published  # noqa: PLC0415
     from lab.relative import bars, families  # noqa: PLC0415
     from lab.relative.data import aiwc_rows  # noqa: PLC0415
-    from lab.relative.explained_rows import (  # noqa: PLC0415
-        draw_applications,
-    )
     from lab.relative.report import (  # noqa: PLC0415
         HEADER,
         MEANING,
@@ -89,7 +89,7 @@ def evaluate(options: Options) -> None:
             entries,
             data=f"{AIWC.title} ({AIWC.licence})" if site is None else site.title,
             seeds=seeds,
-            kept=Resume(options.unfinished),
+            resume=Resume(options.unfinished),
             advance=advance,
         )
     if site is None:

@@ -31,7 +31,7 @@ def evaluate(options: Options) -> None:
             entries,
             data=f"{AIWC.title} ({AIWC.licence})",
             seed=options.seed,
-            kept=Resume(options.unfinished),
+            resume=Resume(options.unfinished),
             advance=advance,
         )
     if options.report is not None:

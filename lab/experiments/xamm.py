@@ -39,9 +39,9 @@ def evaluate(options: Options) -> None:
     seeds, report = options.every_seed, options.report
     rows, scenarios = aiwc_rows(), (*SCENARIOS, NEW_TARGET)
     with step_bar("ablations", ablation.steps(rows, seeds) * len(scenarios)) as advance:
-        kept = Resume(options.unfinished)
+        resume = Resume(options.unfinished)
         found = [
-            ablation.ablate(rows, s, seeds=seeds, kept=kept, advance=advance) for s in scenarios
+            ablation.ablate(rows, s, seeds=seeds, resume=resume, advance=advance) for s in scenarios
         ]
     if report is not None:
         names = pictures.bars(found, report)

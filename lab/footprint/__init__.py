@@ -1,1 +1,1 @@
-"""How good predicted memory is: ``memory`` of ``berth evaluate --task dl``."""
+"""How good predicted memory is: ``memory`` of ``python -m lab model-latency``."""

@@ -60,7 +60,7 @@ def card(manifest: Manifest, disagreements: Sequence[float]) -> str:
             *(f"| {name} | {value:.4g} |" for name, value in manifest.figures.items()),
         ]
     else:
-        lines.append("None were computed for this bundle; `berth evaluate` computes them.")
+        lines.append("None were computed for this bundle; `python -m lab programs` computes them.")
     lines += [
         "",
         "## Limits",

@@ -1,4 +1,4 @@
-"""``berth evaluate``: every method on every task, by the same nested split, in one run."""
+"""``python -m lab programs``: every method on every task, by the same nested split, in one run."""
 
 from __future__ import annotations
 

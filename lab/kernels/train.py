@@ -1,4 +1,4 @@
-"""``berth train``: the shipped family from profiles and labels to a bundle folder."""
+"""``python -m lab programs --train``: from profiles and labels to the default bundle."""
 
 from __future__ import annotations
 

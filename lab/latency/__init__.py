@@ -1,1 +1,1 @@
-"""`berth evaluate --task dl`: splits, figures and tables of predicted times of model graphs."""
+"""`python -m lab model-latency`: splits, figures and tables of predicted times of model graphs."""

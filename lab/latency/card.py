@@ -44,9 +44,9 @@ def card(manifest: LatencyManifest) -> str:
         "## Figures",
     ]
     if manifest.figures:
-        lines += ["`berth evaluate --task dl`; split and rows are in the name.", ""]
+        lines += ["`python -m lab model-latency`; split and rows are in the name.", ""]
         lines += ["| figure | value |", "|---|---|"]
         lines += [f"| {name} | {value:.4g} |" for name, value in manifest.figures.items()]
     else:
-        lines.append("None given: run `berth evaluate --task dl --report DIR` and train with it.")
+        lines.append("None given: run `python -m lab model-latency --report DIR`.")
     return "\n".join(lines) + "\n"

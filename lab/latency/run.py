@@ -1,4 +1,4 @@
-"""``berth evaluate --task dl``: seconds of an image, by split, beside rivals on the same folds.
+"""``python -m lab model-latency``: seconds of an image, by split, beside rivals on the same folds.
 
 The shipped method's knobs are chosen on inner folds of what it learns from. Rows without a graph
 (in the table ``all rows``) are told by the same method, its knobs fixed, from published MACs,

@@ -1,4 +1,4 @@
-"""``berth train --task dl``: the bundle of learnt times."""
+"""``python -m lab model-latency --train``: the bundle of learnt times."""
 
 from __future__ import annotations
 

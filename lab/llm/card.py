@@ -58,9 +58,9 @@ def card(manifest: LlmManifest, disagreement: float) -> str:
             )
     lines += ["", "## Figures"]
     if manifest.figures:
-        lines += ["`berth evaluate --task llm`; the split is in the name.", ""]
+        lines += ["`python -m lab language-models`; the split is in the name.", ""]
         lines += ["| figure | value |", "|---|---|"]
         lines += [f"| {name} | {value:.4g} |" for name, value in manifest.figures.items()]
     else:
-        lines.append("None given: run `berth evaluate --task llm --report DIR` and train with it.")
+        lines.append("None given: run `python -m lab language-models --report DIR`.")
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""``berth evaluate --task llm``: serving of models, pairs and accelerators never seen.
+"""``python -m lab language-models``: serving of models, pairs and accelerators never seen.
 
 Every part of every split is predicted from the other parts alone (``training.llm.held_out``);
 rivals see the same parts. Whether the process is used at all, and the width of the interval

@@ -1,4 +1,4 @@
-"""``berth train --task llm``: the bundle of language models."""
+"""``python -m lab language-models --train``: the bundle of language models."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def train(
 ) -> LlmManifest:
     """Train all heads and write the bundle. The same data and seed give the same id.
 
-    ``widths`` are an evaluation's (``berth evaluate --report``); without them all parts are left
+    ``widths`` are an evaluation's (``--report``); without them all parts are left
     out here once more, which takes as long as the evaluation. Raises UsageError where one is
     missing.
     """
@@ -90,7 +90,7 @@ def _entry(data: Table, widths: Widths) -> HeadEntry:
     if absent := [likeness.value for likeness in Likeness if likeness not in widths]:
         raise UsageError(
             f"there is no width for {data.head!r} where the likeness is {absent[0]!r}",
-            hint="give the evaluation.json of `berth evaluate --task llm --report DIR`",
+            hint="give the evaluation.json of `python -m lab language-models --report DIR`",
         )
     # What is less alike is never told with more certainty.
     widest, told = 0.0, {}

@@ -52,5 +52,5 @@ def card(manifest: OperatorsManifest, law: Law, disagreement: float) -> str:
     if manifest.figures:
         lines += [f"- {name}: {value:.4g}" for name, value in manifest.figures.items()]
     else:
-        lines.append("None given: run `berth evaluate --task operators --report DIR`.")
+        lines.append("None given: run `python -m lab operators --report DIR`.")
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""``berth evaluate --task operators``: see ``training.operators.held_out`` for the splits."""
+"""``python -m lab operators``: see ``training.operators.held_out`` for the splits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``berth train --task operators``: the bundle of the operator model."""
+"""``python -m lab operators --train``: the bundle of the operator model."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def train(
 ) -> OperatorsManifest:
     """Train on all rows and write the bundle. The same data, seed and figures give the same id.
 
-    Widths come with the ``figures`` of ``berth evaluate --task operators``. Without them those of
+    Widths come with the ``figures`` of ``python -m lab operators``. Without them those of
     single operators are found here once more, and whole models have the products'.
     """
     given = rows()

@@ -1,4 +1,4 @@
-"""Every family of relative performance that ``berth evaluate --task relative`` knows.
+"""Every family of relative performance that ``python -m lab relative`` knows.
 
 A family that needs an optional library is loaded inside its function and names the library:
 it is left out, loudly, where that is absent.
@@ -63,7 +63,7 @@ def for_kinds(entries: Iterable[Entry], kinds: Mapping[str, str]) -> tuple[Entry
     if any(entry.group == "xamm" for entry in wanted):
         raise UsageError(
             "the group xamm is of the public data's anchor kernels",
-            hint="`berth xamm` takes a site's own runs and benchmarks",
+            hint="`python -m lab xamm CONFIG` takes a site's own runs and benchmarks",
         )
     return tuple(replace(e, load=partial(_of_kinds, e.load, kinds)) for e in wanted)
 

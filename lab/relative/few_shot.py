@@ -81,12 +81,12 @@ def evaluate_few_shot(
     *,
     data: str,
     seed: int,
-    kept: Resume | None = None,
+    resume: Resume | None = None,
     advance: Callable[[], None] = lambda: None,
 ) -> FewShotEvaluation:
     """Every family of ``entries``. ``advance`` is called once a fitted model, ``steps`` times."""
     families, left_out = loaded(entries)
-    store = Resume() if kept is None else kept
+    store = Resume() if resume is None else resume
     return FewShotEvaluation(
         data=data,
         split=SPLIT,
@@ -103,7 +103,7 @@ def steps(rows: Rows, families: int) -> int:
 
 
 def _one(
-    rows: Rows, family: Family, seed: int, kept: Resume, advance: Callable[[], None]
+    rows: Rows, family: Family, seed: int, resume: Resume, advance: Callable[[], None]
 ) -> FewShotResult:
     devices = [name for name in rows.platforms if name != rows.reference]
     applications = _tested(rows)
@@ -112,7 +112,7 @@ def _one(
     for a, application in enumerate(applications):
         train, test = _split(rows, application)
         asked = rows.take(test).knowing()
-        full = without(rows, family, [application], seed=seed, kept=kept)[test]
+        full = without(rows, family, [application], seed=seed, resume=resume)[test]
         advance()
         for d, device in enumerate(devices):
             column = rows.platforms.index(device)
@@ -120,7 +120,7 @@ def _one(
             whole[d, a] = _error(full[:, column], measured)
             others = _without(rows, device)
             learnt = others.take(train)
-            old = without(others, family, [application], seed=seed, kept=kept)[test]
+            old = without(others, family, [application], seed=seed, resume=resume)[test]
             advance()
             reference = others.reference_column
             speedup = np.delete(asked.log_reference[:, None] - old, reference, axis=1)

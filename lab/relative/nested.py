@@ -43,16 +43,16 @@ def nested(
     family: Family,
     *,
     seed: int,
-    kept: Resume | None = None,
+    resume: Resume | None = None,
     advance: Callable[[], None] = lambda: None,
 ) -> list[Fold]:
     """One fold an application. ``advance`` is called once a model is fitted, ``fits`` times."""
-    store = Resume() if kept is None else kept
+    store = Resume() if resume is None else resume
     names = np.array(rows.applications)
     applications = sorted(set(rows.applications))
 
     def learnt_without(*held: str) -> Floats:
-        made = without(rows, family, held, seed=seed, kept=store)
+        made = without(rows, family, held, seed=seed, resume=store)
         advance()
         return made
 
@@ -95,10 +95,12 @@ def whole(folds: Sequence[Fold], pieces: Sequence[Floats]) -> Floats:
     return found
 
 
-def without(rows: Rows, family: Family, held: Sequence[str], *, seed: int, kept: Resume) -> Floats:
+def without(
+    rows: Rows, family: Family, held: Sequence[str], *, seed: int, resume: Resume
+) -> Floats:
     """Rows x platforms: of the applications ``held`` by a model without them; others NaN.
 
-    Not fitted again where ``kept`` has it.
+    Not fitted again where ``resume`` has it.
     """
     out = np.isin(rows.applications, held)
 
@@ -109,4 +111,4 @@ def without(rows: Rows, family: Family, held: Sequence[str], *, seed: int, kept:
         return found
 
     words = ["without", *sorted(held), *told(family), VERSION, str(seed), rows.digest()]
-    return kept.array("/".join(words), predictions)
+    return resume.array("/".join(words), predictions)

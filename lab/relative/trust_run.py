@@ -1,4 +1,4 @@
-"""``berth evaluate --task trust``: intervals, abstention and probes of each family."""
+"""``python -m lab uncertainty``: intervals, abstention and probes of each family."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ def evaluate_trust(
     *,
     data: str,
     seed: int,
-    kept: Resume | None = None,
+    resume: Resume | None = None,
     advance: Callable[[], None] = lambda: None,
 ) -> TrustEvaluation:
-    """Every family of ``entries``; models that ``kept`` holds predictions of are not refitted."""
+    """Every family of ``entries``; models that ``resume`` holds predictions of are not refitted."""
     families, left_out = loaded(entries)
     return TrustEvaluation(
         data=data,
@@ -69,7 +69,7 @@ def evaluate_trust(
         applications=len(set(rows.applications)),
         reference=rows.reference,
         seed=seed,
-        results=tuple(_one(rows, family, seed, kept, advance) for family in families),
+        results=tuple(_one(rows, family, seed, resume, advance) for family in families),
         left_out=left_out,
     )
 
@@ -80,9 +80,9 @@ def steps(rows: Rows, families: int) -> int:
 
 
 def _one(
-    rows: Rows, family: Family, seed: int, kept: Resume | None, advance: Callable[[], None]
+    rows: Rows, family: Family, seed: int, resume: Resume | None, advance: Callable[[], None]
 ) -> TrustResult:
-    folds = nested(rows, family, seed=seed, kept=kept, advance=advance)
+    folds = nested(rows, family, seed=seed, resume=resume, advance=advance)
     trusts = [fit_trust(fold.train, fold.log_inner) for fold in folds]
     return TrustResult(
         family=family.name,

@@ -55,11 +55,11 @@ def card(manifest: SliceManifest, disagreement: float) -> str:
         )
     lines += ["", "## Figures"]
     if manifest.figures:
-        lines += ["Nested leave-one-model-out (`berth evaluate --task mig-slices`).", ""]
+        lines += ["Nested leave-one-model-out (`python -m lab mig-slices`).", ""]
         lines += ["| figure | value |", "|---|---|"]
         lines += [f"| {name} | {value:.4g} |" for name, value in manifest.figures.items()]
     else:
-        lines.append("None were computed; `berth evaluate --task mig-slices` computes them.")
+        lines.append("None were computed; `python -m lab mig-slices` computes them.")
     lines += [
         "",
         "## Limits",

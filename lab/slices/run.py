@@ -1,4 +1,4 @@
-"""``berth evaluate --task mig-slices``: slice slow-downs of models that nothing was fitted on.
+"""``python -m lab mig-slices``: slice slow-downs of models that nothing was fitted on.
 
 Leave-one-model-out, nested: effective shares, the correction and its kind, and every Gaussian
 process are learnt from the other models only. The width of an interval comes from the held-out

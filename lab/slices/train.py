@@ -1,4 +1,4 @@
-"""``berth train --task mig-slices``: the slice predictor's bundle from MISO and ParvaGPU."""
+"""``python -m lab mig-slices --train``: the slice predictor's bundle from MISO and ParvaGPU."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Labels of training steps, and what is learnt from them: ``berth train --task dl-training``."""
+"""Labels of training steps, and what is learnt from them: ``python -m lab training-steps``."""

@@ -1,4 +1,4 @@
-"""``berth train --task dl-training``: the bundle of training steps."""
+"""``python -m lab training-steps --train``: the bundle of training steps."""
 
 from __future__ import annotations
 

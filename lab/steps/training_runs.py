@@ -1,4 +1,4 @@
-"""Section ``training`` of ``berth evaluate --task dl``: training steps, TraPPM and its rivals.
+"""Section ``training`` of ``python -m lab model-latency``: training steps, TraPPM and its rivals.
 
 Labels: timm's training rows with a graph (RTX 3090, mixed precision) and our own on one CPU core.
 Every method sees the same rows. Splits: the thesis's (70:30 in each family, rows at random, five

@@ -1,4 +1,4 @@
-"""``berth train --task dl --adapt``: a site's own platform for the latency of models."""
+"""``berth train --task models --adapt``: a site's own platform for the latency of models."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def adapt_model(
     samples = adapt.samples_of(runs, adapt.from_files(models), platform, known)
     start = DEFAULT_TRANSFER if source == Path("default") else source
     command = (
-        f"berth train --task dl --adapt {source} --platform {name} "
+        f"berth train --task models --adapt {source} --platform {name} "
         f"{' '.join(map(str, kept))} --out {out}, with {len(models)} ONNX files"
     )
     found = adapt.adapt(start, platform, samples, out, command=command)

@@ -1,4 +1,4 @@
-"""``berth train --task kernels --adapt``: a platform learnt from profiles measured on it."""
+"""``berth train --task programs --adapt``: a platform learnt from profiles measured on it."""
 
 from __future__ import annotations
 

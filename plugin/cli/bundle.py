@@ -71,7 +71,7 @@ def verify(folder: Path) -> None:
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("-o", "--out", type=click.Path(path_type=Path), required=True)
 def onnx(folder: Path, out: Path) -> None:
-    """Write the law of FOLDER (`berth train --task relative`) as an ONNX graph."""
+    """Write the law of FOLDER (`berth train --task relative-performance`) as an ONNX graph."""
     require_training("writing ONNX")
     from berth.predictor.learning.relative.export import export_law  # noqa: PLC0415 - the extra
 

@@ -89,7 +89,7 @@ def predict(
     file: then by the time of one run.
     OTHERS are profiles of the same program on other platforms, of the same problem size: those
     times are then known, and what is predicted for the rest learns from them.
-    With --bundle of `berth train --task relative` its own platforms are ranked.
+    With --bundle of `berth train --task relative-performance` its own platforms are ranked.
     """
     if bundle is not None and is_relative(bundle):
         stray = next((flag for flag, on in (("size", size), ("cores", cores)) if on), None)

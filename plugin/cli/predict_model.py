@@ -155,7 +155,7 @@ def predictions(
         return serve.with_samples(found, graph, transfer.load(bundle), platforms)
     raise UsageError(
         f"{bundle} holds no times of model graphs",
-        hint="`berth train --task dl`, operators or dl-few-shot makes one; "
+        hint="`python -m lab model-latency --train`, operators or model-transfer makes one; "
         "--mode training takes one of dl-training",
     )
 

@@ -1,4 +1,4 @@
-"""A site's own measurements for ``--task relative``, or nothing: then the public data set."""
+"""A site's own measurements, for ``berth train`` and ``berth evaluate``."""
 
 from __future__ import annotations
 

@@ -14,7 +14,16 @@ from berth.plugin.cli.site_rows import site_input
 from berth.plugin.cli.step_bar import step_bar
 from berth.plugin.cli.training_input import command_line, require_training
 
-TASKS = ("kernels", "dl", "relative")
+TASKS = ("programs", "models", "relative-performance")
+OLD_NAMES = {"kernels": "programs", "dl": "models", "relative": "relative-performance"}
+
+
+class TaskName(click.Choice[str]):
+    """One of ``TASKS``; the names of earlier versions are understood, too."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The present name. Raises BadParameter."""
+        return super().convert(OLD_NAMES.get(value, value), param, ctx)
 
 
 @click.command(
@@ -23,11 +32,11 @@ TASKS = ("kernels", "dl", "relative")
 @click.argument("profiles", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
     "--task",
-    type=click.Choice(TASKS),
-    default="kernels",
+    type=TaskName(TASKS),
+    default="programs",
     show_default=True,
-    help="kernels: programs, with --adapt; dl: model graphs, with --adapt; relative: programs "
-    "that ran on several platforms.",
+    help="What PROFILES are: programs or deep-learning models (models) that ran on a new platform, "
+    "with --adapt; or programs that ran on several platforms (relative-performance).",
 )
 @click.option(
     "--adapt",
@@ -37,7 +46,7 @@ TASKS = ("kernels", "dl", "relative")
 )
 @click.option("--platform", help="With --adapt: the new platform.")
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="The new bundle.")
-@click.option("--reference", help="With --task relative: where programs are piloted.")
+@click.option("--reference", help="With --task relative-performance: where programs are piloted.")
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option(
     "--platforms", "folder", type=click.Path(path_type=Path), help="A site's own platform files."
@@ -56,22 +65,26 @@ def train(
     """Learn from PROFILES, the site's own runs.
 
     With --adapt, PROFILES are of the same workloads on a reference and on the new platform (with
-    --task dl: the .jsonl of `berth pilot dl` and the .onnx files that it measured). With --task
-    relative, of the same workloads on several platforms (folders, JSON, JSON lines, CSV of times).
+    --task models: the .jsonl of `berth pilot dl` and the .onnx files that it measured). With --task
+    relative-performance, of the same workloads on several platforms (folders, JSON, JSON lines,
+    CSV of times).
     """
-    if task == "relative":
+    if task == TASKS[2]:
         if adapt is not None or platform is not None:
-            raise UsageError("--adapt and --platform are for --task kernels and dl")
+            raise UsageError("--adapt and --platform are for --task programs and models")
         train_relative(profiles, reference, folder, out, seed)
         return
     if reference is not None:
-        raise UsageError("--reference is for --task relative")
+        raise UsageError("--reference is for --task relative-performance")
+    if (adapt is None) != (platform is None):
+        raise UsageError("--adapt BUNDLE and --platform NEW go together")
     if adapt is None or platform is None:
         raise UsageError(
             f"--task {task} needs --adapt BUNDLE and --platform NEW",
-            hint="--adapt default starts from the bundle that comes with Berth",
+            hint="--adapt default starts from the bundle that comes with Berth; "
+            "`python -m lab` trains bundles from public data",
         )
-    if task == "kernels":
+    if task == TASKS[0]:
         adapt_bundle(profiles, adapt, platform, out, folder=folder, seed=seed)
     else:
         adapt_model(profiles, adapt, platform, out, folder=folder)

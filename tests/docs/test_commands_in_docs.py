@@ -1,4 +1,4 @@
-"""Every `berth ...` line in the README and docs names commands and options that exist."""
+"""Every `berth ...` and `python -m lab ...` line in the docs names commands that exist."""
 
 from __future__ import annotations
 
@@ -10,11 +10,19 @@ import click
 import pytest
 
 from berth.plugin import cli
+from lab.__main__ import lab
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-LINE = re.compile(r"^\s*(?:\$ |# |sudo (?:-u \S+ )?)*(?:\S*/bin/)?(berth [a-z].*)$")
-PROSE = re.compile(r"`(berth [a-z][^`]*)`")
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "benchmarks" / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+]
+LINE = re.compile(
+    r"^\s*(?:\$ |# |sudo (?:-u \S+ )?)*(?:\S*/bin/)?((?:berth|python -m lab) [a-z].*)$"
+)
+PROSE = re.compile(r"`((?:berth|python -m lab) [a-z][^`]*)`")
 
 
 def commands() -> list[tuple[str, str]]:
@@ -39,8 +47,9 @@ def words_of(text: str) -> list[str]:
 
 @pytest.mark.parametrize(("page", "text"), sorted(set(commands())))
 def test_the_command_and_its_options_exist(page: str, text: str) -> None:
-    command: click.Command = cli.berth
-    words = words_of(text)[1:]
+    words = words_of(text)
+    command: click.Command = cli.berth if words[0] == "berth" else lab
+    words = words[1:] if words[0] == "berth" else words[3:]
     while words and isinstance(command, click.Group) and not words[0].startswith("-"):
         context = click.Context(command)
         names = [name for name in words[0].split("|") if name]
@@ -48,6 +57,8 @@ def test_the_command_and_its_options_exist(page: str, text: str) -> None:
         assert all(subcommands), f"{page}: `{text}`: no command {words[0]}"
         command = subcommands[0] or command
         words = words[1:]
+    if command.add_help_option is False:
+        return  # a command that reads its options itself
     known = {option for parameter in command.params for option in parameter.opts}
     known |= {option for parameter in command.params for option in parameter.secondary_opts}
     for word in words:

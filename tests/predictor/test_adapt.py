@@ -213,9 +213,9 @@ def test_the_command_takes_single_profiles_and_lines_of_them(tmp_path, toy_bundl
         (("--adapt", "default"), "go together"),
         (("--platform", NEW), "go together"),
         (("--adapt", "default", "--platform", NEW), "no PROFILES"),
-        (("--adapt", "default", "--platform", NEW, "--task", "llm"), "not for --task llm"),
+        (("--adapt", "default", "--platform", NEW, "--task", "llm"), "'llm' is not one of"),
         (("--adapt", "nowhere", "--platform", "p1000", "none.json"), "does not exist"),
-        (("a.jsonl", "b.jsonl"), "one file of profiles"),
+        (("a.jsonl", "b.jsonl"), "--task programs needs --adapt BUNDLE"),
     ],
 )
 def test_wrong_use_is_one_sentence(tmp_path, capsys, words, said) -> None:

@@ -11,6 +11,7 @@ from toy_profiles import examples, profile
 from berth.pilot.documents import write_json
 from berth.plugin.cli import main
 from berth.predictor.hardware import platforms
+from lab.__main__ import main as lab
 from lab.datasets.rajaperf import rows
 
 
@@ -69,7 +70,8 @@ def test_predict_at_another_size(
         (("platform", "show", "quarz"), "did you mean 'quartz'"),
         (("bundle", "verify", "absent"), "not a bundle folder"),
         (("bundle", "show", "absent"), "not a bundle folder"),
-        (("train", "absent.jsonl", "--out", "x"), "does not exist"),
+        (("train", "absent.jsonl", "--out", "x", "--task", "relative"), "does not exist"),
+        (("evaluate",), "no PROFILES are given"),
         (("evaluate", "absent.jsonl"), "does not exist"),
     ],
 )
@@ -129,6 +131,8 @@ def test_train_says_what_is_missing(
     path.write_text("".join(e.profile.model_dump_json(by_alias=True) + "\n" for e in examples()))
     monkeypatch.setenv("BERTH_DATASETS", str(tmp_path))
     rows.cache_clear()
-    assert run("train", path, "--out", tmp_path / "bundle") == 1
+    with pytest.raises(SystemExit) as stopped:
+        lab(["programs", str(path), "--train", str(tmp_path / "bundle")])
+    assert stopped.value.code == 1
     assert "BERTH_DATASETS" in capsys.readouterr().err
     assert not (tmp_path / "bundle").exists()

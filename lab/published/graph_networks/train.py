@@ -1,4 +1,4 @@
-"""``berth train --task graph-networks``: the summing GraphSAGE network on all of timm's rows."""
+"""``python -m lab graph-networks --train``: the summing GraphSAGE network on all of timm's rows."""
 
 from __future__ import annotations
 
@@ -90,5 +90,5 @@ GraphSAGE over model graphs; a model's time is the sum of its nodes' (docs/model
 - ONNX and numpy differ from PyTorch by at most {apart:.1e}
 - knows these devices alone; no interval; nothing was measured of memory or energy there
 
-{figures or "Figures: `berth evaluate --task graph-networks`."}
+{figures or "Figures: `python -m lab graph-networks`."}
 """

@@ -68,11 +68,11 @@ def plan() -> list[tuple[str, Rows, Split, Family]]:
 
 
 def evaluate(
-    seeds: Sequence[int], kept: Resume | None = None, advance: Callable[[], None] = lambda: None
+    seeds: Sequence[int], resume: Resume | None = None, advance: Callable[[], None] = lambda: None
 ) -> list[Line]:
     """Every line of ``plan``; ``advance`` is called once a line and seed."""
-    store = Resume() if kept is None else kept
-    return [_line(*what, seeds=seeds, kept=store, advance=advance) for what in plan()]
+    store = Resume() if resume is None else resume
+    return [_line(*what, seeds=seeds, resume=store, advance=advance) for what in plan()]
 
 
 def _line(
@@ -82,7 +82,7 @@ def _line(
     family: Family,
     *,
     seeds: Sequence[int],
-    kept: Resume,
+    resume: Resume,
     advance: Callable[[], None],
 ) -> Line:
     rows = without_missing(rows)
@@ -95,7 +95,7 @@ def _line(
             return held_out(rows, family, split, seed=seed)
 
         key = f"vae-dnn/{data}/{split.name}/{family.what}/{rows.platforms}/{seed}"
-        guess = kept.array(key, make)
+        guess = resume.array(key, make)
         measured, predicted = rows.log_seconds[:, targets], guess[:, targets]
         here = rows.log_reference[:, None]
         scores.append(r2((here - measured).ravel(), (here - predicted).ravel()))

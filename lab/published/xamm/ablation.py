@@ -69,11 +69,11 @@ def ablate(
     scenario: Scenario,
     *,
     seeds: Sequence[int],
-    kept: Resume | None = None,
+    resume: Resume | None = None,
     advance: Callable[[], None] = lambda: None,
 ) -> Found:
-    """Every way of ``plan.tried`` in ``scenario``; folds found in ``kept`` are not redone."""
-    store = Resume() if kept is None else kept
+    """Every way of ``plan.tried`` in ``scenario``; folds found in ``resume`` are not redone."""
+    store = Resume() if resume is None else resume
     ways = tried(scenario)
     errors: list[list[list[Floats]]] = [[[] for _ in seeds] for _ in ways]
     pairs: list[list[list[tuple[Floats, Floats]]]] = [[[] for _ in seeds] for _ in ways]

@@ -127,7 +127,7 @@ def verify(folder: Path = DEFAULT_LLM_BUNDLE) -> LlmManifest:
         folder,
         same=(manifest.ties, manifest.numbers) == (TIES, NUMBERS),
         key="numbers",
-        retrain="berth train --task llm",
+        retrain="python -m lab language-models --train",
     )
     if tuple(e.head for e in manifest.heads) != HEADS:
         raise DocumentError(folder / MANIFEST, f"must have the heads {', '.join(HEADS)}")

@@ -76,7 +76,7 @@ def explain_row(
     if model.trust is None or not isinstance(model.model, LawModel):
         raise UsageError(
             "only a bundle of the law, with its trust, can be explained",
-            hint="`berth train --task relative` makes one from four applications on",
+            hint="`berth train --task relative-performance` makes one from four applications on",
         )
     return explain_law(model.model, model.trust.neighbours.centre, row, among)
 

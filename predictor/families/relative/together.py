@@ -1,7 +1,7 @@
 """Predictions of one workload taken together: runs elsewhere inform the other platforms.
 
 Each prediction has an interval of its own; how their errors go together is measured on public
-data (``berth evaluate --task trust`` prints it): GPUs err alike, since what a program does badly
+data (``python -m lab uncertainty`` prints it): GPUs err alike, since what a program does badly
 on one it does badly on the next; CPUs hardly, since the pilot was on a CPU already.
 """
 

@@ -93,7 +93,7 @@ def verify(folder: Path = DEFAULT_SLICES_BUNDLE) -> SliceManifest:
         folder,
         same=manifest.residual_features == RESIDUAL_FEATURES,
         key="residual_features",
-        retrain="berth train --task mig-slices",
+        retrain="python -m lab mig-slices --train",
     )
     return manifest
 

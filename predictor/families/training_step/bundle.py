@@ -114,7 +114,7 @@ def verify(folder: Path = DEFAULT_STEPS_BUNDLE) -> StepManifest:
         and manifest.graph_features == GRAPH_FEATURES
         and all(len(head.rates) == len(TERMS) for head in manifest.heads)
     )  # fmt: skip
-    check_features(folder, same=same, key="features", retrain="berth train --task dl-training")
+    check_features(folder, same=same, key="features", retrain="python -m lab training-steps")
     return manifest
 
 

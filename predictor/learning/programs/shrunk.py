@@ -14,7 +14,7 @@ from berth.predictor.learning.programs.model import CARRIES, REDUCTIONS_S, Prior
 
 BIAS_DEVIATION = 0.15
 """Of platforms of a kind around the kind's bias, in log time. With the two labelled platforms each
-as new, any of 0.1 to 0.2 does no harm from the first label on (`berth evaluate --task few-shot`).
+as new, any of 0.1 to 0.2 does no harm from the first label on (`python -m lab few-shot`).
 """
 CARRY_DEVIATION = 0.1
 REDUCTION_DEVIATION_S = 2e-5

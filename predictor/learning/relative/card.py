@@ -25,7 +25,7 @@ def card(manifest: RelativeManifest) -> str:
         *(f"- `{path}` sha256 `{digest[:16]}`" for path, digest in training.sources.items()),
         "",
         "## Figures",
-        "Leave-one-application-out, applications weigh the same (`berth evaluate --task relative`",
+        "Leave-one-application-out, applications weigh the same (`python -m lab relative`",
         "has the other splits, the other families and what each figure means).",
         "",
         "| figure | value |",

@@ -1,4 +1,4 @@
-"""``berth evaluate --task relative``: every family by every split, each fold learnt afresh.
+"""``python -m lab relative``: every family by every split, each fold learnt afresh.
 
 A family chooses whatever it chooses by folds inside the training rows (nested); nothing is
 chosen on the rows that are reported.
@@ -85,7 +85,7 @@ class Evaluation:
 
 
 def steps(rows: Rows, entries: Iterable[Entry], seeds: Sequence[int] = SEEDS) -> int:
-    """How often ``evaluate`` will call ``advance`` where nothing is kept."""
+    """How often ``evaluate`` will call ``advance`` where nothing is cached."""
     folds = {split.name: len(list(split.folds(rows, 0))) for split in SPLITS}
     return sum(folds[split.name] for split, _ in _plan(rows, entries)) * len(seeds)
 
@@ -125,11 +125,11 @@ def evaluate(
     *,
     data: str,
     seeds: Sequence[int] = SEEDS,
-    kept: Resume | None = None,
+    resume: Resume | None = None,
     more_figures: MoreFigures = no_more_figures,
     advance: Callable[[], None] = lambda: None,
 ) -> Evaluation:
-    """Every family of ``entries`` by every split and seed; what ``kept`` holds is not redone.
+    """Every family of ``entries`` by every split and seed; what ``resume`` holds is not redone.
 
     Raises UsageError for rows that nothing can be learnt from, or of one application only.
     """
@@ -138,12 +138,12 @@ def evaluate(
     check_rows_of_folds(rows, FOLDS)
     groups = tuple(entries)
     _, left_out = loaded(groups)
-    store = Resume() if kept is None else kept
+    store = Resume() if resume is None else resume
     results = [
         result
         for split, family in _plan(rows, groups)
         for result in _results(
-            rows, family, split, seeds=seeds, kept=store, more=more_figures, advance=advance
+            rows, family, split, seeds=seeds, resume=store, more=more_figures, advance=advance
         )
     ]
     return Evaluation(
@@ -164,13 +164,14 @@ def predictions(
     split: Split,
     *,
     seed: int,
-    kept: Resume,
+    resume: Resume,
     advance: Callable[[], None] = lambda: None,
 ) -> Floats:
-    """Held-out log seconds, rows x platforms; each fold is kept under the family and the data."""
+    """Held-out log seconds, rows x platforms; each fold is cached under the family and the data."""
     key = "/".join([*told(family), VERSION, split.name, str(seed), rows.digest()])
-    return kept.array(
-        key, lambda: held_out(rows, family, split, seed=seed, kept=kept, key=key, advance=advance)
+    return resume.array(
+        key,
+        lambda: held_out(rows, family, split, seed=seed, resume=resume, key=key, advance=advance),
     )
 
 
@@ -180,12 +181,13 @@ def _results(
     split: Split,
     *,
     seeds: Sequence[int],
-    kept: Resume,
+    resume: Resume,
     more: MoreFigures,
     advance: Callable[[], None],
 ) -> Iterator[Result]:
     guesses = [
-        predictions(rows, family, split, seed=seed, kept=kept, advance=advance) for seed in seeds
+        predictions(rows, family, split, seed=seed, resume=resume, advance=advance)
+        for seed in seeds
     ]
     yield _result(rows, family, split, guesses, more)
     same = repeated(rows) if split is UNSEEN_SIZE else np.zeros(len(rows), dtype=np.bool_)

@@ -96,16 +96,16 @@ def held_out(
     split: Split,
     *,
     seed: int,
-    kept: Resume | None = None,
+    resume: Resume | None = None,
     key: str = "",
     advance: Callable[[], None] = lambda: None,
 ) -> Floats:
     """Rows x platforms: log seconds by models that had not seen the row; NaN: never held out.
 
-    With ``kept`` each fold is kept under ``key``, so that a run cut short goes on at its fold.
+    With ``resume`` each fold is cached under ``key``, so that a run cut short goes on at its fold.
     """
     found = np.full(rows.log_seconds.shape, np.nan)
-    store = Resume() if kept is None else kept
+    store = Resume() if resume is None else resume
     for number, (train, held) in enumerate(split.folds(rows, seed)):
 
         def fold(train: list[int] = train, held: list[int] = held) -> Floats:

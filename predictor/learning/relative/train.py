@@ -1,4 +1,4 @@
-"""``berth train --task relative``: a bundle of a family that can be exported, with its figures."""
+"""``berth train --task relative-performance``: a bundle of the cost model with its figures."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from berth.pilot.errors import DocumentError
-from berth.plugin.cli import main
 from berth.predictor.families.language_model.physics import OFFLINE, TPOT
+from lab.__main__ import main
 from lab.llm import baselines as rivals
 from lab.llm import run
 from lab.llm.held_out import ACCELERATORS, BLOCKS, Held, left_out, parts
@@ -79,13 +79,13 @@ def test_training_with_another_evaluation_is_refused(
     path = tmp_path / "evaluation.json"
     path.write_text(text)
     with pytest.raises(SystemExit) as stopped:
-        main(["train", "--task", "llm", "--out", str(tmp_path / "b"), "--figures", str(path)])
+        main(["language-models", "--train", str(tmp_path / "b"), "--figures", str(path)])
     assert stopped.value.code == 2
     assert "evaluation" in capsys.readouterr().err
 
 
 def test_a_missing_width_is_named(tmp_path: Path) -> None:
-    from lab.experiments.llm import _read_widths
+    from lab.experiments.language_models import _read_widths
 
     width = {"log_width": 0.1, "rows": 20, "groups": 10, "split": "rows", "process": True}
     path = tmp_path / "evaluation.json"

@@ -113,7 +113,7 @@ def test_a_run_cut_short_in_a_split_goes_on_at_its_fold(tmp_path) -> None:
 
     kept = Resume(tmp_path)
     with pytest.raises(KeyboardInterrupt):
-        run.evaluate(toy(), [QUICK], data="toy", seeds=[0], kept=kept, advance=stop)
+        run.evaluate(toy(), [QUICK], data="toy", seeds=[0], resume=kept, advance=stop)
     fits: list[int] = []
 
     class Counted(Always):
@@ -122,16 +122,16 @@ def test_a_run_cut_short_in_a_split_goes_on_at_its_fold(tmp_path) -> None:
             return super().fit(rows, seed)
 
     counted = Entry("quick", lambda: (Counted(),))
-    run.evaluate(toy(), [counted], data="toy", seeds=[0], kept=kept)
+    run.evaluate(toy(), [counted], data="toy", seeds=[0], resume=kept)
     assert len(fits) == run.steps(toy(), [QUICK], [0]) - 2
 
 
 def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path) -> None:
     kept = Resume(tmp_path)
-    first = run.evaluate(toy(), [QUICK], data="toy", seeds=[0], kept=kept)
+    first = run.evaluate(toy(), [QUICK], data="toy", seeds=[0], resume=kept)
     ticks: list[int] = []
     again = run.evaluate(
-        toy(), [QUICK], data="toy", seeds=[0], kept=kept, advance=lambda: ticks.append(1)
+        toy(), [QUICK], data="toy", seeds=[0], resume=kept, advance=lambda: ticks.append(1)
     )
     assert again == first
     assert not ticks

@@ -1,46 +1,100 @@
-"""``berth train|evaluate --task relative``: wrong usage and absent data in one sentence."""
+"""Relative performance on the command line: wrong usage and absent data in one sentence."""
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from click.testing import CliRunner
+from site_profiles import write_site
 
-from berth.pilot.errors import ToolMissing, UsageError
+from berth.pilot.errors import DocumentError, ToolMissing, UsageError
 from berth.plugin.cli import berth
+from lab.__main__ import lab
 
 
-def run(*words: str):
-    return CliRunner().invoke(berth, words)
+def run(*words):
+    command = lab if words[0] == "relative" else berth
+    return CliRunner().invoke(command, [str(word) for word in words])
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    "words",
     [
-        (("train", "profiles.jsonl", "--out", "b"), "profiles.jsonl: does not exist"),
-        (("train", "--figures", "e.json", "--out", "b"), "leave out --figures"),
-        (("evaluate", "profiles.jsonl"), "profiles.jsonl: does not exist"),
+        ("train", "profiles.jsonl", "--task", "relative", "--out", "b"),
+        ("evaluate", "profiles.jsonl"),
+        ("relative", "profiles.jsonl"),
+        ("relative", "profiles.jsonl", "--train", "b"),
     ],
 )
-def test_what_the_task_does_not_take_is_refused(words, message) -> None:
-    result = run(*words, "--task", "relative")
+def test_profiles_that_do_not_exist_are_named(words) -> None:
+    result = run(*words)
+    assert isinstance(result.exception, DocumentError)
+    assert "profiles.jsonl: does not exist" in result.exception.message
+
+
+def test_figures_of_another_evaluation_are_refused() -> None:
+    result = run("relative", "--figures", "e.json", "--train", "b")
     assert isinstance(result.exception, UsageError)
-    assert message in result.exception.message
+    assert "leave out --figures" in result.exception.message
 
 
-@pytest.mark.parametrize("words", [("train", "--out", "bundle"), ("evaluate",)])
+@pytest.mark.parametrize("words", [("train", "--task", "relative", "--out", "b"), ("evaluate",)])
+def test_a_site_s_commands_need_profiles(words) -> None:
+    result = run(*words)
+    assert isinstance(result.exception, UsageError)
+    assert result.exception.message == "no PROFILES are given"
+
+
+@pytest.mark.parametrize("words", [("--train", "bundle"), ()])
 def test_without_the_data_set_its_source_is_named(words, tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("BERTH_DATASETS", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     from lab.datasets import aiwc
 
     aiwc.rows.cache_clear()
-    result = run(*words, "--task", "relative")
+    result = run("relative", *words)
     assert isinstance(result.exception, ToolMissing)
     assert "counters/aiwc_opencl.parquet" in result.exception.message
     assert not (tmp_path / "bundle").exists()
 
 
 def test_an_unknown_group_of_families_is_named() -> None:
-    result = run("evaluate", "--task", "relative", "--family", "astrology")
+    result = run("relative", "--only", "astrology")
     assert isinstance(result.exception, UsageError)
     assert "astrology" in result.exception.message
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    return write_site(tmp_path_factory.mktemp("site"), applications=4)
+
+
+def test_a_site_s_evaluation_shows_baselines_beside_the_cost_model(site) -> None:
+    result = run("evaluate", site)
+    assert result.exit_code == 0, (result.output, result.exception)
+    for word in ("unseen application", "random rows", "static best platform", "nearest workload",
+                 "regret", "Kendall tau", "median error"):  # fmt: skip
+        assert word in result.output
+    found = json.loads(run("evaluate", site, "--json").output)
+    figures = {
+        (one["family"], one["split"]): one["figures"]["median_time_error"]
+        for one in found["results"]
+    }
+    ours, always = (
+        figures[name, "unseen application"]
+        for name in (found["results"][0]["family"], "static best platform")
+    )
+    assert ours < always
+
+
+def test_names_of_earlier_versions_are_understood_and_hidden(site, tmp_path) -> None:
+    assert run("evaluate", "--task", "relative", site, "--json").exit_code == 0
+    words = ("train", "--task", "relative", site, "--out")
+    one = run(*words, tmp_path / "a")
+    words = ("train", "--task", "relative-performance", site, "--out")
+    assert run(*words, tmp_path / "b").output.split()[0] == one.output.split()[0]
+    shown = run("train", "--help").output
+    assert "relative-performance" in shown
+    assert "kernels" not in shown
+    assert "--task" not in run("evaluate", "--help").output

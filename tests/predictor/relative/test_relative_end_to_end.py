@@ -21,6 +21,7 @@ from berth.predictor.families.relative.bundle import TRUST
 from berth.predictor.families.relative.explain import explain_row
 from berth.predictor.families.relative.workloads import row_of
 from berth.predictor.learning.relative.measurements import read_measurements
+from lab.__main__ import lab
 from lab.relative.baselines import BASELINES
 from lab.relative.data import aiwc_rows
 
@@ -30,6 +31,10 @@ RIDGE = next(family for family in BASELINES if family.name == "ridge")
 
 def run(*words):
     return CliRunner().invoke(berth, [str(word) for word in words])
+
+
+def run_lab(*words):
+    return CliRunner().invoke(lab, [str(word) for word in words])
 
 
 @pytest.fixture(scope="module")
@@ -215,8 +220,7 @@ def test_a_sites_own_profiles_are_evaluated_with_a_picture_an_application(tmp_pa
     pytest.importorskip("matplotlib")
     site, report = write_site(tmp_path / "site", applications=4), tmp_path / "report"
     (site / "gpu-app0-1.json").unlink()
-    words = ("--family", "law", "--seeds", 1, "--report", report)
-    result = run("evaluate", "--task", "relative", site, *words)
+    result = run_lab("relative", site, "--only", "law", "--seeds", 1, "--report", report)
     assert result.exit_code == 0, (result.output, result.exception)
     data = json.loads((report / "evaluation.json").read_text(encoding="utf-8"))
     figures = {r["split"]: r["figures"] for r in data["results"]}
@@ -246,7 +250,7 @@ def test_the_public_datas_bundle_serves_a_profile_with_its_counters(tmp_path) ->
         rows = aiwc_rows()
     except BerthError as error:
         pytest.skip(error.message)
-    result = run("train", "--task", "relative", "--out", tmp_path / "bundle")
+    result = run_lab("relative", "--train", tmp_path / "bundle")
     assert result.exit_code == 0, result.exception
     index = len(rows) // 2
     data = profile("unknown-1", 1e6, 1e5)

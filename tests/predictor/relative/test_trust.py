@@ -69,7 +69,7 @@ def test_inner_predictions_never_saw_the_held_application(folds) -> None:
 
 def test_a_pair_of_applications_is_fitted_once(tmp_path) -> None:
     data, calls = rows(applications=5, each=2), []
-    nested(data, RIDGE, seed=0, kept=Resume(tmp_path), advance=lambda: calls.append(1))
+    nested(data, RIDGE, seed=0, resume=Resume(tmp_path), advance=lambda: calls.append(1))
     assert len(calls) == fits(data) == 15
     assert len(list(tmp_path.glob("*.npy"))) == 15
 

@@ -16,9 +16,9 @@ from xamm_tables import write_case, write_machines, write_runs
 pytest.importorskip("torch", reason="needs the extra `deep`")
 
 from berth.pilot.errors import DocumentError, UsageError
-from berth.plugin import cli
 from berth.predictor.families.relative.tables import read_benchmarks, read_runs
 from berth.predictor.families.relative.xamm import load
+from lab.__main__ import lab
 from lab.published.relative_networks.attention import Attention
 from lab.published.xamm.choices import (
     Choices,
@@ -159,10 +159,10 @@ def test_signatures_of_platforms_are_benchmark_data(tmp_path: Path) -> None:
 
 def test_the_command_prints_what_it_did_and_how_good_it_is(tmp_path: Path) -> None:
     config = write_case(tmp_path, embedding=RAW, run='["test"]')
-    found = CliRunner().invoke(cli.berth, ["xamm", str(config)])
+    found = CliRunner().invoke(lab, ["xamm", str(config)])
     assert found.exit_code == 0, found.output
     assert "predictions.csv" in found.output
-    found = CliRunner().invoke(cli.berth, ["xamm", str(config), "--json"])
+    found = CliRunner().invoke(lab, ["xamm", str(config), "--json"])
     assert {t["target"] for t in json.loads(found.output)["tested"]} == {"gamma", "delta"}
 
 

@@ -114,7 +114,7 @@ def verify(folder: Path = DEFAULT_LATENCY) -> LatencyManifest:
     if (manifest.terms, manifest.likeness) != (TERMS, LIKENESS):
         raise DocumentError(
             folder, "was made with other features than this version of Berth computes",
-            key="likeness", hint="run `berth train --task dl` with this version",
+            key="likeness", hint="run `python -m lab model-latency --train` with this version",
         )  # fmt: skip
     return manifest
 

@@ -123,7 +123,7 @@ def verify(folder: Path) -> NetworkManifest:
 
 
 def load(folder: Path) -> NetworkBundle:
-    """A bundle of ``berth train --task graph-networks``. Raises DocumentError."""
+    """A bundle of ``python -m lab graph-networks --train``. Raises DocumentError."""
     manifest = verify(folder)
     try:
         with np.load(io.BytesIO((folder / WEIGHTS).read_bytes()), allow_pickle=False) as stored:

@@ -118,7 +118,7 @@ def verify(folder: Path = DEFAULT_OPERATORS_BUNDLE) -> OperatorsManifest:
         folder,
         same=features == (PRODUCT_FEATURES, VECTOR_FEATURES),
         key="product_features",
-        retrain="berth train --task operators",
+        retrain="python -m lab operators --train",
     )
     return manifest
 
