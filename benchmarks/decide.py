@@ -53,7 +53,7 @@ def forecast(digest: str) -> Forecast:
         grid = (1, 2, 4, 8) if i % 2 else (1, 2, 4, 8, 16, 32, 64)
         points = tuple(
             Prediction(
-                profile="p",
+                workload="p",
                 platform=f"platform{i:02d}",
                 cores=0 if i % 2 else n,
                 gpus=n if i % 2 else 0,
@@ -68,8 +68,8 @@ def forecast(digest: str) -> Forecast:
         )
         curves[f"platform{i:02d}"] = PredictionCurve(points)
     return Forecast(
-        profile="p",
-        profile_digest=digest,
+        workload="p",
+        digest=digest,
         bundle="sha256:bundle",
         targets=("cpu", "cuda"),
         architecture="x86_64",

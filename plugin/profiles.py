@@ -122,5 +122,5 @@ def platforms_for(site: Site | None) -> Mapping[str, Platform]:
 def put_forecast(store: Store, forecast: Forecast) -> None:
     """Keep it as the newest of its profile."""
     store.put_forecast(
-        ForecastRecord(forecast.profile, forecast.bundle, forecast.to_json(), time.time())
+        ForecastRecord(forecast.workload, forecast.bundle, forecast.to_json(), time.time())
     )

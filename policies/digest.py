@@ -64,7 +64,7 @@ def of_forecast(forecast: Forecast, platforms: Iterable[str]) -> str:
     lines = [
         repr(
             (
-                (forecast.profile_digest, forecast.bundle, forecast.targets),
+                (forecast.digest, forecast.bundle, forecast.targets),
                 (forecast.architecture, forecast.instruction_sets, forecast.sizes),
             )
         )

@@ -49,7 +49,7 @@ class Shelf:
     @classmethod
     def of(cls, forecasts: Iterable[Forecast]) -> Shelf:
         """A Shelf of these forecasts, without a store."""
-        packed = {f.profile: zlib.compress(f.to_json().encode(), level=1) for f in forecasts}
+        packed = {f.workload: zlib.compress(f.to_json().encode(), level=1) for f in forecasts}
         return cls(1, packed, packed)
 
     def __len__(self) -> int:

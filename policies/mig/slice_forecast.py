@@ -50,8 +50,9 @@ def forecast_of(
     }
     reference = min((p for p, name in platforms.items() if name == WHOLE), default="")
     return Forecast(
-        profile=workload.name,
-        profile_digest=workload_digest(workload),
+        workload=workload.name,
+        kind="slices",
+        digest=workload_digest(workload),
         bundle=bundle,
         targets=("cuda",),
         architecture=workload.architecture,
@@ -78,7 +79,7 @@ def _point(workload: SliceWorkload, choice: SliceChoice, platform: str) -> Predi
     else:
         memory = Interval(0.0, most, UNKNOWN_BYTES)
     return Prediction(
-        profile=workload.name,
+        workload=workload.name,
         platform=platform,
         cores=1,
         gpus=1,

@@ -82,6 +82,23 @@ def read_manifest(folder: Path, model: type[M]) -> M:
     return manifest
 
 
+def schema_of_bundle(folder: Path) -> str:
+    """What the manifest in ``folder`` says it is a bundle of. Raises DocumentError."""
+    path = folder / MANIFEST
+    try:
+        data = json.loads(path.read_bytes()[:_MAX_FILE_BYTES])
+    except OSError as error:
+        raise DocumentError(
+            folder, f"is not a bundle folder ({MANIFEST}: {error.strerror})"
+        ) from None
+    except (ValueError, RecursionError):
+        raise DocumentError(path, "is not JSON") from None
+    schema = data.get("schema") if isinstance(data, dict) else None
+    if not isinstance(schema, str):
+        raise DocumentError(path, "names no schema", key="schema")
+    return schema
+
+
 def check_complete(folder: Path, manifest: BundleManifest, needed: Iterable[str]) -> None:
     """Raises DocumentError where a needed file has no checksum or the id is not the digest."""
     if absent := sorted(set(needed) - manifest.files.keys()):

@@ -1,33 +1,65 @@
-"""The Forecast: everything predicted for one profile, frozen, ready for a look-up.
+"""The Forecast: everything predicted for one workload, frozen, ready for a look-up.
 
-Made once by ``Predictor.forecast`` when a profile is added to the store or the bundle changes;
-the daemon loads it from JSON and asks it at submit time. Plain dataclasses and the standard
-library only: loading one must cost microseconds, not a model.
+Made once when a workload is added to the store or a bundle changes; the daemon loads it from JSON
+and asks it at submit time. Plain dataclasses and the standard library only: loading one must cost
+microseconds, not a model.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from berth.pilot.errors import DocumentError
 from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
 from berth.predictor.core.sizes import PowerLaw, SizeLaw
 
-FORECAST_SCHEMA = "berth.forecast/1"
+FORECAST_SCHEMA = "berth.forecast/2"
+OLDER_SCHEMA = "berth.forecast/1"
+"""Of whole jobs of programs only; read as such."""
+
+
+class Unit(StrEnum):
+    """What a predicted time is the time of."""
+
+    JOB = "job"
+    """The whole job: the only unit that time limits are judged by."""
+    EPOCH = "epoch"
+    STEP = "step"
+    """One training step, or one inference of a batch."""
+    REQUEST = "request"
+    TOKEN = "token"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceShare:
+    """One source of a combined prediction."""
+
+    source: str
+    """Family and method, for example ``graph: operators``."""
+    weight: float
+    """Its part of the combined log time, 0 to 1."""
+    log_width: float
+    """Half width of its own 90 % interval, in log."""
+    situation: str
+    """What its error was measured in, for example ``unseen family``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """Predictions of one profile over platforms, core counts and sizes, with what it runs on."""
+    """Predictions of one workload over platforms, resources and sizes, with what it runs on."""
 
-    profile: str
-    profile_digest: str
-    """``sha256:`` of the profile's content; a changed profile needs a new forecast."""
+    workload: str
+    kind: str
+    """``program``, ``model-graph``, ``language-model``, ``slices``, ``history`` ...; empty in
+    forecasts of the older schema, which did not say it."""
+    digest: str
+    """``sha256:`` of the workload's content; a changed workload needs a new forecast."""
     bundle: str
-    """Id of the bundle that made it."""
+    """Ids of the bundles that made it, joined by ``+``."""
     targets: tuple[str, ...]
     """What the program runs on: ``cpu``, ``cuda``, ``hip``."""
     architecture: str
@@ -41,6 +73,17 @@ class Forecast:
     sizes: SizeLaw
     curves: Mapping[str, PredictionCurve]
     """By platform name."""
+    unit: Unit = Unit.JOB
+    """Of every predicted time; ``JOB`` where the amount of work is known."""
+    families: tuple[str, ...] = ()
+    """Those that answered."""
+    sources: Mapping[str, tuple[SourceShare, ...]] = field(default_factory=dict)
+    """By platform name: what each prediction is combined from, most weight first."""
+
+    @property
+    def whole_job(self) -> bool:
+        """False: times are for ranking only, and no time limit is judged by them."""
+        return self.unit is Unit.JOB
 
     def prediction(self, platform: str, units: int) -> Prediction | None:
         """The grid point at or below ``units`` (cores, or GPUs); None: platform not forecast."""
@@ -66,12 +109,20 @@ class Forecast:
         # What a platform adds (a GPU's context, say) does not grow with the problem.
         return here.moved(ours, theirs)
 
+    def source_of(self, platform: str) -> str:
+        """``graph: measured models 62 %, graph: operators 38 %``; empty where nothing says."""
+        shares = self.sources.get(platform, ())
+        if len(shares) == 1:
+            return shares[0].source
+        return ", ".join(f"{one.source} {one.weight:.0%}" for one in shares)
+
     def to_json(self) -> str:
         """Compact JSON text on one line."""
         data: dict[str, Any] = {
             "schema": FORECAST_SCHEMA,
-            "profile": self.profile,
-            "profile_digest": self.profile_digest,
+            "workload": self.workload,
+            "kind": self.kind,
+            "digest": self.digest,
             "bundle": self.bundle,
             "targets": self.targets,
             "architecture": self.architecture,
@@ -82,6 +133,15 @@ class Forecast:
             "container": self.container,
             "reference_platform": self.reference_platform,
             "reference_runtime_s": self.reference_runtime_s,
+            "unit": self.unit.value,
+            "families": self.families,
+            "sources": {
+                name: [
+                    [s.source, round(s.weight, 4), round(s.log_width, 4), s.situation]
+                    for s in shares
+                ]
+                for name, shares in self.sources.items()
+            },
             "sizes": {
                 "size": self.sizes.size,
                 "peak_memory_bytes": self.sizes.peak_memory_bytes,
@@ -97,15 +157,12 @@ class Forecast:
     def from_json(cls, text: str | bytes) -> Forecast:
         """Read what ``to_json`` wrote. Raises DocumentError where it is anything else."""
         try:
-            data = json.loads(text)
-            if data["schema"] != FORECAST_SCHEMA:
-                raise DocumentError(
-                    "forecast", f"is {data['schema']!r}, not {FORECAST_SCHEMA!r}", key="schema"
-                )
+            data = _renamed(json.loads(text))
             sizes = data["sizes"]
             return cls(
-                profile=data["profile"],
-                profile_digest=data["profile_digest"],
+                workload=data["workload"],
+                kind=data["kind"],
+                digest=data["digest"],
                 bundle=data["bundle"],
                 targets=tuple(data["targets"]),
                 architecture=data["architecture"],
@@ -116,6 +173,12 @@ class Forecast:
                 container=data["container"],
                 reference_platform=data["reference_platform"],
                 reference_runtime_s=data["reference_runtime_s"],
+                unit=Unit(data["unit"]),
+                families=tuple(data["families"]),
+                sources={
+                    name: tuple(SourceShare(*share) for share in shares)
+                    for name, shares in data["sources"].items()
+                },
                 sizes=SizeLaw(
                     size=sizes["size"],
                     peak_memory_bytes=sizes["peak_memory_bytes"],
@@ -124,12 +187,23 @@ class Forecast:
                     memory=_law_in(sizes["memory"]),
                 ),
                 curves={
-                    name: _curve_in(points, data["profile"], name)
+                    name: _curve_in(points, data["workload"], name)
                     for name, points in data["curves"].items()
                 },
             )
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise DocumentError("forecast", f"is not one that Berth wrote: {error!r}") from None
+
+
+def _renamed(data: Any) -> Any:
+    """What was read with today's keys. Raises DocumentError for a schema that is not known."""
+    schema = data["schema"]
+    if schema == FORECAST_SCHEMA:
+        return data
+    if schema != OLDER_SCHEMA:
+        raise DocumentError("forecast", f"is {schema!r}, not {FORECAST_SCHEMA!r}", key="schema")
+    now = {"unit": "job", "families": [], "sources": {}, "kind": ""}
+    return {**data, **now, "workload": data["profile"], "digest": data["profile_digest"]}
 
 
 def _law_out(law: PowerLaw | None) -> list[float] | None:
@@ -166,16 +240,16 @@ def _curve_out(curve: PredictionCurve) -> list[list[Any]]:
     ]
 
 
-def _curve_in(points: Any, profile: str, platform: str) -> PredictionCurve:
+def _curve_in(points: Any, workload: str, platform: str) -> PredictionCurve:
     if not points:
         raise ValueError(f"no points for {platform}")
-    return PredictionCurve(tuple(_point_in(point, profile, platform) for point in points))
+    return PredictionCurve(tuple(_point_in(point, workload, platform) for point in points))
 
 
-def _point_in(point: Any, profile: str, platform: str) -> Prediction:
+def _point_in(point: Any, workload: str, platform: str) -> Prediction:
     cores, gpus, basis, bound, speedup, runtime, memory, energy, abstained = point
     return Prediction(
-        profile=profile,
+        workload=workload,
         platform=platform,
         cores=cores,
         gpus=gpus,

@@ -13,12 +13,22 @@ class Basis(StrEnum):
 
     MEASURED = "measured"
     """The workload was run on this very platform with these resources."""
+    LEARNED = "learned"
+    """Runs of this workload on other platforms, and what other workloads did on this one."""
     CALIBRATED = "calibrated"
     """The bundle has labels for this platform and this resource count."""
     SCALED = "scaled"
     """Labels for this platform, at another core count; physics did the rest."""
     PRIOR = "prior"
     """No label for this platform: roofline only. Not enforced unless the site says so."""
+
+    @property
+    def rank(self) -> int:
+        """0 is best."""
+        return _RANKS[self]
+
+
+_RANKS = {basis: rank for rank, basis in enumerate(Basis)}
 
 
 class Bound(StrEnum):
@@ -67,7 +77,8 @@ class Prediction:
     guess, to be shown but never enforced.
     """
 
-    profile: str
+    workload: str
+    """Its name."""
     platform: str
     cores: int
     gpus: int

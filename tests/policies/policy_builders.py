@@ -113,7 +113,7 @@ def forecast(*curves: PredictionCurve, **changes: Any) -> Forecast:
     """A program that runs on x86-64 with AVX2 and on CUDA, forecast on the curves' platforms."""
     values: dict[str, Any] = {
         "profile": "lu",
-        "profile_digest": f"sha256:{hash(curves)}",
+        "digest": f"sha256:{hash(curves)}",
         "bundle": "sha256:bundle",
         "targets": ("cpu", "cuda"),
         "architecture": "x86_64",

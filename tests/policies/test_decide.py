@@ -347,8 +347,8 @@ def test_two_candidates_of_one_name_are_refused() -> None:
 
 def test_a_forecast_made_anew_is_looked_at_anew() -> None:
     # Same profile, same bundle: the GPU platform was measured again and is slower than thought.
-    before = forecast(curve("cpu", 800.0), curve("gpu", 20.0, gpus=True), profile_digest="x")
-    after = forecast(curve("cpu", 800.0), curve("gpu", 900.0, gpus=True), profile_digest="x")
+    before = forecast(curve("cpu", 800.0), curve("gpu", 20.0, gpus=True), digest="x")
+    after = forecast(curve("cpu", 800.0), curve("gpu", 900.0, gpus=True), digest="x")
     decider = Decider((CPU, GPU), PolicySettings())
     there = states(CPU, GPU)
     first = decider.decide(request(), there, before, NOW_S)

@@ -13,7 +13,7 @@ from berth.policies import PolicySettings, decide
 places = (cpu(allowed_users=frozenset("ada bob eve".split())), gpu())
 asked = request(allowed_queues=frozenset("cpu gpu mig long short".split()))
 curves = curve("cpu", 800.0), curve("gpu", 20.0, gpus=True)
-program = forecast(*curves, profile_digest="sha256:one")
+program = forecast(*curves, digest="sha256:one")
 print(decide(asked, places, states(*places), program, PolicySettings(), now_s=NOW_S).inputs_digest)
 """
 

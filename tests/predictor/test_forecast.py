@@ -39,7 +39,7 @@ def test_json_keeps_every_answer(forecast: Forecast) -> None:
 
 def test_it_says_what_the_program_runs_on(forecast: Forecast) -> None:
     assert forecast.targets == ("cpu",)
-    assert forecast.profile_digest.startswith("sha256:")
+    assert forecast.digest.startswith("sha256:")
     assert forecast.reference_platform == "epyc-genoa-vm"
     assert forecast.reference_runtime_s == pytest.approx(0.01)
 

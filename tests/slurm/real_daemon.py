@@ -95,7 +95,7 @@ def _curve(profile: str, platform: str, runtime: Interval, **gone: Any) -> Predi
     return PredictionCurve(
         tuple(
             Prediction(
-                profile=profile,
+                workload=profile,
                 platform=platform,
                 cores=0 if gpu else units,
                 gpus=units if gpu else 0,
@@ -117,8 +117,8 @@ def forecast(
 ) -> Forecast:
     """A forecast with one time for each platform, whatever the resources."""
     return Forecast(
-        profile=name,
-        profile_digest=f"sha256:{name}",
+        workload=name,
+        digest=f"sha256:{name}",
         bundle="test",
         targets=("cpu", "cuda"),
         architecture="x86_64",
@@ -157,8 +157,8 @@ FORECASTS = (
 def fill(store: Store) -> None:
     """Put the forecasts in, with placeholder profiles of their names."""
     for one in FORECASTS:
-        store.add_profile(ProfileRecord(one.profile, one.profile_digest, "{}", "test", 0.0))
-        store.put_forecast(ForecastRecord(one.profile, one.bundle, one.to_json(), 0.0))
+        store.add_profile(ProfileRecord(one.workload, one.digest, "{}", "test", 0.0))
+        store.put_forecast(ForecastRecord(one.workload, one.bundle, one.to_json(), 0.0))
 
 
 class RealDaemon:

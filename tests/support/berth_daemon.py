@@ -67,7 +67,7 @@ def curve(
     return PredictionCurve(
         tuple(
             Prediction(
-                profile=profile,
+                workload=profile,
                 platform=platform,
                 cores=1 if gpu else units,
                 gpus=units if gpu else 0,
@@ -107,8 +107,8 @@ def forecast(
         for platform, gpu in platforms
     }
     return Forecast(
-        profile=name,
-        profile_digest=f"sha256:{name}-{cpu_s}-{gpu_s}",
+        workload=name,
+        digest=f"sha256:{name}-{cpu_s}-{gpu_s}",
         bundle=bundle,
         targets=("cpu", "cuda"),
         architecture="x86_64",
@@ -128,10 +128,10 @@ def put(store: Store, *forecasts: Forecast) -> None:
     """Store forecasts, each under a profile made up for it."""
     for made in forecasts:
         store.add_profile(
-            ProfileRecord(made.profile, made.profile_digest, "{}", "tester", time.time()),
+            ProfileRecord(made.workload, made.digest, "{}", "tester", time.time()),
             replace=True,
         )
-        store.put_forecast(ForecastRecord(made.profile, made.bundle, made.to_json(), time.time()))
+        store.put_forecast(ForecastRecord(made.workload, made.bundle, made.to_json(), time.time()))
 
 
 # A site and its cluster

@@ -6,7 +6,6 @@ against every platform is a few numpy operations and one ONNX call for each labe
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +14,7 @@ from pathlib import Path
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
-from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.family import Answer
 from berth.predictor.core.intervals import around
 from berth.predictor.core.memory_need import memory_on
 from berth.predictor.core.prediction import Basis, Interval, Prediction, PredictionCurve
@@ -76,35 +75,23 @@ class Predictor:
         points = [Point(p, 1 if p.is_gpu else usable_cores(profile, p)) for p in platforms]
         return self.predict_points(profile, points, reference=reference)
 
-    def forecast(
-        self, profile: Profile, platforms: Mapping[str, Platform], reference: Platform | None = None
-    ) -> Forecast:
-        """Everything about ``profile`` on ``platforms``: a curve over core counts for each.
+    def answer(
+        self, profile: Profile, platforms: Mapping[str, Platform], reference: Platform | None
+    ) -> Answer:
+        """``profile`` on ``platforms``: a curve over core counts for each.
 
-        ``reference`` defaults to the profile's own platform among ``platforms``.
+        ``reference`` is the platform that it was measured on; None: nothing is anchored.
         """
-        reference = reference or platforms.get(profile.platform)
         points = [Point(p, units) for p in platforms.values() for units in core_grid(p)]
         found = self.predict_points(profile, points, reference=reference)
         curves: dict[str, list[Prediction]] = {name: [] for name in platforms}
         for prediction in found:
             curves[prediction.platform].append(prediction)
-        facts = profile.runs_on
-        return Forecast(
-            profile=profile.name,
-            profile_digest=profile_digest(profile),
+        return Answer(
             bundle=self.bundle_id,
-            targets=tuple(t.value for t in facts.targets),
-            architecture=facts.architecture,
-            instruction_sets=facts.instruction_sets,
-            threads=facts.threads,
-            ranks=facts.ranks,
-            gpus=facts.gpus,
-            container=facts.container,
-            reference_platform=profile.platform,
-            reference_runtime_s=profile.runtime.median_s if profile.runtime else None,
-            sizes=size_law(profile),
             curves={name: PredictionCurve(tuple(points)) for name, points in curves.items()},
+            sizes=size_law(profile),
+            reference_s=profile.runtime.median_s if profile.runtime else None,
         )
 
     def predict_points(
@@ -217,12 +204,6 @@ def _size_points(profile: Profile) -> list[tuple[float, float, float]]:
     return points
 
 
-def profile_digest(profile: Profile) -> str:
-    """``sha256:`` and the hex digest of the profile's content."""
-    text = profile.model_dump_json(by_alias=True)
-    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
-
-
 def _prediction(
     reading: Reading, point: Point, found: Estimate, *, index: int, law: SizeLaw, doubt: str | None
 ) -> Prediction:
@@ -234,7 +215,7 @@ def _prediction(
         abstained = f"the interval is too wide: a factor {factor:.0f} each way"
     share = 1.0 if platform.is_gpu else min(1.0, point.units / platform.cores)
     return Prediction(
-        profile=reading.profile.name,
+        workload=reading.profile.name,
         platform=platform.name,
         cores=point.cores,
         gpus=point.gpus,

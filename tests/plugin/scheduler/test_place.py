@@ -58,8 +58,8 @@ class FakePredictor:
         self, profile: Profile, platforms: Mapping[str, Platform], reference: Platform | None = None
     ) -> Forecast:
         return Forecast(
-            profile=profile.name,
-            profile_digest="sha256:lu",
+            workload=profile.name,
+            digest="sha256:lu",
             bundle="sha256:fake",
             targets=tuple(t.value for t in profile.runs_on.targets),
             architecture="x86_64",
@@ -80,7 +80,7 @@ class FakePredictor:
             seconds = (2.0 if platform.is_gpu else 40.0) / units
             points.append(
                 Prediction(
-                    profile="lu",
+                    workload="lu",
                     platform=platform.name,
                     cores=0 if platform.is_gpu else units,
                     gpus=units if platform.is_gpu else 0,

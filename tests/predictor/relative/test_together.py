@@ -13,7 +13,7 @@ from berth.predictor.families.relative.together import GPU_CORRELATION, joint_of
 def prediction(platform: str, runtime_s: float, factor: float, *, gpu: bool = True) -> Prediction:
     runtime = Interval(runtime_s / factor, runtime_s, runtime_s * factor)
     return Prediction(
-        profile="p",
+        workload="p",
         platform=platform,
         cores=0 if gpu else 4,
         gpus=1 if gpu else 0,

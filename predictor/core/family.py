@@ -1,0 +1,126 @@
+"""A Family: one way to predict one or more kinds of workload.
+
+Found by entry point (group ``berth.families``): an importable ``FamilyEntry``, whose module must be
+light, since its ``load`` is called only when a workload of one of its kinds comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from berth.pilot.platform import Platform
+from berth.pilot.plugins import Registry
+from berth.predictor.core.forecast import SourceShare
+from berth.predictor.core.prediction import PredictionCurve
+from berth.predictor.core.sizes import SizeLaw
+from berth.predictor.core.workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a family is asked: one workload on platforms, with everything known beside them."""
+
+    workload: Workload
+    platforms: Mapping[str, Platform]
+    """To predict for."""
+    known: Mapping[str, Platform]
+    """All platforms of the site and of Berth: parents of slices, the reference. Numbers may
+    depend on these, never on which others are asked for."""
+    reference: Platform | None
+    """Where the workload was measured, or what speedups are told against; None: not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One family's predictions, each of the workload's own unit (a step, a token, a job)."""
+
+    bundle: str
+    """Ids of the bundles it used, joined by ``+``."""
+    curves: Mapping[str, PredictionCurve]
+    """By platform; a platform that the family knows nothing of is absent."""
+    sizes: SizeLaw = field(default_factory=lambda: SizeLaw(None, None))
+    sources: Mapping[str, tuple[SourceShare, ...]] = field(default_factory=dict)
+    """By platform, where the family combined several."""
+    reference_s: float | None = None
+    """Measured on the reference platform, in the workload's unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """One thing that moves a prediction, or bounds it."""
+
+    what: str
+    factor: float
+    """On the predicted time: below 1 makes it faster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a prediction is as it is."""
+
+    summary: str
+    """One sentence: what limits the workload there."""
+    effects: tuple[Effect, ...] = ()
+    """Largest first."""
+
+
+class Family(Protocol):
+    """One way to predict. Immutable after loading; safe to share between threads."""
+
+    @property
+    def name(self) -> str:
+        """Its entry point's."""
+        ...
+
+    def accepts(self, workload: Workload) -> bool:
+        """Whether it can predict this workload at all (of a kind that its entry names)."""
+        ...
+
+    def forecast(self, question: Question) -> Answer:
+        """Predictions where it knows something.
+
+        Raises UsageError for a workload that nothing can be predicted of, in one sentence.
+        """
+        ...
+
+    def explain(self, question: Question, platform: Platform) -> Explanation:
+        """Why the prediction for that platform is as it is."""
+        ...
+
+
+Bundles = Mapping[str, Path]
+"""Bundle folders by the schema of their manifest; those that a site named."""
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyEntry:
+    """What an entry point of ``berth.families`` is."""
+
+    name: str
+    kinds: tuple[str, ...]
+    """Kinds of workload that it may accept."""
+    load: Callable[[Bundles], Family | None]
+    """From the site's bundles (the shipped one where its schema is absent); None: it has nothing
+    to predict with. Raises DocumentError for a broken bundle."""
+    bundle_schemas: tuple[str, ...] = ()
+    """Schemas of the bundles that it can be made from."""
+
+
+FAMILIES: Registry[FamilyEntry] = Registry(
+    "berth.families",
+    {
+        name: f"berth.predictor.families.{name}:FAMILY"
+        for name in (
+            "program",
+            "relative",
+            "graph",
+            "training_step",
+            "language_model",
+            "slices",
+            "history",
+        )
+    },
+)

@@ -1,0 +1,277 @@
+"""The front door: any workload on any platforms, through the families that accept it.
+
+    forecast = Forecaster(bundles).forecast(workload, platforms, known)
+
+Loads a family when the first workload of one of its kinds comes. The number for a workload on a
+platform depends on the workload, the installed bundles and what is known of the hardware, never on
+which other platforms are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from berth.pilot.errors import UsageError
+from berth.pilot.platform import Platform
+from berth.predictor.core.bundle import schema_of_bundle
+from berth.predictor.core.combine import SourceEstimate, combine
+from berth.predictor.core.family import (
+    FAMILIES,
+    Answer,
+    Explanation,
+    Family,
+    FamilyEntry,
+    Question,
+)
+from berth.predictor.core.forecast import Forecast, SourceShare, Unit
+from berth.predictor.core.prediction import Interval, Prediction, PredictionCurve
+from berth.predictor.core.workload import Workload
+
+
+DEFAULT_REFERENCE = "epyc-genoa-vm"
+"""What speedups of workloads that were measured nowhere are told against, unless a site says."""
+
+
+class Forecaster:
+    """Predicts with the installed families and a site's bundles. Safe to share between threads."""
+
+    def __init__(self, bundles: Sequence[Path] = (), families: Sequence[str] | None = None) -> None:
+        """``bundles``: folders, each in place of the shipped one of its schema.
+
+        ``families``: names of those to ask; default: all. Raises DocumentError for a folder that
+        is no bundle and UsageError for one that no family takes.
+        """
+        names = FAMILIES.names() if families is None else tuple(families)
+        self._entries = [entry for name in names if (entry := _entry(name)) is not None]
+        self._bundles = self._by_schema(bundles)
+        self._loaded: dict[str, Family | None] = {}
+
+    def forecast(
+        self,
+        workload: Workload,
+        platforms: Mapping[str, Platform],
+        known: Mapping[str, Platform] | None = None,
+        *,
+        reference: str | None = None,
+    ) -> Forecast:
+        """Everything predicted for ``workload`` on ``platforms``.
+
+        ``known``: all platforms there are (default: ``platforms``); ``reference``: what speedups
+        are told against where the workload itself does not say. Raises UsageError where no family
+        can predict it.
+        """
+        question = self._question(workload, platforms, known, reference)
+        answers = [(family, family.forecast(question)) for family in self.families(workload)]
+        curves, sources = _combined(answers)
+        reference_s, measured = _reference_time(question, answers, curves)
+        if not measured and reference_s is not None:
+            curves = {name: _over(curve, reference_s) for name, curve in curves.items()}
+        asked = {name: curve for name, curve in curves.items() if name in platforms}
+        if not asked:
+            raise UsageError(
+                f"nothing can be predicted of {workload.name!r} on these platforms",
+                hint="no family that takes it has data of them",
+            )
+        runs_on, unit = workload.runs_on, workload.amount.unit
+        forecast = Forecast(
+            workload=workload.name,
+            kind=workload.kind,
+            digest=workload.digest,
+            bundle="+".join(dict.fromkeys(a.bundle for _, a in answers if a.bundle and a.curves)),
+            targets=tuple(target.value for target in runs_on.targets),
+            architecture=runs_on.architecture,
+            instruction_sets=runs_on.instruction_sets,
+            threads=runs_on.threads,
+            ranks=runs_on.ranks,
+            gpus=runs_on.gpus,
+            container=runs_on.container,
+            reference_platform="" if question.reference is None else question.reference.name,
+            reference_runtime_s=reference_s,
+            sizes=answers[0][1].sizes,
+            curves=asked,
+            unit=Unit.STEP if unit is Unit.EPOCH else unit,
+            families=tuple(family.name for family, answer in answers if answer.curves),
+            sources={name: sources[name] for name in asked},
+        )
+        return _of_whole_job(forecast, workload)
+
+    def explain(
+        self,
+        workload: Workload,
+        platform: Platform,
+        known: Mapping[str, Platform],
+        *,
+        reference: str | None = None,
+    ) -> Mapping[str, Explanation]:
+        """By family: why its prediction for that platform is as it is."""
+        question = self._question(workload, {platform.name: platform}, known, reference)
+        return {
+            family.name: family.explain(question, platform) for family in self.families(workload)
+        }
+
+    def families(self, workload: Workload) -> list[Family]:
+        """Those that accept it. Raises UsageError where none does."""
+        found = [
+            family
+            for entry in self._entries
+            if workload.kind in entry.kinds
+            and (family := self._family(entry)) is not None
+            and family.accepts(workload)
+        ]
+        if not found:
+            raise UsageError(
+                f"no family can predict {workload.name!r} (a workload of kind {workload.kind})",
+                hint="`berth doctor` names families that cannot be loaded",
+            )
+        return found
+
+    def _family(self, entry: FamilyEntry) -> Family | None:
+        if entry.name not in self._loaded:
+            self._loaded[entry.name] = entry.load(self._bundles)
+        return self._loaded[entry.name]
+
+    def _question(
+        self,
+        workload: Workload,
+        platforms: Mapping[str, Platform],
+        known: Mapping[str, Platform] | None,
+        reference: str | None,
+    ) -> Question:
+        every = {**platforms, **(known or {})}
+        measured_on = getattr(workload.document, "platform", None)
+        name = measured_on if isinstance(measured_on, str) else reference or DEFAULT_REFERENCE
+        found = every.get(name)
+        asked = platforms if found is None else {**platforms, name: found}
+        return Question(workload, asked, every, found)
+
+    def _by_schema(self, folders: Sequence[Path]) -> dict[str, Path]:
+        taken = {schema for entry in self._entries for schema in entry.bundle_schemas}
+        found: dict[str, Path] = {}
+        for folder in folders:
+            schema = schema_of_bundle(folder)
+            if schema not in taken:
+                raise UsageError(
+                    f"{folder} is a bundle of schema {schema!r}, which no family here predicts with"
+                )
+            if schema in found:
+                raise UsageError(
+                    f"{folder} and {found[schema]} are both of schema {schema!r}",
+                    hint="name one of them",
+                )
+            found[schema] = folder
+        return found
+
+
+def _entry(name: str) -> FamilyEntry | None:
+    """The entry of that name; one that fails to import is a problem that ``doctor`` names."""
+    return FAMILIES.load_or_none(name)
+
+
+def _combined(
+    answers: Sequence[tuple[Family, Answer]],
+) -> tuple[dict[str, PredictionCurve], dict[str, tuple[SourceShare, ...]]]:
+    curves: dict[str, PredictionCurve] = {}
+    sources: dict[str, tuple[SourceShare, ...]] = {}
+    for platform in dict.fromkeys(name for _, answer in answers for name in answer.curves):
+        own = [(f, a) for f, a in answers if platform in a.curves]
+        if len(own) == 1:
+            family, answer = own[0]
+            curves[platform] = answer.curves[platform]
+            sources[platform] = answer.sources.get(platform) or _alone(family, curves[platform])
+        else:
+            curves[platform], sources[platform] = _merged(platform, own)
+    return curves, sources
+
+
+def _alone(family: Family, curve: PredictionCurve) -> tuple[SourceShare, ...]:
+    point = curve.points[0]
+    estimate = SourceEstimate(family.name, point.runtime_s, point.basis)
+    return (SourceShare(family.name, 1.0, estimate.log_width, ""),)
+
+
+def _merged(
+    platform: str, answers: Sequence[tuple[Family, Answer]]
+) -> tuple[PredictionCurve, tuple[SourceShare, ...]]:
+    """At the units of the answer of the best basis; others are read at the same units."""
+    best = min(answers, key=lambda one: one[1].curves[platform].points[0].basis.rank)[1]
+    points: list[Prediction] = []
+    shares: tuple[SourceShare, ...] = ()
+    for point in best.curves[platform].points:
+        units = point.gpus or point.cores
+        estimates = []
+        for family, answer in answers:
+            curve = answer.curves[platform]
+            near = curve.nearest(units)
+            estimates.append(
+                SourceEstimate(family.name, curve.runtime_at(units), near.basis, "", near.abstained)
+            )
+        made = combine(estimates)
+        shares = shares or made.shares
+        factor = point.runtime_s.mid / made.seconds.mid
+        energy = point.energy_j
+        points.append(
+            replace(
+                point,
+                runtime_s=made.seconds,
+                basis=made.basis,
+                abstained=made.abstained,
+                speedup=point.speedup.scaled(factor),
+                energy_j=None if energy is None else energy.scaled(1 / factor),
+            )
+        )
+    return PredictionCurve(tuple(points)), shares
+
+
+def _reference_time(
+    question: Question,
+    answers: Sequence[tuple[Family, Answer]],
+    curves: Mapping[str, PredictionCurve],
+) -> tuple[float | None, bool]:
+    """Seconds on the reference, and whether a run measured them (speedups then stand on it)."""
+    measured = next((a.reference_s for _, a in answers if a.reference_s is not None), None)
+    if measured is not None:
+        return measured, True
+    curve = None if question.reference is None else curves.get(question.reference.name)
+    return (None if curve is None else curve.points[-1].runtime_s.mid), False
+
+
+def _over(curve: PredictionCurve, reference_s: float) -> PredictionCurve:
+    """With speedups over a time on the reference."""
+    return PredictionCurve(
+        tuple(replace(p, speedup=speedup(reference_s, p.runtime_s)) for p in curve.points)
+    )
+
+
+def _of_whole_job(forecast: Forecast, workload: Workload) -> Forecast:
+    """In seconds of the whole job, where the workload says how much it does."""
+    steps = workload.amount.steps
+    if steps is None or workload.amount.unit is Unit.JOB:
+        return forecast
+    reference = forecast.reference_runtime_s
+    return replace(
+        forecast,
+        unit=Unit.JOB,
+        reference_runtime_s=None if reference is None else reference * steps,
+        curves={
+            name: PredictionCurve(
+                tuple(
+                    replace(
+                        p,
+                        runtime_s=p.runtime_s.scaled(steps),
+                        energy_j=None if p.energy_j is None else p.energy_j.scaled(steps),
+                    )
+                    for p in curve.points
+                )
+            )
+            for name, curve in forecast.curves.items()
+        },
+    )
+
+
+def speedup(reference_s: float, runtime_s: Interval) -> Interval:
+    """``t_reference / t_target``."""
+    return Interval(
+        reference_s / runtime_s.high, reference_s / runtime_s.mid, reference_s / runtime_s.low
+    )

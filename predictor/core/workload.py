@@ -1,0 +1,133 @@
+"""The Workload: what is to be placed, told apart by its document's schema.
+
+A kind of workload is a document (a pydantic model with a ``schema``) and a function that
+describes it. The kinds that Berth knows, and those of installed packages (entry points of the
+group ``berth.workloads``, named as their schema), are in ``KINDS``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from berth.pilot.documents import MAX_DOCUMENT_BYTES, Document, parse_json, read_toml
+from berth.pilot.errors import DocumentError
+from berth.pilot.plugins import Registry
+from berth.pilot.profile import Positive, RunsOn
+from berth.predictor.core.forecast import Unit
+
+
+class Amount(Document):
+    """How much work one job does, in the units that predictions are made in."""
+
+    unit: Unit
+    count: Positive | None = None
+    """None: not known, so that platforms are only ranked by relative time."""
+    steps_per_epoch: Positive | None = Field(default=None)
+    """With unit ``epoch``: what a predicted step is multiplied by."""
+
+    @property
+    def steps(self) -> float | None:
+        """How often the predicted unit is done in a job; None: not known."""
+        if self.count is None or self.unit is not Unit.EPOCH:
+            return self.count
+        return None if self.steps_per_epoch is None else self.count * self.steps_per_epoch
+
+
+WHOLE_JOB = Amount(unit=Unit.JOB, count=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One thing to place: what every part of Berth may know of it, and its document."""
+
+    kind: str
+    """``program``, ``model-graph``, ``language-model``, ``slices``, ``history`` ..."""
+    name: str
+    digest: str
+    """``sha256:`` of the document's content."""
+    runs_on: RunsOn
+    """Devices, machine, instruction sets, and the shape: threads, ranks, GPUs."""
+    amount: Amount
+    document: Document
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of workload document."""
+
+    name: str
+    model: type[Document]
+    describe: Callable[[Any], Workload]
+    """From a document of ``model``."""
+
+
+KINDS: Registry[Kind] = Registry(
+    "berth.workloads",
+    {
+        "berth.profile/1": "berth.predictor.families.program.kind:KIND",
+        "berth.model-workload/1": "berth.predictor.families.graph.kind:KIND",
+        "berth.language-model-workload/1": "berth.predictor.families.language_model.kind:KIND",
+        "berth.slice-workload/1": "berth.predictor.families.slices.kind:KIND",
+        "berth.history-workload/1": "berth.predictor.families.history.kind:KIND",
+    },
+)
+
+
+def digest_of(document: Document) -> str:
+    """``sha256:`` and the hex digest of the document's content."""
+    return "sha256:" + hashlib.sha256(document.model_dump_json(by_alias=True).encode()).hexdigest()
+
+
+def workload_of(document: Document) -> Workload:
+    """The workload that a document describes. Raises UsageError for another document."""
+    return kind_of(str(getattr(document, "schema_", ""))).describe(document)
+
+
+def kind_of(schema: str) -> Kind:
+    """The kind of documents of this schema. Raises UsageError naming those that are known."""
+    return KINDS.load(schema)
+
+
+def parse_workload(text: bytes | str, *, source: str | Path) -> Workload:
+    """The workload in a JSON text. Raises DocumentError in one sentence."""
+    schema = schema_of(text)
+    if schema not in KINDS.names():
+        raise unknown_schema(source, schema)
+    kind = KINDS.load(schema)
+    return kind.describe(parse_json(text, kind.model, source=source))
+
+
+def read_workload(path: Path) -> Workload:
+    """The workload in a JSON file, or a TOML file of slices. Raises DocumentError."""
+    if path.suffix == ".toml":
+        kind = KINDS.load("berth.slice-workload/1")
+        return kind.describe(read_toml(path, kind.model))
+    try:
+        with path.open("rb") as stream:
+            text = stream.read(MAX_DOCUMENT_BYTES + 1)
+    except OSError as error:
+        raise DocumentError(path, f"cannot be read: {error.strerror}") from None
+    return parse_workload(text, source=path)
+
+
+def schema_of(text: bytes | str) -> str:
+    """What the text says its ``schema`` is; empty where it is no JSON object or says nothing."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return ""
+    found = data.get("schema") if isinstance(data, dict) else None
+    return found if isinstance(found, str) else ""
+
+
+def unknown_schema(source: str | Path, schema: str) -> DocumentError:
+    """For a document that is no workload."""
+    said = f"has the schema {schema!r}, which is no workload's" if schema else "names no schema"
+    return DocumentError(source, said, key="schema", hint=f"known: {', '.join(KINDS.names())}")

@@ -1,0 +1,53 @@
+"""Programs by their profile: roofline prior times learnt residual."""
+
+from __future__ import annotations
+
+from berth.pilot.platform import Platform
+from berth.pilot.profile import Profile
+from berth.predictor.core.family import Answer, Bundles, Effect, Explanation, Question
+from berth.predictor.core.workload import Workload
+from berth.predictor.families.program.bundle import BUNDLE_SCHEMA
+from berth.predictor.families.program.ceilings import Point
+from berth.predictor.families.program.explain import explain
+from berth.predictor.families.program.predictor import Predictor, usable_cores
+
+
+class ProgramFamily:
+    """A Predictor behind the Family protocol."""
+
+    name = "program"
+
+    def __init__(self, predictor: Predictor) -> None:
+        self._predictor = predictor
+
+    @classmethod
+    def load(cls, bundles: Bundles) -> ProgramFamily:
+        """From a site's bundle, else the shipped one. Raises DocumentError."""
+        return cls(Predictor.load(bundles.get(BUNDLE_SCHEMA)))
+
+    def accepts(self, workload: Workload) -> bool:
+        """Any profile; one without runtime is refused with its reason by ``forecast``."""
+        return isinstance(workload.document, Profile)
+
+    def forecast(self, question: Question) -> Answer:
+        """A curve over core counts for each platform. Raises UsageError."""
+        profile = _profile(question)
+        return self._predictor.answer(profile, question.platforms, question.reference)
+
+    def explain(self, question: Question, platform: Platform) -> Explanation:
+        """Shapley values on the log speedup, and the roofline's largest part."""
+        profile = _profile(question)
+        units = 1 if platform.is_gpu else usable_cores(profile, platform)
+        (found,) = explain(
+            self._predictor, profile, [Point(platform, units)], reference=question.reference
+        )
+        # An effect is on the speedup; on the time it is the inverse.
+        return Explanation(
+            found.sentence(), tuple(Effect(e.name, 1 / e.factor) for e in found.effects)
+        )
+
+
+def _profile(question: Question) -> Profile:
+    document = question.workload.document
+    assert isinstance(document, Profile)  # noqa: S101 - ``accepts`` was asked
+    return document
