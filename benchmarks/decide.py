@@ -69,6 +69,7 @@ def forecast(digest: str) -> Forecast:
         curves[f"platform{i:02d}"] = PredictionCurve(points)
     return Forecast(
         workload="p",
+        kind="program",
         digest=digest,
         bundle="sha256:bundle",
         targets=("cpu", "cuda"),

@@ -12,9 +12,12 @@ from collections.abc import Callable
 from timing.calls import times_s
 
 from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.forecaster import Forecaster
+from berth.predictor.core.workload import workload_of
 from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.hardware import platforms
 from berth.predictor.learning.programs.columns import read_profiles
+from lab.kernels.examples import PROFILES
 
 RUNS = 500
 BAR_MS = 1.0
@@ -31,11 +34,12 @@ def main() -> None:
     predictor = Predictor.load()
     loaded = 1e3 * (time.perf_counter() - start)
     known = platforms.load()
-    profile = read_profiles()[0]
+    profile = read_profiles(PROFILES)[0]
+    forecaster, workload = Forecaster(), workload_of(profile)
     reference = known[profile.platform]
     every = median_ms(lambda: predictor.predict_all(profile, known.values(), reference))
-    curves = median_ms(lambda: predictor.forecast(profile, known))
-    text = predictor.forecast(profile, known).to_json()
+    curves = median_ms(lambda: forecaster.forecast(workload, known))
+    text = forecaster.forecast(workload, known).to_json()
     parsed = median_ms(lambda: Forecast.from_json(text))
     verdict = "met" if every <= BAR_MS else "missed"
     print(f"load the bundle            {loaded:7.2f} ms")

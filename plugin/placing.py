@@ -1,4 +1,4 @@
-"""From a profile to a Decision, for a person who asks: what ``berth place`` does.
+"""From a workload to a Decision, for a person who asks: what ``berth place`` does.
 
 The submit filter's way (look-ups only) is the daemon's; here the predictor is loaded and asked.
 """
@@ -8,27 +8,17 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from berth.pilot.errors import BerthError
-from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
 from berth.plugin.scheduler import Scheduler, states_of
 from berth.plugin.site.site import Site
 from berth.policies import Decider, Decision, Objective, Request, Resources
 from berth.policies.values import CandidateState
 from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.forecaster import Forecaster
+from berth.predictor.core.workload import Workload
 from berth.predictor.hardware import platforms as known_platforms
-
-
-class Forecaster(Protocol):
-    """What makes forecasts: a ``Predictor``."""
-
-    def forecast(
-        self, profile: Profile, platforms: Mapping[str, Platform], reference: Platform | None = None
-    ) -> Forecast:
-        """Everything predicted for ``profile`` on ``platforms``."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,21 +32,21 @@ class Placing:
 
 
 def place(
-    profile: Profile,
+    workload: Workload,
     request: Request,
     site: Site,
     *,
-    predictor: Forecaster,
+    forecaster: Forecaster,
     scheduler: Scheduler | None = None,
     objective: Objective | None = None,
     strict: bool = False,
 ) -> Placing:
-    """Forecast ``profile`` on the site's platforms and decide over its candidates.
+    """Forecast ``workload`` on the site's platforms and decide over its candidates.
 
     Without a ``scheduler`` the candidates' states are not known; a scheduler that cannot be
     read is a note, unless ``strict`` (then every candidate's state is unknown and ruled out).
     """
-    forecast, notes = forecast_for(profile, site, predictor)
+    forecast, notes = forecast_for(workload, site, forecaster)
     states: Mapping[str, CandidateState] = {}
     if scheduler is not None:
         try:
@@ -68,23 +58,34 @@ def place(
     return Placing(decision, request, tuple(notes))
 
 
-def forecast_for(profile: Profile, site: Site, predictor: Forecaster) -> tuple[Forecast, list[str]]:
-    """The forecast on the site's platforms, anchored on the one the profile was measured on."""
-    platforms = dict(site.platforms)
-    reference = platforms.get(profile.platform) or known_platforms.load().get(profile.platform)
+def forecast_for(
+    workload: Workload, site: Site, forecaster: Forecaster
+) -> tuple[Forecast, list[str]]:
+    """The forecast on the site's platforms, anchored on the one the workload was measured on."""
+    known = {**known_platforms.load(), **site.platforms}
     notes = []
-    if reference is None:
+    document = workload.document
+    if isinstance(document, Profile):
+        if document.platform not in known:
+            notes.append(
+                f"The profile was measured on {document.platform!r}, of which there is no platform "
+                "file: predictions are not anchored on its time (make one: berth pilot bench)."
+            )
+        if not document.complete:
+            notes.append("The pilot run did not complete: the profile is only part of a run.")
+    forecast = forecaster.forecast(
+        workload, site.platforms, known, reference=site.reference_platform
+    )
+    if not forecast.whole_job:
         notes.append(
-            f"The profile was measured on {profile.platform!r}, of which there is no platform "
-            f"file: predictions are not anchored on its time (make one: berth pilot bench)."
+            f"How much work a job does is not known: times are of one {forecast.unit.value}, "
+            "platforms are ranked by them, and no time limit is judged."
         )
-    if not profile.complete:
-        notes.append("The pilot run did not complete: the profile is only part of a run.")
-    return predictor.forecast(profile, platforms, reference), notes
+    return forecast, notes
 
 
 def request_from(
-    profile: Profile,
+    workload: Workload,
     *,
     user: str,
     tasks: int | None = None,
@@ -93,8 +94,8 @@ def request_from(
     gpus: int | None = None,
     memory_bytes_per_node: int | None = None,
 ) -> Request:
-    """A request of the given shape; what is not given is as the profile was run."""
-    ran = profile.runs_on
+    """A request of the given shape; what is not given is as the workload says."""
+    ran = workload.runs_on
     resources = Resources(
         nodes=nodes or 0,
         tasks=tasks if tasks is not None else ran.ranks,
@@ -107,5 +108,5 @@ def request_from(
         account=None,
         resources=resources,
         pinned=("nodes",) if nodes else (),
-        profile=profile.name,
+        profile=workload.name,
     )

@@ -12,9 +12,9 @@ from pathlib import Path
 from berth.pilot.documents import parse_json, read_json, read_toml, to_json
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform, PlatformKind
-from berth.plugin.profiles import check_name, put_forecast
 from berth.plugin.site.slices import every_slice, slice_of
 from berth.plugin.store import ProfileRecord, Store
+from berth.plugin.workloads import check_name, put_forecast
 from berth.policies.mig import lookup
 from berth.policies.mig.recommend import recommend
 from berth.policies.mig.slice_forecast import WHOLE, forecast_of, workload_digest

@@ -248,9 +248,10 @@ def time_fits(case: Case) -> Exclusion | None:
     """The upper predicted time fits the limits, or the request's limit may be raised to it."""
     if case.runtime_s is None:
         return None
-    upper = case.runtime_s.high * case.settings.time_margin
     request, candidate = case.request, case.candidate
     longest = candidate.max_time_s
+    # Of a step or a token nothing is known of the whole job: only what was asked can be judged.
+    upper = case.runtime_s.high * case.settings.time_margin if case.forecast.whole_job else 0.0
     if longest is not None:
         if upper > longest:
             return Exclusion(

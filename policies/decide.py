@@ -113,10 +113,11 @@ class Decider:
                 fits[1:],
                 ruled_out,
                 self.settings,
+                unit=forecast.unit,
                 is_slice=self._by_name[best.candidate].slice_of is not None,
             ),
             ranked=ranked,
-            edit=self._edit(request, self._by_name[best.candidate], best),
+            edit=self._edit(request, self._by_name[best.candidate], best, forecast),
         )
 
     def _at_present(
@@ -137,7 +138,9 @@ class Decider:
         points = score(self.settings, row.resources, row.runtime_s, row.cost, state)
         return replace(row, score=points)
 
-    def _edit(self, request: Request, candidate: Candidate, best: Ranked) -> Edit:
+    def _edit(
+        self, request: Request, candidate: Candidate, best: Ranked, forecast: Forecast
+    ) -> Edit:
         """What must change in the job, and nothing else."""
         asked, held = request.resources, best.resources
         if not candidate.translation.keep_memory and not candidate.is_gpu and best.memory_bytes:
@@ -156,7 +159,9 @@ class Decider:
             gres=None if gres == request.gres else gres,
             adds_type=gres is not None and self._adds_type(request, candidate),
             resources=None if same else held,
-            time_limit_s=self._new_limit_s(request, candidate, best),
+            time_limit_s=(
+                self._new_limit_s(request, candidate, best) if forecast.whole_job else None
+            ),
         )
 
     def _adds_type(self, request: Request, candidate: Candidate) -> bool:

@@ -64,7 +64,7 @@ def of_forecast(forecast: Forecast, platforms: Iterable[str]) -> str:
     lines = [
         repr(
             (
-                (forecast.digest, forecast.bundle, forecast.targets),
+                (forecast.digest, forecast.bundle, forecast.targets, forecast.unit.value),
                 (forecast.architecture, forecast.instruction_sets, forecast.sizes),
             )
         )

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from berth.pilot.units import format_seconds
 from berth.policies.settings import Objective, PolicySettings, SliceAim
 from berth.policies.values import Ranked, Resources
+from berth.predictor.core.forecast import Unit
 from berth.predictor.core.prediction import Basis, Interval, Prediction
 
 NO_PROFILE = "There is no profile of this program: measure it once with berth pilot run."
@@ -30,6 +31,7 @@ def placed(
     ruled_out: Sequence[Ranked],
     settings: PolicySettings,
     *,
+    unit: Unit = Unit.JOB,
     is_slice: bool = False,
 ) -> str:
     """Why the chosen one: what is predicted, and how much better than the next best."""
@@ -41,7 +43,7 @@ def placed(
     head = (
         f"{best.candidate} ({resources(best.resources)} of {best.platform}) "
         f"{words or _SUPERLATIVE[objective]}: "
-        f"{format_seconds(runtime.mid)} ({spread})"
+        f"{format_seconds(runtime.mid)} ({spread}){'' if unit is Unit.JOB else f' a {unit.value}'}"
     )
     if others and others[0].score and best.score:
         ratio = others[0].score / best.score

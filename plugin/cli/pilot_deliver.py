@@ -22,8 +22,9 @@ from berth.plugin.site import Site, load_site
 from berth.plugin.site.quantities import parse_duration_s
 from berth.plugin.slurm.pilot_tail import apply, change_of, waiting_for
 from berth.plugin.slurm.scheduler import Slurm
+from berth.plugin.workloads import forecaster_for
 from berth.policies import Request
-from berth.predictor.families.program.predictor import Predictor
+from berth.predictor.core.workload import workload_of
 
 _COUNT = click.IntRange(min=1)
 
@@ -96,10 +97,10 @@ def _place(profile: Profile, site: Site, options: dict[str, Any]) -> str:
         raise BerthError(f"no pending job of yours depends on job {options['pilot_job']}")
     request = _request(profile, options)
     placing = place(
-        profile,
+        workload_of(profile),
         request,
         site,
-        predictor=Predictor.load(None),
+        forecaster=forecaster_for(site),
         scheduler=Slurm(),
         strict=True,
     )
@@ -113,7 +114,7 @@ def _place(profile: Profile, site: Site, options: dict[str, Any]) -> str:
 def _request(profile: Profile, options: dict[str, Any]) -> Request:
     limit, memory = options["time_limit"], options["mem"]
     asked = request_from(
-        profile,
+        workload_of(profile),
         user=getpass.getuser(),
         tasks=options["tasks"],
         cpus_per_task=options["cpus_per_task"],

@@ -12,7 +12,6 @@ from typing import Any
 
 import click
 
-from berth.pilot.documents import parse_json, read_json
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.profile import Profile
 from berth.pilot.units import parse_bytes
@@ -22,9 +21,10 @@ from berth.plugin.placing import request_from
 from berth.plugin.scheduler import SCHEDULERS, Job, scheduler_named
 from berth.plugin.site import Site, demo_site, load_site
 from berth.plugin.site.quantities import parse_duration_s
+from berth.plugin.workloads import forecaster_for
 from berth.policies import Objective, Request
 from berth.policies.values import Edit
-from berth.predictor.families.program.predictor import Predictor
+from berth.predictor.core.workload import Workload, parse_workload, read_workload
 
 _POSITIVE = click.IntRange(min=1)
 
@@ -75,7 +75,7 @@ def place(profile: str, words: tuple[str, ...], **options: Any) -> None:
         raise UsageError("the demo site is not a cluster", hint="name yours: --site berth.toml")
     if options["submit"] and not words:
         raise UsageError("there is nothing to submit", hint="add: -- job.sh")
-    found = _profile(profile, site, in_store=not is_demo)
+    found = _workload(profile, site, in_store=not is_demo)
     request = _request(found, options)
     scheduler = scheduler_named(options["scheduler"] or site.scheduler)
     if options["jobspec"] and scheduler.name != "flux":
@@ -84,7 +84,7 @@ def place(profile: str, words: tuple[str, ...], **options: Any) -> None:
         found,
         request,
         site,
-        predictor=Predictor.load(options["bundle"]),
+        forecaster=forecaster_for(site, (options["bundle"],) if options["bundle"] else ()),
         scheduler=scheduler if options["state"] and not is_demo else None,
         objective=Objective(options["policy"]) if options["policy"] else None,
         strict=options["strict"],
@@ -114,11 +114,11 @@ def _site(path: Path | None) -> tuple[Site, bool]:
     return (demo_site(), True) if path is None else (load_site(path), False)
 
 
-def _profile(name: str, site: Site, *, in_store: bool) -> Profile:
-    """A profile file, or one by name in the site's store."""
+def _workload(name: str, site: Site, *, in_store: bool) -> Workload:
+    """A workload's file, or one by name in the site's store."""
     path = Path(name)
     if path.exists() or not in_store or path.suffix or len(path.parts) > 1:
-        return read_json(path, Profile)
+        return read_workload(path)
     from berth.plugin.store import Store  # noqa: PLC0415 - SQLAlchemy is slow to import
 
     store = Store.open(site.daemon.store, create=False)
@@ -128,13 +128,13 @@ def _profile(name: str, site: Site, *, in_store: bool) -> Profile:
         store.close()
     if record is None:
         raise UsageError(
-            f"there is no file {name!r}, nor a profile of that name in {store.name}",
+            f"there is no file {name!r}, nor a workload of that name in {store.name}",
             hint="measure the program: berth pilot run --name NAME -- CMD",
         )
-    return parse_json(record.document, Profile, source=f"profile {name}")
+    return parse_workload(record.document, source=f"workload {name}")
 
 
-def _request(profile: Profile, options: dict[str, Any]) -> Request:
+def _request(workload: Workload, options: dict[str, Any]) -> Request:
     memory, limit = options["mem"], options["time_limit"]
     try:
         limit_s = None if limit is None else parse_duration_s(limit)
@@ -144,7 +144,7 @@ def _request(profile: Profile, options: dict[str, Any]) -> Request:
     if size is not None and not (math.isfinite(size) and size > 0):
         raise UsageError(f"--size {size} is not a problem size; it must be positive")
     asked = request_from(
-        profile,
+        workload,
         user=options["user"] or getpass.getuser(),
         tasks=options["tasks"],
         cpus_per_task=options["cpus_per_task"],
@@ -164,10 +164,13 @@ def _request(profile: Profile, options: dict[str, Any]) -> Request:
     )
 
 
-def _job(words: tuple[str, ...], profile: Profile) -> Job:
+def _job(words: tuple[str, ...], workload: Workload) -> Job:
     """What to run: the words after ``--``, or the command that was profiled."""
-    words = words or profile.workload.command
-    return Job(words, is_script=_is_script(Path(words[0])), comment=f"berth:{profile.name}")
+    document = workload.document
+    words = words or (document.workload.command if isinstance(document, Profile) else ())
+    if not words:
+        raise UsageError(f"what runs {workload.name} is not known", hint="add: -- job.sh")
+    return Job(words, is_script=_is_script(Path(words[0])), comment=f"berth:{workload.name}")
 
 
 def _jobspec(job: Job, request: Request, edit: Edit | None) -> str:

@@ -141,8 +141,8 @@ def _stored(store: str | None) -> list[Profile]:
     """The profiles of the store; which are of the same program is told apart later."""
     if store is None:
         return []
-    from berth.plugin.profiles import stored_profiles  # noqa: PLC0415 - SQLAlchemy takes its time
     from berth.plugin.store import Store  # noqa: PLC0415
+    from berth.plugin.workloads import stored_profiles  # noqa: PLC0415 - SQLAlchemy takes its time
 
     return stored_profiles(Store.open(store))
 

@@ -5,37 +5,37 @@ from __future__ import annotations
 import getpass
 import json
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from berth.pilot.documents import Document, read_json, to_json, validate
+from berth.pilot.documents import MAX_DOCUMENT_BYTES, Document, to_json, validate
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.profile import Profile
 from berth.pilot.units import format_bytes, format_seconds
 from berth.plugin.cli.columns import columns
-from berth.plugin.cli.profile_text import of_profile, of_workload, summary
+from berth.plugin.cli.profile_text import SLICE_WORKLOAD, of_profile, of_workload, summary
 from berth.plugin.cli.where import find_site, open_store, store_options
 from berth.plugin.daemon.fingerprint import fingerprint
 from berth.plugin.daemon.messages import MAX_SCRIPT_BYTES
-from berth.plugin.profiles import (
-    add_profile,
-    is_workload,
-    is_workload_text,
-    platforms_for,
-    refresh,
-    stored,
-    stored_profile,
-)
+from berth.plugin.site import Site
 from berth.plugin.site.quantities import parse_duration_s
 from berth.plugin.store import Store
 from berth.plugin.store.records import FingerprintRecord
+from berth.plugin.workloads import (
+    add_workload,
+    forecaster_for,
+    platforms_for,
+    reference_of,
+    refresh,
+    stored,
+    stored_workload,
+)
 from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.workload import read_workload, schema_of, workload_of
 
 if TYPE_CHECKING:
-    from berth.pilot.platform import Platform
     from berth.predictor.families.slices.workload import SliceWorkload
 
 _bundle_option = click.option(
@@ -97,23 +97,24 @@ def add(
     """
     if size is not None and not size > 0:
         raise UsageError(f"--size {size:g} is not a positive number")
-    of_slices = is_workload(file)
+    of_slices = _is_of_slices(file)
     if runtime is not None and not of_slices:
         raise UsageError("--runtime is for workloads of MIG slices; a profile holds its own")
-    measured = _read_workload(file, runtime) if of_slices else read_json(file, Profile)
+    measured = _read_workload(file, runtime) if of_slices else read_workload(file).document
     if name is not None:
         measured = _renamed(measured, name)
+    workload = workload_of(measured)
     digest = None if script is None else fingerprint(_read_script(script), arguments)
     site = find_site(site_file)
     store = open_store(site_file, store_url)
-    forecast = _add(measured, store, bundle, platforms_for(site), replace=replace)
+    forecast = _add(measured, store, bundle, site, replace=replace)
     if digest is not None:
-        store.attach_script(FingerprintRecord(digest, measured.name, size, time.time()))
+        store.attach_script(FingerprintRecord(digest, workload.name, size, time.time()))
     if json_:
         click.echo(
             json.dumps(
                 {
-                    "profile": measured.name,
+                    "profile": workload.name,
                     "store": store.name,
                     "bundle": forecast.bundle,
                     "platforms": sorted(forecast.curves),
@@ -122,38 +123,48 @@ def add(
             )
         )
         return
-    click.echo(f"{measured.name}: predicted for {len(forecast.curves)} platforms ({store.name})")
+    click.echo(f"{workload.name}: predicted for {len(forecast.curves)} platforms ({store.name})")
     if digest is not None:
         click.echo(f"jobs of {script} use it by themselves ({digest[:19]}...)")
-    click.echo(f"other jobs name it: --comment=berth:{measured.name}")
+    click.echo(f"other jobs name it: --comment=berth:{workload.name}")
 
 
 def _add(
-    measured: Profile | SliceWorkload,
-    store: Store,
-    bundle: Path | None,
-    platforms: Mapping[str, Platform],
-    *,
-    replace: bool,
+    measured: Document, store: Store, bundle: Path | None, site: Site | None, *, replace: bool
 ) -> Forecast:
-    owner = getpass.getuser()
-    if isinstance(measured, Profile):
-        from berth.predictor.families.program.predictor import Predictor  # noqa: PLC0415 - loads onnxruntime
+    owner, platforms = getpass.getuser(), platforms_for(site)
+    if getattr(measured, "schema_", None) == SLICE_WORKLOAD:
+        from berth.plugin import slice_workloads  # noqa: PLC0415 - loads onnxruntime
+        from berth.predictor.families.slices.workload import SliceWorkload  # noqa: PLC0415
 
-        predictor = Predictor.load(bundle)
-        return add_profile(
-            store, measured, predictor=predictor, platforms=platforms, owner=owner, replace=replace
+        assert isinstance(measured, SliceWorkload)  # noqa: S101 - by its schema
+        return slice_workloads.add_workload(
+            store,
+            measured,
+            predictor=slice_workloads.slice_predictor(bundle),
+            platforms=platforms,
+            owner=owner,
+            replace=replace,
         )
-    from berth.plugin.slice_workloads import add_workload, slice_predictor  # noqa: PLC0415
-
     return add_workload(
         store,
-        measured,
-        predictor=slice_predictor(bundle),
+        workload_of(measured),
+        forecaster=forecaster_for(site, (bundle,) if bundle else ()),
         platforms=platforms,
         owner=owner,
+        reference=reference_of(site),
         replace=replace,
     )
+
+
+def _is_of_slices(path: Path) -> bool:
+    if path.suffix == ".toml":
+        return True
+    try:
+        with path.open("rb") as stream:
+            return schema_of(stream.read(MAX_DOCUMENT_BYTES + 1)) == SLICE_WORKLOAD
+    except OSError:
+        return False
 
 
 @profile.command(name="list")
@@ -214,13 +225,11 @@ def show(name: str, *, json_: bool, site_file: Path | None, store_url: str | Non
     """
     store = open_store(site_file, store_url)
     record = stored(store, name)
-    of_slices = is_workload_text(record.document)
+    document = stored_workload(store, name).document
     if json_:
-        measured = None if of_slices else stored_profile(store, name)
-        text = record.document if measured is None else to_json(measured)
-        click.echo(text.rstrip("\n"))
+        click.echo(to_json(document).rstrip("\n"))
         return
-    lines = of_workload(record) if of_slices else of_profile(stored_profile(store, name))
+    lines = of_profile(document) if isinstance(document, Profile) else of_workload(record)
     click.echo("\n".join(lines))
     for forecast in store.forecasts(name):
         click.echo(f"  predicted by bundle {forecast.bundle}, {_day(forecast.created_s)}")
@@ -262,15 +271,20 @@ def refresh_(
     Example:
       berth profile refresh
     """
-    platforms = platforms_for(find_site(site_file))
+    site = find_site(site_file)
+    platforms = platforms_for(site)
     store = open_store(site_file, store_url)
     records = [stored(store, name) for name in names] or store.profiles()
-    of_slices = [r for r in records if is_workload_text(r.document)]
+    of_slices = [r for r in records if schema_of(r.document) == SLICE_WORKLOAD]
     others = [r.name for r in records if r not in of_slices]
     if others:
-        from berth.predictor.families.program.predictor import Predictor  # noqa: PLC0415 - loads onnxruntime
-
-        refresh(store, others, predictor=Predictor.load(bundle), platforms=platforms)
+        refresh(
+            store,
+            others,
+            forecaster=forecaster_for(site, (bundle,) if bundle else ()),
+            platforms=platforms,
+            reference=reference_of(site),
+        )
     if of_slices:
         from berth.plugin.slice_workloads import (  # noqa: PLC0415
             refresh_workloads,

@@ -9,8 +9,10 @@ from berth.pilot.documents import parse_json
 from berth.pilot.errors import DocumentError
 from berth.pilot.profile import Profile
 from berth.pilot.units import format_seconds
-from berth.plugin.profiles import is_workload_text
 from berth.plugin.store.records import ProfileRecord
+from berth.predictor.core.workload import schema_of
+
+SLICE_WORKLOAD = "berth.slice-workload/1"
 
 
 class Summary(NamedTuple):
@@ -23,7 +25,7 @@ class Summary(NamedTuple):
 
 def summary(record: ProfileRecord) -> Summary:
     """Of whatever the record holds; ``?`` where it cannot be read."""
-    if is_workload_text(record.document):
+    if schema_of(record.document) == SLICE_WORKLOAD:
         data: dict[str, Any] = json.loads(record.document)
         need = data.get("memory") or {}
         most = need.get("reserved_bytes") or need.get("high_bytes")

@@ -127,6 +127,17 @@ class DaemonTable(Document):
     breaker_open_s: Positive = Field(30.0, description="seconds for which it then does not ask")
 
 
+class PredictorTable(Document):
+    """`[predictor]`: what predicts."""
+
+    bundles: tuple[Text, ...] = Field(
+        (),
+        max_length=100,
+        description="folders of bundles, relative to the site file, each in place of the shipped "
+        "one of its kind; `berth workload add`, `berth place` and the daemon use them",
+    )
+
+
 class IncludeExclude(Document):
     """Names taken in and left out; an empty `include` takes everybody."""
 
@@ -307,6 +318,9 @@ class SiteDocument(Document):
     site: SiteTable = Field(default_factory=SiteTable, description="see `[site]`")
     policy: PolicyTable = Field(default_factory=PolicyTable, description="see `[policy]`")
     daemon: DaemonTable = Field(default_factory=DaemonTable, description="see `[daemon]`")
+    predictor: PredictorTable = Field(
+        default_factory=PredictorTable, description="see `[predictor]`"
+    )
     coverage: CoverageTable = Field(default_factory=CoverageTable, description="see `[coverage]`")
     platforms: tuple[PlatformTable, ...] = Field(
         (), max_length=1_000, description="see `[[platforms]]`"

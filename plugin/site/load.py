@@ -68,6 +68,7 @@ def build_site(document: SiteDocument, path: Path) -> Site:
         ),
         coverage=_coverage(document.coverage),
         platforms=kept,
+        bundles=tuple(_beside(path, name) for name in document.predictor.bundles),
         candidates=candidates,
     )
 

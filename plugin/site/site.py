@@ -109,3 +109,5 @@ class Site:
     platforms: Mapping[str, Platform]
     """Those that candidates and the reference use, with the site's prices."""
     candidates: tuple[Candidate, ...]
+    bundles: tuple[Path, ...] = ()
+    """Folders of bundles in place of shipped ones."""

@@ -16,7 +16,7 @@ from berth.pilot.plugins import Registry
 from berth.predictor.core.forecast import SourceShare
 from berth.predictor.core.prediction import PredictionCurve
 from berth.predictor.core.sizes import SizeLaw
-from berth.predictor.core.workload import Workload
+from berth.predictor.core.workload import OWN_ENTRY_POINTS, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,14 @@ class Question:
     known: Mapping[str, Platform]
     """All platforms of the site and of Berth: parents of slices, the reference. Numbers may
     depend on these, never on which others are asked for."""
-    reference: Platform | None
-    """Where the workload was measured, or what speedups are told against; None: not known."""
+    references: tuple[Platform, ...] = ()
+    """Where the workload was measured; else what speedups may be over, the wanted one first."""
+
+    @property
+    def measured_on(self) -> Platform | None:
+        """The platform that the workload's own document names; None: unknown, or it names none."""
+        name = getattr(self.workload.document, "platform", None)
+        return next((one for one in self.references if one.name == name), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,22 +111,11 @@ class FamilyEntry:
     load: Callable[[Bundles], Family | None]
     """From the site's bundles (the shipped one where its schema is absent); None: it has nothing
     to predict with. Raises DocumentError for a broken bundle."""
-    bundle_schemas: tuple[str, ...] = ()
-    """Schemas of the bundles that it can be made from."""
+    bundle_readers: Mapping[str, str] = field(default_factory=dict)
+    """By schema of the bundles that it can be made from: the module whose ``verify(folder)`` and
+    ``load(folder)`` read one."""
 
 
 FAMILIES: Registry[FamilyEntry] = Registry(
-    "berth.families",
-    {
-        name: f"berth.predictor.families.{name}:FAMILY"
-        for name in (
-            "program",
-            "relative",
-            "graph",
-            "training_step",
-            "language_model",
-            "slices",
-            "history",
-        )
-    },
+    "berth.families", kind="family", own=OWN_ENTRY_POINTS, needs=("kinds", "load")
 )

@@ -29,9 +29,9 @@ from berth.predictor.core.forecast import Forecast, SourceShare, Unit
 from berth.predictor.core.prediction import Interval, Prediction, PredictionCurve
 from berth.predictor.core.workload import Workload
 
-
-DEFAULT_REFERENCE = "epyc-genoa-vm"
-"""What speedups of workloads that were measured nowhere are told against, unless a site says."""
+DEFAULT_REFERENCES = ("epyc-genoa-vm", "a100-40gb")
+"""What speedups of workloads that were measured nowhere are over, unless a site says: the first
+one that is predicted (no family predicts a language model on a CPU)."""
 
 
 class Forecaster:
@@ -43,8 +43,9 @@ class Forecaster:
         ``families``: names of those to ask; default: all. Raises DocumentError for a folder that
         is no bundle and UsageError for one that no family takes.
         """
-        names = FAMILIES.names() if families is None else tuple(families)
-        self._entries = [entry for name in names if (entry := _entry(name)) is not None]
+        every = FAMILIES.load_all()
+        names = tuple(every) if families is None else families
+        self._entries = [every[name] if name in every else FAMILIES.load(name) for name in names]
         self._bundles = self._by_schema(bundles)
         self._loaded: dict[str, Family | None] = {}
 
@@ -65,7 +66,7 @@ class Forecaster:
         question = self._question(workload, platforms, known, reference)
         answers = [(family, family.forecast(question)) for family in self.families(workload)]
         curves, sources = _combined(answers)
-        reference_s, measured = _reference_time(question, answers, curves)
+        reference, reference_s, measured = _reference_time(question, answers, curves)
         if not measured and reference_s is not None:
             curves = {name: _over(curve, reference_s) for name, curve in curves.items()}
         asked = {name: curve for name, curve in curves.items() if name in platforms}
@@ -87,7 +88,7 @@ class Forecaster:
             ranks=runs_on.ranks,
             gpus=runs_on.gpus,
             container=runs_on.container,
-            reference_platform="" if question.reference is None else question.reference.name,
+            reference_platform=reference,
             reference_runtime_s=reference_s,
             sizes=answers[0][1].sizes,
             curves=asked,
@@ -141,13 +142,16 @@ class Forecaster:
     ) -> Question:
         every = {**platforms, **(known or {})}
         measured_on = getattr(workload.document, "platform", None)
-        name = measured_on if isinstance(measured_on, str) else reference or DEFAULT_REFERENCE
-        found = every.get(name)
-        asked = platforms if found is None else {**platforms, name: found}
-        return Question(workload, asked, every, found)
+        if isinstance(measured_on, str):
+            names: tuple[str, ...] = (measured_on,)
+        else:
+            names = (reference, *DEFAULT_REFERENCES) if reference else DEFAULT_REFERENCES
+        references = tuple(every[name] for name in names if name in every)
+        asked = {**platforms, **{one.name: one for one in references}}
+        return Question(workload, asked, every, references)
 
     def _by_schema(self, folders: Sequence[Path]) -> dict[str, Path]:
-        taken = {schema for entry in self._entries for schema in entry.bundle_schemas}
+        taken = {schema for entry in self._entries for schema in entry.bundle_readers}
         found: dict[str, Path] = {}
         for folder in folders:
             schema = schema_of_bundle(folder)
@@ -162,11 +166,6 @@ class Forecaster:
                 )
             found[schema] = folder
         return found
-
-
-def _entry(name: str) -> FamilyEntry | None:
-    """The entry of that name; one that fails to import is a problem that ``doctor`` names."""
-    return FAMILIES.load_or_none(name)
 
 
 def _combined(
@@ -228,13 +227,18 @@ def _reference_time(
     question: Question,
     answers: Sequence[tuple[Family, Answer]],
     curves: Mapping[str, PredictionCurve],
-) -> tuple[float | None, bool]:
-    """Seconds on the reference, and whether a run measured them (speedups then stand on it)."""
+) -> tuple[str, float | None, bool]:
+    """Name of the reference, seconds there, and whether a run measured them."""
     measured = next((a.reference_s for _, a in answers if a.reference_s is not None), None)
+    on = getattr(question.workload.document, "platform", None)
+    named = on if isinstance(on, str) else ""
     if measured is not None:
-        return measured, True
-    curve = None if question.reference is None else curves.get(question.reference.name)
-    return (None if curve is None else curve.points[-1].runtime_s.mid), False
+        return named, measured, True
+    for reference in question.references:
+        curve = curves.get(reference.name)
+        if curve is not None:
+            return reference.name, curve.points[-1].runtime_s.mid, False
+    return named, None, False
 
 
 def _over(curve: PredictionCurve, reference_s: float) -> PredictionCurve:

@@ -39,6 +39,8 @@ class Bound(StrEnum):
     SERIAL = "serial"
     LAUNCH = "launch"
     LATENCY = "latency"
+    UNKNOWN = "unknown"
+    """The family cannot say."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,16 +68,11 @@ class Kind:
     """From a document of ``model``."""
 
 
+OWN_ENTRY_POINTS = Path(__file__).parents[1] / "entry_points.ini"
 KINDS: Registry[Kind] = Registry(
-    "berth.workloads",
-    {
-        "berth.profile/1": "berth.predictor.families.program.kind:KIND",
-        "berth.model-workload/1": "berth.predictor.families.graph.kind:KIND",
-        "berth.language-model-workload/1": "berth.predictor.families.language_model.kind:KIND",
-        "berth.slice-workload/1": "berth.predictor.families.slices.kind:KIND",
-        "berth.history-workload/1": "berth.predictor.families.history.kind:KIND",
-    },
+    "berth.workloads", kind="schema of workloads", own=OWN_ENTRY_POINTS, needs=("model", "describe")
 )
+"""By the schema of their documents."""
 
 
 def digest_of(document: Document) -> str:

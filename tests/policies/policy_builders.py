@@ -94,7 +94,7 @@ def curve(platform: str, seconds: float, **changes: Any) -> PredictionCurve:
     points = []
     for units in (1, 2, 4, 8, 16, 32, 64):
         values: dict[str, Any] = {
-            "profile": "lu",
+            "workload": "lu",
             "platform": platform,
             "cores": 0 if gpus else units,
             "gpus": units if gpus else 0,
@@ -112,7 +112,8 @@ def curve(platform: str, seconds: float, **changes: Any) -> PredictionCurve:
 def forecast(*curves: PredictionCurve, **changes: Any) -> Forecast:
     """A program that runs on x86-64 with AVX2 and on CUDA, forecast on the curves' platforms."""
     values: dict[str, Any] = {
-        "profile": "lu",
+        "workload": "lu",
+        "kind": "program",
         "digest": f"sha256:{hash(curves)}",
         "bundle": "sha256:bundle",
         "targets": ("cpu", "cuda"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,8 @@ from toy_profiles import profile
 from berth.pilot.errors import DocumentError
 from berth.pilot.profile import SizePoint
 from berth.predictor.core.forecast import Forecast
-from berth.predictor.families.program.predictor import Predictor
+from berth.predictor.core.forecaster import Forecaster
+from berth.predictor.core.workload import workload_of
 from berth.predictor.hardware import platforms
 
 SIZES = tuple(
@@ -22,8 +24,10 @@ SIZES = tuple(
 
 
 @pytest.fixture(scope="module")
-def forecast(predictor: Predictor) -> Forecast:
-    return predictor.forecast(profile(sizes=SIZES, peak=3.4e7, runtime_s=0.01), platforms.load())
+def forecast(toy_bundle: Path) -> Forecast:
+    return Forecaster((toy_bundle,)).forecast(
+        workload_of(profile(sizes=SIZES, peak=3.4e7, runtime_s=0.01)), platforms.load()
+    )
 
 
 def test_json_keeps_every_answer(forecast: Forecast) -> None:

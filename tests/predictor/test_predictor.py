@@ -129,11 +129,10 @@ def test_every_interval_is_ordered_and_speedup_agrees_with_time(
 
 def test_the_forecast_says_what_predict_says(predictor: Predictor) -> None:
     own = profile()
-    forecast = predictor.forecast(own, ALL)
+    answer = predictor.answer(own, ALL, HERE)
     for name, platform in ALL.items():
         one = predictor.predict(own, platform, reference=HERE)
-        again = forecast.prediction(name, one.gpus or one.cores)
-        assert again is not None
+        again = answer.curves[name].nearest(one.gpus or one.cores)
         assert again.runtime_s.mid == pytest.approx(one.runtime_s.mid)
         assert again.basis is one.basis
 
@@ -171,7 +170,7 @@ def test_serving_imports_no_training_library(toy_bundle: Path) -> None:
     code = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from berth.predictor import platforms\n"
+        "from berth.predictor.hardware import platforms\n"
         "from berth.predictor.families.program.predictor import Predictor\n"
         f"Predictor.load(Path({str(toy_bundle)!r}))\n"
         "platforms.load()\n"

@@ -118,6 +118,7 @@ def forecast(
     """A forecast with one time for each platform, whatever the resources."""
     return Forecast(
         workload=name,
+        kind="program",
         digest=f"sha256:{name}",
         bundle="test",
         targets=("cpu", "cuda"),

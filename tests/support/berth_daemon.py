@@ -108,6 +108,7 @@ def forecast(
     }
     return Forecast(
         workload=name,
+        kind="program",
         digest=f"sha256:{name}-{cpu_s}-{gpu_s}",
         bundle=bundle,
         targets=("cpu", "cuda"),

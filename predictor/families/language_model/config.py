@@ -41,7 +41,7 @@ _DEFAULT_BITS = {"float32": 32, "float": 32, "float16": 16, "bfloat16": 16, "flo
 _QUANTISED_BITS = {"fp8": 8, "mxfp4": 4, "nvfp4": 4, "awq": 4, "gptq": 4, "compressed-tensors": 8}
 
 
-class _Config(Document):
+class RawConfig(Document):
     """Any JSON object; what matters is read key by key below."""
 
     model_config = ConfigDict(extra="allow", frozen=True, allow_inf_nan=False)
@@ -126,7 +126,7 @@ class LanguageModel:
 
 def read_config(path: Path) -> LanguageModel:
     """The model of a ``config.json``. Raises DocumentError, in a sentence, for anything else."""
-    raw = read_json(path, _Config).model_extra or {}
+    raw = read_json(path, RawConfig).model_extra or {}
     name = raw.get("_name_or_path") or path.parent.name or path.stem
     return from_mapping(raw, source=path, name=str(name)[:200])
 

@@ -17,6 +17,7 @@ from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile, Provenance, RunsOn, Runtime, Target, Workload
 from berth.plugin.cli import place as command
+from berth.predictor.core import workload as berth_workload
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
 from berth.predictor.core.sizes import SizeLaw
@@ -45,20 +46,22 @@ cpus_per_gpu = 8
 """
 
 
-class FakePredictor:
+class FakeForecaster:
     """Forecasts what the test says: GPUs 2 s on a prior, CPUs 40 s / cores, calibrated."""
 
     gpu_basis = Basis.PRIOR
 
-    @classmethod
-    def load(cls, _folder: Path | None = None) -> FakePredictor:
-        return cls()
-
     def forecast(
-        self, profile: Profile, platforms: Mapping[str, Platform], reference: Platform | None = None
+        self,
+        profile: berth_workload.Workload,
+        platforms: Mapping[str, Platform],
+        known: Mapping[str, Platform] | None = None,
+        *,
+        reference: str | None = None,
     ) -> Forecast:
         return Forecast(
             workload=profile.name,
+            kind="program",
             digest="sha256:lu",
             bundle="sha256:fake",
             targets=tuple(t.value for t in profile.runs_on.targets),
@@ -97,7 +100,7 @@ class FakePredictor:
 
 @pytest.fixture(autouse=True)
 def fake_predictor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "Predictor", FakePredictor)
+    monkeypatch.setattr(command, "forecaster_for", lambda *_: FakeForecaster())
     monkeypatch.delenv("BERTH_SITE", raising=False)
 
 

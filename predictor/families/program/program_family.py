@@ -32,14 +32,14 @@ class ProgramFamily:
     def forecast(self, question: Question) -> Answer:
         """A curve over core counts for each platform. Raises UsageError."""
         profile = _profile(question)
-        return self._predictor.answer(profile, question.platforms, question.reference)
+        return self._predictor.answer(profile, question.platforms, question.measured_on)
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
         """Shapley values on the log speedup, and the roofline's largest part."""
         profile = _profile(question)
         units = 1 if platform.is_gpu else usable_cores(profile, platform)
         (found,) = explain(
-            self._predictor, profile, [Point(platform, units)], reference=question.reference
+            self._predictor, profile, [Point(platform, units)], reference=question.measured_on
         )
         # An effect is on the speedup; on the time it is the inverse.
         return Explanation(

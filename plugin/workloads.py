@@ -1,0 +1,116 @@
+"""Workloads into the store with their forecasts: nothing is left to predict at submit time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from berth.pilot.documents import to_json
+from berth.pilot.errors import UsageError
+from berth.pilot.platform import Platform
+from berth.pilot.profile import Profile
+from berth.plugin.site.site import Site
+from berth.plugin.store import ForecastRecord, ProfileRecord, Store
+from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.forecaster import Forecaster
+from berth.predictor.core.workload import Workload, parse_workload
+from berth.predictor.hardware import platforms as known_platforms
+
+
+def forecaster_for(site: Site | None, bundles: Iterable[Path] = ()) -> Forecaster:
+    """With the named bundles, else those of the site file. Raises DocumentError and UsageError."""
+    named = tuple(bundles)
+    return Forecaster(named or (site.bundles if site else ()))
+
+
+def reference_of(site: Site | None) -> str | None:
+    """What speedups are over, where a workload was measured nowhere."""
+    return site.reference_platform if site else None
+
+
+def add_workload(
+    store: Store,
+    workload: Workload,
+    *,
+    forecaster: Forecaster,
+    platforms: Mapping[str, Platform],
+    owner: str,
+    reference: str | None = None,
+    replace: bool = False,
+) -> Forecast:
+    """Store a workload and its forecast. Nothing is stored where no forecast can be made.
+
+    Raises UsageError for a workload that cannot be predicted, or where another one has its name,
+    and StoreError.
+    """
+    check_name(workload.name)
+    forecast = forecaster.forecast(workload, platforms, reference=reference)
+    record = ProfileRecord(
+        workload.name, workload.digest, to_json(workload.document), owner, time.time()
+    )
+    store.add_profile(record, replace=replace)
+    put_forecast(store, forecast)
+    return forecast
+
+
+def check_name(name: str) -> None:
+    """Raises UsageError for a name that jobs could not give."""
+    if name == "off":
+        raise UsageError("a workload cannot be named 'off'", hint="berth:off is how jobs opt out")
+
+
+def refresh(
+    store: Store,
+    names: Iterable[str],
+    *,
+    forecaster: Forecaster,
+    platforms: Mapping[str, Platform],
+    reference: str | None = None,
+) -> list[Forecast]:
+    """Make the forecasts of stored workloads again (a new bundle, new platforms)."""
+    made = []
+    for name in names:
+        workload = stored_workload(store, name)
+        forecast = forecaster.forecast(workload, platforms, reference=reference)
+        put_forecast(store, forecast)
+        made.append(forecast)
+    return made
+
+
+def stored_workload(store: Store, name: str) -> Workload:
+    """A workload of the store by its name. Raises UsageError where there is none."""
+    return workload_in(store, stored(store, name))
+
+
+def workload_in(store: Store, record: ProfileRecord) -> Workload:
+    """What a record holds. Raises DocumentError."""
+    return parse_workload(record.document, source=f"{store.name}: workload {record.name}")
+
+
+def stored_profiles(store: Store) -> list[Profile]:
+    """Every workload of the store that is a program's profile."""
+    found = (workload_in(store, record).document for record in store.profiles())
+    return [document for document in found if isinstance(document, Profile)]
+
+
+def stored(store: Store, name: str) -> ProfileRecord:
+    """What the store holds under that name. Raises UsageError where there is nothing."""
+    record = store.profile(name)
+    if record is None:
+        raise UsageError(
+            f"no workload named {name!r} is in {store.name}", hint="see: berth workload list"
+        )
+    return record
+
+
+def platforms_for(site: Site | None) -> Mapping[str, Platform]:
+    """All that a forecast covers: the shipped platforms and the site's own."""
+    return {**known_platforms.load(), **(site.platforms if site else {})}
+
+
+def put_forecast(store: Store, forecast: Forecast) -> None:
+    """Keep it as the newest of its workload."""
+    store.put_forecast(
+        ForecastRecord(forecast.workload, forecast.bundle, forecast.to_json(), time.time())
+    )

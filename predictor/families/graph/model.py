@@ -1,0 +1,76 @@
+"""What the families of model graphs read of a workload: its graph, the places, points on curves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from berth.pilot.platform import Platform
+from berth.predictor.core.family import Question
+from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction
+from berth.predictor.families.graph.kind import Mode, ModelWorkload
+from berth.predictor.families.program.ceilings import core_grid
+from berth.predictor.graphs.graph import ModelGraph
+from berth.predictor.graphs.stored import from_lines
+from berth.predictor.hardware.roofs import Roof, roof_of
+
+
+def model_of(question: Question) -> ModelWorkload:
+    """The workload's document, which a family has accepted."""
+    document = question.workload.document
+    assert isinstance(document, ModelWorkload)  # noqa: S101 - ``accepts`` was asked
+    return document
+
+
+def is_model(document: object, mode: Mode) -> bool:
+    """Whether it is a model workload of this mode."""
+    return isinstance(document, ModelWorkload) and document.mode is mode
+
+
+def graph_of(document: ModelWorkload) -> ModelGraph:
+    """Its graph; read once. Raises DocumentError."""
+    return _graph(document.graph, document.name)
+
+
+@lru_cache(maxsize=16)
+def _graph(lines: tuple[str, ...], name: str) -> ModelGraph:
+    return from_lines(lines, name)
+
+
+def places_by_units(
+    platforms: Mapping[str, Platform], known: Mapping[str, Platform]
+) -> dict[int, list[Roof]]:
+    """Roofs to predict at, by cores of a CPU (powers of two and all) or one GPU."""
+    found: dict[int, list[Roof]] = {}
+    for platform in platforms.values():
+        for units in core_grid(platform):
+            found.setdefault(units, []).append(roof_of(platform, known, units))
+    return found
+
+
+def point(
+    workload: str,
+    roof: Roof,
+    units: int,
+    *,
+    seconds: Interval,
+    basis: Basis,
+    memory: Interval,
+    bound: Bound,
+    energy_j: Interval | None = None,
+    abstained: str | None = None,
+) -> Prediction:
+    """One point of a curve; the forecaster fills in the speedup."""
+    return Prediction(
+        workload=workload,
+        platform=roof.platform,
+        cores=1 if roof.is_gpu else units,
+        gpus=units if roof.is_gpu else 0,
+        basis=basis,
+        speedup=Interval(1.0, 1.0, 1.0),
+        runtime_s=seconds,
+        memory_bytes=memory,
+        energy_j=energy_j,
+        bound=bound,
+        abstained=abstained,
+    )

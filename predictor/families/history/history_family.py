@@ -1,0 +1,108 @@
+"""Past jobs behind the Family protocol: median and interval of the runs on each platform.
+
+On a platform where the program never ran nothing is predicted. The interval is that of the next
+run of a log-normal sample (Student's t; Hahn and Meeker, "Statistical Intervals", 1991, 4.6), with
+a least spread for programs that ran once or always took the same time.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+
+from berth.pilot.platform import Platform
+from berth.predictor.core.family import Answer, Explanation, Question
+from berth.predictor.core.forecast import SourceShare
+from berth.predictor.core.intervals import around
+from berth.predictor.core.memory_need import UNKNOWN
+from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
+from berth.predictor.core.workload import Workload
+from berth.predictor.families.history.kind import HistoryWorkload, PastRun
+
+_T_95 = (6.31, 2.92, 2.35, 2.13, 2.02, 1.94, 1.89, 1.86, 1.83, 1.81)
+"""95 % quantiles of Student's t for 1 to 10 degrees of freedom."""
+_T_MANY = 1.7
+SINGLE_RUN_LOG_WIDTH = math.log(3.0)
+"""Of one run: the next job of the same script may have another input."""
+LEAST_LOG_WIDTH = 0.1
+MEMORY_MARGIN = 1.25
+"""Upper end of the memory need over the largest peak seen."""
+
+
+class HistoryFamily:
+    """Answers with measurements only."""
+
+    name = "history"
+
+    def accepts(self, workload: Workload) -> bool:
+        """Histories."""
+        return isinstance(workload.document, HistoryWorkload)
+
+    def forecast(self, question: Question) -> Answer:
+        """One point for each number of cores or GPUs that it ran with, where it ran."""
+        runs = _runs(question)
+        curves = {}
+        sources = {}
+        for name, platform in question.platforms.items():
+            own = [run for run in runs if run.platform == name]
+            if own:
+                curves[name] = _curve(question.workload.name, platform, own)
+                width = math.log(
+                    curves[name].points[0].runtime_s.high / curves[name].points[0].runtime_s.mid
+                )
+                sources[name] = (
+                    SourceShare("history: past runs", 1.0, width, f"{len(own)} runs there"),
+                )
+        return Answer(bundle="", curves=curves, sources=sources)
+
+    def explain(self, question: Question, platform: Platform) -> Explanation:
+        """How many runs it stands on."""
+        count = sum(run.platform == platform.name for run in _runs(question))
+        return Explanation(f"{count} finished jobs ran on {platform.name}.")
+
+
+def _runs(question: Question) -> tuple[PastRun, ...]:
+    document = question.workload.document
+    assert isinstance(document, HistoryWorkload)  # noqa: S101 - ``accepts`` was asked
+    return document.runs
+
+
+def _curve(workload: str, platform: Platform, runs: Sequence[PastRun]) -> PredictionCurve:
+    by_units: dict[int, list[PastRun]] = {}
+    for run in runs:
+        by_units.setdefault(max(run.gpus, 1) if platform.is_gpu else run.cores, []).append(run)
+    return PredictionCurve(
+        tuple(_point(workload, platform, units, by_units[units]) for units in sorted(by_units))
+    )
+
+
+def _point(workload: str, platform: Platform, units: int, runs: Sequence[PastRun]) -> Prediction:
+    peaks = [run.peak_memory_bytes for run in runs if run.peak_memory_bytes is not None]
+    memory = UNKNOWN
+    if peaks:
+        memory = Interval(min(peaks), statistics.median(peaks), max(peaks) * MEMORY_MARGIN)
+    return Prediction(
+        workload=workload,
+        platform=platform.name,
+        cores=1 if platform.is_gpu else units,
+        gpus=units if platform.is_gpu else 0,
+        basis=Basis.MEASURED,
+        speedup=Interval(1.0, 1.0, 1.0),
+        runtime_s=next_run([run.runtime_s for run in runs]),
+        memory_bytes=memory,
+        energy_j=None,
+        bound=Bound.UNKNOWN,
+    )
+
+
+def next_run(seconds: Sequence[float]) -> Interval:
+    """90 % interval of the next run's time, after at least one."""
+    mid = statistics.median(seconds)
+    if len(seconds) == 1:
+        return around(mid, SINGLE_RUN_LOG_WIDTH)
+    logs = [math.log(one) for one in seconds]
+    degrees = len(logs) - 1
+    quantile = _T_95[degrees - 1] if degrees <= len(_T_95) else _T_MANY
+    width = quantile * statistics.stdev(logs) * math.sqrt(1 + 1 / len(logs))
+    return around(mid, max(width, LEAST_LOG_WIDTH))

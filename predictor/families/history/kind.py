@@ -1,0 +1,44 @@
+"""The workload of a program that is known from past jobs only: nobody piloted it."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from berth.pilot.documents import Document
+from berth.pilot.profile import Name, Positive, RunsOn
+from berth.predictor.core.workload import WHOLE_JOB, Kind, Workload, digest_of
+
+HISTORY_WORKLOAD_SCHEMA = "berth.history-workload/1"
+
+
+class PastRun(Document):
+    """One finished job of the program."""
+
+    platform: Name
+    cores: int = Field(ge=1)
+    gpus: int = Field(default=0, ge=0)
+    runtime_s: Positive
+    peak_memory_bytes: Positive | None = None
+    """Of a node, or of a GPU where ``gpus`` says so; None: not recorded."""
+    job_id: str = Field(default="", max_length=128)
+    ended_s: float | None = Field(default=None, ge=0)
+    """Unix time."""
+
+
+class HistoryWorkload(Document):
+    """Its finished jobs on the platforms where they ran."""
+
+    schema_: str = Field(default=HISTORY_WORKLOAD_SCHEMA, alias="schema")
+    name: Name
+    runs: tuple[PastRun, ...] = Field(min_length=1, max_length=10_000)
+    runs_on: RunsOn = RunsOn()
+
+
+def describe(document: HistoryWorkload) -> Workload:
+    """Whole jobs."""
+    return Workload(
+        "history", document.name, digest_of(document), document.runs_on, WHOLE_JOB, document
+    )
+
+
+KIND = Kind("history", HistoryWorkload, describe)

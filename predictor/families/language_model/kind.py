@@ -1,0 +1,56 @@
+"""The workload of a served language model: configuration, load, and how many requests a job is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from berth.pilot.documents import Document
+from berth.pilot.profile import Name, RunsOn, Target
+from berth.predictor.core.forecast import Unit
+from berth.predictor.core.workload import Amount, Kind, Workload, digest_of
+
+LANGUAGE_MODEL_WORKLOAD_SCHEMA = "berth.language-model-workload/1"
+_COUNT = Field(default=1, ge=1, le=10_000_000)
+
+
+class LanguageModelWorkload(Document):
+    """A decoder served under a load of equal requests."""
+
+    schema_: str = Field(default=LANGUAGE_MODEL_WORKLOAD_SCHEMA, alias="schema")
+    name: Name
+    config: dict[str, Any] = Field(min_length=1, max_length=10_000)
+    """The model's ``config.json`` of Hugging Face."""
+    framework: str = Field(default="vllm", min_length=1, max_length=64)
+    concurrency: int = _COUNT
+    """Sequences at a time."""
+    input_tokens: int = Field(default=1024, ge=1, le=10_000_000)
+    output_tokens: int = Field(default=128, ge=1, le=10_000_000)
+    weight_bits: float | None = Field(default=None, ge=1, le=64)
+    """None: the checkpoint's."""
+    kv_bits: float = Field(default=16.0, ge=1, le=64)
+    tensor_parallel: int = _COUNT
+    pipeline_parallel: int = _COUNT
+    data_parallel: int = _COUNT
+    expert_parallel: int = _COUNT
+    amount: Amount = Amount(unit=Unit.REQUEST)
+    runs_on: RunsOn = RunsOn(targets=(Target.CUDA,))
+
+    @property
+    def gpus(self) -> int:
+        """That it is served on."""
+        return self.tensor_parallel * self.pipeline_parallel * self.data_parallel
+
+
+def describe(document: LanguageModelWorkload) -> Workload:
+    """Unit of its predictions: a request, as its share of the time at full load."""
+    runs_on = document.runs_on
+    if runs_on.gpus == 0:
+        runs_on = runs_on.model_copy(update={"gpus": document.gpus})
+    return Workload(
+        "language-model", document.name, digest_of(document), runs_on, document.amount, document
+    )
+
+
+KIND = Kind("language-model", LanguageModelWorkload, describe)

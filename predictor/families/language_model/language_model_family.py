@@ -1,0 +1,115 @@
+"""Served language models behind the Family protocol."""
+
+from __future__ import annotations
+
+import math
+
+from berth.pilot.platform import Platform
+from berth.predictor.core.family import Answer, Bundles, Explanation, Question
+from berth.predictor.core.forecast import SourceShare, Unit
+from berth.predictor.core.prediction import Interval, Prediction, PredictionCurve
+from berth.predictor.core.workload import Workload
+from berth.predictor.families.language_model.bundle import LLM_SCHEMA
+from berth.predictor.families.language_model.config import LanguageModel, from_mapping
+from berth.predictor.families.language_model.kind import LanguageModelWorkload
+from berth.predictor.families.language_model.load import Load
+from berth.predictor.families.language_model.predictor import LlmPredictor, ServingPrediction
+from berth.predictor.hardware.accelerators import device
+
+
+class LanguageModelFamily:
+    """Time of a request (or a token) at full load; memory of one GPU."""
+
+    name = "language_model"
+
+    def __init__(self, predictor: LlmPredictor) -> None:
+        self._predictor = predictor
+
+    @classmethod
+    def load(cls, bundles: Bundles) -> LanguageModelFamily:
+        """From a site's bundle, else the shipped one. Raises DocumentError."""
+        return cls(LlmPredictor.load(bundles.get(LLM_SCHEMA)))
+
+    def accepts(self, workload: Workload) -> bool:
+        """Decoders with a configuration that is known."""
+        return isinstance(workload.document, LanguageModelWorkload)
+
+    def forecast(self, question: Question) -> Answer:
+        """One point for each GPU platform whose accelerator is known, at the load's GPUs."""
+        document = _document(question)
+        curves, sources = {}, {}
+        for one in self._predict(question):
+            curves[one.device] = PredictionCurve((_point(document, one),))
+            width = math.log(one.throughput.high / one.throughput.mid)
+            sources[one.device] = (
+                SourceShare(f"{self.name}: {one.source}", 1.0, width, one.basis.value),
+            )
+        return Answer(self._predictor.model.id, curves, sources=sources)
+
+    def explain(self, question: Question, platform: Platform) -> Explanation:
+        """What bounds it there."""
+        found = {one.device: one for one in self._predict(question)}.get(platform.name)
+        if found is None:
+            return Explanation(f"{platform.name} is no accelerator that Berth knows.")
+        return Explanation(
+            f"{found.throughput.mid:.4g} tokens/s on {platform.name}: {found.bound.value}-bound, "
+            f"{found.ttft_s.mid:.3g} s to the first token and {found.tpot_s.mid:.3g} s for each "
+            "further one."
+        )
+
+    def _predict(self, question: Question) -> list[ServingPrediction]:
+        document = _document(question)
+        model = from_mapping(document.config, source=document.name, name=document.name)
+        places = [
+            found
+            for platform in question.platforms.values()
+            if platform.is_gpu and (found := device(platform, question.known)) is not None
+        ]
+        return self._predictor.predict(model, load_of(document, model), places, document.framework)
+
+
+def load_of(document: LanguageModelWorkload, model: LanguageModel) -> Load:
+    """The load that it describes. Raises UsageError where it makes no sense."""
+    return Load(
+        batch=document.concurrency,
+        input_tokens=document.input_tokens,
+        output_tokens=document.output_tokens,
+        weight_bits=document.weight_bits or model.weight_bits,
+        kv_bits=document.kv_bits,
+        tensor_parallel=document.tensor_parallel,
+        pipeline_parallel=document.pipeline_parallel,
+        data_parallel=document.data_parallel,
+        expert_parallel=document.expert_parallel,
+    )
+
+
+def _document(question: Question) -> LanguageModelWorkload:
+    document = question.workload.document
+    assert isinstance(document, LanguageModelWorkload)  # noqa: S101 - ``accepts`` was asked
+    return document
+
+
+def _memory(one: ServingPrediction) -> Interval:
+    """Of all its GPUs; a server needs room for the weights and one sequence."""
+    least, peak = one.memory.least, one.memory.peak
+    low = min(one.memory.weights, least)
+    return Interval(low, max(low, min(peak.mid, least)), least).scaled(one.gpus)
+
+
+def _point(document: LanguageModelWorkload, one: ServingPrediction) -> Prediction:
+    per_request = document.input_tokens + document.output_tokens
+    tokens = 1 if document.amount.unit is Unit.TOKEN else per_request
+    rate, energy = one.throughput, one.energy_j_per_token
+    return Prediction(
+        workload=document.name,
+        platform=one.device,
+        cores=1,
+        gpus=one.gpus,
+        basis=one.basis,
+        speedup=Interval(1.0, 1.0, 1.0),
+        runtime_s=Interval(tokens / rate.high, tokens / rate.mid, tokens / rate.low),
+        memory_bytes=_memory(one),
+        energy_j=None if energy is None else energy.scaled(tokens),
+        bound=one.bound,
+        abstained=one.abstained,
+    )

@@ -1,0 +1,105 @@
+"""Relative performance behind the Family protocol."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from berth.pilot.errors import UsageError
+from berth.pilot.platform import Platform
+from berth.pilot.profile import Profile
+from berth.predictor.core.family import Answer, Effect, Explanation, Question
+from berth.predictor.core.forecast import SourceShare
+from berth.predictor.core.memory_need import memory_on
+from berth.predictor.core.prediction import Bound, Prediction, PredictionCurve
+from berth.predictor.core.workload import Workload
+from berth.predictor.families.program.predictor import size_law, usable_cores
+from berth.predictor.families.relative.answer import answer
+from berth.predictor.families.relative.bundle import RelativeModel, load
+from berth.predictor.families.relative.explain import explain_row
+from berth.predictor.families.relative.rows import Rows
+from berth.predictor.families.relative.workloads import row_of, values_of
+
+UNSEEN = "unseen application"
+
+
+class RelativeFamily:
+    """A bundle of relative performance; answers for the platforms that it was trained on."""
+
+    name = "relative"
+
+    def __init__(self, model: RelativeModel) -> None:
+        self._model = model
+
+    @classmethod
+    def load(cls, folder: Path) -> RelativeFamily:
+        """Verify and load. Raises DocumentError."""
+        return cls(load(folder))
+
+    def accepts(self, workload: Workload) -> bool:
+        """Programs that were piloted on the reference that the bundle learnt from."""
+        document = workload.document
+        return (
+            isinstance(document, Profile)
+            and document.runtime is not None
+            and document.platform == self._model.manifest.reference
+        )
+
+    def forecast(self, question: Question) -> Answer:
+        """One point for each platform of the bundle that is asked for."""
+        profile = _profile(question)
+        manifest = self._model.manifest
+        names = [name for name in manifest.platforms if name in question.platforms]
+        if not names:
+            return Answer(bundle=self._model.id, curves={})
+        found = answer(
+            self._model, self._row(profile), names, values_of(profile, manifest.constants or ())
+        )
+        sizes = size_law(profile)
+        curves = {}
+        sources = {}
+        for one in found.predictions:
+            platform = question.platforms[one.platform]
+            curves[one.platform] = PredictionCurve(
+                (
+                    Prediction(
+                        workload=profile.name,
+                        platform=one.platform,
+                        cores=1 if platform.is_gpu else usable_cores(profile, platform),
+                        gpus=1 if platform.is_gpu else 0,
+                        basis=one.basis,
+                        speedup=one.speedup,
+                        runtime_s=one.runtime_s,
+                        memory_bytes=memory_on(platform, sizes),
+                        energy_j=None,
+                        bound=Bound.UNKNOWN,
+                        abstained=one.abstained,
+                    ),
+                )
+            )
+            width = math.log(one.runtime_s.high / one.runtime_s.mid)
+            sources[one.platform] = (
+                SourceShare(f"{self.name}: {manifest.family}", 1.0, width, UNSEEN),
+            )
+        runtime = profile.runtime
+        measured_s = None if runtime is None else runtime.median_s
+        return Answer(self._model.id, curves, sizes, sources, measured_s)
+
+    def explain(self, question: Question, platform: Platform) -> Explanation:
+        """Shapley values of single counters. Raises UsageError for a network or a new platform."""
+        if platform.name not in self._model.manifest.platforms:
+            raise UsageError(f"the bundle does not know the platform {platform.name!r}")
+        (found,) = explain_row(self._model, self._row(_profile(question)), (platform.name,))
+        return Explanation(
+            found.sentence(), tuple(Effect(e.name, 1 / e.factor) for e in found.effects)
+        )
+
+    def _row(self, profile: Profile) -> Rows:
+        manifest = self._model.manifest
+        return row_of(profile, manifest.counters, manifest.platforms, {})
+
+
+def _profile(question: Question) -> Profile:
+    document = question.workload.document
+    assert isinstance(document, Profile)  # noqa: S101 - ``accepts`` was asked
+    return document
