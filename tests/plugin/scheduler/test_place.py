@@ -71,7 +71,7 @@ class FakeForecaster:
             ranks=1,
             gpus=0,
             container=None,
-            reference_platform=profile.platform,
+            reference_platform=profile.document.platform,
             reference_runtime_s=40.0,
             sizes=SizeLaw(None, 1e9),
             curves={name: self._curve(p) for name, p in platforms.items()},
@@ -267,7 +267,7 @@ def test_a_profile_may_be_named_from_the_store(profile: str, site: str, tmp_path
     store.add_profile(ProfileRecord("lu", "d", Path(profile).read_text(), "ada", 0.0))
     store.close()
     assert answer("lu", "--site", site, "--no-state")["profile"] == "lu"
-    assert "nor a profile of that name" in refusal("xy", "--site", site, "--no-state").message
+    assert "nor a workload of that name" in refusal("xy", "--site", site, "--no-state").message
 
 
 def test_a_profile_from_an_unknown_machine_is_noted(profile: str, tmp_path: Path) -> None:
