@@ -14,6 +14,7 @@ import tempfile
 import tomllib
 import types
 import typing
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -212,16 +213,24 @@ def _explain(
     key = ".".join(str(part) for part in location) or None
     kind = first["type"]
     if kind == "extra_forbidden":
-        near = _nearest(str(location[-1]), _known_keys(model, location[:-1]))
-        return DocumentError(
-            source, "is not a known key", key=key, hint=f"did you mean {near!r}?" if near else None
-        )
+        return unknown_key(source, str(key), model, location)
     if kind == "missing":
         return DocumentError(source, "is missing", key=key)
     message = first["msg"].removeprefix("Value error, ")
     message = message[:1].lower() + message[1:]
     shown = _shown(first["input"])
     return DocumentError(source, f"{message}{shown}", key=key)
+
+
+def unknown_key(
+    source: str | Path, key: str, model: type[Document], location: Sequence[int | str] = ()
+) -> DocumentError:
+    """The error for a key that ``model`` does not have, naming the nearest that it has."""
+    *above, last = location or (key,)
+    near = _nearest(str(last), _known_keys(model, above))
+    return DocumentError(
+        source, "is not a known key", key=key, hint=f"did you mean {near!r}?" if near else None
+    )
 
 
 def _is_union_tag(part: int | str, data: dict[str, Any]) -> bool:
@@ -245,7 +254,7 @@ def _nearest(name: str, known: list[str]) -> str | None:
     return matches[0] if matches else None
 
 
-def _known_keys(model: type[BaseModel], location: list[int | str]) -> list[str]:
+def _known_keys(model: type[BaseModel], location: Sequence[int | str]) -> list[str]:
     """The keys accepted at ``location``, following nested models and containers of models."""
     current: type[BaseModel] | None = model
     annotation: object = None

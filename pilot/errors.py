@@ -39,6 +39,7 @@ class DocumentError(UsageError):
         where = f"{source}: {key}" if key else str(source)
         super().__init__(f"{where}: {problem}", hint=hint)
         self.source = str(source)
+        self.problem = problem
         self.key = key
 
 

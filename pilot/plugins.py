@@ -185,12 +185,22 @@ class Registry(Generic[T]):
             reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             text = f"of the package {entry.distribution} cannot be imported: {reason}"
         else:
-            absent = [need for need in self._needs if not hasattr(found, need)]
-            if not absent:
+            wrong = self._what_is_wrong(entry.name, found)
+            if wrong is None:
                 self._loaded[entry.name] = cast(T, found)
                 return None
-            text = f"of the package {entry.distribution} has no {', no '.join(absent)}"
+            text = f"of the package {entry.distribution} {wrong}"
         return self._failed.setdefault(entry.name, self._problem(entry, text))
+
+    def _what_is_wrong(self, name: str, found: object) -> str | None:
+        absent = {need for need in self._needs if not hasattr(found, need)}
+        absent.update(getattr(found, "__abstractmethods__", ()))
+        if absent:
+            return f"has no {', no '.join(sorted(absent))}"
+        own_name = getattr(found, "name", name)
+        if isinstance(own_name, str) and own_name != name:
+            return f"calls itself {own_name!r}"
+        return None
 
     def _problem(self, entry: Entry, text: str) -> Problem:
         return Problem(self.group, entry.name, f"the {self.kind} {entry.name!r} {text}")
@@ -203,6 +213,12 @@ class Registry(Generic[T]):
             f"there is no {self.kind} {name!r}",
             hint=f"did you mean {near[0]!r}? {listed}" if near else listed,
         )
+
+
+def public_names(protocol: type) -> tuple[str, ...]:
+    """The attributes and methods that a Protocol names: what ``needs`` of a Registry takes."""
+    declared = {*getattr(protocol, "__annotations__", ()), *vars(protocol)}
+    return tuple(sorted(name for name in declared if not name.startswith("_")))
 
 
 def _resolve(target: str) -> object:

@@ -7,21 +7,18 @@ from __future__ import annotations
 
 import stat
 import tempfile
-import tomllib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from berth.pilot.collectors.base import Collector
 from berth.pilot.errors import BerthError, SchedulerError, ToolMissing
+from berth.pilot.plugins import Registry
 from berth.plugin.daemon.app import uids_of
 from berth.plugin.daemon.client import ask
-from berth.plugin.flux import filter as flux_filter
-from berth.plugin.flux.commands import ask as ask_flux
-from berth.plugin.scheduler import ClusterFacts, scheduler_named
+from berth.plugin.findings import Finding, Findings, Status
+from berth.plugin.scheduler import ClusterFacts, Scheduler
 from berth.plugin.site.site import Site
-from berth.plugin.slurm.filter import CONFIG_PATH, filter_config
 from berth.plugin.store import Store
 from berth.policies.values import Mode
 from berth.predictor.families.program.bundle import DEFAULT_BUNDLE, verify
@@ -30,38 +27,27 @@ LONG_REFRESHES = 3.0
 """The cluster's state is late when it is older than so many refresh periods."""
 
 
-class Status(StrEnum):
-    """How a check came out."""
-
-    OK = "ok"
-    WARN = "warn"
-    FAIL = "fail"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One line of the examination."""
-
-    check: str
-    status: Status
-    text: str
-    advice: str | None = None
-
-
-Findings = Iterator[Finding]
-
-
-def examine(site: Site, *, filter_config_path: Path = CONFIG_PATH) -> Findings:
+def examine(site: Site) -> Findings:
     """Every check that needs a site file, in the order in which they build on each other."""
     yield from _guarded("site file", lambda: _site(site))
     yield from _guarded("bundle", _bundle)
     yield from _guarded("store", lambda: _store(site))
     yield from _guarded("daemon", lambda: _daemon(site))
-    yield from _guarded("scheduler", lambda: _scheduler(site))
-    if site.scheduler == "flux":
-        yield from _guarded("filter", lambda: _flux_filter(site))
-    else:
-        yield from _guarded("filter", lambda: _filter(site, filter_config_path))
+    scheduler = site.open_scheduler()
+    yield from _guarded("scheduler", lambda: _scheduler(site, scheduler))
+    yield from _guarded("filter", lambda: scheduler.check_filter(site))
+
+
+def examine_packages(registries: Iterable[Registry[Any]]) -> Findings:
+    """What other packages add to Berth, and what of it cannot be used."""
+    for registry in registries:
+        for problem in registry.problems():
+            yield Finding(
+                "packages", Status.WARN, problem.text, "upgrade that package, or uninstall it"
+            )
+        added = sorted(set(registry.names()).difference(registry.own()))
+        if added:
+            yield Finding("packages", Status.OK, f"{registry.group}: {', '.join(added)}")
 
 
 def examine_machine() -> Findings:
@@ -117,7 +103,7 @@ def _site(site: Site) -> Findings:
         yield Finding(
             "auto queue",
             Status.WARN,
-            "there is no partition by which users ask Berth to choose",
+            "there is no partition or queue by which users ask Berth to choose",
             "make one and name it: site.auto_partition",
         )
 
@@ -187,21 +173,22 @@ def _daemon(site: Site) -> Findings:
         yield Finding("daemon", Status.WARN, f"{name}: {problem}", "see its log")
 
 
-def _scheduler(site: Site) -> Findings:
+def _scheduler(site: Site, scheduler: Scheduler) -> Findings:
     try:
-        facts = scheduler_named(site.scheduler).read()
+        facts = scheduler.read()
     except (SchedulerError, ToolMissing) as error:
         yield Finding("scheduler", Status.FAIL, error.message, error.hint)
         return
+    word = scheduler.queue_word
     yield Finding(
         "scheduler",
         Status.OK,
-        f"{facts.version}: {len(facts.queues)} partitions, {len(facts.nodes)} nodes",
+        f"{facts.version}: {len(facts.queues)} {word}s, {len(facts.nodes)} nodes",
     )
-    yield from _partitions(site, facts)
+    yield from _queues(site, facts, word)
 
 
-def _partitions(site: Site, facts: ClusterFacts) -> Findings:
+def _queues(site: Site, facts: ClusterFacts, word: str) -> Findings:
     there = {c.slice_of for c in site.candidates if c.slice_of and c.queue in facts.queues}
     for candidate in site.candidates:
         # Where a queue is made for each profile that GPUs are cut into, some are not there.
@@ -209,56 +196,13 @@ def _partitions(site: Site, facts: ClusterFacts) -> Findings:
             yield Finding(
                 "candidate",
                 Status.FAIL,
-                f"{candidate.name}: there is no partition {candidate.queue}",
+                f"{candidate.name}: there is no {word} {candidate.queue}",
                 "correct the site file",
             )
     if site.auto_queue is not None and site.auto_queue not in facts.queues:
         yield Finding(
             "auto queue",
             Status.FAIL,
-            f"there is no partition {site.auto_queue}: jobs for it are refused",
+            f"there is no {word} {site.auto_queue}: jobs for it are refused",
             "add it to the scheduler's configuration with a safe set of nodes",
         )
-
-
-def _filter(site: Site, path: Path) -> Findings:
-    try:
-        there = path.read_text(errors="replace")
-    except FileNotFoundError:
-        yield Finding(
-            "filter",
-            Status.WARN,
-            f"{path} does not exist: the filter uses its defaults",
-            f"berth slurm filter-config --site {site.source} > {path}",
-        )
-        return
-    if _settings(there) == _settings(filter_config(site)):
-        yield Finding("filter", Status.OK, f"{path} agrees with the site file")
-    else:
-        yield Finding(
-            "filter",
-            Status.WARN,
-            f"{path} is not what the site file says",
-            f"berth slurm filter-config --site {site.source} > {path}",
-        )
-
-
-def _flux_filter(site: Site) -> Findings:
-    config = ask_flux("state", timeout_s=10)["config.get"]
-    table = config.get("ingest", {}).get("frobnicator", {})
-    wanted = tomllib.loads(flux_filter.filter_config(site))["ingest"]["frobnicator"]
-    advice = f"berth flux filter-config --site {site.source}, then flux config reload"
-    plugins = table.get("plugins", [])
-    named = [p for p in plugins if Path(p).name not in ("defaults", "constraints")]
-    if not named:
-        yield Finding("filter", Status.WARN, "Flux's configuration names no frobnicator", advice)
-    elif table.get("berth", {}) != wanted["berth"]:
-        yield Finding("filter", Status.WARN, "its settings are not what the site file says", advice)
-    elif plugins.index(named[0]) != 0:
-        yield Finding("filter", Status.WARN, "the frobnicator is not the first", advice)
-    else:
-        yield Finding("filter", Status.OK, f"{named[0]} agrees with the site file")
-
-
-def _settings(text: str) -> list[str]:
-    return sorted(line.strip() for line in text.splitlines() if line.strip() and line[0] != "#")

@@ -1,7 +1,8 @@
 """The command line: one file a command, imported only when that command runs.
 
 ``berth --help`` must not pay for numpy, SQLAlchemy or anything else, so this module knows the
-commands by name only: each entry is ``"module:attribute"`` and a one-line summary.
+commands by name only: each entry is ``"module:attribute"`` and a one-line summary. Commands of
+one scheduler only are entry points of ``berth.commands``: click groups that import nothing heavy.
 """
 
 from __future__ import annotations
@@ -9,38 +10,59 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
 
-from berth.pilot.errors import BerthError
+from berth.pilot.errors import BerthError, UsageError
+from berth.pilot.plugins import Registry
 from berth.pilot.version import VERSION
 
 
 class LazyGroup(click.Group):
     """A click group whose commands are imported when they are called, not when listed."""
 
-    def __init__(self, *args: Any, lazy: dict[str, tuple[str, str]], **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        lazy: dict[str, tuple[str, str]],
+        more: Registry[click.Command] | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, **kwargs)
         self._lazy = lazy
+        self._more = more
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self._lazy)
+        return [*self._lazy, *(self._more.own() if self._more else ())]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self._lazy:
-            return None
+            return self._registered(cmd_name)
         module, _, attribute = self._lazy[cmd_name][0].partition(":")
         command = getattr(importlib.import_module(module), attribute)
         if not isinstance(command, click.Command):
             raise TypeError(f"{module}:{attribute} is not a click command")
         return command
 
+    def _registered(self, name: str) -> click.Command | None:
+        try:
+            return None if self._more is None else self._more.load(name)
+        except UsageError:
+            if self._more is not None and any(p.name == name for p in self._more.problems()):
+                raise
+            return None
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if not self._lazy:
             return
+        rows = [(name, summary) for name, (_, summary) in self._lazy.items()]
+        if self._more is not None:
+            own = self._more.own()
+            rows += [(name, self._more.load(name).get_short_help_str(70)) for name in own]
         with formatter.section("Commands"):
-            formatter.write_dl([(name, summary) for name, (_, summary) in self._lazy.items()])
+            formatter.write_dl(rows)
 
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -60,17 +82,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "berth.plugin.cli.init:init",
         "Write a first site file by asking the scheduler.",
     ),
-    "slurm": (
-        "berth.plugin.cli.slurm:slurm",
-        "Set up the Slurm submit filter.",
-    ),
-    "flux": (
-        "berth.plugin.cli.flux:flux",
-        "Set up the Flux submit filter.",
-    ),
     "replace": (
         "berth.plugin.cli.replace:replace",
-        "Place pending Flux jobs anew.",
+        "Place pending jobs anew, where the scheduler can move them.",
     ),
     "serve": (
         "berth.plugin.cli.serve:serve",
@@ -123,9 +137,18 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
+REGISTERED: Registry[click.Command] = Registry(
+    "berth.commands",
+    kind="command",
+    own=Path(__file__).parents[1] / "entry_points.ini",
+    needs=("get_short_help_str",),
+)
+
+
 @click.group(
     cls=LazyGroup,
     lazy=COMMANDS,
+    more=REGISTERED,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(VERSION, prog_name="berth")

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 import statistics
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from berth.pilot.errors import BerthError, UsageError
+from berth.pilot.errors import UsageError
 from berth.pilot.units import format_bytes, format_seconds
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.outcomes import in_a_line
 from berth.plugin.cli.where import open_store, store_options
-from berth.plugin.flux import commands as flux
-from berth.plugin.scheduler import stamped_decision
-from berth.plugin.slurm import commands
+from berth.plugin.scheduler import SCHEDULERS
 from berth.plugin.store import DecisionRecord, OutcomeRecord, Store
 
-_FLUX_ID = re.compile(r"(?:ƒ|f)[1-9A-HJ-NP-Za-km-z]{1,12}")
 _HEADER = (
     "ID", "TIME", "USER", "PROFILE", "MODE", "ACTION", "CODE", "CHOSEN", "PREDICTED", "RAN", "TOOK",
 )  # fmt: skip
@@ -112,31 +107,20 @@ def show(place: tuple[Path | None, str | None], decision: str, *, json_: bool) -
 
 
 def decision_of_job(store: Store, job: str) -> str:
-    """The id of the decision for a job, from its outcome or from its stamp in Slurm or Flux.
+    """The id of the decision for a job, from its outcome or from its stamp in the scheduler.
 
     Raises UsageError where the job has none.
     """
-    # The store writes Flux's ids as they are in every locale.
-    outcome = store.outcomes.of_job(job.replace("ƒ", "f"))
-    if outcome is not None and outcome.decision is not None:
-        return outcome.decision
-    asked: list[Callable[[], str]]
-    if _FLUX_ID.fullmatch(job) is not None:
-        asked = [lambda: flux.run("job", "info", job, "jobspec")]
-    elif re.fullmatch(r"[0-9]+(_[0-9]+)?", job) is not None:
-        asked = [
-            lambda: commands.run(("scontrol", "-o", "show", "job", job)),
-            lambda: commands.run(
-                ("sacct", "-a", "-n", "-X", "-P", "-o", "AdminComment", "-j", job)
-            ),
-        ]
-    else:
+    schedulers = [kind() for kind in SCHEDULERS.load_all().values()]
+    asked = [(s, job_id) for s in schedulers if (job_id := s.job_id(job)) is not None]
+    for job_id in dict.fromkeys([*(job_id for _, job_id in asked), job]):
+        outcome = store.outcomes.of_job(job_id)
+        if outcome is not None and outcome.decision is not None:
+            return outcome.decision
+    if not asked:
         raise UsageError(f"{job!r} is not a job id")
-    for ask in asked:
-        try:
-            found = stamped_decision(ask())
-        except BerthError:
-            continue
+    for scheduler, job_id in asked:
+        found = scheduler.stamped(job_id)
         if found is not None:
             return found
     raise UsageError(

@@ -9,8 +9,11 @@ from pathlib import Path
 import click
 
 from berth.pilot.errors import BerthError
+from berth.plugin.cli import REGISTERED
 from berth.plugin.cli.where import SITE_FILE, find_site
-from berth.plugin.doctor import Finding, Status, examine, examine_machine
+from berth.plugin.doctor import examine, examine_machine, examine_packages
+from berth.plugin.findings import Finding, Status
+from berth.plugin.scheduler import SCHEDULERS
 
 
 @click.command()
@@ -23,7 +26,8 @@ from berth.plugin.doctor import Finding, Status, examine, examine_machine
 )
 @click.option("--json", "json_", is_flag=True, help="Print JSON.")
 def doctor(site_file: Path | None, *, json_: bool) -> None:
-    """Check this installation: site file, bundle, store, daemon, scheduler, filter, collectors.
+    """Check this installation: site file, bundle, store, daemon, scheduler, filter, packages,
+    collectors.
 
     Exit status 1 where something fails; warnings alone are 0.
 
@@ -31,7 +35,8 @@ def doctor(site_file: Path | None, *, json_: bool) -> None:
     Example:
       berth doctor --site /etc/berth/berth.toml
     """
-    findings = [*_of_site(site_file), *examine_machine()]
+    packages = examine_packages((SCHEDULERS, REGISTERED))
+    findings = [*_of_site(site_file), *packages, *examine_machine()]
     if json_:
         data = [
             {"check": f.check, "status": f.status, "text": f.text, "advice": f.advice}

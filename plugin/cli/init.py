@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tomllib
 from pathlib import Path
 
@@ -10,10 +9,12 @@ import click
 
 from berth.pilot.documents import validate, write_json, write_text
 from berth.pilot.errors import SchedulerError, UsageError
+from berth.plugin.cli.named import Named
 from berth.plugin.scheduler import SCHEDULERS, scheduler_named
+from berth.plugin.scheduler.registry import DEFAULT
 from berth.plugin.site.document import SiteDocument
 from berth.plugin.site.first import FirstSite, first_site
-from berth.plugin.site.write import PLATFORM_FOLDER, auto_lines, toml_text, where_auto
+from berth.plugin.site.write import PLATFORM_FOLDER, auto_lines, toml_text
 from berth.predictor.hardware import platforms as known_platforms
 
 
@@ -28,24 +29,24 @@ from berth.predictor.hardware import platforms as known_platforms
 )
 @click.option(
     "--scheduler",
-    type=click.Choice(SCHEDULERS),
+    type=Named(SCHEDULERS),
     default=None,
-    help="Default: Slurm, or Flux where only its command is here.",
+    help="Default: the first whose commands are on this machine.",
 )
 @click.option("--name", default=None, help="Name of the site. Default: the cluster's.")
 @click.option("--dry-run", is_flag=True, help="Print the file, write nothing.")
 @click.option("--force", is_flag=True, help="Overwrite what is there.")
 def init(output: Path, scheduler: str | None, name: str | None, dry_run: bool, force: bool) -> None:
-    """Ask Slurm or Flux for its queues and nodes and write a first site file.
+    """Ask the scheduler for its queues and nodes and write a first site file.
 
     One candidate for each kind of node and GPU type in each partition or queue, in mode shadow.
 
     Example: berth init --output /etc/berth/berth.toml
     """
-    door = scheduler_named(scheduler or _here())
-    site = first_site(door.read(), known_platforms.load(), scheduler=door.name)
+    asked = scheduler_named(scheduler or _here())
+    site = first_site(asked.read(), known_platforms.load(), asked)
     if not site.candidates:
-        raise SchedulerError(f"{door.name} has no partition or queue with nodes in it")
+        raise SchedulerError(f"{asked.title} has no {asked.queue_word} with nodes in it")
     text = toml_text(site, name=name or site.facts.name)
     validate(tomllib.loads(text), SiteDocument, source=output)
     if dry_run:
@@ -72,8 +73,8 @@ def init(output: Path, scheduler: str | None, name: str | None, dry_run: bool, f
 
 
 def _here() -> str:
-    only_flux = shutil.which("sinfo") is None and shutil.which("flux") is not None
-    return "flux" if only_flux else "slurm"
+    here = (name for name in SCHEDULERS.load_all() if scheduler_named(name).is_here())
+    return next(here, DEFAULT)
 
 
 def _summary(site: FirstSite, output: Path) -> str:
@@ -82,11 +83,12 @@ def _summary(site: FirstSite, output: Path) -> str:
     lines += [f"  {c.name}: {c.nodes} x {c.platform} in {c.queue.name}" for c in site.candidates]
     remarks = [f"  CHECK {c.name}: {remark}." for c in site.candidates for remark in c.remarks]
     lines += remarks
-    word = "partition" if site.scheduler == "slurm" else "queue"
+    word = site.queue_word
     auto = auto_lines(site)
     if auto:
         lines += [
-            f"For `--{word}=auto`, add to {where_auto(site)} (nodes where any job may run):",
+            f"For `--{word}=auto`, add to {site.scheduler.config_file} "
+            "(nodes where any job may run):",
             *(f"  {line}" for line in auto),
             f'and auto_{word} = "auto" to [site].',
         ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import json
 import math
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,15 +14,15 @@ import click
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.profile import Profile
 from berth.pilot.units import parse_bytes
+from berth.plugin.cli.named import Named
 from berth.plugin.cli.place_text import as_json, as_text
 from berth.plugin.placing import place as decide_place
 from berth.plugin.placing import request_from
-from berth.plugin.scheduler import SCHEDULERS, Job, scheduler_named
+from berth.plugin.scheduler import SCHEDULERS, Job
 from berth.plugin.site import Site, demo_site, load_site
 from berth.plugin.site.quantities import parse_duration_s
 from berth.plugin.workloads import forecaster_for
 from berth.policies import Objective, Request
-from berth.policies.values import Edit
 from berth.predictor.core.workload import Workload, parse_workload, read_workload
 
 _POSITIVE = click.IntRange(min=1)
@@ -53,9 +52,7 @@ _POSITIVE = click.IntRange(min=1)
     envvar="BERTH_SITE",
     help="Site file (berth.toml).",
 )
-@click.option(
-    "--scheduler", type=click.Choice(SCHEDULERS), default=None, help="Default: the site's."
-)
+@click.option("--scheduler", type=Named(SCHEDULERS), default=None, help="Default: the site's.")
 @click.option("--jobspec", is_flag=True, help="Print a jobspec, checked by Flux where it is here.")
 @click.option("--bundle", type=click.Path(path_type=Path), help="Predictor bundle. Default: own.")
 @click.option("--strict", is_flag=True, help="Decide as the submit filter does.")
@@ -77,9 +74,7 @@ def place(profile: str, words: tuple[str, ...], **options: Any) -> None:
         raise UsageError("there is nothing to submit", hint="add: -- job.sh")
     found = _workload(profile, site, in_store=not is_demo)
     request = _request(found, options)
-    scheduler = scheduler_named(options["scheduler"] or site.scheduler)
-    if options["jobspec"] and scheduler.name != "flux":
-        raise UsageError("--jobspec is Flux's", hint="add: --scheduler flux")
+    scheduler = site.open_scheduler(options["scheduler"])
     placing = decide_place(
         found,
         request,
@@ -98,7 +93,8 @@ def place(profile: str, words: tuple[str, ...], **options: Any) -> None:
             raise BerthError(f"not submitted: {placing.decision.reason}")
         job_id = scheduler.submit(command)
     if options["jobspec"] and command is not None:
-        click.echo(_jobspec(_job(words, found), request, placing.decision.edit))
+        job, edit = _job(words, found), placing.decision.edit
+        click.echo(scheduler.jobspec(job, request, edit, folder=Path.cwd()))
         return
     if options["json_"]:
         answer = as_json(placing, site, command)
@@ -171,16 +167,6 @@ def _job(words: tuple[str, ...], workload: Workload) -> Job:
     if not words:
         raise UsageError(f"what runs {workload.name} is not known", hint="add: -- job.sh")
     return Job(words, is_script=_is_script(Path(words[0])), comment=f"berth:{workload.name}")
-
-
-def _jobspec(job: Job, request: Request, edit: Edit | None) -> str:
-    """As JSON. Raises SchedulerError where Flux is here and refuses it."""
-    from berth.plugin.flux.jobspec import jobspec, validate  # noqa: PLC0415 - Flux sites only
-
-    spec = jobspec(job, request, edit, folder=Path.cwd())
-    if shutil.which("flux") is not None:
-        validate(spec)
-    return json.dumps(spec, indent=2)
 
 
 def _is_script(path: Path) -> bool:

@@ -14,7 +14,7 @@ import click
 from berth.pilot.errors import UsageError
 
 if TYPE_CHECKING:
-    from berth.plugin.flux.replacing import Replacing
+    from berth.plugin.scheduler import Replacing
 
 
 @click.command()
@@ -31,29 +31,24 @@ if TYPE_CHECKING:
 )
 @click.option("--json", "json_", is_flag=True, help="Print JSON.")
 def replace(jobs: Sequence[str], all_: bool, apply_: bool, site_file: Path, json_: bool) -> None:
-    """Ask Berth again about pending Flux jobs that it has placed, and move them with --apply.
+    """Ask Berth again about pending jobs that it has placed, and move them with --apply.
 
-    Only jobs whose queue Berth chose are looked at; only the queue and the time limit of a pending
-    job can be changed. Each answer is a recorded decision, each move is logged.
+    Only where the scheduler can move a pending job: Flux can, Slurm cannot. Only jobs whose queue
+    Berth chose are looked at; only the queue and the time limit of a pending job can be changed.
+    Each answer is a recorded decision, each move is logged.
 
     \b
     Example:
       berth replace --all
       berth replace --apply f2Ppor5M
     """
-    from berth.plugin.flux.replacing import replace_pending  # noqa: PLC0415 - slow to import
-    from berth.plugin.site import load_site  # noqa: PLC0415
+    from berth.plugin.site import load_site  # noqa: PLC0415 - pydantic is slow to import
 
     if bool(jobs) == all_:
         raise UsageError("say which jobs: JOBID..., or --all")
     site = load_site(site_file)
-    if site.scheduler != "flux":
-        raise UsageError(
-            "only pending jobs of Flux can be placed anew",
-            hint="with Slurm, cancel the job and submit it again",
-        )
     logging.basicConfig(level=logging.INFO, format="berth: %(message)s")
-    found = list(replace_pending(jobs, site, apply=apply_))
+    found = list(site.open_scheduler().replace_pending(jobs, site, apply=apply_))
     if json_:
         click.echo(json.dumps([asdict(one) for one in found], indent=2))
         return

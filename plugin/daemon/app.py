@@ -17,7 +17,6 @@ from berth.plugin.daemon.background import (
     SITE_PERIOD_S,
     STORE_PERIOD_S,
     Periodic,
-    ReadStates,
     follow_cluster,
     follow_store,
 )
@@ -31,11 +30,9 @@ from berth.plugin.daemon.server import End, Server
 from berth.plugin.daemon.service import Service, killed
 from berth.plugin.daemon.spool import Spool
 from berth.plugin.daemon.view import Kept, SiteView
-from berth.plugin.flux.reading import FluxReader
-from berth.plugin.scheduler import scheduler_named
+from berth.plugin.scheduler import SCHEDULERS, ReadStates, state_reader
 from berth.plugin.site.site import Site
 from berth.plugin.site.watch import SiteWatcher
-from berth.plugin.slurm.cluster import ClusterReader
 from berth.plugin.store.store import Store
 from berth.policies.decide import Decider
 
@@ -48,7 +45,7 @@ _SWITCH_INTERVAL_S = 0.0001
 """How long a background thread may hold the interpreter while the answering thread wants it."""
 _DESCRIPTORS = 4096
 _OUTCOMES_AFTER_S = 10.0
-"""A daemon that has just started has better things to do than to ask what happened before."""
+"""The first accounting query waits until the daemon has been serving so long."""
 _YOUNG_OBJECTS = 10_000
 """Allocations between two looks of the garbage collector: nothing of ours makes cycles."""
 
@@ -78,6 +75,7 @@ def view(site: Site) -> SiteView:
         mode=site.mode,
         decider=Decider(site.candidates, site.policy),
         covers=covers,
+        schedulers={n: SCHEDULERS.load(n) for n in (*SCHEDULERS.own(), site.scheduler)},
         auto_queue=auto,
         kill_switch=site.daemon.kill_switch,
     )
@@ -230,7 +228,7 @@ class Daemon:
         return Periodic(
             "outcome reader",
             period_s,
-            follow_outcomes(self._store, site, scheduler_named(site.scheduler)),
+            follow_outcomes(self._store, site, site.open_scheduler()),
             delay_s=min(_OUTCOMES_AFTER_S, period_s),
         )
 
@@ -260,4 +258,4 @@ def _raise_descriptor_limit() -> None:
 
 def read_states_of(site: Site) -> ReadStates:
     """What reads the candidates' states on this site's scheduler."""
-    return FluxReader(site).read if site.scheduler == "flux" else ClusterReader(site).read
+    return state_reader(site.open_scheduler(), site.candidates)

@@ -9,19 +9,18 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from types import MappingProxyType
 
 from berth.pilot.errors import BerthError
 from berth.plugin.daemon.service import Service
 from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.daemon.view import Snapshot
+from berth.plugin.scheduler.states import ReadStates
 from berth.plugin.store.store import Store
-from berth.policies.values import CandidateState
 
 log = logging.getLogger("berth.serve.background")
 
-ReadStates = Callable[[], Mapping[str, CandidateState]]
 STORE_PERIOD_S = 1.0
 SITE_PERIOD_S = 1.0
 

@@ -62,7 +62,7 @@ def follow_outcomes(
             for job in [job for job, end_s in known.items() if end_s < since_s]:
                 del known[job]
             found = scheduler.ended(since_s, until_s, known)
-            linked = link(found.outcomes, store, site, scheduler.name, queues)
+            linked = link(found.outcomes, store, site, scheduler, queues)
             store.outcomes.put(linked.records)
             settled_s = until_s - SETTLES_S
             known.update({job: end_s for job, end_s in linked.done.items() if end_s < settled_s})
@@ -95,7 +95,7 @@ def link(
     outcomes: Sequence[Outcome],
     store: Store,
     site: Site,
-    scheduler: str,
+    scheduler: Scheduler,
     queues: Mapping[str, str],
 ) -> Linked:
     """Join outcomes with their decisions; one whose decision is not there yet is not done."""
@@ -112,15 +112,14 @@ def link(
     return linked
 
 
-def _is_of(decision: DecisionRecord, outcome: Outcome, scheduler: str) -> bool:
-    """Whether the stamp is the job's own: a jobspec of Flux can be copied with its stamp."""
-    if decision.scheduler != scheduler or decision.user not in ("", outcome.user):
+def _is_of(decision: DecisionRecord, outcome: Outcome, scheduler: Scheduler) -> bool:
+    """Whether the stamp is the job's own: where users write it, they can copy another job's."""
+    if decision.scheduler != scheduler.name or decision.user not in ("", outcome.user):
         return False
     if outcome.submit_s is None:
         return True
     age_s = outcome.submit_s - decision.time_s
-    # Slurm counts a requeued job as submitted anew; there nobody can copy a stamp.
-    return age_s > -_CLOCKS_S and (age_s < _STAMP_AGE_S or scheduler == "slurm")
+    return age_s > -_CLOCKS_S and (age_s < _STAMP_AGE_S or scheduler.stamps_are_private)
 
 
 def record_of(

@@ -105,15 +105,12 @@ def parse_stamp(text: str) -> dict[str, str] | None:
     return dict(word.split("=", 1) for word in words[1:] if "=" in word)
 
 
-_OPT_OUT = {"slurm": "--comment=berth:off", "flux": "--setattr=user.berth.mode=off"}
-
-
-def message(sentence: str, *, enforced: bool, scheduler: str = "slurm") -> str:
-    """The one line for the user, with the way out where the job was changed."""
+def message(sentence: str, *, opt_out: str | None = None) -> str:
+    """The one line for the user; ``opt_out``: how to leave a job alone that was changed."""
     line = " ".join(sentence.split())[:_MAX_MESSAGE]
     if not line.isprintable():
         line = "".join(c if c.isprintable() else "?" for c in line)
-    return f"{line} (opt out: {_OPT_OUT[scheduler]})" if enforced else line
+    return f"{line} (opt out: {opt_out})" if opt_out else line
 
 
 def reply(

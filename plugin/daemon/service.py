@@ -121,6 +121,8 @@ class Service:
 
     def _decide(self, ask: Ask, started_ns: int) -> bytes:
         site, job = self.site, ask.job
+        if ask.scheduler not in site.schedulers:
+            raise Refusal(f"scheduler is not {' or '.join(site.schedulers)}")
         if site.mode is Mode.OFF or killed(site.kill_switch):
             code = Code.OFF if site.mode is Mode.OFF else Code.KILL_SWITCH
             self.stats.decided(code, "keep", (time.perf_counter_ns() - started_ns) // 1000)
@@ -214,13 +216,13 @@ class Service:
         action = "edit" if changes and mode is Mode.ENFORCE else "keep"
         message = None
         if action == "edit":
-            message = replies.message(reason, enforced=True, scheduler=ask.scheduler)
+            message = replies.message(reason, opt_out=self.site.schedulers[ask.scheduler].opt_out)
         elif mode is Mode.ADVISE and changes:
-            message = replies.message(f"Berth would choose: {reason}", enforced=False)
+            message = replies.message(f"Berth would choose: {reason}")
         elif mode in (Mode.ADVISE, Mode.ENFORCE) and (
             request.wants_placement or request.profile or code == Code.UNTYPED_GPU
         ):
-            message = replies.message(reason, enforced=False)
+            message = replies.message(reason)
         name = self._identifiers.next()
         latency_us = (time.perf_counter_ns() - started_ns) // 1000
         self.stats.decided(code, action, latency_us)

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from berth.plugin.daemon.messages import Job
+from berth.plugin.scheduler import Scheduler
 from berth.policies.decide import Decider
 from berth.policies.values import CandidateState, Mode
 
@@ -31,6 +32,8 @@ class SiteView:
     mode: Mode
     decider: Decider
     covers: Coverage
+    schedulers: Mapping[str, type[Scheduler]]
+    """Whose filters may ask, by name."""
     auto_queue: str | None = None
     kill_switch: Path | None = None
     slice_queues: Mapping[str, tuple[str, ...]] = field(init=False)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 
+from berth.plugin.findings import Finding, Findings, Status
+from berth.plugin.flux.commands import ask
 from berth.plugin.site.site import Site
 
 FILTER_PATH = Path(__file__).with_name("frobnicator.py")
@@ -41,3 +44,21 @@ def filter_config(site: Site, path: Path = FILTER_PATH) -> str:
         *(f"{key} = {json.dumps(value)}" for key, value in settings.items()),
     ]
     return "\n".join(lines) + "\n"
+
+
+def check(site: Site) -> Findings:
+    """For ``berth doctor``: does Flux load the frobnicator, first and with the site's settings?"""
+    table = ask("state", timeout_s=10)["config.get"].get("ingest", {}).get("frobnicator", {})
+    wanted = tomllib.loads(filter_config(site))["ingest"]["frobnicator"]
+    advice = f"berth flux filter-config --site {site.source}, then flux config reload"
+    plugins = table.get("plugins", [])
+    named = [p for p in plugins if Path(p).name not in ("defaults", "constraints")]
+    if not named:
+        yield Finding("filter", Status.WARN, "Flux's configuration names no frobnicator", advice)
+    elif table.get("berth", {}) != wanted["berth"]:
+        text = "its settings do not agree with the site file"
+        yield Finding("filter", Status.WARN, text, advice)
+    elif plugins.index(named[0]) != 0:
+        yield Finding("filter", Status.WARN, "the frobnicator is not the first", advice)
+    else:
+        yield Finding("filter", Status.OK, f"{named[0]} agrees with the site file")

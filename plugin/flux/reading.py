@@ -1,4 +1,4 @@
-"""Reads a Flux instance by its services, and gives the daemon the candidates' states."""
+"""Reads a Flux instance by its services."""
 
 from __future__ import annotations
 
@@ -10,25 +10,11 @@ from berth.pilot.errors import SchedulerError
 from berth.plugin.flux import commands
 from berth.plugin.flux.frobnicator import ANONYMOUS, Queue, at
 from berth.plugin.flux.sets import hostlist, idset
-from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts, states_of
-from berth.plugin.site.site import Site
-from berth.policies.values import CandidateState
+from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts
 
 GPU = "gpu"
 """Flux counts GPUs and slices under this one name."""
 _PENDING = ("depend", "priority", "sched")
-
-
-class FluxReader:
-    """The state of a site's candidates, read again at each call."""
-
-    def __init__(self, site: Site, *, timeout_s: float = commands.DEFAULT_TIMEOUT_S) -> None:
-        self.site = site
-        self.timeout_s = timeout_s
-
-    def read(self) -> Mapping[str, CandidateState]:
-        """By candidate name, read-only. Raises SchedulerError or ToolMissing."""
-        return states_of(read_cluster(timeout_s=self.timeout_s), self.site.candidates)
 
 
 def read_cluster(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from berth.pilot.errors import BerthError
@@ -12,24 +11,10 @@ from berth.plugin.daemon.client import ask
 from berth.plugin.flux import commands
 from berth.plugin.flux.frobnicator import Queue, at, queues_of
 from berth.plugin.flux.pending import Pending, as_asked, move, obstacle, pending
+from berth.plugin.scheduler import Replacing
 from berth.plugin.site.site import Site
 
 log = logging.getLogger("berth.replace")
-
-
-@dataclass(frozen=True, slots=True)
-class Replacing:
-    """What was found, or done, about one job."""
-
-    job: str
-    queue: str
-    """Where it waited."""
-    to: str | None
-    """Where it should go; None: it stays."""
-    moved: bool
-    decision: str | None
-    """Id of the new decision."""
-    reason: str
 
 
 def replace_pending(jobs: Sequence[str], site: Site, *, apply: bool) -> Iterator[Replacing]:

@@ -1,18 +1,33 @@
-"""Flux behind the Scheduler door, by its ``flux`` command."""
+"""Flux behind the Scheduler protocol, by its ``flux`` command."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from berth.pilot.errors import SchedulerError
+from berth.pilot.errors import BerthError, SchedulerError
+from berth.plugin.findings import Findings
 from berth.plugin.flux import commands
 from berth.plugin.flux.outcomes import parse_ended, parse_outcomes
 from berth.plugin.flux.reading import read_cluster
 from berth.plugin.flux.render import flux_submit
-from berth.plugin.scheduler import ClusterFacts, EndedJobs, Job, Outcome
+from berth.plugin.scheduler import (
+    ClusterFacts,
+    EndedJobs,
+    Job,
+    Outcome,
+    Replacing,
+    Scheduler,
+    stamped_decision,
+)
 from berth.policies.values import Edit, Request
+
+if TYPE_CHECKING:
+    from berth.plugin.site.site import Site
 
 _JOB_ID = re.compile(r"(?:ƒ|f)[1-9A-HJ-NP-Za-km-z]{1,12}")
 """A job's id in base 58 (RFC 19), as the submitting commands print it."""
@@ -21,21 +36,27 @@ _ENDED_TIMEOUT_S = 120.0
 """For the jobspecs of everything that ended in some hours; nobody waits for it."""
 
 
-class Flux:
-    """The Scheduler that speaks to Flux. Holds nothing: each call asks again."""
+class Flux(Scheduler):
+    """The Scheduler that speaks to Flux. Remembers nothing: each call asks again."""
 
     name = "flux"
+    title = "Flux"
+    config_file = "Flux's configuration"
+    opt_out = "--setattr=user.berth.mode=off"
 
-    def read(self) -> ClusterFacts:
-        """See Scheduler. With each node's memory, where Flux can tell it."""
-        return read_cluster(memory=True)
+    def __init__(self, settings: Any = None) -> None:
+        """Flux has no settings of its own."""
+
+    def read(self, *, full: bool = True) -> ClusterFacts:
+        """See Scheduler. Full: with each node's memory, where Flux gives it."""
+        return read_cluster(memory=full)
 
     def render(self, job: Job, request: Request, edit: Edit | None) -> tuple[str, ...]:
         """See Scheduler. Raises SchedulerError for what Flux has no words for."""
         return flux_submit(job, request, edit)
 
     def submit(self, command: Sequence[str]) -> str:
-        """See Scheduler. Flux's own words go on where it refuses the job."""
+        """See Scheduler. The message of Flux is passed on where it refuses the job."""
         answer = commands.run(*command[1:], submits=True).strip()
         job_id = answer.splitlines()[-1] if answer else ""
         if _JOB_ID.fullmatch(job_id) is None:
@@ -58,3 +79,48 @@ class Flux:
             timeout_s=_ENDED_TIMEOUT_S,
         )
         return parse_ended(lines)
+
+    def is_here(self) -> bool:
+        """See Scheduler."""
+        return shutil.which("flux") is not None
+
+    def job_id(self, text: str) -> str | None:
+        """See Scheduler. With ``f`` for ``ƒ``, as Flux prints ids outside of UTF-8 locales."""
+        return text.replace("ƒ", "f") if _JOB_ID.fullmatch(text) else None
+
+    def stamped(self, job_id: str) -> str | None:
+        """See Scheduler. From the job's jobspec."""
+        try:
+            return stamped_decision(commands.run("job", "info", job_id, "jobspec"))
+        except BerthError:
+            return None
+
+    def auto_queue(self, name: str, like: str, facts: ClusterFacts) -> tuple[str, ...]:
+        """See Scheduler. The properties are those that all its nodes have and no other node."""
+        inside = [set(node.features) for node in facts.nodes if like in node.queues]
+        outside = {f for node in facts.nodes if like not in node.queues for f in node.features}
+        own = sorted(set.intersection(*inside) - outside) if inside else []
+        return (f"[queues.{name}]", f"requires = {json.dumps(own, ensure_ascii=False)}")
+
+    def check_filter(self, site: Site) -> Findings:
+        """See Scheduler. Compares Flux's configuration with what the site file makes of it."""
+        from berth.plugin.flux.filter import check  # noqa: PLC0415 - doctor only
+
+        return check(site)
+
+    def jobspec(self, job: Job, request: Request, edit: Edit | None, *, folder: Path) -> str:
+        """See Scheduler. Version 1 as JSON (RFC 25)."""
+        from berth.plugin.flux.jobspec import jobspec, validate  # noqa: PLC0415 - seldom asked for
+
+        spec = jobspec(job, request, edit, folder=folder)
+        if self.is_here():
+            validate(spec)
+        return json.dumps(spec, indent=2)
+
+    def replace_pending(
+        self, jobs: Sequence[str], site: Site, *, apply: bool
+    ) -> Iterator[Replacing]:
+        """See Scheduler. Only the queue and the time limit of a pending job can change."""
+        from berth.plugin.flux.replacing import replace_pending  # noqa: PLC0415 - slow to import
+
+        return replace_pending(jobs, site, apply=apply)

@@ -6,12 +6,14 @@ What Berth works with is ``Site``, built from this by ``load.py``.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import AliasChoices, Field, field_validator, model_validator
 
 from berth.pilot.documents import Document
+from berth.pilot.errors import UsageError
 from berth.pilot.profile import Name, NonNegative, Positive, Target
+from berth.plugin.scheduler.registry import DEFAULT, SCHEDULERS
 from berth.plugin.site.quantities import Duration, Memory
 from berth.policies.settings import Objective, SliceAim, UntypedGpus
 from berth.policies.values import Mode
@@ -26,8 +28,10 @@ class SiteTable(Document):
     """`[site]`: who we are."""
 
     name: Name = Field("site", description="name of the site or cluster, shown in messages")
-    scheduler: Literal["slurm", "flux"] = Field(
-        "slurm", description="the scheduler jobs are given to: `slurm` or `flux`"
+    scheduler: Name = Field(
+        DEFAULT,
+        description="the scheduler jobs are given to: `slurm`, `flux`, or one that "
+        "[another package](extending.md) brings; its own table bears its name",
     )
     reference_platform: Name | None = Field(
         None, description="platform that pilot jobs run on; speedups are told against it"
@@ -44,6 +48,15 @@ class SiteTable(Document):
         "with a safe set of nodes, because jobs run in it whenever Berth does not answer",
     )
     currency: Text = Field("EUR", description="currency of all prices")
+
+    @field_validator("scheduler")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        try:
+            SCHEDULERS.load(value)
+        except UsageError as error:
+            raise ValueError(f"{error.message}; {error.hint}") from None
+        return value
 
 
 class WeightsTable(Document):
@@ -109,11 +122,11 @@ class DaemonTable(Document):
     kill_switch: Text = Field(
         "/etc/berth/off", description="while this file exists, every job is left alone"
     )
-    scheduler_users: Names = Field(
-        ("slurm",),
+    scheduler_users: Names | None = Field(
+        None,
         min_length=1,
-        description="users that may ask the daemon (checked by SO_PEERCRED); at a Flux site the "
-        'default is `["flux"]`',
+        description="users that may ask the daemon (checked by SO_PEERCRED); default: the one that "
+        "bears the scheduler's name",
     )
     state_refresh_s: Positive = Field(
         15.0, description="seconds between two readings of the partitions' state"
@@ -306,8 +319,8 @@ class CandidateTable(Document):
         return self
 
 
-class SiteDocument(Document):
-    """The whole file."""
+class SiteDocument(Document, extra="allow"):
+    """The whole file. A table that bears a scheduler's name is checked by that scheduler."""
 
     schema_: str = Field(SITE_SCHEMA, alias="schema", description="always `berth.site/1`")
     mode: Mode = Field(

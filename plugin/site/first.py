@@ -1,4 +1,4 @@
-"""A first site file from what a scheduler says: candidates by partition and kind of node."""
+"""A first site file from a reading of the cluster: candidates by partition and kind of node."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from berth.pilot.platform import Platform, PlatformKind
-from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts
+from berth.plugin.scheduler.facts import ClusterFacts, NodeFacts, QueueFacts
+from berth.plugin.scheduler.protocol import Scheduler
 from berth.plugin.site.guess import Guess, family, guess_cpu, guess_gpu, instruction_sets
 from berth.plugin.site.slices import is_padding
 from berth.plugin.site.stub import cpu_stub, gpu_stub
@@ -40,19 +41,24 @@ class FirstSite:
     """What ``berth init`` found: to be written as ``berth.toml`` and platform files."""
 
     facts: ClusterFacts
+    scheduler: Scheduler
     candidates: list[FirstCandidate] = field(default_factory=list)
     stubs: dict[str, Platform] = field(default_factory=dict)
     reference_platform: str | None = None
     reference_queue: str | None = None
     has_auto: bool = False
-    scheduler: str = "slurm"
+
+    @property
+    def queue_word(self) -> str:
+        """What the scheduler calls a queue."""
+        return self.scheduler.queue_word
 
 
 def first_site(
-    facts: ClusterFacts, known: Mapping[str, Platform], *, scheduler: str = "slurm"
+    facts: ClusterFacts, known: Mapping[str, Platform], scheduler: Scheduler
 ) -> FirstSite:
     """One candidate for each kind of node and GPU type in each queue; ``auto`` is none."""
-    site = FirstSite(facts, has_auto=AUTO_QUEUE in facts.queues, scheduler=scheduler)
+    site = FirstSite(facts, scheduler, has_auto=AUTO_QUEUE in facts.queues)
     for queue in facts.queues.values():
         if queue.name == AUTO_QUEUE:
             continue

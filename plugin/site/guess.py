@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from berth.pilot.platform import Platform, PlatformKind
-from berth.plugin.scheduler import NodeFacts
+from berth.plugin.scheduler.facts import NodeFacts
 
 _TOKEN = re.compile(r"[a-z]+\d+[a-z]?|[a-z]+|\d{4}[a-z]?")
 _SLICE = re.compile(r"(\d+)g\.(\d+)gb")

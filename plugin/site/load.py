@@ -6,9 +6,11 @@ import difflib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from berth.pilot.documents import read_json, read_toml
+from berth.pilot.documents import Document, read_json, read_toml, unknown_key, validate
 from berth.pilot.errors import DocumentError
 from berth.pilot.platform import Platform, PlatformKind
+from berth.plugin.scheduler.protocol import Scheduler
+from berth.plugin.scheduler.registry import SCHEDULERS
 from berth.plugin.site.document import (
     CandidateTable,
     CoverageTable,
@@ -33,7 +35,9 @@ def load_site(path: Path) -> Site:
 def build_site(document: SiteDocument, path: Path) -> Site:
     """The Site that ``document``, read from ``path``, describes. Raises DocumentError."""
     platforms = _platforms(document, path)
-    candidates = _candidates(document, platforms, path)
+    scheduler = SCHEDULERS.load(document.site.scheduler)
+    settings = _scheduler_settings(document, scheduler, path)
+    candidates = _candidates(document, scheduler, platforms, path)
     reference = document.site.reference_platform
     if reference is not None and reference not in platforms:
         raise _unknown(path, "site.reference_platform", reference, platforms)
@@ -45,10 +49,13 @@ def build_site(document: SiteDocument, path: Path) -> Site:
     return Site(
         source=str(path),
         digest=digest.of_text(
-            document.model_dump_json(by_alias=True), *(p.model_dump_json() for p in kept.values())
+            document.model_dump_json(by_alias=True),
+            *([] if settings is None else [settings.model_dump_json()]),
+            *(p.model_dump_json() for p in kept.values()),
         ),
         name=document.site.name,
         scheduler=document.site.scheduler,
+        scheduler_settings=settings,
         mode=document.mode,
         currency=document.site.currency,
         reference_platform=reference,
@@ -60,7 +67,7 @@ def build_site(document: SiteDocument, path: Path) -> Site:
             store=daemon.store,
             deadline_ms=daemon.deadline_ms,
             kill_switch=_beside(path, daemon.kill_switch),
-            scheduler_users=_scheduler_users(document),
+            scheduler_users=daemon.scheduler_users or scheduler.daemon_users or (scheduler.name,),
             state_refresh_s=daemon.state_refresh_s,
             outcomes_refresh_s=daemon.outcomes_refresh_s,
             breaker_failures=daemon.breaker_failures,
@@ -73,11 +80,23 @@ def build_site(document: SiteDocument, path: Path) -> Site:
     )
 
 
-def _scheduler_users(document: SiteDocument) -> tuple[str, ...]:
-    given = "scheduler_users" in document.daemon.model_fields_set
-    if given or document.site.scheduler == "slurm":
-        return document.daemon.scheduler_users
-    return (document.site.scheduler,)
+def _scheduler_settings(
+    document: SiteDocument, scheduler: type[Scheduler], path: Path
+) -> Document | None:
+    """The scheduler's own table, checked by its own document; None: there is none."""
+    for name, table in (document.model_extra or {}).items():
+        if name != scheduler.name and name not in SCHEDULERS.names():
+            raise unknown_key(path, name, SiteDocument)
+        if name != scheduler.name:
+            raise DocumentError(
+                path, f"is not for this site: its scheduler is {scheduler.name!r}", key=name
+            )
+        try:
+            return validate(table, scheduler.settings_type, source=path)
+        except DocumentError as error:
+            key = f"{name}.{error.key}" if error.key else name
+            raise DocumentError(path, error.problem, key=key, hint=error.hint) from None
+    return None
 
 
 def _beside(path: Path, text: str) -> Path:
@@ -124,7 +143,10 @@ def _priced(platform: Platform, table: PlatformTable) -> Platform:
 
 
 def _candidates(
-    document: SiteDocument, platforms: dict[str, Platform], path: Path
+    document: SiteDocument,
+    scheduler: type[Scheduler],
+    platforms: dict[str, Platform],
+    path: Path,
 ) -> tuple[Candidate, ...]:
     """``platforms`` is filled up with those of slices."""
     result: list[Candidate] = []
@@ -132,10 +154,9 @@ def _candidates(
     for index, written in enumerate(document.candidates):
         key = f"candidates.{index}"
         whole = _known(written.platform, platforms, f"{key}.platform", path)
-        typed = document.site.scheduler == "slurm"
-        for one, platform in expanded(written, whole, key, path, typed=typed):
+        for one, platform in expanded(written, whole, key, path, typed=scheduler.typed_gpus):
             platforms.setdefault(platform.name, platform)
-            table = _in_flux_terms(document, one, platforms, key, path)
+            table = _in_own_terms(scheduler, one, platforms, key, path)
             if any(c.name == table.name for c in result):
                 raise DocumentError(path, f"{table.name!r} is defined twice", key=f"{key}.name")
             place = (table.partition, table.constraint, table.gres)
@@ -158,25 +179,25 @@ def _known(name: str, platforms: Mapping[str, Platform], key: str, path: Path) -
     return found
 
 
-def _in_flux_terms(
-    document: SiteDocument,
+def _in_own_terms(
+    scheduler: type[Scheduler],
     table: CandidateTable,
     platforms: Mapping[str, Platform],
     key: str,
     path: Path,
 ) -> CandidateTable:
-    """The table with Flux's properties as the constraint, and its one name for all GPUs."""
+    """The table with properties as the constraint, and one name for GPUs where types have none."""
     if table.properties is not None:
         if table.constraint is not None:
             raise DocumentError(path, "is what constraint says; write one", key=f"{key}.properties")
         table = table.model_copy(update={"constraint": "&".join(table.properties) or None})
     platform = platforms.get(table.platform)
-    if document.site.scheduler != "flux" or platform is None or not platform.is_gpu:
+    if scheduler.typed_gpus or platform is None or not platform.is_gpu:
         return table
     if table.gres not in (None, "gpu"):
         raise DocumentError(
             path,
-            f"is {table.gres!r}; Flux counts GPUs and slices of every kind as `gpu`",
+            f"is {table.gres!r}; {scheduler.title} counts GPUs and slices of every kind as `gpu`",
             key=f"{key}.gres",
             hint="leave it out, and give each kind a queue or a property of its own",
         )

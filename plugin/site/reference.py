@@ -13,6 +13,7 @@ from pathlib import Path
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from berth.plugin.scheduler.registry import SCHEDULERS
 from berth.plugin.site.document import (
     CandidateTable,
     CoverageTable,
@@ -52,7 +53,9 @@ _WORDS: tuple[tuple[object, str], ...] = (
 
 def keys_text() -> str:
     """All tables as Markdown."""
-    return "\n".join(line for title, model in _TABLES for line in _table(title, model))
+    own = ((name, SCHEDULERS.load(name).settings_type) for name in SCHEDULERS.own())
+    tables = [*_TABLES, *((f"`[{name}]`", model) for name, model in own if model.model_fields)]
+    return "\n".join(line for title, model in tables for line in _table(title, model))
 
 
 def with_keys(page: str) -> str:

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from berth.pilot.documents import Document
 from berth.pilot.platform import Platform
+from berth.plugin.scheduler.protocol import Scheduler
+from berth.plugin.scheduler.registry import scheduler_named
 from berth.policies.codes import Code
 from berth.policies.settings import PolicySettings
 from berth.policies.values import Candidate, Mode
@@ -98,6 +101,7 @@ class Site:
     """Of the file's text and the platforms it uses."""
     name: str
     scheduler: str
+    """Its registered name."""
     mode: Mode
     currency: str
     reference_platform: str | None
@@ -111,3 +115,15 @@ class Site:
     candidates: tuple[Candidate, ...]
     bundles: tuple[Path, ...] = ()
     """Folders of bundles in place of shipped ones."""
+    scheduler_settings: Document | None = None
+    """The scheduler's own table; None: its defaults."""
+
+    def open_scheduler(self, name: str | None = None) -> Scheduler:
+        """The site's scheduler with its settings; of another ``name``: with its defaults.
+
+        Raises UsageError for an unknown name.
+        """
+        wanted = name or self.scheduler
+        return scheduler_named(
+            wanted, self.scheduler_settings if wanted == self.scheduler else None
+        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from berth.plugin.scheduler.registry import DEFAULT
 from berth.plugin.site.first import AUTO_QUEUE, FirstCandidate, FirstSite
 
 PLATFORM_FOLDER = "platforms"
@@ -20,18 +21,7 @@ def auto_lines(site: FirstSite) -> tuple[str, ...]:
     default = site.reference_queue
     if site.has_auto or default is None:
         return ()
-    inside = [n for n in site.facts.nodes if default in n.queues]
-    if site.scheduler == "slurm":
-        names = ",".join(n.name for n in inside)
-        return (f"PartitionName={AUTO_QUEUE} Nodes={names} State=UP",)
-    outside = {f for n in site.facts.nodes if default not in n.queues for f in n.features}
-    own = sorted(set.intersection(*(set(n.features) for n in inside)) - outside)
-    return (f"[queues.{AUTO_QUEUE}]", f"requires = {_value(tuple(own))}")
-
-
-def where_auto(site: FirstSite) -> str:
-    """What the lines of ``auto_lines`` are added to, in words."""
-    return "slurm.conf" if site.scheduler == "slurm" else "Flux's configuration"
+    return site.scheduler.auto_queue(AUTO_QUEUE, default, site.facts)
 
 
 def _lines(site: FirstSite, name: str) -> Iterator[str]:
@@ -43,9 +33,9 @@ def _lines(site: FirstSite, name: str) -> Iterator[str]:
     yield ""
     yield "[site]"
     yield f"name = {_string(name)}"
-    word = "partition" if site.scheduler == "slurm" else "queue"
-    if site.scheduler != "slurm":
-        yield f"scheduler = {_string(site.scheduler)}"
+    word = site.queue_word
+    if site.scheduler.name != DEFAULT:
+        yield f"scheduler = {_string(site.scheduler.name)}"
     if site.reference_platform is not None and site.reference_queue is not None:
         yield f"reference_platform = {_string(site.reference_platform)}"
         yield f"reference_{word} = {_string(site.reference_queue)}"
@@ -53,16 +43,17 @@ def _lines(site: FirstSite, name: str) -> Iterator[str]:
     if site.has_auto:
         yield f"auto_{word} = {_string(AUTO_QUEUE)}"
     elif lines:
-        yield f"# For `--{word}={AUTO_QUEUE}`, add to {where_auto(site)} a {word} of nodes where"
+        where = site.scheduler.config_file
+        yield f"# For `--{word}={AUTO_QUEUE}`, add to {where} a {word} of nodes where"
         yield "# any job may run (it does, whenever Berth does not answer), and uncomment the key:"
         yield from (f"#   {_comment(line)}" for line in lines)
         yield f'# auto_{word} = "{AUTO_QUEUE}"'
     yield 'currency = "EUR"'
-    if site.scheduler != "slurm":
+    if site.facts.owner is not None:
         yield ""
         yield "[daemon]"
-        yield "# The user that the brokers run as."
-        yield f"scheduler_users = {_value((site.facts.owner or site.scheduler,))}"
+        yield f"# The user that {site.scheduler.title} runs as."
+        yield f"scheduler_users = {_value((site.facts.owner,))}"
     yield ""
     yield "[policy]"
     yield 'objective = "fastest"'

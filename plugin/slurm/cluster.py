@@ -1,4 +1,4 @@
-"""Reads a Slurm cluster by its commands, and gives the daemon the candidates' states."""
+"""Reads a Slurm cluster by its commands."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from collections import Counter
 from collections.abc import Mapping
 
 from berth.pilot.errors import SchedulerError
-from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts, states_of
-from berth.plugin.site.site import Site
+from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts
 from berth.plugin.slurm import commands
 from berth.plugin.slurm.records import Record, allowed, duration_s, gres, names, records, whole
-from berth.policies.values import CandidateState
 
 _MIB = 2**20
 UNUSABLE = re.compile(
@@ -21,18 +19,6 @@ UNUSABLE = re.compile(
     r"POWERING_DOWN)\b"
 )
 """Words of a node's state that keep jobs off it; ``*``: it does not answer."""
-
-
-class ClusterReader:
-    """The state of a site's candidates, read again at each call (some tens of milliseconds)."""
-
-    def __init__(self, site: Site, *, timeout_s: float = commands.DEFAULT_TIMEOUT_S) -> None:
-        self.site = site
-        self.timeout_s = timeout_s
-
-    def read(self) -> Mapping[str, CandidateState]:
-        """By candidate name, read-only. Raises SchedulerError or ToolMissing."""
-        return states_of(read_cluster(timeout_s=self.timeout_s), self.site.candidates)
 
 
 def read_cluster(*, timeout_s: float = commands.DEFAULT_TIMEOUT_S) -> ClusterFacts:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from berth.pilot.errors import UsageError
+from berth.plugin.findings import Finding, Findings, Status
 from berth.plugin.site.site import Site
 
 FILTER_PATH = Path(__file__).with_name("job_submit.lua")
 """The Lua file to install beside ``slurm.conf``, or to load from the site's own."""
 
-CONFIG_PATH = Path("/etc/berth/filter.conf")
-"""Where the filter looks for its configuration unless slurmctld's environment says otherwise."""
+_CONFIG_PATH = "/etc/berth/filter.conf"
+"""Where the filter looks for its configuration unless BERTH_FILTER_CONFIG names another file."""
 
 _FIRST_PAUSE_S = 1.0
 
@@ -39,3 +41,24 @@ def filter_config(site: Site) -> str:
             )
         lines.append(f"{key} = {text}")
     return "\n".join(lines) + "\n"
+
+
+def check(site: Site) -> Findings:
+    """For ``berth doctor``: is the filter's configuration what the site file makes of it?"""
+    path = Path(os.environ.get("BERTH_FILTER_CONFIG") or _CONFIG_PATH)
+    advice = f"berth slurm filter-config --site {site.source} > {path}"
+    try:
+        there = path.read_text(errors="replace")
+    except FileNotFoundError:
+        text = f"{path} does not exist: the filter uses its defaults"
+        yield Finding("filter", Status.WARN, text, advice)
+        return
+    if _settings(there) == _settings(filter_config(site)):
+        yield Finding("filter", Status.OK, f"{path} agrees with the site file")
+    else:
+        text = f"{path} does not agree with the site file"
+        yield Finding("filter", Status.WARN, text, advice)
+
+
+def _settings(text: str) -> list[str]:
+    return sorted(line.strip() for line in text.splitlines() if line.strip() and line[0] != "#")

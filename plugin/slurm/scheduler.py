@@ -1,34 +1,63 @@
-"""Slurm behind the Scheduler door, by its commands."""
+"""Slurm behind the Scheduler protocol."""
 
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from berth.pilot.errors import SchedulerError
-from berth.plugin.scheduler import ClusterFacts, EndedJobs, Job, Outcome
-from berth.plugin.slurm import accounting, commands
-from berth.plugin.slurm.cluster import read_cluster
+from berth.pilot.errors import BerthError, SchedulerError
+from berth.plugin.findings import Findings
+from berth.plugin.scheduler import (
+    ClusterFacts,
+    EndedJobs,
+    Job,
+    Outcome,
+    Scheduler,
+    stamped_decision,
+)
+from berth.plugin.slurm import accounting, cluster, commands, with_pyslurm
 from berth.plugin.slurm.render import sbatch
+from berth.plugin.slurm.settings import SlurmSettings
 from berth.policies.values import Edit, Request
 
+if TYPE_CHECKING:
+    from berth.plugin.site.site import Site
 
-class Slurm:
-    """The Scheduler that speaks to Slurm. Holds nothing: each call asks again."""
+
+READERS = {"commands": cluster.read_cluster, "pyslurm": with_pyslurm.read_cluster}
+
+
+class Slurm(Scheduler):
+    """The Scheduler that speaks to Slurm. Remembers nothing: each call asks again."""
 
     name = "slurm"
+    title = "Slurm"
+    queue_word = "partition"
+    config_file = "slurm.conf"
+    opt_out = "--comment=berth:off"
+    typed_gpus = True
+    # A stamp is in AdminComment, and Slurm counts a requeued job as submitted anew.
+    stamps_are_private = True
+    settings_type = SlurmSettings
 
-    def read(self) -> ClusterFacts:
-        """See Scheduler."""
-        return replace(read_cluster(), name=_cluster_name())
+    def __init__(self, settings: SlurmSettings | None = None) -> None:
+        self.settings = settings or SlurmSettings()
+
+    def read(self, *, full: bool = True) -> ClusterFacts:
+        """See Scheduler. By what ``[slurm] read_with`` names."""
+        read = READERS[self.settings.read_with]
+        facts = read()
+        return replace(facts, name=_cluster_name()) if full else facts
 
     def render(self, job: Job, request: Request, edit: Edit | None) -> tuple[str, ...]:
         """See Scheduler."""
         return sbatch(job, request, edit)
 
     def submit(self, command: Sequence[str]) -> str:
-        """See Scheduler. Slurm's own words go on where it refuses the job."""
+        """See Scheduler. The message of Slurm is passed on where it refuses the job."""
         answer = commands.run((command[0], "--parsable", *command[1:]), submits=True)
         job_id = answer.strip().split(";")[0]
         if re.fullmatch(r"\d+", job_id) is None:
@@ -43,8 +72,41 @@ class Slurm:
         """See Scheduler. Without accounting slurmctld is asked, which forgets after MinJobAge."""
         return accounting.ended(since_s, until_s, known)
 
+    def is_here(self) -> bool:
+        """See Scheduler."""
+        return shutil.which("sinfo") is not None
+
+    def job_id(self, text: str) -> str | None:
+        """See Scheduler. A number, with the task of an array job."""
+        return text if re.fullmatch(r"[0-9]+(_[0-9]+)?", text) else None
+
+    def stamped(self, job_id: str) -> str | None:
+        """See Scheduler. From slurmctld, else from the accounting."""
+        for words in (
+            ("scontrol", "-o", "show", "job", job_id),
+            ("sacct", "-a", "-n", "-X", "-P", "-o", "AdminComment", "-j", job_id),
+        ):
+            try:
+                found = stamped_decision(commands.run(words))
+            except BerthError:
+                continue
+            if found is not None:
+                return found
+        return None
+
+    def auto_queue(self, name: str, like: str, facts: ClusterFacts) -> tuple[str, ...]:
+        """See Scheduler."""
+        inside = ",".join(node.name for node in facts.nodes if like in node.queues)
+        return (f"PartitionName={name} Nodes={inside} State=UP",)
+
+    def check_filter(self, site: Site) -> Findings:
+        """See Scheduler. Compares ``filter.conf`` with what the site file makes of it."""
+        from berth.plugin.slurm.filter import check  # noqa: PLC0415 - doctor only
+
+        return check(site)
+
 
 def _cluster_name() -> str:
     text = commands.run(("scontrol", "show", "config"))
     found = re.search(r"^ClusterName\s*=\s*(\S+)", text, re.MULTILINE)
-    return "slurm" if found is None else found.group(1)
+    return Slurm.name if found is None else found.group(1)

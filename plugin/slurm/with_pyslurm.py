@@ -1,9 +1,9 @@
-"""Slurm read by pyslurm instead of its commands: only where its version is that of the site.
+"""Reads a Slurm cluster by pyslurm instead of its commands: ``[slurm] read_with = "pyslurm"``.
 
 pyslurm speaks Slurm's own binary protocol and is built against one major version: its builds on
 PyPI are for Slurm 25.11 and no other. So the commands are the default, and this refuses, saying
-why, wherever the versions differ. It is not used by any command of Berth unless asked for by
-``PySlurm()``, and has been tested against stand-ins for pyslurm only, never against a Slurm 25.11.
+why, wherever the versions differ. It has been tested against recorded data in pyslurm's form only,
+never against a Slurm 25.11. Jobs are submitted, and their outcomes read, by the commands.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from berth.pilot.errors import SchedulerError, ToolMissing
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts
 from berth.plugin.slurm import commands
 from berth.plugin.slurm.cluster import UNUSABLE
-from berth.plugin.slurm.scheduler import Slurm
 
 _MIB = 2**20
 _MINUTE_S = 60.0
@@ -34,7 +33,7 @@ def matching_pyslurm() -> Any:
         raise ToolMissing(
             "pyslurm",
             needed_for="reading Slurm without its commands",
-            hint=f"Berth's default, the commands, needs nothing ({error})",
+            hint=f'take read_with = "pyslurm" out of the site file\'s [slurm] ({error})',
         ) from None
     ours = _MAJOR.search(commands.run(("sinfo", "-V")))
     theirs = _MAJOR.search(str(module.__version__))
@@ -42,34 +41,32 @@ def matching_pyslurm() -> Any:
         raise ToolMissing(
             f"pyslurm for Slurm {ours[1] if ours else '?'}",
             needed_for="reading Slurm without its commands",
-            hint=f"the one here is for Slurm {theirs[1] if theirs else '?'}; use the commands",
+            hint=f"the one here is for Slurm {theirs[1] if theirs else '?'}; "
+            'set read_with = "commands" in [slurm] of the site file',
         )
     return module
 
 
-class PySlurm(Slurm):
-    """The Scheduler that reads Slurm by pyslurm, and submits by its commands."""
-
-    def read(self) -> ClusterFacts:
-        """See Scheduler."""
-        module = matching_pyslurm()
-        now_s = time.time()
-        try:
-            nodes = list(module.Nodes.load().values())
-            partitions = list(module.Partitions.load().values())
-            jobs = list(module.Jobs.load().values())
-            waiting = Counter(j.partition for j in jobs if j.state == "PENDING")
-            return ClusterFacts(
-                name="slurm",
-                version=f"slurm {module.__version__} (pyslurm)",
-                as_of_s=now_s,
-                queues={p.name: _queue(p, waiting) for p in partitions},
-                nodes=tuple(_node(n) for n in nodes),
-            )
-        except (AttributeError, TypeError, ValueError, LookupError) as error:
-            raise SchedulerError(f"pyslurm gave something unreadable: {error}") from None
-        except Exception as error:  # its own errors have no base of ours
-            raise SchedulerError(f"pyslurm failed: {error}") from None
+def read_cluster() -> ClusterFacts:
+    """Queues and nodes as they are now. Raises SchedulerError or ToolMissing."""
+    module = matching_pyslurm()
+    now_s = time.time()
+    try:
+        nodes = list(module.Nodes.load().values())
+        partitions = list(module.Partitions.load().values())
+        jobs = list(module.Jobs.load().values())
+        waiting = Counter(j.partition for j in jobs if j.state == "PENDING")
+        return ClusterFacts(
+            name="slurm",
+            version=f"slurm {module.__version__} (pyslurm)",
+            as_of_s=now_s,
+            queues={p.name: _queue(p, waiting) for p in partitions},
+            nodes=tuple(_node(n) for n in nodes),
+        )
+    except (AttributeError, TypeError, ValueError, LookupError) as error:
+        raise SchedulerError(f"pyslurm gave something unreadable: {error}") from None
+    except Exception as error:  # its own errors have no base of ours
+        raise SchedulerError(f"pyslurm failed: {error}") from None
 
 
 def _queue(partition: Any, waiting: Mapping[str, int]) -> QueueFacts:

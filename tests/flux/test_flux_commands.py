@@ -15,8 +15,8 @@ from flux_daemon import SITE
 
 from berth.pilot.errors import BerthError, DocumentError, SchedulerError, UsageError
 from berth.plugin.cli.decisions import decision_of_job
-from berth.plugin.cli.flux import flux as flux_command
 from berth.plugin.cli.init import init
+from berth.plugin.flux.cli import flux as flux_command
 from berth.plugin.flux.filter import FILTER_PATH
 from berth.plugin.flux.jobspec import jobspec, validate
 from berth.plugin.flux.render import flux_submit

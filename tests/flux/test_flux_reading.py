@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from berth.pilot.errors import SchedulerError
 from berth.plugin.flux.outcomes import parse_ended, parse_outcomes
-from berth.plugin.flux.reading import FluxReader, parse_cluster
+from berth.plugin.flux.reading import parse_cluster
 from berth.plugin.flux.services import stamp_of
 from berth.plugin.flux.sets import hostlist, idset
-from berth.plugin.scheduler import ClusterFacts
+from berth.plugin.scheduler import ClusterFacts, state_reader
 from berth.plugin.site import load_site
 
 
@@ -96,7 +96,7 @@ def test_the_daemon_gets_states_of_a_flux_site(
     assert site.scheduler == "flux"
     assert site.auto_queue == "auto"
     assert [c.gres for c in site.candidates] == [None, None, "gpu", "gpu"]
-    states = FluxReader(site).read()
+    states = state_reader(site.open_scheduler(), site.candidates)()
     assert (states["cpu"].up, states["cpu"].idle_cores) == (True, 8)
     assert (states["gpu"].idle_gpus, states["gpu"].usable_nodes) == (3, 2)
     assert not states["slice"].up

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from berth.pilot.errors import UsageError
-from berth.pilot.plugins import Entry, Registry, installed, read_groups
+from berth.pilot.plugins import Entry, Registry, installed, public_names, read_groups
+from berth.plugin.doctor import examine_packages
 
 ROOT = Path(__file__).resolve().parents[2]
 OWN = """\
@@ -142,3 +143,47 @@ def test_every_object_that_berth_declares_can_be_imported() -> None:
     for path in sorted(ROOT.glob("*/entry_points.ini")):
         for group in read_groups(path.read_text()):
             Registry(group, kind="object", own=path, others=tuple).load_all()
+
+
+def test_the_doctor_names_what_cannot_be_used(shapes) -> None:
+    registry = shapes(Entry("bad", "json:no_such", "broken"), Entry("good", "json:loads", "fine"))
+    found = list(examine_packages([registry]))
+    assert [(f.status.value, f.text) for f in found] == [
+        (
+            "warn",
+            "the shape 'bad' of the package broken cannot be imported: "
+            "AttributeError: module 'json' has no attribute 'no_such'",
+        ),
+        ("ok", "berth.shapes: good"),
+    ]
+
+
+class Sized:
+    """A protocol's stand-in: two attributes, one private."""
+
+    size: int
+
+    def grow(self) -> None: ...
+    def _hidden(self) -> None: ...
+
+
+def test_what_a_protocol_needs_are_its_public_names() -> None:
+    assert public_names(Sized) == ("grow", "size")
+
+
+def test_an_abstract_class_and_one_with_another_name_are_skipped(shapes) -> None:
+    here = "test_plugins_objects"
+    module = type(sys)(here)
+    sys.modules[here] = module
+    module.Abstract = type("Abstract", (), {"__abstractmethods__": frozenset({"area"})})
+    module.Other = type("Other", (), {"name": "otter"})
+    try:
+        found = shapes(
+            Entry("bad", f"{here}:Abstract", "broken"), Entry("other", f"{here}:Other", "broken")
+        ).problems()
+    finally:
+        del sys.modules[here]
+    assert [p.text for p in found] == [
+        "the shape 'bad' of the package broken has no area",
+        "the shape 'other' of the package broken calls itself 'otter'",
+    ]

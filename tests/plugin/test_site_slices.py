@@ -15,6 +15,7 @@ from berth.plugin.site.document import SiteDocument
 from berth.plugin.site.first import first_site
 from berth.plugin.site.load import build_site
 from berth.plugin.site.slices import every_slice, slice_of
+from berth.plugin.slurm.scheduler import Slurm
 from berth.policies.mig import lookup
 from berth.predictor.hardware import platforms
 
@@ -149,7 +150,7 @@ def test_a_first_site_file_has_no_candidate_for_what_fills_a_node_up() -> None:
         ),
     )  # fmt: skip
     facts = ClusterFacts("c", "1", 0.0, {"mig": QueueFacts("mig", True)}, nodes)
-    made = first_site(facts, platforms.load())
+    made = first_site(facts, platforms.load(), Slurm())
     assert [c.gres for c in made.candidates] == ["gpu:1g.5gb", "gpu:2g.10gb"]
     assert all("[candidates.slices]" in " ".join(c.remarks) for c in made.candidates)
 

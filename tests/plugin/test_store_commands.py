@@ -20,7 +20,8 @@ from click.testing import CliRunner, Result
 from berth.pilot.documents import to_json
 from berth.plugin.cli import berth, main
 from berth.plugin.cli.decisions import as_json
-from berth.plugin.doctor import Status, examine
+from berth.plugin.doctor import examine
+from berth.plugin.findings import Status
 from berth.plugin.site import load_site
 from berth.plugin.store import OutcomeRecord, Store
 from berth.plugin.store.tables import REVISIONS
@@ -251,7 +252,7 @@ def test_a_decision_can_be_read_whatever_was_recorded(site: Harbour) -> None:
 
 
 def statuses(site: Harbour, check: str) -> set[str]:
-    found = examine(load_site(site.site_file), filter_config_path=site.folder / "filter.conf")
+    found = examine(load_site(site.site_file))
     return {f.status.value for f in found if f.check == check}
 
 
@@ -261,9 +262,10 @@ def test_the_doctor_finds_a_sound_site_sound(
     run("profile", "add", triad)
     site.start()
     monkeypatch.setenv("PATH", f"{site.folder / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setenv("BERTH_FILTER_CONFIG", str(site.folder / "filter.conf"))
     config = run("slurm", "filter-config").stdout
     (site.folder / "filter.conf").write_text(config)
-    found = list(examine(load_site(site.site_file), filter_config_path=site.folder / "filter.conf"))
+    found = list(examine(load_site(site.site_file)))
     assert [f for f in found if f.status is not Status.OK] == []
     assert {f.check for f in found} == {
         "site file",
@@ -279,6 +281,7 @@ def test_the_doctor_names_what_is_wrong_and_what_to_do(
     site: Harbour, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(site.folder))
+    monkeypatch.setenv("BERTH_FILTER_CONFIG", str(site.folder / "filter.conf"))
     assert statuses(site, "daemon") == {"fail"}
     assert statuses(site, "store") == {"fail"}
     assert statuses(site, "scheduler") == {"fail"}

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from doors import Door
 from fake_flux import FakeFlux
+from fake_pyslurm import recorded_pyslurm
 from fake_slurm import FakeSlurm, accounted
 from flux_instance import frobnicators, live_flux, why_no_flux
 from slurm_cluster import Cluster, ClusterUnavailable, cluster, require_slurm
 
-from berth.pilot.errors import BerthError
 from berth.plugin.scheduler import scheduler_named
-from berth.plugin.slurm.with_pyslurm import PySlurm, matching_pyslurm
+from berth.plugin.slurm.scheduler import Slurm
+from berth.plugin.slurm.settings import SlurmSettings
 
 
 @pytest.fixture(scope="session")
@@ -61,12 +64,14 @@ def _real_flux(request: pytest.FixtureRequest, _folder: Path) -> Door:
     return Door(scheduler_named("flux"), "cpu", "gpu", "gpu")
 
 
-def _pyslurm(request: pytest.FixtureRequest, folder: Path) -> Door:
-    try:
-        matching_pyslurm()
-    except BerthError as error:
-        pytest.skip(f"PYSLURM NOT TESTED: {error.message} ({error.hint})")
-    return Door(PySlurm(), "cpu", "gpu", "gpu:h200")
+def _recorded_pyslurm(request: pytest.FixtureRequest, folder: Path) -> Door:
+    """Data in pyslurm's form: pyslurm itself needs the Slurm that it was built for."""
+    door = _recorded_slurm(request, folder)
+    monkeypatch: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
+    monkeypatch.setitem(sys.modules, "pyslurm", recorded_pyslurm())
+    assert isinstance(door.fake, FakeSlurm)
+    door.fake.says("version", "slurm 25.11.0\n")
+    return replace(door, scheduler=Slurm(SlurmSettings(read_with="pyslurm")))
 
 
 DOORS: dict[str, Callable[[pytest.FixtureRequest, Path], Door]] = {
@@ -74,7 +79,7 @@ DOORS: dict[str, Callable[[pytest.FixtureRequest, Path], Door]] = {
     "flux-recorded": _recorded_flux,
     "slurm-real": _real_slurm,
     "flux-real": _real_flux,
-    "pyslurm": _pyslurm,
+    "pyslurm-recorded": _recorded_pyslurm,
 }
 MARKS = {"slurm-real": pytest.mark.slurm, "flux-real": pytest.mark.flux}
 

@@ -35,10 +35,12 @@ def asked(**changes: object) -> Request:
 
 
 def test_each_is_known_by_its_name(door: Door) -> None:
-    assert door.scheduler.name in SCHEDULERS
-    with pytest.raises(UsageError) as unknown:
-        scheduler_named("pbs")
-    assert unknown.value.hint == "choose slurm or flux"
+    assert door.scheduler.name in SCHEDULERS.names()
+    assert type(door.scheduler) is SCHEDULERS.load(door.scheduler.name)
+    assert door.scheduler.title
+    with pytest.raises(UsageError, match="there is no scheduler 'slurms'") as unknown:
+        scheduler_named("slurms")
+    assert unknown.value.hint == "did you mean 'slurm'? known: slurm, flux"
 
 
 def test_a_reading_makes_sense(door: Door) -> None:

@@ -1,57 +1,20 @@
-"""pyslurm as a reader: with a stand-in module, and refused where it is another Slurm's."""
+"""pyslurm as a reader: with recorded data in its form, and refused where it is another Slurm's."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
+from fake_pyslurm import recorded_pyslurm
 from fake_slurm import FakeSlurm
 
-from berth.pilot.errors import SchedulerError, ToolMissing
-from berth.plugin.slurm.with_pyslurm import PySlurm
+from berth.pilot.errors import DocumentError, SchedulerError, ToolMissing
+from berth.plugin.site import load_site
+from berth.plugin.slurm.scheduler import Slurm
+from berth.plugin.slurm.settings import SlurmSettings
 
-PARTITION = {
-    "name": "gpu",
-    "state": "UP",
-    "is_default": True,
-    "max_time": 120,
-    "default_time": "UNLIMITED",
-    "allowed_accounts": ["ALL"],
-    "allowed_qos": ["high"],
-}
-NODE = {
-    "name": "n1",
-    "partitions": ["gpu"],
-    "state": "MIXED",
-    "sockets": 2,
-    "cores_per_socket": 16,
-    "total_cpus": 64,
-    "idle_cpus": 40,
-    "real_memory": 512_000,
-    "architecture": "x86_64",
-    "active_features": ["h100"],
-    "available_features": ["h100"],
-    "configured_gres": {"gpu:h100": 4, "shard": 8},
-    "allocated_gres": {"gpu:h100": 1},
-}
-
-
-def stand_in(version: str = "25.11.2", **node: Any) -> SimpleNamespace:
-    def loads(*things: dict[str, Any]) -> Any:
-        found = {i: SimpleNamespace(**thing) for i, thing in enumerate(things)}
-        return SimpleNamespace(load=lambda: found)
-
-    return SimpleNamespace(
-        __version__=version,
-        Nodes=loads({**NODE, **node}),
-        Partitions=loads(PARTITION),
-        Jobs=loads(
-            {"state": "PENDING", "partition": "gpu,cpu"}, {"state": "RUNNING", "partition": "gpu"}
-        ),
-    )
+WITH_PYSLURM = Slurm(SlurmSettings(read_with="pyslurm"))
 
 
 @pytest.fixture
@@ -62,9 +25,9 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSlurm:
 
 
 def test_a_matching_one_is_read(slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyslurm", stand_in())
-    facts = PySlurm().read()
-    queue, (node,) = facts.queues["gpu"], facts.nodes
+    monkeypatch.setitem(sys.modules, "pyslurm", recorded_pyslurm())
+    facts = WITH_PYSLURM.read(full=False)
+    queue, node = facts.queues["gpu"], facts.nodes[0]
     assert (queue.max_time_s, queue.default_time_s, queue.pending_jobs) == (7200.0, None, 1)
     assert (queue.allowed_accounts, queue.allowed_qos) == (None, ("high",))
     assert (node.cores, node.idle_cores, node.usable) == (32, 20, True)
@@ -75,13 +38,41 @@ def test_a_matching_one_is_read(slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatc
 def test_one_made_for_another_slurm_is_refused(
     slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch, version: str
 ) -> None:
-    monkeypatch.setitem(sys.modules, "pyslurm", stand_in(version))
+    monkeypatch.setitem(sys.modules, "pyslurm", recorded_pyslurm(version))
     with pytest.raises(ToolMissing, match=r"25\.11") as missing:
-        PySlurm().read()
-    assert "use the commands" in (missing.value.hint or "")
+        WITH_PYSLURM.read(full=False)
+    assert 'read_with = "commands"' in (missing.value.hint or "")
 
 
 def test_what_it_gives_may_be_unreadable(slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyslurm", stand_in(sockets=None))
+    monkeypatch.setitem(sys.modules, "pyslurm", recorded_pyslurm(sockets=None))
     with pytest.raises(SchedulerError):
-        PySlurm().read()
+        WITH_PYSLURM.read(full=False)
+
+
+def test_the_site_file_chooses_it(tmp_path: Path) -> None:
+    path = tmp_path / "berth.toml"
+    path.write_text('schema = "berth.site/1"\n[slurm]\nread_with = "pyslurm"\n')
+    assert load_site(path).scheduler_settings == SlurmSettings(read_with="pyslurm")
+    assert load_site(path).open_scheduler().settings == SlurmSettings(read_with="pyslurm")
+    path.write_text('schema = "berth.site/1"\n')
+    assert load_site(path).open_scheduler().settings == SlurmSettings(read_with="commands")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('[slurm]\nread_wiht = "pyslurm"\n', "slurm.read_wiht: is not a known key"),
+        ('[slurm]\nread_with = "magic"\n', "slurm.read_with: input should be"),
+        ("slurm = 3\n", "slurm: holds a int where"),
+        ('[slurm]\n[site]\nscheduler = "flux"\n', "slurm: is not for this site"),
+        ('[site]\nscheduler = "slum"\n', "there is no scheduler 'slum'; did you mean 'slurm'"),
+        ("[slum]\n", "slum: is not a known key"),
+    ],
+)
+def test_a_wrong_table_is_one_sentence(tmp_path: Path, text: str, problem: str) -> None:
+    path = tmp_path / "berth.toml"
+    path.write_text('schema = "berth.site/1"\n' + text)
+    with pytest.raises(DocumentError) as refused:
+        load_site(path)
+    assert problem in refused.value.message

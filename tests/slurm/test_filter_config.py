@@ -10,8 +10,8 @@ from fake_daemon import FakeDaemon, move_to
 from filter_bench import FilterBench, partition
 
 from berth.pilot.errors import UsageError
-from berth.plugin.cli.slurm import slurm
 from berth.plugin.site import load_site
+from berth.plugin.slurm.cli import slurm
 from berth.plugin.slurm.filter import FILTER_PATH, filter_config
 
 

@@ -21,8 +21,8 @@ from berth.pilot.profile import (
 )
 from berth.plugin.cli.init import init
 from berth.plugin.cli.place import place
+from berth.plugin.scheduler import state_reader
 from berth.plugin.site import Site, load_site
-from berth.plugin.slurm.cluster import ClusterReader
 from berth.plugin.slurm.scheduler import Slurm
 
 SLEEP = "#!/bin/sh\nexec sleep 60\n"
@@ -76,14 +76,14 @@ def test_init_finds_the_partitions_and_their_hardware(site: Site) -> None:
 
 
 def test_states_follow_what_runs_and_waits(slurm: Cluster, site: Site) -> None:
-    reader = ClusterReader(site)
-    idle = reader.read()
+    read = state_reader(Slurm(), site.candidates)
+    idle = read()
     assert (idle["gpu"].up, idle["gpu"].idle_gpus, idle["gpu"].idle_cores) == (True, 4, 64)
     assert not idle["closed"].up
     job = slurm.sbatch("-p", "gpu", "--gres=gpu:h200:3", "-c", "10", script=SLEEP)
     slurm.sbatch("-p", "gpu", "--gres=gpu:h200:3", script=SLEEP)
     slurm.wait_for_state(job.id, "RUNNING")
-    busy = reader.read()
+    busy = read()
     assert (busy["gpu"].idle_gpus, busy["gpu"].idle_cores) == (1, 54)
     assert busy["gpu"].pending_jobs == 1
     assert busy["cpu-amd"].idle_cores == 64
@@ -92,7 +92,7 @@ def test_states_follow_what_runs_and_waits(slurm: Cluster, site: Site) -> None:
 def test_drained_nodes_do_not_count(slurm: Cluster, site: Site) -> None:
     slurm.run("scontrol", "update", "node=mig1", "state=drain", "reason=test", user="root")
     try:
-        assert ClusterReader(site).read()["mig"].usable_nodes == 0
+        assert state_reader(Slurm(), site.candidates)()["mig"].usable_nodes == 0
     finally:
         slurm.run("scontrol", "update", "node=mig1", "state=resume", user="root")
 

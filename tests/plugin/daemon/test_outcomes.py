@@ -70,6 +70,7 @@ class FakeScheduler:
     asked: list[tuple[float, float]] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
     name: str = "slurm"
+    stamps_are_private: bool = True
 
     def ended(self, since_s: float, until_s: float, known: Mapping[str, float]) -> EndedJobs:
         self.asked.append((since_s, until_s))
@@ -314,7 +315,7 @@ def test_a_stamp_that_is_not_the_jobs_own_counts_for_nothing(
 def test_a_jobspec_of_flux_that_was_copied_with_its_stamp_counts_for_nothing(store: Store) -> None:
     store.decisions.add([replace(PLACED, scheduler="flux", time_s=NOW_S - DAY_S)])
     following = Following(store, ENDED)
-    following.scheduler.name = "flux"
+    following.scheduler.name, following.scheduler.stamps_are_private = "flux", False
     following.step()
     assert store.outcomes.of_decision(PLACED.id) == []
 

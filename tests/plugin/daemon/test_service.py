@@ -268,6 +268,15 @@ def test_a_failure_inside_leaves_the_job_alone(caplog: pytest.LogCaptureFixture)
     assert service.stats.counts["internal-errors"] == 1
 
 
+def test_a_filter_of_a_scheduler_that_is_not_known_is_refused() -> None:
+    service, recorded = knowing_service()
+    message = {"v": 1, "op": "decide", "scheduler": "pbs", "job": ASK}
+    reply = json.loads(service.handle(json.dumps(message).encode()))
+    assert (reply["action"], reply["code"]) == ("keep", "bad-request")
+    assert reply["problem"] == "scheduler is not slurm or flux"
+    assert recorded == []
+
+
 def test_hostile_text_stays_text() -> None:
     service, recorded = knowing_service()
     reply = decide(service, user='eve"\n\x00\ud800', comment="berth:stream\u2028x", queue=None)

@@ -22,6 +22,7 @@ from berth.plugin.site.document import SiteDocument
 from berth.plugin.site.first import first_site
 from berth.plugin.site.guess import guess_cpu, guess_gpu
 from berth.plugin.site.write import toml_text
+from berth.plugin.slurm.scheduler import Slurm
 from berth.policies import Mode
 from berth.predictor.hardware import platforms
 
@@ -134,6 +135,7 @@ def test_kinds_that_a_feature_tells_apart_are_candidates_of_their_own() -> None:
             node("c", features=("milan", "rack2"), cores=64),
         ),
         KNOWN,
+        Slurm(),
     )
     assert [(c.name, c.constraint, c.nodes) for c in site.candidates] == [
         ("batch-rome", "rome", 2),
@@ -142,7 +144,9 @@ def test_kinds_that_a_feature_tells_apart_are_candidates_of_their_own() -> None:
 
 
 def test_kinds_that_nothing_tells_apart_are_one_candidate_of_the_smallest() -> None:
-    site = first_site(cluster(node("a", cores=64), node("b", memory_bytes=64 * 2**30)), KNOWN)
+    site = first_site(
+        cluster(node("a", cores=64), node("b", memory_bytes=64 * 2**30)), KNOWN, Slurm()
+    )
     (only,) = site.candidates
     assert (only.nodes, only.cores_per_node, only.memory_bytes) == (2, 32, 64 * 2**30)
     assert "several kinds" in only.remarks[0]
@@ -155,6 +159,7 @@ def test_each_gpu_type_is_a_candidate() -> None:
             node("b", gpus={"gpu:v100": 2, "gpu:1g.10gb": 7}),
         ),
         KNOWN,
+        Slurm(),
     )
     found = {(c.gres, c.gpus_per_node) for c in site.candidates}
     assert found == {("gpu:a100", 4), ("gpu:v100", 2), ("gpu:1g.10gb", 7)}
@@ -163,7 +168,7 @@ def test_each_gpu_type_is_a_candidate() -> None:
 
 def test_the_auto_partition_is_no_candidate() -> None:
     both = node(queues=("batch", "auto"))
-    site = first_site(cluster(both, queues=("batch", "auto")), KNOWN)
+    site = first_site(cluster(both, queues=("batch", "auto")), KNOWN, Slurm())
     assert [c.queue.name for c in site.candidates] == ["batch"]
     assert 'auto_partition = "auto"' in toml_text(site, name="x")
 
@@ -234,7 +239,7 @@ any_node = st.builds(
 def test_whatever_the_names_are_the_file_is_toml_with_known_keys(
     queue: QueueFacts, nodes: list[NodeFacts]
 ) -> None:
-    site = first_site(ClusterFacts("c", "v", 0.0, {"q": queue}, tuple(nodes)), KNOWN)
+    site = first_site(ClusterFacts("c", "v", 0.0, {"q": queue}, tuple(nodes)), KNOWN, Slurm())
     data = tomllib.loads(toml_text(site, name="any"))
     # Names that no scheduler has (control characters, colons in a gres type) may be refused.
     with suppress(DocumentError):

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import click
 
-from berth.plugin.slurm.filter import FILTER_PATH, filter_config
-
 
 @click.group()
 def slurm() -> None:
@@ -23,6 +21,8 @@ def filter_path() -> None:
 
     Example: cp "$(berth slurm filter-path)" /etc/slurm/job_submit.lua
     """
+    from berth.plugin.slurm.filter import FILTER_PATH  # noqa: PLC0415 - pydantic is slow
+
     click.echo(FILTER_PATH)
 
 
@@ -43,5 +43,6 @@ def config(site_file: Path) -> None:
     Example: berth slurm filter-config --site /etc/berth/berth.toml > /etc/berth/filter.conf
     """
     from berth.plugin.site import load_site  # noqa: PLC0415 - pydantic is slow to import
+    from berth.plugin.slurm.filter import filter_config  # noqa: PLC0415
 
     click.echo(filter_config(load_site(site_file)), nl=False)

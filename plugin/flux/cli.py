@@ -6,8 +6,6 @@ from pathlib import Path
 
 import click
 
-from berth.plugin.flux.filter import FILTER_PATH, MIG_SLICES_PATH, filter_config
-
 
 @click.group()
 def flux() -> None:
@@ -23,6 +21,8 @@ def filter_path() -> None:
 
     Example: install -m 644 "$(berth flux filter-path)" /etc/flux/berth_frobnicator.py
     """
+    from berth.plugin.flux.filter import FILTER_PATH  # noqa: PLC0415 - pydantic is slow
+
     click.echo(FILTER_PATH)
 
 
@@ -32,6 +32,8 @@ def mig_path() -> None:
 
     Example: install -m 644 "$(berth flux mig-path)" /etc/flux/shell/lua.d/
     """
+    from berth.plugin.flux.filter import MIG_SLICES_PATH  # noqa: PLC0415 - pydantic is slow
+
     click.echo(MIG_SLICES_PATH)
 
 
@@ -47,14 +49,15 @@ def mig_path() -> None:
 @click.option(
     "--path",
     type=click.Path(path_type=Path),
-    default=FILTER_PATH,
     help="Where the filter is installed. Default: where Berth is.",
 )
-def config(site_file: Path, path: Path) -> None:
+def config(site_file: Path, path: Path | None) -> None:
     """Print Flux's configuration for the filter, made from the site file.
 
     Example: berth flux filter-config --site berth.toml > /etc/flux/system/conf.d/berth.toml
     """
+    from berth.plugin.flux.filter import FILTER_PATH, filter_config  # noqa: PLC0415
     from berth.plugin.site import load_site  # noqa: PLC0415 - pydantic is slow to import
 
-    click.echo(filter_config(load_site(site_file), path.absolute()), nl=False)
+    site = load_site(site_file)
+    click.echo(filter_config(site, (path or FILTER_PATH).absolute()), nl=False)

@@ -1,0 +1,36 @@
+"""Schedulers: what is asked of any of them, and where they are found by name.
+
+``facts`` and ``jobs`` hold the values, ``protocol`` the methods, ``registry`` the names. Each
+scheduler is a folder of its own beside this one, or a package of somebody else's.
+"""
+
+from berth.plugin.scheduler.facts import ClusterFacts, NodeFacts, QueueFacts
+from berth.plugin.scheduler.jobs import (
+    ENDED,
+    EndedJobs,
+    Job,
+    Outcome,
+    Replacing,
+    stamped_decision,
+)
+from berth.plugin.scheduler.protocol import Scheduler
+from berth.plugin.scheduler.registry import SCHEDULERS, scheduler_named
+from berth.plugin.scheduler.states import ReadStates, state_reader, states_of
+
+__all__ = [
+    "ENDED",
+    "SCHEDULERS",
+    "ClusterFacts",
+    "EndedJobs",
+    "Job",
+    "NodeFacts",
+    "Outcome",
+    "QueueFacts",
+    "ReadStates",
+    "Replacing",
+    "Scheduler",
+    "scheduler_named",
+    "stamped_decision",
+    "state_reader",
+    "states_of",
+]

@@ -1,0 +1,50 @@
+"""A cluster as a scheduler describes it, in no scheduler's own terms: queues and nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """One node. Cores are physical ones; ``gpus`` counts by the scheduler's type name."""
+
+    name: str
+    queues: tuple[str, ...]
+    usable: bool
+    cores: int
+    idle_cores: int
+    memory_bytes: int
+    architecture: str = "x86_64"
+    features: tuple[str, ...] = ()
+    gpus: Mapping[str, int] = field(default_factory=dict)
+    """For example ``{"gpu:h200": 4}``."""
+    idle_gpus: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFacts:
+    """One partition or queue. ``None`` lists mean everybody."""
+
+    name: str
+    up: bool
+    is_default: bool = False
+    max_time_s: float | None = None
+    default_time_s: float | None = None
+    allowed_accounts: tuple[str, ...] | None = None
+    allowed_qos: tuple[str, ...] | None = None
+    pending_jobs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """One reading of the whole cluster, at Unix time ``as_of_s``."""
+
+    name: str
+    version: str
+    as_of_s: float
+    queues: Mapping[str, QueueFacts]
+    nodes: tuple[NodeFacts, ...]
+    owner: str | None = None
+    """The user that the scheduler runs as, where it says so."""

@@ -1,0 +1,82 @@
+"""Jobs as they are submitted, and what became of them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What is to be run: a batch script with arguments, or a command."""
+
+    words: tuple[str, ...]
+    is_script: bool
+    comment: str | None = None
+
+
+ENDED = frozenset(("completed", "failed", "timeout", "out-of-memory", "cancelled"))
+"""States of a job that runs no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a job. None: the scheduler does not say. Times are Unix seconds."""
+
+    job_id: str
+    state: str
+    """``pending``, ``running``, ``completed``, ``failed``, ``timeout``, ``out-of-memory``,
+    ``cancelled`` or ``unknown``."""
+    queue: str
+    elapsed_s: float
+    """From its start to its end, or until now; without the time it was suspended."""
+    nodes: str = ""
+    peak_memory_bytes: int | None = None
+    """The largest of one task."""
+    user: str = ""
+    decision: str | None = None
+    """Id of the decision whose stamp the job carries."""
+    exit_status: int | None = None
+    submit_s: float | None = None
+    start_s: float | None = None
+    end_s: float | None = None
+    node_count: int | None = None
+    cores: int | None = None
+    """As the scheduler counts them: on Slurm hardware threads, where the site counts those."""
+    gpus: int | None = None
+    """In all, whole GPUs or slices."""
+    time_limit_s: float | None = None
+    energy_j: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EndedJobs:
+    """Jobs that ended, with Berth's stamp or without."""
+
+    outcomes: tuple[Outcome, ...]
+    problem: str | None = None
+    """Why some that ended are not here, in one sentence; None: all are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replacing:
+    """What was found, or done, about one pending job that was looked at again."""
+
+    job: str
+    queue: str
+    """Where it waited."""
+    to: str | None
+    """Where it should go; None: it stays."""
+    moved: bool
+    decision: str | None
+    """Id of the new decision."""
+    reason: str
+
+
+_STAMP = re.compile(r"\bberth/1 id=([0-9a-z]{1,32})(?![0-9a-z])")
+
+
+def stamped_decision(text: str) -> str | None:
+    """The id in a stamp (``berth/1 id=...``) somewhere in ``text``; None: there is none."""
+    found = _STAMP.search(text)
+    return None if found is None else found[1]

@@ -1,0 +1,131 @@
+"""What Berth asks of a scheduler, in nobody's own terms.
+
+A scheduler is read as ``ClusterFacts`` (queues and nodes as they are now); from these come the
+candidates' states and a first site file. Jobs go out as a command that ``render`` makes and
+``submit`` runs; what became of them comes back as Outcomes. What only some schedulers have
+(a jobspec, moving pending jobs, pilot jobs, MIG slices) has a default here that says so in one
+sentence. The smallest scheduler names itself and writes the five methods of the first part;
+``docs/extending.md`` has one.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from berth.pilot.documents import Document
+from berth.pilot.errors import UsageError
+from berth.plugin.findings import Findings
+from berth.plugin.scheduler.facts import ClusterFacts
+from berth.plugin.scheduler.jobs import EndedJobs, Job, Outcome, Replacing
+from berth.policies.values import Edit, Request
+
+if TYPE_CHECKING:
+    from berth.plugin.site.site import Site
+
+
+class NoSettings(Document):
+    """For schedulers without a table of their own in the site file."""
+
+
+class Scheduler(Protocol):
+    """One kind of scheduler. Its class is what an entry point of ``berth.schedulers`` names.
+
+    All methods raise SchedulerError or ToolMissing where the scheduler cannot be asked, and
+    UsageError for what it does not have.
+    """
+
+    name: ClassVar[str]
+    """In the site file and in the submit protocol: lower case, one word."""
+    title: ClassVar[str]
+    """In sentences, for example ``Slurm``."""
+    queue_word: ClassVar[str] = "queue"
+    """What it calls a queue: ``partition``, ``queue``; ``--WORD=auto`` asks Berth to choose."""
+    config_file: ClassVar[str] = "the scheduler's configuration"
+    """Where its queues are defined, in words."""
+    daemon_users: ClassVar[tuple[str, ...]] = ()
+    """Users that ask the daemon where the site file names none; empty: this scheduler's name."""
+    opt_out: ClassVar[str] = "BERTH_PROFILE=off"
+    """What a submitter writes so that Berth leaves one job alone."""
+    typed_gpus: ClassVar[bool] = False
+    """GPUs and slices have types (``gpu:h100``); else all of a node are counted as ``gpu``."""
+    stamps_are_private: ClassVar[bool] = False
+    """No user can write, or copy to another job, the stamp that ties a job to its decision."""
+    settings_type: ClassVar[type[Document]] = NoSettings
+    """Its own table in the site file, which bears its name."""
+
+    def __init__(self, settings: Any = None) -> None:
+        """``settings``: of ``settings_type``; None: its defaults."""
+
+    # What every scheduler has
+
+    @abstractmethod
+    def read(self, *, full: bool = True) -> ClusterFacts:
+        """The cluster as it is now.
+
+        Not ``full``: without what takes long and does not change, the cluster's name and the
+        nodes' memory; the daemon reads so every few seconds.
+        """
+        ...
+
+    @abstractmethod
+    def render(self, job: Job, request: Request, edit: Edit | None) -> tuple[str, ...]:
+        """The submitting command: the request as asked, with the edit put in."""
+        ...
+
+    @abstractmethod
+    def submit(self, command: Sequence[str]) -> str:
+        """Run a command that ``render`` made; the new job's id."""
+        ...
+
+    @abstractmethod
+    def outcomes(self, job_ids: Sequence[str]) -> Mapping[str, Outcome]:
+        """What is known of these jobs; ids that the scheduler has forgotten are absent."""
+        ...
+
+    @abstractmethod
+    def ended(self, since_s: float, until_s: float, known: Mapping[str, float]) -> EndedJobs:
+        """Jobs of all users that ended between two Unix times, as far as it remembers.
+
+        ``known``: Unix time of the end by job id. A job that ended at that time is left out, so
+        that what is costly to ask of a job is asked once.
+        """
+        ...
+
+    # What has a default
+
+    def is_here(self) -> bool:
+        """Whether this machine has its commands: ``berth init`` asks the first that is here."""
+        return False
+
+    def job_id(self, text: str) -> str | None:
+        """The id that ``text`` is, as the store has it; None: it is no id of this scheduler."""
+        return None
+
+    def stamped(self, job_id: str) -> str | None:
+        """Id of the decision whose stamp the job carries; None: none, or no longer known."""
+        return None
+
+    def auto_queue(self, name: str, like: str, facts: ClusterFacts) -> tuple[str, ...]:
+        """Lines for ``config_file`` that make a queue ``name`` with the nodes of ``like``."""
+        return ()
+
+    def check_filter(self, site: Site) -> Findings:
+        """For ``berth doctor``: is the submit filter installed as the site file says?"""
+        return iter(())
+
+    def jobspec(self, job: Job, request: Request, edit: Edit | None, *, folder: Path) -> str:
+        """The job as the scheduler's own document, checked by it where it is here."""
+        raise UsageError(f"{self.title} has no jobspec")
+
+    def replace_pending(
+        self, jobs: Sequence[str], site: Site, *, apply: bool
+    ) -> Iterator[Replacing]:
+        """Ask the daemon again about pending jobs, all that Berth placed where none is named,
+        and move them where ``apply``."""
+        raise UsageError(
+            f"pending jobs of {self.title} cannot be placed anew",
+            hint="cancel the job and submit it again",
+        )

@@ -1,0 +1,61 @@
+"""The candidates' present states, from a reading of the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+
+from berth.plugin.scheduler.facts import ClusterFacts, NodeFacts
+from berth.plugin.scheduler.protocol import Scheduler
+from berth.policies.values import Candidate, CandidateState
+
+ReadStates = Callable[[], Mapping[str, CandidateState]]
+"""Reads the candidates' states, by name. Raises SchedulerError or ToolMissing."""
+
+
+def state_reader(scheduler: Scheduler, candidates: Iterable[Candidate]) -> ReadStates:
+    """What the daemon calls every few seconds."""
+    wanted = tuple(candidates)
+    return lambda: states_of(scheduler.read(full=False), wanted)
+
+
+def states_of(facts: ClusterFacts, candidates: Iterable[Candidate]) -> Mapping[str, CandidateState]:
+    """The state of each candidate; one whose queue is not there is down. Read-only."""
+    by_queue: dict[str, list[NodeFacts]] = {}
+    for node in facts.nodes:
+        for queue in node.queues:
+            by_queue.setdefault(queue, []).append(node)
+    return MappingProxyType({c.name: _state(c, facts, by_queue) for c in candidates})
+
+
+def _state(
+    candidate: Candidate, facts: ClusterFacts, by_queue: Mapping[str, list[NodeFacts]]
+) -> CandidateState:
+    queue = facts.queues.get(candidate.queue)
+    working = [n for n in by_queue.get(candidate.queue, ()) if n.usable]
+    nodes = [n for n in working if _is_of(candidate, n)]
+    return CandidateState(
+        up=queue is not None and queue.up,
+        idle_cores=sum(n.idle_cores for n in nodes),
+        idle_gpus=sum(_count(n.idle_gpus, candidate.gres) for n in nodes),
+        pending_jobs=0 if queue is None else queue.pending_jobs,
+        as_of_s=facts.as_of_s,
+        usable_nodes=len(nodes),
+        gpu_types=tuple(sorted({kind for n in working for kind in n.gpus})),
+    )
+
+
+def _is_of(candidate: Candidate, node: NodeFacts) -> bool:
+    if candidate.is_gpu and _count(node.gpus, candidate.gres) == 0:
+        return False
+    wanted = candidate.constraint
+    return wanted is None or all(name in node.features for name in wanted.split("&"))
+
+
+def _count(gpus: Mapping[str, int], gres: str | None) -> int:
+    """GPUs of that type; of any type where none, or only ``gpu``, is named."""
+    return sum(
+        count
+        for name, count in gpus.items()
+        if gres is None or name == gres or name.startswith(f"{gres}:")
+    )

@@ -1,0 +1,19 @@
+"""Slurm's own table in the site file, ``[slurm]``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from berth.pilot.documents import Document
+
+
+class SlurmSettings(Document):
+    """`[slurm]`: only at a site with `scheduler = "slurm"`."""
+
+    read_with: Literal["commands", "pyslurm"] = Field(
+        "commands",
+        description="how queues and nodes are read: by Slurm's own `commands`, or by `pyslurm` "
+        "(only where it is installed for the very Slurm that runs here)",
+    )

@@ -1,0 +1,61 @@
+"""A stand-in for the module ``pyslurm``: recorded data in its form, no Slurm needed."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+_PARTITION = {
+    "state": "UP",
+    "is_default": False,
+    "max_time": 120,
+    "default_time": "UNLIMITED",
+    "allowed_accounts": ["ALL"],
+    "allowed_qos": ["high"],
+}
+PARTITIONS = (
+    {**_PARTITION, "name": "gpu"},
+    {**_PARTITION, "name": "cpu", "is_default": True, "allowed_qos": ["ALL"]},
+)
+GPU_NODE = {
+    "name": "n1",
+    "partitions": ["gpu"],
+    "state": "MIXED",
+    "sockets": 2,
+    "cores_per_socket": 16,
+    "total_cpus": 64,
+    "idle_cpus": 40,
+    "real_memory": 512_000,
+    "architecture": "x86_64",
+    "active_features": ["h100"],
+    "available_features": ["h100"],
+    "configured_gres": {"gpu:h100": 4, "shard": 8},
+    "allocated_gres": {"gpu:h100": 1},
+}
+CPU_NODE = {
+    **GPU_NODE,
+    "name": "n2",
+    "partitions": ["cpu"],
+    "state": "IDLE",
+    "idle_cpus": 64,
+    "active_features": None,
+    "available_features": None,
+    "configured_gres": None,
+    "allocated_gres": None,
+}
+JOBS = ({"state": "PENDING", "partition": "gpu,cpu"}, {"state": "RUNNING", "partition": "gpu"})
+
+
+def recorded_pyslurm(version: str = "25.11.2", **changes: Any) -> SimpleNamespace:
+    """The module; ``changes`` are of the GPU node."""
+
+    def loads(*things: dict[str, Any]) -> Any:
+        found = {i: SimpleNamespace(**thing) for i, thing in enumerate(things)}
+        return SimpleNamespace(load=lambda: found)
+
+    return SimpleNamespace(
+        __version__=version,
+        Nodes=loads({**GPU_NODE, **changes}, CPU_NODE),
+        Partitions=loads(*PARTITIONS),
+        Jobs=loads(*JOBS),
+    )
