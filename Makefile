@@ -48,10 +48,10 @@ demo: venv tools  ## the main job: measure two programs, rank platforms, decide
 	BERTH=$(BERTH) deploy/demo/run
 
 test: venv tools slurm flux-python deep  ## every test
-	$(PY) -m pytest
+	$(PY) -m pytest --numprocesses auto --dist loadgroup --durations 15
 
 test-quick: venv  ## the tests that need no Slurm and no valgrind
-	$(PY) -m pytest -m 'not slurm and not valgrind'
+	$(PY) -m pytest --numprocesses auto -m 'not slurm and not flux and not valgrind'
 
 lint: venv  ## style and import direction
 	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .

@@ -176,12 +176,24 @@ def test_standard_input_can_be_a_file(work: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
+_DEFAULT = {
+    signal.SIGINT: signal.default_int_handler,
+    signal.SIGTERM: signal.SIG_DFL,
+    signal.SIGHUP: signal.SIG_DFL,
+}
+
+
 @pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_being_told_to_stop_keeps_a_partial_profile_and_leaves_no_process(
     work: Path, told: signal.Signals
 ) -> None:
     command = (*BERTH, "pilot", "run", "-q", "-o", "p.json", "--", "sleep", "300")
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as pilot:
+    # Under nohup a child inherits SIGHUP as ignored, and rightly goes on.
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(told, _DEFAULT[told]),  # noqa: PLW1509 - one thread
+    ) as pilot:
         sleeping = _await_sleeper(pilot.pid)
         pilot.send_signal(told)
         out, _ = pilot.communicate(timeout=30)
