@@ -12,7 +12,6 @@ from pathlib import Path
 from berth.pilot.documents import parse_json, read_json, read_toml, to_json
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform, PlatformKind
-from berth.plugin.site.slices import every_slice, slice_of
 from berth.plugin.store import ProfileRecord, Store
 from berth.plugin.workloads import check_name, put_forecast
 from berth.policies.mig import lookup
@@ -22,6 +21,7 @@ from berth.predictor.core.forecast import Forecast
 from berth.predictor.families.slices.bundle import DEFAULT_SLICES_BUNDLE, load
 from berth.predictor.families.slices.predictor import SlicePredictor
 from berth.predictor.families.slices.workload import SliceWorkload
+from berth.predictor.hardware.mig.slices import every_slice, slice_of
 
 
 def read_workload(path: Path) -> SliceWorkload:

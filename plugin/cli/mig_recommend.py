@@ -14,7 +14,6 @@ from berth.pilot.units import format_bytes, format_count, format_seconds
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.intervals import as_numbers
 from berth.plugin.site.quantities import parse_duration_s
-from berth.policies.mig.catalogue import lookup
 from berth.policies.mig.documents import (
     FleetDocument,
     JobEntry,
@@ -36,6 +35,7 @@ from berth.policies.mig.slice_types import makeable
 from berth.predictor.families.slices.bundle import DEFAULT_SLICES_BUNDLE, load
 from berth.predictor.families.slices.predictor import SlicePredictor
 from berth.predictor.families.slices.workload import SliceWorkload
+from berth.predictor.hardware.mig.catalogue import lookup
 
 
 @click.command()

@@ -20,11 +20,12 @@ from berth.plugin.site.document import (
     SiteDocument,
 )
 from berth.plugin.site.site import Coverage, DaemonSettings, NameFilter, Site
-from berth.plugin.site.slices import derived, expanded, part_of
+from berth.plugin.site.slices import expanded
 from berth.policies import digest
 from berth.policies.settings import PolicySettings, Weights
 from berth.policies.values import Candidate, Translation
 from berth.predictor.hardware import platforms as known_platforms
+from berth.predictor.hardware.mig.slices import derived, part_of
 
 
 def load_site(path: Path) -> Site:

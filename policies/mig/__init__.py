@@ -9,9 +9,9 @@ Carrying a plan out is ``berth.plugin.mig``.
 
 from __future__ import annotations
 
-from berth.policies.mig.catalogue import known_gpus, lookup
-from berth.policies.mig.geometry import Difference, Geometry, Media, SliceProfile, diff
 from berth.policies.mig.layout import GpuState, Instance, Layout, Running
+from berth.predictor.hardware.mig.catalogue import known_gpus, lookup
+from berth.predictor.hardware.mig.geometry import Difference, Geometry, Media, SliceProfile, diff
 
 __all__ = [
     "Difference",

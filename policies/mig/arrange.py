@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from berth.pilot.errors import UsageError
-from berth.policies.mig.geometry import Geometry
 from berth.policies.mig.layout import Layout
 from berth.policies.mig.states import enumerate_states
+from berth.predictor.hardware.mig.geometry import Geometry
 
 
 def arrange(

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from berth.pilot.errors import UsageError
-from berth.policies.mig.catalogue import lookup
-from berth.policies.mig.geometry import Geometry
+from berth.predictor.hardware.mig.catalogue import lookup
+from berth.predictor.hardware.mig.geometry import Geometry
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from berth.pilot.errors import UsageError
-from berth.policies.mig.geometry import Geometry, Media
+from berth.predictor.hardware.mig.geometry import Geometry, Media
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from berth.policies.mig.geometry import Geometry
 from berth.policies.mig.layout import GpuState, Instance, Layout
 from berth.policies.mig.states import enumerate_states
+from berth.predictor.hardware.mig.geometry import Geometry
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 from berth.pilot.errors import UsageError
 from berth.policies.mig.demands import Demand, DemandType, SliceOption, grouped
-from berth.policies.mig.geometry import Geometry
 from berth.policies.mig.layout import GpuState
 from berth.policies.mig.objectives import Objective
 from berth.policies.mig.offers import Kind, Offer, Standing, offers, standing
+from berth.predictor.hardware.mig.geometry import Geometry
 
 RESOLUTION = 1_000_000
 READY_CLASSES = 8

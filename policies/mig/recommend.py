@@ -14,13 +14,13 @@ from enum import StrEnum
 from berth.pilot.errors import UsageError
 from berth.pilot.units import format_bytes, format_seconds
 from berth.policies.mig import thesis
-from berth.policies.mig.catalogue import lookup
-from berth.policies.mig.geometry import Geometry, SliceProfile
 from berth.policies.mig.slice_types import fits
 from berth.predictor.core.prediction import Basis, Interval
 from berth.predictor.families.slices.physics import Share
 from berth.predictor.families.slices.predictor import SlicePrediction, SlicePredictor
 from berth.predictor.families.slices.workload import SliceWorkload
+from berth.predictor.hardware.mig.catalogue import lookup
+from berth.predictor.hardware.mig.geometry import Geometry, SliceProfile
 
 
 class Aim(StrEnum):

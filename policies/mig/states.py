@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from berth.policies.mig.geometry import Geometry, Media
 from berth.policies.mig.layout import Instance, Layout
+from berth.predictor.hardware.mig.geometry import Geometry, Media
 
 Counts = tuple[int, ...]
 """How many of each profile, in the geometry's order."""

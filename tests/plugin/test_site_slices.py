@@ -14,10 +14,10 @@ from berth.plugin.site import Site
 from berth.plugin.site.document import SiteDocument
 from berth.plugin.site.first import first_site
 from berth.plugin.site.load import build_site
-from berth.plugin.site.slices import every_slice, slice_of
 from berth.plugin.slurm.scheduler import Slurm
 from berth.policies.mig import lookup
 from berth.predictor.hardware import platforms
+from berth.predictor.hardware.mig.slices import every_slice, slice_of
 
 SITE = """\
 schema = "berth.site/1"

@@ -11,7 +11,6 @@ from views import knowing_service
 from berth.pilot.documents import validate
 from berth.pilot.errors import UsageError
 from berth.plugin.cli import main
-from berth.plugin.site.slices import slice_of
 from berth.plugin.slice_workloads import forecast_workload, slice_platforms, slice_predictor
 from berth.plugin.store import Store
 from berth.policies.mig import lookup
@@ -20,6 +19,7 @@ from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis
 from berth.predictor.families.slices.workload import SliceWorkload
 from berth.predictor.hardware import platforms
+from berth.predictor.hardware.mig.slices import slice_of
 
 RESNET = {
     "schema": "berth.slice-workload/1",

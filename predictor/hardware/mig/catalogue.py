@@ -9,14 +9,14 @@ from importlib.resources import files
 from typing import Any
 
 from berth.pilot.errors import UsageError
-from berth.policies.mig.geometry import Geometry, Media, SliceProfile
+from berth.predictor.hardware.mig.geometry import Geometry, Media, SliceProfile
 
 MIB = 2**20
 
 
 @cache
 def _table() -> dict[str, Geometry]:
-    text = files("berth.policies.mig").joinpath("gpus.toml").read_text(encoding="utf-8")
+    text = files("berth.predictor.hardware.mig").joinpath("gpus.toml").read_text(encoding="utf-8")
     data = tomllib.loads(text)
     made = [
         _geometry(entry, data["shape"][entry["shape"]], data["source"]) for entry in data["gpu"]

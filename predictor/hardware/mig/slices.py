@@ -1,0 +1,116 @@
+"""Platforms of MIG slices: made from the whole GPU's and the geometry, and found back from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from berth.pilot.errors import UsageError
+from berth.pilot.platform import MemoryLevel, Platform, PlatformKind, Signature, SignatureSource
+from berth.predictor.hardware.mig.catalogue import lookup
+from berth.predictor.hardware.mig.geometry import Geometry, SliceProfile
+
+MARK = "-mig-"
+"""Between the GPU's and the profile's name in the name of a slice's platform."""
+
+
+def slice_of(platform: Platform) -> tuple[Geometry, SliceProfile] | None:
+    """The GPU model and the profile that a slice's platform is of; None: not known to be one."""
+    if platform.kind is not PlatformKind.MIG or platform.parent is None:
+        return None
+    try:
+        geometry = lookup(platform.parent)
+    except UsageError:
+        return None
+    found = geometry.by_name.get(platform.name.rpartition(MARK)[2])
+    return None if found is None else (geometry, found)
+
+
+def part_of(platform: Platform, known: Mapping[str, Platform]) -> float:
+    """The part of its GPU that others cannot have: the larger of compute and memory."""
+    found = slice_of(platform)
+    if found is not None:
+        return part_of_gpu(*found)
+    whole = known.get(platform.parent or "")
+    if whole is None:
+        return 1.0
+    shares = (platform.cores / whole.cores, platform.memory_bytes / whole.memory_bytes)
+    return min(1.0, max(shares))
+
+
+def part_of_gpu(geometry: Geometry, profile: SliceProfile) -> float:
+    """The larger of its parts of compute and memory: what others cannot have."""
+    compute = profile.compute_slices / geometry.compute_slices
+    return min(1.0, max(compute, profile.memory_slices / geometry.memory_slices))
+
+
+def slice_platform(whole: Platform, geometry: Geometry, profile: SliceProfile) -> Platform:
+    """The slice's share of the whole GPU's rates: multiprocessors, memory slices."""
+    compute = profile.compute_slices / geometry.compute_slices
+    cores = profile.multiprocessors or max(1, round(whole.cores * compute))
+    cores = min(cores, whole.cores)
+    busy, shared = cores / whole.cores, profile.memory_slices / geometry.memory_slices
+    rates = whole.signature
+    return Platform(
+        schema="berth.platform/1",
+        name=f"{whole.name}{MARK}{profile.name}",
+        kind=PlatformKind.MIG,
+        description=f"MIG slice {profile.name} of {whole.name}",
+        architecture=whole.architecture,
+        targets=whole.targets,
+        instruction_sets=whole.instruction_sets,
+        cores=cores,
+        memory_bytes=float(profile.memory_bytes),
+        price_per_hour=None
+        if whole.price_per_hour is None
+        else whole.price_per_hour * part_of_gpu(geometry, profile),
+        power_w=None if whole.power_w is None else whole.power_w * shared,
+        parent=whole.name,
+        signature=Signature(
+            source=SignatureSource.SPEC,
+            measured_on=f"the slice's share of {whole.name}: {cores} of {whole.cores} "
+            f"multiprocessors, {profile.memory_slices} of {geometry.memory_slices} memory slices",
+            flops_f64_per_s=rates.flops_f64_per_s * busy,
+            flops_f32_per_s=rates.flops_f32_per_s * busy,
+            memory=tuple(_share(level, busy, shared, profile) for level in rates.memory),
+            atomics_per_s=rates.atomics_per_s,
+            launch_overhead_s=rates.launch_overhead_s,
+        ),
+    )
+
+
+def _share(level: MemoryLevel, busy: float, shared: float, profile: SliceProfile) -> MemoryLevel:
+    part = busy if level.level == "l1" else shared
+    capacity = profile.memory_bytes if level.level == "dram" else level.capacity_bytes * part
+    return MemoryLevel(
+        level=level.level,
+        capacity_bytes=float(capacity),
+        total_bytes_per_s=level.total_bytes_per_s * part,
+        latency_s=level.latency_s,
+    )
+
+
+def derived(name: str, known: Mapping[str, Platform]) -> Platform | None:
+    """The platform that a name like ``h200-141gb-mig-1g.18gb`` stands for; None: there is none."""
+    gpu, mark, profile = name.partition(MARK)
+    whole = known.get(gpu)
+    if not mark or whole is None or whole.kind is not PlatformKind.GPU:
+        return None
+    try:
+        geometry = lookup(gpu)
+    except UsageError:
+        return None
+    found = geometry.by_name.get(profile)
+    return None if found is None else slice_platform(whole, geometry, found)
+
+
+def every_slice(known: Mapping[str, Platform]) -> Iterator[Platform]:
+    """The plain slices of every known GPU that has any."""
+    for whole in known.values():
+        if whole.kind is PlatformKind.GPU:
+            try:
+                geometry = lookup(whole.name)
+            except UsageError:
+                continue
+            for profile in geometry.profiles:
+                if profile.is_plain:
+                    yield slice_platform(whole, geometry, profile)
