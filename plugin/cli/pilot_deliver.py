@@ -20,8 +20,6 @@ from berth.pilot.units import parse_bytes
 from berth.plugin.placing import place, request_from
 from berth.plugin.site import Site, load_site
 from berth.plugin.site.quantities import parse_duration_s
-from berth.plugin.slurm.pilot_tail import apply, change_of, waiting_for
-from berth.plugin.slurm.scheduler import Slurm
 from berth.plugin.workloads import forecaster_for
 from berth.policies import Request
 from berth.predictor.core.workload import workload_of
@@ -36,7 +34,7 @@ _COUNT = click.IntRange(min=1)
     "--spool", type=click.Path(path_type=Path), help="Where to, if the store is out of reach."
 )
 @click.option("--then-place", is_flag=True, help="Place the job that waits for this one.")
-@click.option("--pilot-job", envvar="SLURM_JOB_ID", help="This job's id.")
+@click.option("--pilot-job", help="This job's id. Default: as the scheduler has set it.")
 @click.option("--tasks", type=_COUNT, help="Of the waiting job.")
 @click.option("--cpus-per-task", type=_COUNT, help="Of the waiting job.")
 @click.option("--nodes", type=_COUNT, help="Of the waiting job.")
@@ -90,24 +88,26 @@ def _bring_home(profile: Path, site_file: Path, spool: Path | None) -> str:
 
 def _place(profile: Profile, site: Site, options: dict[str, Any]) -> str:
     """Place the waiting job; what was decided. Raises BerthError where it stays as asked."""
-    if not options["pilot_job"]:
+    scheduler = site.open_scheduler()
+    pilot_job = options["pilot_job"] or os.environ.get(scheduler.job_variable or "")
+    if not pilot_job:
         raise UsageError("this is no pilot job", hint="name it: --pilot-job ID")
-    job = waiting_for(options["pilot_job"])
+    job = scheduler.waiting_for(pilot_job)
     if job is None:
-        raise BerthError(f"no pending job of yours depends on job {options['pilot_job']}")
+        raise BerthError(f"no pending job of yours depends on job {pilot_job}")
     request = _request(profile, options)
     placing = place(
         workload_of(profile),
         request,
         site,
         forecaster=forecaster_for(site),
-        scheduler=Slurm(),
+        scheduler=scheduler,
         strict=True,
     )
     edit = placing.decision.edit
     if edit is None:
         return f"Job {job} stays as it was asked: {placing.decision.reason}"
-    apply(job, change_of(request, edit))
+    scheduler.change_waiting(job, request, edit)
     return f"Job {job}: {placing.decision.reason}"
 
 

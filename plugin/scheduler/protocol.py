@@ -26,6 +26,22 @@ if TYPE_CHECKING:
     from berth.plugin.site.site import Site
 
 
+class PilotPlan(Protocol):
+    """A pilot job, and the real job that waits for it, ready to be submitted."""
+
+    name: str
+    """Of the profile to be."""
+    profile: Path
+
+    def shown(self) -> str:
+        """Scripts and commands as shell, for ``--dry-run``."""
+        ...
+
+    def submit(self) -> tuple[str, str | None]:
+        """Submit; the ids of the pilot job and of the waiting job, where one is asked for."""
+        ...
+
+
 class NoSettings(Document):
     """For schedulers without a table of their own in the site file."""
 
@@ -53,6 +69,8 @@ class Scheduler(Protocol):
     """GPUs and slices have types (``gpu:h100``); else all of a node are counted as ``gpu``."""
     stamps_are_private: ClassVar[bool] = False
     """No user can write, or copy to another job, the stamp that ties a job to its decision."""
+    job_variable: ClassVar[str | None] = None
+    """Environment variable of a running job with its id."""
     settings_type: ClassVar[type[Document]] = NoSettings
     """Its own table in the site file, which bears its name."""
 
@@ -129,3 +147,20 @@ class Scheduler(Protocol):
             f"pending jobs of {self.title} cannot be placed anew",
             hint="cancel the job and submit it again",
         )
+
+    def plan_pilot(
+        self, site: Site, command: tuple[str, ...], options: Mapping[str, Any]
+    ) -> PilotPlan:
+        """The jobs of ``berth pilot submit``; ``options``: as its command line has them."""
+        raise UsageError(
+            f"pilot jobs cannot be submitted to {self.title}",
+            hint="run berth pilot run inside a job, then berth profile add",
+        )
+
+    def waiting_for(self, pilot_job: str) -> str | None:
+        """The pending job of this user that waits for the pilot job's end; None: there is none."""
+        return None
+
+    def change_waiting(self, job_id: str, request: Request, edit: Edit) -> None:
+        """Put ``edit`` into a pending job, or leave it as it is and raise SchedulerError."""
+        raise UsageError(f"pending jobs of {self.title} cannot be changed")

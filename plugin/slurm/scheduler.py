@@ -6,7 +6,7 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from berth.pilot.errors import BerthError, SchedulerError
 from berth.plugin.findings import Findings
@@ -18,7 +18,8 @@ from berth.plugin.scheduler import (
     Scheduler,
     stamped_decision,
 )
-from berth.plugin.slurm import accounting, cluster, commands, with_pyslurm
+from berth.plugin.scheduler.protocol import PilotPlan
+from berth.plugin.slurm import accounting, cluster, commands, pilot_tail, with_pyslurm
 from berth.plugin.slurm.render import sbatch
 from berth.plugin.slurm.settings import SlurmSettings
 from berth.policies.values import Edit, Request
@@ -41,6 +42,7 @@ class Slurm(Scheduler):
     typed_gpus = True
     # A stamp is in AdminComment, and Slurm counts a requeued job as submitted anew.
     stamps_are_private = True
+    job_variable = "SLURM_JOB_ID"
     settings_type = SlurmSettings
 
     def __init__(self, settings: SlurmSettings | None = None) -> None:
@@ -104,6 +106,22 @@ class Slurm(Scheduler):
         from berth.plugin.slurm.filter import check  # noqa: PLC0415 - doctor only
 
         return check(site)
+
+    def plan_pilot(
+        self, site: Site, command: tuple[str, ...], options: Mapping[str, Any]
+    ) -> PilotPlan:
+        """See Scheduler. The waiting job depends on the pilot job by ``afterany``."""
+        from berth.plugin.slurm.pilot_plan import SlurmPilot  # noqa: PLC0415 - seldom asked for
+
+        return SlurmPilot(site, command, options, self.submit)
+
+    def waiting_for(self, pilot_job: str) -> str | None:
+        """See Scheduler."""
+        return pilot_tail.waiting_for(pilot_job)
+
+    def change_waiting(self, job_id: str, request: Request, edit: Edit) -> None:
+        """See Scheduler. Only what Slurm says it would take, and put back if it fails half-way."""
+        pilot_tail.apply(job_id, pilot_tail.change_of(request, edit))
 
 
 def _cluster_name() -> str:
