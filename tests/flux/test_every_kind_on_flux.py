@@ -1,0 +1,69 @@
+"""On a real Flux: a workload of every kind is added, submitted to ``auto`` and placed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from berth_daemon import wait_until
+from every_kind import workloads
+from flux_daemon import FORECASTS, flux_harbour
+from flux_instance import LiveFlux, frobnicators, live_flux, why_no_flux
+
+from berth.plugin.flux.filter import FILTER_PATH
+from berth.plugin.site import load_site
+from berth.plugin.workloads import add_workload, forecaster_for, platforms_for
+
+pytestmark = [
+    pytest.mark.flux,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(why_no_flux() is not None, reason=f"NOT TESTED LIVE: {why_no_flux()}"),
+]
+GPU = "h100-80gb"
+PLACES = {
+    "program": "cpu",
+    "inference": "gpu",
+    "training": "gpu",
+    "service": "gpu",
+    "history": "gpu",
+}
+
+
+@pytest.fixture(scope="module")
+def flux() -> Iterator[LiveFlux]:
+    """An instance, a site with an H100 and no slice, and workloads of every kind in its store."""
+    with (
+        flux_harbour() as harbour,
+        live_flux(frobnicators(str(FILTER_PATH), **harbour.settings(deadline_ms=500))) as instance,
+    ):
+        harbour.uri = instance.uri
+        text = harbour.site_file.read_text().replace("h200-141gb", GPU)
+        text = text[: text.rindex("[[candidates]]")]
+        harbour.site_file.write_text(text.replace("[daemon]", _POLICY, 1))
+        site, store = load_site(harbour.site_file), harbour.store()
+        forecaster, platforms = forecaster_for(site), platforms_for(site)
+        for name, workload in workloads("rome-7742", GPU, "H100-80GB").items():
+            if name in PLACES:
+                add_workload(
+                    store, workload, forecaster=forecaster, platforms=platforms, owner="test"
+                )
+        store.close()
+        daemon = harbour.start()
+        wait_until(lambda: daemon.stats()["forecasts"] == len(FORECASTS) + len(PLACES))
+        yield instance
+        instance.run("cancel", "--all", "--user=all")
+
+
+_POLICY = "[policy]\nallow_prior = true\nmax_interval_ratio = 1e9\n\n[daemon]"
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_it_lands_on_the_best_place_with_its_sentence(flux: LiveFlux, name: str) -> None:
+    words = ("--queue=auto", f"--setattr=user.berth.profile={name}", "-t", "100m")
+    job = flux.submit("--urgency=0", *words, "true")
+    attributes = flux.jobspec(job)["attributes"]
+    notes = attributes["user"]["berth"]
+    assert f"code=placed to={PLACES[name]}" in notes["decision"]
+    assert attributes["system"]["queue"] == PLACES[name]
+    assert re.search(r"is predicted fastest: .* \(.* to .*\)", notes["message"])

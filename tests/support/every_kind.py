@@ -1,0 +1,68 @@
+"""One workload of every kind, small enough to be predicted in a test by what Berth ships."""
+
+from __future__ import annotations
+
+from small_models import convolutional, graph_of
+from toy_profiles import profile
+
+from berth.pilot.profile import RunsOn, Target
+from berth.predictor.core.forecast import Unit
+from berth.predictor.core.workload import Amount, Workload, workload_of
+from berth.predictor.families.graph.kind import Mode, ModelWorkload
+from berth.predictor.families.history.kind import HistoryWorkload, PastRun
+from berth.predictor.families.language_model.kind import LanguageModelWorkload
+from berth.predictor.families.slices.workload import MemoryNeed, Point, SliceWorkload
+from berth.predictor.graphs.stored import to_lines
+
+GIB = 2.0**30
+SMALL_LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "intermediate_size": 14336,
+    "vocab_size": 128256,
+}
+
+
+def model(name: str, mode: Mode, steps: float | None = None) -> ModelWorkload:
+    """A convolutional network at batch 32."""
+    return ModelWorkload(
+        name=name,
+        mode=mode,
+        batch=32,
+        amount=Amount(unit=Unit.STEP, count=steps),
+        graph=to_lines(graph_of(convolutional(blocks=8, channels=64), batch=32)),
+    )
+
+
+def workloads(cpu: str, gpu: str, gpu_model: str) -> dict[str, Workload]:
+    """By name. The history ran on the platforms ``cpu`` and ``gpu``; ``gpu_model`` has slices."""
+    documents = (
+        profile(name="program"),
+        model("inference", Mode.INFERENCE),
+        model("training", Mode.TRAINING, steps=1000),
+        LanguageModelWorkload(
+            name="service", config=SMALL_LLAMA, amount=Amount(unit=Unit.REQUEST, count=100)
+        ),
+        SliceWorkload(
+            name="sliced",
+            gpu=gpu_model,
+            points=(Point(batch=8, step_s=0.02), Point(batch=16, step_s=0.04)),
+            batch=8,
+            memory=MemoryNeed(low_bytes=2 * GIB, mid_bytes=3 * GIB, high_bytes=4 * GIB),
+            runtime_s=600,
+        ),
+        HistoryWorkload(
+            name="history",
+            runs_on=RunsOn(targets=(Target.CPU, Target.CUDA)),
+            runs=(
+                *(PastRun(platform=cpu, cores=1, runtime_s=s, peak_memory_bytes=GIB)
+                  for s in (600.0, 630.0, 610.0)),
+                *(PastRun(platform=gpu, cores=4, gpus=1, runtime_s=s, peak_memory_bytes=GIB)
+                  for s in (60.0, 66.0, 61.0)),
+            ),
+        ),
+    )  # fmt: skip
+    return {document.name: workload_of(document) for document in documents}
