@@ -14,11 +14,11 @@ from lab.experiments.shown import show
 
 def evaluate(options: Options) -> None:
     """The table of kinds, readouts and trees on the same folds, and what an answer costs."""
-    from lab.latency.data import runs  # noqa: PLC0415
-    from lab.latency.splits import FOLDS  # noqa: PLC0415
+    from lab.latency.timm_runs import runs  # noqa: PLC0415
     from lab.published.graph_networks import evaluate as networks  # noqa: PLC0415
     from lab.published.graph_networks import memory as network_memory  # noqa: PLC0415
     from lab.published.graph_networks import speed as network_speed  # noqa: PLC0415
+    from lab.published.graph_networks.memory import FOLDS  # noqa: PLC0415
 
     rows, seed = runs(), options.seed
     with step_bar("evaluating", networks.steps() + FOLDS) as advance:
@@ -44,7 +44,7 @@ def evaluate(options: Options) -> None:
 
 def train(options: Options) -> str:
     """The summing GraphSAGE network as a bundle."""
-    from lab.latency.data import runs  # noqa: PLC0415
+    from lab.latency.timm_runs import runs  # noqa: PLC0415
     from lab.published.graph_networks.fit import Training  # noqa: PLC0415
     from lab.published.graph_networks.train import train as run  # noqa: PLC0415
 

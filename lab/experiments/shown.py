@@ -9,6 +9,7 @@ import click
 
 from berth.pilot.documents import write_text
 from lab.experiments.options import Options
+from lab.ground.report import Report
 
 
 def show(
@@ -30,3 +31,10 @@ def show(
         if page:
             write_text(options.report / "report.md", f"```\n{tables}\n```\n")
     click.echo(text if options.as_json else tables)
+
+
+def show_report(options: Options, report: Report, name: str = "evaluation") -> None:
+    """Print a report as JSON or as tables; with --report, write it there under ``name``."""
+    if options.report is not None:
+        report.write(options.report, name)
+    click.echo(json.dumps(report.as_dict(), indent=1) if options.as_json else report.text())

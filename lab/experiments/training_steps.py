@@ -45,8 +45,9 @@ def _tables(found: TrainingRuns) -> str:
         for where in SPLITS:
             rows = [
                 (
-                    r.method, r.target, str(r.figures.rows), f"{r.figures.mape:.1%}",
-                    f"{r.figures.median:.1%}", f"{r.figures.within:.1%}", f"{r.figures.tau:.3f}",
+                    r.method, r.target, str(r.figures.rows), f"{r.figures.mean_error:.1%}",
+                    f"{r.figures.median_error:.1%}", f"{r.figures.within_10:.1%}",
+                    f"{r.figures.kendall_tau:.3f}",
                 )
                 for r in found.rows
                 if (r.data, r.split) == (name, where)

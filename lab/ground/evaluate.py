@@ -62,14 +62,14 @@ def held_out(
     key: str = "",
     advance: Callable[..., None] = lambda *_: None,
 ) -> HeldOut:
-    """Each fold's test rows by what its training rows teach; a fold's seed is ``seed`` plus its
-    number. With ``resume`` each fold is kept under ``key``, which names data and settings."""
+    """Each fold's test rows by what its training rows teach. With ``resume`` each fold is stored
+    under ``key``, which names data and settings."""
     store = Resume() if resume is None else resume
     began, said = time.process_time(), []
     for number, fold in enumerate(folds):
 
-        def predict(fold: Fold = fold, number: int = number) -> Floats:
-            return family.predict(table[fold.train], table[fold.test], seed + number)
+        def predict(fold: Fold = fold) -> Floats:
+            return family.predict(table[fold.train], table[fold.test], seed)
 
         said.append(store.array(f"{key}/{family.name}/{seed}/{number}", predict))
         advance(f"{family.name} {number + 1}")

@@ -32,7 +32,8 @@ class Figures:
     kendall_tau: float
     """Over pairs of rows of different groups; of at most ``ROWS_FOR_TAU`` rows at random."""
     coverage: float | None = None
-    """Share inside the 90 % interval, groups weighing the same; None: no interval is made."""
+    """Share inside the 90 % interval, groups weighing the same; None: no interval is made. Rows
+    without one (NaN) do not count."""
     interval_factor: float | None = None
     """Median over rows of upper over middle."""
 
@@ -56,9 +57,10 @@ def figures(
     some = np.random.default_rng(0).permutation(len(off))[:rows_for_tau]
     real, guess = log_measured + log_base, log_predicted + log_base
     inside = factor = None
-    if log_width is not None:
-        inside = group_mean((np.abs(off) <= log_width).astype(np.float64), groups.tolist())
-        factor = float(np.exp(np.median(log_width)))
+    if log_width is not None and (known := np.isfinite(log_width)).any():
+        held = (np.abs(off) <= log_width)[known].astype(np.float64)
+        inside = group_mean(held, groups[known].tolist())
+        factor = float(np.exp(np.median(log_width[known])))
     return Figures(
         rows=len(off),
         mean_error=float(error.mean()),
@@ -75,7 +77,7 @@ def figures(
 
 def combined(
     of: Sequence[Figures],
-    how: Callable[[list[float]], float] = np.nanmean,  # type: ignore[assignment]
+    how: Callable[[list[float]], float] = np.nanmean,
 ) -> Figures:
     """Figure by figure: the mean over draws, devices or seeds, or their least or greatest."""
     found = {}
@@ -91,7 +93,7 @@ def widths_from_other_folds(score: Floats, groups: Strings, fold: Places) -> Flo
     had no part in. Rows whose score is NaN count nowhere."""
     known = np.isfinite(score)
     found = np.full(len(score), np.nan)
-    for each in np.unique(fold).tolist():
+    for each in np.unique(fold[known]).tolist():
         rest = known & (fold != each)
         found[fold == each] = group_quantile(score[rest].tolist(), groups[rest].tolist(), LEVEL)
     return found

@@ -74,7 +74,7 @@ class Report:
         return {**found, "shipped": dict(self.shipped)} if self.shipped else found
 
     def write(self, folder: Path, name: str = "evaluation") -> None:
-        """``evaluation.json`` and ``evaluation.md`` (or another name) in ``folder``."""
+        """``evaluation.json`` and ``evaluation.md``, or another name, in ``folder``."""
         write_text(folder / f"{name}.json", json.dumps(self.as_dict(), indent=1) + "\n")
         write_text(folder / f"{name}.md", self.markdown())
 

@@ -28,8 +28,8 @@ class Table:
 
     def __getitem__(self, rows: Flags | Places) -> Self:
         """These rows, by a mask or by place."""
-        places = np.asarray(rows)
-        places = np.flatnonzero(places) if places.dtype == np.bool_ else places.astype(np.int64)
+        asked: NDArray[Any] = np.asarray(rows)
+        places = np.flatnonzero(asked) if asked.dtype == np.bool_ else asked.astype(np.int64)
         picked = {one.name: _pick(getattr(self, one.name), places) for one in _columns(self)}
         kept = {one.name: getattr(self, one.name) for one in fields(self) if _is_whole(one)}
         return type(self)(**picked, **kept)

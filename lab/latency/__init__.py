@@ -1,1 +1,1 @@
-"""`python -m lab model-latency`: splits, figures and tables of predicted times of model graphs."""
+"""Seconds of an image by model graph: timm's measurements, splits, training, evaluation."""

@@ -1,49 +1,75 @@
-"""Our own measurements on one core of a CPU, as a setting beside timm's."""
+"""Our own measurements on one core of a CPU, in the columns of timm's."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from berth.pilot.dl.document import Device, Task
-from berth.predictor.families.graph.latency.features import (
-    ROOF_FEATURES,
-    Floats,
-    Work,
-    roof_features,
-)
-from berth.predictor.families.graph.latency.inputs import likeness, terms
-from berth.predictor.hardware import platforms
-from berth.predictor.hardware.roofs import Numbers, roofs
+from berth.pilot.dl.document import Device, ModelRun, Task
+from berth.predictor.families.graph.latency.features import Work
 from berth.predictor.learning.graphs.run_seconds import seconds
 from lab.datasets.timm import Architecture
 from lab.graphs.model_runs import runs
-from lab.latency.process import Sample
+from lab.ground.table import Floats
+from lab.latency.fit_latency import Sample
+from lab.latency.model_names import architectures, family_of
+from lab.latency.samples import sample_of
+from lab.latency.timm_devices import OWN_CPU
+from lab.latency.timm_runs import NO_GRAPH, Runs, graphs
 
-PLATFORM = "epyc-genoa-vm"
 SOFTWARE = "onnxruntime, one thread"
-SETTING = f"{PLATFORM} | fp32 | nchw | {SOFTWARE}"
+SETTING = f"{OWN_CPU} | fp32 | nchw | {SOFTWARE}"
 
 
-def sample(known: dict[Architecture, tuple[Work, Floats]]) -> tuple[Sample, Floats]:
-    """Inference of graphs in ``known``, grouped by model, and the batches."""
-    place = roofs(platforms.shipped())[PLATFORM]
-    features, roof, batch, took, group = [], [], [], [], []
-    for run in runs():
+def runs_where(chosen: Callable[[ModelRun], bool]) -> list[ModelRun]:
+    """Runs of timm's graphs that ended with a time. Raises ToolMissing without the graphs."""
+    known = graphs().places
+    return [
+        run for run in runs()
+        if run.model.name in known and seconds(run) is not None and chosen(run)
+    ]  # fmt: skip
+
+
+def as_rows(of: list[ModelRun]) -> Runs:
+    """timm's columns: a device that is none of timm's, fp32, no CUDA."""
+    place, same = graphs().places, architectures()
+    names = [run.model.name.rpartition("_") for run in of]
+    model = [name for name, _, _ in names]
+    batch = np.array([run.setting.batch for run in of], np.int64)
+    taken = np.array([seconds(run) or np.nan for run in of])
+    unknown = np.full(len(of), np.nan)
+    return Runs(
+        model=np.array(model),
+        architecture=np.array([same.get(name, name) for name in model]),
+        family=np.array([family_of(name) for name in model]),
+        image_size=np.array([int(size) for _, _, size in names]),
+        device=np.array([run.platform for run in of]),
+        precision=np.array([run.setting.precision.value for run in of]),
+        layout=np.full(len(of), "nchw"), torch=np.full(len(of), 291), cuda=np.zeros(len(of)),
+        compiled=np.zeros(len(of), bool),
+        training=np.array([run.setting.task is Task.TRAINING for run in of]),
+        batch=batch, seconds=taken / batch, parameters=unknown, gmacs=unknown, macts=unknown,
+        graph=np.array([place.get(run.model.name, NO_GRAPH) for run in of]),
+    )  # fmt: skip
+
+
+def own_sample(known: dict[Architecture, tuple[Work, Floats]]) -> tuple[Sample, Floats]:
+    """Inference of graphs in ``known``, held out by model, and [rows] the batches."""
+
+    def wanted(run: ModelRun) -> bool:
         model, _, size = run.model.name.rpartition("_")
-        work = known.get(Architecture(model, int(size))) if size.isdigit() else None
         asked = run.setting
-        measured = seconds(run)
-        of_kind = (asked.device, asked.threads, asked.task) == (Device.CPU, 1, Task.INFERENCE)
-        if work is None or measured is None or not of_kind or run.platform != PLATFORM:
-            continue
-        roof.append(roof_features(work[0], [place], [Numbers.FP32], asked.batch)[0])
-        features.append(work[1])
-        batch.append(float(asked.batch))
-        took.append(measured / asked.batch)
-        group.append(model)
-    many = np.array(batch)
-    graph, under = np.array(features), np.array(roof).reshape(-1, len(ROOF_FEATURES))
-    return Sample(
-        np.full(len(took), SETTING), np.array(group), terms(graph, under, many),
-        likeness(graph, under, many), np.log(took),
-    ), many  # fmt: skip
+        kind = (asked.device, asked.threads, asked.task) == (Device.CPU, 1, Task.INFERENCE)
+        known_here = size.isdigit() and Architecture(model, int(size)) in known
+        return kind and known_here and run.platform == OWN_CPU and seconds(run) is not None
+
+    rows = as_rows([run for run in runs() if wanted(run)])
+    names = zip(rows.model.tolist(), rows.image_size.tolist(), strict=True)
+    sample = sample_of(
+        rows,
+        [known[Architecture(*name)] for name in names],
+        np.full(len(rows), SETTING),
+        rows.model,
+    )
+    return sample, rows.batch.astype(np.float64)

@@ -3,49 +3,36 @@ published of a model (MACs, activations, parameters), where no graph is at hand.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
 
-from berth.predictor.families.graph.latency.features import (
-    ROOF_FEATURES,
-    Floats,
-    Work,
-    roof_features,
-)
+from berth.predictor.families.graph.latency.features import Work
 from berth.predictor.families.graph.latency.inputs import LIKENESS, TERMS, likeness, terms
 from lab.datasets.timm import Architecture
-from lab.latency import described
-from lab.latency.data import (
-    Flags,
-    Runs,
-    Strings,
-    architectures,
-    graphs,
-    runs,
-)
-from lab.latency.process import Sample
-from lab.transfer.devices import NUMBERS, PLATFORM, roof_of_device
+from lab.ground.table import Flags, Floats, Strings, Table
+from lab.latency import described_graphs
+from lab.latency.fit_latency import Sample
+from lab.latency.model_names import architectures
+from lab.latency.timm_devices import NUMBERS, PLATFORM, roof_of_device
+from lab.latency.timm_runs import Runs, graphs, roof_rows, runs
 
 _PUBLISHED = ("gmacs", "macts", "parameters")
 
 
 @dataclass(frozen=True)
-class Samples:
+class Samples(Table):
     """All rows of inference."""
 
     rows: Runs
-    setting: Strings
-    """``platform | precision | layout | software``."""
     graph: Flags
     """Rows with a graph (archive or described), by the network and its image size."""
-    archive: Flags
-    """Rows whose own graph is in the public archive."""
     by_graph: Sample
-    """[all rows]; zeros where there is no graph."""
+    """Zeros where there is no graph."""
     by_totals: Sample
-    """[all rows]; NaN where nothing is published."""
+    """NaN where nothing is published."""
 
     @property
     def totals(self) -> Flags:
@@ -54,24 +41,18 @@ class Samples:
 
     def grouped(self, group: Strings) -> Samples:
         """With other groups to be held out together."""
-        return replace(
-            self,
-            by_graph=replace(self.by_graph, group=group),
-            by_totals=replace(self.by_totals, group=group),
-        )
+        by_graph, by_totals = (replace(one, group=group) for one in (self.by_graph, self.by_totals))
+        return replace(self, by_graph=by_graph, by_totals=by_totals)
 
 
 def settings(rows: Runs) -> Strings:
-    """[rows] the setting's name."""
-    software = [
-        f"torch {_version(version)}{', compiled' if compiled else ''}"
-        for version, compiled in zip(rows.torch.tolist(), rows.compiled.tolist(), strict=True)
-    ]
+    """[rows] the setting's name: ``platform | precision | layout | software``."""
+    columns = (rows.device, rows.precision, rows.layout, rows.torch, rows.compiled)
     return np.array([
-        f"{PLATFORM[device]} | {precision} | {layout} | {one}"
-        for device, precision, layout, one in zip(
-            rows.device.tolist(), rows.precision.tolist(), rows.layout.tolist(), software,
-            strict=True,
+        f"{PLATFORM[device]} | {precision} | {layout} | torch {_version(torch)}"
+        f"{', compiled' if compiled else ''}"
+        for device, precision, layout, torch, compiled in zip(
+            *(one.tolist() for one in columns), strict=True
         )
     ])  # fmt: skip
 
@@ -86,58 +67,47 @@ def _version(digits: int) -> str:
 @cache
 def samples() -> Samples:
     """Read once in a process (10 s). Raises ToolMissing, DocumentError."""
-    rows = runs()
-    known = works()
-    first = architectures()
+    rows, known, first = runs(), works(), architectures()
     by_network: dict[Architecture, tuple[Work, Floats]] = {}
     for one, found in known.items():
         by_network.setdefault(Architecture(first.get(one.model, one.model), one.image_size), found)
+    names = zip(
+        rows.model.tolist(), rows.architecture.tolist(), rows.image_size.tolist(), strict=True
+    )
     work = [
         known.get(Architecture(model, size)) or by_network.get(Architecture(network, size))
-        for model, network, size in zip(
-            rows.model.tolist(), rows.architecture.tolist(), rows.image_size.tolist(), strict=True
-        )
+        for model, network, size in names
     ]
-    setting, log_seconds = settings(rows), np.log(rows.seconds)
-    own, kind = by_graph(rows, work)
-    total, spoken = by_totals(rows)
-    group = rows.architecture
+    setting, log_seconds, group = settings(rows), np.log(rows.seconds), rows.architecture
+    totals, columns = by_totals(rows)
     return Samples(
-        rows, setting, np.array([one is not None for one in work]), rows.has_graph,
-        Sample(setting, group, own, kind, log_seconds),
-        Sample(setting, group, total, spoken, log_seconds),
+        rows, np.array([one is not None for one in work]),
+        sample_of(rows, work, setting, group),
+        Sample(setting, group, totals, columns, log_seconds),
     )  # fmt: skip
 
 
 def works() -> dict[Architecture, tuple[Work, Floats]]:
     """Work and features of every graph at hand, the archive's first."""
     found = graphs()
-    known = {one: (d.work, d.features) for one, d in described.read().items()}
+    known = {one: (d.work, d.features) for one, d in described_graphs.read().items()}
     own = zip(found.architectures, found.work, found.features, strict=True)
     known.update({one: (work, features) for one, work, features in own})
     return known
 
 
-def by_graph(rows: Runs, work: list[tuple[Work, Floats] | None]) -> tuple[Floats, Floats]:
-    """([rows, TERMS], [rows, LIKENESS]); zeros where ``work`` has none."""
-    have = np.flatnonzero([one is not None for one in work])
-    graph = np.array([one[1] for one in work if one is not None])
-    roof = np.empty((len(have), len(ROOF_FEATURES)))
-    seen: dict[tuple[int, str, str, int], Floats] = {}
-    for n, row in enumerate(have.tolist()):
-        one = work[row]
-        assert one is not None  # noqa: S101 - just selected
-        key = (id(one[0]), str(rows.device[row]), str(rows.precision[row]), int(rows.batch[row]))
-        if key not in seen:
-            seen[key] = roof_features(
-                one[0], [roof_of_device(key[1])], [NUMBERS[key[2]]], key[3]
-            )[0]  # fmt: skip
-        roof[n] = seen[key]
-    batch = rows.batch[have].astype(np.float64)
+def sample_of(
+    rows: Runs, work: Sequence[tuple[Work, Floats] | None], setting: Strings, group: Strings
+) -> Sample:
+    """Rows by the work and features of their graphs; zeros where ``work`` has none."""
+    have = np.array([n for n, one in enumerate(work) if one is not None], np.int64)
+    known = [one for one in work if one is not None]
+    roof = roof_rows(rows[have], [one[0] for one in known])
+    graph, batch = np.array([one[1] for one in known]), rows.batch[have].astype(np.float64)
     found = np.zeros((len(rows), len(TERMS))), np.zeros((len(rows), len(LIKENESS)))
     found[0][have] = terms(graph, roof, batch)
     found[1][have] = likeness(graph, roof, batch)
-    return found
+    return Sample(setting, group, *found, np.log(rows.seconds))
 
 
 def by_totals(rows: Runs) -> tuple[Floats, Floats]:

@@ -14,7 +14,7 @@ from berth.predictor.families.graph.operators.calls import Floats
 from berth.predictor.families.graph.operators.predictor import OperatorModel
 from berth.predictor.hardware.gpus import find
 from berth.predictor.hardware.roofs import Numbers
-from lab.latency.data import Runs, graphs, runs
+from lab.latency.timm_runs import Runs, graphs, runs
 
 GPUS = ("3090", "5090", "pro6000maxq")
 NUMBERS = {"fp32": Numbers.FP32, "amp": Numbers.FP16, "amp_bf16": Numbers.BF16,

@@ -18,7 +18,7 @@ from scipy.optimize import nnls
 
 from berth.predictor.families.graph.latency.features import Floats
 from berth.predictor.families.training_step.law import law_seconds, step_features, terms
-from lab.latency.data import Places, Strings
+from lab.ground.table import Places, Strings
 from lab.steps.labels import Steps
 
 TREES = {"n_estimators": 400, "max_depth": 5, "learning_rate": 0.05, "subsample": 0.7,

@@ -16,8 +16,10 @@ from berth.pilot.dl.document import ModelRun, Task
 from berth.predictor.families.graph.latency.features import Floats
 from berth.predictor.learning.graphs.run_seconds import seconds
 from lab.graphs import model_runs
-from lab.latency import data
-from lab.latency.data import Flags, Places, Runs
+from lab.ground.table import Flags, Places, Strings
+from lab.latency import timm_runs as data
+from lab.latency.model_names import architectures, family_of
+from lab.latency.timm_runs import Runs
 
 SECONDS, MEMORY, POWER = "seconds", "memory_bytes", "power_w"
 TARGETS = (SECONDS, MEMORY, POWER)
@@ -44,7 +46,7 @@ class Steps:
         return found
 
     @property
-    def setting(self) -> data.Strings:
+    def setting(self) -> Strings:
         """[rows] device, precision and layout: what shares one law."""
         return self.runs.groups("device", "precision", "layout")
 
@@ -74,17 +76,17 @@ def cpu() -> Steps:
     labels = np.array([_labels(run) for run in found])
     graph = np.array([place[run.model.name] for run in found])
     batch = np.array([run.setting.batch for run in found])
-    same, rows = data.architectures(), len(found)
+    same, rows = architectures(), len(found)
     names = [data.graphs().architectures[n] for n in graph.tolist()]
     unknown = np.full(rows, np.nan)
 
-    def all_of(value: object) -> data.Strings:
+    def all_of(value: object) -> Strings:
         return np.array([value] * rows)
 
     runs = Runs(
         model=np.array([a.model for a in names]),
         architecture=np.array([same.get(a.model, a.model) for a in names]),
-        family=np.array([data.family_of(a.model) for a in names]),
+        family=np.array([family_of(a.model) for a in names]),
         image_size=np.array([a.image_size for a in names]),
         device=np.array([run.platform for run in found]),
         precision=np.array([run.setting.precision.value for run in found]),

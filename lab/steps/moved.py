@@ -13,7 +13,7 @@ from berth.predictor.families.training_step.law import law_seconds, terms
 from berth.predictor.families.training_step.predictor import roof_ratios
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.roofs import roof_of
-from lab.latency import data
+from lab.latency import timm_runs as data
 from lab.steps import labels
 from lab.steps.family import Learnt, Process, fit, fit_rates
 from lab.steps.labels import Steps

@@ -23,8 +23,9 @@ from berth.predictor.footprint.footprint import MOMENTUM, Need, Task, count
 from berth.predictor.hardware.roofs import Numbers
 from lab.datasets.timm import BENCHMARK, GRAPHS
 from lab.graphs.model_runs import DATA
-from lab.latency import data
-from lab.latency.data import Places
+from lab.ground.table import Places
+from lab.latency import timm_runs as data
+from lab.latency.model_names import family_of
 from lab.published.trappm import corpus, regressor
 from lab.published.trappm.fit import Fitted, Inputs, Rows, fit
 from lab.published.trappm.links import Design
@@ -87,7 +88,7 @@ class Corpus:
 def corpus_of(seed: int, advance: Callable[[str], None]) -> Corpus:
     """A fifth of timm's families is held out of the auto-encoder's own training."""
     found = corpus.unlabelled(seed=seed, advance=advance)
-    family = np.array([data.family_of(a.model) for a in data.graphs().architectures])
+    family = np.array([family_of(a.model) for a in data.graphs().architectures])
     names = sorted(set(family.tolist()))
     some = np.random.default_rng(seed).choice(names, round(_HELD_OUT * len(names)), replace=False)
     away = np.isin(family, some)

@@ -17,8 +17,9 @@ import xgboost
 from scipy.optimize import nnls
 
 from berth.predictor.families.graph.latency.features import Floats
-from lab.latency.data import Places
-from lab.latency.splits import FAMILY, MODEL, Figures, figures, split
+from lab.ground.figures import Figures, figures
+from lab.ground.table import Places
+from lab.latency.timm_runs import FAMILY, MODEL
 from lab.steps import labels
 from lab.steps.family import TREES, fit
 from lab.steps.labels import Steps
@@ -42,7 +43,7 @@ from lab.steps.training_transfer import SAMPLES, transfer
 SEEDS = (1337, 1338, 1339, 1340, 1341)
 """The thesis's."""
 ROWS = "rows at random, 70:30 in each family, five seeds"
-SPLITS = (ROWS, MODEL, FAMILY)
+SPLITS = (ROWS, MODEL.name, FAMILY.name)
 LAW, OURS = "law alone", "law + trees + process (shipped)"
 SCALARS, TREES_ALONE, MLP = (
     "XGBoost, static features",
@@ -99,7 +100,10 @@ class TrainingRuns:
             f"{DATA[row.data]}, {row.split}: {name} error": value
             for row in self.rows
             if (row.method, row.target) == (OURS, TIME)
-            for name, value in (("mean", row.figures.mape), ("median", row.figures.median))
+            for name, value in (
+                ("mean", row.figures.mean_error),
+                ("median", row.figures.median_error),
+            )
         }
 
 
@@ -107,7 +111,8 @@ def parts(steps: Steps, name: str, seed: int) -> list[tuple[Places, Places]]:
     """(train, test) of each part of a split."""
     if name == ROWS:
         return [seventy_thirty(steps, one + seed) for one in SEEDS]
-    return [(s.train, s.test) for s in split(steps.runs, name, seed=seed)]
+    split = MODEL if name == MODEL.name else FAMILY
+    return [(s.train, s.test) for s in split.folds(steps.runs, seed)]
 
 
 def methods(session: Session) -> dict[str, Method]:
@@ -203,11 +208,13 @@ def table(
                     return found
 
                 said.append(np.array(session.kept(f"{name}, {where}, {method}, {number}", one)))
-            guess = np.exp(np.concatenate(said).astype(float))
+            guess = np.concatenate(said).astype(float)
             for column, target in enumerate((TIME, MEMORY)):
                 there = np.isfinite(guess[:, column]) & np.isfinite(truth[:, column])
                 if there.any():
-                    told = figures(truth[there, column], guess[there, column], models[there])
+                    told = figures(
+                        np.log(truth[there, column]), guess[there, column], models[there]
+                    )
                     rows.append(Row(name, where, method, target, told))
     return rows
 

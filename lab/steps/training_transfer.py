@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from berth.predictor.families.graph.latency.features import Floats
-from lab.latency.data import Places
+from lab.ground.table import Places
 from lab.published.trappm.regressor import Design
 from lab.steps.family import fit
 from lab.steps.labels import Steps

@@ -1,1 +1,1 @@
-"""Learning what platforms have in common, so that a new one needs few measured models."""
+"""Latency on a platform with few measured models: what platforms have in common, learnt."""

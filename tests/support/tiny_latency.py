@@ -10,7 +10,7 @@ from small_models import attention, convolutional, graph_of
 
 from berth.predictor.families.graph.latency.features import graph_features, work_of
 from lab.datasets.timm import Architecture
-from lab.latency.data import Graphs, Runs
+from lab.latency.timm_runs import Graphs, Runs
 
 
 @cache

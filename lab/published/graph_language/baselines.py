@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from berth.predictor.families.program.ceilings import Floats
-from lab.latency.data import Graphs, Places, Runs, graphs, scalars
+from lab.ground.table import Places
+from lab.latency.timm_runs import Graphs, Runs, graphs, scalars
 from lab.published.graph_language.examples import Adaptation
 from lab.published.graph_language.stages import Stages
-from lab.transfer.baselines import METHODS
-from lab.transfer.fit import fit
-from lab.transfer.learn import learn
-from lab.transfer.table import table
+from lab.transfer.platform_kernel import fit, learn
+from lab.transfer.transfer_cases import measured_cases
+from lab.transfer.transfer_methods import METHODS
 
 PROCESS, TOTALS = "few-shot: process", "XGBoost on totals"
 MOST_ROWS = 3000
@@ -35,7 +35,7 @@ def few_shot(
     process alone, as the others are told platforms apart and nothing else.
     """
     some = np.sort(np.random.default_rng(seed).permutation(base)[:MOST_ROWS])
-    whole = table(runs[np.concatenate((some, dealt.given, dealt.test))], known)
+    whole = measured_cases(runs[np.concatenate((some, dealt.given, dealt.test))], known)
     old = whole[np.arange(len(some))]
     new = whole[np.arange(len(some), len(whole))]
     samples = np.arange(len(dealt.given))

@@ -19,8 +19,8 @@ from berth.predictor.families.graph.latency.node_features import (
     compact,
     static_features,
 )
-from lab.latency import data
-from lab.latency.data import Graphs, Runs
+from lab.latency import timm_runs as data
+from lab.latency.timm_runs import Graphs, Runs
 from lab.published.graph_language.config import LanguageConfig
 from lab.published.graph_language.examples import Division, divide, prompts
 from lab.published.graph_language.prompts import summary

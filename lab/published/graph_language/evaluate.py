@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from berth.predictor.families.program.ceilings import Floats
-from lab.latency.splits import WITHIN
+from lab.ground.figures import WITHIN
 from lab.published.graph_language.baseline import GNN, GNN_SENTENCE, Baseline
 from lab.published.graph_language.config import AdaptConfig
 from lab.published.graph_language.examples import Adaptation

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.pilot.errors import UsageError
-from lab.latency.data import Flags, Places, Runs
+from lab.ground.splits import few
+from lab.ground.table import Flags, Places
+from lab.latency.timm_runs import Runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,8 @@ def divide(
     found = []
     for group, rows in zip(groups, held, strict=True):
         own = np.flatnonzero(rows & known & (taken == 1))
-        given, rest = _share(runs, own, samples, seed)
+        dealt = few(runs.architecture, own, samples, seed)
+        given, rest = dealt.train, dealt.test
         if len(given) < samples or not len(rest):
             many = len(set(runs.architecture[own].tolist()))
             raise UsageError(
@@ -78,14 +81,6 @@ def divide(
             )
         found.append(Adaptation(group, given, np.sort(draw.permutation(rest)[:test])))
     return Division(np.sort(free[:base]), tuple(found))
-
-
-def _share(runs: Runs, own: Places, samples: int, seed: int) -> tuple[Places, Places]:
-    """Given and tested rows, dealt as ``evaluation.latency.splits.unseen_device`` does."""
-    order = np.random.default_rng(seed).permutation(own)
-    _, first = np.unique(runs.architecture[order], return_index=True)
-    given = np.sort(order[np.sort(first)[:samples]])
-    return given, own[~np.isin(runs.architecture[own], runs.architecture[given])]
 
 
 def prompts(runs: Runs) -> list[str]:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lab.latency.data import Runs, scalars
+from lab.latency.timm_runs import Runs, scalars
 from lab.published.graph_language import pretrained
 from lab.published.graph_language.pretrained import Checkpoint
 from lab.published.graph_networks.batch import GraphBatch

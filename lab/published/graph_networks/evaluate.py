@@ -21,17 +21,11 @@ import numpy as np
 import xgboost
 
 from berth.predictor.families.program.ceilings import Floats
-from lab.latency.data import Places, Runs
-from lab.latency.process import choose, fit_all, tell
-from lab.latency.splits import (
-    FAMILY,
-    FOLDS,
-    MODEL,
-    RANDOM,
-    Figures,
-    figures,
-    split,
-)
+from lab.ground.figures import Figures, figures
+from lab.ground.splits import Split
+from lab.ground.table import Places
+from lab.latency.fit_latency import learnt
+from lab.latency.timm_runs import FAMILY, MODEL, RANDOM, Runs
 from lab.published.graph_networks.encoder import EncoderSettings
 from lab.published.graph_networks.examples import examples
 from lab.published.graph_networks.fit import Training, fit
@@ -46,6 +40,7 @@ from lab.published.graph_networks.priors import (
 HEADER = ("split", "method", "rows", "MAPE", "median", "Acc(10 %)", "training s", "folds")
 TREES, SERVED, SUMMED = "trees (XGBoost)", "served: sum + process", "sage, sum"
 TRAINING = Training()
+FOLDS = 5
 ADVANCES = 10
 """Epochs in a step of the progress bar."""
 
@@ -65,14 +60,14 @@ class Method:
 class Part:
     """Some folds of a split with the methods that are compared on them."""
 
-    kind: str
+    split: Split
     folds: int
     methods: tuple[Method, ...]
 
     @property
     def name(self) -> str:
         """With the number of folds where it is not all."""
-        return self.kind if self.folds == FOLDS else f"{self.kind}, fold 1 of {FOLDS}"
+        return self.split.name if self.folds == FOLDS else f"{self.split.name}, fold 1 of {FOLDS}"
 
 
 def plan() -> tuple[Part, ...]:
@@ -105,8 +100,8 @@ class Result:
         """Of the table, as ``HEADER`` says."""
         f = self.figures
         return (
-            self.split, self.method, str(f.rows), f"{f.mape:.1%}", f"{f.median:.1%}",
-            f"{f.within:.1%}", f"{self.training_s:.0f}", str(self.folds),
+            self.split, self.method, str(f.rows), f"{f.mean_error:.1%}", f"{f.median_error:.1%}",
+            f"{f.within_10:.1%}", f"{self.training_s:.0f}", str(self.folds),
         )  # fmt: skip
 
 
@@ -155,14 +150,14 @@ def evaluate(
 def _of_part(
     rows: Runs, part: Part, seed: int, training: Training, advance: Callable[[], None]
 ) -> Iterator[Result]:
-    chosen = list(split(rows, part.kind, seed=seed))[: part.folds]
+    chosen = part.split.folds(rows, seed)[: part.folds]
     tests = np.concatenate([one.test for one in chosen])
     _, names = np.unique(rows.model, return_inverse=True)
     said: dict[str, Floats] = {}
     spent_s: dict[str, float] = {}
 
     def result(method: str) -> Result:
-        found = figures(rows.seconds[tests], np.exp(said[method]), names[tests], seed=seed)
+        found = figures(np.log(rows.seconds[tests]), said[method], names[tests])
         return Result(part.name, method, found, spent_s[method] / len(chosen), len(chosen))
 
     for method in part.methods:
@@ -216,8 +211,7 @@ def predict(  # noqa: PLR0917 - the loop above reads better so
 def _served(rows: Runs, train: Places, test: Places, seed: int) -> Floats:
     """[test] logarithms of seconds; where a setting has too few rows, the roofline's ratio."""
     sample = sample_of(rows)
-    learnt = fit_all(sample[train], choose(sample[train], seed))
-    told, _ = tell(learnt, sample[test])
+    told = learnt(sample[train], sample[test], seed)[:, 0]
     prior = np.log(roofline_seconds(rows))
     plain = prior[test] + np.median(sample.log_seconds[train] - prior[train])
     return np.where(np.isnan(told), plain, told)

@@ -13,7 +13,8 @@ from berth.predictor.families.graph.latency.node_features import (
     static_features,
 )
 from berth.predictor.families.program.ceilings import Floats
-from lab.latency.data import DEVICES, Runs, graphs, scalars
+from lab.latency.timm_devices import DEVICES
+from lab.latency.timm_runs import Runs, graphs, scalars
 from lab.published.graph_networks.fit import Examples
 from lab.published.graph_networks.network import TARGETS
 

@@ -13,7 +13,8 @@ import numpy as np
 from berth.pilot.dl.document import ModelRun, Task
 from berth.predictor.learning.graphs.run_seconds import seconds
 from lab.graphs.model_runs import runs
-from lab.latency.data import Runs, Strings, graphs
+from lab.ground.table import Strings
+from lab.latency.timm_runs import Runs, graphs
 from lab.published.graph_networks.examples import columns, compacted
 from lab.published.graph_networks.fit import Examples
 from lab.published.graph_networks.network import TARGETS

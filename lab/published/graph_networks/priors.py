@@ -8,10 +8,11 @@ import numpy as np
 
 from berth.predictor.families.graph.latency.features import ROOF_FEATURES, Work, roof_features
 from berth.predictor.families.program.ceilings import Floats
-from lab.latency.data import Runs, graphs, scalars
-from lab.latency.process import Sample
-from lab.latency.samples import by_graph, settings
-from lab.transfer.devices import NUMBERS, roof_of_device
+from lab.latency.fit_latency import Sample
+from lab.latency.samples import sample_of as latency_sample
+from lab.latency.samples import settings
+from lab.latency.timm_devices import NUMBERS, roof_of_device
+from lab.latency.timm_runs import Runs, graphs, scalars
 
 _TINY = 1e-12
 
@@ -65,4 +66,4 @@ def sample_of(rows: Runs) -> Sample:
     work: list[tuple[Work, Floats] | None] = [
         (known.work[n], known.features[n]) for n in rows.graph.tolist()
     ]
-    return Sample(settings(rows), rows.architecture, *by_graph(rows, work), np.log(rows.seconds))
+    return latency_sample(rows, work, settings(rows), rows.architecture)

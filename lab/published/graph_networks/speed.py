@@ -20,8 +20,8 @@ from berth.predictor.families.graph.latency.node_features import (
 )
 from berth.predictor.families.program.ceilings import Floats
 from berth.predictor.graphs.graph import ModelGraph
-from lab.latency import data
-from lab.latency.data import Runs
+from lab.latency import timm_runs as data
+from lab.latency.timm_runs import Runs
 from lab.published.graph_networks.evaluate import trees_of
 from lab.published.graph_networks.examples import examples
 from lab.published.graph_networks.export import (

@@ -21,7 +21,7 @@ from berth.predictor.families.graph.latency.graph_network_bundle import (
 )
 from berth.predictor.families.graph.latency.node_features import NODE_FEATURES, STATIC_FEATURES
 from lab.datasets.timm import BENCHMARK, GRAPHS
-from lab.latency.data import Runs
+from lab.latency.timm_runs import Runs
 from lab.published.graph_networks.examples import COLUMNS, examples
 from lab.published.graph_networks.export import check_agreement, to_arrays, to_onnx
 from lab.published.graph_networks.fit import Training, fit

@@ -17,7 +17,7 @@ import numpy as np
 from berth.pilot.errors import BerthError
 from berth.predictor.graphs.doors import huggingface, torch_module
 from berth.predictor.graphs.graph import ModelGraph
-from lab.latency import data
+from lab.latency import timm_runs as data
 
 _TEXT = {"hidden_size": 256, "intermediate_size": 1024, "num_hidden_layers": 4,
          "num_attention_heads": 4, "vocab_size": 30000}  # fmt: skip

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from berth.predictor.families.graph.latency.features import Floats
 from berth.predictor.families.graph.latency.node_features import CompactGraph
-from lab.latency.data import Places
+from lab.ground.table import Places
 from lab.published.graph_networks.batch import together
 from lab.published.relative_networks.layers import Standardise, masked_error, tensor
 from lab.published.relative_networks.seeded import seeded

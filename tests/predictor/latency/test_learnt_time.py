@@ -32,8 +32,8 @@ from berth.predictor.families.graph.times import Time, times
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.roofs import Numbers, roofs
-from lab.latency.process import Knobs, Sample, fit, fit_all, tell, weigh
-from lab.latency.siblings import corrections
+from lab.latency.fit_latency import Knobs, Sample, fit, fit_all, predicted, weigh
+from lab.latency.settings_covariance import corrections
 
 KNOWN = platforms.shipped()
 ROOFS = roofs(KNOWN)
@@ -154,7 +154,7 @@ def test_a_model_measured_elsewhere_is_corrected_by_what_it_was_off_there() -> N
     held = np.arange(110, 120)
     rest = np.setdiff1d(np.arange(120), held)
     learnt = fit_all(sample[rest], Knobs(0.5, 0.5))
-    told, _ = tell(learnt, sample[held])
+    told = predicted(learnt, sample[held])[:, 0]
     better = told + corrections(learnt, sample[rest], sample[held])
     truth = sample.log_seconds[held]
     assert np.abs(better - truth).mean() < 0.6 * np.abs(told - truth).mean()

@@ -1,7 +1,7 @@
 """What graphs that the public archive lacks come to: ``tables/described.npz`` (see its README).
 
-Their work by kinds of operators and their ``graph_features``, no structure: enough for ``terms``
-and ``likeness`` at any batch on any platform.
+Their work by kinds of operators and their ``graph_features``, no structure: enough for a row's
+``terms`` and ``likeness`` at any batch on any platform.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import numpy as np
 from berth.pilot.errors import BerthError, DocumentError
 from berth.predictor.families.graph.latency.features import (
     GRAPH_FEATURES,
-    Floats,
     Work,
     graph_features,
     work_of,
 )
 from berth.predictor.graphs.reader import Reader
 from lab.datasets.timm import Architecture
+from lab.ground.table import Floats
 
 TABLE = Path(__file__).with_name("tables") / "described.npz"
 _COLUMNS = tuple(one.name for one in fields(Work))
@@ -41,8 +41,8 @@ class Described:
 def read(path: Path = TABLE) -> Mapping[Architecture, Described]:
     """All of them. Raises DocumentError where the file is not such a table."""
     try:
-        with np.load(path, allow_pickle=False) as held:
-            table = {name: held[name] for name in held.files}
+        with np.load(path, allow_pickle=False) as stored:
+            table = {name: stored[name] for name in stored.files}
         features = table["features"].astype(np.float64)
         ends = np.cumsum(table["kinds"])
         columns = [table[name] for name in _COLUMNS]
@@ -77,17 +77,17 @@ def describe(folder: Path) -> tuple[bytes, dict[str, str]]:
             for name, column in columns.items():
                 column.append(np.asarray(getattr(work, name)))
     stream = io.BytesIO()
-    held = {name: np.concatenate(column) for name, column in columns.items()}
+    stored = {name: np.concatenate(column) for name, column in columns.items()}
     np.savez_compressed(
         stream, allow_pickle=False, name=np.array(names), kinds=np.array(kinds, np.int32),
-        features=np.array(features, np.float32), group=held.pop("group").astype(np.uint8),
-        **{name: column.astype(np.float32) for name, column in held.items()},
+        features=np.array(features, np.float32), group=stored.pop("group").astype(np.uint8),
+        **{name: column.astype(np.float32) for name, column in stored.items()},
     )  # fmt: skip
     return stream.getvalue(), refused
 
 
 def main() -> None:
-    """``python -m lab.latency.described FOLDER``: make the table again."""
+    """``python -m lab.latency.described_graphs FOLDER``: make the table again."""
     data, refused = describe(Path(sys.argv[1]))
     TABLE.parent.mkdir(exist_ok=True)
     TABLE.write_bytes(data)

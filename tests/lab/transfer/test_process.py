@@ -9,30 +9,29 @@ import pytest
 
 from berth.predictor.families.graph.latency.transfer.cases import NOBODY
 from berth.predictor.families.graph.latency.transfer.kernel import Own, Scale
-from berth.predictor.learning.graphs import posterior
-from lab.transfer import learn
-from lab.transfer.baselines import METHODS
-from lab.transfer.table import Table
+from lab.transfer import platform_kernel as learn
+from lab.transfer.transfer_cases import Measured
+from lab.transfer.transfer_methods import METHODS
 
 
 @pytest.fixture(scope="module")
-def known(tiny_table: Table) -> Table:
+def known(tiny_table: Measured) -> Measured:
     return tiny_table[np.flatnonzero(tiny_table.device != "5090")]
 
 
 @pytest.fixture(scope="module")
-def new(tiny_table: Table) -> Table:
+def new(tiny_table: Measured) -> Measured:
     return tiny_table[np.flatnonzero(tiny_table.device == "5090")]
 
 
 @pytest.fixture(scope="module")
-def start(tiny_table: Table) -> learn.Kernel:
+def start(tiny_table: Measured) -> learn.Kernel:
     values = np.concatenate((learn.AMPLITUDES.ravel(), [1.0, 1.0, 0.05]))
     return learn.kernel(Scale.of(tiny_table.cases), values)
 
 
 def test_a_covariance_is_symmetric_and_has_no_negative_variance(
-    tiny_table: Table, start: learn.Kernel
+    tiny_table: Measured, start: learn.Kernel
 ) -> None:
     found = start.covariance(tiny_table.cases, tiny_table.cases)
     assert found == pytest.approx(found.T)
@@ -40,7 +39,7 @@ def test_a_covariance_is_symmetric_and_has_no_negative_variance(
 
 
 def test_cases_of_nobody_share_no_device_stack_or_model(
-    tiny_table: Table, start: learn.Kernel
+    tiny_table: Measured, start: learn.Kernel
 ) -> None:
     cases = tiny_table.cases
     alone = np.full(len(cases), NOBODY)
@@ -52,7 +51,9 @@ def test_cases_of_nobody_share_no_device_stack_or_model(
     assert own.covariance(cases, cases).max() > 0
 
 
-def test_a_shift_is_a_constant_of_the_device_alone(tiny_table: Table, start: learn.Kernel) -> None:
+def test_a_shift_is_a_constant_of_the_device_alone(
+    tiny_table: Measured, start: learn.Kernel
+) -> None:
     cases = tiny_table.cases
     plain = Own.as_learnt(len(cases))
     moved = start.covariance(cases, cases, replace(plain, shift=np.full(len(cases), 0.7)))
@@ -60,7 +61,7 @@ def test_a_shift_is_a_constant_of_the_device_alone(tiny_table: Table, start: lea
     assert moved - start.covariance(cases, cases, plain) == pytest.approx(0.49 * same)
 
 
-def test_the_gradient_of_the_evidence_is_the_slope_of_the_evidence(known: Table) -> None:
+def test_the_gradient_of_the_evidence_is_the_slope_of_the_evidence(known: Measured) -> None:
     part = known[np.arange(0, len(known), 4)]
     first = np.concatenate((np.log(learn.AMPLITUDES).ravel(), np.log([1.0, 1.0, 0.05])))
     loss = learn._loss(
@@ -75,16 +76,16 @@ def test_the_gradient_of_the_evidence_is_the_slope_of_the_evidence(known: Table)
         assert gradient[place] == pytest.approx(slope, rel=1e-3, abs=1e-4)
 
 
-def test_learning_is_deterministic_and_no_worse_than_its_start(known: Table) -> None:
+def test_learning_is_deterministic_and_no_worse_than_its_start(known: Measured) -> None:
     first, second = learn.learn(known, seed=3), learn.learn(known, seed=3)
     assert (first.amplitudes == second.amplitudes).all()
     assert first.noise == second.noise
 
 
 def test_samples_bring_predictions_to_what_was_measured(
-    known: Table, new: Table, start: learn.Kernel
+    known: Measured, new: Measured, start: learn.Kernel
 ) -> None:
-    joint = posterior.fit(known, start).joint(new.cases)
+    joint = learn.fit(known, start).joint(new.cases)
     nothing = np.zeros(0, np.int64)
     before = np.abs(joint.moved(nothing, np.zeros(0)).mean - new.residual)
     given = np.arange(0, len(new), 3)
@@ -95,9 +96,9 @@ def test_samples_bring_predictions_to_what_was_measured(
 
 
 def test_a_platform_far_from_all_others_is_told_by_one_constant(
-    known: Table, new: Table, start: learn.Kernel
+    known: Measured, new: Measured, start: learn.Kernel
 ) -> None:
-    joint = posterior.fit(known, start).joint(new.cases)
+    joint = learn.fit(known, start).joint(new.cases)
     given = np.arange(0, len(new), 6)
     off = joint.moved(given, new.residual[given] + 3.0)
     assert off.shift > 0.4
@@ -105,9 +106,9 @@ def test_a_platform_far_from_all_others_is_told_by_one_constant(
 
 
 def test_each_sample_left_out_is_predicted_as_if_it_had_not_been_given(
-    known: Table, new: Table, start: learn.Kernel
+    known: Measured, new: Measured, start: learn.Kernel
 ) -> None:
-    joint = posterior.fit(known, start).joint(new.cases)
+    joint = learn.fit(known, start).joint(new.cases)
     given = np.arange(0, len(new), 4)
     moved = joint.moved(given, new.residual[given])
     whole = joint.shared + moved.bold**2 * joint.own + moved.shift**2
@@ -120,9 +121,9 @@ def test_each_sample_left_out_is_predicted_as_if_it_had_not_been_given(
 
 
 def test_advice_names_different_cases_and_leaves_less_doubt_than_the_first_ones(
-    known: Table, new: Table, start: learn.Kernel
+    known: Measured, new: Measured, start: learn.Kernel
 ) -> None:
-    joint = posterior.fit(known, start).joint(new.cases)
+    joint = learn.fit(known, start).joint(new.cases)
     pool = np.arange(len(new))
     advised = joint.advised(pool, 4)
     assert len(set(advised.tolist())) == 4
@@ -139,7 +140,7 @@ def test_advice_names_different_cases_and_leaves_less_doubt_than_the_first_ones(
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda one: one.name)
 def test_every_method_answers_with_and_without_samples(
-    method: object, known: Table, new: Table, start: learn.Kernel
+    method: object, known: Measured, new: Measured, start: learn.Kernel
 ) -> None:
     if method.name == "trees":  # type: ignore[attr-defined]
         pytest.importorskip("xgboost")

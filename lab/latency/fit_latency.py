@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import nnls
 
-from berth.predictor.families.graph.latency.features import Floats
 from berth.predictor.families.graph.latency.process import Process, Scale, similarity
-from berth.predictor.learning.folds import folds
-from lab.latency.data import Places, Strings
+from lab.ground.splits import folds_of
+from lab.ground.table import Floats, Strings, Table
 
 RIDGE = 0.05
 """Pull of the weights towards 0, each on the scale of its own term."""
@@ -37,7 +36,7 @@ class Fitted:
 
     process: Process
     left_out: Floats
-    """[rows] log measured over what the others tell of it."""
+    """[rows] log of measured over what the other rows predict."""
 
 
 def fit(
@@ -68,16 +67,16 @@ def weigh(terms: Floats, seconds: Floats, ridge: float = RIDGE) -> Floats:
     spread = share.std(axis=0)
     size = np.maximum(spread, 1e-9 * max(float(spread.max()), 1e-30))
     used = spread > 0
-    held = ridge * np.sqrt(len(share)) * np.eye(int(used.sum()))
-    matrix = np.vstack([share[:, used] / size[used], held])
-    wanted = np.concatenate([np.ones(len(share)), np.zeros(len(held))])
+    pull = ridge * np.sqrt(len(share)) * np.eye(int(used.sum()))
+    matrix = np.vstack([share[:, used] / size[used], pull])
+    wanted = np.concatenate([np.ones(len(share)), np.zeros(len(pull))])
     found = np.zeros(terms.shape[1])
     found[used] = nnls(matrix, wanted, maxiter=50 * matrix.shape[1])[0] / size[used]
     return found
 
 
 @dataclass(frozen=True)
-class Sample:
+class Sample(Table):
     """Rows of several settings. [rows] each."""
 
     setting: Strings
@@ -86,15 +85,6 @@ class Sample:
     terms: Floats
     likeness: Floats
     log_seconds: Floats
-
-    def __len__(self) -> int:
-        return len(self.setting)
-
-    def __getitem__(self, rows: Places) -> Sample:
-        return Sample(
-            self.setting[rows], self.group[rows], self.terms[rows], self.likeness[rows],
-            self.log_seconds[rows],
-        )  # fmt: skip
 
 
 def fit_all(sample: Sample, knobs: Knobs) -> dict[str, Fitted]:
@@ -108,15 +98,22 @@ def fit_all(sample: Sample, knobs: Knobs) -> dict[str, Fitted]:
     return found
 
 
-def tell(fitted: dict[str, Fitted], asked: Sample) -> tuple[Floats, Floats]:
-    """(log seconds, difficulty) of each row; NaN where its setting was not fitted."""
-    told, hard = np.full(len(asked), np.nan), np.full(len(asked), np.nan)
+def predicted(fitted: dict[str, Fitted], asked: Sample) -> Floats:
+    """[rows, 3] log seconds, difficulty, log seconds of the sum alone; NaN where the row's setting
+    was not fitted."""
+    found = np.full((len(asked), 3), np.nan)
     for name, one in fitted.items():
         rows = np.flatnonzero(asked.setting == name)
         if len(rows):
-            said = one.process(asked.terms[rows], asked.likeness[rows])
-            told[rows], hard[rows] = said.log_seconds, said.difficulty
-    return told, hard
+            whole = one.process(asked.terms[rows], asked.likeness[rows])
+            base = one.process.base(asked.terms[rows])
+            found[rows] = np.column_stack([whole.log_seconds, whole.difficulty, base])
+    return found
+
+
+def learnt(train: Sample, asked: Sample, seed: int) -> Floats:
+    """``predicted`` by processes of ``train``, their knobs chosen within it."""
+    return predicted(fit_all(train, choose(train, seed)), asked)
 
 
 def choose(sample: Sample, seed: int, settings: int = 3) -> Knobs:
@@ -126,9 +123,9 @@ def choose(sample: Sample, seed: int, settings: int = 3) -> Knobs:
     some = sample[np.flatnonzero(np.isin(sample.setting, most))]
     grid = [Knobs(*pair) for pair in itertools.product(LENGTHS, NOISES)]
     errors = np.zeros(len(grid))
-    for train, test in _folds(some, seed):
+    for fold in folds_of(some.group, _INNER, seed + 1000):
         for name in most.tolist():
-            errors += _errors(some[train], some[test], name, grid)
+            errors += _errors(some[fold.train], some[fold.test], name, grid)
     return grid[int(np.argmin(errors))]
 
 
@@ -141,29 +138,7 @@ def _errors(train: Sample, test: Sample, setting: str, grid: Sequence[Knobs]) ->
     weights = weigh(own.terms, np.exp(own.log_seconds))
     found = []
     for knobs in grid:
-        learnt = fit(own.terms, own.likeness, own.log_seconds, knobs, weights).process
-        told = learnt(asked.terms, asked.likeness).log_seconds
-        found.append(float(np.abs(np.expm1(told - asked.log_seconds)).sum()))
+        process = fit(own.terms, own.likeness, own.log_seconds, knobs, weights).process
+        guess = process(asked.terms, asked.likeness).log_seconds
+        found.append(float(np.abs(np.expm1(guess - asked.log_seconds)).sum()))
     return np.array(found)
-
-
-def _folds(sample: Sample, seed: int) -> list[tuple[Places, Places]]:
-    held = folds(sample.group.tolist(), _INNER, seed + 1000)
-    everything = np.arange(len(sample))
-    return [(np.setdiff1d(everything, part), np.array(part)) for part in held]
-
-
-def held_out(
-    sample: Sample,
-    parts: Sequence[tuple[Places, Places]],
-    seed: int,
-    advance: Callable[[], None] = lambda: None,
-) -> tuple[Floats, Floats]:
-    """(log seconds, difficulty) of each row by processes that saw nothing of its part; the knobs
-    are chosen within the rest. NaN for rows in no part."""
-    told, hard = np.full(len(sample), np.nan), np.full(len(sample), np.nan)
-    for train, test in parts:
-        learnt = fit_all(sample[train], choose(sample[train], seed))
-        told[test], hard[test] = tell(learnt, sample[test])
-        advance()
-    return told, hard

@@ -13,21 +13,21 @@ pytest.importorskip("onnx")
 import tiny_latency
 
 from berth.predictor.families.graph.latency.transfer.belief import Width
-from lab.transfer.table import Table, table
-from lab.transfer.train import train
+from lab.transfer.transfer_bundle import train
+from lab.transfer.transfer_cases import Measured, measured_cases
 
 DEVICES = ("3090", "5090", "i7_12700h")
 WIDTHS = (Width(0, True, 0.5), Width(8, True, 0.3), Width(0, False, 0.6), Width(8, False, 0.4))
 
 
 @pytest.fixture(scope="session")
-def tiny_table() -> Table:
+def tiny_table() -> Measured:
     """14 graphs on two GPUs and a CPU at three batches."""
-    return table(tiny_latency.runs(DEVICES, (1, 8, 64)), tiny_latency.graphs())
+    return measured_cases(tiny_latency.runs(DEVICES, (1, 8, 64)), tiny_latency.graphs())
 
 
 @pytest.fixture(scope="session")
-def tiny_bundle(tiny_table: Table, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tiny_bundle(tiny_table: Measured, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Trained on all of it."""
     out = tmp_path_factory.mktemp("transfer") / "bundle"
     train(tiny_table, WIDTHS, "none", out, seed=0, command="a test")

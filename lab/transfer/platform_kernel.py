@@ -12,7 +12,6 @@ import numpy as np
 from scipy.linalg import cho_solve, cholesky
 from scipy.optimize import minimize
 
-from berth.predictor.families.graph.latency.features import Floats
 from berth.predictor.families.graph.latency.transfer.cases import Cases
 from berth.predictor.families.graph.latency.transfer.kernel import (
     Kernel,
@@ -20,7 +19,9 @@ from berth.predictor.families.graph.latency.transfer.kernel import (
     resemblances,
     squared,
 )
-from lab.transfer.table import Table
+from berth.predictor.learning.graphs.posterior import Posterior, fit_cases
+from lab.ground.table import Floats
+from lab.transfer.transfer_cases import Measured
 
 AMPLITUDES = np.array([
     [0.30, 0.20, 0.30, 0.10],
@@ -36,7 +37,7 @@ ARCHITECTURES = 90
 STEPS = 30
 
 
-def learn(table: Table, *, seed: int = 0, most: int = ARCHITECTURES) -> Kernel:
+def learn(table: Measured, *, seed: int = 0, most: int = ARCHITECTURES) -> Kernel:
     """A kernel from all rows of ``most`` of the table's architectures, drawn by ``seed``."""
     names = np.unique(table.architecture)
     some = np.random.default_rng(seed).permutation(names)[:most]
@@ -46,6 +47,13 @@ def learn(table: Table, *, seed: int = 0, most: int = ARCHITECTURES) -> Kernel:
     loss = _loss(part.cases, part.residual - part.residual.mean(), scale, start)
     found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": STEPS})
     return kernel(scale, np.exp(found.x))
+
+
+def fit(table: Measured, kernel: Kernel) -> Posterior:
+    """The process after all rows; exact, O(n^3)."""
+    noise = np.full(len(table), kernel.noise)
+    offset = float(table.residual.mean())
+    return fit_cases(table.cases, table.residual, kernel, offset, noise=noise, own=None)
 
 
 def kernel(scale: Scale, values: Floats) -> Kernel:

@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file
 
 from berth.pilot.errors import BerthError, DocumentError, UsageError
-from lab.latency.splits import unseen_device
+from lab.ground.splits import few
 from lab.published.graph_language.evaluate import evaluate
 from lab.published.graph_language.examples import Group, divide
 from lab.published.graph_language.prompts import depth, summary
@@ -207,8 +207,8 @@ def test_rows_are_dealt_as_in_all_other_tables() -> None:
     dealt = divide(
         table, [Group("device", "5090")], samples=3, base=100, test=100, seed=7
     ).adaptations[0]
-    split = next(s for s in unseen_device(table, 3, seed=7) if s.device == "5090")
-    assert dealt.given.tolist() == split.given.tolist()
+    split = few(table.architecture, np.flatnonzero(table.device == "5090"), 3, 7)
+    assert dealt.given.tolist() == split.train.tolist()
     assert dealt.test.tolist() == split.test.tolist()
 
 

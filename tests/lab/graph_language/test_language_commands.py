@@ -18,7 +18,7 @@ import tiny_latency
 
 from berth.pilot.errors import DocumentError
 from lab.__main__ import lab
-from lab.latency import data
+from lab.latency import timm_runs as data
 from lab.published.graph_language import baselines as language_rivals
 from lab.published.graph_language.config import LanguageConfig
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from berth.pilot.errors import DocumentError
@@ -13,24 +14,27 @@ from berth.predictor.families.graph.latency.transfer import bundle
 from lab.__main__ import main
 from lab.experiments import model_transfer
 from lab.experiments.options import Options
-from lab.transfer import curves as few_shot
-from lab.transfer import own_runs as few_shot_runs
-from lab.transfer import table as tables
-from lab.transfer.baselines import METHODS
-from lab.transfer.table import Table
+from lab.ground.few_shot import curve
+from lab.ground.figures import figures
+from lab.transfer import evaluate_transfer, new_machine, transfer_cases
+from lab.transfer.transfer_cases import Measured
+from lab.transfer.transfer_methods import METHODS
 
-OWN = (few_shot_runs.OwnRuns(0, 0.5, 0.4, 0.1, 0.1, 0.1, 0.5, 0.1),)
+ONE = figures(np.zeros(2), np.log([1.5, 1.5]), np.array(["a", "b"]))
 
 
 @pytest.fixture
-def tiny(tiny_table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+def tiny(tiny_table: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything a command asks for, small."""
     pytest.importorskip("xgboost")
     pytest.importorskip("onnxmltools")
-    found = few_shot.evaluate_few_shot(tiny_table, methods=METHODS[:1], samples=(0, 2), most=4)
-    monkeypatch.setattr(tables, "timm_table", lambda: tiny_table)
-    monkeypatch.setattr(few_shot, "evaluate_few_shot", lambda *_, **__: found)
-    monkeypatch.setattr(few_shot_runs, "evaluate_own_runs", lambda **_: OWN)
+    found = evaluate_transfer.evaluate_few_shot(
+        tiny_table, methods=METHODS[:1], samples=(0, 2), most=4
+    )
+    machine = {"drawn": curve((0,), 1, lambda *_: ONE)}
+    monkeypatch.setattr(transfer_cases, "timm_cases", lambda: tiny_table)
+    monkeypatch.setattr(evaluate_transfer, "evaluate_few_shot", lambda *_, **__: found)
+    monkeypatch.setattr(new_machine, "evaluate_new_machine", lambda **_: machine)
 
 
 @pytest.mark.usefixtures("tiny")
@@ -43,12 +47,12 @@ def test_the_evaluation_is_printed_and_kept_and_trained_from(
     shown = capsys.readouterr().out
     assert "Split: each device in turn new" in shown
     assert "Our own runs" in shown
-    document = json.loads((report / model_transfer.FIGURES).read_text())
-    assert document["own_runs"][0]["mape"] == 0.5
+    document = json.loads((report / f"{model_transfer.FIGURES}.json").read_text())
+    assert document["new_machine"]["drawn"][0]["mean"]["mean_error"] == pytest.approx(0.5)
     assert (report / "few-shot-dl.svg").is_file()
     assert "one stack" in (report / "few-shot-dl.md").read_text()
     out = tmp_path / "bundle"
-    figures = str(report / model_transfer.FIGURES)
+    figures = str(report / f"{model_transfer.FIGURES}.json")
     main(["model-transfer", "--figures", figures, "--train", str(out)])
     assert len(bundle.load(out).widths) == 4
     assert "What is not verified" in (out / "CARD.md").read_text()
@@ -60,7 +64,7 @@ def test_the_evaluation_is_printed_and_kept_and_trained_from(
 
 
 @pytest.mark.usefixtures("tiny")
-@pytest.mark.parametrize("text", ["", "[]", '{"curves": 3}', '{"curves": [{"a": 1}]}'])
+@pytest.mark.parametrize("text", ["", "[]", '{"widths": 3}', '{"widths": [{"a": 1}]}'])
 def test_figures_of_something_else_are_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "figures.json"
     path.write_text(text)

@@ -9,27 +9,22 @@ import numpy as np
 import pytest
 from small_models import convolutional
 
-from berth.pilot.errors import DocumentError, UsageError
+from berth.pilot.errors import DocumentError
 from lab.__main__ import main
-from lab.latency import described, own_runs
-from lab.latency.data import (
-    Runs,
-    family_of,
-    over_sizes,
-    repeat_floor,
-    scalars,
-)
+from lab.ground.splits import Split
+from lab.latency import described_graphs, own_runs
+from lab.latency.latency_bundle import usual_settings
+from lab.latency.model_names import family_of
 from lab.latency.samples import by_totals, settings
-from lab.latency.splits import (
+from lab.latency.timm_runs import (
     ANY_SIZE,
     FAMILY,
     MODEL,
     RANDOM,
-    figures,
-    split,
-    unseen_device,
+    Runs,
+    repeat_floor,
+    scalars,
 )
-from lab.latency.train import usual_settings
 
 
 def rows(models: int = 12, devices: tuple[str, ...] = ("3090", "i7_12700h")) -> Runs:
@@ -63,25 +58,23 @@ def rows(models: int = 12, devices: tuple[str, ...] = ("3090", "i7_12700h")) -> 
         ("sebotnet33ts_256", "botnet"), ("swinv2_tiny_window8_256", "swin"),
     ],
 )  # fmt: skip
-def test_a_family_is_told_by_the_name(model: str, family: str) -> None:
+def test_a_family_is_found_by_the_name(model: str, family: str) -> None:
     assert family_of(model) == family
 
 
 @pytest.mark.parametrize(
-    ("kind", "column"), [(MODEL, "architecture"), (FAMILY, "family"), (RANDOM, "")]
+    ("split", "column"), [(MODEL, "architecture"), (FAMILY, "family"), (RANDOM, "")]
 )
-def test_folds_cover_all_rows_once_and_keep_groups_apart(kind: str, column: str) -> None:
-    table = rows()
-    seen: list[int] = []
-    for one in split(table, kind, seed=3, count=4):
-        seen.extend(one.test.tolist())
+def test_folds_cover_all_rows_once_and_keep_groups_apart(split: Split, column: str) -> None:
+    table, split = rows(), replace(split, count=4)
+    folds = split.folds(table, 3)
+    assert sorted(np.concatenate([one.test for one in folds]).tolist()) == list(range(len(table)))
+    for one in folds:
         assert not set(one.train.tolist()) & set(one.test.tolist())
         if column:
             of = getattr(table, column)
             assert not set(of[one.train].tolist()) & set(of[one.test].tolist())
-    assert sorted(seen) == list(range(len(table)))
-    again = [one.test.tolist() for one in split(table, kind, seed=3, count=4)]
-    assert again == [one.test.tolist() for one in split(table, kind, seed=3, count=4)]
+    assert [one.test.tolist() for one in split.folds(table, 3)] == [f.test.tolist() for f in folds]
 
 
 def test_names_that_end_in_another_image_size_are_one_model() -> None:
@@ -90,32 +83,11 @@ def test_names_that_end_in_another_image_size_are_one_model() -> None:
     sizes = np.array([224, 224, 384, 384, 224, 224, 224, 224])
     same = ["deit", "deit", "vit_384", "vit_384", "reg_320", "reg_320", "reg_160", "reg_160"]
     table = replace(table, model=np.array(names), architecture=np.array(same), image_size=sizes)
-    found = over_sizes(table).tolist()
+    found = table.any_size.tolist()
     assert len(set(found[:4])) == 1
     assert len({found[0], found[4], found[6]}) == 3
-    for one in split(table, ANY_SIZE, count=3):
-        assert not set(over_sizes(table)[one.train]) & set(over_sizes(table)[one.test])
-
-
-def test_more_folds_than_families_is_refused() -> None:
-    with pytest.raises(UsageError, match="fewer than the 5 folds"):
-        list(split(rows(), FAMILY, count=5))
-
-
-@pytest.mark.parametrize("k", [0, 3])
-def test_samples_of_a_new_device_are_of_models_that_are_not_tested(k: int) -> None:
-    table = rows()
-    found = list(unseen_device(table, k, seed=1))
-    assert [one.device for one in found] == ["3090", "i7_12700h"]
-    for one in found:
-        assert one.given is not None
-        assert len(one.given) == k
-        assert set(table.device[one.test].tolist()) == {one.device}
-        given = set(table.architecture[one.given].tolist())
-        assert len(given) == k
-        assert not given & set(table.architecture[one.test].tolist())
-        others = np.setdiff1d(one.train, one.given)
-        assert one.device not in set(table.device[others].tolist())
+    for one in replace(ANY_SIZE, count=3).folds(table):
+        assert not set(table.any_size[one.train]) & set(table.any_size[one.test])
 
 
 def test_the_floor_is_how_far_repeats_stand_apart() -> None:
@@ -123,13 +95,6 @@ def test_the_floor_is_how_far_repeats_stand_apart() -> None:
     assert found.groups == 24
     assert found.mean_error == pytest.approx((0.1 + (1 - 1 / 1.1)) / 2)
     assert np.isnan(repeat_floor(rows()[np.array([0])]).mean_error)
-
-
-def test_figures_are_of_relative_errors() -> None:
-    found = figures(np.array([1.0, 2.0, 4.0]), np.array([1.1, 2.0, 2.0]), np.array(["a", "b", "c"]))
-    assert found.mape == pytest.approx(0.2)
-    assert found.median == pytest.approx(0.1)
-    assert found.tau == pytest.approx(2 / 3)
 
 
 def test_scalars_keep_what_is_not_published_missing() -> None:
@@ -143,19 +108,19 @@ def test_described_graphs_are_read_as_they_were_written(tmp_path: Path) -> None:
         made = convolutional(blocks=2, channels=8 if name == "small_224" else 16)
         (tmp_path / f"{name}.onnx").write_bytes(made.SerializeToString())
     (tmp_path / "broken_1.onnx").write_bytes(b"no model")
-    data, refused = described.describe(tmp_path)
+    data, refused = described_graphs.describe(tmp_path)
     assert list(refused) == ["broken_1"]
-    table = tmp_path / "described.npz"
+    table = tmp_path / "described_graphs.npz"
     table.write_bytes(data)
-    found = described.read(table)
+    found = described_graphs.read(table)
     assert {(one.model, one.image_size) for one in found} == {("small", 224), ("other", 192)}
     assert all(len(one.work.group) == len(one.work.macs) > 0 for one in found.values())
     with pytest.raises(DocumentError, match="not a table"):
-        described.read(tmp_path / "broken_1.onnx")
+        described_graphs.read(tmp_path / "broken_1.onnx")
 
 
 def test_the_committed_table_can_be_read() -> None:
-    found = described.read()
+    found = described_graphs.read()
     assert len(found) > 100
     assert all(np.isfinite(one.features).all() for one in found.values())
 

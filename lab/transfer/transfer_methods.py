@@ -1,6 +1,6 @@
-"""Other ways to say what a new platform does from few samples; all predict log time over roofline.
+"""Ways to predict a new platform from few samples: the shipped process and its baselines.
 
-Each is fitted to the known platforms once and then told samples (``Guess``), as the process is.
+All predict log time over roofline. Each is fitted to the known platforms once, then to samples.
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from typing import TypeAlias
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from berth.predictor.families.graph.latency.features import Floats
 from berth.predictor.families.graph.latency.transfer.cases import Cases, Codes
 from berth.predictor.families.graph.latency.transfer.kernel import Kernel, squared
-from berth.predictor.learning.graphs.posterior import Posterior
-from lab.transfer.fit import fit
-from lab.transfer.table import Table
+from lab.ground.table import Floats
+from lab.transfer.platform_kernel import fit
+from lab.transfer.transfer_cases import Measured
 
 Guess: TypeAlias = Callable[[Codes, Floats], Floats]
 """(which cases were measured, their residuals) -> [cases] residuals."""
@@ -30,22 +29,17 @@ class Method:
 
     name: str
     what: str
-    fit: Callable[[Table, Cases, Kernel], Guess]
+    fit: Callable[[Measured, Cases, Kernel], Guess]
     """(known platforms, cases of the new one, kernel learnt on the known ones)."""
 
 
-def process(known: Table, asked: Cases, kernel: Kernel) -> Guess:
+def process(known: Measured, asked: Cases, kernel: Kernel) -> Guess:
     """The one that ships."""
-    return guess_of(fit(known, kernel), asked)
-
-
-def guess_of(after: Posterior, asked: Cases) -> Guess:
-    """The process, already fitted."""
-    joint = after.joint(asked)
+    joint = fit(known, kernel).joint(asked)
     return lambda samples, residual: joint.moved(samples, residual).mean
 
 
-def alone(known: Table, asked: Cases, kernel: Kernel) -> Guess:
+def alone(known: Measured, asked: Cases, kernel: Kernel) -> Guess:
     """The same covariance without what other platforms measured: what transfer is worth."""
     covariance = kernel.covariance(asked, asked)
     offset = float(known.residual.mean())
@@ -60,14 +54,14 @@ def alone(known: Table, asked: Cases, kernel: Kernel) -> Guess:
     return guess
 
 
-def roofline(known: Table, asked: Cases, kernel: Kernel) -> Guess:
+def roofline(known: Measured, asked: Cases, kernel: Kernel) -> Guess:
     """The share of the roofline that known platforms of the kind reach; one factor."""
     del kernel
     alike = _alike(known, asked)
     return _with_factor(np.full(len(asked), float(np.median(known.residual[alike]))))
 
 
-def nearest(known: Table, asked: Cases, kernel: Kernel) -> Guess:
+def nearest(known: Measured, asked: Cases, kernel: Kernel) -> Guess:
     """The most similar case on the platform with the most similar data sheet; one factor."""
     alike = _alike(known, asked)
     apart = squared(asked.spec[:1], known.cases.spec[alike])[0]
@@ -78,7 +72,7 @@ def nearest(known: Table, asked: Cases, kernel: Kernel) -> Guess:
     return _with_factor(some.residual[away.argmin(axis=1)])
 
 
-def trees(known: Table, asked: Cases, kernel: Kernel) -> Guess:
+def trees(known: Measured, asked: Cases, kernel: Kernel) -> Guess:
     """Gradient-boosted trees over graph, place and data sheet; one factor."""
     from xgboost import XGBRegressor  # noqa: PLC0415 - of the extra, and slow to import
 
@@ -91,7 +85,7 @@ def trees(known: Table, asked: Cases, kernel: Kernel) -> Guess:
     return _with_factor(np.asarray(model.predict(_wide(asked)), np.float64))
 
 
-def efficiencies(known: Table, asked: Cases, kernel: Kernel) -> Guess:
+def efficiencies(known: Measured, asked: Cases, kernel: Kernel) -> Guess:
     """An efficiency of each group of operators: a ridge whose prior is how those of known stacks of
     the kind lie (mean and variance of each coefficient over stacks)."""
     shape = _with_one(kernel, asked)
@@ -107,9 +101,9 @@ def efficiencies(known: Table, asked: Cases, kernel: Kernel) -> Guess:
     spread = np.maximum(np.var(found, axis=0), _LEAST_VARIANCE)
 
     def guess(samples: Codes, residual: Floats) -> Floats:
-        told = shape[samples]
-        precision = np.diag(1 / spread) + told.T @ told / noise
-        moved = np.linalg.solve(precision, told.T @ (residual - told @ mean) / noise)
+        given = shape[samples]
+        precision = np.diag(1 / spread) + given.T @ given / noise
+        moved = np.linalg.solve(precision, given.T @ (residual - given @ mean) / noise)
         return np.asarray(shape @ (mean + moved))
 
     return guess
@@ -127,7 +121,7 @@ METHODS = (
 )  # fmt: skip
 
 
-def _alike(known: Table, asked: Cases) -> Codes:
+def _alike(known: Measured, asked: Cases) -> Codes:
     """Rows of the same kind of platform; all where there is none."""
     found = np.flatnonzero(known.cases.gpu == asked.gpu[0])
     return found if len(found) else np.arange(len(known))

@@ -1,21 +1,21 @@
-"""A model that was measured in other settings: how far it is off there says how far it is off here.
+"""Corrections of a model that was measured in other settings, by its residuals there.
 
-For a split by random rows. Each setting's rows are off by what a process leaves out (leave-one-out)
-and the settings' covariance of that is estimated over models measured in both; the missing one is
-its conditional mean given those that were measured (kriging in the settings).
+For a split by random rows. The residuals of each setting (leave-one-out) have a covariance over
+settings, estimated over models measured in both; a missing residual is its conditional mean given
+those that were measured (kriging in the settings).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from berth.predictor.families.graph.latency.features import Floats
-from lab.latency.process import Fitted, Sample
+from lab.ground.table import Floats
+from lab.latency.fit_latency import Fitted, Sample
 
 _SHRINK = 20.0
 """Models for which a correlation counts half."""
 _OWN_SHARE = 0.05
-"""Of a setting's variance that no other setting tells."""
+"""Of a setting's variance that no other setting explains."""
 
 
 def corrections(fitted: dict[str, Fitted], train: Sample, asked: Sample) -> Floats:
@@ -31,9 +31,8 @@ def corrections(fitted: dict[str, Fitted], train: Sample, asked: Sample) -> Floa
         off[where, place[name]] = one.left_out
     covariance = _covariance(off)
     found = np.zeros(len(asked))
-    for n, (group, name) in enumerate(
-        zip(asked.group.tolist(), asked.setting.tolist(), strict=True)
-    ):
+    pairs = zip(asked.group.tolist(), asked.setting.tolist(), strict=True)
+    for n, (group, name) in enumerate(pairs):
         if group not in row_of or name not in place:
             continue
         line = off[row_of[group]]

@@ -17,14 +17,13 @@ from berth.predictor.families.graph.latency.transfer.kernel import LEVELS, Own
 from berth.predictor.learning.graphs.adapt import rounded
 from berth.predictor.learning.graphs.card import card
 from lab.datasets import timm
-from lab.transfer.devices import PLATFORM
-from lab.transfer.fit import fit
-from lab.transfer.learn import ARCHITECTURES, learn
-from lab.transfer.table import Table
+from lab.latency.timm_devices import PLATFORM
+from lab.transfer.platform_kernel import ARCHITECTURES, fit, learn
+from lab.transfer.transfer_cases import Measured
 
 
 def train(
-    table: Table,
+    table: Measured,
     widths: Sequence[Width],
     split: str,
     out: Path,

@@ -64,7 +64,7 @@ def test_the_configuration_must_be_named(words) -> None:
 @pytest.mark.parametrize("words", [(), ("--train",)])
 def test_without_the_data_set_its_source_is_named(words, tmp_path, monkeypatch) -> None:
     pytest.importorskip("peft")
-    from lab.latency import data
+    from lab.latency import timm_runs as data
 
     monkeypatch.setenv("BERTH_DATASETS", str(tmp_path))
     monkeypatch.setattr(data, "runs", data.runs.__wrapped__)

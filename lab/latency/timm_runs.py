@@ -1,0 +1,198 @@
+"""The measured speeds of timm's models beside their graphs, as one table of columns.
+
+A row is one published measurement. Its graph is the exported one of the same model and image size;
+rows without one have ``graph == NO_GRAPH``. Seconds are of one image (step time over batch).
+"Unseen model" holds out architectures, not names (``model_names``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from berth.predictor.families.graph.latency.features import (
+    ROOF_FEATURES,
+    GraphWork,
+    Work,
+    graph_features,
+    roof_features,
+    work_of,
+)
+from berth.predictor.graphs.graph import ModelGraph
+from lab.datasets import timm
+from lab.ground.splits import Split
+from lab.ground.table import Flags, Floats, Places, Strings, Table
+from lab.latency.model_names import architectures, family_of, over_sizes
+from lab.latency.timm_devices import DEVICES, NUMBERS, roof_of_device
+
+NO_GRAPH = -1
+
+
+@dataclass(frozen=True)
+class Runs(Table):
+    """[rows] each."""
+
+    model: Strings
+    architecture: Strings
+    """The first of the names that stand for the same network."""
+    family: Strings
+    image_size: Places
+    device: Strings
+    precision: Strings
+    """``fp32``, ``amp`` (half precision where safe), ``amp_bf16``, ``bf16``."""
+    layout: Strings
+    torch: Places
+    """Version as 113, 210, 240, 291."""
+    cuda: Floats
+    """Version times ten; 0 on CPUs."""
+    compiled: Flags
+    training: Flags
+    batch: Places
+    seconds: Floats
+    """Of one image."""
+    parameters: Floats
+    """Published; millions. Likewise, NaN where not published:"""
+    gmacs: Floats
+    macts: Floats
+    graph: Places
+    """Into ``Graphs``, or NO_GRAPH."""
+
+    @property
+    def has_graph(self) -> Flags:
+        """[rows]"""
+        return np.asarray(self.graph != NO_GRAPH)
+
+    @property
+    def any_size(self) -> Strings:
+        """[rows] the architecture, joined with names that end in another image size."""
+        return over_sizes(self.model, self.architecture, self.image_size)
+
+
+RANDOM, MODEL, ANY_SIZE, FAMILY = (
+    Split("random rows"),
+    Split("unseen model", "architecture"),
+    Split("unseen model at any size", "any_size"),
+    Split("unseen family", "family"),
+)
+"""All rows of an architecture (or a family) are held out together, whatever their device."""
+
+
+@dataclass(frozen=True)
+class Graphs:
+    """The graphs at batch 1, in the order of ``Runs.graph``."""
+
+    architectures: tuple[timm.Architecture, ...]
+    graphs: tuple[ModelGraph, ...]
+    work: tuple[GraphWork, ...]
+    features: Floats
+    """[graphs, len(GRAPH_FEATURES)]"""
+
+    @property
+    def places(self) -> dict[str, int]:
+        """``MODEL_SIZE`` -> place."""
+        return {f"{a.model}_{a.image_size}": n for n, a in enumerate(self.architectures)}
+
+
+@cache
+def graphs() -> Graphs:
+    """All graphs, read once in a process (5 s). Raises ToolMissing, DocumentError."""
+    read = sorted(timm.graphs(batch=1), key=lambda found: found[0])
+    work = tuple(work_of(graph) for _, graph in read)
+    return Graphs(
+        tuple(architecture for architecture, _ in read), tuple(graph for _, graph in read), work,
+        np.array([graph_features(one) for one in work]),
+    )  # fmt: skip
+
+
+@cache
+def runs(*, training: bool = False) -> Runs:
+    """All measurements of inference (or of training). Raises ToolMissing, DocumentError.
+
+    Rows without a batch or a time are left out (two of 20,220).
+    """
+    frame = timm.frame().dropna(subset=["batch_size", "step_time"])
+    frame = frame[(frame["mode"] == "train") == training].reset_index(drop=True)
+    place, same = graphs().places, architectures()
+    model, size = [str(name) for name in frame.model], frame.img_size.tolist()
+
+    def text(name: str) -> Strings:
+        return np.array([str(value) for value in frame[name]])
+
+    return Runs(
+        model=np.array(model),
+        architecture=np.array([same[name] for name in model]),
+        family=np.array([family_of(name) for name in model]),
+        image_size=frame.img_size.to_numpy(np.int64),
+        device=text("device"), precision=text("precision"), layout=text("layout"),
+        torch=frame.torch.to_numpy(np.int64),
+        cuda=frame.cuda.fillna(0).to_numpy(np.float64),
+        compiled=frame.compiled.to_numpy(bool),
+        training=(frame["mode"] == "train").to_numpy(bool),
+        batch=frame.batch_size.to_numpy(np.int64),
+        seconds=(frame.step_time / 1e3 / frame.batch_size).to_numpy(np.float64),
+        parameters=frame.param_count.to_numpy(np.float64),
+        gmacs=frame.gmacs.to_numpy(np.float64), macts=frame.macts.to_numpy(np.float64),
+        graph=np.array([
+            place.get(f"{name}_{int(s)}", NO_GRAPH) for name, s in zip(model, size, strict=True)
+        ], np.int64),
+    )  # fmt: skip
+
+
+def roof_rows(rows: Runs, work: Sequence[Work | GraphWork]) -> Floats:
+    """[rows, len(ROOF_FEATURES)] seconds of an image under the device's roofs, of each row's work.
+
+    Rows of the same work, device, precision and batch are computed once.
+    """
+    keys = list(zip(
+        map(id, work), rows.device.tolist(), rows.precision.tolist(), rows.batch.tolist(),
+        strict=True,
+    ))  # fmt: skip
+    known = {
+        key: roof_features(one, [roof_of_device(key[1])], [NUMBERS[key[2]]], key[3])[0]
+        for key, one in dict(zip(keys, work, strict=True)).items()
+    }
+    return np.array([known[key] for key in keys]).reshape(-1, len(ROOF_FEATURES))
+
+
+def scalars(rows: Runs, *, with_totals: bool = True) -> Floats:
+    """[rows, ...] what a table knows without a graph: logarithms of published MACs, activations,
+    parameters (NaN stays), image and batch; and the setting: device, precision, layout, versions.
+    """
+    columns = [
+        np.log(rows.image_size), np.log(rows.batch), rows.torch, rows.cuda, rows.compiled,
+        rows.layout == "nhwc", *(rows.device == device for device in DEVICES),
+        *(rows.precision == name for name in ("fp32", "amp", "amp_bf16", "bf16")),
+    ]  # fmt: skip
+    if with_totals:
+        totals = (rows.gmacs, rows.macts, rows.parameters)
+        columns = [*(np.log(np.maximum(x, 5e-3)) for x in totals), *columns]
+    return np.column_stack([np.asarray(column, np.float64) for column in columns])
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """How far repeats of one configuration stand apart."""
+
+    groups: int
+    mean_error: float
+    """Of each repeat against the geometric mean of the others: nothing that does not know the
+    version of torch can be nearer on average."""
+    median_error: float
+
+
+def repeat_floor(rows: Runs) -> Floor:
+    """Over rows that differ only in the versions of torch and CUDA (and, by those, in batch)."""
+    key = rows.groups(
+        "model", "image_size", "device", "precision", "layout", "compiled", "training"
+    )
+    _, place, count = np.unique(key, return_inverse=True, return_counts=True)
+    log_s = np.log(rows.seconds)
+    several = count[place] > 1
+    others = (np.bincount(place, log_s)[place] - log_s)[several] / (count[place][several] - 1)
+    errors = np.abs(np.expm1(others - log_s[several]))
+    if not len(errors):
+        return Floor(0, np.nan, np.nan)
+    return Floor(int((count > 1).sum()), float(errors.mean()), float(np.median(errors)))
