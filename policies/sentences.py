@@ -43,7 +43,7 @@ def placed(
     head = (
         f"{best.candidate} ({resources(best.resources)} of {best.platform}) "
         f"{words or _SUPERLATIVE[objective]}: "
-        f"{format_seconds(runtime.mid)} ({spread}){'' if unit is Unit.JOB else f' a {unit.value}'}"
+        f"{format_seconds(runtime.mid)} ({spread}){'' if unit is Unit.JOB else f' per {unit.value}'}"
     )
     if others and others[0].score and best.score:
         ratio = others[0].score / best.score

@@ -57,7 +57,7 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if not self._lazy:
             return
-        rows = [(name, summary) for name, (_, summary) in self._lazy.items()]
+        rows = [(name, text) for name, (_, text) in self._lazy.items() if name not in HIDDEN]
         if self._more is not None:
             own = self._more.own()
             rows += [(name, self._more.load(name).get_short_help_str(70)) for name in own]
@@ -65,6 +65,8 @@ class LazyGroup(click.Group):
             formatter.write_dl(rows)
 
 
+HIDDEN = frozenset(("profile",))
+"""Older names, which still work."""
 COMMANDS: dict[str, tuple[str, str]] = {
     "pilot": (
         "berth.plugin.cli.pilot:pilot",
@@ -72,11 +74,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "predict": (
         "berth.plugin.cli.predict:predict",
-        "Rank platforms for a measured program.",
+        "Rank platforms for a workload.",
     ),
     "place": (
         "berth.plugin.cli.place:place",
-        "Decide where a measured program should run.",
+        "Decide where a workload should run.",
     ),
     "init": (
         "berth.plugin.cli.init:init",
@@ -118,9 +120,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "berth.plugin.cli.store:store",
         "Make, upgrade and prune the store.",
     ),
+    "workload": (
+        "berth.plugin.cli.workload:workload",
+        "Add workloads of every kind to the store, list, show and remove them.",
+    ),
     "profile": (
-        "berth.plugin.cli.profile:profile",
-        "Add measured profiles to the store, list, show and remove them.",
+        "berth.plugin.cli.workload:profile",
+        "The older name of workload.",
     ),
     "decisions": (
         "berth.plugin.cli.decisions:decisions",

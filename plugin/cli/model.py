@@ -8,22 +8,11 @@ from pathlib import Path
 
 import click
 
-from berth.pilot.errors import UsageError
 from berth.pilot.units import format_bytes, format_count
 from berth.plugin.cli.columns import columns
+from berth.plugin.cli.workload_options import read_sizes
 from berth.predictor.graphs.doors.any_model import of_path
 from berth.predictor.graphs.summary import KindRow, Summary, intensity, summarise
-
-
-def read_sizes(given: Sequence[str]) -> dict[str, int]:
-    """``--dim NAME=SIZE`` options. Raises UsageError."""
-    found = {}
-    for text in given:
-        name, equals, size = text.rpartition("=")
-        if not equals or not name or not size.isascii() or not size.isdigit() or len(size) > 10:
-            raise UsageError(f"--dim {text!r} is not NAME=SIZE", hint="write: --dim sequence=128")
-        found[name] = int(size)
-    return found
 
 
 @click.group()

@@ -68,7 +68,7 @@ def _bring_home(profile: Path, site_file: Path, spool: Path | None) -> str:
     """Into the store by ``berth profile add``; else into the spool folder. What was done."""
     done = subprocess.run(
         [sys.executable, "-c", "from berth.plugin.cli import main; main()",
-         "profile", "add", str(profile), "--replace", "--site", str(site_file)],
+         "workload", "add", str(profile), "--replace", "--site", str(site_file)],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode == 0:

@@ -28,10 +28,10 @@ from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.options import check_name
 from berth.pilot.units import format_bytes, format_seconds, parse_bytes
 from berth.plugin.cli.columns import columns
-from berth.plugin.cli.model import read_sizes
 from berth.plugin.cli.pilot_dl_advice import advise_models
 from berth.plugin.cli.pilot_progress import progress
 from berth.plugin.cli.pilot_run import parse_counts, parse_words
+from berth.plugin.cli.workload_options import read_sizes
 from berth.predictor.graphs.reader import read_graph
 from berth.predictor.graphs.values import TYPE_NAMES
 

@@ -86,7 +86,7 @@ def _is_config(path: Path) -> bool:
 
 def predict_model(path: Path, asked: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     """Rank platforms for the model of ``path``; with ``--roofline`` say why, and what helps."""
-    from berth.plugin.cli.model import read_sizes  # noqa: PLC0415 - numpy, only when asked
+    from berth.plugin.cli.workload_options import read_sizes  # noqa: PLC0415 - numpy, only when asked
     from berth.predictor.graphs.doors.any_model import of_path  # noqa: PLC0415
     from berth.predictor.graphs.what_if import changes  # noqa: PLC0415
     from berth.predictor.hardware import platforms as catalogue  # noqa: PLC0415

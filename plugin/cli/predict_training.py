@@ -26,7 +26,7 @@ _NOT_HERE = ("roofline", "precision")
 
 def predict_training(path: Path, asked: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     """Rank platforms by the time of a training step of the model of ``path``."""
-    from berth.plugin.cli.model import read_sizes  # noqa: PLC0415 - numpy, only when asked
+    from berth.plugin.cli.workload_options import read_sizes  # noqa: PLC0415 - numpy, only when asked
     from berth.predictor.families.training_step import bundle as bundles  # noqa: PLC0415
     from berth.predictor.families.training_step.predictor import predict  # noqa: PLC0415
     from berth.predictor.graphs.doors.any_model import of_path  # noqa: PLC0415

@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+import toy_profiles
 from views import knowing_service
 
-from berth.pilot.documents import validate
+from berth.pilot.documents import to_json, validate
 from berth.pilot.errors import UsageError
 from berth.plugin.cli import main
 from berth.plugin.slice_workloads import forecast_workload, slice_platforms, slice_predictor
@@ -98,17 +99,17 @@ def test_the_command_stores_lists_shows_and_refreshes_it(
     file, url = tmp_path / "resnet.json", f"sqlite:///{tmp_path}/berth.db"
     file.write_text(json.dumps(RESNET))
     with pytest.raises(SystemExit):
-        main(["profile", "add", str(file), "--store", url])
+        main(["workload", "add", str(file), "--store", url])
     assert "--runtime" in capsys.readouterr().err
-    main(["profile", "add", str(file), "--store", url, "--runtime", "2h", "--json"])
+    main(["workload", "add", str(file), "--store", url, "--runtime", "2h", "--json"])
     assert "a100-40gb-mig-1g.5gb" in json.loads(capsys.readouterr().out)["platforms"]
-    main(["profile", "list", "--store", url])
+    main(["workload", "list", "--store", url])
     assert "whole A100-40GB  2h" in capsys.readouterr().out
-    main(["profile", "show", "resnet", "--store", url])
+    main(["workload", "show", "resnet", "--store", url])
     assert "a job takes 2h" in capsys.readouterr().out
     store = Store.open(url, create=False)
     before = store.forecasts("resnet")
-    main(["profile", "refresh", "--store", url])
+    main(["workload", "refresh", "--store", url])
     after = store.forecasts("resnet")
     store.close()
     assert [f.document for f in after] == [f.document for f in before]
@@ -118,10 +119,10 @@ def test_the_command_stores_lists_shows_and_refreshes_it(
 def test_a_profiles_own_runtime_is_not_overruled(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "p.json").write_text("{}")
+    (tmp_path / "p.json").write_text(to_json(toy_profiles.profile("triad")))
     with pytest.raises(SystemExit):
-        main(["profile", "add", str(tmp_path / "p.json"), "--runtime", "2h"])
-    assert "--runtime is for workloads" in capsys.readouterr().err
+        main(["workload", "add", str(tmp_path / "p.json"), "--runtime", "2h"])
+    assert "--runtime means nothing for a program's profile" in capsys.readouterr().err
 
 
 def test_the_daemons_shelf_takes_it_as_any_forecast() -> None:

@@ -1,4 +1,4 @@
-"""``berth profile``, ``store``, ``decisions``, ``doctor``: what they print, and their bad input."""
+"""``berth workload``, ``store``, ``decisions``, ``doctor``: what they print, and their bad input."""
 
 from __future__ import annotations
 
@@ -75,19 +75,23 @@ def test_a_profile_is_added_with_its_forecast_and_its_script(
 ) -> None:
     script = tmp_path / "job.sh"
     script.write_text("#!/bin/bash\nsrun ./triad\n")
-    done = run("profile", "add", triad, "--script", script, "--argument", "big", "--json")
+    done = run("workload", "add", triad, "--script", script, "--argument", "big", "--json")
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
-    assert told["profile"] == "triad"
+    assert told["workload"] == "triad"
     assert {"rome-7742", "a100-80gb"} <= set(told["platforms"])
     store = site.store()
     assert store.fingerprints("triad")[0].digest == told["fingerprint"]
     assert [f.bundle for f in store.forecasts("triad")] == [told["bundle"]]
-    listed = json.loads(run("profile", "list", "--json").stdout)
+    listed = json.loads(run("workload", "list", "--json").stdout)
     assert [row["name"] for row in listed] == ["triad"]
-    assert "triad" in run("profile", "list").stdout
-    assert told["fingerprint"] in run("profile", "show", "triad").stdout
-    assert json.loads(run("profile", "show", "triad", "--json").stdout)["name"] == "triad"
+    assert "triad" in run("workload", "list").stdout
+    assert told["fingerprint"] in run("workload", "show", "triad").stdout
+    shown = json.loads(run("workload", "show", "triad", "--json").stdout)
+    assert shown["document"]["name"] == "triad"
+    assert shown["forecast"]["predictions"][0]["sources"][0]["weight"] == 1
+    assert json.loads(run("profile", "list", "--json").stdout) == listed
+    assert "profile" not in run("--help").stdout.split("Commands:")[1].split()
 
 
 def test_a_daemon_places_by_what_was_added(
@@ -96,7 +100,7 @@ def test_a_daemon_places_by_what_was_added(
     text = "#!/bin/bash\nsrun ./triad\n"
     (tmp_path / "job.sh").write_text(text)
     daemon = site.start()
-    assert run("profile", "add", triad, "--script", tmp_path / "job.sh").exit_code == 0
+    assert run("workload", "add", triad, "--script", tmp_path / "job.sh").exit_code == 0
     reply: dict[str, Any] = wait_until(
         lambda: (r := daemon.decide(queue="auto", script=text))["code"] != "no-profile" and r
     )
@@ -110,14 +114,14 @@ def test_a_daemon_places_by_what_was_added(
 def test_a_different_profile_of_that_name_needs_to_be_asked_for(
     site: Harbour, run: Run, triad: Path
 ) -> None:
-    assert run("profile", "add", triad).exit_code == 0
-    assert run("profile", "add", triad).exit_code == 0
+    assert run("workload", "add", triad).exit_code == 0
+    assert run("workload", "add", triad).exit_code == 0
     triad.write_text(to_json(toy_profiles.profile("triad", flops=9e9)))
-    refused = shell(site, "profile", "add", triad)
+    refused = shell(site, "workload", "add", triad)
     assert refused.returncode == 2
     assert "--replace" in refused.stderr
-    assert run("profile", "add", triad, "--replace").exit_code == 0
-    assert run("profile", "add", triad, "--name", "other").exit_code == 0
+    assert run("workload", "add", triad, "--replace").exit_code == 0
+    assert run("workload", "add", triad, "--name", "other").exit_code == 0
     assert [r.name for r in site.store().profiles()] == ["other", "triad"]
 
 
@@ -139,7 +143,7 @@ def test_a_profile_that_cannot_be_used_is_one_sentence_and_not_stored(
     data = json.loads(triad.read_text())
     spoil(data)
     triad.write_text(json.dumps(data))
-    refused = shell(site, "profile", "add", triad)
+    refused = shell(site, "workload", "add", triad)
     assert refused.returncode == 2, refused.stderr
     assert "Traceback" not in refused.stderr
     assert site.store().profiles() == []
@@ -148,14 +152,14 @@ def test_a_profile_that_cannot_be_used_is_one_sentence_and_not_stored(
 @pytest.mark.parametrize(
     "words",
     [
-        ("profile", "add", "/nonexistent.json"),
-        ("profile", "add", "TRIAD", "--script", "/nonexistent.sh"),
-        ("profile", "add", "TRIAD", "--size", "-1"),
-        ("profile", "add", "TRIAD", "--bundle", "/nonexistent"),
-        ("profile", "add", "TRIAD", "--name", "a b"),
-        ("profile", "show", "absent"),
-        ("profile", "remove", "absent"),
-        ("profile", "refresh", "absent"),
+        ("workload", "add", "/nonexistent.json"),
+        ("workload", "add", "TRIAD", "--script", "/nonexistent.sh"),
+        ("workload", "add", "TRIAD", "--size", "-1"),
+        ("workload", "add", "TRIAD", "--bundle", "/nonexistent"),
+        ("workload", "add", "TRIAD", "--name", "a b"),
+        ("workload", "show", "absent"),
+        ("workload", "remove", "absent"),
+        ("workload", "refresh", "absent"),
         ("decisions", "show", "absent"),
         ("decisions", "--job", "x;y"),
         ("decisions", "--last", "0"),
@@ -172,7 +176,7 @@ def test_wrong_usage_is_one_sentence_and_status_2(
     assert done.returncode == 2, done.stderr
     assert done.stderr.strip()
     assert "Traceback" not in done.stderr
-    assert "profiles" not in done.stdout
+    assert "workloads" not in done.stdout
 
 
 def test_without_any_site_the_commands_say_what_to_give(
@@ -180,7 +184,7 @@ def test_without_any_site_the_commands_say_what_to_give(
 ) -> None:
     monkeypatch.delenv("BERTH_SITE", raising=False)
     monkeypatch.setattr("berth.plugin.cli.where.SITE_FILE", Path("/nonexistent"))
-    done = CliRunner().invoke(berth, ["profile", "list"])
+    done = CliRunner().invoke(berth, ["workload", "list"])
     assert done.exit_code != 0
     assert "neither a site file nor a store" in str(done.exception)
 
@@ -188,13 +192,13 @@ def test_without_any_site_the_commands_say_what_to_give(
 def test_removed_profiles_are_gone_and_refreshed_ones_are_predicted_again(
     site: Harbour, run: Run, triad: Path
 ) -> None:
-    run("profile", "add", triad)
-    run("profile", "add", triad, "--name", "second")
+    run("workload", "add", triad)
+    run("workload", "add", triad, "--name", "second")
     before = site.store().revision()
-    assert "2 profiles" in run("profile", "refresh").stdout
+    assert "2 workloads" in run("workload", "refresh").stdout
     assert site.store().revision() == before + 2
-    assert run("profile", "remove", "triad", "second").exit_code == 0
-    assert "no profiles yet" in run("profile", "list").stdout
+    assert run("workload", "remove", "triad", "second").exit_code == 0
+    assert "no workloads yet" in run("workload", "list").stdout
 
 
 def test_the_store_is_made_and_upgraded_by_a_command(run: Run, tmp_path: Path) -> None:
@@ -259,7 +263,7 @@ def statuses(site: Harbour, check: str) -> set[str]:
 def test_the_doctor_finds_a_sound_site_sound(
     site: Harbour, run: Run, triad: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run("profile", "add", triad)
+    run("workload", "add", triad)
     site.start()
     monkeypatch.setenv("PATH", f"{site.folder / 'bin'}:{os.environ['PATH']}")
     monkeypatch.setenv("BERTH_FILTER_CONFIG", str(site.folder / "filter.conf"))

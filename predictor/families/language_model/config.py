@@ -136,11 +136,23 @@ def is_config(raw: Mapping[str, Any]) -> bool:
     return "schema" not in raw and ("model_type" in raw or "architectures" in raw)
 
 
-def from_mapping(raw: Mapping[str, Any], *, source: Path | str, name: str) -> LanguageModel:
-    """The model of a configuration that was already read."""
+def is_encoder(raw: Mapping[str, Any]) -> bool:
+    """True for a model that serves no tokens: only one run of its graph can be predicted."""
+    inner, family = _inner(raw)
+    named = any(family == e or family.startswith(f"{e}-") for e in ENCODERS)
+    return named or bool(inner.get("is_encoder_decoder"))
+
+
+def _inner(raw: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
+    """The text model's part of a configuration, and its family."""
     nested = raw.get("text_config") or raw.get("llm_config")
     inner: Mapping[str, Any] = {**raw, **nested} if isinstance(nested, dict) else raw
-    family = str(inner.get("model_type") or raw.get("model_type") or "").lower()
+    return inner, str(inner.get("model_type") or raw.get("model_type") or "").lower()
+
+
+def from_mapping(raw: Mapping[str, Any], *, source: Path | str, name: str) -> LanguageModel:
+    """The model of a configuration that was already read."""
+    inner, family = _inner(raw)
     architectures = raw.get("architectures")
     if not family and not architectures:
         raise DocumentError(
@@ -148,9 +160,7 @@ def from_mapping(raw: Mapping[str, Any], *, source: Path | str, name: str) -> La
             "has neither model_type nor architectures",
             hint="give the config.json of a Hugging Face model",
         )
-    if any(family == e or family.startswith(f"{e}-") for e in ENCODERS) or inner.get(
-        "is_encoder_decoder"
-    ):
+    if is_encoder(raw):
         raise DocumentError(
             source,
             f"is a {family!r} model, not a decoder; only decoders serve tokens",

@@ -7,16 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from toy_configs import LLAMA
 
 from berth.plugin.cli import main
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.accelerators import devices
-
-LLAMA: dict[str, Any] = {
-    "model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096,
-    "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336,
-    "vocab_size": 128256, "tie_word_embeddings": False,
-}  # fmt: skip
 
 
 def run(*arguments: object) -> int:

@@ -1,0 +1,386 @@
+"""``berth workload``: what can be placed, in the store, and what is predicted of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import getpass
+import json
+import time
+from pathlib import Path
+
+import click
+
+from berth.pilot.errors import DocumentError, UsageError
+from berth.pilot.units import format_bytes, format_seconds
+from berth.plugin.cli.columns import columns
+from berth.plugin.cli.forecast_text import best_points, doubts, forecast_json, per, table
+from berth.plugin.cli.where import find_site, open_store, store_options
+from berth.plugin.cli.workload_options import workload_options
+from berth.plugin.cli.workload_text import Summary, described, summary
+from berth.plugin.daemon.fingerprint import fingerprint
+from berth.plugin.daemon.messages import MAX_SCRIPT_BYTES
+from berth.plugin.site import Site
+from berth.plugin.store import Store
+from berth.plugin.store.records import FingerprintRecord
+from berth.plugin.workload_files import WorkloadOptions, read_file
+from berth.plugin.workloads import (
+    add_workload,
+    forecaster_for,
+    platforms_for,
+    reference_of,
+    refresh,
+    stored,
+    workload_in,
+)
+from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.workload import Workload
+
+SHOWN = 5
+"""Platforms in the first view of a workload."""
+_bundle_option = click.option(
+    "--bundle",
+    "bundles",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Bundle in place of the shipped one of its kind; several can be given.",
+)
+_json_option = click.option("--json", "json_", is_flag=True, help="Print JSON.")
+
+
+@click.group()
+def workload() -> None:
+    """What can be placed: add workloads to the store, list, show and remove them.
+
+    \b
+    Example:
+      berth workload add stream.json --script job.sh
+      berth workload add resnet50.onnx --mode training --amount "90 epochs" --steps-per-epoch 5004
+      sbatch --partition=auto --comment=berth:stream job.sh
+    """
+
+
+@workload.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--name", help="Store it under this name instead of the file's.")
+@click.option(
+    "--script",
+    type=click.Path(path_type=Path),
+    help="Batch script whose jobs run it: they need not name the workload.",
+)
+@click.option("--argument", "arguments", multiple=True, help="The script's arguments, in order.")
+@click.option("--size", type=float, help="Problem size that the script runs.")
+@click.option("--replace", is_flag=True, help="Replace a different workload of the same name.")
+@workload_options
+@_bundle_option
+@_json_option
+@store_options
+def add(
+    file: Path,
+    *,
+    described: WorkloadOptions,
+    name: str | None,
+    script: Path | None,
+    arguments: tuple[str, ...],
+    size: float | None,
+    replace: bool,
+    bundles: tuple[Path, ...],
+    json_: bool,
+    site_file: Path | None,
+    store_url: str | None,
+) -> None:
+    """Store the workload in FILE and predict it on every platform.
+
+    FILE is a Profile of `berth pilot run`, an ONNX file, the config.json of a Hugging Face model
+    (a decoder is a served language model, anything else one run of its graph), TOML of MIG slices,
+    or a document of a berth.*-workload/1 schema. A running daemon sees it within a second.
+
+    \b
+    Example:
+      berth workload add stream.json --script job.sh --argument big.inp
+      berth workload add bert.onnx --batch 32 --dim sequence=128 --amount "10000 requests"
+      berth workload add llama/config.json --concurrency 16 --amount "1e6 tokens"
+    """
+    if size is not None and not size > 0:
+        raise UsageError(f"--size {size:g} is not a positive number")
+    found = read_file(file, _named(described, name))
+    digest = None if script is None else fingerprint(_read_script(script), arguments)
+    site = find_site(site_file)
+    store = open_store(site_file, store_url)
+    forecast = _add(found, store, bundles, site, replace=replace)
+    if digest is not None:
+        store.attach_script(FingerprintRecord(digest, found.name, size, time.time()))
+    if json_:
+        answer = {
+            "workload": found.name,
+            "kind": found.kind,
+            "unit": forecast.unit.value,
+            "store": store.name,
+            "bundle": forecast.bundle,
+            "families": list(forecast.families),
+            "platforms": sorted(forecast.curves),
+            "fingerprint": digest,
+        }
+        click.echo(json.dumps(answer))
+        return
+    click.echo(
+        f"{found.name} ({found.kind}): predicted {per(forecast)} on {len(forecast.curves)} "
+        f"platforms ({store.name})"
+    )
+    if not forecast.whole_job:
+        click.echo("how much work a job does is not known (--amount): no time limit is judged")
+    if digest is not None:
+        click.echo(f"jobs of {script} use it by themselves ({digest[:19]}...)")
+    click.echo(f"other jobs name it: --comment=berth:{found.name}")
+
+
+@workload.command(name="list")
+@_json_option
+@store_options
+def list_(*, json_: bool, site_file: Path | None, store_url: str | None) -> None:
+    """List the workloads of the store.
+
+    \b
+    Example:
+      berth workload list --json
+    """
+    store = open_store(site_file, store_url)
+    rows = [(r, summary(r), store.forecasts(r.name)) for r in store.profiles()]
+    if json_:
+        found = [
+            {
+                "name": r.name,
+                "kind": s.kind,
+                "unit": s.unit,
+                "amount": s.amount,
+                "measured_on": s.measured_on,
+                "digest": r.digest,
+                "owner": r.owner,
+                "created_s": r.created_s,
+                "runtime_s": s.runtime_s,
+                "bundles": [f.bundle for f in forecasts],
+            }
+            for r, s, forecasts in rows
+        ]
+        click.echo(json.dumps(found, indent=2))
+        return
+    if not rows:
+        click.echo("no workloads yet: berth pilot run -- CMD, then berth workload add FILE")
+        return
+    table_rows = [
+        [
+            r.name,
+            *_cells(s),
+            "yes" if forecasts else "no",
+            r.owner,
+            _day(r.created_s),
+        ]
+        for r, s, forecasts in rows
+    ]
+    header = (
+        "NAME", "KIND", "AMOUNT", "MEASURED ON", "RUNTIME", "MEMORY", "PREDICTED", "OWNER", "ADDED",
+    )  # fmt: skip
+    click.echo(columns(header, table_rows, indent=0))
+
+
+@workload.command()
+@click.argument("name")
+@_json_option
+@store_options
+def show(name: str, *, json_: bool, site_file: Path | None, store_url: str | None) -> None:
+    """Show one workload: what it is, what is predicted of it, which scripts use it.
+
+    \b
+    Example:
+      berth workload show stream
+    """
+    store = open_store(site_file, store_url)
+    record = stored(store, name)
+    found = workload_in(store, record)
+    newest = next(iter(store.forecasts(name)), None)
+    forecast = None if newest is None else Forecast.from_json(newest.document)
+    scripts = store.fingerprints(name)
+    if json_:
+        document = found.document.model_dump(mode="json", by_alias=True)
+        answer = {
+            "name": found.name,
+            "kind": found.kind,
+            "amount": found.amount.model_dump(mode="json"),
+            "digest": found.digest,
+            "owner": record.owner,
+            "created_s": record.created_s,
+            "document": document,
+            "forecast": None if forecast is None else forecast_json(forecast),
+            "scripts": [{"digest": s.digest, "size": s.size} for s in scripts],
+        }
+        click.echo(json.dumps(answer, indent=2))
+        return
+    click.echo("\n".join(described(found)))
+    if forecast is None or newest is None:
+        click.echo(f"  nothing is predicted yet: berth workload refresh {name}")
+    else:
+        click.echo(
+            f"  predicted {per(forecast)} by bundle {newest.bundle}, {_day(newest.created_s)}"
+        )
+        rows = best_points(forecast)
+        click.echo(table(forecast, rows[:SHOWN]))
+        if len(rows) > SHOWN:
+            click.echo(f"  and {len(rows) - SHOWN} more: --json, or berth predict FILE")
+        for line in doubts(rows[:SHOWN]):
+            click.echo(f"  {line}")
+    for script in scripts:
+        size = "" if script.size is None else f" at size {script.size:g}"
+        click.echo(f"  script {script.digest}{size}")
+
+
+@workload.command()
+@click.argument("names", nargs=-1, required=True)
+@_json_option
+@store_options
+def remove(
+    names: tuple[str, ...], *, json_: bool, site_file: Path | None, store_url: str | None
+) -> None:
+    """Remove workloads with their forecasts; what was decided by them stays on record.
+
+    \b
+    Example:
+      berth workload remove stream
+    """
+    store = open_store(site_file, store_url)
+    missing = [name for name in names if not store.remove_profile(name)]
+    if json_:
+        gone = [name for name in names if name not in missing]
+        click.echo(json.dumps({"removed": gone, "missing": missing}))
+    if missing:
+        raise UsageError(f"no workload named {', '.join(missing)} is in {store.name}")
+
+
+@workload.command(name="refresh")
+@click.argument("names", nargs=-1)
+@_bundle_option
+@_json_option
+@store_options
+def refresh_(
+    names: tuple[str, ...],
+    *,
+    bundles: tuple[Path, ...],
+    json_: bool,
+    site_file: Path | None,
+    store_url: str | None,
+) -> None:
+    """Predict stored workloads again (all, or NAMES): after a new bundle or new platforms.
+
+    \b
+    Example:
+      berth workload refresh
+    """
+    site = find_site(site_file)
+    store = open_store(site_file, store_url)
+    records = [stored(store, name) for name in names] or store.profiles()
+    wanted = [workload_in(store, record) for record in records]
+    done = _refresh(wanted, store, bundles, site)
+    if json_:
+        click.echo(json.dumps({"refreshed": done}))
+    else:
+        click.echo(f"predicted again: {len(done)} workloads")
+
+
+def _cells(s: Summary) -> tuple[str, ...]:
+    return (
+        s.kind,
+        s.amount,
+        s.measured_on,
+        format_seconds(s.runtime_s) if s.runtime_s else "-",
+        format_bytes(s.memory_bytes) if s.memory_bytes else "-",
+    )
+
+
+def _add(
+    found: Workload,
+    store: Store,
+    bundles: tuple[Path, ...],
+    site: Site | None,
+    *,
+    replace: bool,
+) -> Forecast:
+    owner, platforms = getpass.getuser(), platforms_for(site)
+    if found.kind == "slices":
+        from berth.plugin import slice_workloads  # noqa: PLC0415 - loads onnxruntime
+        from berth.predictor.families.slices.workload import SliceWorkload  # noqa: PLC0415
+
+        assert isinstance(found.document, SliceWorkload)  # noqa: S101 - by its kind
+        return slice_workloads.add_workload(
+            store,
+            found.document,
+            predictor=slice_workloads.slice_predictor(bundles[0] if bundles else None),
+            platforms=platforms,
+            owner=owner,
+            replace=replace,
+        )
+    return add_workload(
+        store,
+        found,
+        forecaster=forecaster_for(site, bundles),
+        platforms=platforms,
+        owner=owner,
+        reference=reference_of(site),
+        replace=replace,
+    )
+
+
+def _refresh(
+    wanted: list[Workload], store: Store, bundles: tuple[Path, ...], site: Site | None
+) -> list[str]:
+    """Names of those that were predicted again."""
+    platforms = platforms_for(site)
+    others = [one.name for one in wanted if one.kind != "slices"]
+    of_slices = [stored(store, one.name) for one in wanted if one.kind == "slices"]
+    if others:
+        refresh(
+            store,
+            others,
+            forecaster=forecaster_for(site, bundles),
+            platforms=platforms,
+            reference=reference_of(site),
+        )
+    if of_slices:
+        from berth.plugin import slice_workloads  # noqa: PLC0415 - loads onnxruntime
+
+        slice_workloads.refresh_workloads(
+            store,
+            of_slices,
+            predictor=slice_workloads.slice_predictor(
+                bundles[0] if bundles and not others else None
+            ),
+            platforms=platforms,
+        )
+    return [one.name for one in wanted]
+
+
+def _named(options: WorkloadOptions, name: str | None) -> WorkloadOptions:
+    return options if name is None else dataclasses.replace(options, name=name)
+
+
+def _read_script(path: Path) -> str:
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise DocumentError(path, f"cannot be read: {error.strerror}") from None
+    if len(raw) > MAX_SCRIPT_BYTES:
+        raise DocumentError(
+            path,
+            f"is larger than the {MAX_SCRIPT_BYTES} bytes that are looked at when jobs come",
+            hint="let its jobs name the workload: --comment=berth:NAME",
+        )
+    return raw.decode("utf-8", "replace")
+
+
+def _day(unix_s: float) -> str:
+    return time.strftime("%Y-%m-%d", time.localtime(unix_s))
+
+
+profile = click.Group(
+    "profile",
+    commands=workload.commands,
+    help="The older name of `berth workload`: the same commands.",
+    hidden=True,
+)

@@ -1,0 +1,84 @@
+"""What ``berth workload list`` and ``show`` say of a workload, whatever its kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from berth.pilot.errors import BerthError
+from berth.pilot.profile import Profile
+from berth.pilot.units import format_seconds
+from berth.plugin.amounts import amount_text
+from berth.plugin.store.records import ProfileRecord
+from berth.plugin.workload_files import title
+from berth.predictor.core.workload import Workload, parse_workload
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A row of the list. None: not known."""
+
+    kind: str
+    unit: str
+    amount: str
+    measured_on: str
+    runtime_s: float | None = None
+    memory_bytes: float | None = None
+
+
+def summary(record: ProfileRecord) -> Summary:
+    """Of whatever the record holds; ``?`` where it cannot be read."""
+    try:
+        found = parse_workload(record.document, source=record.name)
+    except BerthError:
+        return Summary("?", "?", "?", "?")
+    document: Any = found.document
+    kind, unit, amount = found.kind, found.amount.unit.value, amount_text(found.amount)
+    if isinstance(document, Profile):
+        runtime_s = None if document.runtime is None else document.runtime.median_s
+        return Summary(kind, unit, amount, document.platform, runtime_s, document.peak_memory_bytes)
+    if kind == "slices":
+        need = document.memory
+        most = None if need is None else need.interval.high
+        return Summary(kind, unit, amount, f"whole {document.gpu}", document.runtime_s, most)
+    if kind == "history":
+        places = ", ".join(dict.fromkeys(run.platform for run in document.runs))
+        return Summary(kind, unit, amount, places)
+    return Summary(kind, unit, amount, "-")
+
+
+def described(workload: Workload) -> list[str]:
+    """The first lines about a workload: what it is, how much of it, what it runs on."""
+    runs_on = workload.runs_on
+    return [
+        f"{workload.name}: {title(workload.kind)}{_what(workload)}",
+        f"  amount of a job: {amount_text(workload.amount)}",
+        f"  runs on {', '.join(runs_on.targets)} ({runs_on.architecture})",
+    ]
+
+
+def _what(workload: Workload) -> str:
+    document: Any = workload.document
+    if isinstance(document, Profile):
+        took = format_seconds(document.runtime.median_s) if document.runtime else "no runtime"
+        return (
+            f", {' '.join(document.workload.command)}\n  measured on {document.platform}, "
+            f"{document.provenance.created}: {took}"
+        )
+    if workload.kind == "model-graph":
+        precision = f", {document.precision}" if document.precision else ""
+        return f", {document.mode.value} at batch {document.batch}{precision} ({document.file})"
+    if workload.kind == "language-model":
+        gpus = document.gpus
+        return (
+            f", {document.framework} on {gpus} GPU{'s' * (gpus > 1)}, {document.concurrency} at a "
+            f"time, {document.input_tokens} + {document.output_tokens} tokens"
+        )
+    if workload.kind == "slices":
+        took = (
+            "an unknown time" if document.runtime_s is None else format_seconds(document.runtime_s)
+        )
+        return f"\n  measured on a whole {document.gpu}; a job takes {took} there"
+    if workload.kind == "history":
+        return f", {len(document.runs)} runs"
+    return ""

@@ -1,0 +1,226 @@
+"""Files that describe a workload, of every kind, read by one function.
+
+A file is a document of a known schema (a Profile, a ``berth.*-workload/1``), TOML of slices, a
+model's file, or a ``config.json`` of Hugging Face: the configuration of a decoder is a
+language-model service, that of any other model (or with a mode, precision or open dimension
+given) a model graph.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from berth.pilot.documents import MAX_DOCUMENT_BYTES, Document, validate
+from berth.pilot.errors import UsageError
+from berth.pilot.profile import Profile, Target
+from berth.plugin.amounts import parse_amount
+from berth.predictor.core.forecast import Unit
+from berth.predictor.core.workload import Amount, Workload, read_workload, workload_of
+
+MODEL_FILES = frozenset({
+    ".onnx", ".pt", ".pth", ".pt2", ".ckpt", ".keras", ".h5", ".pb", ".pdmodel", ".safetensors",
+})  # fmt: skip
+TITLES = {
+    "program": "a program's profile",
+    "model-graph": "a model graph",
+    "language-model": "a language-model service",
+    "slices": "a workload of MIG slices",
+    "history": "a program known from past jobs",
+}
+_SERVING = (
+    "input_tokens", "output_tokens", "concurrency", "framework", "weight_bits", "kv_bits",
+    "tensor_parallel", "pipeline_parallel", "data_parallel", "expert_parallel",
+)  # fmt: skip
+_OF_GRAPHS = ("mode", "precision", "sizes")
+_AMOUNT = ("amount", "steps_per_epoch")
+_TAKES = {
+    "program": ("name", "runs_on"),
+    "model-graph": ("name", *_OF_GRAPHS, "batch", *_AMOUNT, "runs_on"),
+    "language-model": ("name", "batch", *_SERVING, *_AMOUNT, "runs_on"),
+    "slices": ("name", "runtime_s"),
+    "history": ("name", "runs_on"),
+}
+_FLAGS = {
+    "sizes": "--dim", "weight_bits": "--quantise", "kv_bits": "--quantise-cache",
+    "runtime_s": "--runtime",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadOptions:
+    """What a user says of a file beside its content. None or empty: not said."""
+
+    name: str | None = None
+    mode: str | None = None
+    """``inference`` or ``training``."""
+    batch: int | None = None
+    precision: str | None = None
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Of open dimensions by name."""
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    concurrency: int | None = None
+    framework: str | None = None
+    weight_bits: float | None = None
+    kv_bits: float | None = None
+    tensor_parallel: int | None = None
+    pipeline_parallel: int | None = None
+    data_parallel: int | None = None
+    expert_parallel: int | None = None
+    amount: str | None = None
+    """A count and a unit, for example ``90 epochs``."""
+    steps_per_epoch: float | None = None
+    runs_on: Sequence[Target] = ()
+    runtime_s: float | None = None
+
+    def given(self) -> dict[str, Any]:
+        """Those that were said."""
+        every = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {name: value for name, value in every.items() if value not in (None, {}, ())}
+
+
+def read_file(path: Path, options: WorkloadOptions | None = None) -> Workload:
+    """The workload that a file describes, with what the options say of it.
+
+    Raises DocumentError for a file that is broken or no workload, UsageError for an option that
+    means nothing for its kind.
+    """
+    given = (options or WorkloadOptions()).given()
+    config = configuration(path)
+    if path.suffix in MODEL_FILES or (config is not None and _as_graph(config, given)):
+        _check("model-graph", given)
+        return _graph(path, given)
+    if config is not None:
+        _check("language-model", given)
+        return _service(path, given)
+    found = read_workload(path)
+    return workload_of(_changed(found, given)) if given else found
+
+
+def configuration(path: Path) -> dict[str, Any] | None:
+    """The configuration of Hugging Face in a file or folder; None: it is something else."""
+    file = path / "config.json" if path.is_dir() else path
+    try:
+        if file.suffix != ".json" or file.stat().st_size > MAX_DOCUMENT_BYTES:
+            return None
+        raw = json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    # As ``families.language_model.config.is_config``, which is slow to import.
+    is_one = isinstance(raw, dict) and "schema" not in raw
+    return raw if is_one and ("model_type" in raw or "architectures" in raw) else None
+
+
+def title(kind: str) -> str:
+    """What messages call a workload of this kind."""
+    return TITLES.get(kind, f"a workload of kind {kind}")
+
+
+def _as_graph(config: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
+    if any(name in given for name in _OF_GRAPHS):
+        return True
+    from berth.predictor.families.language_model.config import is_encoder  # noqa: PLC0415 - slow
+
+    return is_encoder(config)
+
+
+def _graph(path: Path, given: Mapping[str, Any]) -> Workload:
+    from berth.predictor.families.graph.from_file import model_workload  # noqa: PLC0415 - numpy
+    from berth.predictor.families.graph.kind import Mode  # noqa: PLC0415
+
+    mode = Mode(given.get("mode", Mode.INFERENCE))
+    made = model_workload(
+        path,
+        name=given.get("name"),
+        mode=mode,
+        batch=given.get("batch"),
+        precision=given.get("precision"),
+        sizes=given.get("sizes"),
+    )
+    left = {name: given[name] for name in (*_AMOUNT, "runs_on", "name") if name in given}
+    return workload_of(_changed(workload_of(made), left) if left else made)
+
+
+def _service(path: Path, given: Mapping[str, Any]) -> Workload:
+    from berth.predictor.families.language_model.from_file import (  # noqa: PLC0415 - slow
+        language_model_workload,
+    )
+
+    file = path / "config.json" if path.is_dir() else path
+    made = language_model_workload(file)
+    return workload_of(_changed(workload_of(made), given) if given else made)
+
+
+def _changed(workload: Workload, given: Mapping[str, Any]) -> Document:
+    """The document with what the options say. Raises UsageError and DocumentError."""
+    document = workload.document
+    _check(workload.kind, given, type(document))
+    changes = dict(given)
+    if workload.kind == "model-graph":
+        _check_graph(document, changes)
+    if workload.kind == "language-model" and "batch" in changes:
+        batch = changes.pop("batch")
+        if changes.setdefault("concurrency", batch) != batch:
+            raise UsageError("--batch and --concurrency of a language model are the same thing")
+    wanted = changes.pop("amount", None)
+    per_epoch = changes.pop("steps_per_epoch", None)
+    if wanted is not None or per_epoch is not None:
+        amount = _amount(workload, wanted, per_epoch, changes)
+        changes["amount"] = amount.model_dump(mode="json")
+    data = document.model_dump(mode="json", by_alias=True)
+    if "runs_on" in changes:
+        targets = [target.value for target in changes["runs_on"]]
+        changes["runs_on"] = {**data["runs_on"], "targets": targets}
+    if not changes:
+        return document
+    source = "--name" if set(changes) == {"name"} else workload.name
+    return validate({**data, **changes}, type(document), source=source)
+
+
+def _check(kind: str, given: Mapping[str, Any], model: type[Document] = Profile) -> None:
+    """Raises UsageError for the first option that means nothing for this kind."""
+    takes = _TAKES.get(kind) or model.model_fields
+    for name in given:
+        if name not in takes and not (name == "steps_per_epoch" and "amount" in takes):
+            flag = _FLAGS.get(name, "--" + name.replace("_", "-"))
+            raise UsageError(f"{flag} means nothing for {title(kind)}")
+
+
+def _check_graph(document: Any, changes: dict[str, Any]) -> None:
+    """Of a stored graph: it was counted at one batch and at fixed sizes, which stay."""
+    if "sizes" in changes:
+        raise UsageError("--dim is for a model's file", hint="in a document all sizes are fixed")
+    if changes.pop("batch", document.batch) != document.batch:
+        raise UsageError(
+            f"the graph of {document.name!r} was counted at batch {document.batch}",
+            hint="give the model's file with --batch",
+        )
+    training = changes.get("mode", document.mode) == "training"
+    if training and changes.get("precision", document.precision) is not None:
+        raise UsageError(
+            "training is predicted in mixed precision on GPUs and in fp32 on CPUs",
+            hint="leave out --precision",
+        )
+
+
+def _amount(
+    workload: Workload, text: str | None, per_epoch: float | None, changes: Mapping[str, Any]
+) -> Amount:
+    if text is None:
+        raise UsageError("--steps-per-epoch needs --amount", hint="for example: '90 epochs'")
+    amount = parse_amount(text, per_epoch)
+    allowed = {Unit.REQUEST, Unit.TOKEN} if workload.kind == "language-model" else None
+    if workload.kind == "model-graph":
+        training = changes.get("mode", getattr(workload.document, "mode", "")) == "training"
+        allowed = {Unit.STEP, Unit.EPOCH} if training else {Unit.STEP, Unit.REQUEST}
+        if amount.unit is Unit.REQUEST and not training and amount.count is not None:
+            batch = int(getattr(workload.document, "batch", 1))
+            return Amount(unit=Unit.STEP, count=float(-(-amount.count // batch)))
+    if allowed is not None and amount.unit not in allowed:
+        units = " or ".join(sorted(f"{unit.value}s" for unit in allowed))
+        raise UsageError(f"--amount of {title(workload.kind)} is in {units}, not {text!r}")
+    return amount
