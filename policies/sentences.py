@@ -40,10 +40,11 @@ def placed(
     objective = settings.objective
     words = _SLICE.get(settings.slices) if is_slice else None
     spread = f"{format_seconds(runtime.low)} to {format_seconds(runtime.high)}"
+    per = "" if unit is Unit.JOB else f" per {unit.value}"
     head = (
         f"{best.candidate} ({resources(best.resources)} of {best.platform}) "
         f"{words or _SUPERLATIVE[objective]}: "
-        f"{format_seconds(runtime.mid)} ({spread}){'' if unit is Unit.JOB else f' per {unit.value}'}"
+        f"{format_seconds(runtime.mid)} ({spread}){per}"
     )
     if others and others[0].score and best.score:
         ratio = others[0].score / best.score

@@ -1,4 +1,4 @@
-"""``berth workload``, ``store``, ``decisions``, ``doctor``: what they print, and their bad input."""
+"""``berth workload``, ``store``, ``decisions``, ``doctor``: what they print, bad input."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from berth.pilot.documents import to_json
 from berth.plugin.cli import berth
 from berth.policies.codes import Code
 
+GPU = "a100-40gb"
 POLICY = """
 [policy]
 allow_prior = true
@@ -30,15 +31,15 @@ HISTORY = {
     "schema": "berth.history-workload/1",
     "name": "hist",
     "runs": [
-        {"platform": "rome-7742", "cores": 1, "runtime_s": 4000},
-        {"platform": "a100-80gb", "cores": 8, "gpus": 1, "runtime_s": 200},
+        {"platform": "rome-7742", "cores": 1, "runtime_s": 4000, "peak_memory_bytes": 2e9},
+        {"platform": GPU, "cores": 8, "gpus": 1, "runtime_s": 200, "peak_memory_bytes": 2e9},
     ],
     "runs_on": {"targets": ["cpu", "cuda"]},
 }
 SLICES = """
 schema = "berth.slice-workload/1"
 name = "resnet-slice"
-gpu = "A100-80GB"
+gpu = "A100-40GB"
 runtime_s = 600.0
 [[points]]
 batch = 128
@@ -67,7 +68,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Everything]
     (folder / "slice.toml").write_text(SLICES)
     with harbour() as site, pytest.MonkeyPatch.context() as patch:
         text = site.write_site().read_text()
-        site.site_file.write_text(text.replace("[coverage]", POLICY))
+        site.site_file.write_text(text.replace("[coverage]", POLICY).replace("a100-80gb", GPU))
         patch.setenv("BERTH_SITE", str(site.site_file))
         for name, *words in (
             ("triad", "triad.json"),
