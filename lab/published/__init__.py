@@ -1,0 +1,1 @@
+"""Published systems re-implemented: VAE + DNN, xAMM, DIPPM, TraPPM, GNN + language model."""

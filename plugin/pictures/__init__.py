@@ -1,0 +1,1 @@
+"""Drawings of predictions and their explanations; needs matplotlib."""

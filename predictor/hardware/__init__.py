@@ -1,0 +1,1 @@
+"""One catalogue of hardware: platforms, accelerators, rooflines, MIG geometry."""

@@ -9,9 +9,8 @@ import sys
 import pytest
 
 SERVING = """
-from pathlib import Path
 from berth.predictor.families.program import bundle
-bundle.load(Path(bundle.__file__).parent / "bundles" / "default")
+bundle.load()
 """
 MEASURING = """
 from berth.pilot.dl import onnx_engine

@@ -79,7 +79,7 @@ def test_every_command_has_help_in_the_wheel(fresh: Path, tmp_path: Path) -> Non
         ("berth.predictor", "bundles/default/*.onnx"),
         ("berth.predictor", "bundles/default/manifest.json"),
         ("berth.predictor", "bundles/mig-slices/*.onnx"),
-        ("berth.predictor", "platforms/*.json"),
+        ("berth.predictor.hardware", "platforms/*.json"),
     ],
 )
 def test_data_files_travel_with_the_wheel(

@@ -1,0 +1,1 @@
+"""Model graphs: a platform added to a bundle by runs of ``berth pilot dl``."""

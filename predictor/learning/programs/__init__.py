@@ -1,0 +1,1 @@
+"""Programs: a platform added to a bundle by profiles measured on it."""

@@ -1,0 +1,1 @@
+"""Relative performance of a site's programs over its platforms."""
