@@ -60,7 +60,7 @@ def apply(  # noqa: PLR0917 - one parameter an option
     if resume:
         _show_report(door.resume(), json_)
         return
-    node = settings.slurm.node if settings.slurm else None
+    node = settings.node.node if settings.node else None
     target = read_target(Path(str(file)), door.inventory(), selected=selected, node=node)
     if not yes:
         _show_previews(door.preview(target), json_)

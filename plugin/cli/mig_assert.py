@@ -32,7 +32,7 @@ def assert_(file: Path, selected: str | None, json_: bool) -> None:
     """
     settings = load()
     fleet = open_door(settings).inventory()
-    node = settings.slurm.node if settings.slurm else None
+    node = settings.node.node if settings.node else None
     # What the plan was made from does not matter here, only what it leads to.
     target = read_target(file, fleet, selected=selected, node=node, around_busy=False)
     target = replace(target, expected=None)

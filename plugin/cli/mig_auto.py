@@ -14,10 +14,9 @@ from berth.pilot.errors import UsageError
 from berth.plugin.cli.mig_apply import preview_text
 from berth.plugin.mig.arrivals import expected_demands
 from berth.plugin.mig.automatic import think
-from berth.plugin.mig.door import keeper_of, open_door
+from berth.plugin.mig.door import open_door
 from berth.plugin.mig.inventory import Fleet
 from berth.plugin.mig.journal import Journal
-from berth.plugin.mig.queue_demands import pending
 from berth.plugin.mig.settings import MigSettings, load
 from berth.plugin.mig.wire import preview_data
 from berth.policies.mig.demands import Demand
@@ -29,7 +28,7 @@ from berth.policies.mig.documents import JobsDocument, demands_of
     "--jobs",
     "jobs_file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Jobs to plan for (berth.mig-jobs/1); default: Slurm's queue.",
+    help="Jobs to plan for (berth.mig-jobs/1); default: the scheduler's queue.",
 )
 @click.option("--yes", is_flag=True, help="Re-cut where it is worth it; else only say so.")
 @click.option("--triggered", is_flag=True, help="For timers: nothing unless [trigger] enabled.")
@@ -51,7 +50,7 @@ def auto(jobs_file: Path | None, yes: bool, triggered: bool, json_: bool) -> Non
     fleet = door.inventory()
     thought = think(
         fleet,
-        keeper_of(settings.slurm).allocated(fleet),
+        settings.node.keeper().allocated(fleet) if settings.node else frozenset(),
         _demands(jobs_file, settings, fleet),
         settings.trigger,
         now_s=time.time(),
@@ -75,16 +74,18 @@ def auto(jobs_file: Path | None, yes: bool, triggered: bool, json_: bool) -> Non
 def _demands(path: Path | None, settings: MigSettings, fleet: Fleet) -> tuple[Demand, ...]:
     if path is not None:
         return demands_of(read_json(path, JobsDocument))
-    if settings.slurm is None:
+    node = settings.node
+    if node is None:
         raise UsageError(
-            "there is no queue to plan for", hint="set [slurm] in mig.toml, or give --jobs FILE"
+            "there is no queue to plan for",
+            hint="set the scheduler's table in mig.toml, or give --jobs FILE",
         )
     profiles = {p.name for gpu in fleet if gpu.geometry for p in gpu.geometry.profiles}
-    pattern = settings.slurm.type_pattern
     say = partial(click.echo, err=True)
+    seen_now = partial(node.asked, profiles)
     return (
-        *pending(profiles, pattern),
-        *expected_demands(settings.outlook, profiles, pattern, now_s=time.time(), say=say),
+        *node.pending(profiles),
+        *expected_demands(settings.outlook, seen_now, now_s=time.time(), say=say),
     )
 
 

@@ -4,16 +4,14 @@ The submit filter only asks for slices that exist, but writes down which would d
 its stamp): that counts where it is there, else the type in the job's gres. So GPUs that are cut
 too large, or not at all, do not stay so for want of jobs that ask for smaller slices.
 
-Slurm forgets a job some minutes after its end (MinJobAge), so each look at the queue is remembered
+A scheduler forgets a job some minutes after its end (Slurm: MinJobAge), so each look is remembered
 in a small file of its own; no accounting is needed. Jobs that come and go between two looks and
 are forgotten meanwhile are missed: the forecast is rather too small than too large.
 """
 
 from __future__ import annotations
 
-import re
-import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -21,25 +19,12 @@ from pydantic import Field
 
 from berth.pilot.documents import Document, read_json, write_json
 from berth.pilot.errors import DocumentError
-from berth.plugin.mig.queue_demands import GRES_COLUMNS, GRES_FIELDS, MAX_JOBS, asked_types
+from berth.plugin.mig.asked import Asked
 from berth.plugin.mig.settings import OutlookSettings
-from berth.plugin.slurm.commands import run
 from berth.policies.mig.demands import Demand, SliceOption
 from berth.policies.mig.outlook import Arrival, expected
 
-_FIELDS = f"JobArrayID:|,SubmitTime:|,{GRES_FIELDS},admin_comment:512"
-_SQUEUE = ("squeue", "-h", "-r", "-a", "-t", "all", "-O", _FIELDS)
-_WILL_DO = re.compile(r"(?:^|\s)berth/1 .*?\bslices=([^\s]+)")
 _MAX_KEPT = 50_000
-
-
-class Asked(Document):
-    """Slices that one job asked for: any of these profiles."""
-
-    job: str
-    submit_s: float
-    profiles: tuple[str, ...] = Field(min_length=1)
-    count: int = Field(ge=1)
 
 
 class ArrivalsDocument(Document):
@@ -47,33 +32,6 @@ class ArrivalsDocument(Document):
 
     schema_: Literal["berth.mig-arrivals/1"] = Field("berth.mig-arrivals/1", alias="schema")
     asked: tuple[Asked, ...] = ()
-
-
-def seen_now(
-    profiles: Collection[str],
-    pattern: str = "{profile}",
-    *,
-    command: Callable[[list[str]], str] = run,
-) -> Iterator[Asked]:
-    """From all jobs that Slurm still knows, in whatever state. Raises SchedulerError."""
-    names = {pattern.replace("{profile}", profile): profile for profile in profiles}
-    for line in command(list(_SQUEUE)).splitlines()[:MAX_JOBS]:
-        job, *rest = line.split("|", 2 + GRES_COLUMNS)
-        if len(rest) != 2 + GRES_COLUMNS:
-            continue
-        submitted, *columns, stamp = rest
-        try:
-            at_s = time.mktime(time.strptime(submitted, "%Y-%m-%dT%H:%M:%S"))
-        except (ValueError, OverflowError):
-            continue
-        found = _WILL_DO.search(stamp)
-        will_do = () if found is None else tuple(p for p in found[1].split(",") if p in profiles)
-        if will_do:
-            yield Asked(job=job, submit_s=at_s, profiles=will_do, count=1)
-            continue
-        for name, count in asked_types(columns):
-            if name in names:
-                yield Asked(job=job, submit_s=at_s, profiles=(names[name],), count=count)
 
 
 def remembered(path: Path) -> tuple[Asked, ...]:
@@ -106,21 +64,20 @@ def arrivals(asked: Collection[Asked]) -> Iterator[Arrival]:
 
 def expected_demands(
     rules: OutlookSettings,
-    profiles: Collection[str],
-    pattern: str = "{profile}",
+    seen_now: Callable[[], Iterable[Asked]],
     *,
     now_s: float,
     say: Callable[[str], object],
-    command: Callable[[list[str]], str] = run,
 ) -> tuple[Demand, ...]:
     """What history expects, below the queue in priority; the queue itself is not in it.
 
-    A memory that cannot be written is said, and Slurm's own is used. Raises SchedulerError.
+    ``seen_now``: what the scheduler still knows. A memory that cannot be written is reported by
+    ``say``, and only that counts. Raises SchedulerError.
     """
     if not rules.enabled:
         return ()
     path = Path(rules.memory)
-    seen = list(seen_now(profiles, pattern, command=command))
+    seen = list(seen_now())
     try:
         asked = remember(path, seen, now_s=now_s, window_s=rules.window_s)
     except OSError as error:

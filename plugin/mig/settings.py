@@ -7,13 +7,18 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, PrivateAttr, field_validator
 
-from berth.pilot.documents import Document, read_toml
-from berth.pilot.errors import DocumentError
+from berth.pilot.documents import Document, read_toml, unknown_key
+from berth.pilot.errors import DocumentError, UsageError
+from berth.plugin.mig.asked import Asked
+from berth.plugin.mig.keeper import Keeper
+from berth.plugin.scheduler.registry import SCHEDULERS, own_table, scheduler_named
+from berth.policies.mig.demands import Demand
 
 PATH = Path("/etc/berth/mig.toml")
 SCHEMA = "berth.mig/1"
@@ -30,40 +35,12 @@ class HelperSettings(Document):
     """How long a caller waits for the next word of the helper."""
 
 
-class SlurmSettings(Document):
-    """The node in Slurm and the files and commands that change its gres."""
+class NodeSettings(Document):
+    """A table that bears a scheduler's name: this node there. Each scheduler has its own kind."""
 
     node: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-    slurm_conf: str
-    gres_conf: str
-    mode: Literal["explicit", "autodetect"] = "explicit"
-    restart_controller: tuple[str, ...]
-    restart_node: tuple[str, ...]
-    padding: str = "/dev/berth-off{number}"
-    device_map: str | None = None
     type_pattern: str = "{profile}"
-    ready_timeout_s: float = Field(default=120.0, gt=0)
-
-    @field_validator("slurm_conf", "gres_conf", "padding", "device_map")
-    @classmethod
-    def _absolute(cls, value: str | None) -> str | None:
-        if value is not None and not value.startswith("/"):
-            raise ValueError("must be an absolute path")
-        return value
-
-    @field_validator("restart_controller", "restart_node")
-    @classmethod
-    def _program(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        if not value or not value[0].startswith("/"):
-            raise ValueError("must be a list: a program by its absolute path and its arguments")
-        return value
-
-    @field_validator("padding")
-    @classmethod
-    def _numbered(cls, value: str) -> str:
-        if value.replace("{number}", "", 1).count("{") or "{number}" not in value:
-            raise ValueError("must hold {number} once")
-        return value
+    """What the scheduler calls the slices of a profile."""
 
     @field_validator("type_pattern")
     @classmethod
@@ -71,6 +48,18 @@ class SlurmSettings(Document):
         if value.count("{") != 1 or "{profile}" not in value:
             raise ValueError("must hold {profile} once")
         return value
+
+    def keeper(self) -> Keeper:
+        """Keeps jobs off the node while it is cut."""
+        raise NotImplementedError
+
+    def pending(self, profiles: Collection[str]) -> tuple[Demand, ...]:
+        """Jobs that wait for slices of these profiles. Raises SchedulerError."""
+        raise NotImplementedError
+
+    def asked(self, profiles: Collection[str]) -> Iterable[Asked]:
+        """What all jobs that the scheduler still knows asked for. Raises SchedulerError."""
+        raise NotImplementedError
 
 
 class TriggerSettings(Document):
@@ -104,15 +93,26 @@ class OutlookSettings(Document):
         return value
 
 
-class MigSettings(Document):
-    """All of the file."""
+class MigSettings(Document, extra="allow"):
+    """All of the file. A table that bears a scheduler's name is checked by that scheduler."""
 
     schema_: Literal["berth.mig/1"] = Field(default="berth.mig/1", alias="schema")
     state_dir: str = "/var/lib/berth-mig"
     helper: HelperSettings = HelperSettings()
-    slurm: SlurmSettings | None = None
     trigger: TriggerSettings = TriggerSettings()
     outlook: OutlookSettings = OutlookSettings()
+    _node: NodeSettings | None = PrivateAttr(None)
+
+    @property
+    def node(self) -> NodeSettings | None:
+        """This node in its scheduler; None: no scheduler gives out its slices."""
+        return self._node
+
+    def in_scheduler(self, node: NodeSettings) -> MigSettings:
+        """The same with the scheduler's own table."""
+        copy = self.model_copy()
+        copy._node = node
+        return copy
 
     @field_validator("state_dir")
     @classmethod
@@ -120,6 +120,23 @@ class MigSettings(Document):
         if not value.startswith("/"):
             raise ValueError("must be an absolute path")
         return value
+
+
+def read_settings(path: Path) -> MigSettings:
+    """One file, with the table of its scheduler. Raises DocumentError."""
+    settings = read_toml(path, MigSettings)
+    node: NodeSettings | None = None
+    for name, table in (settings.model_extra or {}).items():
+        if name not in SCHEDULERS.names():
+            raise unknown_key(path, name, MigSettings)
+        if node is not None:
+            raise DocumentError(path, "is a second scheduler; one gives out the slices", key=name)
+        try:
+            model = scheduler_named(name).mig_settings()
+        except UsageError as error:
+            raise DocumentError(path, error.message, key=name) from None
+        node = own_table(name, table, model, source=path)
+    return settings if node is None else settings.in_scheduler(node)
 
 
 def load(path: Path | None = None) -> MigSettings:
@@ -130,7 +147,7 @@ def load(path: Path | None = None) -> MigSettings:
     named = path or (Path(os.environ["BERTH_MIG_CONFIG"]) if _named() else None)
     if named is None and not PATH.exists():
         return MigSettings(schema=SCHEMA)
-    return read_toml(named or PATH, MigSettings)
+    return read_settings(named or PATH)
 
 
 def load_trusted(path: Path = PATH) -> MigSettings:
@@ -152,7 +169,7 @@ def load_trusted(path: Path = PATH) -> MigSettings:
                 f"can be changed by others ({one})",
                 hint=f"chown root {one}; chmod go-w {one}",
             )
-    return read_toml(path, MigSettings)
+    return read_settings(path)
 
 
 def _named() -> bool:

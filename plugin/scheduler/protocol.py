@@ -23,6 +23,7 @@ from berth.plugin.scheduler.jobs import EndedJobs, Job, Outcome, Replacing
 from berth.policies.values import Edit, Request
 
 if TYPE_CHECKING:
+    from berth.plugin.mig.settings import NodeSettings
     from berth.plugin.site.site import Site
 
 
@@ -164,3 +165,7 @@ class Scheduler(Protocol):
     def change_waiting(self, job_id: str, request: Request, edit: Edit) -> None:
         """Put ``edit`` into a pending job, or leave it as it is and raise SchedulerError."""
         raise UsageError(f"pending jobs of {self.title} cannot be changed")
+
+    def mig_settings(self) -> type[NodeSettings]:
+        """Its table in ``mig.toml``: how a node of this scheduler gives out MIG slices."""
+        raise UsageError(f"Berth does not cut the GPUs of nodes under {self.title}")

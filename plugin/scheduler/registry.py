@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from berth.pilot.documents import Document
+from berth.pilot.documents import D, Document, validate
+from berth.pilot.errors import DocumentError
 from berth.pilot.plugins import Registry, public_names
 from berth.plugin.scheduler.protocol import Scheduler
 
@@ -16,6 +17,18 @@ SCHEDULERS: Registry[type[Scheduler]] = Registry(
 )
 DEFAULT = SCHEDULERS.own()[0]
 """That of a site file which names none."""
+
+
+def own_table(name: str, table: object, model: type[D], *, source: Path) -> D:
+    """The table that bears a scheduler's name, checked by that scheduler's own document.
+
+    Raises DocumentError naming the key at fault below ``name``.
+    """
+    try:
+        return validate(table, model, source=source)
+    except DocumentError as error:
+        key = f"{name}.{error.key}" if error.key else name
+        raise DocumentError(source, error.problem, key=key, hint=error.hint) from None
 
 
 def scheduler_named(name: str, settings: Document | None = None) -> Scheduler:

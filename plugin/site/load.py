@@ -6,11 +6,11 @@ import difflib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from berth.pilot.documents import Document, read_json, read_toml, unknown_key, validate
+from berth.pilot.documents import Document, read_json, read_toml, unknown_key
 from berth.pilot.errors import DocumentError
 from berth.pilot.platform import Platform, PlatformKind
 from berth.plugin.scheduler.protocol import Scheduler
-from berth.plugin.scheduler.registry import SCHEDULERS
+from berth.plugin.scheduler.registry import SCHEDULERS, own_table
 from berth.plugin.site.document import (
     CandidateTable,
     CoverageTable,
@@ -92,11 +92,7 @@ def _scheduler_settings(
             raise DocumentError(
                 path, f"is not for this site: its scheduler is {scheduler.name!r}", key=name
             )
-        try:
-            return validate(table, scheduler.settings_type, source=path)
-        except DocumentError as error:
-            key = f"{name}.{error.key}" if error.key else name
-            raise DocumentError(path, error.problem, key=key, hint=error.hint) from None
+        return own_table(name, table, scheduler.settings_type, source=path)
     return None
 
 

@@ -25,6 +25,7 @@ from berth.plugin.slurm.settings import SlurmSettings
 from berth.policies.values import Edit, Request
 
 if TYPE_CHECKING:
+    from berth.plugin.mig.settings import NodeSettings
     from berth.plugin.site.site import Site
 
 
@@ -122,6 +123,12 @@ class Slurm(Scheduler):
     def change_waiting(self, job_id: str, request: Request, edit: Edit) -> None:
         """See Scheduler. Only what Slurm says it would take, and put back if it fails half-way."""
         pilot_tail.apply(job_id, pilot_tail.change_of(request, edit))
+
+    def mig_settings(self) -> type[NodeSettings]:
+        """See Scheduler."""
+        from berth.plugin.slurm.mig.node import SlurmNode  # noqa: PLC0415 - MIG commands only
+
+        return SlurmNode
 
 
 def _cluster_name() -> str:

@@ -10,7 +10,7 @@ import pytest
 from flux_instance import LiveFlux, frobnicators, live_flux, why_no_flux
 
 from berth.plugin.flux.filter import MIG_SLICES_PATH
-from berth.plugin.mig.flux import queues
+from berth.plugin.flux.mig import queues
 
 pytestmark = [
     pytest.mark.flux,
@@ -79,7 +79,7 @@ def test_more_slices_than_there_are_never_run(flux: LiveFlux) -> None:
 
 
 def test_the_rendered_queues_are_what_flux_takes() -> None:
-    """`berth.plugin.mig.flux` writes them; the instance of these tests has one of that form."""
+    """`berth.plugin.flux.mig` writes them; the instance of these tests has one of that form."""
     tables = tomllib.loads(queues(["1g.10gb", "3g.40gb"]))["queues"]
     assert tables == {
         "mig-1g.10gb": {"requires": ["mig-1g.10gb"]},

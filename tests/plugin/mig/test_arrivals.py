@@ -9,10 +9,12 @@ from fake_nvml import FakeFleet
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.plugin.mig.arrivals import Asked, expected_demands, remember, remembered, seen_now
+from berth.plugin.mig.arrivals import expected_demands, remember, remembered
+from berth.plugin.mig.asked import Asked
 from berth.plugin.mig.automatic import think
 from berth.plugin.mig.nvml import Nvml
 from berth.plugin.mig.settings import OutlookSettings, TriggerSettings
+from berth.plugin.slurm.mig.queue import seen_now
 from berth.policies.mig.demands import Demand, SliceOption
 
 NOW_S = 1_790_000_000.0
@@ -33,10 +35,9 @@ def rules(folder: Path, **changes: object) -> OutlookSettings:
 def look(found: OutlookSettings, text: str, *, now_s: float = NOW_S) -> dict[str, int]:
     made = expected_demands(
         found,
-        {"1g.5gb", "3g.20gb"},
+        lambda: seen_now({"1g.5gb", "3g.20gb"}, command=lambda _: text),
         now_s=now_s,
         say=lambda _: None,
-        command=lambda _: text,
     )
     assert all(d.priority < 0 for d in made), "what waits comes first"
     return {d.name: d.count for d in made}
@@ -71,9 +72,11 @@ def test_a_job_counts_for_every_slice_that_the_filter_says_will_do(
         for n, gres in enumerate(["gres:gpu:7g.40gb:1", "N/A"] * 14)
     )
     foreseen = expected_demands(
-        rules(tmp_path), {"1g.5gb", "7g.40gb"}, now_s=NOW_S, say=lambda _: None,
-        command=lambda _: text,
-    )  # fmt: skip
+        rules(tmp_path),
+        lambda: seen_now({"1g.5gb", "7g.40gb"}, command=lambda _: text),
+        now_s=NOW_S,
+        say=lambda _: None,
+    )
     assert [(d.name, d.count) for d in foreseen] == [("1g.5gb or 7g.40gb", 7)]
     trigger = TriggerSettings(enabled=True, min_dwell_s=0, min_gain=0.05)
     with Nvml() as nvml:
@@ -126,7 +129,10 @@ def test_a_gpu_is_cut_for_jobs_that_are_expected_and_only_after_those_that_wait(
     text = "".join(line(str(n), 60, "gres:gpu:1g.5gb:1") for n in range(28))
     found = rules(tmp_path)
     foreseen = expected_demands(
-        found, {"1g.5gb"}, now_s=NOW_S, say=lambda _: None, command=lambda _: text
+        found,
+        lambda: seen_now({"1g.5gb"}, command=lambda _: text),
+        now_s=NOW_S,
+        say=lambda _: None,
     )
     waits = Demand("3g.20gb", (SliceOption("3g.20gb"),), count=2)
     trigger = TriggerSettings(enabled=True, min_dwell_s=0, min_gain=0.05)

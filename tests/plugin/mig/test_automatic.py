@@ -15,8 +15,8 @@ from berth.plugin.cli import main
 from berth.plugin.mig.automatic import Thought, think
 from berth.plugin.mig.journal import Journal
 from berth.plugin.mig.nvml import Nvml
-from berth.plugin.mig.queue_demands import MAX_SLICES, pending
 from berth.plugin.mig.settings import TriggerSettings
+from berth.plugin.slurm.mig.queue import MAX_SLICES, pending
 from berth.policies.mig import Instance
 from berth.policies.mig.demands import Demand, SliceOption
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from berth.pilot.errors import BerthError
-from berth.plugin.mig import config_files, gres_files
+from berth.plugin.slurm.mig import config_files, gres_files
 
 NODES = [f"gpu{n:02}" for n in range(12)]
 

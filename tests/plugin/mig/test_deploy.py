@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from berth.pilot.documents import read_toml
 from berth.pilot.errors import DocumentError
-from berth.plugin.mig.settings import MigSettings
+from berth.plugin.mig.settings import read_settings
+from berth.plugin.slurm.mig.node import SlurmNode
 
 DEPLOY = Path(__file__).resolve().parents[3] / "deploy"
 
 
 def test_the_example_settings_are_accepted_and_leave_the_trigger_off() -> None:
-    settings = read_toml(DEPLOY / "berth-mig.toml", MigSettings)
-    assert settings.slurm is not None
+    settings = read_settings(DEPLOY / "berth-mig.toml")
+    assert isinstance(settings.node, SlurmNode)
     assert not settings.trigger.enabled
 
 
@@ -28,6 +28,8 @@ def test_the_example_settings_are_accepted_and_leave_the_trigger_off() -> None:
     [
         ('state_dir = "here"', "absolute path"),
         ("[slurm]\nnode = 'a b'", "slurm.node"),
+        ("[slurms]\nnode = 'a'", "slurms: is not a known key"),
+        ("[flux]\nnode = 'a'", "flux: Berth does not cut the GPUs of nodes under Flux"),
         ("[slurm]\nnode='n'\nslurm_conf='/a'\ngres_conf='/b'\nrestart_node=['x']\n"
          "restart_controller=['/x']", "absolute path"),
         ("[trigger]\nmin_gain = -1", "trigger.min_gain"),
@@ -40,7 +42,7 @@ def test_wrong_settings_are_one_sentence_that_names_the_key(
     path = tmp_path / "mig.toml"
     path.write_text(f'schema = "berth.mig/1"\n{text}\n')
     with pytest.raises(DocumentError, match=message):
-        read_toml(path, MigSettings)
+        read_settings(path)
 
 
 def test_the_task_prolog_names_the_mig_devices(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ import tomllib
 
 import pytest
 
+from berth.plugin.flux.mig import property_of, queues, resource_set
 from berth.plugin.mig.errors import PlanRefused
-from berth.plugin.mig.flux import property_of, queues, resource_set
 from berth.policies.mig import Layout
 
 SMALL = Layout.parse("1g.5gb@0 1g.5gb@1 1g.5gb@2")

@@ -11,9 +11,9 @@ from real_daemon import RealDaemon
 from slurm_cluster import Cluster, wait_until
 from slurm_node import Node, show_node
 
-from berth.plugin.mig.arrivals import seen_now
 from berth.plugin.slice_workloads import add_workload, slice_predictor
 from berth.plugin.slurm.filter import FILTER_PATH
+from berth.plugin.slurm.mig.queue import seen_now
 from berth.plugin.store import Store
 from berth.policies.mig import lookup
 from berth.predictor.families.slices.workload import MemoryNeed, Point, SliceWorkload

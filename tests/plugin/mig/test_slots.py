@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from berth.pilot.errors import BerthError
 from berth.plugin.mig.errors import PlanRefused
-from berth.plugin.mig.gres_files import (
+from berth.plugin.slurm.mig.gres_files import (
     gres_conf,
     is_found_by_nvml,
     node_gres,
@@ -17,7 +17,7 @@ from berth.plugin.mig.gres_files import (
     type_name,
     with_node_gres,
 )
-from berth.plugin.mig.slots import Slot, arrange, from_rows, gres_of, to_rows
+from berth.plugin.slurm.mig.slots import Slot, arrange, from_rows, gres_of, to_rows
 from berth.policies.mig import Instance, Layout, lookup
 from berth.policies.mig.states import enumerate_states
 

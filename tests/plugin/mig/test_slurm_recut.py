@@ -12,12 +12,11 @@ from slurm_cluster import wait_until
 from slurm_node import FIRST, SLEEPER, ClusterRestarter, Node, keeper, show_node
 
 from berth.plugin.mig.apply import Applier
-from berth.plugin.mig.arrivals import seen_now
 from berth.plugin.mig.errors import Busy, PlanRefused, RolledBack
 from berth.plugin.mig.nvml import Nvml
-from berth.plugin.mig.queue_demands import pending
-from berth.plugin.mig.slurm_keeper import SlurmKeeper
 from berth.plugin.mig.target import Target
+from berth.plugin.slurm.mig.keeper import SlurmKeeper
+from berth.plugin.slurm.mig.queue import pending, seen_now
 from berth.policies.mig import Instance, Layout
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(180)]

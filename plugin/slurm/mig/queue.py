@@ -1,12 +1,14 @@
-"""What waits in Slurm's queue for slices: demands of a re-cut, and jobs that one would strand."""
+"""Slices in Slurm's queue: what waits for them, what asked for them, what a re-cut would strand."""
 
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from berth.plugin.mig.asked import Asked, stamped_profiles
 from berth.plugin.slurm.commands import run
 from berth.policies.mig.demands import Demand, SliceOption
 
@@ -28,6 +30,10 @@ _SQUEUE = (
     "-O",
     f"JobArrayID:|,Reason:|,{GRES_FIELDS}",
 )
+_SQUEUE_ALL = (
+    "squeue", "-h", "-r", "-a", "-t", "all", "-O",
+    f"JobArrayID:|,SubmitTime:|,{GRES_FIELDS},admin_comment:512",
+)  # fmt: skip
 _NUMBER = re.compile(r"\d{1,7}", re.ASCII)
 STRANDED = "BadConstraints"
 """Slurm's reason for a job whose type no node has any more; it holds the job."""
@@ -98,3 +104,29 @@ def pending(
         for profile, count in sorted(wanted.items())
         if count
     )
+
+
+def seen_now(
+    profiles: Collection[str],
+    pattern: str = "{profile}",
+    *,
+    command: Callable[[list[str]], str] = run,
+) -> Iterator[Asked]:
+    """From all jobs that Slurm still knows, in whatever state. Raises SchedulerError."""
+    names = {pattern.replace("{profile}", profile): profile for profile in profiles}
+    for line in command(list(_SQUEUE_ALL)).splitlines()[:MAX_JOBS]:
+        job, *rest = line.split("|", 2 + GRES_COLUMNS)
+        if len(rest) != 2 + GRES_COLUMNS:
+            continue
+        submitted, *columns, stamp = rest
+        try:
+            at_s = time.mktime(time.strptime(submitted, "%Y-%m-%dT%H:%M:%S"))
+        except (ValueError, OverflowError):
+            continue
+        will_do = stamped_profiles(stamp, profiles)
+        if will_do:
+            yield Asked(job=job, submit_s=at_s, profiles=will_do, count=1)
+            continue
+        for name, count in asked_types(columns):
+            if name in names:
+                yield Asked(job=job, submit_s=at_s, profiles=(names[name],), count=count)

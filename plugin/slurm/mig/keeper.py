@@ -15,14 +15,14 @@ from typing import Any, Protocol
 
 from berth.pilot.documents import write_text
 from berth.pilot.errors import BerthError, SchedulerError
-from berth.plugin.mig import config_files, gres_files
 from berth.plugin.mig.device_files import DeviceFiles
 from berth.plugin.mig.errors import PlanRefused
 from berth.plugin.mig.inventory import Fleet, GpuRecord
 from berth.plugin.mig.keeper import Notice
-from berth.plugin.mig.queue_demands import STRANDED, waiting
-from berth.plugin.mig.slots import Slot, arrange, from_rows, gres_of, to_rows
 from berth.plugin.slurm.commands import run
+from berth.plugin.slurm.mig import config_files, gres_files
+from berth.plugin.slurm.mig.queue import STRANDED, waiting
+from berth.plugin.slurm.mig.slots import Slot, arrange, from_rows, gres_of, to_rows
 from berth.plugin.slurm.records import gres, records
 from berth.policies.mig import Instance, Layout
 

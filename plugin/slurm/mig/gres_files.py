@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from berth.pilot.errors import BerthError
 from berth.plugin.mig.errors import PlanRefused
-from berth.plugin.mig.slots import Slot
+from berth.plugin.slurm.mig.slots import Slot
 from berth.policies.mig import Instance
 
 HEADER = "# Written by `berth mig apply`; changed by hand, it no longer describes the slices."

@@ -1,0 +1,73 @@
+"""A node under Slurm in ``/etc/berth/mig.toml``: ``[slurm]``."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from berth.plugin.mig.asked import Asked
+from berth.plugin.mig.keeper import Keeper
+from berth.plugin.mig.settings import NodeSettings
+from berth.plugin.slurm.mig import queue
+from berth.plugin.slurm.mig.keeper import NodeFiles, SlurmKeeper
+from berth.plugin.slurm.mig.restart import CommandRestarter
+from berth.policies.mig.demands import Demand
+
+
+class SlurmNode(NodeSettings):
+    """The node in Slurm and the files and commands that change its gres."""
+
+    slurm_conf: str
+    gres_conf: str
+    mode: Literal["explicit", "autodetect"] = "explicit"
+    restart_controller: tuple[str, ...]
+    restart_node: tuple[str, ...]
+    padding: str = "/dev/berth-off{number}"
+    device_map: str | None = None
+    ready_timeout_s: float = Field(default=120.0, gt=0)
+
+    @field_validator("slurm_conf", "gres_conf", "padding", "device_map")
+    @classmethod
+    def _absolute(cls, value: str | None) -> str | None:
+        if value is not None and not value.startswith("/"):
+            raise ValueError("must be an absolute path")
+        return value
+
+    @field_validator("restart_controller", "restart_node")
+    @classmethod
+    def _program(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not value or not value[0].startswith("/"):
+            raise ValueError("must be a list: a program by its absolute path and its arguments")
+        return value
+
+    @field_validator("padding")
+    @classmethod
+    def _numbered(cls, value: str) -> str:
+        if value.replace("{number}", "", 1).count("{") or "{number}" not in value:
+            raise ValueError("must hold {number} once")
+        return value
+
+    def keeper(self) -> Keeper:
+        """See NodeSettings."""
+        files = NodeFiles(
+            node=self.node,
+            slurm_conf=Path(self.slurm_conf),
+            gres_conf=Path(self.gres_conf),
+            padding=self.padding,
+            device_map=None if self.device_map is None else Path(self.device_map),
+            type_pattern=self.type_pattern,
+            explicit=self.mode == "explicit",
+            ready_timeout_s=self.ready_timeout_s,
+        )
+        return SlurmKeeper(files, CommandRestarter(self.restart_controller, self.restart_node))
+
+    def pending(self, profiles: Collection[str]) -> tuple[Demand, ...]:
+        """See NodeSettings."""
+        return queue.pending(profiles, self.type_pattern)
+
+    def asked(self, profiles: Collection[str]) -> Iterable[Asked]:
+        """See NodeSettings."""
+        return queue.seen_now(profiles, self.type_pattern)
