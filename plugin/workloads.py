@@ -16,6 +16,7 @@ from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.workload import Workload, parse_workload
 from berth.predictor.hardware import platforms as known_platforms
+from berth.predictor.hardware.mig.slices import every_slice
 
 
 def forecaster_for(site: Site | None, bundles: Iterable[Path] = ()) -> Forecaster:
@@ -105,8 +106,9 @@ def stored(store: Store, name: str) -> ProfileRecord:
 
 
 def platforms_for(site: Site | None) -> Mapping[str, Platform]:
-    """All that a forecast covers: the shipped platforms and the site's own."""
-    return {**known_platforms.load(), **(site.platforms if site else {})}
+    """All that a forecast covers: the shipped platforms, the site's own, their plain slices."""
+    known = {**known_platforms.load(), **(site.platforms if site else {})}
+    return {**{platform.name: platform for platform in every_slice(known)}, **known}
 
 
 def put_forecast(store: Store, forecast: Forecast) -> None:

@@ -12,15 +12,18 @@ import click
 from berth.pilot.documents import read_json
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.mig_apply import preview_text
+from berth.plugin.cli.mig_plan import workload_jobs_option
+from berth.plugin.cli.where import find_site, open_store, store_options
 from berth.plugin.mig.arrivals import expected_demands
 from berth.plugin.mig.automatic import think
 from berth.plugin.mig.door import open_door
 from berth.plugin.mig.inventory import Fleet
 from berth.plugin.mig.journal import Journal
+from berth.plugin.mig.recommending import demands_of, predictions_for, with_workloads
 from berth.plugin.mig.settings import MigSettings, load
 from berth.plugin.mig.wire import preview_data
 from berth.policies.mig.demands import Demand
-from berth.policies.mig.documents import JobsDocument, demands_of
+from berth.policies.mig.documents import JobsDocument
 
 
 @click.command()
@@ -30,17 +33,33 @@ from berth.policies.mig.documents import JobsDocument, demands_of
     type=click.Path(path_type=Path, dir_okay=False),
     help="Jobs to plan for (berth.mig-jobs/1); default: the scheduler's queue.",
 )
+@workload_jobs_option
 @click.option("--yes", is_flag=True, help="Re-cut where it is worth it; else only say so.")
 @click.option("--triggered", is_flag=True, help="For timers: nothing unless [trigger] enabled.")
 @click.option("--json", "json_", is_flag=True, help="Print the result as JSON.")
-def auto(jobs_file: Path | None, yes: bool, triggered: bool, json_: bool) -> None:
+@store_options
+def auto(
+    *,
+    jobs_file: Path | None,
+    named: tuple[str, ...],
+    yes: bool,
+    triggered: bool,
+    json_: bool,
+    site_file: Path | None,
+    store_url: str | None,
+) -> None:
     """Plan this machine's GPUs for the jobs that wait, and re-cut them where that is worth it.
 
     Jobs that are expected (what came lately, at its rate; [outlook]) count after those that wait.
     Not sooner after the last cut than min_dwell_s and not for less than min_gain (both in
     /etc/berth/mig.toml, [trigger]). Slices in use or given to a job stay where they are.
 
-    Example: berth mig auto --jobs jobs.json
+    Workloads of any kind (--workload, or named in the jobs' file) get the slices that they fit in.
+
+    \b
+    Example:
+      berth mig auto --jobs jobs.json
+      berth mig auto --workload bert=4 --yes
     """
     settings = load()
     if triggered and not settings.trigger.enabled:
@@ -48,10 +67,20 @@ def auto(jobs_file: Path | None, yes: bool, triggered: bool, json_: bool) -> Non
         return
     door = open_door(settings, lambda text: click.echo(f"  {text}", err=True))
     fleet = door.inventory()
+    jobs = None if jobs_file is None else read_json(jobs_file, JobsDocument)
+    if jobs is None and not named:
+        demands = _queue(settings, fleet)
+    else:
+        demands = demands_of(
+            with_workloads(jobs, named),
+            [gpu.geometry.gpu for gpu in fleet if gpu.geometry],
+            lambda: predictions_for(find_site(site_file)),
+            lambda: open_store(site_file, store_url),
+        )
     thought = think(
         fleet,
         settings.node.keeper().allocated(fleet) if settings.node else frozenset(),
-        _demands(jobs_file, settings, fleet),
+        demands,
         settings.trigger,
         now_s=time.time(),
         last_cut_s=Journal(Path(settings.state_dir)).last_cut_s(),
@@ -71,14 +100,12 @@ def auto(jobs_file: Path | None, yes: bool, triggered: bool, json_: bool) -> Non
     _say(thought.verdict.reason, True, json_, outcome=report.outcome)
 
 
-def _demands(path: Path | None, settings: MigSettings, fleet: Fleet) -> tuple[Demand, ...]:
-    if path is not None:
-        return demands_of(read_json(path, JobsDocument))
+def _queue(settings: MigSettings, fleet: Fleet) -> tuple[Demand, ...]:
     node = settings.node
     if node is None:
         raise UsageError(
             "there is no queue to plan for",
-            hint="set the scheduler's table in mig.toml, or give --jobs FILE",
+            hint="set the scheduler's table in mig.toml, or give --jobs or --workload",
         )
     profiles = {p.name for gpu in fleet if gpu.geometry for p in gpu.geometry.profiles}
     say = partial(click.echo, err=True)

@@ -10,13 +10,14 @@ import click
 from berth.pilot.documents import Document, read_json, read_toml, to_json, write_json
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.columns import columns
+from berth.plugin.cli.where import find_site, open_store, store_options
+from berth.plugin.mig.recommending import demands_of, predictions_for, with_workloads
 from berth.plugin.site.quantities import parse_duration_s
 from berth.policies.mig.documents import (
     FleetDocument,
     JobsDocument,
     PlanDocument,
     check_profiles,
-    demands_of,
     plan_document,
     states_of,
 )
@@ -25,6 +26,13 @@ from berth.policies.mig.planner import plan as make_plan
 
 SHOWN = 40
 """GPUs and jobs shown on a screen; the document has all."""
+workload_jobs_option = click.option(
+    "--workload",
+    "named",
+    multiple=True,
+    metavar="NAME|FILE[=COUNT]",
+    help="Jobs of a workload in the store or in a file, of any kind; may be repeated.",
+)
 
 
 @click.command()
@@ -38,10 +46,10 @@ SHOWN = 40
 @click.option(
     "--jobs",
     "jobs_file",
-    required=True,
     type=click.Path(path_type=Path, dir_okay=False),
-    help="The jobs and the slices each may have (berth.mig-jobs/1; JSON or TOML).",
+    help="The jobs and the slices (or the workload) of each (berth.mig-jobs/1; JSON or TOML).",
 )
+@workload_jobs_option
 @click.option(
     "--objective",
     "objectives",
@@ -59,9 +67,11 @@ SHOWN = 40
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write the plan document (berth.mig-plan/1) here.",
 )
+@store_options
 def plan(  # noqa: PLR0917 - one parameter an option
     fleet_file: Path,
-    jobs_file: Path,
+    jobs_file: Path | None,
+    named: tuple[str, ...],
     objectives: str,
     horizon: str,
     recut: bool,
@@ -69,20 +79,35 @@ def plan(  # noqa: PLR0917 - one parameter an option
     time_limit: str,
     json_: bool,
     output: Path | None,
+    site_file: Path | None,
+    store_url: str | None,
 ) -> None:
     """Plan a layout for each GPU and who runs where; running instances stay where they are.
 
+    Workloads of any kind (a file, or a name in the store) are given the slices that they fit in.
     Touches nothing: berth mig apply carries a plan out.
 
-    Example: berth mig plan --fleet fleet.json --jobs jobs.json --objective jobs,makespan
+    \b
+    Example:
+      berth mig plan --fleet fleet.json --jobs jobs.json --objective jobs,makespan
+      berth mig plan --fleet fleet.json --workload bert=4 --workload llama/config.json
     """
+    if jobs_file is None and not named:
+        raise UsageError("there are no jobs to plan for", hint="give --jobs FILE or --workload")
     fleet = _read(fleet_file, FleetDocument)
-    jobs = _read(jobs_file, JobsDocument)
+    jobs = None if jobs_file is None else _read(jobs_file, JobsDocument)
     states = states_of(fleet, source=fleet_file)
-    check_profiles(jobs, states, source=jobs_file)
+    if jobs is not None and jobs_file is not None:
+        check_profiles(jobs, states, source=jobs_file)
+    demands = demands_of(
+        with_workloads(jobs, named),
+        [state.geometry.gpu for state in states],
+        lambda: predictions_for(find_site(site_file)),
+        lambda: open_store(site_file, store_url),
+    )
     made = make_plan(
         states,
-        demands_of(jobs),
+        demands,
         objectives,
         now_s=fleet.as_of_s,
         horizon_s=_seconds("--horizon", horizon),

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from berth.pilot.documents import read_json, read_toml, write_json
+from berth.pilot.documents import read_json, write_json
 from berth.pilot.errors import UsageError
 from berth.pilot.units import format_bytes, format_count, format_seconds
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.intervals import as_numbers
-from berth.plugin.site.quantities import parse_duration_s
+from berth.plugin.cli.where import find_site, open_store, store_options
+from berth.plugin.cli.workload_options import workload_options
+from berth.plugin.mig.recommending import predictions_for, workload_named
+from berth.plugin.workload_files import WorkloadOptions
+from berth.policies.mig.demands import Demand
 from berth.policies.mig.documents import (
     FleetDocument,
     JobEntry,
@@ -21,26 +26,22 @@ from berth.policies.mig.documents import (
     SliceEntry,
     states_of,
 )
-from berth.policies.mig.recommend import (
-    Aim,
-    Recommendation,
-    SliceChoice,
-    Terms,
-)
-from berth.policies.mig.recommend import (
-    recommend as choose,
-)
+from berth.policies.mig.layout import GpuState
+from berth.policies.mig.recommend import Aim, Recommendation, SliceChoice, Terms
+from berth.policies.mig.recommend import recommend as choose
 from berth.policies.mig.slice_demand import demand
 from berth.policies.mig.slice_types import makeable
-from berth.predictor.families.slices.bundle import DEFAULT_SLICES_BUNDLE, load
-from berth.predictor.families.slices.predictor import SlicePredictor
+from berth.predictor.core.workload import Workload
 from berth.predictor.families.slices.workload import SliceWorkload
-from berth.predictor.hardware.mig.catalogue import lookup
+from berth.predictor.hardware.mig import Geometry, lookup
 
 
 @click.command()
-@click.argument("workload_file", metavar="WORKLOAD", type=click.Path(path_type=Path))
-@click.option("--gpu", help="GPU model to slice (default: the one it was measured on).")
+@click.argument("name", metavar="WORKLOAD")
+@click.option(
+    "--gpu",
+    help="GPU model to slice. Default: the one it was measured on, or the only one of --fleet.",
+)
 @click.option(
     "--aim", type=click.Choice([a.value for a in Aim]), default="smallest", show_default=True
 )
@@ -59,19 +60,21 @@ from berth.predictor.hardware.mig.catalogue import lookup
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write the slices it may have here, for berth mig plan (berth.mig-jobs/1).",
 )
-@click.option("--runtime", help="With --jobs: the job's time on the whole GPU, e.g. 2h.")
 @click.option("--count", type=click.IntRange(min=1), default=1, help="With --jobs: equal jobs.")
 @click.option(
     "--bundle",
-    "folder",
+    "bundles",
+    multiple=True,
     type=click.Path(path_type=Path),
-    default=DEFAULT_SLICES_BUNDLE,
-    help="Another slice predictor than the shipped one.",
+    help="Bundle in place of the shipped one of its kind; several can be given.",
 )
+@workload_options
+@store_options
 @click.option("--json", "json_", is_flag=True, help="Print JSON.")
 def recommend(
     *,
-    workload_file: Path,
+    name: str,
+    described: WorkloadOptions,
     gpu: str | None,
     aim: str,
     latency_limit_ms: float | None,
@@ -79,56 +82,64 @@ def recommend(
     fleet_file: Path | None,
     recut: bool,
     jobs_file: Path | None,
-    runtime: str | None,
     count: int,
-    folder: Path,
+    bundles: tuple[Path, ...],
+    site_file: Path | None,
+    store_url: str | None,
     json_: bool,
 ) -> None:
     """Name the smallest slice that WORKLOAD fits in, and the best one by an aim.
 
-    WORKLOAD says what was measured on the whole GPU (berth.slice-workload/1; JSON or TOML).
+    WORKLOAD is a file of any kind (what was measured on a whole GPU, as JSON or TOML of
+    berth.slice-workload/1; a Profile; an ONNX file; a config.json of a language model) or the name
+    of a workload in the store.
 
-    Example: berth mig recommend bert.json --aim throughput --latency-limit-ms 100
+    \b
+    Example:
+      berth mig recommend bert.json --aim throughput --latency-limit-ms 100
+      berth mig recommend resnet50.onnx --batch 64 --mode training --gpu A100-40GB
     """
     if fleet_file is None and recut:
         raise UsageError("--recut needs --fleet")
-    if jobs_file is None and (runtime is not None or count != 1):
-        raise UsageError("--runtime and --count need --jobs")
-    workload = _workload(workload_file)
-    geometry = lookup(gpu or workload.gpu)
-    possible = None if fleet_file is None else _possible(fleet_file, recut, geometry.gpu)
+    if jobs_file is None and count != 1:
+        raise UsageError("--count needs --jobs")
+    workload = workload_named(name, lambda: open_store(site_file, store_url), described)
+    states = () if fleet_file is None else _fleet(fleet_file)
+    geometry = lookup(gpu or _gpu_of(workload, states))
+    possible = None if fleet_file is None else _possible(states, geometry, recut=recut)
     terms = Terms(
         Aim(aim),
         None if latency_limit_ms is None else latency_limit_ms / 1000,
         price_per_hour,
     )
-    made = choose(workload, geometry, SlicePredictor(load(folder)), terms, possible=possible)
+    predictions = predictions_for(find_site(site_file), bundles)
+    made = choose(predictions.on_slices(workload, geometry), geometry, terms, possible=possible)
     if jobs_file is not None:
-        seconds = None if runtime is None else _seconds("--runtime", runtime)
-        write_json(jobs_file, _jobs(made, seconds, count))
+        write_json(jobs_file, _jobs(demand(made, count=count)))
     click.echo(json.dumps(as_dict(made), indent=2) if json_ else _text(made))
 
 
-def _workload(path: Path) -> SliceWorkload:
-    return (
-        read_toml(path, SliceWorkload) if path.suffix == ".toml" else read_json(path, SliceWorkload)
-    )
+def _fleet(path: Path) -> tuple[GpuState, ...]:
+    return states_of(read_json(path, FleetDocument), source=path)
 
 
-def _possible(path: Path, recut: bool, gpu: str) -> frozenset[str]:
-    states = states_of(read_json(path, FleetDocument), source=path)
-    return frozenset(makeable((s for s in states if s.geometry.gpu == gpu), recut=recut))
+def _gpu_of(workload: Workload, states: Iterable[GpuState]) -> str:
+    if isinstance(workload.document, SliceWorkload):
+        return workload.document.gpu
+    models = sorted({state.geometry.gpu for state in states})
+    if len(models) != 1:
+        raise UsageError(
+            f"which GPU model to slice for {workload.name} is not known",
+            hint=f"give --gpu {' or '.join(models) or 'A100-40GB'}; berth mig show lists models",
+        )
+    return models[0]
 
 
-def _seconds(option: str, text: str) -> float:
-    try:
-        return parse_duration_s(text)
-    except ValueError as error:
-        raise UsageError(f"{option}: {text!r} {error}") from None
+def _possible(states: Iterable[GpuState], geometry: Geometry, *, recut: bool) -> frozenset[str]:
+    return frozenset(makeable((s for s in states if s.geometry.gpu == geometry.gpu), recut=recut))
 
 
-def _jobs(made: Recommendation, runtime_s: float | None, count: int) -> JobsDocument:
-    wanted = demand(made, runtime_s=runtime_s, count=count)
+def _jobs(wanted: Demand) -> JobsDocument:
     return JobsDocument(
         jobs=(
             JobEntry(
@@ -151,6 +162,8 @@ def as_dict(made: Recommendation) -> dict[str, Any]:
     return {
         "workload": made.workload,
         "gpu": made.gpu,
+        "unit": made.unit,
+        "units": made.units,
         "aim": made.terms.aim.value,
         "smallest": made.smallest.profile.name if made.smallest else None,
         "best": made.best.profile.name if made.best else None,
@@ -174,9 +187,9 @@ def _slice(choice: SliceChoice) -> dict[str, Any]:
         "refused": choice.refused,
         "slowdown": as_numbers(made.slowdown),
         "slowdown_95": as_numbers(made.slowdown_95),
-        "step_s": as_numbers(made.step_s),
+        "time_s": as_numbers(made.time_s),
         "throughput_per_s": as_numbers(choice.throughput_per_s),
-        "energy_j": as_numbers(choice.energy_j),
+        "energy_j": as_numbers(made.energy_j),
         "price": as_numbers(choice.price),
         "bound": made.bound.value,
         "launch_share": made.launch_share,
@@ -196,10 +209,10 @@ def _text(made: Recommendation) -> str:
             format_bytes(c.profile.memory_bytes),
             f"{c.prediction.slowdown.mid:.2f}",
             f"{c.prediction.slowdown.low:.2f}-{c.prediction.slowdown.high:.2f}",
-            format_seconds(c.prediction.step_s.mid),
+            format_seconds(c.prediction.time_s.mid),
             format_count(c.throughput_per_s.mid),
             format_count(c.throughput_per_s.mid / c.part),
-            "-" if c.energy_j is None else f"{c.energy_j.mid:.3g}",
+            "-" if c.prediction.energy_j is None else f"{c.prediction.energy_j.mid:.3g}",
             "-" if c.price is None else f"{c.price.mid:.3g}",
             c.prediction.bound.value,
             c.prediction.basis.value,
@@ -208,11 +221,12 @@ def _text(made: Recommendation) -> str:
         for c in made.choices
     ]
     header = (
-        "slice", "memory", "slow-down", "90 %", "a batch", "items/s", "per GPU", "J", "price",
-        "bound", "basis", "",
+        "slice", "memory", "slow-down", "90 %", f"a {made.unit}", "items/s", "per GPU", "J",
+        "price", "bound", "basis", "",
     )  # fmt: skip
     lines.append(columns(header, rows))
-    abstained = made.choices[0].prediction.abstained
+    possible = (c.prediction.abstained for c in made.choices if c.refused is None)
+    abstained = next((reason for reason in possible if reason), None)
     if abstained:
         lines.append(f"Not sure: {abstained}.")
     if made.smallest is not None:

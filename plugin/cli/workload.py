@@ -303,19 +303,6 @@ def _add(
     replace: bool,
 ) -> Forecast:
     owner, platforms = getpass.getuser(), platforms_for(site)
-    if found.kind == "slices":
-        from berth.plugin import slice_workloads  # noqa: PLC0415 - loads onnxruntime
-        from berth.predictor.families.slices.workload import SliceWorkload  # noqa: PLC0415
-
-        assert isinstance(found.document, SliceWorkload)  # noqa: S101 - by its kind
-        return slice_workloads.add_workload(
-            store,
-            found.document,
-            predictor=slice_workloads.slice_predictor(bundles[0] if bundles else None),
-            platforms=platforms,
-            owner=owner,
-            replace=replace,
-        )
     return add_workload(
         store,
         found,
@@ -331,29 +318,15 @@ def _refresh(
     wanted: list[Workload], store: Store, bundles: tuple[Path, ...], site: Site | None
 ) -> list[str]:
     """Names of those that were predicted again."""
-    platforms = platforms_for(site)
-    others = [one.name for one in wanted if one.kind != "slices"]
-    of_slices = [stored(store, one.name) for one in wanted if one.kind == "slices"]
-    if others:
-        refresh(
-            store,
-            others,
-            forecaster=forecaster_for(site, bundles),
-            platforms=platforms,
-            reference=reference_of(site),
-        )
-    if of_slices:
-        from berth.plugin import slice_workloads  # noqa: PLC0415 - loads onnxruntime
-
-        slice_workloads.refresh_workloads(
-            store,
-            of_slices,
-            predictor=slice_workloads.slice_predictor(
-                bundles[0] if bundles and not others else None
-            ),
-            platforms=platforms,
-        )
-    return [one.name for one in wanted]
+    names = [one.name for one in wanted]
+    refresh(
+        store,
+        names,
+        forecaster=forecaster_for(site, bundles),
+        platforms=platforms_for(site),
+        reference=reference_of(site),
+    )
+    return names
 
 
 def _named(options: WorkloadOptions, name: str | None) -> WorkloadOptions:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 
 from berth.pilot.errors import UsageError
 from berth.predictor.hardware.mig.catalogue import lookup
@@ -60,9 +61,18 @@ class Demand:
                 continue
             if option.gpu is None:
                 general = general or option
-            elif option.gpu == geometry.gpu or lookup(option.gpu).gpu == geometry.gpu:
+            elif option.gpu == geometry.gpu or lookup(option.gpu).gpu == _model(geometry.gpu):
                 return option
         return general
+
+
+@cache
+def _model(gpu: str) -> str:
+    """The model by the table's name, for a name as NVML has it; itself where it is not known."""
+    try:
+        return lookup(gpu).gpu
+    except UsageError:
+        return gpu
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from berth.pilot.documents import Document
 from berth.pilot.errors import DocumentError, UsageError
@@ -60,12 +60,23 @@ class SliceEntry(Document):
 
 
 class JobEntry(Document):
-    """``count`` equal jobs."""
+    """``count`` equal jobs: the slices that each may have, or the workload that says so."""
 
-    name: str = Field(min_length=1)
+    name: str | None = Field(None, min_length=1)
+    """May be left out beside a workload, whose name it then has."""
     count: int = Field(1, ge=1, le=1_000_000)
     priority: int = Field(0, ge=-(2**31), lt=2**31)
-    slices: tuple[SliceEntry, ...] = Field(min_length=1)
+    slices: tuple[SliceEntry, ...] = ()
+    workload: str | None = Field(None, min_length=1, max_length=4096)
+    """A workload's name in the store, or its file."""
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if bool(self.slices) == (self.workload is not None):
+            raise ValueError("give either slices or workload")
+        if self.name is None and self.workload is None:
+            raise ValueError("name is missing")
+        return self
 
 
 class JobsDocument(Document):
@@ -157,19 +168,15 @@ def states_of(fleet: FleetDocument, *, source: str | Path) -> tuple[GpuState, ..
     return tuple(found)
 
 
-def demands_of(jobs: JobsDocument) -> tuple[Demand, ...]:
-    """The jobs for the planner."""
-    return tuple(
-        Demand(
-            name=job.name,
-            options=tuple(
-                SliceOption(s.profile, s.gpu, s.throughput, s.runtime_s, s.energy_j)
-                for s in job.slices
-            ),
-            count=job.count,
-            priority=job.priority,
-        )
-        for job in jobs.jobs
+def demand_of(job: JobEntry) -> Demand:
+    """One entry that names its slices, for the planner."""
+    return Demand(
+        name=job.name or "",
+        options=tuple(
+            SliceOption(s.profile, s.gpu, s.throughput, s.runtime_s, s.energy_j) for s in job.slices
+        ),
+        count=job.count,
+        priority=job.priority,
     )
 
 

@@ -1,7 +1,7 @@
 """Which slice of a GPU a workload should get: the smallest that fits, and the best by an aim.
 
 A slice *fits* where its memory reaches the upper end of the workload's memory interval. What a
-workload does on each slice comes from ``predictor.families.slices``; here are only rules. The same
+workload of any kind does on each slice is given (``on_slices``); here are only rules. The same
 input gives the same answer.
 """
 
@@ -14,13 +14,12 @@ from enum import StrEnum
 from berth.pilot.errors import UsageError
 from berth.pilot.units import format_bytes, format_seconds
 from berth.policies.mig import thesis
+from berth.policies.mig.on_slices import OnSlice, OnSlices
 from berth.policies.mig.slice_types import fits
 from berth.predictor.core.prediction import Basis, Interval
-from berth.predictor.families.slices.physics import Share
-from berth.predictor.families.slices.predictor import SlicePrediction, SlicePredictor
-from berth.predictor.families.slices.workload import SliceWorkload
-from berth.predictor.hardware.mig.catalogue import lookup
-from berth.predictor.hardware.mig.geometry import Geometry, SliceProfile
+from berth.predictor.families.slices.on_gpu import plain_profiles
+from berth.predictor.hardware.mig import Geometry, SliceProfile
+from berth.predictor.hardware.mig.slices import part_of_gpu
 
 
 class Aim(StrEnum):
@@ -44,22 +43,21 @@ class Terms:
 
     aim: Aim = Aim.SMALLEST
     latency_limit_s: float | None = None
-    """A batch must be done within it, by the upper end of the 90 % interval."""
+    """A batch (a job) must be done within it, by the upper end of the 90 % interval."""
     price_per_hour: float | None = None
     """Of the whole GPU; a slice costs the part of it that it takes."""
 
 
 @dataclass(frozen=True, slots=True)
 class SliceChoice:
-    """One slice profile and what the workload does on it. Energy and price are of one batch."""
+    """One slice profile and what the workload does on it. Energy and price are of one unit."""
 
     profile: SliceProfile
     part: float
     """Of the GPU that others cannot have: the larger of its parts of compute and memory."""
-    prediction: SlicePrediction
+    prediction: OnSlice
     throughput_per_s: Interval
     """Items a second, of all processes together."""
-    energy_j: Interval | None
     price: Interval | None
     fits: bool
     refused: str | None
@@ -76,14 +74,18 @@ class Baselines:
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """The answer for one workload and one GPU model."""
+    """The answer for one workload of any kind and one GPU model."""
 
     workload: str
     gpu: str
     terms: Terms
+    unit: str
+    """Of the predicted times: ``batch``, ``request``, ``token`` or ``job``."""
+    units: float | None
+    """In a whole job; None: not known."""
     memory: Interval | None
     choices: tuple[SliceChoice, ...]
-    """Every plain profile, small before large."""
+    """Every plain profile of which something is predicted, small before large."""
     smallest: SliceChoice | None
     best: SliceChoice | None
     reason: str
@@ -91,9 +93,8 @@ class Recommendation:
 
 
 def recommend(
-    workload: SliceWorkload,
+    known: OnSlices,
     geometry: Geometry,
-    predictor: SlicePredictor,
     terms: Terms = Terms(),
     *,
     possible: Collection[str] | None = None,
@@ -101,66 +102,41 @@ def recommend(
     """The smallest and the best slice of ``geometry`` for the workload.
 
     ``possible``: the profiles that can be had (default: all). Media variants are left out.
-    Raises UsageError where the workload was measured on another GPU model, a probe names no slice
-    of it, the aim needs a number that is missing, or nothing can be predicted at all.
+    Raises UsageError where the aim needs a number that is missing.
     """
-    gpu = geometry.gpu
-    if lookup(workload.gpu).gpu != gpu:
-        raise UsageError(
-            f"{workload.name} was measured on {workload.gpu}, not on {gpu}",
-            hint="measure it on the whole GPU that is to be sliced",
-        )
-    _check(workload, terms)
-    profiles = _plain(geometry)
-    probes = [(share_of(geometry, geometry.profile(p.profile)), i)
-              for i, p in enumerate(workload.probes)]  # fmt: skip
-    predictions = predictor.predict(
-        workload, [share_of(geometry, p) for p in profiles], gpu=gpu, probes=probes
-    )
+    _check(known, terms)
+    profiles = [p for p in plain_profiles(geometry) if p.name in known.on]
     choices = tuple(
-        _choice(workload, terms, p, made, possible is None or p.name in possible)
-        for p, made in zip(profiles, predictions, strict=True)
+        _choice(known, geometry, terms, p, possible is None or p.name in possible) for p in profiles
     )
     allowed = [c for c in choices if c.refused is None]
     smallest = min(allowed, key=_size, default=None)
-    best, reason = _best(allowed, choices, terms)
-    memory = None if workload.memory is None else workload.memory.interval
+    best, reason = _best(allowed, choices, terms, known.unit)
+    memory = choices[0].prediction.memory
     return Recommendation(
-        workload.name, gpu, terms, memory, choices, smallest, best, reason,
-        _baselines(workload, geometry, memory),
+        known.workload, geometry.gpu, terms, known.unit, known.units, memory, choices, smallest,
+        best, reason, _baselines(known, geometry, memory),
     )  # fmt: skip
 
 
-def share_of(geometry: Geometry, profile: SliceProfile) -> Share:
-    """The profile's parts of compute and memory."""
-    return Share(
-        min(1.0, profile.compute_slices / geometry.compute_slices),
-        min(1.0, profile.memory_slices / geometry.memory_slices),
-    )
-
-
-def _plain(geometry: Geometry) -> tuple[SliceProfile, ...]:
-    return tuple(sorted((p for p in geometry.profiles if p.is_plain), key=_profile_size))
-
-
-def _profile_size(profile: SliceProfile) -> tuple[int, int, str]:
+def _size(choice: SliceChoice) -> tuple[int, int, str]:
+    profile = choice.profile
     return (profile.memory_slices, profile.compute_slices, profile.name)
 
 
-def _size(choice: SliceChoice) -> tuple[int, int, str]:
-    return _profile_size(choice.profile)
-
-
-def _check(workload: SliceWorkload, terms: Terms) -> None:
+def _check(known: OnSlices, terms: Terms) -> None:
     if terms.aim is Aim.COST and terms.price_per_hour is None:
         raise UsageError("the aim cost needs the price of the whole GPU per hour")
-    point = workload.target
-    if terms.aim is Aim.ENERGY and (
-        point is None or point.power_w is None or workload.idle_power_w is None
-    ):
+    if terms.aim is Aim.ENERGY and any(one.energy_j is None for one in known.on.values()):
         raise UsageError(
-            f"the aim energy needs power_w at the point to place and idle_power_w; "
-            f"{workload.name} lacks them"
+            f"the aim energy needs the power that {known.workload} draws, which is not known",
+            hint="in a workload of slices: power_w at the point to place, and idle_power_w",
+        )
+    if terms.latency_limit_s is not None and not known.is_latency:
+        raise UsageError(
+            f"the predicted time of {known.workload} is a {known.unit}'s share at full load, not "
+            "how long one takes: there is no latency to limit",
+            hint="berth predict shows the time to the first token and for each further one",
         )
     for name, value in (("latency limit", terms.latency_limit_s), ("price", terms.price_per_hour)):
         if value is not None and not 0 < value < 1e12:
@@ -168,34 +144,28 @@ def _check(workload: SliceWorkload, terms: Terms) -> None:
 
 
 def _choice(
-    workload: SliceWorkload,
-    terms: Terms,
-    profile: SliceProfile,
-    made: SlicePrediction,
-    possible: bool,
+    known: OnSlices, geometry: Geometry, terms: Terms, profile: SliceProfile, possible: bool
 ) -> SliceChoice:
-    share = made.share
-    part = max(share.compute, share.memory)
-    need = None if workload.memory is None else workload.memory.interval
-    enough = share.is_whole if need is None else fits(profile.memory_bytes, need)
-    items = workload.target_batch * workload.processes
-    rate = Interval(items / made.step_s.high, items / made.step_s.mid, items / made.step_s.low)
+    made = known.on[profile.name]
+    part = part_of_gpu(geometry, profile)
+    is_whole = profile.compute_slices >= geometry.compute_slices
+    enough = is_whole if made.memory is None else fits(profile.memory_bytes, made.memory)
+    time = made.time_s
+    rate = Interval(known.items / time.high, known.items / time.mid, known.items / time.low)
     price = None
     if terms.price_per_hour is not None:
-        price = made.step_s.scaled(terms.price_per_hour / 3600 * part)
+        price = time.scaled(terms.price_per_hour / 3600 * part)
     refused = None
     if not possible:
         refused = "the fleet cannot make it"
     elif not enough:
-        refused = _too_small(profile, need)
-    elif terms.latency_limit_s is not None and made.step_s.high > terms.latency_limit_s:
+        refused = _too_small(profile, made.memory)
+    elif terms.latency_limit_s is not None and time.high > terms.latency_limit_s:
         refused = (
-            f"a batch may take {format_seconds(made.step_s.high)}, the limit is "
+            f"a {known.unit} may take {format_seconds(time.high)}, the limit is "
             f"{format_seconds(terms.latency_limit_s)}"
         )
-    return SliceChoice(
-        profile, part, made, rate, _energy(workload, made, part), price, enough, refused
-    )
+    return SliceChoice(profile, part, made, rate, price, enough, refused)
 
 
 def _too_small(profile: SliceProfile, need: Interval | None) -> str:
@@ -206,21 +176,8 @@ def _too_small(profile: SliceProfile, need: Interval | None) -> str:
     )
 
 
-def _energy(workload: SliceWorkload, made: SlicePrediction, part: float) -> Interval | None:
-    """Joules a batch: the same switching as on the whole GPU, idle power by part and time.
-
-    An assumption: nobody measured the power of slices in the data that Berth has.
-    """
-    point, idle = workload.target, workload.idle_power_w
-    if point is None or point.power_w is None or idle is None:
-        return None
-    switching = max(point.power_w - idle, 0.0) * point.seconds
-    still = made.step_s.scaled(idle * part)
-    return Interval(switching + still.low, switching + still.mid, switching + still.high)
-
-
 def _best(
-    allowed: Sequence[SliceChoice], choices: Sequence[SliceChoice], terms: Terms
+    allowed: Sequence[SliceChoice], choices: Sequence[SliceChoice], terms: Terms, unit: str
 ) -> tuple[SliceChoice | None, str]:
     if not allowed:
         last = choices[-1]
@@ -229,16 +186,16 @@ def _best(
     if unsure is not None and terms.aim is not Aim.SMALLEST:
         return min(allowed, key=_size), f"the smallest that fits: no prediction, {unsure}"
     best = min(allowed, key=lambda c: (_score(c, terms.aim), _size(c)))
-    return best, _why(best, terms)
+    return best, _why(best, terms, unit)
 
 
 def _score(choice: SliceChoice, aim: Aim) -> float:
     if aim is Aim.FASTEST:
-        return choice.prediction.step_s.high
+        return choice.prediction.time_s.high
     if aim is Aim.THROUGHPUT:
         return -choice.throughput_per_s.mid / choice.part
-    if aim is Aim.ENERGY and choice.energy_j is not None:
-        return choice.energy_j.mid
+    if aim is Aim.ENERGY and choice.prediction.energy_j is not None:
+        return choice.prediction.energy_j.mid
     if aim is Aim.COST and choice.price is not None:
         return choice.price.mid
     return 0.0
@@ -253,25 +210,24 @@ _WHY = {
 }
 
 
-def _why(best: SliceChoice, terms: Terms) -> str:
+def _why(best: SliceChoice, terms: Terms, unit: str) -> str:
     words = _WHY[terms.aim]
     if terms.latency_limit_s is not None:
-        words += f" and keep {format_seconds(terms.latency_limit_s)} a batch"
+        words += f" and keep {format_seconds(terms.latency_limit_s)} a {unit}"
     made = best.prediction
     words += (
         f"; {made.slowdown.mid:.2f} ({made.slowdown.low:.2f} to {made.slowdown.high:.2f}) times "
         "the whole GPU's time"
     )
     if made.basis is Basis.PRIOR:
-        words += ", by a law that was not checked here"
+        words += ", by a model that was not checked on this GPU"
     return words
 
 
-def _baselines(workload: SliceWorkload, geometry: Geometry, memory: Interval | None) -> Baselines:
+def _baselines(known: OnSlices, geometry: Geometry, memory: Interval | None) -> Baselines:
     if not set(thesis.LIMITS_MB) <= set(geometry.by_name):
         return Baselines(None, None)
-    point = workload.target
-    used = None if point is None else point.sm_utilization
+    used = known.utilisation
     return Baselines(
         None if memory is None else thesis.by_memory(memory.mid / 1e6),
         None if used is None else thesis.by_utilisation(used),

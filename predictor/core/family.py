@@ -52,6 +52,8 @@ class Answer:
     """By platform, where the family combined several."""
     reference_s: float | None = None
     """Measured on the reference platform, in the workload's unit."""
+    reference: str | None = None
+    """Name of that platform; None: the one that the workload's document names."""
 
 
 @dataclass(frozen=True, slots=True)

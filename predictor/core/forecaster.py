@@ -229,11 +229,11 @@ def _reference_time(
     curves: Mapping[str, PredictionCurve],
 ) -> tuple[str, float | None, bool]:
     """Name of the reference, seconds there, and whether a run measured them."""
-    measured = next((a.reference_s for _, a in answers if a.reference_s is not None), None)
+    measured = next((a for _, a in answers if a.reference_s is not None), None)
     on = getattr(question.workload.document, "platform", None)
     named = on if isinstance(on, str) else ""
     if measured is not None:
-        return named, measured, True
+        return measured.reference or named, measured.reference_s, True
     for reference in question.references:
         curve = curves.get(reference.name)
         if curve is not None:

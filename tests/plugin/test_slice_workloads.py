@@ -10,14 +10,19 @@ import toy_profiles
 from views import knowing_service
 
 from berth.pilot.documents import to_json, validate
-from berth.pilot.errors import UsageError
 from berth.plugin.cli import main
-from berth.plugin.slice_workloads import forecast_workload, slice_platforms, slice_predictor
 from berth.plugin.store import Store
+from berth.plugin.workloads import platforms_for
 from berth.policies.mig import lookup
+from berth.policies.mig.on_slices import of_slice_workload
 from berth.policies.mig.recommend import recommend
-from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.forecast import Forecast, Unit
+from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.prediction import Basis
+from berth.predictor.core.workload import workload_of
+from berth.predictor.families.slices.bundle import load
+from berth.predictor.families.slices.on_gpu import profiles_of
+from berth.predictor.families.slices.predictor import SlicePredictor
 from berth.predictor.families.slices.workload import SliceWorkload
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.mig.slices import slice_of
@@ -43,12 +48,14 @@ def workload(**changes: object) -> SliceWorkload:
 
 
 def made(**changes: object) -> Forecast:
-    return forecast_workload(workload(**changes), slice_predictor(), platforms.load())
+    return Forecaster().forecast(workload_of(workload(**changes)), platforms_for(None))
 
 
 def test_the_forecast_says_what_the_recommender_says() -> None:
     forecast = made()
-    said = recommend(workload(), lookup("A100-40GB"), slice_predictor())
+    geometry = lookup("A100-40GB")
+    predictor = SlicePredictor(load())
+    said = recommend(of_slice_workload(workload(), geometry, predictor), geometry)
     for choice in said.choices:
         point = forecast.prediction(f"a100-40gb-mig-{choice.profile.name}", 1)
         assert point is not None
@@ -60,14 +67,17 @@ def test_the_forecast_says_what_the_recommender_says() -> None:
     whole = forecast.prediction("a100-40gb", 1)
     assert whole is not None
     assert (whole.basis, whole.runtime_s.mid) == (Basis.MEASURED, 3600)
-    assert set(forecast.curves) == set(slice_platforms("A100-40GB", platforms.load()))
+    assert set(forecast.curves) == set(profiles_of(geometry, platforms_for(None)))
+    assert forecast.reference_platform == "a100-40gb"
+    assert (forecast.reference_runtime_s, forecast.whole_job) == (3600, True)
+    assert forecast.source_of("a100-40gb-mig-1g.5gb") == "slices: utilisation"
     assert Forecast.from_json(forecast.to_json()).curves.keys() == forecast.curves.keys()
 
 
 def test_every_slice_of_the_model_is_covered_whatever_its_platform_is_called() -> None:
-    found = slice_platforms("A100-40GB", platforms.load())
-    assert found["a100-mig-1g.5gb"] == found["a100-40gb-mig-1g.5gb"] == "1g.5gb"
-    assert found["a100-40gb"] == "whole"
+    found = profiles_of(lookup("A100-40GB"), platforms_for(None))
+    assert found["a100-mig-1g.5gb"].name == found["a100-40gb-mig-1g.5gb"].name == "1g.5gb"
+    assert found["a100-40gb"].name == "7g.40gb"
     assert "a100-80gb" not in found
     assert all(slice_of(p) is None for p in platforms.load().values() if p.name == "h200-141gb")
 
@@ -88,9 +98,12 @@ def test_on_gpus_that_nobody_measured_slices_are_priors() -> None:
     assert point.basis is Basis.PRIOR
 
 
-def test_how_long_a_job_takes_must_be_known() -> None:
-    with pytest.raises(UsageError, match="how long a job takes"):
-        made(runtime_s=None)
+def test_where_the_length_of_a_job_is_not_known_a_batch_is_predicted() -> None:
+    forecast = made(runtime_s=None)
+    whole = forecast.prediction("a100-40gb", 1)
+    assert whole is not None
+    assert (forecast.unit, forecast.whole_job) == (Unit.STEP, False)
+    assert whole.runtime_s.mid == forecast.reference_runtime_s == 0.0296
 
 
 def test_the_command_stores_lists_shows_and_refreshes_it(
@@ -98,10 +111,10 @@ def test_the_command_stores_lists_shows_and_refreshes_it(
 ) -> None:
     file, url = tmp_path / "resnet.json", f"sqlite:///{tmp_path}/berth.db"
     file.write_text(json.dumps(RESNET))
-    with pytest.raises(SystemExit):
-        main(["workload", "add", str(file), "--store", url])
-    assert "--runtime" in capsys.readouterr().err
-    main(["workload", "add", str(file), "--store", url, "--runtime", "2h", "--json"])
+    main(["workload", "add", str(file), "--store", url])
+    assert "how much work a job does is not known" in capsys.readouterr().out
+    timed = ["workload", "add", str(file), "--store", url, "--runtime", "2h", "--replace"]
+    main([*timed, "--json"])
     assert "a100-40gb-mig-1g.5gb" in json.loads(capsys.readouterr().out)["platforms"]
     main(["workload", "list", "--store", url])
     assert "whole A100-40GB  2h" in capsys.readouterr().out

@@ -9,7 +9,23 @@ puts them together with intervals; ``berth.policies.mig.recommend`` chooses a sl
 
 from __future__ import annotations
 
-from berth.predictor.families.slices.physics import Share
-from berth.predictor.families.slices.workload import SliceWorkload
+from typing import TYPE_CHECKING
 
-__all__ = ["Share", "SliceWorkload"]
+from berth.predictor.core.family import Bundles, FamilyEntry
+
+if TYPE_CHECKING:
+    from berth.predictor.families.slices.slices_family import SlicesFamily
+
+
+def _load(bundles: Bundles) -> SlicesFamily:
+    from berth.predictor.families.slices.slices_family import SlicesFamily  # noqa: PLC0415
+
+    return SlicesFamily.load(bundles)
+
+
+FAMILY = FamilyEntry(
+    "slices",
+    ("slices",),
+    _load,
+    bundle_readers={"berth.slices-bundle/1": "berth.predictor.families.slices.bundle"},
+)

@@ -46,6 +46,8 @@ class SlicePrediction:
     slowdown_95: Interval
     step_s: Interval
     """Seconds a batch in one process, 90 %."""
+    whole_s: float
+    """The same on the whole GPU: measured, or by the law of its other loads."""
     bound: Bound
     launch_share: float
     """Part of the time on the slice that a larger one would not shorten."""
@@ -213,8 +215,8 @@ class SlicePredictor:
         if share.is_whole:
             one = Interval(1.0, 1.0, 1.0)
             return SlicePrediction(
-                share, one, one, one.scaled(made.whole_s), _bound(workload, launch), launch,
-                Basis.MEASURED, made.name,
+                share, one, one, one.scaled(made.whole_s), made.whole_s,
+                _bound(workload, launch), launch, Basis.MEASURED, made.name,
             )  # fmt: skip
         basis, wider = Basis.CALIBRATED, 1.0
         if not self.model.shares.knows(share):
@@ -227,8 +229,8 @@ class SlicePredictor:
         half_95 = wider * (made.width.q95 * hard + made.extra)
         slowdown, wide = _interval(log, half), _interval(log, max(half, half_95))
         return SlicePrediction(
-            share, slowdown, wide, slowdown.scaled(made.whole_s), _bound(workload, launch), launch,
-            basis, made.name, made.abstained,
+            share, slowdown, wide, slowdown.scaled(made.whole_s), made.whole_s,
+            _bound(workload, launch), launch, basis, made.name, made.abstained,
         )  # fmt: skip
 
 

@@ -11,13 +11,14 @@ from real_daemon import RealDaemon
 from slurm_cluster import Cluster, wait_until
 from slurm_node import Node, show_node
 
-from berth.plugin.slice_workloads import add_workload, slice_predictor
 from berth.plugin.slurm.filter import FILTER_PATH
 from berth.plugin.slurm.mig.queue import seen_now
 from berth.plugin.store import Store
+from berth.plugin.workloads import add_workload, platforms_for
 from berth.policies.mig import lookup
+from berth.predictor.core.forecaster import Forecaster
+from berth.predictor.core.workload import workload_of
 from berth.predictor.families.slices.workload import MemoryNeed, Point, SliceWorkload
-from berth.predictor.hardware import platforms
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(180)]
 
@@ -87,9 +88,9 @@ class SliceDaemon(RealDaemon):
         for name, memory_gb in (("small", 4.5), ("medium", 9), ("large", 18), ("huge", 60)):
             add_workload(
                 store,
-                workload(name, memory_gb),
-                predictor=slice_predictor(),
-                platforms=platforms.load(),
+                workload_of(workload(name, memory_gb)),
+                forecaster=Forecaster(),
+                platforms=platforms_for(None),
                 owner="test",
                 replace=True,
             )

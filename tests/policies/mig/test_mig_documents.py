@@ -19,7 +19,7 @@ from berth.policies.mig.documents import (
     JobsDocument,
     PlanDocument,
     check_profiles,
-    demands_of,
+    demand_of,
     digest,
     fleet_document,
     plan_document,
@@ -58,7 +58,9 @@ def fleet(**changes: Any) -> FleetDocument:
 def test_a_plan_is_read_back_as_written(tmp_path: Path) -> None:
     document = validate(FLEET, FleetDocument, source="fleet")
     states = states_of(document, source="fleet")
-    made = plan(states, demands_of(validate(JOBS, JobsDocument, source="jobs")), "jobs")
+    made = plan(
+        states, [demand_of(job) for job in validate(JOBS, JobsDocument, source="jobs").jobs], "jobs"
+    )
     written = plan_document(made, document)
     write_json(tmp_path / "plan.json", written)
     again = read_json(tmp_path / "plan.json", PlanDocument)
@@ -126,7 +128,9 @@ def test_fleet_files_with_wrong_keys_are_refused_by_name(data: dict[str, Any], k
 @pytest.mark.parametrize(
     ("job", "key"),
     [
-        ({"name": "a", "slices": []}, "jobs.0.slices"),
+        ({"name": "a", "slices": []}, "jobs.0"),
+        ({"name": "a", "slices": [{"profile": "1g.5gb"}], "workload": "b"}, "jobs.0"),
+        ({"slices": [{"profile": "1g.5gb"}]}, "jobs.0"),
         ({"name": "a", "count": 0, "slices": [{"profile": "1g.5gb"}]}, "jobs.0.count"),
         (
             {"name": "a", "slices": [{"profile": "1g.5gb", "runtime_s": -1}]},

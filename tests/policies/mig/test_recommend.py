@@ -9,6 +9,7 @@ from slice_workloads import GIB, counters, sweep
 
 from berth.pilot.errors import UsageError
 from berth.policies.mig import GpuState, Layout, known_gpus, lookup
+from berth.policies.mig.on_slices import of_slice_workload
 from berth.policies.mig.planner import plan
 from berth.policies.mig.recommend import Aim, Recommendation, Terms, recommend
 from berth.policies.mig.slice_demand import demand
@@ -31,7 +32,9 @@ needs = st.tuples(st.floats(0.1, 50), st.floats(1, 1.6), st.floats(1, 1.6)).map(
 def ask(
     workload: SliceWorkload, terms: Terms | None = None, *, possible: set[str] | None = None
 ) -> Recommendation:
-    return recommend(workload, lookup(workload.gpu), PREDICTOR, terms or Terms(), possible=possible)
+    geometry = lookup(workload.gpu)
+    known = of_slice_workload(workload, geometry, PREDICTOR)
+    return recommend(known, geometry, terms or Terms(), possible=possible)
 
 
 @settings(deadline=None, max_examples=60)
@@ -91,11 +94,11 @@ def test_each_aim_is_best_at_what_it_says() -> None:
     best = {aim: answer.best for aim, answer in made.items()}
     assert all(best.values())
     assert best[Aim.SMALLEST] == made[Aim.SMALLEST].smallest
-    assert best[Aim.FASTEST].prediction.step_s.high == min(  # type: ignore[union-attr]
-        c.prediction.step_s.high for c in allowed
+    assert best[Aim.FASTEST].prediction.time_s.high == min(  # type: ignore[union-attr]
+        c.prediction.time_s.high for c in allowed
     )
-    assert best[Aim.ENERGY].energy_j.mid == min(  # type: ignore[union-attr]
-        c.energy_j.mid for c in allowed if c.energy_j
+    assert best[Aim.ENERGY].prediction.energy_j.mid == min(  # type: ignore[union-attr]
+        c.prediction.energy_j.mid for c in allowed if c.prediction.energy_j
     )
     assert best[Aim.COST].price.mid == min(  # type: ignore[union-attr]
         c.price.mid for c in allowed if c.price
@@ -112,7 +115,7 @@ def test_a_latency_limit_is_kept_by_the_upper_end_and_looser_ones_allow_more(
     tight = ask(counters(), Terms(latency_limit_s=limit_s))
     loose = ask(counters(), Terms(latency_limit_s=limit_s * looser))
     if tight.best is not None:
-        assert tight.best.prediction.step_s.high <= limit_s
+        assert tight.best.prediction.time_s.high <= limit_s
         assert loose.smallest is not None
         assert tight.smallest is not None
         assert loose.smallest.profile.memory_slices <= tight.smallest.profile.memory_slices
@@ -179,7 +182,7 @@ def test_what_makes_no_sense_is_a_sentence(
 ) -> None:
     geometry = A100 if workload.gpu != "A100-80GB" else lookup("A100-80GB")
     with pytest.raises(UsageError, match=words):
-        recommend(workload, geometry, PREDICTOR, terms)
+        recommend(of_slice_workload(workload, geometry, PREDICTOR), geometry, terms)
 
 
 def test_an_unsure_prediction_falls_back_to_the_smallest_and_says_so() -> None:

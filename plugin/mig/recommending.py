@@ -1,0 +1,135 @@
+"""Workloads of every kind on MIG slices: what the recommender and the planner are asked about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from berth.pilot.errors import UsageError
+from berth.pilot.platform import Platform
+from berth.plugin.site.site import Site
+from berth.plugin.store import Store
+from berth.plugin.workload_files import WorkloadOptions, read_file
+from berth.plugin.workloads import forecaster_for, platforms_for, reference_of, stored_workload
+from berth.policies.mig.demands import Demand
+from berth.policies.mig.documents import JobEntry, JobsDocument, demand_of
+from berth.policies.mig.on_slices import OnSlices, of_forecast, of_slice_workload
+from berth.policies.mig.recommend import recommend
+from berth.policies.mig.slice_demand import demand_on
+from berth.predictor.core.forecaster import Forecaster
+from berth.predictor.core.workload import Workload
+from berth.predictor.families.slices.on_gpu import profiles_of
+from berth.predictor.families.slices.slices_family import SlicesFamily, slice_workload_of
+from berth.predictor.hardware.mig import Geometry, lookup
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Answers for workloads on slices; ``platforms`` holds those of slices, too."""
+
+    forecaster: Forecaster
+    platforms: Mapping[str, Platform]
+    reference: str | None = None
+
+    def on_slices(self, workload: Workload, geometry: Geometry) -> OnSlices:
+        """What the workload does on the slices of one GPU model.
+
+        Raises UsageError where nothing can be predicted of it there.
+        """
+        for family in self.forecaster.families(workload):
+            if isinstance(family, SlicesFamily):
+                document = slice_workload_of(workload)
+                return of_slice_workload(document, geometry, family.predictor)
+        names = profiles_of(geometry, self.platforms)
+        if not names:
+            raise UsageError(
+                f"no platform of the whole {geometry.gpu} is known, so nothing is predicted on "
+                "its slices",
+                hint="berth pilot bench there, then berth platform add",
+            )
+        forecast = self.forecaster.forecast(
+            workload,
+            {name: self.platforms[name] for name in names},
+            self.platforms,
+            reference=self.reference,
+        )
+        return of_forecast(forecast, workload, geometry, self.platforms)
+
+    def demand(
+        self, workload: Workload, gpus: Sequence[Geometry], *, count: int = 1, priority: int = 0
+    ) -> Demand:
+        """The slices of these GPU models that it may have. Raises UsageError where there is none.
+
+        A model on which nothing is predicted of it is left out while there is another.
+        """
+        made, problem = [], UsageError("there is no GPU model to place it on")
+        for geometry in gpus:
+            try:
+                made.append(recommend(self.on_slices(workload, geometry), geometry))
+            except UsageError as error:
+                problem = error
+        if not made:
+            raise problem
+        return demand_on(made, count=count, priority=priority)
+
+
+def predictions_for(site: Site | None, bundles: Iterable[Path] = ()) -> Predictions:
+    """With the site's platforms and bundles. Raises DocumentError and UsageError."""
+    return Predictions(forecaster_for(site, bundles), platforms_for(site), reference_of(site))
+
+
+def workload_named(
+    text: str, open_store: Callable[[], Store], options: WorkloadOptions | None = None
+) -> Workload:
+    """A workload's file of any kind, or one by its name in the store.
+
+    Raises DocumentError for a broken file and UsageError for a name that is not there.
+    """
+    path = Path(text)
+    if path.exists() or path.suffix or len(path.parts) > 1:
+        return read_file(path, options)
+    if options is not None and options.given():
+        raise UsageError(f"what {text!r} is stands in the store; options are for files")
+    store = open_store()
+    try:
+        return stored_workload(store, text)
+    finally:
+        store.close()
+
+
+def demands_of(
+    jobs: JobsDocument,
+    gpus: Collection[str],
+    predictions: Callable[[], Predictions],
+    open_store: Callable[[], Store],
+) -> tuple[Demand, ...]:
+    """The jobs for the planner; those that name a workload get the slices that it may have.
+
+    ``gpus``: models of the fleet. Raises UsageError and DocumentError.
+    """
+    geometries = [lookup(name) for name in dict.fromkeys(gpus)]
+    ready: Predictions | None = None
+    found = []
+    for job in jobs.jobs:
+        if job.workload is None:
+            found.append(demand_of(job))
+            continue
+        ready = ready or predictions()
+        workload = workload_named(job.workload, open_store)
+        made = ready.demand(workload, geometries, count=job.count, priority=job.priority)
+        found.append(replace(made, name=job.name or made.name))
+    return tuple(found)
+
+
+def with_workloads(jobs: JobsDocument | None, named: Sequence[str]) -> JobsDocument:
+    """The jobs and those of ``NAME`` or ``NAME=COUNT``. Raises UsageError."""
+    entries = [] if jobs is None else list(jobs.jobs)
+    for text in named:
+        name, equals, count = text.rpartition("=")
+        if not equals:
+            name, count = text, "1"
+        if not name or not (count.isascii() and count.isdigit() and 0 < int(count) <= 1_000_000):
+            raise UsageError(f"--workload {text!r} is not NAME, FILE, NAME=COUNT or FILE=COUNT")
+        entries.append(JobEntry(workload=name, count=int(count)))
+    return JobsDocument(jobs=tuple(entries))

@@ -1,0 +1,193 @@
+"""What a workload of any kind does on the slices of one GPU model, ready for ``recommend``.
+
+Two ways to know it: a Forecast over the platforms of the slices, for every kind of workload, and
+the slice predictor's own numbers, which say more of a workload that was measured on the whole GPU.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from berth.pilot.errors import UsageError
+from berth.pilot.platform import Platform
+from berth.predictor.core.forecast import Forecast, Unit
+from berth.predictor.core.intervals import around
+from berth.predictor.core.memory_need import where_known
+from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction
+from berth.predictor.core.workload import Workload
+from berth.predictor.families.slices.on_gpu import is_whole, plain_profiles, predictions
+from berth.predictor.families.slices.predictor import SlicePrediction, SlicePredictor
+from berth.predictor.families.slices.workload import SliceWorkload
+from berth.predictor.hardware.mig import Geometry
+from berth.predictor.hardware.mig.slices import slice_of
+
+LEAST_LOG_WIDTH = 0.05
+"""Of a slow-down between two predictions whose errors go together."""
+
+
+@dataclass(frozen=True, slots=True)
+class OnSlice:
+    """One slice: times are of one unit of work, slow-downs t_slice / t_whole (> 1: slower)."""
+
+    slowdown: Interval
+    """90 % interval."""
+    time_s: Interval
+    """Seconds a unit, 90 %."""
+    memory: Interval | None
+    """Need in bytes; None: not known."""
+    energy_j: Interval | None
+    """Joules a unit."""
+    basis: Basis
+    bound: Bound
+    method: str
+    abstained: str | None
+    slowdown_95: Interval | None = None
+    launch_share: float | None = None
+    """Part of the time on the slice that a larger one would not shorten."""
+
+
+@dataclass(frozen=True, slots=True)
+class OnSlices:
+    """One workload on the plain profiles of one GPU model of which something is predicted."""
+
+    workload: str
+    unit: str
+    """What the times are of: ``batch``, ``request``, ``token`` or ``job``."""
+    items: float
+    """In a unit: samples of a batch, of all processes together."""
+    units: float | None
+    """In a whole job; None: not known."""
+    on: Mapping[str, OnSlice]
+    """By name of the profile."""
+    utilisation: float | None = None
+    """Of the whole GPU, measured, of 1."""
+    is_latency: bool = True
+    """False: the time of a unit is its share at full load, not how long one takes."""
+
+
+def of_forecast(
+    forecast: Forecast, workload: Workload, geometry: Geometry, known: Mapping[str, Platform]
+) -> OnSlices:
+    """From a forecast that covers platforms of slices of this GPU model; ``known``: all platforms.
+
+    Raises UsageError where it covers none, or the workload needs several GPUs.
+    """
+    if forecast.gpus > 1:
+        raise UsageError(
+            f"{workload.name} runs on {forecast.gpus} GPUs; a slice is one",
+            hint="describe it with one GPU, or leave it to whole GPUs",
+        )
+    points, whole = _points(forecast, geometry, known)
+    if not points:
+        raise UsageError(f"nothing is predicted of {workload.name} on slices of {geometry.gpu}")
+    unit, items = _unit(workload)
+    times = 1.0
+    if forecast.whole_job and workload.amount.unit is not Unit.JOB:
+        times = workload.amount.steps or 1.0
+    whole = whole or points[max(points, key=lambda name: geometry.profile(name).compute_slices)]
+    return OnSlices(
+        workload.name,
+        unit,
+        items,
+        workload.amount.steps,
+        {
+            name: _on_slice(point, whole, 1 / times, forecast.source_of(point.platform))
+            for name, point in points.items()
+        },
+        is_latency=workload.amount.unit not in (Unit.REQUEST, Unit.TOKEN),
+    )
+
+
+def _points(
+    forecast: Forecast, geometry: Geometry, known: Mapping[str, Platform]
+) -> tuple[dict[str, Prediction], Prediction | None]:
+    """By profile, and on the whole GPU without MIG."""
+    plain = {p.name for p in plain_profiles(geometry)}
+    points: dict[str, Prediction] = {}
+    whole = None
+    for name in sorted(forecast.curves):
+        platform = known.get(name)
+        if platform is None:
+            continue
+        cut = slice_of(platform)
+        if cut is not None and cut[0].gpu == geometry.gpu and cut[1].name in plain:
+            points.setdefault(cut[1].name, forecast.curves[name].nearest(1))
+        elif is_whole(geometry, platform):
+            whole = whole or forecast.curves[name].nearest(1)
+    return points, whole
+
+
+def _unit(workload: Workload) -> tuple[str, float]:
+    unit = workload.amount.unit
+    if unit in (Unit.STEP, Unit.EPOCH):
+        return "batch", float(getattr(workload.document, "batch", 1))
+    return unit.value, 1.0
+
+
+def _on_slice(point: Prediction, whole: Prediction, factor: float, source: str) -> OnSlice:
+    time = point.runtime_s
+    own = math.log(time.high / time.mid)
+    shared = math.log(whole.runtime_s.high / whole.runtime_s.mid)
+    # The error of the whole GPU's time moves both alike; what is left is the slice's own.
+    width = math.sqrt(max(own**2 - shared**2, 0.0))
+    slowdown = around(time.mid / whole.runtime_s.mid, max(width, LEAST_LOG_WIDTH))
+    return OnSlice(
+        slowdown=slowdown,
+        time_s=time.scaled(factor),
+        memory=where_known(point.memory_bytes),
+        energy_j=None if point.energy_j is None else point.energy_j.scaled(factor),
+        basis=point.basis,
+        bound=point.bound,
+        method=source,
+        abstained=point.abstained,
+    )
+
+
+def of_slice_workload(
+    workload: SliceWorkload, geometry: Geometry, predictor: SlicePredictor
+) -> OnSlices:
+    """With the slice predictor's own numbers: 95 % intervals, launches, energy from power.
+
+    Raises UsageError where it was measured on another GPU model, or nothing can be predicted.
+    """
+    made = predictions(workload, geometry, predictor)
+    whole_s = next(iter(made.values())).whole_s
+    point = workload.target
+    return OnSlices(
+        workload.name,
+        "batch",
+        workload.target_batch * workload.processes,
+        None if workload.runtime_s is None else workload.runtime_s / whole_s,
+        {name: _of_prediction(workload, one) for name, one in made.items()},
+        utilisation=None if point is None else point.sm_utilization,
+    )
+
+
+def _of_prediction(workload: SliceWorkload, made: SlicePrediction) -> OnSlice:
+    return OnSlice(
+        slowdown=made.slowdown,
+        time_s=made.step_s,
+        memory=None if workload.memory is None else workload.memory.interval,
+        energy_j=_energy(workload, made),
+        basis=made.basis,
+        bound=made.bound,
+        method=made.method,
+        abstained=made.abstained,
+        slowdown_95=made.slowdown_95,
+        launch_share=made.launch_share,
+    )
+
+
+def _energy(workload: SliceWorkload, made: SlicePrediction) -> Interval | None:
+    """Joules a batch: the same switching as on the whole GPU, idle power by part and time.
+
+    An assumption: nobody measured the power of slices in the data that Berth has.
+    """
+    point, idle = workload.target, workload.idle_power_w
+    if point is None or point.power_w is None or idle is None:
+        return None
+    switching = max(point.power_w - idle, 0.0) * point.seconds
+    still = made.step_s.scaled(idle * max(made.share.compute, made.share.memory))
+    return Interval(switching + still.low, switching + still.mid, switching + still.high)

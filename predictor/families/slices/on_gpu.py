@@ -1,0 +1,78 @@
+"""A slice workload on one GPU model: a prediction for each plain profile, and where those are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from berth.pilot.errors import UsageError
+from berth.pilot.platform import Platform, PlatformKind
+from berth.predictor.families.slices.physics import Share
+from berth.predictor.families.slices.predictor import SlicePrediction, SlicePredictor
+from berth.predictor.families.slices.workload import SliceWorkload
+from berth.predictor.hardware.mig import Geometry, SliceProfile, lookup
+from berth.predictor.hardware.mig.slices import slice_of
+
+
+def share_of(geometry: Geometry, profile: SliceProfile) -> Share:
+    """The profile's parts of compute and memory."""
+    return Share(
+        min(1.0, profile.compute_slices / geometry.compute_slices),
+        min(1.0, profile.memory_slices / geometry.memory_slices),
+    )
+
+
+def plain_profiles(geometry: Geometry) -> tuple[SliceProfile, ...]:
+    """Without media variants, small before large; the last one is the whole GPU."""
+    return tuple(
+        sorted(
+            (p for p in geometry.profiles if p.is_plain),
+            key=lambda p: (p.memory_slices, p.compute_slices, p.name),
+        )
+    )
+
+
+def predictions(
+    workload: SliceWorkload, geometry: Geometry, predictor: SlicePredictor
+) -> dict[str, SlicePrediction]:
+    """By profile, all plain ones at once: slices with more of everything are never slower.
+
+    Raises UsageError where the workload was measured on another GPU model, a probe names no slice
+    of it, or nothing can be predicted at all.
+    """
+    if lookup(workload.gpu).gpu != geometry.gpu:
+        raise UsageError(
+            f"{workload.name} was measured on {workload.gpu}, not on {geometry.gpu}",
+            hint="measure it on the whole GPU that is to be sliced",
+        )
+    profiles = plain_profiles(geometry)
+    probes = [
+        (share_of(geometry, geometry.profile(probe.profile)), number)
+        for number, probe in enumerate(workload.probes)
+    ]
+    made = predictor.predict(
+        workload, [share_of(geometry, p) for p in profiles], gpu=geometry.gpu, probes=probes
+    )
+    return {p.name: one for p, one in zip(profiles, made, strict=True)}
+
+
+def profiles_of(geometry: Geometry, platforms: Mapping[str, Platform]) -> dict[str, SliceProfile]:
+    """By platform: the plain profile that it is of; the largest for a whole GPU of the model."""
+    plain = plain_profiles(geometry)
+    found: dict[str, SliceProfile] = {}
+    for name, platform in platforms.items():
+        cut = slice_of(platform)
+        if cut is not None and cut[0].gpu == geometry.gpu and cut[1] in plain:
+            found[name] = cut[1]
+        elif is_whole(geometry, platform):
+            found[name] = plain[-1]
+    return found
+
+
+def is_whole(geometry: Geometry, platform: Platform) -> bool:
+    """True for a platform that is a whole GPU of this model."""
+    if platform.kind is not PlatformKind.GPU:
+        return False
+    try:
+        return lookup(platform.name).gpu == geometry.gpu
+    except UsageError:
+        return False

@@ -1,0 +1,119 @@
+"""Workloads that were measured on a whole GPU, on its MIG slices, behind the Family protocol.
+
+A job's whole time is stretched as a batch's is: its parts beside the GPU make it no slower.
+"""
+
+from __future__ import annotations
+
+import math
+
+from berth.pilot.platform import Platform
+from berth.predictor.core.family import Answer, Bundles, Explanation, Question
+from berth.predictor.core.forecast import SourceShare
+from berth.predictor.core.memory_need import UNKNOWN_BYTES
+from berth.predictor.core.prediction import Interval, Prediction, PredictionCurve
+from berth.predictor.core.workload import Workload
+from berth.predictor.families.slices.bundle import (
+    DEFAULT_SLICES_BUNDLE,
+    SLICES_SCHEMA,
+    load,
+)
+from berth.predictor.families.slices.on_gpu import is_whole, predictions, profiles_of
+from berth.predictor.families.slices.predictor import SlicePrediction, SlicePredictor
+from berth.predictor.families.slices.workload import SliceWorkload
+from berth.predictor.hardware.mig import SliceProfile, lookup
+
+
+class SlicesFamily:
+    """Slow-downs on the slices of the GPU model that the workload was measured on."""
+
+    name = "slices"
+
+    def __init__(self, predictor: SlicePredictor) -> None:
+        self.predictor = predictor
+
+    @classmethod
+    def load(cls, bundles: Bundles) -> SlicesFamily:
+        """From a site's bundle, else the shipped one. Raises DocumentError."""
+        return cls(SlicePredictor(load(bundles.get(SLICES_SCHEMA, DEFAULT_SLICES_BUNDLE))))
+
+    def accepts(self, workload: Workload) -> bool:
+        """Slice workloads."""
+        return isinstance(workload.document, SliceWorkload)
+
+    def forecast(self, question: Question) -> Answer:
+        """One point for each slice of the GPU model, and for the whole GPU."""
+        document = slice_workload_of(question.workload)
+        geometry = lookup(document.gpu)
+        made = predictions(document, geometry, self.predictor)
+        places = profiles_of(geometry, question.platforms)
+        curves = {
+            name: PredictionCurve((_point(document, made[profile.name], profile, name),))
+            for name, profile in places.items()
+        }
+        sources = {
+            name: (self._source(geometry.gpu, made[profile.name]),)
+            for name, profile in places.items()
+        }
+        wholes = (n for n, p in question.known.items() if is_whole(geometry, p))
+        return Answer(
+            self.predictor.model.id,
+            curves,
+            sources=sources,
+            reference=min(wholes, default=""),
+            reference_s=document.runtime_s or next(iter(made.values())).whole_s,
+        )
+
+    def explain(self, question: Question, platform: Platform) -> Explanation:
+        """How much slower than the whole GPU, and what a larger slice would not shorten."""
+        document = slice_workload_of(question.workload)
+        geometry = lookup(document.gpu)
+        profile = profiles_of(geometry, {platform.name: platform}).get(platform.name)
+        if profile is None:
+            return Explanation(f"{platform.name} is no {geometry.gpu} and no slice of one.")
+        one = predictions(document, geometry, self.predictor)[profile.name]
+        return Explanation(
+            f"{one.slowdown.mid:.2f} times the time of the whole {geometry.gpu} by the method "
+            f"{one.method}; {one.launch_share:.0%} of it are launches and the host, which a larger "
+            "slice does not shorten."
+        )
+
+    def _source(self, gpu: str, made: SlicePrediction) -> SourceShare:
+        if made.share.is_whole:
+            situation = "measured there"
+        else:
+            situation = "unseen model" if gpu in self.predictor.model.gpus else "unseen device"
+        width = math.log(made.slowdown.high / made.slowdown.mid)
+        return SourceShare(f"{self.name}: {made.method}", 1.0, width, situation)
+
+
+def slice_workload_of(workload: Workload) -> SliceWorkload:
+    """The workload's document, which the family has accepted."""
+    document = workload.document
+    assert isinstance(document, SliceWorkload)  # noqa: S101 - ``accepts`` was asked
+    return document
+
+
+def _point(
+    workload: SliceWorkload, made: SlicePrediction, profile: SliceProfile, platform: str
+) -> Prediction:
+    slowdown = made.slowdown
+    if workload.memory is not None:
+        memory = workload.memory.interval
+    else:
+        most = float(profile.memory_bytes)
+        memory = Interval(0.0, most, most if made.share.is_whole else UNKNOWN_BYTES)
+    seconds = workload.runtime_s
+    return Prediction(
+        workload=workload.name,
+        platform=platform,
+        cores=1,
+        gpus=1,
+        basis=made.basis,
+        speedup=Interval(1 / slowdown.high, 1 / slowdown.mid, 1 / slowdown.low),
+        runtime_s=made.step_s if seconds is None else slowdown.scaled(seconds),
+        memory_bytes=memory,
+        energy_j=None,
+        bound=made.bound,
+        abstained=None if made.share.is_whole else made.abstained,
+    )
