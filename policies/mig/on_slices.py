@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.predictor.core.forecast import Forecast, Unit
-from berth.predictor.core.intervals import around
 from berth.predictor.core.memory_need import where_known
 from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction
 from berth.predictor.core.workload import Workload
@@ -128,13 +127,12 @@ def _unit(workload: Workload) -> tuple[str, float]:
 
 def _on_slice(point: Prediction, whole: Prediction, factor: float, source: str) -> OnSlice:
     time = point.runtime_s
-    own = math.log(time.high / time.mid)
-    shared = math.log(whole.runtime_s.high / whole.runtime_s.mid)
     # The error of the whole GPU's time moves both alike; what is left is the slice's own.
-    width = math.sqrt(max(own**2 - shared**2, 0.0))
-    slowdown = around(time.mid / whole.runtime_s.mid, max(width, LEAST_LOG_WIDTH))
+    base, ratio = whole.runtime_s, time.mid / whole.runtime_s.mid
+    down = _own(math.log(time.mid / time.low), math.log(base.mid / base.low))
+    up = _own(math.log(time.high / time.mid), math.log(base.high / base.mid))
     return OnSlice(
-        slowdown=slowdown,
+        slowdown=Interval(ratio * math.exp(-down), ratio, ratio * math.exp(up)),
         time_s=time.scaled(factor),
         memory=where_known(point.memory_bytes),
         energy_j=None if point.energy_j is None else point.energy_j.scaled(factor),
@@ -143,6 +141,10 @@ def _on_slice(point: Prediction, whole: Prediction, factor: float, source: str) 
         method=source,
         abstained=point.abstained,
     )
+
+
+def _own(width: float, shared: float) -> float:
+    return math.sqrt(max(width**2 - shared**2, LEAST_LOG_WIDTH**2))
 
 
 def of_slice_workload(

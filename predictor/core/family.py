@@ -104,6 +104,14 @@ Bundles = Mapping[str, Path]
 
 
 @dataclass(frozen=True, slots=True)
+class Adjusted:
+    """The combined answers of all families, by platform, before or after an adjustment."""
+
+    curves: Mapping[str, PredictionCurve]
+    sources: Mapping[str, tuple[SourceShare, ...]]
+
+
+@dataclass(frozen=True, slots=True)
 class FamilyEntry:
     """What an entry point of ``berth.families`` is."""
 
@@ -113,6 +121,9 @@ class FamilyEntry:
     load: Callable[[Bundles], Family | None]
     """From the site's bundles (the shipped one where its schema is absent); None: it has nothing
     to predict with. Raises DocumentError for a broken bundle."""
+    adjust: Callable[[Question, Bundles, Adjusted], Adjusted] | None = None
+    """For workloads of other kinds: what this family knows of platforms, for example that a slice
+    is never faster than its GPU."""
     bundle_readers: Mapping[str, str] = field(default_factory=dict)
     """By schema of the bundles that it can be made from: the module whose ``verify(folder)`` and
     ``load(folder)`` read one."""

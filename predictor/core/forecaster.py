@@ -19,6 +19,7 @@ from berth.predictor.core.bundle import schema_of_bundle
 from berth.predictor.core.combine import SourceEstimate, combine
 from berth.predictor.core.family import (
     FAMILIES,
+    Adjusted,
     Answer,
     Explanation,
     Family,
@@ -28,6 +29,7 @@ from berth.predictor.core.family import (
 from berth.predictor.core.forecast import Forecast, SourceShare, Unit
 from berth.predictor.core.prediction import Interval, Prediction, PredictionCurve
 from berth.predictor.core.workload import Workload
+from berth.predictor.hardware.mig.slices import relatives
 
 DEFAULT_REFERENCES = ("epyc-genoa-vm", "a100-40gb")
 """What speedups of workloads that were measured nowhere are over, unless a site says: the first
@@ -65,7 +67,7 @@ class Forecaster:
         """
         question = self._question(workload, platforms, known, reference)
         answers = [(family, family.forecast(question)) for family in self.families(workload)]
-        curves, sources = _combined(answers)
+        curves, sources = self._adjusted(question, *_combined(answers))
         reference, reference_s, measured = _reference_time(question, answers, curves)
         if not measured and reference_s is not None:
             curves = {name: _over(curve, reference_s) for name, curve in curves.items()}
@@ -128,6 +130,18 @@ class Forecaster:
             )
         return found
 
+    def _adjusted(
+        self,
+        question: Question,
+        curves: dict[str, PredictionCurve],
+        sources: dict[str, tuple[SourceShare, ...]],
+    ) -> tuple[dict[str, PredictionCurve], dict[str, tuple[SourceShare, ...]]]:
+        made = Adjusted(curves, sources)
+        for entry in self._entries:
+            if entry.adjust is not None and question.workload.kind not in entry.kinds:
+                made = entry.adjust(question, self._bundles, made)
+        return dict(made.curves), dict(made.sources)
+
     def _family(self, entry: FamilyEntry) -> Family | None:
         if entry.name not in self._loaded:
             self._loaded[entry.name] = entry.load(self._bundles)
@@ -147,7 +161,8 @@ class Forecaster:
         else:
             names = (reference, *DEFAULT_REFERENCES) if reference else DEFAULT_REFERENCES
         references = tuple(every[name] for name in names if name in every)
-        asked = {**platforms, **{one.name: one for one in references}}
+        beside = (one for p in platforms.values() for one in relatives(p, every))
+        asked = {**{one.name: one for one in (*beside, *references)}, **platforms}
         return Question(workload, asked, every, references)
 
     def _by_schema(self, folders: Sequence[Path]) -> dict[str, Path]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from berth.predictor.core.family import Bundles, FamilyEntry
+from berth.predictor.core.family import Adjusted, Bundles, FamilyEntry, Question
 
 if TYPE_CHECKING:
     from berth.predictor.families.slices.slices_family import SlicesFamily
@@ -23,9 +23,18 @@ def _load(bundles: Bundles) -> SlicesFamily:
     return SlicesFamily.load(bundles)
 
 
+def _adjust(question: Question, bundles: Bundles, made: Adjusted) -> Adjusted:
+    if not any(platform.parent for platform in question.platforms.values()):
+        return made
+    from berth.predictor.families.slices.projected import projected  # noqa: PLC0415
+
+    return projected(question, bundles, made)
+
+
 FAMILY = FamilyEntry(
     "slices",
     ("slices",),
     _load,
+    adjust=_adjust,
     bundle_readers={"berth.slices-bundle/1": "berth.predictor.families.slices.bundle"},
 )

@@ -103,6 +103,14 @@ def derived(name: str, known: Mapping[str, Platform]) -> Platform | None:
     return None if found is None else slice_platform(whole, geometry, found)
 
 
+def relatives(platform: Platform, known: Mapping[str, Platform]) -> Iterator[Platform]:
+    """Of a slice: its whole GPU and the plain slices of that; of any other platform nothing."""
+    whole = known.get(platform.parent or "")
+    if platform.kind is PlatformKind.MIG and whole is not None:
+        yield whole
+        yield from every_slice({whole.name: whole})
+
+
 def every_slice(known: Mapping[str, Platform]) -> Iterator[Platform]:
     """The plain slices of every known GPU that has any."""
     for whole in known.values():

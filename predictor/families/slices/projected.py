@@ -1,0 +1,138 @@
+"""Slices of GPUs for workloads that were not measured for them: between the law's two bounds.
+
+A slice is never faster than its whole GPU, and no slower than by its effective share, the part of
+the GPU's rate that was measured of slices of its size. Other families predict each slice as if it
+were a device of its own; what they say of the ratio to the whole GPU is held between those bounds,
+and the time is the whole GPU's, which more is known of, times that ratio. On the models that
+measured the shares' data, each left out, 100 % (inference, A100 80 GB) and 97 % (training, A100
+40 GB) of the slow-downs are below the upper bound and its slack.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+
+from berth.predictor.core.family import Adjusted, Bundles, Question
+from berth.predictor.core.forecast import SourceShare
+from berth.predictor.core.prediction import Basis, Interval, Prediction, PredictionCurve
+from berth.predictor.families.slices.bundle import (
+    DEFAULT_SLICES_BUNDLE,
+    SLICES_SCHEMA,
+    SliceManifest,
+    verify,
+)
+from berth.predictor.families.slices.on_gpu import share_of
+from berth.predictor.families.slices.physics import Share
+from berth.predictor.hardware.mig.slices import slice_of
+
+EASE = 0.1
+"""As ``predictor.EASE``: what an interval of a slow-down is wide on a slice of nearly all."""
+SLACK = math.log(1.1)
+"""How far above the law's bound a slow-down may be."""
+TYPICAL = 0.6
+"""Part of the upper bound, in log, that slow-downs reach on average (0.35 to 1.0 by model): where
+no family says anything of the slice, between the bounds."""
+BELOW = math.log(1 / 0.95)
+"""How much faster than the whole GPU a slice may be: what unsteady steps show."""
+
+
+def projected(question: Question, bundles: Bundles, made: Adjusted) -> Adjusted:
+    """``made`` with the slices of each GPU that is predicted itself, by ratios to it."""
+    curves, sources = dict(made.curves), dict(made.sources)
+    by_gpu: dict[str, dict[str, Share]] = {}
+    for name, platform in question.platforms.items():
+        cut = slice_of(platform)
+        if platform.parent in made.curves and cut is not None:
+            by_gpu.setdefault(platform.parent, {})[name] = share_of(*cut)
+    for parent, shares in by_gpu.items():
+        manifest = _manifest(bundles.get(SLICES_SCHEMA, DEFAULT_SLICES_BUNDLE))
+        cut = slice_of(question.platforms[next(iter(shares))])
+        known = cut is not None and cut[0].gpu in manifest.gpus
+        whole = made.curves[parent].nearest(1)
+        for name, ratio in _ratios(made.curves, whole, shares, manifest).items():
+            own = _own(made.curves, name, whole)
+            if own.gpus != 1 or own.basis.rank < Basis.SCALED.rank:
+                continue
+            measured = known and manifest.shares.knows(shares[name])
+            least = Basis.SCALED if measured else Basis.PRIOR
+            point = _point(own, whole, ratio, question.platforms[name].memory_bytes, least)
+            curves[name] = PredictionCurve((point,))
+            sources[name] = _sources(made.sources.get(parent, ()), point, known)
+    return Adjusted(curves, sources)
+
+
+@lru_cache(maxsize=8)
+def _manifest(folder: Path) -> SliceManifest:
+    return verify(folder)
+
+
+def _own(curves: Mapping[str, PredictionCurve], name: str, whole: Prediction) -> Prediction:
+    """What a family says of the slice; where none does, all but the time is as on the GPU."""
+    if name in curves:
+        return curves[name].nearest(1)
+    basis = max(whole.basis, Basis.SCALED, key=lambda one: one.rank)
+    return replace(whole, platform=name, basis=basis, energy_j=None)
+
+
+def _ratios(
+    curves: Mapping[str, PredictionCurve],
+    whole: Prediction,
+    shares: Mapping[str, Share],
+    manifest: SliceManifest,
+) -> dict[str, Interval]:
+    """Slow-downs within their bounds; a slice with no more of anything is no faster."""
+    width = next(entry.width.q90 for entry in manifest.methods if entry.name == "time")
+    most = {name: -math.log(manifest.shares.effective(share)) for name, share in shares.items()}
+    base = math.log(whole.runtime_s.mid)
+    said = {
+        name: math.log(curves[name].nearest(1).runtime_s.mid) - base
+        if name in curves
+        else TYPICAL * most[name]
+        for name in shares
+    }
+    logs = {name: min(max(said[name], 0.0), bound) for name, bound in most.items()}
+    found = {}
+    for name, share in shares.items():
+        log = max(logs[other] for other, theirs in shares.items() if share.within(theirs))
+        half = width * (EASE + most[name]) if name in curves else most[name] + SLACK
+        low = max(log - half, -BELOW)
+        high = max(min(log + half, most[name] + SLACK), log)
+        found[name] = Interval(math.exp(low), math.exp(log), math.exp(high))
+    return found
+
+
+def _point(
+    own: Prediction, whole: Prediction, ratio: Interval, memory_bytes: float, least: Basis
+) -> Prediction:
+    base = whole.runtime_s
+    mid = base.mid * ratio.mid
+    down = math.hypot(math.log(base.mid / base.low), math.log(ratio.mid / ratio.low))
+    up = math.hypot(math.log(base.high / base.mid), math.log(ratio.high / ratio.mid))
+    seconds = Interval(mid * math.exp(-down), mid, mid * math.exp(up))
+    moved = own.runtime_s.mid / mid
+    faster = own.speedup.mid * moved
+    fits = own.memory_bytes.high <= memory_bytes
+    return replace(
+        own,
+        basis=max((own.basis, whole.basis, least), key=lambda basis: basis.rank),
+        runtime_s=seconds,
+        speedup=Interval(faster * math.exp(-up), faster, faster * math.exp(down)),
+        energy_j=None if own.energy_j is None else own.energy_j.scaled(1 / moved),
+        abstained=whole.abstained if fits else own.abstained,
+    )
+
+
+def _sources(
+    of_whole: tuple[SourceShare, ...], point: Prediction, known: bool
+) -> tuple[SourceShare, ...]:
+    """Those of the whole GPU's time, as wide as it is here."""
+    width = math.log(point.runtime_s.high / point.runtime_s.mid)
+    situation = "slice of it" if known else "slice of it, unseen device"
+    return tuple(
+        replace(one, log_width=width, situation=f"{one.situation}; {situation}".strip("; "))
+        for one in of_whole
+    )
