@@ -7,17 +7,19 @@ import time
 from pathlib import Path
 
 import pytest
+from every_kind import workloads
 from fake_nvml import FakeFleet
 from hypothesis import given
 from hypothesis import strategies as st
 
+from berth.pilot.documents import to_json
 from berth.plugin.cli import main
 from berth.plugin.mig.automatic import Thought, think
 from berth.plugin.mig.journal import Journal
 from berth.plugin.mig.nvml import Nvml
 from berth.plugin.mig.settings import TriggerSettings
 from berth.plugin.slurm.mig.queue import MAX_SLICES, pending
-from berth.policies.mig import Instance
+from berth.policies.mig import Instance, lookup
 from berth.policies.mig.demands import Demand, SliceOption
 
 RULES = TriggerSettings(enabled=True, min_dwell_s=600, min_gain=0.5)
@@ -165,3 +167,28 @@ def test_slices_count_in_whatever_form_they_are_asked_for(forms: str, slices: in
 @given(st.text(max_size=300))
 def test_any_answer_of_squeue_is_read_without_failing(text: str) -> None:
     pending({"1g.5gb"}, command=lambda _: text)
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "least_gib"),
+    [("inference", 7, 4.5), ("training", 3, 4.5), ("service", 2, 19)],
+)
+def test_workloads_that_were_never_run_steer_a_recut(
+    site: Site, fleet: FakeFleet, name: str, count: int, least_gib: float
+) -> None:
+    """A model graph, a training step and a language model, by file; each job gets a slice."""
+    fleet.fill(0, [("7g.40gb", 0)])
+    site.trigger("enabled = true")
+    document = workloads("epyc-genoa-vm", "a100-40gb", "A100-40GB")[name].document
+    file = site.folder / f"{name}.json"
+    file.write_text(to_json(document))
+    site.jobs.write_text(
+        json.dumps(
+            {"schema": "berth.mig-jobs/1", "jobs": [{"workload": str(file), "count": count}]}
+        )
+    )
+    assert "Re-cut" in site.auto("--yes")
+    made = [slice_.profile for slice_ in fleet.seen()]
+    geometry = lookup("A100-40GB")
+    enough = [p for p in made if geometry.profile(p).memory_bytes >= least_gib * 2**30]
+    assert len(enough) >= count

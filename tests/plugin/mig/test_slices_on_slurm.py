@@ -7,10 +7,16 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from every_kind import workloads
 from real_daemon import RealDaemon
 from slurm_cluster import Cluster, wait_until
-from slurm_node import Node, show_node
+from slurm_node import Node, keeper, show_node
 
+from berth.plugin.mig.apply import Applier
+from berth.plugin.mig.automatic import think
+from berth.plugin.mig.nvml import Nvml
+from berth.plugin.mig.recommending import demands_of, predictions_for, with_workloads
+from berth.plugin.mig.settings import TriggerSettings
 from berth.plugin.slurm.filter import FILTER_PATH
 from berth.plugin.slurm.mig.queue import seen_now
 from berth.plugin.store import Store
@@ -22,6 +28,9 @@ from berth.predictor.families.slices.workload import MemoryNeed, Point, SliceWor
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(180)]
 
+WORKLOADS = workloads("epyc-genoa-vm", "a100-40gb", "A100-40GB")
+KINDS = ("inference", "training", "service")
+"""A model graph, a training step, a language model: no run of them was measured anywhere."""
 RELOADED = "site file read again"
 SITE = """\
 schema = "berth.site/1"
@@ -31,6 +40,7 @@ name = "test"
 auto_partition = "auto"
 [policy]
 untyped_gpus = "{untyped}"
+allow_prior = true
 [daemon]
 socket = "{root}/run/berth.sock"
 store = "sqlite:///{root}/store/slices.db"
@@ -89,6 +99,15 @@ class SliceDaemon(RealDaemon):
             add_workload(
                 store,
                 workload_of(workload(name, memory_gb)),
+                forecaster=Forecaster(),
+                platforms=platforms_for(None),
+                owner="test",
+                replace=True,
+            )
+        for name in KINDS:
+            add_workload(
+                store,
+                WORKLOADS[name],
                 forecaster=Forecaster(),
                 platforms=platforms_for(None),
                 owner="test",
@@ -266,3 +285,39 @@ def test_after_a_cut_no_slice_is_asked_for_that_is_gone(node: Node, daemon: Slic
     after = slurm.sbatch("-p", "auto", "--comment=berth:medium", "--mem=10")
     assert gres_of(slurm, after.id) == "gpu:1g.10gb:1"
     assert slurm.wait_for_state(after.id) == "COMPLETED"
+
+
+def test_a_graph_a_training_step_and_a_language_model_steer_a_recut_and_get_their_slices(
+    node: Node, daemon: SliceDaemon
+) -> None:
+    slurm = daemon.cluster
+    assert node.apply("7g.40gb@0") == "new"
+    store = Store.open(f"sqlite:///{daemon.store_file}", create=False)
+    with Nvml() as nvml:
+        fleet = nvml.read()
+        demands = demands_of(
+            with_workloads(None, KINDS),
+            [gpu.geometry.gpu for gpu in fleet if gpu.geometry],
+            lambda: predictions_for(None),
+            lambda: store,
+        )
+        held = keeper(slurm, node.files).allocated(fleet)
+        rules = TriggerSettings(enabled=True)
+        thought = think(fleet, held, demands, rules, now_s=time.time(), last_cut_s=None)
+        assert thought.target is not None, thought.verdict.reason
+        applier = Applier(nvml, keeper(slurm, node.files), node.folder)
+        assert applier.apply(thought.target).outcome == "new"
+    cut = [slot.type for slot in node.slots if slot.instance is not None]
+    assert len(cut) >= len(KINDS)
+    daemon.sees_slices()
+    memory = {p.name: p.memory_bytes for p in lookup("A100-40GB").profiles}
+    for name in KINDS:
+        job = slurm.sbatch("-p", "auto", f"--comment=berth:{name}", "--mem=10")
+        assert slurm.job(job.id)["Partition"] == "mig", job.message
+        assert slurm.wait_for_state(job.id) == "COMPLETED"
+        got = gres_of(slurm, job.id).split(":")[1]
+        need = demands[KINDS.index(name)]
+        assert got in {option.profile for option in need.options}
+        smaller = [p for p in cut if memory[p] < memory[got]]
+        assert all(p not in {o.profile for o in need.options} for p in smaller)
+        assert "smallest slice that will do" in job.message
