@@ -13,7 +13,7 @@ from berth.pilot.errors import BerthError
 from berth.pilot.profile import Profile
 from berth.plugin.scheduler import Scheduler, states_of
 from berth.plugin.site.site import Site
-from berth.policies import Decider, Decision, Objective, Request, Resources
+from berth.policies import Decider, Decision, Request, Resources
 from berth.policies.values import CandidateState
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.forecaster import Forecaster
@@ -38,7 +38,7 @@ def place(
     *,
     forecaster: Forecaster,
     scheduler: Scheduler | None = None,
-    objective: Objective | None = None,
+    objective: str | None = None,
     strict: bool = False,
 ) -> Placing:
     """Forecast ``workload`` on the site's platforms and decide over its candidates.

@@ -6,7 +6,8 @@ is carried out.
 
 from berth.policies.codes import Code
 from berth.policies.decide import Decider, decide
-from berth.policies.settings import Objective, PolicySettings, Weights
+from berth.policies.objectives import OBJECTIVES, Objective
+from berth.policies.settings import PolicySettings, Weights
 from berth.policies.values import (
     Candidate,
     CandidateState,
@@ -20,6 +21,7 @@ from berth.policies.values import (
 )
 
 __all__ = [
+    "OBJECTIVES",
     "Candidate",
     "CandidateState",
     "Code",

@@ -61,3 +61,4 @@ class Code(StrEnum):
     TIME_OVER_QUEUE = "time-over-queue"
     ASKED_TIME_OVER_QUEUE = "asked-time-over-queue"
     NO_PRICE = "no-price"
+    NO_SCORE = "no-score"

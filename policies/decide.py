@@ -20,7 +20,7 @@ from berth.policies.constraints import (
     names_no_type,
     present_limit_s,
 )
-from berth.policies.objectives import score
+from berth.policies.objectives import OBJECTIVES, Term
 from berth.policies.ranking import Ranking, order
 from berth.policies.settings import PolicySettings, UntypedGpus
 from berth.policies.slice_choice import one_of_each
@@ -61,7 +61,8 @@ class Decider:
         if len({c.name for c in self.candidates}) != len(self.candidates):
             raise ValueError("two candidates have the same name")
         self.settings = settings
-        self._ranking = Ranking(self.candidates, settings)
+        self.objective = OBJECTIVES.load(settings.objective)(settings.weights)
+        self._ranking = Ranking(self.candidates, settings, self.objective)
         self._by_name = {c.name: c for c in self.candidates}
         self._has_slices = any(c.slice_of is not None for c in self.candidates)
         self._site_digest = digest.of_site(self.candidates, settings)
@@ -90,7 +91,7 @@ class Decider:
             state = states.get(row.candidate)
             excluded = self._at_present(request, row, state, now_s)
             if excluded is None:
-                fits.append(self._waiting(row, state))
+                fits.append(self._waiting(request, row, state, forecast))
             else:
                 code, sentence = excluded
                 ruled_out.append(replace(row, score=None, excluded=sentence, code=code.value))
@@ -113,6 +114,7 @@ class Decider:
                 fits[1:],
                 ruled_out,
                 self.settings,
+                self.objective,
                 unit=forecast.unit,
                 is_slice=self._by_name[best.candidate].slice_of is not None,
             ),
@@ -131,12 +133,28 @@ class Decider:
                 return excluded
         return None
 
-    def _waiting(self, row: Ranked, state: CandidateState | None) -> Ranked:
+    def _waiting(
+        self, request: Request, row: Ranked, state: CandidateState | None, forecast: Forecast
+    ) -> Ranked:
         """The row with the expected wait in its score, where the site counts it."""
-        if self.settings.weights.wait <= 0 or row.runtime_s is None:
+        if self.settings.weights.wait <= 0:
             return row
-        points = score(self.settings, row.resources, row.runtime_s, row.cost, state)
-        return replace(row, score=points)
+        candidate = self._by_name[row.candidate]
+        offer = self._ranking.offer(request, candidate, row.resources, forecast, state)
+        return row if offer is None else replace(row, score=self.objective.score(offer))
+
+    def terms(
+        self,
+        request: Request,
+        row: Ranked,
+        states: Mapping[str, CandidateState],
+        forecast: Forecast,
+    ) -> tuple[Term, ...]:
+        """What the score of a row is made of; nothing where it has none."""
+        candidate = self._by_name[row.candidate]
+        state = states.get(row.candidate)
+        offer = self._ranking.offer(request, candidate, row.resources, forecast, state)
+        return () if offer is None or row.score is None else self.objective.terms(offer)
 
     def _edit(
         self, request: Request, candidate: Candidate, best: Ranked, forecast: Forecast
@@ -221,7 +239,7 @@ class Decider:
             ranked=ranked,
             edit=edit,
             reason=sentence,
-            policy=self.settings.objective.value,
+            policy=self.settings.objective,
             bundle="" if forecast is None else forecast.bundle,
             inputs_digest=inputs,
             code=str(code),

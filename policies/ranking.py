@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from typing import Generic, TypeVar
 
 from berth.policies import digest, sentences
-from berth.policies.codes import Code
 from berth.policies.constraints import LASTING, Case, Exclusion
-from berth.policies.objectives import cost_of, score
+from berth.policies.objectives.costs import cost_of, expected_wait_s
+from berth.policies.objectives.protocol import Objective, Offer
 from berth.policies.settings import PolicySettings
 from berth.policies.translate import translate
-from berth.policies.values import Candidate, Ranked, Request, Resources
+from berth.policies.values import Candidate, CandidateState, Ranked, Request, Resources
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.memory_need import where_known
 from berth.predictor.core.prediction import Interval, Prediction
@@ -35,9 +35,12 @@ V = TypeVar("V")
 class Ranking:
     """Ranks a site's candidates. What it remembers is bounded, the oldest forgotten first."""
 
-    def __init__(self, candidates: Sequence[Candidate], settings: PolicySettings) -> None:
+    def __init__(
+        self, candidates: Sequence[Candidate], settings: PolicySettings, objective: Objective
+    ) -> None:
         self._candidates = tuple(candidates)
         self._settings = settings
+        self._objective = objective
         self._shapes: Memory[object, tuple[Ranked, ...]] = Memory(SHAPES_KEPT)
         self._translations: Memory[object, tuple[Resources | str, ...]] = Memory(SHAPES_KEPT)
         self._lookups: Memory[object, _Looked] = Memory(_LOOKUPS_KEPT)
@@ -100,12 +103,14 @@ class Ranking:
             if excluded is not None:
                 break
         cost = points = None
-        if runtime is not None:
+        if runtime is not None and prediction is not None:
             cost = cost_of(candidate, held, runtime.mid)
             if excluded is None:
-                points = score(settings, held, runtime, cost, None)
+                points = self._objective.score(
+                    Offer(candidate, held, runtime, runtime.mid, cost, memory, prediction)
+                )
                 if points is None:
-                    excluded = Exclusion(Code.NO_PRICE, "the site file gives no price for it")
+                    excluded = Exclusion(*self._objective.missing)
         code, sentence = (None, None) if excluded is None else (excluded.code.value, excluded[1])
         return Ranked(
             candidate.name,
@@ -122,6 +127,26 @@ class Ranking:
             sentences.warning(prediction, runtime, settings),
             prediction is not None and prediction.abstained is not None,
         )
+
+    def offer(
+        self,
+        request: Request,
+        candidate: Candidate,
+        held: Resources,
+        forecast: Forecast,
+        state: CandidateState | None,
+    ) -> Offer | None:
+        """What the place offers at this moment; None: nothing is predicted there."""
+        units = max(1, held.gpus if candidate.is_gpu else held.cores)
+        prediction, runtime, memory, _ = self._look_up(
+            forecast, candidate.platform, units, request.size
+        )
+        if prediction is None or runtime is None:
+            return None
+        weight = self._settings.weights.wait
+        wait_s = weight * expected_wait_s(held, runtime.mid, state) if weight > 0 else 0.0
+        cost = cost_of(candidate, held, runtime.mid)
+        return Offer(candidate, held, runtime, runtime.mid + wait_s, cost, memory, prediction)
 
     def _look_up(
         self, forecast: Forecast, platform: str, units: int, size: float | None

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from berth.pilot.units import format_seconds
-from berth.policies.settings import Objective, PolicySettings, SliceAim
+from berth.policies.objectives.protocol import Objective
+from berth.policies.settings import PolicySettings, SliceAim
 from berth.policies.values import Ranked, Resources
 from berth.predictor.core.forecast import Unit
 from berth.predictor.core.prediction import Basis, Interval, Prediction
@@ -14,11 +15,6 @@ from berth.predictor.core.prediction import Basis, Interval, Prediction
 NO_PROFILE = "There is no profile of this program: measure it once with berth pilot run."
 PRIOR = "prior only: no data for this platform"
 UNCERTAIN = "very uncertain"
-_SUPERLATIVE = {
-    Objective.FASTEST: "is predicted fastest",
-    Objective.CHEAPEST: "is predicted cheapest",
-    Objective.BALANCED: "is predicted the best balance of time and cost",
-}
 _SLICE = {
     SliceAim.SMALLEST: "is the smallest slice that will do",
     SliceAim.THROUGHPUT: "is the slice that does most for its part of the GPU",
@@ -30,6 +26,7 @@ def placed(
     others: Sequence[Ranked],
     ruled_out: Sequence[Ranked],
     settings: PolicySettings,
+    objective: Objective,
     *,
     unit: Unit = Unit.JOB,
     is_slice: bool = False,
@@ -37,19 +34,17 @@ def placed(
     """Why the chosen one: what is predicted, and how much better than the next best."""
     assert best.runtime_s is not None  # noqa: S101 - only rows with a score come here
     runtime = best.runtime_s
-    objective = settings.objective
     words = _SLICE.get(settings.slices) if is_slice else None
     spread = f"{format_seconds(runtime.low)} to {format_seconds(runtime.high)}"
     per = "" if unit is Unit.JOB else f" per {unit.value}"
     head = (
         f"{best.candidate} ({resources(best.resources)} of {best.platform}) "
-        f"{words or _SUPERLATIVE[objective]}: "
+        f"{words or objective.superlative}: "
         f"{format_seconds(runtime.mid)} ({spread}){per}"
     )
     if others and others[0].score and best.score:
         ratio = others[0].score / best.score
-        gain = {Objective.FASTEST: "faster", Objective.CHEAPEST: "cheaper"}.get(objective, "better")
-        tail = f", {ratio:.1f} times {gain} than {others[0].candidate}"
+        tail = f", {ratio:.1f} times {objective.comparative} than {others[0].candidate}"
         return f"{head}{tail}." if ratio >= 1.05 else f"{head}, about as {others[0].candidate}."
     if ruled_out:
         return f"{head}; no other place fits."

@@ -6,17 +6,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Objective(StrEnum):
-    """What the chosen candidate is best at."""
-
-    FASTEST = "fastest"
-    """Smallest predicted time."""
-    CHEAPEST = "cheapest"
-    """Smallest predicted time x price of the resources held."""
-    BALANCED = "balanced"
-    """Smallest time**weights.time x cost**weights.cost."""
-
-
 class SliceAim(StrEnum):
     """Which of the MIG slices of a GPU model that will do is offered to the objective."""
 
@@ -55,7 +44,8 @@ class PolicySettings:
     a prior or abstains, a wide interval or an unknown state are warnings instead of exclusions.
     """
 
-    objective: Objective = Objective.FASTEST
+    objective: str = "fastest"
+    """A name of ``OBJECTIVES``."""
     weights: Weights = Weights()
     strict: bool = True
     allow_prior: bool = False

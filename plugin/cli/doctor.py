@@ -14,6 +14,9 @@ from berth.plugin.cli.where import SITE_FILE, find_site
 from berth.plugin.doctor import examine, examine_machine, examine_packages
 from berth.plugin.findings import Finding, Status
 from berth.plugin.scheduler import SCHEDULERS
+from berth.policies.objectives import OBJECTIVES
+from berth.predictor.core.family import FAMILIES
+from berth.predictor.core.workload import KINDS
 
 
 @click.command()
@@ -35,7 +38,7 @@ def doctor(site_file: Path | None, *, json_: bool) -> None:
     Example:
       berth doctor --site /etc/berth/berth.toml
     """
-    packages = examine_packages((SCHEDULERS, REGISTERED))
+    packages = examine_packages((SCHEDULERS, OBJECTIVES, FAMILIES, KINDS, REGISTERED))
     findings = [*_of_site(site_file), *packages, *examine_machine()]
     if json_:
         data = [

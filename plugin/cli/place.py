@@ -22,7 +22,7 @@ from berth.plugin.scheduler import SCHEDULERS, Job
 from berth.plugin.site import Site, demo_site, load_site
 from berth.plugin.site.quantities import parse_duration_s
 from berth.plugin.workloads import forecaster_for
-from berth.policies import Objective, Request
+from berth.policies import OBJECTIVES, Request
 from berth.predictor.core.workload import Workload, parse_workload, read_workload
 
 _POSITIVE = click.IntRange(min=1)
@@ -40,7 +40,7 @@ _POSITIVE = click.IntRange(min=1)
 @click.option("--partition", help="Stay in this partition.")
 @click.option("--constraint", help="Stay on nodes with these features.")
 @click.option("--gres", help="GPU resources to keep, for example gpu:h100:1.")
-@click.option("--policy", type=click.Choice([o.value for o in Objective]), help="Default: site's.")
+@click.option("--policy", type=Named(OBJECTIVES), help="Default: the site's.")
 @click.option("--user", help="Decide for this user. Default: you.")
 @click.option("--account", help="Account to charge.")
 @click.option("--qos", help="Quality of service to keep.")
@@ -81,7 +81,7 @@ def place(profile: str, words: tuple[str, ...], **options: Any) -> None:
         site,
         forecaster=forecaster_for(site, (options["bundle"],) if options["bundle"] else ()),
         scheduler=scheduler if options["state"] and not is_demo else None,
-        objective=Objective(options["policy"]) if options["policy"] else None,
+        objective=options["policy"],
         strict=options["strict"],
     )
     command = None

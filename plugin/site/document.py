@@ -6,22 +6,33 @@ What Berth works with is ``Site``, built from this by ``load.py``.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import AliasChoices, Field, field_validator, model_validator
 
 from berth.pilot.documents import Document
 from berth.pilot.errors import UsageError
+from berth.pilot.plugins import Registry
 from berth.pilot.profile import Name, NonNegative, Positive, Target
 from berth.plugin.scheduler.registry import DEFAULT, SCHEDULERS
 from berth.plugin.site.quantities import Duration, Memory
-from berth.policies.settings import Objective, SliceAim, UntypedGpus
+from berth.policies.objectives import OBJECTIVES
+from berth.policies.settings import SliceAim, UntypedGpus
 from berth.policies.values import Mode
 
 SITE_SCHEMA = "berth.site/1"
 
 Text = Annotated[str, Field(min_length=1, max_length=256)]
 Names = tuple[Text, ...]
+
+
+def _registered(registry: Registry[Any], name: str) -> str:
+    """The name, of something that can be imported. Raises ValueError naming the nearest."""
+    try:
+        registry.load(name)
+    except UsageError as error:
+        raise ValueError(f"{error.message}; {error.hint}") from None
+    return name
 
 
 class SiteTable(Document):
@@ -52,11 +63,7 @@ class SiteTable(Document):
     @field_validator("scheduler")
     @classmethod
     def _known(cls, value: str) -> str:
-        try:
-            SCHEDULERS.load(value)
-        except UsageError as error:
-            raise ValueError(f"{error.message}; {error.hint}") from None
-        return value
+        return _registered(SCHEDULERS, value)
 
 
 class WeightsTable(Document):
@@ -72,8 +79,10 @@ class WeightsTable(Document):
 class PolicyTable(Document):
     """`[policy]`: how to choose."""
 
-    objective: Objective = Field(
-        Objective.FASTEST, description="`fastest`, `cheapest` or `balanced`"
+    objective: Name = Field(
+        "fastest",
+        description="`fastest`, `cheapest`, `balanced`, or one that "
+        "[another package](extending.md) brings",
     )
     allow_prior: bool = Field(
         False, description="act on predictions for platforms without any calibration data"
@@ -106,6 +115,11 @@ class PolicyTable(Document):
     weights: WeightsTable = Field(
         default_factory=WeightsTable, description="see `[policy.weights]`"
     )
+
+    @field_validator("objective")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        return _registered(OBJECTIVES, value)
 
 
 class DaemonTable(Document):

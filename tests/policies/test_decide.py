@@ -13,7 +13,6 @@ from berth.policies import (
     Code,
     Decider,
     Decision,
-    Objective,
     PolicySettings,
     Request,
     Translation,
@@ -26,7 +25,7 @@ from berth.predictor.core.prediction import Basis
 
 CPU, GPU = cpu(), gpu()
 FORECAST = forecast(curve("cpu", 800.0), curve("gpu", 20.0, gpus=True))
-CHEAPEST = PolicySettings(objective=Objective.CHEAPEST)
+CHEAPEST = PolicySettings(objective="cheapest")
 
 
 def run(
@@ -79,7 +78,7 @@ def test_cheapest_rules_out_what_has_no_price() -> None:
 def test_balanced_weighs_time_and_cost() -> None:
     def chosen(time: float, cost: float) -> str | None:
         weights = Weights(time=time, cost=cost)
-        return run(settings=PolicySettings(objective=Objective.BALANCED, weights=weights)).chosen
+        return run(settings=PolicySettings(objective="balanced", weights=weights)).chosen
 
     assert chosen(1.0, 0.1) == "gpu"
     assert chosen(0.1, 1.0) == "cpu"

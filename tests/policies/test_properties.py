@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from policy_builders import GIB, NOW_S, cpu, curve, forecast, gpu, state
 
 from berth.policies import (
+    OBJECTIVES,
     Candidate,
     CandidateState,
     Decider,
-    Objective,
     PolicySettings,
     Request,
     Resources,
@@ -97,7 +97,7 @@ requests = st.builds(
 )
 settings_ = st.builds(
     PolicySettings,
-    objective=st.sampled_from(list(Objective)),
+    objective=st.sampled_from(OBJECTIVES.own()),
     strict=st.booleans(),
     allow_prior=st.booleans(),
     may_raise_time_limit=st.booleans(),
@@ -206,7 +206,7 @@ def test_a_dearer_candidate_never_comes_out_better(
     factor: float,
 ) -> None:
     candidates, predicted = there
-    settings = PolicySettings(objective=Objective.CHEAPEST)
+    settings = PolicySettings(objective="cheapest")
     before = decide(asked, candidates, present, predicted, settings, now_s=NOW_S)
     for name in (c.name for c in candidates):
         dearer = [

@@ -1,10 +1,8 @@
-"""Objectives: one number for each candidate that passed, smaller is better."""
+"""What objectives are made of: the cost of a job at a place, and how long it may wait there."""
 
 from __future__ import annotations
 
-from berth.policies.settings import Objective, PolicySettings
 from berth.policies.values import Candidate, CandidateState, Resources
-from berth.predictor.core.prediction import Interval
 
 
 def cost_of(candidate: Candidate, resources: Resources, runtime_s: float) -> float | None:
@@ -36,24 +34,3 @@ def expected_wait_s(resources: Resources, runtime_s: float, state: CandidateStat
     if room and state.idle_cores >= resources.cores and state.pending_jobs == 0:
         return 0.0
     return (state.pending_jobs + 1) * runtime_s
-
-
-def score(
-    settings: PolicySettings,
-    resources: Resources,
-    runtime: Interval,
-    cost: float | None,
-    state: CandidateState | None,
-) -> float | None:
-    """The objective's number; None: it cannot be computed (no price)."""
-    objective, weights = settings.objective, settings.weights
-    time = runtime.mid
-    if weights.wait > 0:
-        time += weights.wait * expected_wait_s(resources, runtime.mid, state)
-    if objective is Objective.FASTEST:
-        return time
-    if cost is None:
-        return None
-    if objective is Objective.CHEAPEST:
-        return cost
-    return float(time**weights.time * cost**weights.cost)

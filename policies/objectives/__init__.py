@@ -1,0 +1,19 @@
+"""Objectives: what the chosen place is best at, found by name.
+
+One file each; ``protocol`` says what an objective is, ``costs`` what several of them use. Another
+package adds one by an entry point of ``berth.objectives``.
+"""
+
+from pathlib import Path
+
+from berth.pilot.plugins import Registry, public_names
+from berth.policies.objectives.protocol import Objective, Offer, Term
+
+OBJECTIVES: Registry[type[Objective]] = Registry(
+    "berth.objectives",
+    kind="objective",
+    own=Path(__file__).parents[1] / "entry_points.ini",
+    needs=public_names(Objective),
+)
+
+__all__ = ["OBJECTIVES", "Objective", "Offer", "Term"]

@@ -1,0 +1,34 @@
+"""Time against cost, each with an exponent."""
+
+from __future__ import annotations
+
+from berth.policies.objectives.protocol import (
+    NO_PRICE,
+    Objective,
+    Offer,
+    Term,
+    cost_terms,
+    time_terms,
+)
+
+
+class Balanced(Objective):
+    """Smallest time**weights.time x cost**weights.cost."""
+
+    name = "balanced"
+    superlative = "is predicted the best balance of time and cost"
+    missing = NO_PRICE
+
+    def score(self, offer: Offer) -> float | None:
+        """See Objective."""
+        if offer.cost is None:
+            return None
+        return float(offer.time_s**self.weights.time * offer.cost**self.weights.cost)
+
+    def terms(self, offer: Offer) -> tuple[Term, ...]:
+        """See Objective."""
+        exponents = (
+            Term("exponent of the time", self.weights.time, ""),
+            Term("exponent of the cost", self.weights.cost, ""),
+        )
+        return (*time_terms(offer), *cost_terms(offer), *exponents)
