@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from berth.pilot.errors import BerthError
 from berth.pilot.profile import Profile
 from berth.plugin.scheduler import Scheduler, states_of
 from berth.plugin.site.site import Site
 from berth.policies import Decider, Decision, Request, Resources
+from berth.policies.objectives import Term
 from berth.policies.values import CandidateState
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.forecaster import Forecaster
@@ -29,6 +30,8 @@ class Placing:
     request: Request
     notes: tuple[str, ...]
     """Sentences: what was assumed, what could not be read."""
+    terms: Mapping[str, tuple[Term, ...]] = field(default_factory=dict)
+    """What the score of each candidate is made of."""
 
 
 def place(
@@ -54,8 +57,14 @@ def place(
         except BerthError as error:
             notes.append(f"The present state is not known: {error.message}.")
     policy = replace(site.policy, strict=strict, objective=objective or site.policy.objective)
-    decision = Decider(site.candidates, policy).decide(request, states, forecast, time.time())
-    return Placing(decision, request, tuple(notes))
+    decider = Decider(site.candidates, policy)
+    decision = decider.decide(request, states, forecast, time.time())
+    terms = {
+        row.candidate: decider.terms(request, row, states, forecast)
+        for row in decision.ranked
+        if row.score is not None
+    }
+    return Placing(decision, request, tuple(notes), terms)
 
 
 def forecast_for(

@@ -55,6 +55,7 @@ _POSITIVE = click.IntRange(min=1)
 @click.option("--scheduler", type=Named(SCHEDULERS), default=None, help="Default: the site's.")
 @click.option("--jobspec", is_flag=True, help="Print a jobspec, checked by Flux where it is here.")
 @click.option("--bundle", type=click.Path(path_type=Path), help="Predictor bundle. Default: own.")
+@click.option("--explain", is_flag=True, help="Show what each score is made of.")
 @click.option("--strict", is_flag=True, help="Decide as the submit filter does.")
 @click.option("--state/--no-state", default=True, help="Ask the scheduler for its present state.")
 @click.option("--json", "json_", is_flag=True, help="Print the Decision as JSON.")
@@ -100,7 +101,7 @@ def place(profile: str, words: tuple[str, ...], **options: Any) -> None:
         answer = as_json(placing, site, command)
         click.echo(json.dumps({**answer, "job_id": job_id}, indent=2))
         return
-    click.echo(as_text(placing, site, command))
+    click.echo(as_text(placing, site, command, explain=options["explain"]))
     if job_id is not None:
         click.echo(f"  Submitted as job {job_id}.")
 

@@ -11,6 +11,7 @@ from berth.pilot.units import format_bytes, format_seconds
 from berth.plugin.cli.columns import columns
 from berth.plugin.placing import Placing
 from berth.plugin.site.site import Site
+from berth.policies.objectives.protocol import CURRENCY
 from berth.policies.sentences import UNCERTAIN, resources
 from berth.policies.values import Ranked
 from berth.predictor.core.prediction import Basis, Interval
@@ -18,8 +19,13 @@ from berth.predictor.core.prediction import Basis, Interval
 DECISION_SCHEMA = "berth.decision/1"
 
 
-def as_text(placing: Placing, site: Site, command: Sequence[str] | None) -> str:
-    """The decision, why, all alternatives, and the exact line to submit."""
+def as_text(
+    placing: Placing, site: Site, command: Sequence[str] | None, *, explain: bool = False
+) -> str:
+    """The decision, why, all alternatives, and the exact line to submit.
+
+    ``explain``: also what each score is made of.
+    """
     decision = placing.decision
     lines = [f"Decision: {decision.chosen or 'leave the job as it is'}  [{decision.code}]"]
     lines.append(f"  {decision.reason}")
@@ -32,6 +38,10 @@ def as_text(placing: Placing, site: Site, command: Sequence[str] | None) -> str:
         header = ("candidate", "platform", "resources", "time (90 %)", "speedup", "memory <=")
         rows = [_row(r, site.currency) for r in fits]
         lines += ["", columns((*header, "cost", "basis"), rows)]
+    if explain and fits:
+        scores = [(r.candidate, f"{r.score:.4g}", _terms(placing, r, site.currency)) for r in fits]
+        titles = ("candidate", f"{decision.policy} (smaller is better)", "made of")
+        lines += ["", columns(titles, scores)]
     excluded = [r for r in decision.ranked if r.score is None]
     if excluded:
         rows = [(r.candidate, r.platform, f"[{r.code}] {r.excluded}") for r in excluded]
@@ -55,6 +65,9 @@ def as_json(placing: Placing, site: Site, command: Sequence[str] | None) -> dict
         "currency": site.currency,
         "profile": placing.request.profile,
         "notes": list(placing.notes),
+        "terms": {
+            name: [term._asdict() for term in terms] for name, terms in placing.terms.items()
+        },
         "command": None if command is None else list(command),
     }
 
@@ -71,6 +84,14 @@ def _row(row: Ranked, currency: str) -> tuple[str, ...]:
         "-" if row.cost is None else f"{row.cost:.3g} {currency}",
         _basis(row),
     )
+
+
+def _terms(placing: Placing, row: Ranked, currency: str) -> str:
+    """``predicted time 60 s, cost 0.2 EUR``."""
+    found = placing.terms.get(row.candidate, ())
+    units = {CURRENCY: currency}
+    texts = (f"{t.name} {t.value:.4g} {units.get(t.unit, t.unit)}".rstrip() for t in found)
+    return ", ".join(texts)
 
 
 def _interval(time: Interval) -> str:

@@ -64,7 +64,7 @@ class Objective(Protocol):
     """Why a place without a score is ruled out."""
 
     def __init__(self, weights: Weights) -> None:
-        self.weights = weights
+        """``weights``: of ``[policy.weights]``, for objectives that have any."""
 
     @abstractmethod
     def score(self, offer: Offer) -> float | None:

@@ -327,3 +327,18 @@ def test_the_digest_changes_with_what_the_file_says(tmp_path: Path) -> None:
     first = load_site(write(tmp_path, SCHEMA + CPU)).digest
     assert load_site(write(tmp_path, SCHEMA + "# a remark\n" + CPU)).digest == first
     assert load_site(write(tmp_path, SCHEMA + CPU + "nodes = 3\n")).digest != first
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "says"),
+    [
+        ('[site]\nscheduler = "slum"', "site.scheduler", "there is no scheduler 'slum'; did you"),
+        ('[policy]\nobjective = "fastes"', "policy.objective", "no objective 'fastes'; did you"),
+    ],
+)
+def test_a_name_that_nothing_is_registered_for_is_refused(
+    tmp_path: Path, text: str, key: str, says: str
+) -> None:
+    error = refused(tmp_path, SCHEMA + text)
+    assert f"{key}: " in error.message
+    assert says in error.message

@@ -183,6 +183,23 @@ def test_json_is_the_decision(profile: str, site: str) -> None:
     assert [r["candidate"] for r in found["ranked"]] == ["cpu", "gpu"]
 
 
+def test_explain_shows_what_each_score_is_made_of(profile: str, site: str) -> None:
+    words = ("--site", site, "--no-state", "--policy", "balanced")
+    text = run(profile, *words, "--explain").output
+    assert "balanced (smaller is better)" in text
+    assert "predicted time 2 s, cost 0.00" in text
+    assert "made of" not in run(profile, *words).output
+    terms = answer(profile, *words)["terms"]
+    assert terms["gpu"][0] == {"name": "predicted time", "value": 2.0, "unit": "s"}
+
+
+def test_an_unknown_objective_or_scheduler_is_refused_with_the_nearest(profile: str) -> None:
+    wrong = refusal(profile, "--policy", "cheepest")
+    assert wrong.message == "there is no objective 'cheepest'"
+    assert (wrong.hint or "").startswith("did you mean 'cheapest'?")
+    assert refusal(profile, "--scheduler", "flus").message == "there is no scheduler 'flus'"
+
+
 def test_by_hand_a_prior_is_taken_and_strictly_it_is_not(
     profile: str, site: str, slurm: FakeSlurm
 ) -> None:
