@@ -7,7 +7,10 @@ import re
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
+from every_kind import SMALL_LLAMA
+from small_models import convolutional
 
 from berth.plugin import cli
 
@@ -18,6 +21,9 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "mig-recommend.md"
 def workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (block,) = re.findall(r"```json\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
     (tmp_path / "resnet.json").write_text(block)
+    onnx.save(convolutional(blocks=8, channels=64), tmp_path / "resnet50.onnx")
+    (tmp_path / "llama").mkdir()
+    (tmp_path / "llama" / "config.json").write_text(json.dumps(SMALL_LLAMA))
     monkeypatch.chdir(tmp_path)
     return tmp_path / "resnet.json"
 
@@ -39,7 +45,7 @@ def fails(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 def test_the_pages_commands_run(workload: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = PAGE.read_text(encoding="utf-8")
     lines = [x.split()[1:] for x in re.findall(r"^    (berth mig recommend .*)$", text, re.M)]
-    assert len(lines) == 3
+    assert len(lines) == 6
     for words in lines:
         cli.main(words)
     shown = capsys.readouterr().out

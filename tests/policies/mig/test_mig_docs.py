@@ -6,7 +6,10 @@ import json
 import re
 from pathlib import Path
 
+import onnx
 import pytest
+from every_kind import SMALL_LLAMA
+from small_models import convolutional
 
 from berth.plugin import cli
 
@@ -20,6 +23,9 @@ def test_the_pages_fleet_and_jobs_make_a_plan(
     blocks = {json.loads(b)["schema"]: b for b in re.findall(r"```json\n(.*?)```", text, re.S)}
     (tmp_path / "fleet.json").write_text(blocks["berth.mig-fleet/1"])
     (tmp_path / "jobs.json").write_text(blocks["berth.mig-jobs/1"])
+    onnx.save(convolutional(blocks=8, channels=64), tmp_path / "resnet50.onnx")
+    (tmp_path / "llama").mkdir()
+    (tmp_path / "llama" / "config.json").write_text(json.dumps(SMALL_LLAMA))
     monkeypatch.chdir(tmp_path)
     lines = [x.split()[1:] for x in re.findall(r"^    (berth mig .*)$", text, re.M)]
     assert len(lines) >= 6
