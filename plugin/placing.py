@@ -28,6 +28,8 @@ class Placing:
 
     decision: Decision
     request: Request
+    forecast: Forecast
+    """What was decided by."""
     notes: tuple[str, ...]
     """Sentences: what was assumed, what could not be read."""
     terms: Mapping[str, tuple[Term, ...]] = field(default_factory=dict)
@@ -64,7 +66,7 @@ def place(
         for row in decision.ranked
         if row.score is not None
     }
-    return Placing(decision, request, tuple(notes), terms)
+    return Placing(decision, request, forecast, tuple(notes), terms)
 
 
 def forecast_for(

@@ -97,8 +97,13 @@ def read_file(path: Path, options: WorkloadOptions | None = None) -> Workload:
     if config is not None:
         _check("language-model", given)
         return _service(path, given)
-    found = read_workload(path)
-    return workload_of(_changed(found, given)) if given else found
+    return with_options(read_workload(path), options)
+
+
+def with_options(workload: Workload, options: WorkloadOptions | None) -> Workload:
+    """The workload with what the options say of it. Raises UsageError and DocumentError."""
+    given = (options or WorkloadOptions()).given()
+    return workload_of(_changed(workload, given)) if given else workload
 
 
 def configuration(path: Path) -> dict[str, Any] | None:

@@ -4,30 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from berth.pilot.documents import to_json
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
-from berth.plugin.site.site import Site
 from berth.plugin.store import ForecastRecord, ProfileRecord, Store
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.workload import Workload, parse_workload
-from berth.predictor.hardware import platforms as known_platforms
-from berth.predictor.hardware.mig.slices import every_slice
-
-
-def forecaster_for(site: Site | None, bundles: Iterable[Path] = ()) -> Forecaster:
-    """With the named bundles, else those of the site file. Raises DocumentError and UsageError."""
-    named = tuple(bundles)
-    return Forecaster(named or (site.bundles if site else ()))
-
-
-def reference_of(site: Site | None) -> str | None:
-    """What speedups are over, where a workload was measured nowhere."""
-    return site.reference_platform if site else None
 
 
 def add_workload(
@@ -103,12 +88,6 @@ def stored(store: Store, name: str) -> ProfileRecord:
             f"no workload named {name!r} is in {store.name}", hint="see: berth workload list"
         )
     return record
-
-
-def platforms_for(site: Site | None) -> Mapping[str, Platform]:
-    """All that a forecast covers: the shipped platforms, the site's own, their plain slices."""
-    known = {**known_platforms.load(), **(site.platforms if site else {})}
-    return {**{platform.name: platform for platform in every_slice(known)}, **known}
 
 
 def put_forecast(store: Store, forecast: Forecast) -> None:

@@ -20,7 +20,7 @@ from berth.policies.translate import translate
 from berth.policies.values import Candidate, CandidateState, Ranked, Request, Resources
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.memory_need import where_known
-from berth.predictor.core.prediction import Interval, Prediction
+from berth.predictor.core.prediction import Basis, Interval, Prediction
 
 SHAPES_KEPT = 1_000
 _LOOKUPS_KEPT = 8_192
@@ -125,7 +125,8 @@ class Ranking:
             sentence,
             code,
             sentences.warning(prediction, runtime, settings),
-            prediction is not None and prediction.abstained is not None,
+            prediction is not None and _is_guess(prediction, settings),
+            forecast.source_of(candidate.platform),
         )
 
     def offer(
@@ -176,6 +177,11 @@ def order(row: Ranked) -> tuple[int, float, float, float, str]:
     time = math.inf if row.runtime_s is None else row.runtime_s.mid
     cost = math.inf if row.cost is None else row.cost
     return (int(row.guess), row.score, time, cost, row.candidate)
+
+
+def _is_guess(prediction: Prediction, settings: PolicySettings) -> bool:
+    prior = prediction.basis is Basis.PRIOR and not settings.allow_prior
+    return prior or prediction.abstained is not None
 
 
 def _speedup(point: Prediction | None, runtime: Interval | None) -> Interval | None:

@@ -168,8 +168,10 @@ class Ranked:
     warning: str | None = None
     """What to know before trusting this row (a prediction that is only a prior, say)."""
     guess: bool = False
-    """The prediction abstains: a best guess, for a person to look at, never chosen by the filter
-    and never before a candidate with a prediction."""
+    """The prediction abstains, or is a prior and the site does not allow those: for a person to
+    look at, never chosen by the filter and never before a candidate with a prediction."""
+    source: str = ""
+    """Families and methods that the time is from, with their weights where there are several."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import click
+
 from berth.pilot.units import format_bytes, format_seconds
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.intervals import as_numbers
@@ -42,19 +44,9 @@ def per(forecast: Forecast) -> str:
 
 def table(forecast: Forecast, rows: Sequence[Prediction], *, indent: int = 2) -> str:
     """Ranked rows, with a line of words before those that one cannot act on."""
-    first = [one for one in rows if usable(one)]
-    rest = [one for one in rows if not usable(one)]
-    text = columns(HEADER, [_row(forecast, one) for one in (*first, *rest)], indent=indent)
-    lines = text.splitlines()
-    if rest:
-        lines.insert(1 + len(first), " " * indent + apart(rest))
-    return "\n".join(lines)
-
-
-def apart(rest: Sequence[Prediction]) -> str:
-    """The line above rows that one cannot act on."""
-    some = "priors" if all(one.abstained is None for one in rest) else "priors and abstentions"
-    return f"-- not acted on by the submit filter: {some} --"
+    ordered = ranked(rows)
+    cells = [_row(forecast, one) for one in ordered]
+    return columns(HEADER, cells, indent=indent, first=sum(map(usable, ordered)))
 
 
 def doubts(rows: Sequence[Prediction]) -> list[str]:
@@ -70,6 +62,14 @@ def sources_text(forecast: Forecast, platform: str) -> list[str]:
         + (f" ({share.situation})" if share.situation else "")
         for share in forecast.sources.get(platform, ())
     ]
+
+
+def explain_sources(forecast: Forecast, platforms: Sequence[str]) -> None:
+    """Print what each platform's time is combined from."""
+    click.echo("\nSources of each time, with their weights")
+    for name in platforms:
+        for line in sources_text(forecast, name):
+            click.echo(f"  {name}: {line.strip()}")
 
 
 def sources_json(forecast: Forecast, platform: str) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""``berth place``: where a measured program should run, why, and the line to submit it with."""
+"""``berth place``: where a workload should run, why, and the line to submit it with."""
 
 from __future__ import annotations
 
@@ -16,25 +16,27 @@ from berth.pilot.profile import Profile
 from berth.pilot.units import parse_bytes
 from berth.plugin.cli.named import Named
 from berth.plugin.cli.place_text import as_json, as_text
+from berth.plugin.cli.workload_options import workload_options
+from berth.plugin.forecasting import bundles_for, forecaster_for
 from berth.plugin.placing import place as decide_place
 from berth.plugin.placing import request_from
 from berth.plugin.scheduler import SCHEDULERS, Job
 from berth.plugin.site import Site, demo_site, load_site
 from berth.plugin.site.quantities import parse_duration_s
-from berth.plugin.workloads import forecaster_for
+from berth.plugin.workload_files import WorkloadOptions, read_file, with_options
 from berth.policies import OBJECTIVES, Request
-from berth.predictor.core.workload import Workload, parse_workload, read_workload
+from berth.predictor.core.workload import Workload, parse_workload
 
 _POSITIVE = click.IntRange(min=1)
 
 
 @click.command()
-@click.argument("profile", metavar="PROFILE")
+@click.argument("name", metavar="FILE|NAME")
 @click.argument("words", nargs=-1, metavar="[-- SCRIPT | CMD ARGS...]")
-@click.option("--tasks", type=_POSITIVE, help="Tasks (ranks). Default: as profiled.")
-@click.option("--cpus-per-task", type=_POSITIVE, help="Cores for each. Default: as profiled.")
+@click.option("--tasks", type=_POSITIVE, help="Tasks (ranks). Default: as it ran.")
+@click.option("--cpus-per-task", type=_POSITIVE, help="Cores for each. Default: as it ran.")
 @click.option("--nodes", type=_POSITIVE, help="Keep to so many nodes.")
-@click.option("--gpus", type=click.IntRange(min=0), help="GPUs in all. Default: as profiled.")
+@click.option("--gpus", type=click.IntRange(min=0), help="GPUs in all. Default: as it ran.")
 @click.option("--mem", help="Memory for each node, for example 16G.")
 @click.option("--time-limit", help="For example 90m, 12h or 2-00:00:00.")
 @click.option("--partition", help="Stay in this partition.")
@@ -44,7 +46,7 @@ _POSITIVE = click.IntRange(min=1)
 @click.option("--user", help="Decide for this user. Default: you.")
 @click.option("--account", help="Account to charge.")
 @click.option("--qos", help="Quality of service to keep.")
-@click.option("--size", type=float, help="Problem size, where it is not the profiled one.")
+@click.option("--size", type=float, help="Problem size, where it is not the measured one.")
 @click.option(
     "--site",
     "site_file",
@@ -54,17 +56,26 @@ _POSITIVE = click.IntRange(min=1)
 )
 @click.option("--scheduler", type=Named(SCHEDULERS), default=None, help="Default: the site's.")
 @click.option("--jobspec", is_flag=True, help="Print a jobspec, checked by Flux where it is here.")
-@click.option("--bundle", type=click.Path(path_type=Path), help="Predictor bundle. Default: own.")
-@click.option("--explain", is_flag=True, help="Show what each score is made of.")
+@click.option(
+    "--bundle",
+    "bundles",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Bundle in place of the shipped one of its kind; several can be given.",
+)
 @click.option("--strict", is_flag=True, help="Decide as the submit filter does.")
 @click.option("--state/--no-state", default=True, help="Ask the scheduler for its present state.")
+@click.option(
+    "--explain", is_flag=True, help="Show what each score is made of, and each time's sources."
+)
 @click.option("--json", "json_", is_flag=True, help="Print the Decision as JSON.")
 @click.option("--submit", is_flag=True, help="Submit it and print the job's id.")
-def place(profile: str, words: tuple[str, ...], **options: Any) -> None:
-    """Decide where the program of PROFILE should run, and print the line that submits it.
+@workload_options
+def place(name: str, words: tuple[str, ...], described: WorkloadOptions, **options: Any) -> None:
+    """Decide where a workload should run, and print the line that submits it.
 
-    PROFILE is a profile file or the name of one in the site's store. Without --site (or
-    BERTH_SITE), a demo site over the shipped platforms is used.
+    FILE is whatever `berth workload add` takes; NAME is that of a workload in the site's store.
+    Without --site (or BERTH_SITE), a demo site over the shipped platforms is used.
 
     Example: berth place lu.json --tasks 32 --policy cheapest -- job.sh
     """
@@ -73,14 +84,17 @@ def place(profile: str, words: tuple[str, ...], **options: Any) -> None:
         raise UsageError("the demo site is not a cluster", hint="name yours: --site berth.toml")
     if options["submit"] and not words:
         raise UsageError("there is nothing to submit", hint="add: -- job.sh")
-    found = _workload(profile, site, in_store=not is_demo)
+    found = _workload(name, site, described, in_store=not is_demo)
     request = _request(found, options)
     scheduler = site.open_scheduler(options["scheduler"])
+    forecaster = forecaster_for(site, options["bundles"])
+    if options["bundles"]:
+        bundles_for(forecaster, found, options["bundles"], site)
     placing = decide_place(
         found,
         request,
         site,
-        forecaster=forecaster_for(site, (options["bundle"],) if options["bundle"] else ()),
+        forecaster=forecaster,
         scheduler=scheduler if options["state"] and not is_demo else None,
         objective=options["policy"],
         strict=options["strict"],
@@ -111,11 +125,11 @@ def _site(path: Path | None) -> tuple[Site, bool]:
     return (demo_site(), True) if path is None else (load_site(path), False)
 
 
-def _workload(name: str, site: Site, *, in_store: bool) -> Workload:
+def _workload(name: str, site: Site, described: WorkloadOptions, *, in_store: bool) -> Workload:
     """A workload's file, or one by name in the site's store."""
     path = Path(name)
     if path.exists() or not in_store or path.suffix or len(path.parts) > 1:
-        return read_workload(path)
+        return read_file(path, described)
     from berth.plugin.store import Store  # noqa: PLC0415 - SQLAlchemy is slow to import
 
     store = Store.open(site.daemon.store, create=False)
@@ -128,7 +142,8 @@ def _workload(name: str, site: Site, *, in_store: bool) -> Workload:
             f"there is no file {name!r}, nor a workload of that name in {store.name}",
             hint="measure the program: berth pilot run --name NAME -- CMD",
         )
-    return parse_workload(record.document, source=f"workload {name}")
+    stored = parse_workload(record.document, source=f"workload {name}")
+    return with_options(stored, described)
 
 
 def _request(workload: Workload, options: dict[str, Any]) -> Request:

@@ -9,6 +9,7 @@ from typing import Any
 
 from berth.pilot.units import format_bytes, format_seconds
 from berth.plugin.cli.columns import columns
+from berth.plugin.cli.forecast_text import sources_json, sources_text
 from berth.plugin.placing import Placing
 from berth.plugin.site.site import Site
 from berth.policies.objectives.protocol import CURRENCY
@@ -24,7 +25,7 @@ def as_text(
 ) -> str:
     """The decision, why, all alternatives, and the exact line to submit.
 
-    ``explain``: also what each score is made of.
+    ``explain``: also what each score is made of, and the sources of each time.
     """
     decision = placing.decision
     lines = [f"Decision: {decision.chosen or 'leave the job as it is'}  [{decision.code}]"]
@@ -35,9 +36,11 @@ def as_text(
     lines.extend(f"  Note: {note}" for note in placing.notes)
     fits = [r for r in decision.ranked if r.score is not None]
     if fits:
-        header = ("candidate", "platform", "resources", "time (90 %)", "speedup", "memory <=")
+        of = "" if placing.forecast.whole_job else f" per {placing.forecast.unit.value}"
+        header = ("candidate", "platform", "resources", f"time{of} (90 %)", "speedup", "memory <=")
         rows = [_row(r, site.currency) for r in fits]
-        lines += ["", columns((*header, "cost", "basis"), rows)]
+        first = sum(not r.guess for r in fits)
+        lines += ["", columns((*header, "cost", "basis"), rows, first=first)]
     if explain and fits:
         scores = [(r.candidate, f"{r.score:.4g}", _terms(placing, r, site.currency)) for r in fits]
         titles = ("candidate", f"{decision.policy} (smaller is better)", "made of")
@@ -46,6 +49,14 @@ def as_text(
     if excluded:
         rows = [(r.candidate, r.platform, f"[{r.code}] {r.excluded}") for r in excluded]
         lines += ["", columns(("ruled out", "platform", "why"), rows)]
+    if explain:
+        platforms = dict.fromkeys(r.platform for r in fits)
+        lines += ["", "  sources of each time, with their weights"]
+        lines += [
+            f"    {name}: {line.strip()}"
+            for name in platforms
+            for line in sources_text(placing.forecast, name)
+        ]
     if command is not None:
         lines += ["", f"  {shlex.join(command)}"]
     lines += [
@@ -64,6 +75,10 @@ def as_json(placing: Placing, site: Site, command: Sequence[str] | None) -> dict
         "site": site.name,
         "currency": site.currency,
         "profile": placing.request.profile,
+        "kind": placing.forecast.kind,
+        "unit": placing.forecast.unit.value,
+        "families": list(placing.forecast.families),
+        "sources": {name: sources_json(placing.forecast, name) for name in placing.forecast.curves},
         "notes": list(placing.notes),
         "terms": {
             name: [term._asdict() for term in terms] for name, terms in placing.terms.items()
@@ -101,7 +116,7 @@ def _interval(time: Interval) -> str:
 
 def _basis(row: Ranked) -> str:
     """What the numbers stand on; loud where the submit filter would not act on them."""
-    if row.guess:
+    if row.guess and row.basis is not Basis.PRIOR:
         return "GUESS"
     basis = "PRIOR ONLY" if row.basis is Basis.PRIOR else str(row.basis or "-")
     return f"{basis} ({UNCERTAIN})" if row.warning and UNCERTAIN in row.warning else basis

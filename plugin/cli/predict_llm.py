@@ -2,128 +2,82 @@
 
 from __future__ import annotations
 
-import functools
 import json
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table
 
-from berth.pilot.documents import MAX_DOCUMENT_BYTES
-from berth.pilot.errors import UsageError
 from berth.pilot.units import format_bytes, format_seconds
+from berth.plugin.cli.columns import columns
+from berth.plugin.cli.forecast_text import explain_sources, sources_json
 from berth.plugin.cli.intervals import as_numbers
+from berth.plugin.cli.predict_asked import Asked
+from berth.predictor.core.forecast import Forecast, Unit
 from berth.predictor.core.prediction import Basis, Interval
-from berth.predictor.families.language_model.config import LanguageModel, is_config, read_config
-from berth.predictor.families.language_model.load import QUANTISED, Load
+from berth.predictor.core.workload import Workload
+from berth.predictor.families.language_model.bundle import LLM_SCHEMA
+from berth.predictor.families.language_model.config import LanguageModel, from_mapping
+from berth.predictor.families.language_model.kind import LanguageModelWorkload
+from berth.predictor.families.language_model.language_model_family import load_of
+from berth.predictor.families.language_model.load import Load
 from berth.predictor.families.language_model.predictor import (
     UNVERIFIED,
     LlmPredictor,
     ServingPrediction,
 )
-from berth.predictor.hardware import platforms as known
 from berth.predictor.hardware.accelerators import devices, get
 
-F = TypeVar("F", bound=Callable[..., Any])
-_COUNT = click.IntRange(min=1)
-_OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("--batch", {"type": _COUNT, "help": "Language models: sequences at a time."}),
-    ("--input-tokens", {"type": _COUNT, "help": "Language models: tokens of a prompt [1024]."}),
-    ("--output-tokens", {"type": _COUNT, "help": "Language models: tokens of an answer [128]."}),
-    ("--framework", {"help": "Language models: what serves them [vllm]."}),
-    ("--quantise", {"type": click.Choice(tuple(QUANTISED)),
-                    "help": "Language models: weights in so many bits [the checkpoint's]."}),
-    ("--quantise-cache", {"type": click.Choice(tuple(QUANTISED)),
-                          "help": "Language models: KV cache in so many bits [fp16]."}),
-    ("--tensor-parallel", {"type": _COUNT, "help": "Language models: GPUs that share layers [1]."}),
-    ("--pipeline-parallel", {"type": _COUNT, "help": "Language models: stages of layers [1]."}),
-    ("--data-parallel", {"type": _COUNT, "help": "Language models: replicas [1]."}),
-    ("--expert-parallel", {"type": _COUNT, "help": "Language models: groups of experts [1]."}),
-    ("--carbon-intensity", {"type": click.FloatRange(min=0),
-                            "help": "Language models: grams of CO2 a kWh."}),
-)  # fmt: skip
-_OF_PROFILES = ("size", "cores", "known", "probe", "why", "picture")
-_NAMES = tuple(flag.removeprefix("--").replace("-", "_") for flag, _ in _OPTIONS)
+
+def predict_llm(asked: Asked) -> None:
+    """Rank accelerators for a language model; those without a platform here, too."""
+    asked.check("--carbon-intensity")
+    document = asked.workload.document
+    assert isinstance(document, LanguageModelWorkload)  # noqa: S101 - by its kind
+    config = document.config
+    name = str(config.get("_name_or_path") or document.name)[:200]
+    model = from_mapping(config, source=asked.path, name=name)
+    work, framework = load_of(document, model), document.framework.lower()
+    places = devices(asked.platforms)
+    chosen = [get(name, places) for name in asked.names] or list(places.values())
+    predictor = LlmPredictor.load(asked.bundles.get(LLM_SCHEMA))
+    found = predictor.predict(model, work, chosen, framework, asked.carbon_g_per_kwh)
+    here = [one.device for one in found if one.device in asked.platforms]
+    forecast = asked.forecast(here) if here else None
+    if forecast is not None:
+        found = [_from(forecast, one, asked.workload, work) for one in found]
+    found.sort(key=lambda p: (not _usable(p), not p.fits, -p.throughput.mid, p.device))
+    if asked.as_json:
+        answer = _document(model, work, predictor, framework, found)
+        for row in answer["predictions"]:
+            known = forecast is not None and row["platform"] in forecast.curves
+            row["sources"] = sources_json(forecast, row["platform"]) if known and forecast else []
+        click.echo(json.dumps(answer, indent=2))
+        return
+    _show(model, work, predictor, framework, found)
+    if asked.why and forecast is not None:
+        explain_sources(forecast, [p.device for p in found if p.device in forecast.curves])
 
 
-def llm_door(command: F) -> F:
-    """``berth predict`` with the options of language models; a ``config.json`` goes here."""
-
-    @functools.wraps(command)
-    def opened(**given: Any) -> Any:  # click's arguments
-        asked = {name: given.pop(name) for name in _NAMES}
-        path: Path = given["profile"]
-        if is_llm_config(path):
-            other = next((n for n in _OF_PROFILES if given.get(n)), None)
-            if other is not None:
-                name = "explain" if other == "why" else other
-                raise UsageError(f"--{name} is for profiles", hint=f"{path} is a language model")
-            predict_llm(
-                path, asked, given["names"], given["folder"], given["bundle"],
-                as_json=given["as_json"],
-            )  # fmt: skip
-            return None
-        stray = next((name for name, value in asked.items() if value is not None), None)
-        if stray is not None:
-            raise UsageError(
-                f"--{stray.replace('_', '-')} is for language models",
-                hint=f"{path} is not a Hugging Face config.json",
-            )
-        return command(**given)
-
-    found: Any = opened
-    for flag, settings in reversed(_OPTIONS):
-        found = click.option(flag, **settings)(found)
-    return found  # type: ignore[no-any-return]
+def _from(
+    forecast: Forecast, one: ServingPrediction, workload: Workload, work: Load
+) -> ServingPrediction:
+    """With the forecast's time as tokens a second, its basis and doubts."""
+    told = forecast.at(one.device, one.gpus)
+    if told is None:
+        return one
+    amount = workload.amount
+    tokens = 1.0 if amount.unit is Unit.TOKEN else float(work.input_tokens + work.output_tokens)
+    if forecast.whole_job and amount.count is not None:
+        tokens *= amount.count
+    time = told.runtime_s
+    throughput = Interval(tokens / time.high, tokens / time.mid, tokens / time.low)
+    return replace(one, throughput=throughput, basis=told.basis, abstained=told.abstained)
 
 
-def is_llm_config(path: Path) -> bool:
-    """True where the file is JSON that looks like a Hugging Face configuration."""
-    if path.suffix != ".json" or not path.is_file() or path.stat().st_size > MAX_DOCUMENT_BYTES:
-        return False
-    try:
-        raw = json.loads(path.read_bytes())
-    except (ValueError, RecursionError, OSError):
-        return False
-    return isinstance(raw, dict) and is_config(raw)
-
-
-def predict_llm(
-    path: Path,
-    asked: dict[str, Any],
-    names: Sequence[str],
-    folder: Path | None,
-    bundle: Path | None,
-    *,
-    as_json: bool,
-) -> None:
-    """Rank accelerators for the model of ``path``."""
-    model = read_config(path)
-    bits = asked["quantise"]
-    work = Load(
-        batch=asked["batch"] or 1,
-        input_tokens=asked["input_tokens"] or 1024,
-        output_tokens=asked["output_tokens"] or 128,
-        weight_bits=QUANTISED[bits] if bits else model.weight_bits,
-        kv_bits=QUANTISED[asked["quantise_cache"] or "fp16"],
-        tensor_parallel=asked["tensor_parallel"] or 1,
-        pipeline_parallel=asked["pipeline_parallel"] or 1,
-        data_parallel=asked["data_parallel"] or 1,
-        expert_parallel=asked["expert_parallel"] or 1,
-    )
-    places = devices(known.load(folder))
-    chosen = [get(name, places) for name in names] or list(places.values())
-    predictor = LlmPredictor.load(bundle)
-    framework = (asked["framework"] or "vllm").lower()
-    found = predictor.predict(model, work, chosen, framework, asked["carbon_intensity"])
-    found.sort(key=lambda p: (not p.fits, -p.throughput.mid, p.device))
-    if as_json:
-        click.echo(json.dumps(_document(model, work, predictor, framework, found), indent=2))
-    else:
-        _show(model, work, predictor, framework, found)
+def _usable(one: ServingPrediction) -> bool:
+    return one.fits and one.abstained is None and one.basis is not Basis.PRIOR
 
 
 def _document(
@@ -180,22 +134,17 @@ def _show(
     framework: str,
     found: Sequence[ServingPrediction],
 ) -> None:
-    console = Console(highlight=False)
-    wide = Console(highlight=False, width=max(console.width, 130)) if console.is_terminal else None
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title, justify in (
-        ("platform", "left"), ("tokens/s", "right"), ("90 % interval", "left"),
-        ("first token", "right"), ("each token", "right"), ("memory, at most", "right"),
-        ("fits", "left"), ("J/token", "right"), ("price/M", "right"), ("g CO2/M", "right"),
-        ("bound", "left"), ("basis", "left"),
-    ):  # fmt: skip
-        table.add_column(title, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    header = (
+        "platform", "tokens/s", "90 % interval", "first token", "each token", "memory, at most",
+        "fits", "J/token", "price/M", "g CO2/M", "bound", "basis",
+    )  # fmt: skip
+    rows = []
     for p in found:
         shown = (
             f"{p.throughput.mid:.4g}", f"{p.throughput.low:.3g} to {p.throughput.high:.3g}",
             format_seconds(p.ttft_s.mid), format_seconds(p.tpot_s.mid),
         ) if p.fits else ("-", "", "-", "-")  # fmt: skip
-        table.add_row(
+        rows.append((
             p.device,
             *shown,
             format_bytes(p.memory.peak.high),
@@ -204,15 +153,14 @@ def _show(
               for v in (p.energy_j_per_token, p.price_per_million, p.carbon_g_per_million)),
             p.bound.value if p.fits else "",
             (p.basis.value if p.fits else "") + (" (abstains)" if p.abstained else ""),
-            style="dim" if p.abstained else None,
-        )  # fmt: skip
+        ))  # fmt: skip
     click.echo(
         f"{model.name}: {model.family}, {model.parameters / 1e9:.3g} billion parameters, "
         f"{work.weight_bits:g}-bit weights, {framework}, batch {work.batch}, "
         f"{work.input_tokens} + {work.output_tokens} tokens, {work.gpus} "
         f"GPU{'s' * (work.gpus > 1)} of each; bundle {predictor.model.id}\n"
     )
-    (wide or Console(highlight=False, width=160)).print(table)
+    click.echo(columns(header, rows, indent=0, first=sum(map(_usable, found))))
     click.echo()
     for reason in dict.fromkeys(p.abstained for p in found if p.abstained and p.fits):
         click.echo(f"abstains: {reason}")

@@ -1,163 +1,129 @@
 """``berth predict MODEL.onnx``: a deep-learning model's time, energy and price by platform.
 
-A model's times come from ``predictor/model_times.py``: an ordered list of sources.
+Times are the forecast's; where the time goes is the roofline's.
 """
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.units import format_count, format_seconds
 from berth.plugin.cli import model_memory
-from berth.plugin.cli.bundle_kind import LATENCY, OPERATORS, TRANSFER, kind_of
 from berth.plugin.cli.columns import columns
+from berth.plugin.cli.forecast_text import explain_sources, sources_json
 from berth.plugin.cli.intervals import as_numbers
-from berth.plugin.cli.predict_training import predict_training
-from berth.predictor.core.prediction import Bound
+from berth.plugin.cli.predict_asked import Asked
+from berth.plugin.workload_files import MODEL_FILES, configuration
+from berth.predictor.core.prediction import Basis, Bound
 
 if TYPE_CHECKING:
     from berth.pilot.platform import Platform
+    from berth.predictor.core.forecast import Forecast
+    from berth.predictor.core.workload import Workload
     from berth.predictor.graphs.graph import ModelGraph
     from berth.predictor.graphs.roofline import Roofline, Spot
     from berth.predictor.graphs.what_if import Change
-    from berth.predictor.hardware.roofs import Numbers, Roof
 
-F = TypeVar("F", bound=Callable[..., Any])
-PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8")
 SHOWN = 8
 """Operators in the table of a roofline."""
-_FILES = frozenset({
-    ".onnx", ".pt", ".pth", ".pt2", ".ckpt", ".keras", ".h5", ".pb", ".pdmodel", ".safetensors",
-})  # fmt: skip
-_OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("--dim", {"multiple": True, "help": "Model graphs: NAME=SIZE of an open dimension."}),
-    ("--precision", {"type": click.Choice(PRECISIONS),
-                     "help": "Model graphs: computed in [the file's]."}),
-    ("--mode", {"type": click.Choice(("inference", "training")), "default": None,
-                "help": "Model graphs: one run, or a training step [inference]."}),
-    ("--roofline", {"is_flag": True, "help": "Model graphs: where the time goes under a platform's "
-                                             "roofs, and what would help."}),
-)  # fmt: skip
-_ELSEWHERE = ("size", "cores", "known", "probe", "why", "others")
-"""Arguments of the other doors that mean nothing here."""
 
 
-def model_door(command: F) -> F:
-    """``berth predict`` with the options of model graphs; an ONNX file goes here."""
-
-    @functools.wraps(command)
-    def opened(**given: Any) -> Any:  # click's arguments
-        asked = {name: given.pop(name) for name in ("roofline", "precision", "dim", "mode")}
-        path: Path = given["profile"]
-        of_graph = any(asked.values())
-        if path.suffix in _FILES or (of_graph and _is_config(path)):
-            stray = next((name for name in _ELSEWHERE if given.get(name)), None)
-            if stray is not None:
-                name = {"why": "explain", "others": "a second file"}.get(stray, stray)
-                raise UsageError(f"{name} is not for model graphs", hint=f"{path} is a model")
-            if asked["mode"] == "training":
-                predict_training(path, asked, given)
-            else:
-                predict_model(path, asked, given)
-            return None
-        named = next((name for name, value in asked.items() if value), None)
-        if named is not None:
-            raise UsageError(f"--{named} is for model graphs", hint=f"{path} is no ONNX file")
-        return command(**given)
-
-    found: Any = opened
-    for flag, settings in _OPTIONS:
-        found = click.option(flag, **settings)(found)
-    return found  # type: ignore[no-any-return]
-
-
-def _is_config(path: Path) -> bool:
-    from berth.plugin.cli.predict_llm import is_llm_config  # noqa: PLC0415 - only when asked
-
-    return is_llm_config(path)
-
-
-def predict_model(path: Path, asked: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """Rank platforms for the model of ``path``; with ``--roofline`` say why, and what helps."""
-    from berth.plugin.cli.workload_options import read_sizes  # noqa: PLC0415 - numpy, only when asked
-    from berth.predictor.graphs.doors.any_model import of_path  # noqa: PLC0415
+def predict_model(asked: Asked) -> None:
+    """Rank platforms for a model's run; with ``--roofline`` show why, and what would help."""
+    from berth.predictor.families.graph.kind import ModelWorkload  # noqa: PLC0415 - slow
+    from berth.predictor.families.graph.model import graph_of  # noqa: PLC0415 - numpy
+    from berth.predictor.graphs.roofline import roofline  # noqa: PLC0415
     from berth.predictor.graphs.what_if import changes  # noqa: PLC0415
-    from berth.predictor.hardware import platforms as catalogue  # noqa: PLC0415
     from berth.predictor.hardware.roofs import Numbers, roofs  # noqa: PLC0415
 
-    if given["picture"] is not None and not asked["roofline"]:
+    asked.check("--roofline", "--picture")
+    if asked.picture is not None and not asked.roofline:
         raise UsageError("--picture of a model shows its roofline", hint="add --roofline")
-    sizes = read_sizes(asked["dim"])
-    graph = of_path(path, batch=given.get("batch"), sizes=sizes)
-    platforms = catalogue.load(given["folder"])
-    known = roofs(platforms)
-    names = list(dict.fromkeys(given["names"]))
-    chosen = [catalogue.get(name, platforms).name for name in names] or list(known)
-    numbers = Numbers(asked["precision"]) if asked["precision"] else None
-    places = [known[name] for name in chosen]
-    found = predictions(graph, places, numbers, platforms, given.get("bundle"))
-    memory = model_memory.Memories(graph, numbers, platforms)
+    document = asked.workload.document
+    assert isinstance(document, ModelWorkload)  # noqa: S101 - by its kind
+    graph = graph_of(document)
+    known = roofs(asked.platforms)
+    numbers = Numbers(document.precision) if document.precision else None
+    forecast = asked.forecast(asked.chosen())
+    found = [
+        _from(
+            forecast, roofline(graph, known[name], numbers), asked.platforms[name], asked.workload
+        )
+        for name in forecast.curves
+    ]
+    found.sort(key=_order)
+    memory = model_memory.Memories(graph, numbers, asked.platforms)
     details: list[tuple[Roofline, list[Change]]] = []
-    if asked["roofline"]:
-
-        def at_batch(batch: int) -> ModelGraph | None:
-            try:
-                return of_path(path, batch=batch, sizes=sizes)
-            except DocumentError:
-                return None
-
-        looked_at = [one for one in found if one.roof.platform in names] or found[:1]
+    if asked.roofline:
+        looked_at = [one for one in found if one.roof.platform in asked.names] or found[:1]
+        at_batch = _at_batch(asked.path, asked.sizes)
         details = [(one, changes(graph, one, known, at_batch)) for one in looked_at]
-    name = path.name if path.suffix in _FILES else path.parent.name or path.name
-    if given["as_json"]:
-        click.echo(json.dumps(_document(name, graph, found, details, memory), indent=2))
+    name = document.file or document.name
+    if asked.as_json:
+        answer = _document(name, graph, found, details, memory)
+        answer |= {"unit": forecast.unit.value, "amount": asked.workload.amount.steps}
+        for row in answer["predictions"]:
+            row["sources"] = sources_json(forecast, row["platform"])
+        click.echo(json.dumps(answer, indent=2))
     else:
         _show(name, graph, found, details, memory)
-    if given["picture"] is not None:
+        steps = asked.workload.amount.steps
+        if steps is not None:
+            click.echo(f"A job does {steps:g} such runs; `berth place` ranks by the whole.")
+        if asked.why:
+            explain_sources(forecast, [one.roof.platform for one in found])
+    if asked.picture is not None:
         from berth.plugin.pictures import roofline as roofline_picture  # noqa: PLC0415
 
-        roofline_picture.draw(given["picture"], name, [one for one, _ in details])
-        click.echo(f"picture written to {given['picture']}", err=True)
+        roofline_picture.draw(asked.picture, name, [one for one, _ in details])
+        click.echo(f"picture written to {asked.picture}", err=True)
 
 
-def predictions(
-    graph: ModelGraph,
-    places: Sequence[Roof],
-    numbers: Numbers | None,
-    platforms: Mapping[str, Platform],
-    bundle: Path | None = None,
-) -> list[Roofline]:
-    """The model on each place, those where it fits first, fastest first.
-
-    ``bundle`` takes the place of the shipped one of its kind. Raises UsageError for other kinds.
-    """
-    from berth.predictor.families.graph.times import sources, times  # noqa: PLC0415 - numpy
-
-    if bundle is None:
-        return times(graph, places, platforms, numbers)
-    kind = kind_of(bundle)
-    if kind == LATENCY:
-        return times(graph, places, platforms, numbers, sources(latency=bundle))
-    if kind == OPERATORS:
-        return times(graph, places, platforms, numbers, sources(operator=bundle))
-    if kind == TRANSFER:
-        from berth.predictor.families.graph.latency.transfer import bundle as transfer  # noqa: PLC0415
-        from berth.predictor.families.graph.latency.transfer import serve  # noqa: PLC0415
-
-        found = times(graph, places, platforms, numbers)
-        return serve.with_samples(found, graph, transfer.load(bundle), platforms)
-    raise UsageError(
-        f"{bundle} holds no times of model graphs",
-        hint="`python -m lab model-latency --train`, operators or model-transfer makes one; "
-        "--mode training takes one of dl-training",
+def _from(forecast: Forecast, one: Roofline, platform: Platform, workload: Workload) -> Roofline:
+    """The roofline with the forecast's time of one run, its basis and sources."""
+    name = platform.name
+    predicted = forecast.at(name, 1 if platform.is_gpu else platform.cores)
+    assert predicted is not None  # noqa: S101 - of a platform that is forecast
+    runs = workload.amount.steps if forecast.whole_job else None
+    shares = forecast.sources.get(name, ())
+    source = shares[0].source.removeprefix("graph: ") if len(shares) == 1 else ""
+    return replace(
+        one,
+        seconds=predicted.runtime_s if runs is None else predicted.runtime_s.scaled(1 / runs),
+        basis=predicted.basis,
+        source=source or forecast.source_of(name),
+        note=(shares[0].situation if len(shares) == 1 else "") or predicted.abstained,
     )
+
+
+def _usable(one: Roofline) -> bool:
+    return one.fits and one.basis is not Basis.PRIOR
+
+
+def _order(one: Roofline) -> tuple[bool, bool, float, str]:
+    return not _usable(one), not one.fits, one.seconds.mid, one.roof.platform
+
+
+def _at_batch(path: Path, sizes: Mapping[str, int]) -> Callable[[int], ModelGraph | None]:
+    """The same model at another batch, where its file is at hand."""
+    from berth.predictor.graphs.doors.any_model import of_path  # noqa: PLC0415
+
+    def made(batch: int) -> ModelGraph | None:
+        if path.suffix not in MODEL_FILES and configuration(path) is None:
+            return None
+        try:
+            return of_path(path, batch=batch, sizes=sizes)
+        except DocumentError:
+            return None
+
+    return made
 
 
 def _document(
@@ -245,7 +211,7 @@ def _show(
         )
         for one in found
     ]  # fmt: skip
-    click.echo(columns(header, rows))
+    click.echo(columns(header, rows, first=sum(map(_usable, found))))
     for one, helping in details:
         _show_roofline(one, helping)
     click.echo(_told_by(found))

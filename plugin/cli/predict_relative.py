@@ -4,57 +4,54 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import click
 
-from berth.pilot.documents import read_json
+from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
 from berth.pilot.units import format_seconds
-from berth.plugin.cli.bundle_kind import RELATIVE, kind_of
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.elsewhere import as_document, in_words, read_elsewhere
+from berth.plugin.cli.forecast_text import explain_sources, sources_json
+from berth.plugin.cli.predict_asked import Asked
 from berth.plugin.cli.reasons import reason_document
 from berth.plugin.pictures import explained
-from berth.predictor.core.prediction import Interval
+from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.prediction import Basis, Interval
+from berth.predictor.families.program.predictor import usable_cores
+from berth.predictor.families.relative import SCHEMA
 from berth.predictor.families.relative.answer import NO_TRUST, Answer, RelativePrediction, answer
 from berth.predictor.families.relative.bundle import RelativeModel, load
 from berth.predictor.families.relative.explain import AXES, SHARES, RelativeExplanation, explain_row
 from berth.predictor.families.relative.workloads import row_of, values_of
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """Options of ``berth predict`` that mean something here."""
+def predict_relative(asked: Asked) -> None:
+    """Rank the bundle's platforms for a program by predicted time.
 
-    names: Sequence[str]
-    known: Sequence[str]
-    others: Sequence[Path]
-    stored: Sequence[Profile]
-    probe: bool
-    why: bool
-    picture: Path | None
-    as_json: bool
-
-
-def is_relative(folder: Path | None) -> bool:
-    """True where the manifest says that the bundle is of relative performance."""
-    return folder is not None and kind_of(folder) == RELATIVE
-
-
-def predict_relative(profile: Path, bundle: Path, asked: Asked) -> None:
-    """Rank the bundle's platforms for the program of ``profile`` by predicted time."""
-    measured, model = read_json(profile, Profile), load(bundle)
+    Of platforms that Berth knows the time is the forecast's, in which the bundle is one source.
+    """
+    asked.check("a second file", "--known", "--probe", "--picture")
+    measured, model = asked.workload.document, load(asked.bundles[SCHEMA])
+    assert isinstance(measured, Profile)  # noqa: S101 - by its kind
     manifest = model.manifest
     places = dict.fromkeys(manifest.platforms)
     runs = read_elsewhere(measured, asked.known, asked.others, places, asked.stored)
     seconds = {name: run.runtime_s.mid for name, run in runs.items()}
     row = row_of(measured, manifest.counters, manifest.platforms, seconds)
     beside = values_of(measured, manifest.constants or ())
-    found = answer(model, row, list(dict.fromkeys(asked.names)), beside)
-    ranking = sorted(found.predictions, key=lambda p: (p.runtime_s.mid, p.platform))
+    found = answer(model, row, list(asked.names), beside)
+    here = [p.platform for p in found.predictions if p.platform in asked.platforms]
+    forecast = asked.forecast(here) if here and not runs else None
+    told = [
+        _from(forecast, p, measured, asked.platforms[p.platform])
+        if forecast is not None and p.platform in asked.platforms
+        else p
+        for p in found.predictions
+    ]
+    ranking = sorted(told, key=lambda p: (not _usable(p), p.runtime_s.mid, p.platform))
     advice = found.advice() if asked.probe else None
     reasons: list[RelativeExplanation] = []
     if asked.why or asked.picture is not None:
@@ -63,6 +60,8 @@ def predict_relative(profile: Path, bundle: Path, asked: Asked) -> None:
         reasons.sort(key=lambda reason: order[reason.platform])
     if asked.as_json:
         document = _document(measured, model, found, ranking)
+        for line in document["predictions"] if forecast is not None else ():
+            line["sources"] = sources_json(forecast, line["platform"]) if forecast else []
         if reasons:
             document["explanations"] = [reason_document(reason) for reason in reasons]
         if advice is not None:
@@ -72,6 +71,8 @@ def predict_relative(profile: Path, bundle: Path, asked: Asked) -> None:
         _show(measured, model, found, ranking)
         if advice is not None:
             click.echo(f"\n{in_words(advice)}")
+        if asked.why and forecast is not None:
+            explain_sources(forecast, [p.platform for p in ranking if p.platform in here])
         for reason in reasons if asked.why else ():
             click.echo(f"\n{reason.sentence()}")
     if asked.picture is not None:
@@ -79,11 +80,31 @@ def predict_relative(profile: Path, bundle: Path, asked: Asked) -> None:
         click.echo(f"picture written to {asked.picture}", err=True)
 
 
+def _from(
+    forecast: Forecast, one: RelativePrediction, measured: Profile, platform: Platform
+) -> RelativePrediction:
+    """With the forecast's time where there is one."""
+    told = forecast.at(platform.name, 1 if platform.is_gpu else usable_cores(measured, platform))
+    if told is None:
+        return one
+    return replace(
+        one,
+        basis=told.basis,
+        speedup=told.speedup,
+        runtime_s=told.runtime_s,
+        abstained=told.abstained,
+    )
+
+
+def _usable(one: RelativePrediction) -> bool:
+    return one.abstained is None and one.basis is not Basis.PRIOR
+
+
 def _document(
     measured: Profile, model: RelativeModel, found: Answer, ranking: Sequence[RelativePrediction]
 ) -> dict[str, Any]:
     return {
-        "profile": measured.name,
+        "workload": measured.name,
         "reference": measured.platform,
         "bundle": model.id,
         "missing_counters": list(found.missing),
@@ -126,7 +147,7 @@ def _show(
                 p.basis.value + (" (abstains)" if p.abstained else ""),
             )
         )
-    click.echo(columns(header, rows))
+    click.echo(columns(header, rows, first=sum(map(_usable, ranking))))
     doubts = list(dict.fromkeys(p.abstained for p in ranking if p.abstained))
     for reason in doubts:
         click.echo(f"\nabstains: {reason}")

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from berth.pilot.errors import UsageError
 from berth.pilot.units import format_bytes, format_seconds
 from berth.plugin.cli.columns import columns
+from berth.plugin.cli.forecast_text import explain_sources, sources_json
 from berth.plugin.cli.intervals import as_numbers
+from berth.plugin.cli.predict_asked import Asked
+from berth.predictor.core.prediction import Basis
 
 if TYPE_CHECKING:
     from berth.pilot.platform import Platform
@@ -20,39 +22,45 @@ if TYPE_CHECKING:
     from berth.predictor.footprint.footprint import Footprint
     from berth.predictor.graphs.graph import ModelGraph
 
-_NOT_HERE = ("roofline", "precision")
-"""Options of model graphs that mean nothing for a training step."""
+STEPS = "berth.dl-training-bundle/1"
 
 
-def predict_training(path: Path, asked: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """Rank platforms by the time of a training step of the model of ``path``."""
-    from berth.plugin.cli.workload_options import read_sizes  # noqa: PLC0415 - numpy, only when asked
+def predict_training(asked: Asked) -> None:
+    """Rank platforms by the time of a training step of a model."""
+    from berth.predictor.families.graph.kind import ModelWorkload  # noqa: PLC0415 - slow
+    from berth.predictor.families.graph.model import graph_of  # noqa: PLC0415 - numpy
     from berth.predictor.families.training_step import bundle as bundles  # noqa: PLC0415
     from berth.predictor.families.training_step.predictor import predict  # noqa: PLC0415
-    from berth.predictor.graphs.doors.any_model import of_path  # noqa: PLC0415
-    from berth.predictor.hardware import platforms as catalogue  # noqa: PLC0415
 
-    stray = next((name for name in _NOT_HERE if asked[name]), None)
-    stray = stray or ("picture" if given["picture"] is not None else None)
-    if stray is not None:
-        raise UsageError(
-            f"--{stray} is not for --mode training",
-            hint="training is predicted in mixed precision on GPUs and in fp32 on CPUs",
-        )
-    graph = of_path(path, batch=given.get("batch"), sizes=read_sizes(asked["dim"]))
-    platforms = catalogue.load(given["folder"])
-    names = list(dict.fromkeys(given["names"]))
-    chosen = [catalogue.get(name, platforms).name for name in names] or list(platforms)
-    memory = _memory(graph)
-    model = None if given.get("bundle") is None else bundles.load(given["bundle"])
-    found = sorted(
-        predict(graph, chosen, platforms, model), key=lambda one: (one.seconds.mid, one.platform)
-    )
-    name = path.name if path.is_file() else path.parent.name
-    if given["as_json"]:
-        click.echo(json.dumps(_document(name, graph, found, memory, platforms), indent=2))
-    else:
-        _show(name, graph, found, memory, platforms)
+    asked.check()
+    document = asked.workload.document
+    assert isinstance(document, ModelWorkload)  # noqa: S101 - by its kind
+    graph = graph_of(document)
+    forecast = asked.forecast(asked.chosen())
+    folder = asked.bundles.get(STEPS)
+    model = None if folder is None else bundles.load(folder)
+    steps = asked.workload.amount.steps if forecast.whole_job else None
+    found = []
+    for one in predict(graph, list(forecast.curves), asked.platforms, model):
+        platform = asked.platforms[one.platform]
+        told = forecast.at(one.platform, 1 if platform.is_gpu else platform.cores)
+        assert told is not None  # noqa: S101 - of a platform that is forecast
+        seconds = told.runtime_s if steps is None else told.runtime_s.scaled(1 / steps)
+        found.append(replace(one, seconds=seconds, basis=told.basis))
+    found.sort(key=lambda one: (one.basis is Basis.PRIOR, one.seconds.mid, one.platform))
+    memory, name = _memory(graph), document.file or document.name
+    if asked.as_json:
+        answer = _document(name, graph, found, memory, asked.platforms)
+        answer |= {"unit": forecast.unit.value, "amount": asked.workload.amount.steps}
+        for row in answer["predictions"]:
+            row["sources"] = sources_json(forecast, row["platform"])
+        click.echo(json.dumps(answer, indent=2))
+        return
+    _show(name, graph, found, memory, asked.platforms)
+    if steps is not None:
+        click.echo(f"A job does {steps:g} such steps; `berth place` ranks by the whole.")
+    if asked.why:
+        explain_sources(forecast, [one.platform for one in found])
 
 
 def _memory(graph: ModelGraph) -> dict[bool, Footprint]:
@@ -129,7 +137,8 @@ def _show(
             f"{one.samples_per_s:.4g}", f"{format_bytes(need.low)} to {format_bytes(need.high)}",
             _fits(one, memory, platforms), one.precision, one.basis.value,
         ))  # fmt: skip
-    click.echo(columns(header, rows))
+    usable = sum(one.basis is not Basis.PRIOR for one in found)
+    click.echo(columns(header, rows, first=usable))
     learnt = sorted({one.learnt_on for one in found})
     click.echo(
         f"\nLearnt on {' and '.join(learnt)}; prior: its rates by the ratio of roofs. Loading data "

@@ -19,19 +19,12 @@ from berth.plugin.cli.workload_options import workload_options
 from berth.plugin.cli.workload_text import Summary, described, summary
 from berth.plugin.daemon.fingerprint import fingerprint
 from berth.plugin.daemon.messages import MAX_SCRIPT_BYTES
+from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
 from berth.plugin.site import Site
 from berth.plugin.store import Store
 from berth.plugin.store.records import FingerprintRecord
 from berth.plugin.workload_files import WorkloadOptions, read_file
-from berth.plugin.workloads import (
-    add_workload,
-    forecaster_for,
-    platforms_for,
-    reference_of,
-    refresh,
-    stored,
-    workload_in,
-)
+from berth.plugin.workloads import add_workload, refresh, stored, workload_in
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.workload import Workload
 

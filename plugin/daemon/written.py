@@ -20,7 +20,7 @@ _THREE = "[%.6g,%.6g,%.6g]"
 _FULL = (
     '{"candidate":%s,"platform":%s,"nodes":%d,"cores":%d,"gpus":%d,"score":%.9g,'
     '"runtime_s":[%.6g,%.6g,%.6g],"speedup":%s,"memory_bytes":%s,"cost":%s,"basis":%s,'
-    '"warning":%s}'
+    '"warning":%s,"source":%s}'
 )
 _SHORT = '{"candidate":%s,"platform":%s,"score":%.9g}'
 _EXCLUDED = '{"candidate":%s,"platform":%s,"code":%s,"excluded":%s}'
@@ -119,6 +119,7 @@ def _full(r: Ranked) -> str:
         "null" if r.cost is None else f"{r.cost:.6g}",
         _quoted(r.basis),
         _quoted(r.warning),
+        _quoted(r.source),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -96,6 +96,20 @@ class Forecast:
         if curve is None:
             return None
         return curve.runtime_at(units).times(self.sizes.runtime_factor(size))
+
+    def at(self, platform: str, units: int) -> Prediction | None:
+        """The prediction with exactly so many cores or GPUs; None: platform not forecast."""
+        point, runtime = self.prediction(platform, units), self.runtime_at(platform, units)
+        if point is None or runtime is None:
+            return None
+        factor, energy = runtime.mid / point.runtime_s.mid, point.energy_j
+        return replace(
+            point,
+            cores=point.cores if point.gpus else units,
+            runtime_s=runtime,
+            speedup=point.speedup.scaled(1 / factor),
+            energy_j=None if energy is None else energy.scaled(factor),
+        )
 
     def memory_at(self, platform: str, size: float | None = None) -> Interval | None:
         """Peak memory (of the node, or of the GPU) at problem ``size`` (None: as profiled)."""

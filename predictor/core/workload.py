@@ -107,6 +107,8 @@ def read_workload(path: Path) -> Workload:
     try:
         with path.open("rb") as stream:
             text = stream.read(MAX_DOCUMENT_BYTES + 1)
+    except FileNotFoundError:
+        raise DocumentError(path, "does not exist") from None
     except OSError as error:
         raise DocumentError(path, f"cannot be read: {error.strerror}") from None
     return parse_workload(text, source=path)

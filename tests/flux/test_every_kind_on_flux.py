@@ -12,8 +12,9 @@ from flux_daemon import FORECASTS, flux_harbour
 from flux_instance import LiveFlux, frobnicators, live_flux, why_no_flux
 
 from berth.plugin.flux.filter import FILTER_PATH
+from berth.plugin.forecasting import forecaster_for, platforms_for
 from berth.plugin.site import load_site
-from berth.plugin.workloads import add_workload, forecaster_for, platforms_for
+from berth.plugin.workloads import add_workload
 
 pytestmark = [
     pytest.mark.flux,

@@ -11,8 +11,8 @@ from views import knowing_service
 
 from berth.pilot.documents import to_json, validate
 from berth.plugin.cli import main
+from berth.plugin.forecasting import platforms_for
 from berth.plugin.store import Store
-from berth.plugin.workloads import platforms_for
 from berth.policies.mig import lookup
 from berth.policies.mig.on_slices import of_slice_workload
 from berth.policies.mig.recommend import recommend

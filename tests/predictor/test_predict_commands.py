@@ -37,8 +37,9 @@ def test_predict_ranks_every_platform(
     data = json.loads(capsys.readouterr().out)
     found = data["predictions"]
     assert {p["platform"] for p in found} == set(platforms.shipped())
-    times = [p["runtime_s"]["mid"] for p in found]
-    assert times == sorted(times)
+    order = [(p["basis"] == "prior" or bool(p["abstained"]), p["runtime_s"]["mid"]) for p in found]
+    assert order == sorted(order)
+    assert all(sum(s["weight"] for s in p["sources"]) == pytest.approx(1) for p in found)
     assert all(
         p["runtime_s"]["low"] <= p["runtime_s"]["mid"] <= p["runtime_s"]["high"] for p in found
     )

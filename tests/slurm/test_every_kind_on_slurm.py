@@ -11,9 +11,10 @@ from real_daemon import FORECASTS, RealDaemon, real_daemon
 from slurm_cluster import Cluster, wait_until
 
 from berth.plugin.daemon.replies import parse_stamp
+from berth.plugin.forecasting import forecaster_for, platforms_for
 from berth.plugin.site import load_site
 from berth.plugin.store import Store
-from berth.plugin.workloads import add_workload, forecaster_for, platforms_for
+from berth.plugin.workloads import add_workload
 from berth.predictor.core.forecast import Forecast
 
 GPU = "h100-80gb"

@@ -12,6 +12,7 @@ from real_daemon import RealDaemon
 from slurm_cluster import Cluster, wait_until
 from slurm_node import Node, keeper, show_node
 
+from berth.plugin.forecasting import platforms_for
 from berth.plugin.mig.apply import Applier
 from berth.plugin.mig.automatic import think
 from berth.plugin.mig.nvml import Nvml
@@ -20,7 +21,7 @@ from berth.plugin.mig.settings import TriggerSettings
 from berth.plugin.slurm.filter import FILTER_PATH
 from berth.plugin.slurm.mig.queue import seen_now
 from berth.plugin.store import Store
-from berth.plugin.workloads import add_workload, platforms_for
+from berth.plugin.workloads import add_workload
 from berth.policies.mig import lookup
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.workload import workload_of

@@ -17,6 +17,7 @@ from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile, Provenance, RunsOn, Runtime, Target, Workload
 from berth.plugin.cli import place as command
+from berth.plugin.cli.columns import APART
 from berth.predictor.core import workload as berth_workload
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
@@ -47,9 +48,9 @@ cpus_per_gpu = 8
 
 
 class FakeForecaster:
-    """Forecasts what the test says: GPUs 2 s on a prior, CPUs 40 s / cores, calibrated."""
+    """Forecasts what the test says: GPUs 2 s, scaled, CPUs 40 s / cores, calibrated."""
 
-    gpu_basis = Basis.PRIOR
+    gpu_basis = Basis.SCALED
 
     def forecast(
         self,
@@ -145,12 +146,17 @@ def refusal(*arguments: str) -> BerthError:
     return done.exception
 
 
-def test_without_a_site_file_the_demo_site_is_used(profile: str) -> None:
+def test_without_a_site_file_the_demo_site_is_used(
+    profile: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FakeForecaster, "gpu_basis", Basis.PRIOR)
     done = run(profile)
     assert done.exit_code == 0
     assert "Decision: " in done.output
     assert "PRIOR ONLY" in done.output
-    assert "WARNING: prior only" in done.output
+    above, below = done.output.split(APART)
+    assert "PRIOR ONLY" not in above
+    assert "calibrated" not in below
     assert "site demo" in done.output
     assert len(answer(profile)["ranked"]) >= 5
 
@@ -200,10 +206,16 @@ def test_an_unknown_objective_or_scheduler_is_refused_with_the_nearest(profile: 
     assert refusal(profile, "--scheduler", "flus").message == "there is no scheduler 'flus'"
 
 
-def test_by_hand_a_prior_is_taken_and_strictly_it_is_not(
-    profile: str, site: str, slurm: FakeSlurm
+def test_by_hand_a_prior_comes_last_and_strictly_it_is_ruled_out(
+    profile: str, site: str, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert answer(profile, "--site", site)["chosen"] == "gpu"
+    monkeypatch.setattr(FakeForecaster, "gpu_basis", Basis.PRIOR)
+    by_hand = answer(profile, "--site", site)
+    assert [(r["candidate"], r["guess"]) for r in by_hand["ranked"]] == [
+        ("cpu", False), ("gpu", True),
+    ]  # fmt: skip
+    alone = run(profile, "--site", site, "--partition", "gpu")
+    assert "WARNING: prior only" in alone.output
     strict = answer(profile, "--site", site, "--strict")
     assert strict["chosen"] == "cpu"
     assert strict["ranked"][1]["code"] == "prior-only"

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import toy_profiles
 from onnx import helper
 from small_models import constant, convolutional, graph_of, model, tensor
 
+from berth.pilot.documents import to_json
 from berth.pilot.errors import ToolMissing, UsageError
 from berth.plugin.cli import main
 from berth.predictor.core.prediction import Basis, Bound
@@ -205,7 +207,7 @@ def test_the_report_names_the_bottleneck_and_what_helps(
     ("arguments", "said"),
     [
         (["--roofline", "--platform", "a100"], "no platform 'a100'"),
-        (["--cores", 2], "cores is not for model graphs"),
+        (["--cores", 2], "--cores means nothing for a model graph"),
         (["--picture", "x.svg"], "add --roofline"),
         (["--batch", 0], "0"),
         (["--dim", "x"], "--dim"),
@@ -221,8 +223,10 @@ def test_bad_input_is_one_sentence(
 def test_options_of_models_are_refused_for_profiles(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run("predict", tmp_path / "x.json", "--roofline") == 2
-    assert "for model graphs" in capsys.readouterr().err
+    path = tmp_path / "x.json"
+    path.write_text(to_json(toy_profiles.profile()))
+    assert run("predict", path, "--roofline") == 2
+    assert "--roofline means nothing for a program's profile" in capsys.readouterr().err
 
 
 def rooflines(graph: ModelGraph) -> list[Roofline]:

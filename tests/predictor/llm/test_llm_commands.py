@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import toy_profiles
 from toy_configs import LLAMA
 
+from berth.pilot.documents import to_json
 from berth.plugin.cli import main
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.accelerators import devices
@@ -37,9 +39,12 @@ def test_every_accelerator_is_ranked(config: Path, capsys: pytest.CaptureFixture
     found = data["predictions"]
     assert {p["platform"] for p in found} == set(devices(platforms.shipped()))
     assert data["parameters"] == pytest.approx(8.03e9, rel=0.01)
-    running = [p["tokens_per_s"]["mid"] for p in found if p["fits"]]
-    assert running == sorted(running, reverse=True)
-    assert [p["fits"] for p in found] == sorted((p["fits"] for p in found), reverse=True)
+    order = [
+        (bool(p["abstained"]), not p["fits"], -p["tokens_per_s"]["mid"] if p["fits"] else 0)
+        for p in found
+    ]
+    assert [o[:2] for o in order] == sorted(o[:2] for o in order)
+    assert [o for o in order if not o[1]] == sorted(o for o in order if not o[1])
     for p in found:
         if not p["fits"]:
             assert p["tokens_per_s"] is None
@@ -85,7 +90,7 @@ def test_an_unknown_framework_abstains_everywhere(
     ("arguments", "said"),
     [
         (("--platform", "h100-80g"), "did you mean"),
-        (("--size", "5"), "is for profiles"),
+        (("--size", "5"), "--size means nothing for a language-model service"),
         (("--tensor-parallel", "64", "--pipeline-parallel", "64"), "stages"),
         (("--expert-parallel", "2", "--tensor-parallel", "2"), "experts"),
         (("--batch", "0"), "batch"),
@@ -102,7 +107,7 @@ def test_what_makes_no_sense_is_one_sentence(
 
 
 @pytest.mark.parametrize(
-    "raw", [{"model_type": "bert"}, {"model_type": "llama"}, {"architectures": [], "x": []}]
+    "raw", [{"model_type": "mamba"}, {"model_type": "llama"}, {"architectures": [], "x": []}]
 )
 def test_an_odd_configuration_exits_with_two(
     tmp_path: Path, raw: dict[str, Any], capsys: pytest.CaptureFixture[str]
@@ -117,9 +122,9 @@ def test_options_of_language_models_do_not_go_with_profiles(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "profile.json"
-    path.write_text("{}")
+    path.write_text(to_json(toy_profiles.profile()))
     assert run("predict", path, "--tensor-parallel", 2) == 2
-    assert "is for language models" in capsys.readouterr().err
+    assert "--tensor-parallel means nothing for a program's profile" in capsys.readouterr().err
 
 
 def test_a_sites_price_gives_the_price_of_tokens(

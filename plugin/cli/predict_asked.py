@@ -1,0 +1,71 @@
+"""What ``berth predict`` was asked: one workload, and how to look at it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from berth.pilot.errors import UsageError
+from berth.pilot.platform import Platform
+from berth.pilot.profile import Profile
+from berth.plugin.workload_files import title
+from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.forecaster import Forecaster
+from berth.predictor.core.workload import Workload
+from berth.predictor.hardware import platforms as catalogue
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The workload, what predicts it, and the options of the command."""
+
+    path: Path
+    workload: Workload
+    forecaster: Forecaster
+    platforms: Mapping[str, Platform]
+    """All that are known."""
+    reference: str | None
+    names: tuple[str, ...]
+    """Platforms that were asked for; empty: all."""
+    bundles: Mapping[str, Path]
+    """Named ones by the schema of their manifest."""
+    as_json: bool
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Of a model's open dimensions."""
+    others: tuple[Path, ...] = ()
+    size: float | None = None
+    cores: int | None = None
+    known: tuple[str, ...] = ()
+    stored: tuple[Profile, ...] = ()
+    probe: bool = False
+    why: bool = False
+    picture: Path | None = None
+    roofline: bool = False
+    carbon_g_per_kwh: float | None = None
+
+    def check(self, *allowed: str) -> None:
+        """Raises UsageError for an option that means nothing for this kind of workload."""
+        given = {
+            "a second file": bool(self.others), "--size": self.size is not None,
+            "--cores": self.cores is not None, "--known": bool(self.known),
+            "--probe": self.probe, "--picture": self.picture is not None,
+            "--roofline": self.roofline, "--carbon-intensity": self.carbon_g_per_kwh is not None,
+        }  # fmt: skip
+        stray = next((name for name, on in given.items() if on and name not in allowed), None)
+        if stray is not None:
+            raise UsageError(f"{stray} means nothing for {title(self.workload.kind)}")
+
+    def chosen(self) -> dict[str, Platform]:
+        """The platforms to predict for, in the order asked. Raises UsageError."""
+        found = {name: catalogue.get(name, self.platforms) for name in self.names}
+        return {one.name: one for one in found.values()} or dict(self.platforms)
+
+    def forecast(self, names: Iterable[str]) -> Forecast:
+        """What ``place`` and the store get, too, of these platforms. Raises UsageError."""
+        return self.forecaster.forecast(
+            self.workload,
+            {name: self.platforms[name] for name in names},
+            self.platforms,
+            reference=self.reference,
+        )

@@ -1,0 +1,63 @@
+"""What predicts at a site: its bundles, its platforms and its reference. Opens no store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from berth.pilot.errors import UsageError
+from berth.pilot.platform import Platform
+from berth.plugin.site.site import Site
+from berth.plugin.workload_files import title
+from berth.predictor.core.bundle import schema_of_bundle
+from berth.predictor.core.family import FAMILIES
+from berth.predictor.core.forecaster import Forecaster
+from berth.predictor.core.workload import Workload
+from berth.predictor.hardware import platforms as known_platforms
+from berth.predictor.hardware.mig.slices import every_slice
+
+
+def forecaster_for(site: Site | None, bundles: Iterable[Path] = ()) -> Forecaster:
+    """With the named bundles, else those of the site file. Raises DocumentError and UsageError."""
+    named = tuple(bundles)
+    return Forecaster(named or (site.bundles if site else ()))
+
+
+def bundles_for(
+    forecaster: Forecaster, workload: Workload, bundles: Iterable[Path], site: Site | None
+) -> dict[str, Path]:
+    """The bundles that this workload is predicted with, of those named or the site's, by schema.
+
+    Raises UsageError for a named one that predicts nothing of this kind of workload.
+    """
+    entries = FAMILIES.load_all()
+    taken = {
+        schema
+        for family in forecaster.families(workload)
+        for schema in getattr(entries.get(family.name), "bundle_readers", ())
+    }
+    named = tuple(bundles)
+    found = {schema_of_bundle(folder): folder for folder in named or (site.bundles if site else ())}
+    stray = next((one for one in found if one not in taken), None)
+    if stray is not None and named:
+        raise UsageError(
+            f"{found[stray]} is a bundle of {stray}, which predicts nothing of "
+            f"{title(workload.kind)}",
+            hint=f"such workloads take: {', '.join(sorted(taken)) or 'no bundle'}",
+        )
+    return {schema: folder for schema, folder in found.items() if schema in taken}
+
+
+def reference_of(site: Site | None) -> str | None:
+    """What speedups are over, where a workload was measured nowhere."""
+    return site.reference_platform if site else None
+
+
+def platforms_for(site: Site | None) -> Mapping[str, Platform]:
+    """All that a forecast covers: the shipped platforms, the site's own, their plain slices."""
+    return with_slices({**known_platforms.load(), **(site.platforms if site else {})})
+
+
+def with_slices(known: Mapping[str, Platform]) -> Mapping[str, Platform]:
+    """Platforms with the plain MIG slices of their GPUs, as far as none is described itself."""
+    return {**{platform.name: platform for platform in every_slice(known)}, **known}
