@@ -31,6 +31,7 @@ def bundles_for(
     Raises UsageError for a named one that predicts nothing of this kind of workload.
     """
     entries = FAMILIES.load_all()
+    kinds = {s: e.kinds for e in entries.values() for s in e.bundle_readers}
     taken = {
         schema
         for family in forecaster.families(workload)
@@ -38,6 +39,9 @@ def bundles_for(
     }
     named = tuple(bundles)
     found = {schema_of_bundle(folder): folder for folder in named or (site.bundles if site else ())}
+    if workload.kind == "program":
+        # The reader of such a bundle says best why it has no answer for a program.
+        taken |= {schema for schema, own in kinds.items() if "program" in own}
     stray = next((one for one in found if one not in taken), None)
     if stray is not None and named:
         raise UsageError(

@@ -163,7 +163,7 @@ class Forecaster:
         references = tuple(every[name] for name in names if name in every)
         beside = (one for p in platforms.values() for one in relatives(p, every))
         asked = {**{one.name: one for one in (*beside, *references)}, **platforms}
-        return Question(workload, asked, every, references)
+        return Question(workload, asked, {**asked, **every}, references)
 
     def _by_schema(self, folders: Sequence[Path]) -> dict[str, Path]:
         taken = {schema for entry in self._entries for schema in entry.bundle_readers}

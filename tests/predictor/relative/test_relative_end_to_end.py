@@ -166,8 +166,8 @@ def test_shares_of_the_bound_sum_to_one(place) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--size", "8"), "--size is not for"),
-        (("--cores", "8"), "--cores is not for"),
+        (("--size", "8"), "--size means nothing for"),
+        (("--cores", "8"), "--cores means nothing for"),
         (("--platform", "moon"), "does not know the platform 'moon'"),
         (("--known", "moon=x.json"), "x.json"),
         (("--picture", "why.bmp"), "ends in"),
