@@ -39,7 +39,7 @@ def bundles_for(
     }
     named = tuple(bundles)
     found = {schema_of_bundle(folder): folder for folder in named or (site.bundles if site else ())}
-    if workload.kind == "program":
+    if workload.kind == "program" and named:
         # The reader of such a bundle says best why it has no answer for a program.
         taken |= {schema for schema, own in kinds.items() if "program" in own}
     stray = next((one for one in found if one not in taken), None)
