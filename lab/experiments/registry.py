@@ -71,6 +71,11 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "xAMM (Dhakal et al.): ablations of attention and machine models; or what CONFIG asks for",
         "1 h", takes=("config", "seeds"), needs=Needs.DEEP,
     ),
+    "unseen-accelerators": Experiment(
+        "lab.experiments.unseen_accelerators",
+        "served language models on accelerators left out: physics, and a sibling's effects",
+        "4 min",
+    ),
     "mini-apps": Experiment(
         "lab.experiments.mini_apps",
         "mini-apps on platforms never trained on, from benchmark rates", "3 min",

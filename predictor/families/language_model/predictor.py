@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 
+from berth.predictor.core.combine import SourceEstimate
+from berth.predictor.core.combine import combine as combine_estimates
 from berth.predictor.core.intervals import around
 from berth.predictor.core.prediction import Basis, Bound, Interval
 from berth.predictor.families.language_model.bundle import (
@@ -37,8 +39,11 @@ from berth.predictor.families.language_model.physics import (
     log_terms,
 )
 from berth.predictor.families.language_model.residual import UNKNOWN, numbers, ties
-from berth.predictor.hardware.accelerators import Device
+from berth.predictor.families.language_model.siblings import LOG_WIDTHS, has_at_least, stands_for
+from berth.predictor.hardware.accelerators import Device, catalogue, whole
 
+SERVING = "serving"
+"""Source of a throughput from first and further tokens."""
 UNVERIFIED = "unverified: no public measurements to check it against"
 DRAWN_SHARE = Interval(0.4, 0.7, 1.0)
 """Of its rated power, what a busy accelerator draws: a rule, not a measurement."""
@@ -66,6 +71,8 @@ class Estimate:
     seconds: Interval
     likeness: Likeness
     bound: Bound
+    by_sibling: bool = False
+    """The accelerator is unmeasured and has the effects of its nearest sibling."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +152,21 @@ class LlmPredictor:
             for i, case in enumerate(cases)
         ]  # fmt: skip
 
+    def _in_order(self, head: Head, case: Case, framework: str, log_time: float) -> float:
+        """Not slower than the accelerator whose effects it has where it has more of everything.
+
+        And not faster where it has less of everything, as a slice has.
+        """
+        near = stands_for(case.device, head.codes.accelerators)
+        if not near or (near == case.device.accelerator.name and case.device.whole):
+            return log_time
+        whole_sibling = replace(case, device=whole(catalogue()[near]))
+        (found,) = self._estimates(head, [whole_sibling], framework, numbers([whole_sibling]))
+        limit = math.log(found.seconds.mid)
+        if has_at_least(case.device, whole_sibling.device):
+            return min(log_time, limit)
+        return max(log_time, limit) if has_at_least(whole_sibling.device, case.device) else log_time
+
     def _estimates(
         self, head: Head, cases: Sequence[Case], framework: str, numbered: np.ndarray
     ) -> list[Estimate]:
@@ -152,7 +174,7 @@ class LlmPredictor:
         framework = framework if framework in head.codes.frameworks else _alias(framework, head)
         terms = log_terms(name, cases)
         effects = np.array([
-            head.effects.of(c.device.accelerator.name if c.device.whole else "", framework)
+            head.effects.of(stands_for(c.device, head.codes.accelerators), framework)
             for c in cases
         ])  # fmt: skip
         log_time, shares = combine(terms, effects)
@@ -163,18 +185,37 @@ class LlmPredictor:
         widths = head.entry.widths
         added = np.flatnonzero([widths[one].process for one in alike])
         log_time[added] += head.residual(tied[added], numbered[added])
+        for i, case in enumerate(cases):
+            log_time[i] = self._in_order(head, case, framework, float(log_time[i]))
         found = []
         for i, likeness in enumerate(alike):
             width = widths[likeness].log_width
+            by_sibling = likeness is Likeness.NEW and _has_sibling(head, cases[i])
+            if by_sibling:
+                width = LOG_WIDTHS.get(name, width)
             term = head.effects.terms[int(np.argmax(shares[i]))]
             found.append(
                 Estimate(
                     around(math.exp(min(max(log_time[i], -20.0), 20.0)), width),
                     likeness,
                     _BOUNDS.get(term, Bound.LAUNCH),
+                    by_sibling and name in LOG_WIDTHS,
                 )
             )
         return found
+
+
+def _has_sibling(head: Head, case: Case) -> bool:
+    measured = head.codes.accelerators
+    return case.device.accelerator.name not in measured and bool(stands_for(case.device, measured))
+
+
+def _both(one: Interval, other: Interval, basis: Basis) -> Interval:
+    """Two estimates of the same seconds, equally alike to what was measured."""
+    found = combine_estimates(
+        (SourceEstimate(OFFLINE, one, basis), SourceEstimate(SERVING, other, basis))
+    )
+    return found.seconds
 
 
 def _likeness(head: Head, case: Case, framework: str, tied: np.ndarray) -> Likeness:
@@ -219,10 +260,16 @@ def _join(
     ))  # fmt: skip
     order = list(Likeness)
     worse = max(ttft.likeness, tpot.likeness, key=order.index)
-    if order.index(offline.likeness) <= order.index(worse):
-        whole, likeness, source = offline.seconds, offline.likeness, OFFLINE
+    likeness, source = min(
+        (offline.likeness, OFFLINE), (worse, SERVING), key=lambda one: order.index(one[0])
+    )
+    if order.index(offline.likeness) == order.index(worse):
+        whole = _both(offline.seconds, served, _BASIS[worse])
     else:
-        whole, likeness, source = served, worse, "serving"
+        whole = offline.seconds if source == OFFLINE else served
+    # Both are of the same work: the parts are scaled so that they add up to the whole.
+    agree = whole.mid / served.mid
+    first, further = ttft.seconds.scaled(agree), tpot.seconds.scaled(agree)
     rate = Interval(tokens / whole.high, tokens / whole.mid, tokens / whole.low)
     fits = need.least <= device.memory_bytes
     energy = price = carbon = None
@@ -239,8 +286,8 @@ def _join(
         gpus=load.gpus,
         framework=framework,
         throughput=rate,
-        ttft_s=ttft.seconds,
-        tpot_s=tpot.seconds,
+        ttft_s=first,
+        tpot_s=further,
         memory=need,
         memory_bytes=device.memory_bytes,
         resident=need.resident(device.memory_bytes) if fits else 0.0,
@@ -252,19 +299,34 @@ def _join(
         latency_basis=_BASIS[worse],
         bound=(offline if source == OFFLINE else tpot).bound,
         source=source,
-        abstained=_abstention(case, framework, likeness, whole, fits=fits, known=known),
+        abstained=_abstention(
+            case,
+            framework,
+            likeness,
+            whole,
+            fits=fits,
+            known=known,
+            by_sibling=offline.by_sibling and source == OFFLINE,
+        ),
     )
 
 
 def _abstention(
-    case: Case, framework: str, likeness: Likeness, whole: Interval, *, fits: bool, known: bool
+    case: Case,
+    framework: str,
+    likeness: Likeness,
+    whole: Interval,
+    *,
+    fits: bool,
+    known: bool,
+    by_sibling: bool,
 ) -> str | None:
     name = case.device.accelerator.name
     if not fits:
         return f"does not fit on {case.device.name}: nothing to predict"
     if not known:
         return f"nothing was measured with the framework {framework!r}"
-    if likeness is Likeness.NEW:
+    if likeness is Likeness.NEW and not by_sibling:
         return f"nothing was measured on {name}; physics only"
     if _width(whole) > WIDEST:
         return f"the interval on {name} is wider than a factor {math.exp(WIDEST):.0f} to each side"
