@@ -123,7 +123,7 @@ def _store(site: Site) -> Findings:
         )
         return
     changes = store.changes_since(0)
-    yield Finding("store", Status.OK, f"{store.name}: {len(changes.profiles)} profiles")
+    yield Finding("store", Status.OK, f"{store.name}: {len(changes.workloads)} profiles")
     if store.database.path is not None and store.database.path.stat().st_mode & stat.S_IRWXO:
         yield Finding(
             "store",
@@ -133,7 +133,7 @@ def _store(site: Site) -> Findings:
         )
     current = verify(DEFAULT_BUNDLE).id
     old = [f.profile for f in changes.forecasts if f.bundle != current]
-    old += sorted(changes.profiles_without_forecast)
+    old += sorted(changes.without_forecast)
     if old:
         yield Finding(
             "forecasts",
@@ -141,7 +141,7 @@ def _store(site: Site) -> Findings:
             f"{len(old)} profiles are not predicted by the present bundle",
             "berth profile refresh",
         )
-    if not changes.profiles:
+    if not changes.workloads:
         yield Finding(
             "store",
             Status.WARN,

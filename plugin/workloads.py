@@ -9,7 +9,7 @@ from berth.pilot.documents import to_json
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
-from berth.plugin.store import ForecastRecord, ProfileRecord, Store
+from berth.plugin.store import ForecastRecord, Store, WorkloadRecord
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.workload import Workload, parse_workload
@@ -32,10 +32,15 @@ def add_workload(
     """
     check_name(workload.name)
     forecast = forecaster.forecast(workload, platforms, reference=reference)
-    record = ProfileRecord(
-        workload.name, workload.digest, to_json(workload.document), owner, time.time()
+    record = WorkloadRecord(
+        workload.name,
+        workload.kind,
+        workload.digest,
+        to_json(workload.document),
+        owner,
+        time.time(),
     )
-    store.add_profile(record, replace=replace)
+    store.add(record, replace=replace)
     put_forecast(store, forecast)
     return forecast
 
@@ -69,20 +74,20 @@ def stored_workload(store: Store, name: str) -> Workload:
     return workload_in(store, stored(store, name))
 
 
-def workload_in(store: Store, record: ProfileRecord) -> Workload:
+def workload_in(store: Store, record: WorkloadRecord) -> Workload:
     """What a record holds. Raises DocumentError."""
     return parse_workload(record.document, source=f"{store.name}: workload {record.name}")
 
 
 def stored_profiles(store: Store) -> list[Profile]:
     """Every workload of the store that is a program's profile."""
-    found = (workload_in(store, record).document for record in store.profiles())
+    found = (workload_in(store, record).document for record in store.workloads())
     return [document for document in found if isinstance(document, Profile)]
 
 
-def stored(store: Store, name: str) -> ProfileRecord:
+def stored(store: Store, name: str) -> WorkloadRecord:
     """What the store holds under that name. Raises UsageError where there is nothing."""
-    record = store.profile(name)
+    record = store.workload(name)
     if record is None:
         raise UsageError(
             f"no workload named {name!r} is in {store.name}", hint="see: berth workload list"

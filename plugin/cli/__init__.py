@@ -106,7 +106,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "bundle": (
         "berth.plugin.cli.bundle:bundle",
-        "Show and verify a trained predictor.",
+        "Show, verify and compare trained predictors.",
     ),
     "model": (
         "berth.plugin.cli.model:model",

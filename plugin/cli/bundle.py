@@ -8,6 +8,8 @@ from pathlib import Path
 
 import click
 
+from berth.plugin.cli.bundle_diff import as_json as as_differences
+from berth.plugin.cli.bundle_diff import differences
 from berth.plugin.cli.bundle_kind import reader_of
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.training_input import require_training
@@ -65,6 +67,28 @@ def verify(folder: Path) -> None:
     """Check every file of FOLDER against the manifest, and that its models run."""
     loaded = reader_of(folder).load(folder)
     click.echo(f"{loaded.id}: whole")
+
+
+@bundle.command(epilog="Example: berth bundle diff old-bundle new-bundle")
+@click.argument("first", type=click.Path(path_type=Path))
+@click.argument("second", type=click.Path(path_type=Path))
+@click.option("--json", "json_", is_flag=True, help="Print JSON.")
+def diff(first: Path, second: Path, json_: bool) -> None:
+    """What differs between two bundles: data, figures, widths of intervals, files.
+
+    Exit status 0 also where they differ.
+    """
+    found = differences(reader_of(first).verify(first), reader_of(second).verify(second))
+    if json_:
+        click.echo(json.dumps(as_differences(found), indent=2))
+        return
+    if not found:
+        click.echo("no difference")
+    for group in dict.fromkeys(one.group for one in found):
+        click.echo(group)
+        for one in found:
+            if one.group == group:
+                click.echo(f"  {one.sentence()}")
 
 
 @bundle.command(epilog="Example: berth bundle onnx my-bundle -o law.onnx")

@@ -1,41 +1,40 @@
-"""Whose bundle a folder holds, by the schema that its manifest names."""
+"""Who reads a bundle, by the schema that its manifest names."""
 
 from __future__ import annotations
 
-import json
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from berth.predictor.core.bundle import MANIFEST
-
-KERNELS, RELATIVE = "berth.bundle", "berth.relative-bundle"
-LATENCY, TRANSFER = "berth.model-latency", "berth.model-transfer"
-OPERATORS, STEPS = "berth.operators-bundle", "berth.dl-training-bundle"
-_ROOMS = {
-    KERNELS: "program.bundle",
-    RELATIVE: "relative.bundle",
-    LATENCY: "graph.latency.bundle",
-    TRANSFER: "graph.latency.transfer.bundle",
-    OPERATORS: "graph.operators.bundle",
-    STEPS: "training_step.bundle",
-    "berth.graph-network": "graph.latency.graph_network_bundle",
-    "berth.llm-bundle": "language_model.bundle",
-    "berth.slices-bundle": "slices.bundle",
-}
-
-
-def kind_of(folder: Path) -> str:
-    """The schema without its version; ``KERNELS`` where nothing tells."""
-    try:
-        data = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return KERNELS
-    schema = str(data.get("schema")) if isinstance(data, dict) else ""
-    kind = schema.partition("/")[0]
-    return kind if kind in _ROOMS else KERNELS
+from berth.pilot.errors import DocumentError
+from berth.predictor.core.bundle import MANIFEST, BundleManifest, read_manifest, schema_of_bundle
+from berth.predictor.core.family import FAMILIES
 
 
 def reader_of(folder: Path) -> ModuleType:
-    """The module whose ``verify`` and ``load`` read the folder, and check everything else."""
-    return import_module(f"berth.predictor.families.{_ROOMS[kind_of(folder)]}")
+    """The module whose ``verify`` and ``load`` read the folder, and check everything else.
+
+    Raises DocumentError for a folder that is no bundle, or one that no installed family takes.
+    """
+    if not folder.is_dir():
+        read_manifest(folder, BundleManifest)  # says why
+    schema = schema_of_bundle(folder)
+    readers = readers_by_schema()
+    if schema not in readers:
+        # Of another version: the reader of its kind says what to do about it.
+        kind = schema.partition("/")[0]
+        schema = next((one for one in readers if one.partition("/")[0] == kind), schema)
+    if schema not in readers:
+        raise DocumentError(
+            folder / MANIFEST,
+            f"has the schema {schema!r}, which no installed family reads",
+            key="schema",
+            hint=f"known: {', '.join(sorted(readers))}",
+        )
+    return import_module(readers[schema])
+
+
+def readers_by_schema() -> dict[str, str]:
+    """Modules that read bundles, by the schema of those."""
+    entries = FAMILIES.load_all().values()
+    return {schema: module for entry in entries for schema, module in entry.bundle_readers.items()}

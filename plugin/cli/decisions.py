@@ -155,7 +155,7 @@ def as_text(store: Store, record: DecisionRecord) -> str:
         record.reason,
         "",
         f"asked    by {record.user}{_of(record.account)}: {_asked(record, request)}",
-        f"profile  {record.profile or 'none'}"
+        f"workload {record.profile or 'none'}"
         + (f", size {request['size']:g}" if request.get("size") else ""),
         f"answer   {record.action} ({record.code}), {record.latency_us} us",
     ]
@@ -200,10 +200,11 @@ def _table(ranked: list[dict[str, Any]]) -> str:
                 "-" if runtime is None else "{} to {}".format(*map(format_seconds, runtime[::2])),
                 "-" if memory is None else format_bytes(memory[2]),
                 row.get("basis") or "-",
+                row.get("source") or "-",
                 row.get("excluded") or row.get("warning") or "",
             ]
         )
-    header = ("CANDIDATE", "PLATFORM", "TIME", "90 %", "MEMORY AT MOST", "BASIS", "WHY NOT")
+    header = ("CANDIDATE", "PLATFORM", "TIME", "90 %", "MEMORY AT MOST", "BASIS", "FROM", "WHY NOT")
     return columns(header, rows, indent=0)
 
 

@@ -134,7 +134,7 @@ def _workload(name: str, site: Site, described: WorkloadOptions, *, in_store: bo
 
     store = Store.open(site.daemon.store, create=False)
     try:
-        record = store.profile(name)
+        record = store.workload(name)
     finally:
         store.close()
     if record is None:

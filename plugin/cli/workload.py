@@ -137,7 +137,7 @@ def list_(*, json_: bool, site_file: Path | None, store_url: str | None) -> None
       berth workload list --json
     """
     store = open_store(site_file, store_url)
-    rows = [(r, summary(r), store.forecasts(r.name)) for r in store.profiles()]
+    rows = [(r, summary(r), store.forecasts(r.name)) for r in store.workloads()]
     if json_:
         found = [
             {
@@ -239,7 +239,7 @@ def remove(
       berth workload remove stream
     """
     store = open_store(site_file, store_url)
-    missing = [name for name in names if not store.remove_profile(name)]
+    missing = [name for name in names if not store.remove_workload(name)]
     if json_:
         gone = [name for name in names if name not in missing]
         click.echo(json.dumps({"removed": gone, "missing": missing}))
@@ -268,7 +268,7 @@ def refresh_(
     """
     site = find_site(site_file)
     store = open_store(site_file, store_url)
-    records = [stored(store, name) for name in names] or store.profiles()
+    records = [stored(store, name) for name in names] or store.workloads()
     wanted = [workload_in(store, record) for record in records]
     done = _refresh(wanted, store, bundles, site)
     if json_:

@@ -9,7 +9,7 @@ from berth.pilot.errors import BerthError
 from berth.pilot.profile import Profile
 from berth.pilot.units import format_seconds
 from berth.plugin.amounts import amount_text
-from berth.plugin.store.records import ProfileRecord
+from berth.plugin.store.records import WorkloadRecord
 from berth.plugin.workload_files import title
 from berth.predictor.core.workload import Workload, parse_workload
 
@@ -26,12 +26,12 @@ class Summary:
     memory_bytes: float | None = None
 
 
-def summary(record: ProfileRecord) -> Summary:
+def summary(record: WorkloadRecord) -> Summary:
     """Of whatever the record holds; ``?`` where it cannot be read."""
     try:
         found = parse_workload(record.document, source=record.name)
     except BerthError:
-        return Summary("?", "?", "?", "?")
+        return Summary(record.kind, "?", "?", "?")
     document: Any = found.document
     kind, unit, amount = found.kind, found.amount.unit.value, amount_text(found.amount)
     if isinstance(document, Profile):

@@ -187,9 +187,9 @@ class Service:
         if profile in self.shelf.names:
             return Kept(
                 Code.NO_FORECAST,
-                f"Nothing is predicted yet for profile {profile}: berth profile refresh {profile}.",
+                f"Nothing is predicted yet of {profile}: berth workload refresh {profile}.",
             )
-        return Kept(Code.NO_PROFILE, f"There is no profile named {profile} in the store.")
+        return Kept(Code.NO_PROFILE, f"There is no workload named {profile} in the store.")
 
     def _reply(
         self,

@@ -84,10 +84,12 @@ class Shelf:
 
     def updated(self, changes: Changes) -> Shelf:
         """A new Shelf with the changes applied; this one stays as it is."""
-        packed = {name: data for name, data in self._packed.items() if name in changes.profiles}
-        for name in changes.profiles_without_forecast:
+        packed = {name: data for name, data in self._packed.items() if name in changes.workloads}
+        for name in changes.without_forecast:
             packed.pop(name, None)
         for record in changes.forecasts:
             packed[record.profile] = zlib.compress(record.document.encode(), level=1)
         scripts = {r.digest: Attached(r.profile, r.size) for r in changes.fingerprints}
-        return Shelf(changes.revision, changes.profiles, packed, scripts, identity=changes.identity)
+        return Shelf(
+            changes.revision, changes.workloads, packed, scripts, identity=changes.identity
+        )

@@ -1,4 +1,4 @@
-"""The store: profiles, forecasts, decisions and outcomes that outlive a process.
+"""The store: workloads, forecasts, decisions and outcomes that outlive a process.
 
 SQLite (WAL) by default, PostgreSQL by URL. Nothing here runs in the submit path: the daemon
 reads it in a background thread and writes to it from another. ``docs/store.md`` describes it.
@@ -8,8 +8,8 @@ from berth.plugin.store.records import (
     DecisionRecord,
     ForecastRecord,
     OutcomeRecord,
-    ProfileRecord,
+    WorkloadRecord,
 )
 from berth.plugin.store.store import Store
 
-__all__ = ["DecisionRecord", "ForecastRecord", "OutcomeRecord", "ProfileRecord", "Store"]
+__all__ = ["DecisionRecord", "ForecastRecord", "OutcomeRecord", "Store", "WorkloadRecord"]

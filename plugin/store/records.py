@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class ProfileRecord:
-    """A profile document (JSON text) under its name."""
+class WorkloadRecord:
+    """A workload's document (JSON text) under its name."""
 
     name: str
+    kind: str
+    """``program``, ``model-graph`` ...; see ``predictor.core.workload``."""
     digest: str
     document: str
     owner: str
@@ -18,9 +20,10 @@ class ProfileRecord:
 
 @dataclass(frozen=True, slots=True)
 class ForecastRecord:
-    """A forecast (JSON text) of one profile by one bundle."""
+    """A forecast (JSON text) of one workload by one set of bundles."""
 
     profile: str
+    """The workload's name; the column is older than workloads of other kinds."""
     bundle: str
     document: str
     created_s: float
@@ -28,7 +31,7 @@ class ForecastRecord:
 
 @dataclass(frozen=True, slots=True)
 class FingerprintRecord:
-    """A script's digest and the profile that stands for it."""
+    """A script's digest and the workload that stands for it."""
 
     digest: str
     profile: str

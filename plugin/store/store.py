@@ -15,7 +15,7 @@ from berth.plugin.store import tables
 from berth.plugin.store.database import BUSY_TIMEOUT_S, CHECKED_BYTES, Database
 from berth.plugin.store.history import Decisions
 from berth.plugin.store.outcomes import Outcomes
-from berth.plugin.store.records import FingerprintRecord, ForecastRecord, ProfileRecord
+from berth.plugin.store.records import FingerprintRecord, ForecastRecord, WorkloadRecord
 from berth.plugin.store.upgrade import HEAD, schema_version, upgrade
 
 
@@ -25,17 +25,17 @@ class Changes:
 
     identity: int
     revision: int
-    profiles: frozenset[str]
+    workloads: frozenset[str]
     """All names there are now."""
-    profiles_without_forecast: frozenset[str]
+    without_forecast: frozenset[str]
     forecasts: tuple[ForecastRecord, ...]
-    """The newest one of each profile whose forecast changed."""
+    """The newest one of each workload whose forecast changed."""
     fingerprints: tuple[FingerprintRecord, ...]
     """All of them."""
 
 
 class Store:
-    """Profiles, forecasts, fingerprints, decisions and outcomes in one database.
+    """Workloads, forecasts, fingerprints, decisions and outcomes in one database.
 
     Every method raises StoreError with a sentence when the database is locked, gone, damaged,
     read-only or of a newer schema; nothing is half written.
@@ -85,26 +85,26 @@ class Store:
         """Give back the connections."""
         self.database.engine.dispose()
 
-    # Profiles and what is made from them
+    # Workloads and what is made from them
 
-    def add_profile(self, record: ProfileRecord, *, replace: bool = False) -> None:
-        """Store a profile. One of the same name is replaced only if asked, or if it is equal."""
+    def add(self, record: WorkloadRecord, *, replace: bool = False) -> None:
+        """Store a workload. One of the same name is replaced only if asked, or if it is equal."""
         with self.database.write() as connection:
             _next_revision(connection)
             there = connection.execute(
-                select(tables.profiles.c.digest).where(tables.profiles.c.name == record.name)
+                select(tables.workloads.c.digest).where(tables.workloads.c.name == record.name)
             ).scalar()
             if there is not None and there != record.digest and not replace:
                 raise UsageError(
-                    f"a different profile named {record.name!r} is in the store already",
+                    f"a different workload named {record.name!r} is in the store already",
                     hint="give another --name, or --replace to put this one in its place",
                 )
             values = _columns(record)
             try:
                 if there is None:
-                    connection.execute(insert(tables.profiles).values(values))
+                    connection.execute(insert(tables.workloads).values(values))
                 else:
-                    table = tables.profiles
+                    table = tables.workloads
                     connection.execute(
                         update(table).where(table.c.name == record.name).values(values)
                     )
@@ -116,30 +116,30 @@ class Store:
                         )
             except IntegrityError:
                 raise UsageError(
-                    f"a profile named {record.name!r} was added by somebody else just now",
-                    hint="look at it with: berth profile show " + record.name,
+                    f"a workload named {record.name!r} was added by somebody else just now",
+                    hint="look at it with: berth workload show " + record.name,
                 ) from None
 
-    def profile(self, name: str) -> ProfileRecord | None:
-        """The profile of that name, or None."""
+    def workload(self, name: str) -> WorkloadRecord | None:
+        """The workload of that name, or None."""
         with self.database.read() as connection:
             row = connection.execute(
-                select(tables.profiles).where(tables.profiles.c.name == name)
+                select(tables.workloads).where(tables.workloads.c.name == name)
             ).one_or_none()
-        return None if row is None else ProfileRecord(**row._mapping)
+        return None if row is None else WorkloadRecord(**row._mapping)
 
-    def profiles(self) -> list[ProfileRecord]:
-        """All profiles by name."""
+    def workloads(self) -> list[WorkloadRecord]:
+        """All workloads by name."""
         with self.database.read() as connection:
-            rows = connection.execute(select(tables.profiles).order_by(tables.profiles.c.name))
-            return [ProfileRecord(**row._mapping) for row in rows]
+            rows = connection.execute(select(tables.workloads).order_by(tables.workloads.c.name))
+            return [WorkloadRecord(**row._mapping) for row in rows]
 
-    def remove_profile(self, name: str) -> bool:
-        """Remove a profile with its forecasts and fingerprints; False: there was none."""
+    def remove_workload(self, name: str) -> bool:
+        """Remove a workload with its forecasts and fingerprints; False: there was none."""
         with self.database.write() as connection:
             _next_revision(connection)
             found = connection.execute(
-                delete(tables.profiles).where(tables.profiles.c.name == name)
+                delete(tables.workloads).where(tables.workloads.c.name == name)
             )
         return bool(found.rowcount)
 
@@ -151,12 +151,12 @@ class Store:
                 connection.execute(self._upsert(tables.forecasts, values, ("profile", "bundle")))
             except IntegrityError:
                 raise UsageError(
-                    f"no profile named {record.profile!r} is in the store",
-                    hint="add it first with: berth profile add FILE",
+                    f"no workload named {record.profile!r} is in the store",
+                    hint="add it first with: berth workload add FILE",
                 ) from None
 
     def forecasts(self, profile: str) -> list[ForecastRecord]:
-        """The forecasts of a profile, newest first."""
+        """The forecasts of a workload, newest first."""
         table = tables.forecasts
         with self.database.read() as connection:
             rows = connection.execute(
@@ -165,16 +165,16 @@ class Store:
             return [_forecast(row) for row in rows]
 
     def attach_script(self, record: FingerprintRecord) -> None:
-        """Let a script's fingerprint stand for a profile; another meaning of it is replaced."""
+        """Let a script's fingerprint stand for a workload; another meaning of it is replaced."""
         with self.database.write() as connection:
             _next_revision(connection)
             try:
                 connection.execute(self._upsert(tables.fingerprints, _columns(record), ("digest",)))
             except IntegrityError:
-                raise UsageError(f"no profile named {record.profile!r} is in the store") from None
+                raise UsageError(f"no workload named {record.profile!r} is in the store") from None
 
     def fingerprints(self, profile: str) -> list[FingerprintRecord]:
-        """The scripts attached to a profile."""
+        """The scripts attached to a workload."""
         table = tables.fingerprints
         with self.database.read() as connection:
             rows = connection.execute(
@@ -185,7 +185,7 @@ class Store:
     # What the daemon watches
 
     def revision(self) -> int:
-        """Goes up with every change of profiles, forecasts or fingerprints."""
+        """Goes up with every change of workloads, forecasts or fingerprints."""
         with self.database.read() as connection:
             return _counter(connection, "revision")
 
@@ -200,7 +200,7 @@ class Store:
         with self.database.read() as connection:
             identity = _counter(connection, "identity")
             now = _counter(connection, "revision")
-            names = connection.execute(select(tables.profiles.c.name)).scalars().all()
+            names = connection.execute(select(tables.workloads.c.name)).scalars().all()
             rows = connection.execute(
                 select(table).where(table.c.revision > revision).order_by(table.c.revision)
             )
@@ -228,7 +228,7 @@ class Store:
         return statement.on_conflict_do_update(index_elements=list(keys), set_=rest)
 
 
-def _columns(record: ProfileRecord | ForecastRecord | FingerprintRecord) -> dict[str, object]:
+def _columns(record: WorkloadRecord | ForecastRecord | FingerprintRecord) -> dict[str, object]:
     return {name: getattr(record, name) for name in record.__slots__}
 
 

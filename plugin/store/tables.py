@@ -19,7 +19,7 @@ from sqlalchemy import (
     Text,
 )
 
-REVISIONS = ("v0001", "v0002")
+REVISIONS = ("v0001", "v0002", "v0003")
 """Every schema this Berth knows, oldest first. Checked without importing Alembic."""
 
 metadata = MetaData(
@@ -40,10 +40,11 @@ counters = Table(
     "drawn once, so that a store put in another's place is told from it",
 )
 
-profiles = Table(
-    "profiles",
+workloads = Table(
+    "workloads",
     metadata,
     Column("name", String(128), primary_key=True),
+    Column("kind", String(64), nullable=False, server_default="program"),
     Column("digest", String(80), nullable=False),
     Column("document", Text, nullable=False),
     Column("owner", String(128), nullable=False),
@@ -54,7 +55,7 @@ forecasts = Table(
     "forecasts",
     metadata,
     Column(
-        "profile", String(128), ForeignKey("profiles.name", ondelete="CASCADE"), primary_key=True
+        "profile", String(128), ForeignKey("workloads.name", ondelete="CASCADE"), primary_key=True
     ),
     Column("bundle", String(128), primary_key=True),
     Column("document", Text, nullable=False),
@@ -69,7 +70,7 @@ fingerprints = Table(
     Column(
         "profile",
         String(128),
-        ForeignKey("profiles.name", ondelete="CASCADE"),
+        ForeignKey("workloads.name", ondelete="CASCADE"),
         nullable=False,
         index=True,
     ),

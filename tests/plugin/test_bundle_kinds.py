@@ -10,7 +10,7 @@ import pytest
 from small_models import convolutional
 
 from berth.plugin.cli import main
-from berth.plugin.cli.bundle_kind import KERNELS, kind_of, reader_of
+from berth.plugin.cli.bundle_kind import reader_of, readers_by_schema
 from berth.predictor.families.program.bundle import DEFAULT_BUNDLE
 
 BUNDLES = DEFAULT_BUNDLE.parent
@@ -56,12 +56,54 @@ def test_a_changed_file_of_any_bundle_is_refused(
     assert "Traceback" not in shown
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"schema": 3}', '{"schema": "of/another"}', "\0"])
-def test_a_manifest_that_tells_nothing_is_left_to_the_kernels_reader(
-    text: str, tmp_path: Path
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is not JSON"),
+        ("[]", "names no schema"),
+        ('{"schema": 3}', "names no schema"),
+        ('{"schema": "of/another"}', "which no installed family reads"),
+        ('{"schema": "berth.bundle/9"}', "made by a newer Berth"),
+        ("\0", "is not JSON"),
+    ],
+)
+def test_a_manifest_of_no_known_kind_is_one_sentence(
+    text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "manifest.json").write_text(text)
-    assert kind_of(tmp_path) == KERNELS
+    for command in ("verify", "show"):
+        assert run("bundle", command, tmp_path) == 2
+        shown = capsys.readouterr().err
+        assert said in shown
+        assert "Traceback" not in shown
+
+
+def test_every_shipped_bundle_has_its_reader_by_registry() -> None:
+    schemas = {
+        json.loads((BUNDLES / name / "manifest.json").read_text())["schema"] for name in SHIPPED
+    }
+    assert schemas <= set(readers_by_schema())
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_what_differs_between_two_bundles_is_listed(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = tmp_path / name
+    shutil.copytree(BUNDLES / name, copy)
+    assert run("bundle", "diff", BUNDLES / name, copy) == 0
+    assert capsys.readouterr().out == "no difference\n"
+    manifest = json.loads((copy / "manifest.json").read_text())
+    manifest["figures"] = {**manifest["figures"], "made_up": 0.5}
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    assert run("bundle", "diff", BUNDLES / name, copy, "--json") == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert (found["group"], found["after"]) == ("figures", 0.5)
+
+
+def test_bundles_of_two_kinds_differ_in_their_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("bundle", "diff", BUNDLES / "default", BUNDLES / "llm") == 0
+    assert "schema: berth.bundle/1 -> berth.llm-bundle/1" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["model-latency", "operators", "model-transfer"])

@@ -106,9 +106,12 @@ def test_a_daemon_places_by_what_was_added(
     )
     wait_until(lambda: site.store().decisions.get(reply["decision"]))
     explained = run("decisions", "show", reply["decision"]).stdout
-    assert "profile  triad" in explained
+    assert "workload triad" in explained
     assert "rome-7742" in explained
     assert "a100-80gb" in explained
+    assert "FROM" in explained
+    ranked = json.loads(run("decisions", "show", reply["decision"], "--json").stdout)["ranked"]
+    assert all(row["source"] == "program" for row in ranked if "runtime_s" in row)
 
 
 def test_a_different_profile_of_that_name_needs_to_be_asked_for(
@@ -122,7 +125,7 @@ def test_a_different_profile_of_that_name_needs_to_be_asked_for(
     assert "--replace" in refused.stderr
     assert run("workload", "add", triad, "--replace").exit_code == 0
     assert run("workload", "add", triad, "--name", "other").exit_code == 0
-    assert [r.name for r in site.store().profiles()] == ["other", "triad"]
+    assert [r.name for r in site.store().workloads()] == ["other", "triad"]
 
 
 @pytest.mark.parametrize(
@@ -146,7 +149,7 @@ def test_a_profile_that_cannot_be_used_is_one_sentence_and_not_stored(
     refused = shell(site, "workload", "add", triad)
     assert refused.returncode == 2, refused.stderr
     assert "Traceback" not in refused.stderr
-    assert site.store().profiles() == []
+    assert site.store().workloads() == []
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from typing import Any
 from slurm_cluster import Cluster, wait_until
 
 from berth.plugin.store import Store
-from berth.plugin.store.records import ForecastRecord, ProfileRecord
+from berth.plugin.store.records import ForecastRecord, WorkloadRecord
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
 from berth.predictor.core.sizes import SizeLaw
@@ -158,7 +158,7 @@ FORECASTS = (
 def fill(store: Store) -> None:
     """Put the forecasts in, with placeholder profiles of their names."""
     for one in FORECASTS:
-        store.add_profile(ProfileRecord(one.workload, one.digest, "{}", "test", 0.0))
+        store.add(WorkloadRecord(one.workload, one.kind, one.digest, "{}", "test", 0.0))
         store.put_forecast(ForecastRecord(one.workload, one.bundle, one.to_json(), 0.0))
 
 

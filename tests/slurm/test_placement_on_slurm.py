@@ -141,7 +141,7 @@ def test_only_who_may_use_a_partition_is_sent_there(slurm: Cluster, daemon: Real
     ("comment", "why"),
     [
         ("", "no profile"),
-        ("berth:nobody", "no profile named nobody"),
+        ("berth:nobody", "no workload named nobody"),
         ("berth:strange", "outside the range"),
         ("berth:wide", ""),
     ],

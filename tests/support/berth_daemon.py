@@ -23,7 +23,7 @@ from typing import Any
 
 from berth.pilot.errors import BerthError
 from berth.plugin.daemon.client import ask
-from berth.plugin.store import ForecastRecord, ProfileRecord, Store
+from berth.plugin.store import ForecastRecord, Store, WorkloadRecord
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
 from berth.predictor.core.sizes import SizeLaw
@@ -128,8 +128,8 @@ def forecast(
 def put(store: Store, *forecasts: Forecast) -> None:
     """Store forecasts, each under a profile made up for it."""
     for made in forecasts:
-        store.add_profile(
-            ProfileRecord(made.workload, made.digest, "{}", "tester", time.time()),
+        store.add(
+            WorkloadRecord(made.workload, made.kind, made.digest, "{}", "tester", time.time()),
             replace=True,
         )
         store.put_forecast(ForecastRecord(made.workload, made.bundle, made.to_json(), time.time()))

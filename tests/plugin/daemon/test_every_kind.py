@@ -94,7 +94,16 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Everything]
         yield Everything(site, daemon, folder)
 
 
-KINDS = ("triad", "net", "net-jobs", "net-training", "llama", "hist", "resnet-slice")
+FAMILY_OF = {
+    "triad": "program",
+    "net": "graph",
+    "net-jobs": "graph",
+    "net-training": "training_step",
+    "llama": "language_model",
+    "hist": "history",
+    "resnet-slice": "slices",
+}
+KINDS = tuple(FAMILY_OF)
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -110,6 +119,8 @@ def test_each_kind_is_placed_by_its_name_and_by_its_script(
     assert f"profile={name}" in found["stamp"]
     record = wait_until(lambda: everything.site.store().decisions.get(named["decision"]))
     assert record.profile == name
+    family = json.loads(record.ranked)[0]["source"].partition(":")[0]
+    assert family == FAMILY_OF[name]
 
 
 @pytest.mark.parametrize("name", ["llama", "resnet-slice"])

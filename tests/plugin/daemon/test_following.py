@@ -29,7 +29,7 @@ def test_the_shelf_follows_the_store(store: Store) -> None:
     step()
     assert service.shelf is before  # nothing new, nothing done
     put(store, forecast("a", gpu_s=5.0))
-    store.remove_profile("b")
+    store.remove_workload("b")
     step()
     assert service.shelf.names == {"a"}
     found = service.shelf.forecast("a")

@@ -36,7 +36,7 @@ def test_a_profile_added_while_it_runs_is_used_without_a_restart(site: Harbour) 
     assert daemon.decide(**ASK)["code"] == "no-profile"
     put(site.store(), forecast("stream"))
     wait_until(lambda: daemon.decide(**ASK)["action"] == "edit")
-    site.store().remove_profile("stream")
+    site.store().remove_workload("stream")
     wait_until(lambda: daemon.decide(**ASK)["code"] == "no-profile")
 
 
@@ -401,4 +401,4 @@ def test_the_store_is_usable_by_others_while_it_runs(ready: Harbour) -> None:
     store = Store.open(ready.store_url, busy_timeout_s=2)
     for n in range(20):
         put(store, forecast(f"p{n}"))
-    assert len(store.profiles()) == 21
+    assert len(store.workloads()) == 21

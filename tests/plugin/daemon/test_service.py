@@ -173,7 +173,7 @@ def test_a_profile_without_a_forecast_says_what_to_do() -> None:
     service.shelf = Shelf(1, ["fresh"])
     reply = decide(service, comment="berth:fresh")
     assert reply["code"] == "no-forecast"
-    assert "berth profile refresh fresh" in reply["message"]
+    assert "berth workload refresh fresh" in reply["message"]
 
 
 def test_an_unreadable_forecast_is_no_forecast() -> None:

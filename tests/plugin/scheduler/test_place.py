@@ -290,10 +290,10 @@ def test_wrong_usage_is_a_sentence_and_status_2(
 
 
 def test_a_profile_may_be_named_from_the_store(profile: str, site: str, tmp_path: Path) -> None:
-    from berth.plugin.store import ProfileRecord, Store
+    from berth.plugin.store import Store, WorkloadRecord
 
     store = Store.open(f"sqlite:///{tmp_path}/berth.db")
-    store.add_profile(ProfileRecord("lu", "d", Path(profile).read_text(), "ada", 0.0))
+    store.add(WorkloadRecord("lu", "program", "d", Path(profile).read_text(), "ada", 0.0))
     store.close()
     assert answer("lu", "--site", site, "--no-state")["profile"] == "lu"
     assert "nor a workload of that name" in refusal("xy", "--site", site, "--no-state").message

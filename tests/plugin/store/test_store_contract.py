@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from dataclasses import replace
@@ -9,23 +10,27 @@ from dataclasses import replace
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from berth_daemon import forecast
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import text as text_
 from stored import STORED_DECISION
 
 from berth.pilot.errors import UsageError
+from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.store import (
     ForecastRecord,
     OutcomeRecord,
-    ProfileRecord,
     Store,
+    WorkloadRecord,
 )
 from berth.plugin.store.database import Database
 from berth.plugin.store.records import FingerprintRecord
 from berth.plugin.store.tables import REVISIONS, metadata
 from berth.plugin.store.upgrade import schema_version
+from berth.predictor.core.forecast import Forecast, Unit
 
-PROFILE = ProfileRecord("stream", "sha256:1", '{"name": "stream"}', "alice", 1000.0)
+PROFILE = WorkloadRecord("stream", "program", "sha256:1", '{"name": "stream"}', "alice", 1000.0)
 FORECAST = ForecastRecord("stream", "bundle-1", '{"curves": {}}', 1001.0)
 DECISION = replace(
     STORED_DECISION,
@@ -72,35 +77,35 @@ def test_opening_twice_at_once_migrates_once(store_url: str) -> None:
 
 
 def test_a_profile_comes_back_as_it_was_stored(store: Store) -> None:
-    assert store.profile("stream") is None
-    store.add_profile(PROFILE)
-    assert store.profile("stream") == PROFILE
-    assert store.profiles() == [PROFILE]
+    assert store.workload("stream") is None
+    store.add(PROFILE)
+    assert store.workload("stream") == PROFILE
+    assert store.workloads() == [PROFILE]
 
 
 def test_a_different_profile_of_the_same_name_is_refused_unless_asked(store: Store) -> None:
-    store.add_profile(PROFILE)
-    store.add_profile(PROFILE)  # the same again is no news
+    store.add(PROFILE)
+    store.add(PROFILE)  # the same again is no news
     other = replace(PROFILE, digest="sha256:2", document="{}")
     with pytest.raises(UsageError, match="in the store already") as refused:
-        store.add_profile(other)
+        store.add(other)
     assert "--replace" in (refused.value.hint or "")
-    assert store.profile("stream") == PROFILE
+    assert store.workload("stream") == PROFILE
     store.put_forecast(FORECAST)
-    store.add_profile(other, replace=True)
-    assert store.profile("stream") == other
+    store.add(other, replace=True)
+    assert store.workload("stream") == other
     assert store.forecasts("stream") == []  # it was of the old content
 
 
 def test_a_forecast_needs_its_profile(store: Store) -> None:
-    with pytest.raises(UsageError, match="no profile named 'stream'"):
+    with pytest.raises(UsageError, match="no workload named 'stream'"):
         store.put_forecast(FORECAST)
-    with pytest.raises(UsageError, match="no profile named 'stream'"):
+    with pytest.raises(UsageError, match="no workload named 'stream'"):
         store.attach_script(FingerprintRecord("sha256:s", "stream", None, 1.0))
 
 
 def test_the_newest_forecast_comes_first(store: Store) -> None:
-    store.add_profile(PROFILE)
+    store.add(PROFILE)
     newer = replace(FORECAST, bundle="bundle-2", created_s=900.0)  # a clock that was set back
     store.put_forecast(FORECAST)
     store.put_forecast(newer)
@@ -112,18 +117,18 @@ def test_the_newest_forecast_comes_first(store: Store) -> None:
 
 
 def test_removing_a_profile_removes_all_that_hangs_on_it(store: Store) -> None:
-    store.add_profile(PROFILE)
+    store.add(PROFILE)
     store.put_forecast(FORECAST)
     store.attach_script(FingerprintRecord("sha256:s", "stream", 3.5, 1.0))
-    assert store.remove_profile("stream")
-    assert not store.remove_profile("stream")
+    assert store.remove_workload("stream")
+    assert not store.remove_workload("stream")
     changes = store.changes_since(0)
-    assert (changes.profiles, changes.forecasts, changes.fingerprints) == (frozenset(), (), ())
+    assert (changes.workloads, changes.forecasts, changes.fingerprints) == (frozenset(), (), ())
 
 
 def test_every_change_raises_the_revision_and_shows_only_what_is_new(store: Store) -> None:
     seen = [store.revision()]
-    store.add_profile(PROFILE)
+    store.add(PROFILE)
     seen.append(store.revision())
     store.put_forecast(FORECAST)
     seen.append(store.revision())
@@ -133,13 +138,13 @@ def test_every_change_raises_the_revision_and_shows_only_what_is_new(store: Stor
     assert store.changes_since(seen[1]).forecasts == (FORECAST,)
     assert store.changes_since(seen[2]).forecasts == ()
     assert store.changes_since(seen[2]).fingerprints[0].size == 3.5
-    store.remove_profile("stream")
+    store.remove_workload("stream")
     assert store.revision() > seen[-1]
 
 
 def test_a_script_can_be_given_another_meaning(store: Store) -> None:
-    store.add_profile(PROFILE)
-    store.add_profile(replace(PROFILE, name="wide"))
+    store.add(PROFILE)
+    store.add(replace(PROFILE, name="wide"))
     store.attach_script(FingerprintRecord("sha256:s", "stream", None, 1.0))
     store.attach_script(FingerprintRecord("sha256:s", "wide", 2.0, 2.0))
     assert store.fingerprints("stream") == []
@@ -175,10 +180,10 @@ def test_decisions_are_listed_newest_first_and_by_what_is_asked(store: Store) ->
 
 def test_pruning_deletes_what_is_older_and_nothing_else(store: Store) -> None:
     store.decisions.add([replace(DECISION, id=str(n), time_s=float(n)) for n in range(10)])
-    store.add_profile(PROFILE)
+    store.add(PROFILE)
     assert store.decisions.prune(4.0) == 4
     assert [d.time_s for d in store.decisions.last(99)] == [9.0, 8, 7, 6, 5, 4]
-    assert store.profile("stream") == PROFILE
+    assert store.workload("stream") == PROFILE
 
 
 def test_outcomes_are_found_by_job_and_by_decision(store: Store) -> None:
@@ -257,6 +262,64 @@ def test_a_store_of_the_first_schema_keeps_its_outcomes(store_url: str) -> None:
     store.close()
 
 
+def test_a_store_of_the_second_schema_keeps_everything(store_url: str) -> None:
+    """Profiles become workloads of their kind; what was decided and predicted stays."""
+    from alembic import command
+    from alembic.config import Config
+
+    older = forecast("stream")
+    data = json.loads(older.to_json())
+    for key in ("unit", "families", "sources", "kind"):
+        del data[key]
+    data |= {
+        "schema": "berth.forecast/1",
+        "profile": data.pop("workload"),
+        "profile_digest": data.pop("digest"),
+    }
+    slices = '{"schema": "berth.slice-workload/1", "name": "cut"}'
+    database = Database(store_url)
+    database.create_file()
+    config = Config()
+    config.set_main_option("script_location", "berth.plugin.store:migrations")
+    with database.write() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "v0002")
+    names = list(DECISION.__slots__)
+    with database.write() as connection:
+
+        def put(table: str, **values: object) -> None:
+            columns = ", ".join(f'"{name}"' for name in values)
+            holes = ", ".join(f":{name}" for name in values)
+            statement = f"INSERT INTO {table} ({columns}) VALUES ({holes})"  # noqa: S608 - ours
+            connection.execute(text_(statement), values)
+
+        for name, document in (("stream", "{}"), ("cut", slices)):
+            put("profiles", name=name, digest="d", document=document, owner="ada", created_s=1.0)
+        put(
+            "forecasts", profile="stream", bundle="b", document=json.dumps(data), created_s=2.0,
+            revision=1,
+        )  # fmt: skip
+        put("fingerprints", digest="sha256:1", profile="stream", size=None, created_s=3.0)
+        put("decisions", **{name: getattr(DECISION, name) for name in names})
+        put("outcomes", cluster="lab", job_id="17", user="ada", state="completed", end_s=5.0)
+    database.engine.dispose()
+    store = Store.open(store_url)
+    kinds = {one.name: one.kind for one in store.workloads()}
+    assert kinds == {"cut": "slices", "stream": "program"}
+    (kept,) = store.forecasts("stream")
+    read = Forecast.from_json(kept.document)
+    assert (read.unit, read.curves) == (Unit.JOB, Forecast.from_json(older.to_json()).curves)
+    shelf = Shelf().updated(store.changes_since(0))
+    assert shelf.forecast("stream") == read
+    assert shelf.attached("sha256:1") == ("stream", None)
+    assert store.fingerprints("stream")[0].created_s == 3.0
+    assert store.decisions.get(DECISION.id) == DECISION
+    assert store.outcomes.of_job("17") is not None
+    assert store.remove_workload("stream")
+    assert store.forecasts("stream") == [] == store.fingerprints("stream")
+    store.close()
+
+
 @settings(
     max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -271,7 +334,7 @@ def test_writers_at_once_lose_nothing(store: Store) -> None:
     def write(who: int) -> None:
         for n in range(10):
             store.decisions.add([replace(DECISION, id=f"{who}-{n}")])
-            store.add_profile(replace(PROFILE, name=f"p{who}-{n}"))
+            store.add(replace(PROFILE, name=f"p{who}-{n}"))
 
     threads = [threading.Thread(target=write, args=(who,)) for who in range(4)]
     for thread in threads:
@@ -279,5 +342,5 @@ def test_writers_at_once_lose_nothing(store: Store) -> None:
     for thread in threads:
         thread.join()
     assert store.decisions.count() == 40
-    assert len(store.profiles()) == 40
+    assert len(store.workloads()) == 40
     assert store.revision() == 40

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from berth.pilot.errors import StoreError, UsageError
-from berth.plugin.store import ProfileRecord, Store
+from berth.plugin.store import Store, WorkloadRecord
 
-PROFILE = ProfileRecord("stream", "sha256:1", "{}", "alice", 1000.0)
+PROFILE = WorkloadRecord("stream", "program", "sha256:1", "{}", "alice", 1000.0)
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def path(tmp_path: Path) -> Path:
     """A store with one profile."""
     made = tmp_path / "store.db"
     store = Store.open(made)
-    store.add_profile(PROFILE)
+    store.add(PROFILE)
     store.close()
     return made
 
@@ -36,18 +36,18 @@ def test_a_locked_store_says_so_and_loses_nothing(path: Path) -> None:
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
     with pytest.raises(StoreError, match="locked for too long"):
-        store.add_profile(PROFILE)
-    assert store.profile("stream") == PROFILE  # reading goes on: it is WAL
+        store.add(PROFILE)
+    assert store.workload("stream") == PROFILE  # reading goes on: it is WAL
     other.execute("ROLLBACK")
-    store.remove_profile("stream")
-    assert store.profiles() == []
+    store.remove_workload("stream")
+    assert store.workloads() == []
 
 
 def test_a_store_deleted_while_open_is_noticed_and_not_made_again(path: Path) -> None:
     store = Store.open(path)
     path.unlink()
     with pytest.raises(StoreError, match="not there"):
-        store.add_profile(PROFILE)
+        store.add(PROFILE)
     with pytest.raises(StoreError, match="not there"):
         store.revision()
     assert not path.exists()
@@ -55,12 +55,12 @@ def test_a_store_deleted_while_open_is_noticed_and_not_made_again(path: Path) ->
 
 def test_the_log_of_a_deleted_store_does_not_get_into_the_next_one(path: Path) -> None:
     holder = sqlite3.connect(path)
-    holder.execute("SELECT count(*) FROM profiles").fetchone()
-    Store.open(path).add_profile(ProfileRecord("late", "sha256:2", "{}", "bob", 1.0))
+    holder.execute("SELECT count(*) FROM workloads").fetchone()
+    Store.open(path).add(WorkloadRecord("late", "program", "sha256:2", "{}", "bob", 1.0))
     wal = path.with_name(path.name + "-wal")
     assert wal.stat().st_size > 0
     path.unlink()
-    assert Store.open(path).profiles() == []
+    assert Store.open(path).workloads() == []
     assert wal.with_name(wal.name + ".orphaned").stat().st_size > 0
 
 
@@ -132,12 +132,12 @@ def test_a_store_that_is_read_only_for_us_says_so(path: Path) -> None:
         if parent.stat().st_uid == os.geteuid() and str(parent).startswith("/tmp/"):
             parent.chmod(0o755)
     script = (
-        "from berth.plugin.store import Store, ProfileRecord\n"
+        "from berth.plugin.store import Store, WorkloadRecord\n"
         "from berth.pilot.errors import StoreError\n"
         "import os, sys\n"
         "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
         "try:\n"
-        "    Store.open(sys.argv[1]).add_profile(ProfileRecord('a', 'b', '{}', 'c', 1.0))\n"
+        "    Store.open(sys.argv[1]).add(WorkloadRecord('a', 'program', 'b', '{}', 'c', 1.0))\n"
         "except StoreError as error:\n"
         "    print(error.message)\n"
     )
@@ -167,8 +167,8 @@ def test_an_unreachable_server_is_a_sentence_without_the_password() -> None:
 def test_a_backup_put_back_is_read_at_once(path: Path, tmp_path: Path) -> None:
     store = Store.open(path)
     shutil.copy(path, tmp_path / "backup")
-    store.remove_profile("stream")
+    store.remove_workload("stream")
     for file in tmp_path.glob("store.db*"):
         file.unlink()
     shutil.copy(tmp_path / "backup", path)
-    assert store.profile("stream") == PROFILE
+    assert store.workload("stream") == PROFILE
