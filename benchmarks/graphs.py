@@ -22,6 +22,7 @@ from timing.calls import times_s
 
 from berth.predictor.families.graph.latency.bundle import load
 from berth.predictor.families.graph.latency.predictor import LatencyPredictor
+from berth.predictor.families.graph.source_errors import MEASURED
 from berth.predictor.families.graph.times import Time, operators, times
 from berth.predictor.graphs import cache, infer, onnx_file
 from berth.predictor.graphs.cache import GraphCache
@@ -56,9 +57,12 @@ class Fresh:
 
     def __call__(
         self, graph: ModelGraph, places: Sequence[Roof], _: object, numbers: Numbers | None
-    ) -> dict[str, Time]:
+    ) -> dict[str, list[Time]]:
         told = LatencyPredictor(self.model).times(graph, places, numbers)
-        return {one.platform: Time(one.seconds, one.basis, one.setting) for one in told}
+        return {
+            one.platform: [Time(one.seconds, one.basis, MEASURED, unlike=one.unlike)]
+            for one in told
+        }
 
 
 def predictions_ms(

@@ -37,11 +37,11 @@ def summed(model: OperatorModel) -> Images:
         rows.device.tolist(), rows.precision.tolist(), rows.graph.tolist(), rows.batch.tolist(),
         rows.compiled.tolist(), strict=True,
     ))  # fmt: skip
-    known = {one: _seconds(model, one) for one in dict.fromkeys(settings)}
+    known = {one: seconds_of(model, one) for one in dict.fromkeys(settings)}
     return Images(rows, np.array([known[one] for one in settings]))
 
 
-def _seconds(model: OperatorModel, setting: tuple[str, str, int, int, bool]) -> float:
+def seconds_of(model: OperatorModel, setting: tuple[str, str, int, int, bool]) -> float:
     device, precision, graph, batch, compiled = setting
     found = model.graph_seconds(
         graphs().graphs[graph], [find(device)], NUMBERS[precision], batch, compiled=compiled

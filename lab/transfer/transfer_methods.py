@@ -13,7 +13,8 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from berth.predictor.families.graph.latency.transfer.cases import Cases, Codes
-from berth.predictor.families.graph.latency.transfer.kernel import Kernel, squared
+from berth.predictor.families.graph.latency.transfer.kernel import Kernel
+from berth.predictor.families.graph.latency.transfer.nearest import nearest_residual
 from lab.ground.table import Floats
 from lab.transfer.platform_kernel import fit
 from lab.transfer.transfer_cases import Measured
@@ -64,12 +65,8 @@ def roofline(known: Measured, asked: Cases, kernel: Kernel) -> Guess:
 def nearest(known: Measured, asked: Cases, kernel: Kernel) -> Guess:
     """The most similar case on the platform with the most similar data sheet; one factor."""
     alike = _alike(known, asked)
-    apart = squared(asked.spec[:1], known.cases.spec[alike])[0]
-    some = known[alike[apart <= apart.min() + 1e-9]]
-    left, right = kernel.scale.scaled(asked), kernel.scale.scaled(some.cases)
-    away = squared(left[0], right[0]) + squared(left[1], right[1])
-    away += 10.0 * (asked.fused[:, None] != some.cases.fused)
-    return _with_factor(some.residual[away.argmin(axis=1)])
+    found = nearest_residual(known.cases[alike], known.residual[alike], asked, kernel.scale)
+    return _with_factor(found)
 
 
 def trees(known: Measured, asked: Cases, kernel: Kernel) -> Guess:

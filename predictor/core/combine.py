@@ -1,10 +1,9 @@
 """Combination: several predictions of one workload on one platform become one, in log time.
 
 Each source has the error that it showed on held-out data in the situation at hand, as the half
-width of its own 90 % interval. Weights are inverse variances, shrunk to equal ones, since the
-errors of sources that saw the same data go together (Bates and Granger, "The combination of
-forecasts", 1969; Claeskens et al., "The forecast combination puzzle", 2016). A measurement is
-taken alone; a source that abstains counts only where all do.
+width of its own 90 % interval. Weights are those of least variance where the errors of any two
+sources go together, as of sources that saw the same data (Bates and Granger, "The combination of
+forecasts", 1969). A measurement is taken alone; a source that abstains counts only where all do.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from berth.predictor.core.prediction import Basis, Interval
 
 NORMAL_90 = 1.6449
 """Half width of a normal distribution's 90 % interval, in standard deviations."""
-SHARED_ERROR = 0.5
+SHARED_ERROR = 0.3
 """Correlation of two sources' errors: what they have in common is not averaged away."""
 LEAST_LOG_WIDTH = 0.01
 
@@ -70,6 +69,7 @@ def combine(estimates: Sequence[SourceEstimate]) -> Combined:
         (
             SourceShare(one.source, weight, one.log_width, one.situation)
             for one, weight in zip(used, weights, strict=True)
+            if weight > 0
         ),
         key=lambda share: (-share.weight, share.source),
     )
@@ -82,9 +82,22 @@ def combine(estimates: Sequence[SourceEstimate]) -> Combined:
 
 
 def _weights(deviations: Sequence[float]) -> list[float]:
-    """Inverse variances of the parts that sources do not share; they add up to 1."""
-    inverse = [1 / deviation**2 for deviation in deviations]
-    return [one / sum(inverse) for one in inverse]
+    """Of least variance with ``SHARED_ERROR`` between any two, none below 0; they add up to 1.
+
+    A source beyond ``1 / SHARED_ERROR`` times as wide as the best one gets nothing: what it does
+    not share is lost in what it errs.
+    """
+    used = list(range(len(deviations)))
+    while True:
+        sure = [1 / deviations[n] for n in used]
+        shared = SHARED_ERROR * sum(sure) / (1 + (len(used) - 1) * SHARED_ERROR)
+        raw = [one * (one - shared) for one in sure]
+        if min(raw) > 0 or len(used) == 1:
+            break
+        used = [n for n, weight in zip(used, raw, strict=True) if weight > 0]
+    whole = sum(raw)
+    found = dict(zip(used, raw, strict=True))
+    return [found.get(n, 0.0) / whole for n in range(len(deviations))]
 
 
 def _variance(weights: Sequence[float], deviations: Sequence[float]) -> float:

@@ -22,6 +22,7 @@ from pydantic import Field
 
 from berth.pilot.documents import Document, read_json
 from berth.pilot.profile import Positive
+from berth.predictor.core.forecast import SourceShare
 from berth.predictor.core.prediction import Basis, Bound, Interval
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.kinds import AXES, COLUMNS, FAMILIES
@@ -118,7 +119,9 @@ class Roofline:
     """Of one node of each of the graph's kinds."""
     basis: Basis = Basis.PRIOR
     source: str = "roofline"
-    """What ``seconds`` are from, see ``predictor/model_times.py``; the rest is the roofline's."""
+    """What ``seconds`` are from, see ``families/graph/times.py``; the rest is the roofline's."""
+    shares: tuple[SourceShare, ...] = ()
+    """Of the sources that ``seconds`` are combined from."""
     note: str | None = None
     """Why the interval is wide, where it is wider than usual, and what it does not cover."""
 

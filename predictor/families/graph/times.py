@@ -1,14 +1,14 @@
-"""Where the time of a model graph on a platform comes from: an ordered list of sources.
+"""Where the time of a model graph on a platform comes from: every source that can answer.
 
-The first source that has measurements of a platform tells its time. One that must guess there (the
-model or the batch is unlike what was measured) gives way to a later one that knows the platform;
-the roofline, which knows every platform, is last. Each source is a function of (graph, places,
-platforms, numbers) that gives the platforms that it knows; a new one is one more line in
-``SOURCES``. Imported when called: numpy, onnxruntime.
+A source is a function of (graph, places, platforms, numbers) that gives a time on the platforms
+that it knows. How far it was off in the situation at hand (``situations``), on what it never saw,
+is in ``source_errors.json``; ``core.combine`` weighs the sources by it. The roofline knows every
+platform and stands alone where no other error is known. Imported when called: numpy, onnxruntime.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,7 +18,22 @@ from typing import TypeAlias
 import numpy as np
 
 from berth.pilot.platform import Platform
+from berth.predictor.core.combine import SourceEstimate, combine
+from berth.predictor.core.intervals import around
 from berth.predictor.core.prediction import Basis, Interval
+from berth.predictor.families.graph import source_errors
+from berth.predictor.families.graph.source_errors import (
+    IMAGES_IN_HALF,
+    LANGUAGE_IN_FP32,
+    MEASURED,
+    NEW_CPU,
+    OPERATORS,
+    ROOFLINE,
+    TRANSFER,
+    SourceErrors,
+    known_device,
+    with_runs,
+)
 from berth.predictor.graphs.cache import Recent
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.kinds import FAMILIES
@@ -29,17 +44,29 @@ from berth.predictor.hardware.roofs import Numbers, Roof
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """Of one run at the graph's batch."""
+    """Of one run at the graph's batch, by one source."""
 
     seconds: Interval
+    """By what the source itself knows of its error."""
     basis: Basis
     source: str
+    """Its name, as in ``source_errors``."""
     note: str | None = None
+    detail: str = ""
+    """For people: the software that it was measured with."""
+    unlike: bool | None = None
+    """Whether no model like this was measured on the platform; None: nothing was measured."""
+    guessed: bool = False
+    """Whether the model or its batch is outside what errors are known of,"""
+    beyond: float = 0.0
+    """and what that adds to the half width, in log; where ``seconds`` does not hold it already."""
+    runs: int = 0
+    """Of a site's own, on the platform."""
 
 
 Platforms: TypeAlias = Mapping[str, Platform]
 Source: TypeAlias = Callable[
-    [ModelGraph, Sequence[Roof], Platforms, Numbers | None], Mapping[str, Time]
+    [ModelGraph, Sequence[Roof], Platforms, Numbers | None], Mapping[str, Sequence[Time]]
 ]
 
 
@@ -49,8 +76,8 @@ def learnt(
     _: Platforms,
     numbers: Numbers | None,
     folder: Path | None = None,
-) -> Mapping[str, Time]:
-    """Platforms on which image models were measured (``predictor/latency``).
+) -> Mapping[str, Sequence[Time]]:
+    """Platforms on which image models were measured (``latency``).
 
     None of them had recurrent layers, whose steps wait for one another: of those it knows nothing.
     """
@@ -59,10 +86,14 @@ def learnt(
     from berth.predictor.families.graph.latency.predictor import shared  # noqa: PLC0415 - when asked
 
     predictor = shared() if folder is None else shared(folder)
+    above = source_errors.shipped().unlike_above
     return {
-        one.platform: Time(one.seconds, one.basis, f"measured models ({one.setting})", one.note)
+        one.platform: [Time(
+            one.seconds, one.basis, MEASURED, one.note, one.setting,
+            unlike=one.difficulty > above, guessed=one.basis is Basis.PRIOR,
+        )]
         for one in predictor.times(graph, places, numbers)
-    }
+    }  # fmt: skip
 
 
 def operators(
@@ -71,31 +102,56 @@ def operators(
     platforms: Platforms,
     numbers: Numbers | None,
     folder: Path | None = None,
-) -> Mapping[str, Time]:
-    """Any GPU, as a sum of operators that were measured on others (``predictor/operators``)."""
+) -> Mapping[str, Sequence[Time]]:
+    """Any GPU, as a sum of operators that were measured on others (``operators``)."""
     from berth.predictor.families.graph.operators.predictor import operator_model  # noqa: PLC0415 - when asked
     from berth.predictor.families.graph.operators.source import graph_times  # noqa: PLC0415
 
     names = [place.platform for place in places]
     model = None if folder is None else operator_model(folder)
     return {
-        name: Time(seconds, Basis.PRIOR, "operators measured on other GPUs")
+        name: [Time(seconds, Basis.PRIOR, OPERATORS)]
         for name, seconds in graph_times(graph, names, platforms, numbers, model).items()
     }
 
 
-SOURCES: tuple[Source, ...] = (learnt, operators)
+def transfer(
+    graph: ModelGraph,
+    places: Sequence[Roof],
+    platforms: Platforms,
+    numbers: Numbers | None,
+    folder: Path | None = None,
+) -> Mapping[str, Sequence[Time]]:
+    """Any platform, by what image models took on others; and by a site's own runs there.
+
+    GPUs were measured in half precision alone, CPUs in fp32.
+    """
+    if (graph.family == _RECURRENT).any():
+        return {}
+    from berth.predictor.families.graph.latency.transfer.serve import transferred  # noqa: PLC0415
+
+    return transferred(graph, places, platforms, numbers or native_numbers(graph), folder)
 
 
-def sources(latency: Path | None = None, operator: Path | None = None) -> tuple[Source, ...]:
+SOURCES: tuple[Source, ...] = (learnt, operators, transfer)
+
+
+def sources(
+    latency: Path | None = None, operator: Path | None = None, transferred: Path | None = None
+) -> tuple[Source, ...]:
     """``SOURCES`` with a site's own bundle in place of a shipped one."""
-    return partial(learnt, folder=latency), partial(operators, folder=operator)
+    return (
+        partial(learnt, folder=latency), partial(operators, folder=operator),
+        partial(transfer, folder=transferred),
+    )  # fmt: skip
 
 
-_MANY_CORES = "learnt on one core, and with all of a CPU's small batches took twice as long"
+_MANY_CORES = "fitted on one core; multi-core errors reach 2x"
 _RECURRENT = FAMILIES.index(Family.RECURRENT)
+_CONVOLUTION = FAMILIES.index(Family.CONVOLUTION)
 _EIGHT_BIT = ("QLinear", "Integer", "QuantizeLinear", "QAttention", "QGemm", "NBits")
-_TOLD: Recent[list[Roofline]] = Recent(64)
+_HALF = (Numbers.FP16, Numbers.BF16)
+_ANSWERS: Recent[list[Roofline]] = Recent(64)
 
 
 def times(
@@ -105,15 +161,15 @@ def times(
     numbers: Numbers | None = None,
     sources: Sequence[Source] = SOURCES,
 ) -> list[Roofline]:
-    """The model on each place by the first source that knows it: those where it fits first,
-    fastest first. Raises DocumentError for a broken bundle.
+    """The model on each place by all sources that answer: those where it fits first, fastest
+    first. Raises DocumentError for a broken bundle.
 
-    With the usual sources remembered by the graph's hash, its batch, and what places can do.
+    With the usual sources cached by the graph's hash, its batch, and what places can do.
     """
     if sources is not SOURCES:
         return _times(graph, places, platforms, numbers, sources)
     key = (graph.digest, graph.batch, numbers, tuple(map(_identity, places)))
-    return list(_TOLD.made(key, lambda: _times(graph, places, platforms, numbers, sources)))
+    return list(_ANSWERS.made(key, lambda: _times(graph, places, platforms, numbers, sources)))
 
 
 def _identity(place: Roof) -> tuple[object, ...]:
@@ -132,33 +188,104 @@ def _times(
     numbers: Numbers | None,
     sources: Sequence[Source],
 ) -> list[Roofline]:
-    told: dict[str, Time] = {}
+    errors = source_errors.shipped()
+    answers: dict[str, list[Time]] = {}
     for source in sources:
-        left = [
-            place for place in places
-            if place.platform not in told or told[place.platform].basis is Basis.PRIOR
-        ]  # fmt: skip
-        if left:
-            told.update(source(graph, left, platforms, numbers))
-    found = []
-    known = numbers or native_numbers(graph)
-    load = load_of(graph, known)
+        for name, given in source(graph, places, platforms, numbers).items():
+            answers.setdefault(name, []).extend(given)
+    computed_in = numbers or native_numbers(graph)
+    load = load_of(graph, computed_in)
     doubts = _doubts(graph)
+    found = []
     for place in places:
-        one = roofline(graph, place, known, load)
-        time = told.get(place.platform)
-        if time is not None:
-            one = replace(
-                one, seconds=time.seconds, basis=time.basis, source=time.source, note=time.note
-            )
-        here = doubts if time or place.is_gpu or platforms[place.platform].cores == 1 else [
-            *doubts, _MANY_CORES,
-        ]  # fmt: skip
-        if here:
-            notes = [*(one.note.split("; ") if one.note else ()), *here]
-            one = replace(one, basis=Basis.PRIOR, note="; ".join(dict.fromkeys(notes)))
-        found.append(one)
+        bare = roofline(graph, place, computed_in, load)
+        one = _combined(bare, answers.get(place.platform, []), errors)
+        here = doubts
+        if one.source == ROOFLINE and not place.is_gpu and platforms[place.platform].cores > 1:
+            here = [*doubts, _MANY_CORES]
+        notes = [*(one.note.split("; ") if one.note else ()), *here]
+        guessed = bool(here) or place.parent is not None
+        found.append(replace(
+            one, basis=Basis.PRIOR if guessed else one.basis,
+            note="; ".join(dict.fromkeys(notes)) or None,
+        ))  # fmt: skip
     return sorted(found, key=lambda one: (not one.fits, one.seconds.mid, one.roof.platform))
+
+
+def _combined(bare: Roofline, answers: Sequence[Time], errors: SourceErrors) -> Roofline:
+    """All answers for one place as one, by their errors in its situation; without any, the
+    roofline that nothing was fitted to."""
+    situation = _situation(bare, answers)
+    given = answers or [Time(bare.seconds, Basis.PRIOR, ROOFLINE)]
+    estimates = [
+        one for answer in given if (one := _estimate(answer, situation, errors)) is not None
+    ]
+    if not estimates:
+        best = min(given, key=lambda one: one.basis.rank)
+        estimates = [SourceEstimate(best.source, best.seconds, best.basis, "no held-out error")]
+        answers = [one for one in answers if one.source == best.source]
+    made = combine(estimates)
+    together = errors.of(source_errors.COMBINED, situation)
+    seconds, basis = made.seconds, made.basis
+    if together is not None:
+        seconds = source_errors.corrected(seconds, together)
+        guessed = any(one.guessed for one in answers) or not _covered(bare, situation)
+        if guessed:
+            basis = Basis.PRIOR
+        elif together.dependable:
+            basis = Basis.CALIBRATED
+    used = {share.source for share in made.shares}
+    notes = [answer.note for answer in answers if answer.note and answer.source in used]
+    return replace(
+        bare, seconds=seconds, basis=basis, shares=made.shares,
+        source=_in_words([a for a in given if a.source in used], made.shares[0].source),
+        note="; ".join(dict.fromkeys(notes)) or None,
+    )  # fmt: skip
+
+
+def _situation(bare: Roofline, answers: Sequence[Time]) -> str:
+    gpu = bare.roof.is_gpu
+    runs = max((one.runs for one in answers), default=0)
+    unlike = next((one.unlike for one in answers if one.unlike is not None), None)
+    if unlike is not None:
+        return known_device(unlike=unlike)
+    if runs:
+        return with_runs(runs, gpu=gpu)
+    if not gpu:
+        return NEW_CPU
+    plain = bare.numbers is Numbers.FP32 and not _is_image_model(bare)
+    return LANGUAGE_IN_FP32 if plain else IMAGES_IN_HALF
+
+
+def _is_image_model(bare: Roofline) -> bool:
+    return bool((bare.graph.family == _CONVOLUTION).any())
+
+
+def _covered(bare: Roofline, situation: str) -> bool:
+    """Whether models like this one, in this precision, were measured in that situation."""
+    if situation == IMAGES_IN_HALF:
+        return bare.numbers in _HALF and _is_image_model(bare)
+    return True
+
+
+def _estimate(answer: Time, situation: str, errors: SourceErrors) -> SourceEstimate | None:
+    error = errors.of(answer.source, situation)
+    if error is None:
+        return None
+    seconds = source_errors.corrected(answer.seconds, error)
+    width = math.log(seconds.high / seconds.mid)
+    if answer.runs and answer.source == TRANSFER:
+        width = max(width, math.log(answer.seconds.high / answer.seconds.mid))
+    seconds = around(seconds.mid, width + answer.beyond)
+    return SourceEstimate(answer.source, seconds, answer.basis, situation)
+
+
+def _in_words(answers: Sequence[Time], first: str) -> str:
+    """Names of the sources, the weightiest first."""
+    ordered = sorted(answers, key=lambda one: one.source != first)
+    return " and ".join(
+        f"{one.source} ({one.detail})" if one.detail else one.source for one in ordered
+    )
 
 
 def _doubts(graph: ModelGraph) -> list[str]:
@@ -167,7 +294,7 @@ def _doubts(graph: ModelGraph) -> list[str]:
     if unknown := sum(graph.unknown.values()):
         doubts.append(f"{unknown} operators are unknown, and their work is not in the time")
     if recurrent := int((graph.family == _RECURRENT).sum()):
-        doubts.append(f"{recurrent} recurrent layers, of which none was measured, told by steps")
+        doubts.append(f"{recurrent} recurrent layers, of which none was measured, by their steps")
     names = np.array([_eight_bit(name) for name in graph.operators], bool)
     if eight := int(names[graph.operator].sum()) if len(names) else 0:
         doubts.append(f"{eight} quantised operators, of which none was measured, taken as floats")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.predictor.core.combine import SourceEstimate, combine
+from berth.predictor.core.combine import NORMAL_90, SourceEstimate, combine
 from berth.predictor.core.intervals import around
 from berth.predictor.core.prediction import Basis
 
@@ -88,6 +88,23 @@ def test_sources_that_disagree_widen_the_interval() -> None:
     apart = combine([estimate("a", 1.0, 0.2), estimate("b", 3.0, 0.2)])
     assert _width(together.seconds.high, together.seconds.mid) <= 0.2
     assert _width(apart.seconds.high, apart.seconds.mid) > 0.5
+
+
+@given(estimates)
+def test_it_is_never_wider_than_the_widest_source_and_their_disagreement(
+    given_: list[SourceEstimate],
+) -> None:
+    found = combine(given_).seconds
+    logs = [math.log(one.seconds.mid) for one in given_]
+    widest = max(one.log_width for one in given_)
+    apart = NORMAL_90 * (max(logs) - min(logs))
+    assert _width(found.high, found.mid) <= widest + apart + 1e-6
+
+
+def test_a_source_that_only_repeats_the_errors_of_a_surer_one_gets_nothing() -> None:
+    found = combine([estimate("sure", 1.0, 0.1), estimate("unsure", 4.0, 1.0)])
+    assert [share.source for share in found.shares] == ["sure"]
+    assert found.seconds.mid == pytest.approx(1.0)
 
 
 def _width(high: float, mid: float) -> float:

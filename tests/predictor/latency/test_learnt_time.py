@@ -14,7 +14,8 @@ from small_models import constant, convolutional, graph_of, model, tensor
 from berth.pilot.errors import DocumentError, UsageError
 from berth.plugin.cli import main
 from berth.predictor import predict
-from berth.predictor.core.prediction import Basis, Interval
+from berth.predictor.core.intervals import around
+from berth.predictor.core.prediction import Basis
 from berth.predictor.families.graph.latency import bundle
 from berth.predictor.families.graph.latency.features import (
     GRAPH_FEATURES,
@@ -28,6 +29,14 @@ from berth.predictor.families.graph.latency.features import (
 from berth.predictor.families.graph.latency.inputs import LIKENESS, TERMS, likeness, terms
 from berth.predictor.families.graph.latency.predictor import LatencyPredictor, shared
 from berth.predictor.families.graph.latency.process import similarity
+from berth.predictor.families.graph.source_errors import (
+    IMAGES_IN_HALF,
+    MEASURED,
+    NEAREST,
+    OPERATORS,
+    TRANSFER,
+    known_device,
+)
 from berth.predictor.families.graph.times import Time, times
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.hardware import platforms
@@ -224,28 +233,46 @@ def test_more_work_takes_longer(learnt: LatencyPredictor) -> None:
     assert wide.seconds.mid > narrow.seconds.mid
 
 
-def told_as(basis: Basis, seconds: float) -> Time:
-    return Time(Interval(seconds, seconds, seconds), basis, f"source of {seconds}")
+def answer(source: str, seconds: float, *, basis: Basis = Basis.PRIOR, runs: int = 0) -> Time:
+    unlike = False if source == MEASURED else None
+    return Time(around(seconds, 0.4), basis, source, unlike=unlike, runs=runs)
 
 
-def test_measurements_come_first_guesses_give_way_and_the_roofline_is_last() -> None:
+def test_sources_are_combined_by_their_errors_and_the_roofline_is_last() -> None:
     places = [ROOFS[name] for name in ("i9-10940x", "rtx-3090-24gb", "power9")]
-    asked: list[set[str]] = []
+    measured = answer(MEASURED, 1.0, basis=Basis.CALIBRATED)
 
-    def second(graph: object, left: object, known: object, numbers: object) -> dict[str, Time]:
-        asked.append({place.platform for place in left})  # type: ignore[attr-defined]
-        return {"rtx-3090-24gb": told_as(Basis.PRIOR, 3.0)}
+    def first(*_: object) -> dict[str, list[Time]]:
+        return {"i9-10940x": [measured], "rtx-3090-24gb": [measured]}
 
-    found = times(
-        image_model(1), places, KNOWN, None,
-        [lambda *_: {"i9-10940x": told_as(Basis.CALIBRATED, 1.0),
-                     "rtx-3090-24gb": told_as(Basis.PRIOR, 2.0)}, second],
-    )  # fmt: skip
-    by_name = {one.roof.platform: one for one in found}
-    assert asked == [{"rtx-3090-24gb", "power9"}]
-    assert by_name["i9-10940x"].seconds.mid == 1.0
-    assert by_name["rtx-3090-24gb"].seconds.mid == 3.0
-    assert by_name["power9"].source == "roofline"
+    def second(*_: object) -> dict[str, list[Time]]:
+        return {"rtx-3090-24gb": [answer(OPERATORS, 2.0)]}
+
+    found = {
+        one.roof.platform: one
+        for one in times(image_model(1), places, KNOWN, None, [first, second])
+    }
+    both = found["rtx-3090-24gb"]
+    assert found["i9-10940x"].seconds.mid == pytest.approx(1.0, rel=0.05)
+    assert 1.0 < both.seconds.mid < 1.5
+    assert [share.source for share in both.shares] == [MEASURED, OPERATORS]
+    assert both.basis is Basis.CALIBRATED
+    assert {share.situation for share in both.shares} == {known_device(unlike=False)}
+    assert found["power9"].source == "roofline"
+    assert found["power9"].basis is Basis.PRIOR
+
+
+def test_a_new_device_is_told_by_all_that_know_others_and_by_its_own_runs_when_it_has_some() -> (
+    None
+):
+    gpu, half = [ROOFS["a100-80gb"]], Numbers.FP16
+    (new,) = times(image_model(64), gpu, KNOWN, half)
+    assert {share.source for share in new.shares} >= {TRANSFER, NEAREST, OPERATORS}
+    assert {share.situation for share in new.shares} == {IMAGES_IN_HALF}
+    ran = answer(TRANSFER, 1.0, basis=Basis.CALIBRATED, runs=20)
+    (known,) = times(image_model(64), gpu, KNOWN, half, [lambda *_: {"a100-80gb": [ran]}])
+    assert known.shares[0].situation == "new GPU, 16 runs"
+    assert known.basis is Basis.CALIBRATED
 
 
 def test_one_call_tells_time_memory_and_energy(tmp_path: Path) -> None:
@@ -283,8 +310,8 @@ def test_the_command_names_where_each_time_is_from(
     main(asked)
     shown = capsys.readouterr().out
     assert "calibrated: measured models (fp32" in shown
-    assert "prior: the roofline" in shown
+    assert "prior: transfer process" in shown
     main([*asked, "--json"])
     found = {p["platform"]: p for p in json.loads(capsys.readouterr().out)["predictions"]}
-    assert found["power9"]["source"] == "roofline"
+    assert found["power9"]["source"] == "transfer process"
     assert found["i9-10940x"]["basis"] == "calibrated"

@@ -51,14 +51,14 @@ def test_the_steps_of_a_recurrent_layer_wait_for_one_another(numbers: Numbers) -
 
 
 def test_recurrent_layers_are_said_to_be_unmeasured() -> None:
-    told = "1 recurrent layers, of which none was measured, told by steps"
+    told = "1 recurrent layers, of which none was measured, by their steps"
     assert told in notes(recurrent(10))
 
 
 def test_a_roofline_of_many_cores_says_that_one_core_was_learnt_from() -> None:
-    for one in times(graph_of(convolutional(), batch=1), list(ROOFS.values()), KNOWN):
+    for one in times(recurrent(10), list(ROOFS.values()), KNOWN):
         many = not one.roof.is_gpu and KNOWN[one.roof.platform].cores > 1
-        said = "learnt on one core" in (one.note or "")
+        said = "fitted on one core" in (one.note or "")
         assert said is (many and one.source == "roofline")
 
 

@@ -36,7 +36,7 @@ from berth.predictor.graphs.roofline import native_numbers
 from berth.predictor.hardware.roofs import Numbers, Roof
 
 _REMEMBERED = 512
-_BATCH_SLACK = 2.0
+BATCH_SLACK = 2.0
 """A batch may be so many times beyond the measured ones before it counts as out of range."""
 
 
@@ -51,6 +51,8 @@ class LearntTime:
     basis: Basis
     note: str | None
     """Why the interval is wide, where it is."""
+    difficulty: float = 0.0
+    """Grows with the distance to the models that were measured there; see ``process``."""
 
 
 class LatencyPredictor:
@@ -108,19 +110,20 @@ class LatencyPredictor:
         told = setting.process(terms(features, roof, many), likeness(features, roof, many))
         difficulty = float(told.difficulty[0])
         low, high = entry.batches
-        beyond = max(low / batch, batch / high, _BATCH_SLACK) / _BATCH_SLACK
+        beyond = max(low / batch, batch / high, BATCH_SLACK) / BATCH_SLACK
         width = entry.log_width * difficulty + math.log(beyond)
         notes = []
-        if difficulty > self._model.novel:
-            notes.append("unlike every model measured there")
         if beyond > 1:
             notes.append(f"batch {batch} is far from those measured there ({low} to {high})")
         if unknown := sum(work.graph.unknown.values()):
             notes.append(f"{unknown} operators are unknown, and their work is not in the time")
+        guessed = bool(notes)
+        if difficulty > self._model.novel:
+            notes.insert(0, "unlike every model measured there")
         return LearntTime(
             entry.platform, entry.software,
             conformal.around(batch * math.exp(float(told.log_seconds[0])), width),
-            Basis.PRIOR if notes else Basis.CALIBRATED, "; ".join(notes) or None,
+            Basis.PRIOR if guessed else Basis.CALIBRATED, "; ".join(notes) or None, difficulty,
         )  # fmt: skip
 
 

@@ -9,8 +9,9 @@ import numpy as np
 
 from berth.predictor.core.prediction import Basis, Interval
 from berth.predictor.families.graph.latency.features import Floats, GraphWork
-from berth.predictor.families.graph.latency.transfer.cases import NOBODY, Cases, case_of
+from berth.predictor.families.graph.latency.transfer.cases import GRAPH, NOBODY, Cases, case_of
 from berth.predictor.families.graph.latency.transfer.kernel import Kernel, Own
+from berth.predictor.families.graph.latency.transfer.nearest import nearest_residual
 from berth.predictor.hardware.roofs import Numbers, Roof
 
 
@@ -48,6 +49,8 @@ class Belief:
     widths: tuple[Width, ...]
     id: str = ""
     """Of the bundle that it is from."""
+    residual: Floats | None = None
+    """[cases] log of what they measured over roofline time; None: not at hand."""
 
     def log_seconds(self, asked: Cases) -> Floats:
         """[n] of one image."""
@@ -60,24 +63,52 @@ class Belief:
     def _scaled(self) -> tuple[Floats, Floats, Floats]:
         return self.kernel.scale.scaled(self.cases)
 
-    def seconds(
+    def asked(
         self, work: GraphWork, roof: Roof, numbers: Numbers, batch: int, stack: str | None = None
-    ) -> Interval:
-        """Of one run at the whole batch. ``stack`` as in ``stack_name``; default: the platform's
-        own in these numbers where it has one, else no compiler on a GPU and one on a CPU.
+    ) -> Cases:
+        """One case. ``stack`` as in ``stack_name``; default: the platform's own in these numbers
+        where it has one, else no compiler on a GPU and one on a CPU.
         """
         own = f"{roof.platform}/{numbers.value}/"
         named = stack or next((name for name in self.stacks if name.startswith(own)), None)
         joined = is_fused(named) if named else not roof.is_gpu
         one = case_of(work, roof, numbers, batch, fused=joined)
-        one = replace(
+        return replace(
             one,
             device=np.array([_place(roof.platform, self.devices)]),
             stack=np.array([_place(named, self.stacks)]),
         )
+
+    def seconds(
+        self, work: GraphWork, roof: Roof, numbers: Numbers, batch: int, stack: str | None = None
+    ) -> Interval:
+        """Of one run at the whole batch; ``stack`` as in ``asked``."""
+        one = self.asked(work, roof, numbers, batch, stack)
         middle = batch * float(np.exp(self.log_seconds(one)[0]))
         factor = float(np.exp(self.log_width(roof.platform, gpu=roof.is_gpu)))
         return Interval(middle / factor, middle, middle * factor)
+
+    def batches(self, *, gpu: bool) -> tuple[float, float]:
+        """Smallest and largest that was measured on platforms of this kind."""
+        of = np.exp(self.cases.graph[self.cases.gpu == int(gpu), GRAPH.index("log_batch")])
+        return (float(of.min()), float(of.max())) if len(of) else (1.0, 1.0)
+
+    def nearest_log_seconds(self, asked: Cases, platform: str) -> Floats | None:
+        """[n] of one image by the nearest GPU of the data set, times a factor from the platform's
+        own runs where it has some. None on CPUs: two were measured, and neither is near."""
+        if self.residual is None or not asked.gpu[0]:
+            return None
+        added = np.isin(self.cases.device, [_place(name, self.devices) for name in self.samples])
+        known = np.flatnonzero(~added & (self.cases.gpu == 1))
+        if not len(known):
+            return None
+        cases, residual, scale = self.cases[known], self.residual[known], self.kernel.scale
+        near = asked.log_roof + nearest_residual(cases, residual, asked, scale)
+        if not self.samples.get(platform):
+            return near
+        own = np.flatnonzero(self.cases.device == _place(platform, self.devices))
+        there = nearest_residual(cases, residual, self.cases[own], scale)
+        return near + float(np.median(self.residual[own] - there))
 
     def log_width(self, platform: str, *, gpu: bool) -> float:
         """Half width in log time: of the platform's samples where it has some."""

@@ -168,5 +168,6 @@ def read(folder: Path) -> tuple[Belief, Floats, Floats, TransferManifest]:
         {one.platform: one.log_width for one in manifest.platforms if one.log_width is not None},
         tuple(Width(one.samples, one.gpu, one.log_width) for one in manifest.widths),
         manifest.id,
+        held["residual"],
     )  # fmt: skip
     return belief, held["residual"], held["noise"], manifest

@@ -1,43 +1,84 @@
-"""Predictions of the platforms that a site added, in place of the roofline's."""
+"""Transfer between platforms as a source of times: new platforms, and a site's own runs."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from functools import cache
+from pathlib import Path
 
 from berth.pilot.platform import Platform
+from berth.predictor.core.intervals import around
 from berth.predictor.families.graph.latency.features import work_of
+from berth.predictor.families.graph.latency.predictor import BATCH_SLACK
 from berth.predictor.families.graph.latency.transfer.belief import Belief
+from berth.predictor.families.graph.latency.transfer.bundle import DEFAULT_TRANSFER, load
+from berth.predictor.families.graph.latency.transfer.cases import stacked
+from berth.predictor.families.graph.source_errors import NEAREST, TRANSFER
+from berth.predictor.families.graph.times import Time
 from berth.predictor.graphs.graph import ModelGraph
-from berth.predictor.graphs.roofline import Roofline, roofline
-from berth.predictor.hardware.roofs import roof_of
+from berth.predictor.hardware.roofs import Numbers, Roof, roof_of
+
+_HALF = (Numbers.FP16, Numbers.BF16)
 
 
-def with_samples(
-    found: Sequence[Roofline], graph: ModelGraph, belief: Belief, known: Mapping[str, Platform]
-) -> list[Roofline]:
-    """``found`` with the time, interval and basis of platforms that ``belief`` has samples of.
+@cache
+def shared(folder: Path = DEFAULT_TRANSFER) -> Belief:
+    """One a process and bundle. Raises DocumentError."""
+    return load(folder)
 
-    On a CPU the time is of as many threads as the samples had.
+
+def transferred(
+    graph: ModelGraph,
+    places: Sequence[Roof],
+    known: Mapping[str, Platform],
+    numbers: Numbers,
+    folder: Path | None = None,
+) -> Mapping[str, Sequence[Time]]:
+    """On platforms that a site added by runs, and on those of which nothing was measured.
+
+    On a CPU with runs the time is of as many threads as these had. Devices of the data set and
+    GPUs in fp32 without runs are left to other sources.
     """
-    work = work_of(graph)
-    made = []
-    for one in found:
-        name = one.roof.platform
-        if name in belief.samples:
-            place = one.roof
-            if name in belief.threads:
-                place = roof_of(known[name], known, belief.threads[name])
-            seconds = belief.seconds(work, place, one.numbers, max(graph.batch, 1))
-            own = roofline(graph, place, one.numbers)
-            made.append(
-                replace(
-                    own,
-                    seconds=seconds,
-                    basis=belief.basis(name),
-                    source=f"{belief.samples[name]} runs measured on it",
-                )
+    belief = shared() if folder is None else shared(folder)
+    asked = [one for one in places if _answers(belief, one, numbers)]
+    if not asked:
+        return {}
+    work, batch = work_of(graph), max(graph.batch, 1)
+    roofs = [
+        roof_of(known[one.platform], known, belief.threads[one.platform])
+        if one.platform in belief.threads else one
+        for one in asked
+    ]  # fmt: skip
+    cases = stacked([belief.asked(work, roof, numbers, batch) for roof in roofs])
+    found = {}
+    for n, (roof, log_s) in enumerate(zip(roofs, belief.log_seconds(cases), strict=True)):
+        beyond, note = _beyond(belief, roof, batch)
+        width = belief.log_width(roof.platform, gpu=roof.is_gpu)
+        near = belief.nearest_log_seconds(cases[n : n + 1], roof.platform)
+        answers = [(TRANSFER, log_s), *([] if near is None else [(NEAREST, near[0])])]
+        found[roof.platform] = [
+            Time(
+                around(batch * math.exp(float(log_seconds)), width),
+                belief.basis(roof.platform), source, note,
+                runs=belief.samples.get(roof.platform, 0), guessed=beyond > 0, beyond=beyond,
             )
-        else:
-            made.append(one)
-    return sorted(made, key=lambda one: (not one.fits, one.seconds.mid, one.roof.platform))
+            for source, log_seconds in answers
+        ]  # fmt: skip
+    return found
+
+
+def _beyond(belief: Belief, roof: Roof, batch: int) -> tuple[float, str | None]:
+    """(what a batch unlike those measured on such platforms adds to the half width, note)."""
+    low, high = belief.batches(gpu=roof.is_gpu)
+    beyond = math.log(max(low / batch, batch / high, BATCH_SLACK) / BATCH_SLACK)
+    if not beyond:
+        return 0.0, None
+    kind = "GPUs" if roof.is_gpu else "CPUs"
+    return beyond, f"batch {batch} is far from those measured on {kind} ({low:.0f} to {high:.0f})"
+
+
+def _answers(belief: Belief, place: Roof, numbers: Numbers) -> bool:
+    if place.platform in belief.samples:
+        return True
+    return place.platform not in belief.devices and (not place.is_gpu or numbers in _HALF)

@@ -1,0 +1,222 @@
+"""Errors of a model graph's sources by situation, and what combining them gives, held out.
+
+A group (a device, an architecture, a family of models) that is reported has told nothing: bias,
+width and the combination's factor are from the other groups.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from berth.predictor.core.combine import SourceEstimate, combine
+from berth.predictor.core.intervals import LEVEL, around, group_quantile
+from berth.predictor.core.prediction import Basis
+from berth.predictor.families.graph.latency.features import Floats
+from berth.predictor.families.graph.source_errors import (
+    COMBINED,
+    IMAGES_IN_HALF,
+    LANGUAGE_IN_FP32,
+    LEAST_GROUPS,
+    MEASURED,
+    ROOFLINE,
+    SourceError,
+    corrected,
+    known_device,
+)
+from lab.latency.data import Flags, Strings
+from lab.latency.held_out_sources import HeldOut
+
+KNOWN = (known_device(unlike=False), known_device(unlike=True))
+GPUS = (IMAGES_IN_HALF, LANGUAGE_IN_FP32)
+"""Groups of both are GPUs that nothing is known of: one factor for the combination, from all."""
+BASELINES = (ROOFLINE,)
+"""Shown beside the sources, in no combination: the roofline times the share of it that known
+devices reach, or a new one's runs."""
+_FOLDS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One source, or all of them, in one situation."""
+
+    situation: str
+    source: str
+    rows: int
+    groups: int
+    mape: float
+    """Mean of |predicted / measured - 1| over rows, averaged over groups."""
+    bias: float
+    """Median of predicted / measured - 1, averaged over groups."""
+    coverage: float
+    factor: float
+    """Median of upper over middle."""
+
+
+@dataclass(frozen=True, slots=True)
+class Combination:
+    """Figures, and what is shipped."""
+
+    shown: tuple[Shown, ...]
+    unlike_above: float
+    errors: tuple[SourceError, ...]
+
+
+Errors = dict[tuple[str, str], SourceError]
+
+
+def evaluate(rows: HeldOut) -> Combination:
+    """All situations; each group that is reported has told nothing of the errors it is given."""
+    above = threshold(rows)
+    rows = situated(rows, above)
+    shown: list[Shown] = []
+    errors: list[SourceError] = []
+    for pool in _pools(rows):
+        some = rows[np.isin(rows.split, pool)]
+        held, learnt = _held_out(some), learn(some)
+        for situation in pool:
+            here = some.split == situation
+            for source in (*some.predicted, COMBINED):
+                if not np.isfinite(held[source][0][here]).any():
+                    continue
+                one = _show(some[here], situation, source, *(x[here] for x in held[source]))
+                shown.append(one)
+                if source in BASELINES:
+                    continue
+                error = learnt[situation, source]
+                errors.append(error.model_copy(update={"coverage": round(one.coverage, 4)}))
+    return Combination(tuple(shown), above, tuple(errors))
+
+
+def threshold(rows: HeldOut) -> float:
+    """Difficulty that as great a share of rows of unseen models is above as of unseen families is
+    below."""
+    models, families = (np.sort(rows.difficulty[rows.split == one]) for one in KNOWN)
+    both = np.sort(np.concatenate((models, families)))
+    above = 1 - np.searchsorted(models, both, side="right") / len(models)
+    below = np.searchsorted(families, both, side="right") / len(families)
+    return round(float(both[np.abs(above - below).argmin()]), 3)
+
+
+def situated(rows: HeldOut, above: float) -> HeldOut:
+    """With the situation that each row is predicted in."""
+    known = np.isin(rows.split, KNOWN)
+    told = np.where(rows.difficulty > above, KNOWN[1], KNOWN[0])
+    return replace(rows, situation=np.where(known, told, rows.split))
+
+
+def _pools(rows: HeldOut) -> list[tuple[str, ...]]:
+    found = set(rows.split.tolist())
+    pools = [tuple(one for one in pool if one in found) for pool in (KNOWN, GPUS)]
+    rest = found - set(KNOWN) - set(GPUS)
+    return [*(pool for pool in pools if pool), *((one,) for one in sorted(rest))]
+
+
+def _held_out(rows: HeldOut) -> dict[str, tuple[Floats, Floats]]:
+    """By source: (log seconds, half width) [rows] by errors of other groups; NaN: no answer."""
+    sources = (*rows.predicted, COMBINED)
+    found = {one: (np.full(len(rows), np.nan), np.full(len(rows), np.nan)) for one in sources}
+    names = sorted(set(rows.group.tolist()))
+    each = 1 if len(names) <= _FOLDS + len(GPUS) else math.ceil(len(names) / _FOLDS)
+    for start in range(0, len(names), each):
+        test = np.isin(rows.group, names[start : start + each])
+        for source, (middle, width) in predict(rows[test], learn(rows[~test])).items():
+            found[source][0][test], found[source][1][test] = middle, width
+    return found
+
+
+def learn(rows: HeldOut) -> Errors:
+    """Bias and width of each source, then of their combination; from rows that are predicted in
+    the situation that was made."""
+    rows = rows[rows.situation == rows.split]
+    situations = sorted(set(rows.situation.tolist()))
+    found: Errors = {}
+    for situation in situations:
+        here = rows[rows.situation == situation]
+        for source, said in here.predicted.items():
+            known = np.isfinite(said)
+            if known.any():
+                off = (here.log_seconds - said)[known]
+                bias = _shrunk_bias(off, here.group[known])
+                own = here.own_width[known] if source == MEASURED else np.ones(len(off))
+                width = _width(np.abs(off - bias) / own, here.group[known])
+                found[situation, source] = _error(source, situation, bias, width, here.group[known])
+    middle, width = predict(rows, found)[COMBINED]
+    score = np.abs(rows.log_seconds - middle) / width
+    for situation in situations:
+        alike = GPUS if situation in GPUS else (situation,)
+        of = np.isfinite(score) & np.isin(rows.situation, alike)
+        own = rows.situation == situation
+        factor = _width(score[of], rows.group[of])
+        made = _error(COMBINED, situation, 0.0, factor, rows.group[of])
+        found[situation, COMBINED] = made.model_copy(update={"rows": int((of & own).sum())})
+    return found
+
+
+def _error(source: str, situation: str, bias: float, width: float, group: Strings) -> SourceError:
+    return SourceError(
+        source=source, situation=situation, log_bias=round(bias, 4),
+        log_width=round(max(width, 1e-3), 4), groups=len(set(group.tolist())), rows=len(group),
+        coverage=0.0,
+    )  # fmt: skip
+
+
+def _shrunk_bias(off: Floats, group: Strings) -> float:
+    """Mean of the groups' medians, less what so many groups differ by chance (James and Stein's
+    positive part)."""
+    medians = np.array([np.median(off[group == name]) for name in np.unique(group)])
+    mean = float(medians.mean())
+    if len(medians) < 2 or mean == 0:
+        return 0.0
+    chance = float(medians.var(ddof=1)) / len(medians)
+    return mean * max(0.0, 1 - chance / mean**2)
+
+
+def _width(score: Floats, group: Strings) -> float:
+    """90 % of a new group's rows are below; with few groups, of the worst of these."""
+    names = np.unique(group)
+    if len(names) >= LEAST_GROUPS:
+        return group_quantile(score.tolist(), group.tolist())
+    return float(max(np.quantile(score[group == name], LEVEL) for name in names))
+
+
+def predict(rows: HeldOut, errors: Errors) -> dict[str, tuple[Floats, Floats]]:
+    """By source and of all together: (log seconds, half width of the interval) [rows]."""
+    names = (*rows.predicted, COMBINED)
+    found = {name: (np.full(len(rows), np.nan), np.full(len(rows), np.nan)) for name in names}
+    for n, situation in enumerate(rows.situation.tolist()):
+        estimates = []
+        for source in rows.predicted:
+            error, said = errors.get((situation, source)), rows.predicted[source][n]
+            if error is None or not np.isfinite(said):
+                continue
+            own = rows.own_width[n] if source == MEASURED else 1.0
+            seconds = corrected(around(np.exp(said), own), error)
+            if source not in BASELINES:
+                estimates.append(SourceEstimate(source, seconds, Basis.PRIOR, situation))
+            found[source][0][n] = np.log(seconds.mid)
+            found[source][1][n] = np.log(seconds.high / seconds.mid)
+        if estimates:
+            made, together = combine(estimates).seconds, errors.get((situation, COMBINED))
+            made = made if together is None else corrected(made, together)
+            found[COMBINED][0][n] = np.log(made.mid)
+            found[COMBINED][1][n] = np.log(made.high / made.mid)
+    return found
+
+
+def _show(rows: HeldOut, situation: str, source: str, middle: Floats, width: Floats) -> Shown:
+    known = np.isfinite(middle)
+    off, names = (middle - rows.log_seconds)[known], rows.group[known]
+    inside = np.abs(off) <= width[known]
+
+    def over(values: Floats | Flags) -> float:
+        return float(np.mean([np.mean(values[names == name]) for name in np.unique(names)]))
+
+    bias = [float(np.median(off[names == name])) for name in np.unique(names)]
+    return Shown(
+        situation, source, int(known.sum()), len(set(names.tolist())),
+        over(np.abs(np.expm1(off))), float(np.expm1(np.mean(bias))), over(inside),
+        float(np.exp(np.median(width[known]))),
+    )  # fmt: skip

@@ -1,0 +1,108 @@
+"""How far each source of a model graph's time was off, by situation, on what it never saw.
+
+``source_errors.json`` is written by ``python -m lab graph-sources --train``. What is held out
+together (a device, an architecture, a family of models) is one group, and groups weigh the same.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from pathlib import Path
+
+from pydantic import Field
+
+from berth.pilot.documents import Document, read_json
+from berth.predictor.core.intervals import around
+from berth.predictor.core.prediction import Interval
+
+MEASURED, TRANSFER, NEAREST, OPERATORS, ROOFLINE = (
+    "measured models",
+    "transfer process",
+    "nearest device",
+    "operators",
+    "roofline",
+)
+RUNS = (4, 8, 16, 32)
+"""Numbers of a site's own runs that errors are known of."""
+ERRORS = Path(__file__).with_name("source_errors.json")
+LEAST_GROUPS = 9
+"""Of a 90 % interval over groups (``core.intervals.group_quantile``)."""
+LEAST_COVERAGE = 0.85
+COMBINED = "combined"
+"""Name of the entries that say how far all sources together were off."""
+
+
+class SourceError(Document):
+    """One source in one situation; ``combined``: all of them."""
+
+    source: str
+    situation: str
+    log_bias: float
+    """Added to the log of what it predicts: mean over groups of the median log of measured over
+    predicted, less what as many groups differ by chance."""
+    log_width: float = Field(gt=0)
+    """Half width of the 90 % interval after that; of ``measured models`` and ``combined``, a
+    factor on their own."""
+    groups: int = Field(ge=1)
+    rows: int = Field(ge=1)
+    coverage: float = Field(ge=0, le=1)
+    """Of the interval in groups that neither bias nor width is from; groups weigh the same."""
+
+    @property
+    def dependable(self) -> bool:
+        """Whether its intervals are known to hold: groups enough, and covered."""
+        return self.groups >= LEAST_GROUPS and self.coverage >= LEAST_COVERAGE
+
+
+class SourceErrors(Document):
+    """``source_errors.json``."""
+
+    schema_: str = Field(default="berth.source-errors/1", alias="schema")
+    command: str
+    created: str
+    sources: dict[str, str]
+    """Data set -> SHA-256."""
+    split: str
+    seed: int
+    unlike_above: float = Field(gt=0)
+    """Difficulty of the learnt process from which on a model counts as of an unseen family: where
+    as many held-out rows of unseen models are above as of unseen families are below."""
+    errors: tuple[SourceError, ...]
+
+    def of(self, source: str, situation: str) -> SourceError | None:
+        """What is known of it there."""
+        return next(
+            (one for one in self.errors if (one.source, one.situation) == (source, situation)),
+            None,
+        )
+
+
+@cache
+def shipped() -> SourceErrors:
+    """The file that comes with Berth. Raises DocumentError."""
+    return read_json(ERRORS, SourceErrors)
+
+
+def corrected(seconds: Interval, error: SourceError) -> Interval:
+    """A source's time without its bias, in its interval for the situation."""
+    width = error.log_width
+    if error.source in (MEASURED, COMBINED):
+        width *= math.log(seconds.high / seconds.mid)
+    return around(seconds.mid * math.exp(error.log_bias), width)
+
+
+def known_device(*, unlike: bool) -> str:
+    """Other models were measured on the platform; ``unlike``: none of them resembles this one."""
+    return f"known device, {'unseen family' if unlike else 'unseen model'}"
+
+
+IMAGES_IN_HALF = "new GPU, image model in half precision"
+LANGUAGE_IN_FP32 = "new GPU, language model in fp32"
+NEW_CPU = "new CPU"
+
+
+def with_runs(runs: int, *, gpu: bool) -> str:
+    """So many runs of the site's own; the next smaller number that errors are known of."""
+    known = max((k for k in RUNS if k <= runs), default=RUNS[0])
+    return f"new {'GPU' if gpu else 'CPU'}, {known} runs"
