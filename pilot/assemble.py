@@ -8,7 +8,9 @@ from pathlib import Path
 
 from berth.pilot import host
 from berth.pilot.catalogue import BY_NAME
+from berth.pilot.collectors.base import Stage
 from berth.pilot.collectors.proc import peak_memory
+from berth.pilot.collectors.registry import COLLECTORS, names_of
 from berth.pilot.derive import derive, missing
 from berth.pilot.launch import Outcome
 from berth.pilot.native import Native
@@ -57,6 +59,10 @@ def assemble(plan: Plan, native: Native, extra: Extra) -> Profile:
     memory = peak_memory(first)
     if memory is not None and memory.note:
         warnings.append(f"peak memory: {memory.note}")
+    counters = {**native.counters, **extra.counters}
+    unknown = sorted(set(counters).difference(BY_NAME))
+    if unknown:
+        warnings.append(f"not in the catalogue of counters, left out: {', '.join(unknown)}")
     reports = (*native.reports, *extra.reports)
     return Profile(
         name=plan.name,
@@ -71,7 +77,7 @@ def assemble(plan: Plan, native: Native, extra: Extra) -> Profile:
         complete=first.succeeded and not interrupted,
         runtime=native.runtime,
         peak_memory_bytes=memory.bytes if memory is not None else None,
-        counters=with_missing(derive({**native.counters, **extra.counters}), reports),
+        counters=with_missing(derive(counters), reports),
         sizes=extra.sizes,
         scaling=extra.scaling,
         collectors=reports,
@@ -114,14 +120,14 @@ def with_missing(
 
 
 def _why(sources: Mapping[str, str], unused: Mapping[str, str]) -> str:
-    collectors = {source.partition(":")[0] for source in sources}
-    reasons = (
-        (bool(collectors & {"cachegrind", "callgrind", "lackey"}), "no emulated run counted it"),
-        ("perf" in collectors, f"needs hardware counters: {unused.get('perf', 'not counted')}"),
-        ("nvml" in collectors, f"needs a GPU: {unused.get('nvml', 'the program used none')}"),
-        ("derived" in collectors, "one of the counters that it is computed from is missing"),
-        ("cgroup" in collectors, f"needs a control group: {unused.get('cgroup', 'not told')}"),
-        ("proc" in collectors, "the program ended before it was seen, or the kernel did not tell"),
-    )
-    default = "no collector gives it; imported profiles may"
-    return next((reason for holds, reason in reasons if holds), default)
+    given_by = {source.partition(":")[0] for source in sources}
+    for name in (n for stage in _ASKED_FIRST for n in names_of(stage) if n in given_by):
+        kind = COLLECTORS.load(name)
+        return kind.why_missing.format(name=name, detail=unused.get(name, kind.not_seen))
+    if "derived" in given_by:
+        return "one of the counters that it is computed from is missing"
+    return "no collector gives it; imported profiles may"
+
+
+_ASKED_FIRST = (Stage.EMULATED, Stage.OWN_RUN, Stage.NATIVE)
+"""Whose absence explains a missing counter: emulated runs work on every machine."""

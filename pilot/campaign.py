@@ -20,11 +20,12 @@ from typing import Any
 
 from berth.pilot import host
 from berth.pilot.campaign_openmp import openmp_counters
-from berth.pilot.collectors.base import measured
+from berth.pilot.collectors.base import Stage, measured
 from berth.pilot.collectors.proc import peak_memory
+from berth.pilot.collectors.registry import names_of
 from berth.pilot.derive import derive
 from berth.pilot.documents import parse_json, write_text
-from berth.pilot.emulate import TOOLS, Emulation, emulate
+from berth.pilot.emulate import Emulation, emulate
 from berth.pilot.errors import BerthError, DocumentError, PilotError, UsageError
 from berth.pilot.launch import Order, Outcome, run_one
 from berth.pilot.native import runtime_of
@@ -269,8 +270,9 @@ def _counted(profile: Profile, subject: _Subject) -> Profile:
 
 
 def _emulated(order: Order) -> Emulation:
+    tools = names_of(Stage.EMULATED)
     found = emulate(
-        replace(order, discard=True), tools=TOOLS, budget_s=2 * LIMIT_S, jobs=host.cores()
+        replace(order, discard=True), tools=tools, budget_s=2 * LIMIT_S, jobs=host.cores()
     )
     if found.interrupted:
         raise KeyboardInterrupt

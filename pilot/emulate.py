@@ -18,9 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from berth.pilot.collectors.base import Collector, Readings
-from berth.pilot.collectors.cachegrind import L2, LLC, CachegrindCollector
-from berth.pilot.collectors.callgrind import CallgrindCollector
-from berth.pilot.collectors.lackey import LackeyCollector
+from berth.pilot.collectors.registry import collectors_of
 from berth.pilot.launch import Interrupted, Order, Outcome, run_all
 from berth.pilot.profile import CollectorReport, Measurement
 
@@ -30,8 +28,6 @@ RESERVE = 0.05
 """Of the budget: for the tools to write, and for us to read, what was counted."""
 ROUGH = frozenset({"fp_ops"})
 """Lackey's guess is worth nothing beside callgrind's exact operations, whose sum is derived."""
-TOOLS = ("callgrind", "cachegrind", "lackey")
-"""Best first: where two tools give the same counter, the earlier one's stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +42,7 @@ class Emulation:
 
 
 def emulate(order: Order, *, tools: Sequence[str], budget_s: float, jobs: int) -> Emulation:
-    """Run ``order`` under each of ``tools`` (of TOOLS) within ``budget_s`` of wall time in all."""
+    """Run ``order`` under each of ``tools``, best first; ``budget_s``: wall time of all."""
     with _scratch() as folder:
         collectors, reports = _usable(tools, folder)
         if not collectors:
@@ -64,9 +60,7 @@ def emulate(order: Order, *, tools: Sequence[str], budget_s: float, jobs: int) -
             for index, collector in enumerate(collectors)
             if index in outcomes
         ]
-        extensions = next(
-            (c.extensions for c in collectors if isinstance(c, CallgrindCollector)), ()
-        )
+        extensions = next((read.extensions for _, read in found if read.extensions), ())
     reports += [
         CollectorReport(
             name=collector.name,
@@ -121,20 +115,12 @@ def _scaled(measurement: Measurement, ratio: float) -> Measurement:
 
 
 def _usable(tools: Sequence[str], folder: Path) -> tuple[list[Collector], list[CollectorReport]]:
-    every: dict[str, list[Collector]] = {
-        "callgrind": [CallgrindCollector(folder / "callgrind")],
-        "cachegrind": [
-            CachegrindCollector(LLC, folder / "llc"),
-            CachegrindCollector(L2, folder / "l2"),
-        ],
-        "lackey": [LackeyCollector(folder / "lackey")],
-    }
     usable: list[Collector] = []
     reports = []
-    for collector in (one for tool in TOOLS if tool in tools for one in every[tool]):
+    for collector in (one for tool in tools for one in collectors_of(tool, folder)):
         why, status = collector.probe(), "absent"
-        if collector.name == "cachegrind-llc" and any(c.name == "callgrind" for c in usable):
-            why, status = "callgrind simulates the same caches in its run", "skipped"
+        if collector.covered_by in {c.name for c in usable}:
+            why, status = f"{collector.covered_by} counts the same in its run", "skipped"
         if why is None:
             usable.append(collector)
         else:

@@ -28,6 +28,7 @@ class Native:
     reports: tuple[CollectorReport, ...]
     warnings: tuple[str, ...]
     interrupted: bool = False
+    gpus_used: int = 0
 
 
 def repeats_for(first_s: float, wanted: int) -> int:
@@ -76,15 +77,19 @@ def run_native(
         first, interrupted = stop.outcomes[0], True
     counters: dict[str, Measurement] = {}
     warnings: list[str] = []
+    gpus_used = 0
     for collector in usable:
         readings = collector.finish(first)
+        gpus_used = max(gpus_used, readings.gpus_used)
         status = "failed" if readings.failed else "used"
         reports.append(CollectorReport(name=collector.name, status=status, detail=readings.detail))
         warnings.extend(readings.warnings)
         for name, measurement in readings.counters.items():
             counters.setdefault(name, measurement)
     if not first.succeeded:
-        return Native(first, None, counters, tuple(reports), tuple(warnings), interrupted)
+        return Native(
+            first, None, counters, tuple(reports), tuple(warnings), interrupted, gpus_used
+        )
     times = [first.wall_s]
     plain = replace(order, discard=True, sample=False, forward_bytes=0)
     wanted = repeats_for(first.wall_s, repeats)
@@ -99,7 +104,15 @@ def run_native(
             warnings.append(f"repeat {len(times) + 1} {outcome.describe()}, the first did not")
             break
         times.append(outcome.wall_s)
-    return Native(first, runtime_of(times), counters, tuple(reports), tuple(warnings), interrupted)
+    return Native(
+        first,
+        runtime_of(times),
+        counters,
+        tuple(reports),
+        tuple(warnings),
+        interrupted,
+        gpus_used,
+    )
 
 
 def _probe(collectors: Sequence[Collector]) -> tuple[list[Collector], list[CollectorReport]]:

@@ -8,13 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
-from berth.pilot.emulate import TOOLS
+from berth.pilot.collectors.registry import COLLECTORS
 from berth.pilot.errors import UsageError
 from berth.pilot.launch import Order, resolve_command
 from berth.pilot.profile import NAME_PATTERN
 from berth.pilot.runs_on import Overrides
 
-COLLECTORS = ("perf", "proc", "cgroup", "nvml", *TOOLS)
 NAME = re.compile(NAME_PATTERN)
 SIZE_MARK = "{size}"
 
@@ -35,7 +34,7 @@ class PilotOptions:
     """For the whole pilot."""
     max_slowdown: float = 300.0
     """All emulated runs together take at most this times the native runtime (and some seconds)."""
-    collectors: tuple[str, ...] = COLLECTORS
+    collectors: tuple[str, ...] = field(default_factory=lambda: tuple(COLLECTORS.load_all()))
     stdin: str | None = None
     show_output: bool = True
     overrides: Overrides = field(default_factory=Overrides)
@@ -98,11 +97,8 @@ def make_plan(options: PilotOptions) -> Plan:
         raise UsageError("--repeats must be at least 1")
     if not (options.time_limit_s > 0 and options.max_slowdown > 0):
         raise UsageError("--time-limit and --max-slowdown must be above 0")
-    unknown = [name for name in options.collectors if name not in COLLECTORS]
-    if unknown:
-        raise UsageError(
-            f"{unknown[0]!r} is not a collector", hint=f"there are: {', '.join(COLLECTORS)}"
-        )
+    for name in options.collectors:
+        COLLECTORS.load(name)
     if options.stdin is not None and not Path(options.stdin).is_file():
         raise UsageError(f"--stdin: {options.stdin} is not a file")
     return Plan(options, main, tuple(sorted(sizes)))

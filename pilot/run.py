@@ -14,12 +14,10 @@ from pathlib import Path
 
 from berth.pilot import host
 from berth.pilot.assemble import Extra, assemble
-from berth.pilot.collectors.base import Collector
-from berth.pilot.collectors.cgroup import CgroupCollector
-from berth.pilot.collectors.nvml import NvmlCollector
-from berth.pilot.collectors.perf import PerfCollector
-from berth.pilot.collectors.proc import ProcCollector, peak_memory
-from berth.pilot.emulate import TOOLS, emulate
+from berth.pilot.collectors.base import Collector, Stage
+from berth.pilot.collectors.proc import peak_memory
+from berth.pilot.collectors.registry import collectors_of, names_of
+from berth.pilot.emulate import emulate
 from berth.pilot.launch import Order, run_all
 from berth.pilot.native import Native, Say, run_native
 from berth.pilot.options import PilotOptions, Plan, make_plan
@@ -38,36 +36,41 @@ def run_pilot(options: PilotOptions, say: Say = lambda _: None) -> Profile:
         UsageError: the command cannot be run, or the options make no sense.
         PilotError: nothing could be measured.
     """
-    return _Pilot(make_plan(options), say).go()
+    plan = make_plan(options)
+    with tempfile.TemporaryDirectory(prefix="berth-pilot-") as folder:
+        return _Pilot(plan, say, Path(folder)).go()
 
 
 class _Pilot:
     """The stages of one pilot, and what they gave so far."""
 
-    def __init__(self, plan: Plan, say: Say) -> None:
+    def __init__(self, plan: Plan, say: Say, folder: Path) -> None:
         self._plan = plan
+        self._folder = folder
         self._options = plan.options
         self._say = say
         self._end = time.monotonic() + plan.options.time_limit_s
         self._extra = Extra()
 
     def go(self) -> Profile:
-        nvml = NvmlCollector()
-        every: list[Collector] = [ProcCollector(), CgroupCollector(), nvml]
-        attached = [collector for collector in every if self._wants(collector.name)]
+        attached = self._collectors(Stage.NATIVE)
         order = self._plan.order(self._plan.main)
         shown = SHOWN_OUTPUT_BYTES if self._options.show_output else 0
         native = self._native(replace(order, forward_bytes=shown), attached, self._say)
-        self._extra.gpus_used = len(nvml.gpus_used)
+        self._extra.gpus_used = native.gpus_used
         if native.runtime is not None and not native.interrupted:
             try:
-                self._hardware()
+                self._own_runs()
                 self._sizes(native)
                 self._threads()
                 self._emulated(native.runtime)
             except KeyboardInterrupt:
                 self._extra.interrupted = True
         return assemble(self._plan, native, self._extra)
+
+    def _collectors(self, stage: Stage) -> list[Collector]:
+        names = [name for name in names_of(stage) if self._wants(name)]
+        return [one for name in names for one in collectors_of(name, self._folder)]
 
     def _wants(self, collector: str) -> bool:
         if collector in self._options.collectors:
@@ -89,25 +92,27 @@ class _Pilot:
         """Native runs of a side measurement: nothing shown, nothing attached."""
         return self._native(replace(order, discard=True), [], lambda _: None)
 
-    def _hardware(self) -> None:
-        if not self._wants("perf"):
-            return
-        with tempfile.TemporaryDirectory(prefix="berth-perf-") as folder:
-            perf = PerfCollector(Path(folder))
-            why = perf.probe()
-            if why is not None:
-                self._report("perf", "absent", why)
-                return
-            self._say("hardware counters")
-            order = replace(self._plan.order(self._plan.main), discard=True, sample=False)
-            [outcome] = run_all([perf.prepare(replace(order, time_limit_s=self._left_s()))], jobs=1)
-            readings = perf.finish(outcome)
+    def _own_runs(self) -> None:
+        for collector in self._collectors(Stage.OWN_RUN):
+            why = collector.probe()
+            if why is None:
+                self._own_run(collector)
+            else:
+                self._report(collector.name, "absent", why)
+
+    def _own_run(self, collector: Collector) -> None:
+        self._say(f"a run for {collector.name}")
+        order = replace(self._plan.order(self._plan.main), discard=True, sample=False)
+        order = collector.prepare(replace(order, time_limit_s=self._left_s()))
+        [outcome] = run_all([order], jobs=1, watch=collector.watch)
+        readings = collector.finish(outcome)
         if outcome.succeeded and not readings.failed:
-            self._extra.counters.update(readings.counters)
-            self._report("perf", "used", readings.detail)
+            for name, measurement in readings.counters.items():
+                self._extra.counters.setdefault(name, measurement)
+            self._report(collector.name, "used", readings.detail)
         else:
             ended = "" if outcome.succeeded else f"; the run {outcome.describe()}"
-            self._report("perf", "failed", readings.detail + ended)
+            self._report(collector.name, "failed", readings.detail + ended)
 
     def _sizes(self, native: Native) -> None:
         points = []
@@ -142,7 +147,7 @@ class _Pilot:
         self._extra.scaling = tuple(points)
 
     def _emulated(self, runtime: Runtime) -> None:
-        tools = [tool for tool in TOOLS if self._wants(tool)]
+        tools = [tool for tool in names_of(Stage.EMULATED) if self._wants(tool)]
         if not tools:
             return
         if time.monotonic() >= self._end:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from berth.pilot.collectors.base import Collector
+from berth.pilot.collectors.registry import COLLECTORS, collectors_of
 from berth.pilot.errors import BerthError, SchedulerError, ToolMissing
 from berth.pilot.plugins import Registry
 from berth.plugin.daemon.app import uids_of
@@ -52,20 +52,10 @@ def examine_packages(registries: Iterable[Registry[Any]]) -> Findings:
 
 def examine_machine() -> Findings:
     """What a pilot could measure with on this machine."""
-    # Here: they import what only pilots need.
-    from berth.pilot.collectors import perf, proc, valgrind  # noqa: PLC0415
-    from berth.pilot.collectors.cgroup import CgroupCollector  # noqa: PLC0415
-    from berth.pilot.collectors.nvml import NvmlCollector  # noqa: PLC0415
-
-    collectors: tuple[Collector, ...] = (
-        perf.PerfCollector(Path(tempfile.gettempdir())),
-        proc.ProcCollector(),
-        CgroupCollector(),
-        NvmlCollector(),
-    )
-    for collector in collectors:
-        yield _collector(collector.name, collector.probe())
-    yield _collector("valgrind", valgrind.probe())
+    with tempfile.TemporaryDirectory(prefix="berth-doctor-") as folder:
+        for name in COLLECTORS.load_all():
+            for collector in collectors_of(name, Path(folder)):
+                yield _collector(collector.name, collector.probe())
 
 
 def _collector(name: str, absent: str | None) -> Finding:

@@ -1,5 +1,8 @@
-"""The instruments of a pilot: each kind of counter source behind one :class:`Collector`."""
+"""The instruments of a pilot: each kind of counter source behind one :class:`Collector`.
 
-from berth.pilot.collectors.base import Collector, Readings
+``registry`` finds them by name; another package adds one by an entry point of ``berth.collectors``.
+"""
 
-__all__ = ["Collector", "Readings"]
+from berth.pilot.collectors.base import Collector, Readings, Stage
+
+__all__ = ["Collector", "Readings", "Stage"]

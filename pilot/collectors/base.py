@@ -4,19 +4,21 @@ A collector serves one launch: ``probe`` says whether this machine has it, ``pre
 the command, ``watch`` is called while the program runs, ``finish`` turns what was seen into
 counters. A minimal one::
 
-    class Nothing:
-        name = "nothing"
+    class LoadCollector(Collector):
+        name = "load"
         def probe(self) -> str | None: return None
-        def prepare(self, order: Order) -> Order: return order
-        def watch(self, shepherd_pid: int) -> None: ...
-        def finish(self, outcome: Outcome) -> Readings: return Readings()
+        def finish(self, outcome: Outcome) -> Readings:
+            return Readings({"cpu_time_s": measured("load", outcome.usage["ru_utime"])})
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from enum import StrEnum
+from pathlib import Path
+from typing import ClassVar, Protocol
 
 from berth.pilot.launch import Order, Outcome
 from berth.pilot.profile import Measurement, Quality
@@ -32,28 +34,58 @@ class Readings:
     failed: bool = False
     seen: float | None = None
     """Instructions as the tool counts them, where that is not its ``instructions`` counter."""
+    gpus_used: int = 0
+    """On how many GPUs the program's processes were seen."""
+    extensions: tuple[str, ...] = ()
+    """Instruction sets that the program executed, as ``avx2``."""
+
+
+class Stage(StrEnum):
+    """On which of the pilot's runs a collector works."""
+
+    NATIVE = "native"
+    """The first native run, whose time counts: it must not slow the program down."""
+    OWN_RUN = "own run"
+    """A run of its own."""
+    EMULATED = "emulated"
+    """A slow run of its own, beside other such runs and within their budget."""
 
 
 class Collector(Protocol):
-    """One source of counters for one launch of the program."""
+    """One source of counters. An entry point of ``berth.collectors`` names the class."""
 
-    @property
-    def name(self) -> str:
-        """Its name in the Profile and for ``--collectors``."""
-        ...
+    name: str
+    """In the Profile and for ``--collectors``."""
+    stage: ClassVar[Stage] = Stage.NATIVE
+    why_missing: ClassVar[str] = "{name} was not used: {detail}"
+    """Why a counter of the catalogue is missing that only such collectors give."""
+    not_seen: ClassVar[str] = "not counted"
+    """The ``detail`` of that where it was used and saw nothing."""
+    covered_by: str | None = None
+    """A collector whose run gives the same and more: this one is then skipped."""
 
+    def __init__(self, folder: Path | None = None) -> None:
+        """``folder``: for its files; made by who uses it."""
+
+    @classmethod
+    def runs(cls, folder: Path) -> Sequence[Collector]:
+        """The collectors of one pilot: one, or several where it needs several runs."""
+        return (cls(folder),)
+
+    @abstractmethod
     def probe(self) -> str | None:
         """None when it can be used here, else why not (one sentence, no final stop)."""
         ...
 
     def prepare(self, order: Order) -> Order:
         """The order to run instead: the command wrapped, the environment completed."""
-        ...
+        return order
 
     def watch(self, shepherd_pid: int) -> None:
         """Called every fraction of a second while the program runs."""
-        ...
+        return
 
+    @abstractmethod
     def finish(self, outcome: Outcome) -> Readings:
         """Read the results of the launch that ended with ``outcome``."""
         ...

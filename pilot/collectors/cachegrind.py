@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from berth.pilot.collectors import valgrind
-from berth.pilot.collectors.base import Readings, emulated
+from berth.pilot.collectors.base import Collector, Readings, Stage, emulated
 from berth.pilot.launch import Order, Outcome
 from berth.pilot.profile import Measurement
 
@@ -79,13 +79,23 @@ def add_up(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return total
 
 
-class CachegrindCollector:
+class CachegrindCollector(Collector):
     """One run under cachegrind with the given last level; writes into ``folder``."""
+
+    name = "cachegrind"
+    stage = Stage.EMULATED
+    why_missing = "no emulated run counted it"
+
+    @classmethod
+    def runs(cls, folder: Path) -> Sequence[Collector]:
+        """See Collector. Callgrind simulates the last level in its own run."""
+        return (cls(LLC, folder / LLC.name), cls(L2, folder / L2.name))
 
     def __init__(self, level: Level, folder: Path) -> None:
         self._level = level
         self._folder = folder
         self.name = f"cachegrind-{level.name}"
+        self.covered_by = "callgrind" if level is LLC else None
 
     def probe(self) -> str | None:
         return valgrind.probe()
@@ -98,9 +108,6 @@ class CachegrindCollector:
             f"--cachegrind-out-file={self._folder}/out.%p",
         ]
         return valgrind.wrap(order, tool, self._folder)
-
-    def watch(self, shepherd_pid: int) -> None:
-        return
 
     def finish(self, outcome: Outcome) -> Readings:
         found = valgrind.processes(self._folder)

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from berth.pilot.collectors import cachegrind, disassembly, valgrind
-from berth.pilot.collectors.base import Readings, emulated
+from berth.pilot.collectors.base import Collector, Readings, Stage, emulated
 from berth.pilot.collectors.instruction_mix import Executed, mix_of
 from berth.pilot.launch import Order, Outcome
 from berth.pilot.profile import Measurement
@@ -60,15 +60,16 @@ def parse(lines: Iterable[str], into: Executed) -> dict[str, int]:
     return {**cachegrind.parse("\n".join(totals)), REGIONS: regions}
 
 
-class CallgrindCollector:
-    """One run under callgrind; ``extensions`` is there after finish."""
+class CallgrindCollector(Collector):
+    """One run under callgrind."""
 
     name = "callgrind"
+    stage = Stage.EMULATED
+    why_missing = "no emulated run counted it"
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._program = ""
-        self.extensions: tuple[str, ...] = ()
 
     def probe(self) -> str | None:
         machine = os.uname().machine
@@ -91,9 +92,6 @@ class CallgrindCollector:
         ]
         return valgrind.wrap(order, tool, self._folder)
 
-    def watch(self, shepherd_pid: int) -> None:
-        return
-
     def finish(self, outcome: Outcome) -> Readings:
         found = valgrind.processes(self._folder)
         note = valgrind.how_it_ended(outcome, found)
@@ -109,7 +107,7 @@ class CallgrindCollector:
         mix = mix_of(executed, frozenset({self._program}))
         if valgrind.needs_avx512(found):
             mix.extensions.add("avx512f")
-        self.extensions = tuple(sorted(mix.extensions))
+        extensions = tuple(sorted(mix.extensions))
         simulated = cachegrind.add_up(parts)
         counters: dict[str, Measurement] = {
             name: emulated(SOURCE, sum(simulated[c] for c in columns), note, complete=complete)
@@ -124,7 +122,7 @@ class CallgrindCollector:
         if share < LEAST:
             why = f"only {share:.0%} of the instructions could be disassembled (generated code?)"
             warnings = (*noticed, f"no instruction mix: {why}")
-            return Readings(counters, why, warnings, seen=total)
+            return Readings(counters, why, warnings, seen=total, extensions=extensions)
         for name in (
             "fp32_ops",
             "fp64_ops",
@@ -139,4 +137,4 @@ class CallgrindCollector:
         ):
             counters[name] = emulated(SOURCE, getattr(mix, name), note, complete=complete)
         detail = f"{share:.1%} of the instructions classified, {outcome.wall_s:.1f} s"
-        return Readings(counters, detail, noticed, seen=total)
+        return Readings(counters, detail, noticed, seen=total, extensions=extensions)

@@ -12,7 +12,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from berth.pilot.collectors.base import Readings, measured
+from berth.pilot.collectors.base import Collector, Readings, measured
 from berth.pilot.launch import Order, Outcome
 from berth.pilot.profile import Measurement
 
@@ -44,12 +44,14 @@ def parse_pairs(text: str) -> dict[str, int]:
     return total
 
 
-class CgroupCollector:
+class CgroupCollector(Collector):
     """Puts the program in a fresh child group and reads its accounts at the end."""
 
     name = "cgroup"
+    why_missing = "needs a control group: {detail}"
+    not_seen = "it said nothing"
 
-    def __init__(self, parent: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, *, parent: Path | None = None) -> None:
         self._parent = parent if parent is not None else own_group()
         self._group: Path | None = None
 
@@ -72,9 +74,6 @@ class CgroupCollector:
             return order
         self._group = group
         return replace(order, cgroup=str(group))
-
-    def watch(self, shepherd_pid: int) -> None:
-        return
 
     def finish(self, outcome: Outcome) -> Readings:
         if self._group is None:

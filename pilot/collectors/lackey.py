@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from berth.pilot.collectors import valgrind
-from berth.pilot.collectors.base import Readings, emulated
+from berth.pilot.collectors.base import Collector, Readings, Stage, emulated
 from berth.pilot.launch import Order, Outcome
 
 SOURCE = "lackey"
@@ -97,10 +97,12 @@ def totals(parts: list[Counts]) -> dict[str, float]:
     return result
 
 
-class LackeyCollector:
+class LackeyCollector(Collector):
     """One run under lackey; its log is its result."""
 
     name = "lackey"
+    stage = Stage.EMULATED
+    why_missing = "no emulated run counted it"
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -112,9 +114,6 @@ class LackeyCollector:
         self._folder.mkdir(parents=True, exist_ok=True)
         tool = ["--tool=lackey", "--basic-counts=yes", "--detailed-counts=yes"]
         return valgrind.wrap(order, tool, self._folder)
-
-    def watch(self, shepherd_pid: int) -> None:
-        return
 
     def finish(self, outcome: Outcome) -> Readings:
         found = valgrind.processes(self._folder)

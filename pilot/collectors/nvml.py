@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from berth.pilot.collectors.base import Readings, measured
+from berth.pilot.collectors.base import Collector, Readings, measured
 from berth.pilot.launch import Order, Outcome
 from berth.pilot.profile import Measurement
 from berth.pilot.shepherd import descendants_of
@@ -16,13 +17,17 @@ KIB = 1024
 MAIN_GPU_NOTE = "mean of samples, whole GPUs"
 
 
-class NvmlCollector:
+class NvmlCollector(Collector):
     """Samples the GPUs on which processes below the shepherd appear."""
 
     name = "nvml"
+    why_missing = "needs a GPU: {detail}"
+    not_seen = "the program used none"
 
     def __init__(
         self,
+        folder: Path | None = None,
+        *,
         library: Any | None = None,
         family_of: Callable[[int], list[int]] = descendants_of,
     ) -> None:
@@ -90,7 +95,8 @@ class NvmlCollector:
             energy = self._energy_used_j()
             if energy is not None:
                 counters["gpu_energy_j"] = measured(SOURCE, energy)
-        return Readings(counters, f"{len(self.gpus_used)} of {len(self._handles)} GPUs used")
+        detail = f"{len(self.gpus_used)} of {len(self._handles)} GPUs used"
+        return Readings(counters, detail, gpus_used=len(self.gpus_used))
 
     def _energy_used_j(self) -> float | None:
         total = 0.0

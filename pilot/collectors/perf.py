@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from berth.pilot.catalogue import from_source
-from berth.pilot.collectors.base import Readings, measured
+from berth.pilot.collectors.base import Collector, Readings, Stage, measured
 from berth.pilot.derive import missing
 from berth.pilot.launch import Order, Outcome
 from berth.pilot.profile import Measurement
@@ -143,10 +143,12 @@ def family(cpuinfo: str) -> str | None:
     return None
 
 
-class PerfCollector:
+class PerfCollector(Collector):
     """One run under ``perf stat``, counting user mode of the whole process tree."""
 
     name = "perf"
+    stage = Stage.OWN_RUN
+    why_missing = "needs hardware counters: {detail}"
 
     def __init__(self, folder: Path, cpuinfo: Path = Path("/proc/cpuinfo")) -> None:
         self._output = folder / "perf.csv"
@@ -177,9 +179,6 @@ class PerfCollector:
         perf = shutil.which("perf") or "perf"
         prefix = (perf, "stat", "-x,", "-o", str(self._output), "-e", events, "--")
         return replace(order, command=(*prefix, *order.command))
-
-    def watch(self, shepherd_pid: int) -> None:
-        return
 
     def finish(self, outcome: Outcome) -> Readings:
         if not self._output.exists():

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from berth.pilot.collectors.base import Readings, measured
-from berth.pilot.launch import Order, Outcome
+from berth.pilot.collectors.base import Collector, Readings, measured
+from berth.pilot.launch import Outcome
 from berth.pilot.profile import Measurement
 
 SAMPLED = "sampled; a peak between two samples is not seen"
@@ -45,19 +45,14 @@ def peak_memory(outcome: Outcome) -> PeakMemory | None:
     return PeakMemory(best, "an upper bound: the program is too small to tell" if low else None)
 
 
-class ProcCollector:
+class ProcCollector(Collector):
     """Reads what the shepherd saw in /proc and got from wait4."""
 
     name = "proc"
+    why_missing = "the program ended before it was seen, or the kernel did not say"
 
     def probe(self) -> str | None:
         return None if Path("/proc/self/status").exists() else "/proc is not mounted"
-
-    def prepare(self, order: Order) -> Order:
-        return order
-
-    def watch(self, shepherd_pid: int) -> None:
-        return
 
     def finish(self, outcome: Outcome) -> Readings:
         counters: dict[str, Measurement] = {}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from berth.pilot.collectors.registry import COLLECTORS
 from berth.pilot.errors import BerthError
 from berth.plugin.cli import REGISTERED
 from berth.plugin.cli.where import SITE_FILE, find_site
@@ -38,7 +39,7 @@ def doctor(site_file: Path | None, *, json_: bool) -> None:
     Example:
       berth doctor --site /etc/berth/berth.toml
     """
-    packages = examine_packages((SCHEDULERS, OBJECTIVES, FAMILIES, KINDS, REGISTERED))
+    packages = examine_packages((COLLECTORS, OBJECTIVES, SCHEDULERS, FAMILIES, KINDS, REGISTERED))
     findings = [*_of_site(site_file), *packages, *examine_machine()]
     if json_:
         data = [

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import click
 
+from berth.pilot.collectors.base import Stage
+from berth.pilot.collectors.registry import COLLECTORS, names_of
 from berth.pilot.documents import to_json, write_json
 from berth.pilot.errors import UsageError
-from berth.pilot.options import COLLECTORS, PilotOptions
+from berth.pilot.options import PilotOptions
 from berth.pilot.profile import Profile, Target
 from berth.pilot.run import run_pilot
 from berth.pilot.runs_on import Overrides
 from berth.plugin.cli.pilot_progress import progress
 from berth.plugin.cli.pilot_show import print_profile
-
-EMULATORS = ("callgrind", "cachegrind", "lackey")
 
 
 def parse_words(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
@@ -75,7 +75,9 @@ def _targets(
     show_default=True,
     help="Emulation takes at most this times the native runtime (at least 10 s).",
 )
-@click.option("--collectors", callback=parse_words, help=f"Only these of {','.join(COLLECTORS)}.")
+@click.option(
+    "--collectors", callback=parse_words, help=f"Only these of {','.join(COLLECTORS.own())}."
+)
 @click.option("--no-emulation", is_flag=True, help="Leave the emulated run out.")
 @click.option("--runs-on", callback=_targets, help="Say what it runs on: cpu, cuda, hip.")
 @click.option("--needs", callback=parse_words, help="Instruction sets that it needs, as avx512f.")
@@ -109,9 +111,10 @@ def run(  # noqa: PLR0917
     The command's output goes to standard error; the table of counters (or --json) to standard
     output. Exit status 1 when the command failed: what was measured until then is kept.
     """
-    chosen = collectors or COLLECTORS
+    chosen = collectors or tuple(COLLECTORS.load_all())
     if no_emulation:
-        chosen = tuple(word for word in chosen if word not in EMULATORS)
+        emulators = names_of(Stage.EMULATED)
+        chosen = tuple(word for word in chosen if word not in emulators)
     options = PilotOptions(
         command=command,
         name=name,

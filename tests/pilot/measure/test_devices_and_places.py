@@ -66,7 +66,7 @@ def outcome() -> Outcome:
 
 
 def test_the_gpus_of_the_programs_processes_are_measured(outcome: Outcome) -> None:
-    nvml = NvmlCollector(FakeNvml(), family_of=lambda _: [41, 42])
+    nvml = NvmlCollector(library=FakeNvml(), family_of=lambda _: [41, 42])
     assert nvml.probe() is None
     nvml.prepare(Order(("true",), {}))
     nvml.watch(1)
@@ -80,7 +80,7 @@ def test_the_gpus_of_the_programs_processes_are_measured(outcome: Outcome) -> No
 
 
 def test_gpus_that_others_use_are_not_counted(outcome: Outcome) -> None:
-    nvml = NvmlCollector(FakeNvml(), family_of=lambda _: [7])
+    nvml = NvmlCollector(library=FakeNvml(), family_of=lambda _: [7])
     nvml.probe()
     nvml.watch(1)
     assert nvml.finish(outcome).counters == {}
@@ -91,7 +91,7 @@ def test_gpus_that_others_use_are_not_counted(outcome: Outcome) -> None:
     [(FakeNvml(broken=True), "Driver Not Loaded"), (FakeNvml(gpus=0), "sees no GPU")],
 )
 def test_nvml_without_gpus_says_why(library: FakeNvml, why: str) -> None:
-    assert why in (NvmlCollector(library).probe() or "")
+    assert why in (NvmlCollector(library=library).probe() or "")
 
 
 def test_a_missing_nvml_module_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +101,7 @@ def test_a_missing_nvml_module_is_absent(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_control_group_is_made_read_and_removed(tmp_path: Path, outcome: Outcome) -> None:
     (tmp_path / "cgroup.subtree_control").write_text("cpu io memory\n")
-    group = CgroupCollector(tmp_path)
+    group = CgroupCollector(parent=tmp_path)
     assert group.probe() is None
     prepared = group.prepare(Order(("true",), {}))
     folder = Path(prepared.cgroup or "")
@@ -126,7 +126,7 @@ def test_the_program_is_put_into_its_group(tmp_path: Path) -> None:
 )
 def test_a_group_without_delegation_says_so(tmp_path: Path, controllers: str, why: str) -> None:
     (tmp_path / "cgroup.subtree_control").write_text(controllers)
-    assert why in (CgroupCollector(tmp_path).probe() or "")
+    assert why in (CgroupCollector(parent=tmp_path).probe() or "")
 
 
 def test_the_own_group_is_found_in_proc(tmp_path: Path) -> None:

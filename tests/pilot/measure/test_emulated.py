@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from berth.pilot.collectors.base import Readings, emulated
+from berth.pilot.collectors.base import Readings, Stage, emulated
+from berth.pilot.collectors.registry import names_of
 from berth.pilot.derive import derive
-from berth.pilot.emulate import TOOLS, Emulation, emulate, merge
+from berth.pilot.emulate import Emulation, emulate, merge
 from berth.pilot.launch import Order
 from berth.pilot.profile import Measurement, Quality
 
@@ -27,7 +28,7 @@ def _needs_valgrind(valgrind: None) -> None:
 
 def counts(*command: str, **env: str) -> Emulation:
     order = Order(command, {**os.environ, **env}, discard=True)
-    return emulate(order, tools=TOOLS, budget_s=120, jobs=2)
+    return emulate(order, tools=names_of(Stage.EMULATED), budget_s=120, jobs=2)
 
 
 def values(found: Emulation) -> Mapping[str, float | None]:
@@ -83,7 +84,7 @@ def test_programs_started_by_a_shell_are_followed(program: Program) -> None:
 def test_a_run_that_is_cut_keeps_its_counts_marked_as_a_part(program: Program) -> None:
     order = Order((program("hold"), "1", "60000"), dict(os.environ), discard=True)
     started = time.monotonic()
-    found = emulate(order, tools=TOOLS, budget_s=6, jobs=2)
+    found = emulate(order, tools=names_of(Stage.EMULATED), budget_s=6, jobs=2)
     assert time.monotonic() - started < 40
     derived = derive(found.counters)
     assert (derived["instructions"].value or 0) > 100_000
@@ -120,7 +121,9 @@ def test_without_valgrind_every_tool_is_absent(
     program: Program, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
-    found = emulate(Order((program("triad"), "1"), {}), tools=TOOLS, budget_s=10, jobs=1)
+    found = emulate(
+        Order((program("triad"), "1"), {}), tools=names_of(Stage.EMULATED), budget_s=10, jobs=1
+    )
     assert found.counters == {}
     assert {report.status for report in found.reports} == {"absent"}
 

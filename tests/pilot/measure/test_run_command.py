@@ -142,7 +142,7 @@ def test_children_left_behind_are_told(program: Program) -> None:
         (("--", "/tmp"), "is a folder"),
         (("--sizes", "1,2", "--", "true"), "needs {size}"),
         (("--", "true", "{size}"), "no size was given"),
-        (("--collectors", "magic", "--", "true"), "not a collector"),
+        (("--collectors", "magic", "--", "true"), "there is no collector 'magic'"),
         (("--name", "a b", "--", "true"), "is not a name"),
         (("--platform", "", "--", "true"), "is not a name"),
         (("--sizes", "1,x", "--", "true"), "not a list of numbers"),
