@@ -100,6 +100,11 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "latency of models on known platforms, unseen models and families", "15 min",
         "the bundle of model latency", ("only",),
     ),
+    "graph-sources": Experiment(
+        "lab.experiments.graph_sources",
+        "sources of a model graph's time and their combination: error and coverage by situation",
+        "15 min", "the sources' errors, source_errors.json",
+    ),
     "model-transfer": Experiment(
         "lab.experiments.model_transfer", "latency of models on a new platform by few samples",
         "15 min", "what `berth train --task models --adapt` starts from",

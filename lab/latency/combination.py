@@ -14,7 +14,7 @@ import numpy as np
 from berth.predictor.core.combine import SourceEstimate, combine
 from berth.predictor.core.intervals import LEVEL, around, group_quantile
 from berth.predictor.core.prediction import Basis
-from berth.predictor.families.graph.latency.features import Floats
+from berth.predictor.core.provenance import now
 from berth.predictor.families.graph.source_errors import (
     COMBINED,
     IMAGES_IN_HALF,
@@ -23,18 +23,25 @@ from berth.predictor.families.graph.source_errors import (
     MEASURED,
     ROOFLINE,
     SourceError,
+    SourceErrors,
     corrected,
     known_device,
 )
-from lab.latency.data import Flags, Strings
-from lab.latency.held_out_sources import HeldOut
+from lab.datasets import neusight, timm
+from lab.ground.report import Report, Section
+from lab.ground.table import Flags, Floats, Strings
+from lab.latency.held_out_sources import KNOWN, SOURCES, SourceTimes
 
-KNOWN = (known_device(unlike=False), known_device(unlike=True))
 GPUS = (IMAGES_IN_HALF, LANGUAGE_IN_FP32)
 """Groups of both are GPUs that nothing is known of: one factor for the combination, from all."""
 BASELINES = (ROOFLINE,)
 """Shown beside the sources, in no combination: the roofline times the share of it that known
 devices reach, or a new one's runs."""
+SPLIT = (
+    "known device: folds by architecture and by family; new device: each device held out, a third "
+    "of the architectures everywhere; language models: GPUs of other silicon"
+)
+_DATA = (timm.BENCHMARK, timm.GRAPHS, neusight.OPERATORS, neusight.MODELS)
 _FOLDS = 10
 
 
@@ -67,7 +74,7 @@ class Combination:
 Errors = dict[tuple[str, str], SourceError]
 
 
-def evaluate(rows: HeldOut) -> Combination:
+def evaluate(rows: SourceTimes) -> Combination:
     """All situations; each group that is reported has told nothing of the errors it is given."""
     above = threshold(rows)
     rows = situated(rows, above)
@@ -78,7 +85,7 @@ def evaluate(rows: HeldOut) -> Combination:
         held, learnt = _held_out(some), learn(some)
         for situation in pool:
             here = some.split == situation
-            for source in (*some.predicted, COMBINED):
+            for source in (*SOURCES, COMBINED):
                 if not np.isfinite(held[source][0][here]).any():
                     continue
                 one = _show(some[here], situation, source, *(x[here] for x in held[source]))
@@ -90,7 +97,7 @@ def evaluate(rows: HeldOut) -> Combination:
     return Combination(tuple(shown), above, tuple(errors))
 
 
-def threshold(rows: HeldOut) -> float:
+def threshold(rows: SourceTimes) -> float:
     """Difficulty that as great a share of rows of unseen models is above as of unseen families is
     below."""
     models, families = (np.sort(rows.difficulty[rows.split == one]) for one in KNOWN)
@@ -100,23 +107,23 @@ def threshold(rows: HeldOut) -> float:
     return round(float(both[np.abs(above - below).argmin()]), 3)
 
 
-def situated(rows: HeldOut, above: float) -> HeldOut:
+def situated(rows: SourceTimes, above: float) -> SourceTimes:
     """With the situation that each row is predicted in."""
-    known = np.isin(rows.split, KNOWN)
-    told = np.where(rows.difficulty > above, KNOWN[1], KNOWN[0])
+    known = np.isin(rows.split, tuple(KNOWN))
+    told = np.where(rows.difficulty > above, known_device(unlike=True), known_device(unlike=False))
     return replace(rows, situation=np.where(known, told, rows.split))
 
 
-def _pools(rows: HeldOut) -> list[tuple[str, ...]]:
+def _pools(rows: SourceTimes) -> list[tuple[str, ...]]:
     found = set(rows.split.tolist())
-    pools = [tuple(one for one in pool if one in found) for pool in (KNOWN, GPUS)]
+    pools = [tuple(one for one in pool if one in found) for pool in (tuple(KNOWN), GPUS)]
     rest = found - set(KNOWN) - set(GPUS)
     return [*(pool for pool in pools if pool), *((one,) for one in sorted(rest))]
 
 
-def _held_out(rows: HeldOut) -> dict[str, tuple[Floats, Floats]]:
+def _held_out(rows: SourceTimes) -> dict[str, tuple[Floats, Floats]]:
     """By source: (log seconds, half width) [rows] by errors of other groups; NaN: no answer."""
-    sources = (*rows.predicted, COMBINED)
+    sources = (*SOURCES, COMBINED)
     found = {one: (np.full(len(rows), np.nan), np.full(len(rows), np.nan)) for one in sources}
     names = sorted(set(rows.group.tolist()))
     each = 1 if len(names) <= _FOLDS + len(GPUS) else math.ceil(len(names) / _FOLDS)
@@ -127,7 +134,7 @@ def _held_out(rows: HeldOut) -> dict[str, tuple[Floats, Floats]]:
     return found
 
 
-def learn(rows: HeldOut) -> Errors:
+def learn(rows: SourceTimes) -> Errors:
     """Bias and width of each source, then of their combination; from rows that are predicted in
     the situation that was made."""
     rows = rows[rows.situation == rows.split]
@@ -135,7 +142,8 @@ def learn(rows: HeldOut) -> Errors:
     found: Errors = {}
     for situation in situations:
         here = rows[rows.situation == situation]
-        for source, said in here.predicted.items():
+        for source in SOURCES:
+            said = here.by(source)
             known = np.isfinite(said)
             if known.any():
                 off = (here.log_seconds - said)[known]
@@ -182,14 +190,14 @@ def _width(score: Floats, group: Strings) -> float:
     return float(max(np.quantile(score[group == name], LEVEL) for name in names))
 
 
-def predict(rows: HeldOut, errors: Errors) -> dict[str, tuple[Floats, Floats]]:
+def predict(rows: SourceTimes, errors: Errors) -> dict[str, tuple[Floats, Floats]]:
     """By source and of all together: (log seconds, half width of the interval) [rows]."""
-    names = (*rows.predicted, COMBINED)
+    names = (*SOURCES, COMBINED)
     found = {name: (np.full(len(rows), np.nan), np.full(len(rows), np.nan)) for name in names}
     for n, situation in enumerate(rows.situation.tolist()):
         estimates = []
-        for source in rows.predicted:
-            error, said = errors.get((situation, source)), rows.predicted[source][n]
+        for column, source in enumerate(SOURCES):
+            error, said = errors.get((situation, source)), rows.said[n, column]
             if error is None or not np.isfinite(said):
                 continue
             own = rows.own_width[n] if source == MEASURED else 1.0
@@ -206,7 +214,7 @@ def predict(rows: HeldOut, errors: Errors) -> dict[str, tuple[Floats, Floats]]:
     return found
 
 
-def _show(rows: HeldOut, situation: str, source: str, middle: Floats, width: Floats) -> Shown:
+def _show(rows: SourceTimes, situation: str, source: str, middle: Floats, width: Floats) -> Shown:
     known = np.isfinite(middle)
     off, names = (middle - rows.log_seconds)[known], rows.group[known]
     inside = np.abs(off) <= width[known]
@@ -219,4 +227,42 @@ def _show(rows: HeldOut, situation: str, source: str, middle: Floats, width: Flo
         situation, source, int(known.sum()), len(set(names.tolist())),
         over(np.abs(np.expm1(off))), float(np.expm1(np.mean(bias))), over(inside),
         float(np.exp(np.median(width[known]))),
+    )  # fmt: skip
+
+
+_HEADER = ("source", "rows", "groups", "mean error", "bias", "in 90 % interval", "interval x")
+
+
+def report(found: Combination, seed: int) -> Report:
+    """A table a situation."""
+    return Report(
+        "Sources of a model graph's time, by situation",
+        (
+            "Errors are |predicted / measured - 1| of seconds an image, averaged over groups: "
+            "architectures, families of models, or devices; what is held out has told neither a "
+            "time nor an error.",
+            f"On a known device a model counts as of an unseen family above a difficulty of "
+            f"{found.unlike_above}. The roofline, times what is reached of it, is a baseline.",
+            f"Seed {seed}.",
+        ),
+        tuple(
+            Section(situation, _HEADER, [
+                (
+                    one.source, str(one.rows), str(one.groups), f"{one.mape:.1%}",
+                    f"{one.bias:+.1%}", f"{one.coverage:.1%}", f"{one.factor:.2f}",
+                )
+                for one in found.shown if one.situation == situation
+            ])
+            for situation in dict.fromkeys(one.situation for one in found.shown)
+        ),
+        {"seed": seed, "unlike_above": found.unlike_above, "results": list(found.shown)},
+    )  # fmt: skip
+
+
+def document(found: Combination, seed: int, command: str) -> SourceErrors:
+    """What ships."""
+    return SourceErrors(
+        command=command, created=now(), split=SPLIT, seed=seed,
+        sources={one.path: one.sha256 for one in _DATA},
+        unlike_above=found.unlike_above, errors=found.errors,
     )  # fmt: skip

@@ -10,14 +10,13 @@ other silicon. Rooflines are fitted to nothing here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
 from berth.predictor.families.graph.latency.bundle import verify
-from berth.predictor.families.graph.latency.features import Floats
 from berth.predictor.families.graph.operators.predictor import operator_model
 from berth.predictor.families.graph.source_errors import (
     IMAGES_IN_HALF,
@@ -33,26 +32,35 @@ from berth.predictor.families.graph.source_errors import (
     with_runs,
 )
 from berth.predictor.hardware.gpus import find
-from berth.predictor.learning.folds import folds
-from lab.latency.data import Places, Runs, Strings, runs
-from lab.latency.process import choose, fit_all, tell
+from lab.ground.splits import folds_of
+from lab.ground.table import Floats, Places, Strings, Table, whole
+from lab.latency.fit_latency import learnt
 from lab.latency.samples import samples
-from lab.latency.splits import FAMILY, groups_of, split
+from lab.latency.timm_devices import GPUS
+from lab.latency.timm_runs import FAMILY, MODEL, Runs, runs
 from lab.operators import images
 from lab.operators import models as language_models
 from lab.operators.held_out import without
-from lab.transfer import baselines
-from lab.transfer.fit import fit
-from lab.transfer.learn import ARCHITECTURES, learn
-from lab.transfer.table import Table, timm_table
+from lab.transfer import transfer_methods as methods
+from lab.transfer.platform_kernel import ARCHITECTURES, fit, learn
+from lab.transfer.transfer_cases import Measured, timm_cases
 
+SOURCES = (MEASURED, TRANSFER, NEAREST, OPERATORS, ROOFLINE)
+"""The roofline times the share of it that known devices reach, or a new one's runs: a baseline."""
 SAMPLES = (0, *RUNS)
-_FOLDS, _FAMILY_FOLDS, _MODEL_FOLDS = 5, 10, 3
+_MODEL_FOLDS = 3
+KNOWN = {
+    known_device(unlike=False): MODEL,
+    known_device(unlike=True): replace(FAMILY, count=10),
+}
+"""By situation: what is held out of a known device."""
+STEPS = 15 + 5 + 60
+"""Folds, new devices, and about as many whole models."""
 
 
 @dataclass(frozen=True)
-class HeldOut:
-    """[n] rows of one situation. Times are log seconds of an image; NaN: does not answer."""
+class SourceTimes(Table):
+    """Rows with what sources predict of them. Times are log seconds of an image; NaN: no answer."""
 
     split: Strings
     """The situation that was made: what was held out."""
@@ -66,40 +74,31 @@ class HeldOut:
     """Of the process on a known device; else NaN; likewise"""
     own_width: Floats
     """half width that it says of itself."""
-    predicted: dict[str, Floats]
+    said: Floats
+    """[rows, sources]"""
+    sources: tuple[str, ...] = whole(default=SOURCES)
 
-    def __len__(self) -> int:
-        return len(self.log_seconds)
-
-    def __getitem__(self, rows: Any) -> HeldOut:
-        plain = {f.name: getattr(self, f.name)[rows] for f in fields(self) if f.name != "predicted"}
-        return HeldOut(predicted={n: v[rows] for n, v in self.predicted.items()}, **plain)
+    def by(self, source: str) -> Floats:
+        """[rows] of one source."""
+        return np.asarray(self.said[:, self.sources.index(source)])
 
     @staticmethod
     def of(
         situation: str, groups: tuple[Strings, Strings], log_seconds: Floats,
-        predicted: dict[str, Floats], process: tuple[Floats, Floats] | None = None,
-    ) -> HeldOut:  # fmt: skip
+        predicted: Mapping[str, Floats], process: tuple[Floats, Floats] | None = None,
+    ) -> SourceTimes:  # fmt: skip
         """``groups``: device and group; ``process``: difficulty and its own width."""
         made, none = np.full(len(log_seconds), situation), np.full(len(log_seconds), np.nan)
-        return HeldOut(made, made, *groups, log_seconds, *(process or (none, none)), predicted)
+        said = np.column_stack([predicted.get(one, none) for one in SOURCES])
+        return SourceTimes(made, made, *groups, log_seconds, *(process or (none, none)), said)
 
     @staticmethod
-    def joined(*parts: HeldOut) -> HeldOut:
-        """One after the other; a source that a part lacks does not answer there."""
-        names = sorted({name for part in parts for name in part.predicted})
-        plain = {
-            f.name: np.concatenate([getattr(part, f.name) for part in parts])
-            for f in fields(HeldOut)
-            if f.name != "predicted"
-        }
-        predicted = {
-            name: np.concatenate(
-                [part.predicted.get(name, np.full(len(part), np.nan)) for part in parts]
-            )
-            for name in names
-        }
-        return HeldOut(predicted=predicted, **plain)
+    def joined(parts: Sequence[SourceTimes]) -> SourceTimes:
+        """One after the other."""
+        columns = [one.name for one in fields(SourceTimes) if one.name != "sources"]
+        return SourceTimes(**{
+            name: np.concatenate([getattr(part, name) for part in parts]) for name in columns
+        })  # fmt: skip
 
 
 def by_operators(rows: Runs) -> Floats:
@@ -107,7 +106,7 @@ def by_operators(rows: Runs) -> Floats:
     found = np.full(len(rows), np.nan)
     model = operator_model()
     known: dict[tuple[Any, ...], float] = {}
-    for row in np.flatnonzero(rows.has_graph & np.isin(rows.device, images.GPUS)).tolist():
+    for row in np.flatnonzero(rows.has_graph & np.isin(rows.device, GPUS)).tolist():
         device, precision, graph, batch, compiled = key = tuple(
             getattr(rows, name)[row].item()
             for name in ("device", "precision", "graph", "batch", "compiled")
@@ -119,26 +118,24 @@ def by_operators(rows: Runs) -> Floats:
 
 
 def on_known_device(
-    kind: str, operators: Floats, seed: int, advance: Callable[[str], None]
-) -> HeldOut:
+    situation: str, operators: Floats, seed: int, advance: Callable[[str], None]
+) -> SourceTimes:
     """All rows with a graph, by processes that saw nothing of their architecture or family."""
-    data = samples()
-    data = data.grouped(groups_of(data.rows, kind))
-    told, hard = (np.full(len(data.rows), np.nan) for _ in range(2))
+    split, data = KNOWN[situation], samples()
+    group = split.groups(data.rows)
+    sample = data.grouped(group).by_graph
+    found = np.full((len(group), 3), np.nan)
     shipped = {one.name: one.log_width for one in verify().settings}
-    of_setting = np.array([shipped[name] for name in data.setting.tolist()])
-    count = _FAMILY_FOLDS if kind == FAMILY else _FOLDS
-    for n, one in enumerate(split(data.rows, kind, seed=seed, count=count)):
-        train = data.by_graph[one.train[data.graph[one.train]]]
-        test = one.test[data.graph[one.test]]
-        told[test], hard[test] = tell(fit_all(train, choose(train, seed)), data.by_graph[test])
-        advance(f"{kind} {n + 1}")
-    rows = np.flatnonzero(~np.isnan(told) & data.rows.has_graph)
-    own = data.rows[rows]
-    return HeldOut.of(
-        known_device(unlike=kind == FAMILY), (own.device, groups_of(data.rows, kind)[rows]),
-        np.log(own.seconds), {MEASURED: told[rows], OPERATORS: operators[rows]},
-        (hard[rows], hard[rows] * of_setting[rows]),
+    of_setting = np.array([shipped[name] for name in sample.setting.tolist()])
+    for fold in split.folds(data.rows, seed):
+        train, test = (part[data.graph[part]] for part in (fold.train, fold.test))
+        found[test] = learnt(sample[train], sample[test], seed)
+        advance(situation)
+    rows = np.flatnonzero(~np.isnan(found[:, 0]) & data.rows.has_graph)
+    log_seconds, hard = found[rows, 0], found[rows, 1]
+    return SourceTimes.of(
+        situation, (data.rows.device[rows], group[rows]), np.log(data.rows.seconds[rows]),
+        {MEASURED: log_seconds, OPERATORS: operators[rows]}, (hard, hard * of_setting[rows]),
     )  # fmt: skip
 
 
@@ -149,10 +146,10 @@ def unseen_device(
     *,
     most: int = ARCHITECTURES,
     draws: int = 2,
-) -> HeldOut:
+) -> SourceTimes:
     """Each device in turn new, a third of the architectures unseen anywhere, with k of a stack's
     rows of the other architectures given back."""
-    table = timm_table()
+    table = timm_cases()
     rows_of = np.flatnonzero(runs().has_graph)
     parts = []
     for device in np.unique(table.device).tolist():
@@ -160,36 +157,36 @@ def unseen_device(
         mine = np.flatnonzero(table.device == device)
         new = table[mine]
         kernel = learn(known, seed=seed, most=most)
-        for held in folds(new.architecture.tolist(), _MODEL_FOLDS, seed):
-            test = np.array(held)
+        for fold in folds_of(new.architecture, _MODEL_FOLDS, seed):
+            test = fold.test
             names = np.unique(new.architecture[test])
             part = known[np.flatnonzero(~np.isin(known.architecture, names))]
             one = _New(
                 new, operators[rows_of[mine]], test,
-                baselines.guess_of(fit(part, kernel), new.cases),
-                baselines.nearest(part, new.cases, kernel),
-                baselines.roofline(part, new.cases, kernel),
+                methods.guess_of(fit(part, kernel), new.cases),
+                methods.nearest(part, new.cases, kernel),
+                methods.roofline(part, new.cases, kernel),
             )  # fmt: skip
             for k in SAMPLES:
                 for draw in range(draws if k else 1):
                     parts += one.predictions(k, (seed, draw))
         advance(str(device))
-    return HeldOut.joined(*parts)
+    return SourceTimes.joined(parts)
 
 
 @dataclass(frozen=True)
 class _New:
     """A device that nothing is known of, but for what is given back."""
 
-    table: Table
+    table: Measured
     operators: Floats
     test: Places
     """Rows of architectures seen nowhere."""
-    process: baselines.Guess
-    near: baselines.Guess
-    under_roofs: baselines.Guess
+    process: methods.Guess
+    near: methods.Guess
+    under_roofs: methods.Guess
 
-    def predictions(self, k: int, seed: tuple[int, int]) -> list[HeldOut]:
+    def predictions(self, k: int, seed: tuple[int, int]) -> list[SourceTimes]:
         """Of each stack that runs by default: on GPUs without a compiler."""
         new, found = self.table, []
         gpu = bool(new.cases.gpu[0])
@@ -201,7 +198,7 @@ class _New:
             found.append(self._part(np.intersect1d(own, self.test), given, gpu=gpu))
         return found
 
-    def _part(self, test: Places, given: Places, *, gpu: bool) -> HeldOut:
+    def _part(self, test: Places, given: Places, *, gpu: bool) -> SourceTimes:
         new, k = self.table, len(given)
         residual, under = new.residual[given], new.cases.log_roof[test]
         predicted = {
@@ -214,15 +211,24 @@ class _New:
         new_device = IMAGES_IN_HALF if gpu else NEW_CPU
         situation = with_runs(k, gpu=gpu) if k else new_device
         device = new.device[test]
-        return HeldOut.of(situation, (device, device), new.log_seconds[test], predicted)
+        return SourceTimes.of(situation, (device, device), new.log_seconds[test], predicted)
 
 
-def whole_models(seed: int, advance: Callable[[str], None]) -> HeldOut:
+def whole_models(seed: int, advance: Callable[[str], None]) -> SourceTimes:
     """NeuSight's inference of language models in fp32, by operators of other silicon."""
     summed = language_models.summed(lambda chip: without(chip, seed), advance)
     rows = [n for n, row in enumerate(summed.rows) if not (row.training or row.option)]
     gpu = np.array([find(summed.rows[n].device).name for n in rows])
     seconds = np.array([summed.rows[n].seconds for n in rows])
-    return HeldOut.of(
+    return SourceTimes.of(
         LANGUAGE_IN_FP32, (gpu, gpu), np.log(seconds), {OPERATORS: np.log(summed.seconds[rows])}
     )
+
+
+def all_situations(seed: int, advance: Callable[..., None] = lambda *_: None) -> SourceTimes:
+    """Every held-out row. Raises ToolMissing, DocumentError."""
+    operators = by_operators(runs())
+    return SourceTimes.joined([
+        *(on_known_device(one, operators, seed, advance) for one in KNOWN),
+        unseen_device(operators, seed, advance), whole_models(seed, advance),
+    ])  # fmt: skip
