@@ -84,7 +84,12 @@ class GraphFamily:
                     )
                 )  # fmt: skip
                 shares[roof.platform] = tuple(
-                    replace(share, source=f"{self.name}: {share.source}") for share in one.shares
+                    replace(
+                        share,
+                        source=f"{self.name}: {share.source}",
+                        situation="; ".join((share.situation, *([one.note] if one.note else []))),
+                    )
+                    for share in one.shares
                 )
         curves = {
             name: PredictionCurve(tuple(sorted(own, key=lambda p: p.gpus or p.cores)))

@@ -60,6 +60,12 @@ class Time:
     """Whether the model or its batch is outside what errors are known of,"""
     beyond: float = 0.0
     """and what that adds to the half width, in log; where ``seconds`` does not hold it already."""
+
+    @property
+    def label(self) -> str:
+        """For people."""
+        return f"{self.source} ({self.detail})" if self.detail else self.source
+
     runs: int = 0
     """Of a site's own, on the platform."""
 
@@ -222,7 +228,7 @@ def _combined(bare: Roofline, answers: Sequence[Time], errors: SourceErrors) -> 
     ]
     if not estimates:
         best = min(given, key=lambda one: one.basis.rank)
-        estimates = [SourceEstimate(best.source, best.seconds, best.basis, "no held-out error")]
+        estimates = [SourceEstimate(best.label, best.seconds, best.basis, "no held-out error")]
         answers = [one for one in answers if one.source == best.source]
     made = combine(estimates)
     together = errors.of(source_errors.COMBINED, situation)
@@ -234,11 +240,11 @@ def _combined(bare: Roofline, answers: Sequence[Time], errors: SourceErrors) -> 
             basis = Basis.PRIOR
         elif together.dependable:
             basis = Basis.CALIBRATED
-    used = {share.source for share in made.shares}
-    notes = [answer.note for answer in answers if answer.note and answer.source in used]
+    used = [share.source for share in made.shares]
+    notes = [answer.note for answer in answers if answer.note and answer.label in used]
     return replace(
         bare, seconds=seconds, basis=basis, shares=made.shares,
-        source=_in_words([a for a in given if a.source in used], made.shares[0].source),
+        source=" and ".join(used),
         note="; ".join(dict.fromkeys(notes)) or None,
     )  # fmt: skip
 
@@ -277,15 +283,7 @@ def _estimate(answer: Time, situation: str, errors: SourceErrors) -> SourceEstim
     if answer.runs and answer.source == TRANSFER:
         width = max(width, math.log(answer.seconds.high / answer.seconds.mid))
     seconds = around(seconds.mid, width + answer.beyond)
-    return SourceEstimate(answer.source, seconds, answer.basis, situation)
-
-
-def _in_words(answers: Sequence[Time], first: str) -> str:
-    """Names of the sources, the weightiest first."""
-    ordered = sorted(answers, key=lambda one: one.source != first)
-    return " and ".join(
-        f"{one.source} ({one.detail})" if one.detail else one.source for one in ordered
-    )
+    return SourceEstimate(answer.label, seconds, answer.basis, situation)
 
 
 def _doubts(graph: ModelGraph) -> list[str]:

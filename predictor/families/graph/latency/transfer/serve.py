@@ -60,12 +60,17 @@ def transferred(
         found[roof.platform] = [
             Time(
                 around(batch * math.exp(float(log_seconds)), width),
-                belief.basis(roof.platform), source, note,
+                belief.basis(roof.platform), source, note, _detail(belief, roof.platform),
                 runs=belief.samples.get(roof.platform, 0), guessed=beyond > 0, beyond=beyond,
             )
             for source, log_seconds in answers
         ]  # fmt: skip
     return found
+
+
+def _detail(belief: Belief, platform: str) -> str:
+    runs = belief.samples.get(platform)
+    return f"{runs} runs measured on it" if runs else ""
 
 
 def _beyond(belief: Belief, roof: Roof, batch: int) -> tuple[float, str | None]:
