@@ -16,12 +16,12 @@ from berth.pilot.errors import BerthError, SchedulerError, ToolMissing
 from berth.pilot.plugins import Registry
 from berth.plugin.daemon.app import uids_of
 from berth.plugin.daemon.client import ask
+from berth.plugin.doctor_bundles import check_bundles, check_forecasts
 from berth.plugin.findings import Finding, Findings, Status
 from berth.plugin.scheduler import ClusterFacts, Scheduler
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store
 from berth.policies.values import Mode
-from berth.predictor.families.program.bundle import DEFAULT_BUNDLE, verify
 
 LONG_REFRESHES = 3.0
 """The cluster's state is late when it is older than so many refresh periods."""
@@ -30,7 +30,7 @@ LONG_REFRESHES = 3.0
 def examine(site: Site) -> Findings:
     """Every check that needs a site file, in the order in which they build on each other."""
     yield from _guarded("site file", lambda: _site(site))
-    yield from _guarded("bundle", _bundle)
+    yield from _guarded("bundle", lambda: check_bundles(site))
     yield from _guarded("store", lambda: _store(site))
     yield from _guarded("daemon", lambda: _daemon(site))
     scheduler = site.open_scheduler()
@@ -98,12 +98,6 @@ def _site(site: Site) -> Findings:
         )
 
 
-def _bundle() -> Findings:
-    manifest = verify(DEFAULT_BUNDLE)
-    labelled = ", ".join(entry.platform for entry in manifest.labelled)
-    yield Finding("bundle", Status.OK, f"{manifest.id}, calibrated for {labelled}")
-
-
 def _store(site: Site) -> Findings:
     store = Store.open(site.daemon.store, create=False, check=False)
     problem = store.database.integrity_problem()
@@ -113,7 +107,7 @@ def _store(site: Site) -> Findings:
         )
         return
     changes = store.changes_since(0)
-    yield Finding("store", Status.OK, f"{store.name}: {len(changes.workloads)} profiles")
+    yield Finding("store", Status.OK, f"{store.name}: {len(changes.workloads)} workloads")
     if store.database.path is not None and store.database.path.stat().st_mode & stat.S_IRWXO:
         yield Finding(
             "store",
@@ -121,22 +115,13 @@ def _store(site: Site) -> Findings:
             "everybody on this host can read who submitted what",
             f"chmod o-rwx {store.database.path}",
         )
-    current = verify(DEFAULT_BUNDLE).id
-    old = [f.profile for f in changes.forecasts if f.bundle != current]
-    old += sorted(changes.without_forecast)
-    if old:
-        yield Finding(
-            "forecasts",
-            Status.WARN,
-            f"{len(old)} profiles are not predicted by the present bundle",
-            "berth profile refresh",
-        )
+    yield from check_forecasts(site, changes.forecasts, changes.without_forecast)
     if not changes.workloads:
         yield Finding(
             "store",
             Status.WARN,
-            "there are no profiles: every job is left alone",
-            "berth pilot run -- CMD, then berth profile add FILE",
+            "there are no workloads: every job is left alone",
+            "berth pilot run --store -- CMD, or berth workload add FILE",
         )
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 
+from berth.plugin.bundle_readers import reader_of
 from berth.plugin.cli.bundle_diff import as_json as as_differences
 from berth.plugin.cli.bundle_diff import differences
-from berth.plugin.cli.bundle_kind import reader_of
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.training_input import require_training
 from berth.predictor.core.bundle import CARD, BundleManifest

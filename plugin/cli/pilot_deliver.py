@@ -65,7 +65,7 @@ def deliver(profile: Path, **options: Any) -> None:
 
 
 def _bring_home(profile: Path, site_file: Path, spool: Path | None) -> str:
-    """Into the store by ``berth profile add``; else into the spool folder. What was done."""
+    """Into the store by ``berth workload add``; else into the spool folder. What was done."""
     done = subprocess.run(
         [sys.executable, "-c", "from berth.plugin.cli import main; main()",
          "workload", "add", str(profile), "--replace", "--site", str(site_file)],
@@ -75,7 +75,7 @@ def _bring_home(profile: Path, site_file: Path, spool: Path | None) -> str:
         return f"{profile.name} is in the store."
     why = done.stderr.strip().splitlines()[0] if done.stderr.strip() else "no reason given"
     if spool is None:
-        raise BerthError(f"{profile} is not in the store ({why}): there, run berth profile add")
+        raise BerthError(f"{profile} is not in the store ({why}): there, run berth workload add")
     try:
         target = spool / f"{getpass.getuser()}-{profile.name}"
         temporary = target.with_name(f".{target.name}.{os.getpid()}")

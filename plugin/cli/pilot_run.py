@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from berth.pilot.collectors.base import Stage
 from berth.pilot.collectors.registry import COLLECTORS, names_of
 from berth.pilot.documents import to_json, write_json
-from berth.pilot.errors import UsageError
-from berth.pilot.options import PilotOptions
+from berth.pilot.errors import BerthError, UsageError
+from berth.pilot.options import PilotOptions, make_plan
 from berth.pilot.profile import Profile, Target
 from berth.pilot.run import run_pilot
 from berth.pilot.runs_on import Overrides
 from berth.plugin.cli.pilot_progress import progress
 from berth.plugin.cli.pilot_show import print_profile
+
+if TYPE_CHECKING:
+    from berth.plugin.cli.pilot_store import Destination
 
 
 def parse_words(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
@@ -85,6 +89,20 @@ def _targets(
 @click.option("--ranks", type=click.IntRange(min=1), help="MPI ranks that it uses.")
 @click.option("--stdin", help="File to give as standard input [default: empty].")
 @click.option("--quiet", "-q", is_flag=True, help="Do not show the program's output.")
+@click.option(
+    "--store",
+    "to_store",
+    is_flag=True,
+    help="Add the Profile to the site's store (--site, or BERTH_STORE) and predict from it.",
+)
+@click.option("--replace", is_flag=True, help="With --store: in place of a workload of that name.")
+@click.option(
+    "--site",
+    "site_file",
+    type=click.Path(path_type=Path),
+    envvar="BERTH_SITE",
+    help="Site file, with --store. Default: the installed one.",
+)
 def run(  # noqa: PLR0917
     command: tuple[str, ...],
     name: str | None,
@@ -105,6 +123,9 @@ def run(  # noqa: PLR0917
     ranks: int | None,
     stdin: str | None,
     quiet: bool,
+    to_store: bool,
+    replace: bool,
+    site_file: Path | None,
 ) -> None:
     """Run COMMAND here, measure it, and describe it in a Profile.
 
@@ -131,6 +152,9 @@ def run(  # noqa: PLR0917
         overrides=Overrides(runs_on, needs, threads, ranks),
     )
     check_output(output)
+    if replace and not to_store:
+        raise UsageError("--replace is for --store")
+    home = _home(options, site_file, replace=replace) if to_store else None
     with progress() as say:
         profile = run_pilot(options, say)
     if output is not None:
@@ -139,8 +163,32 @@ def run(  # noqa: PLR0917
         click.echo(to_json(profile), nl=False)
     else:
         show(profile, output)
+    if home is not None and profile.complete:
+        _file(home, profile, output, quiet=as_json)
     if not profile.complete:
+        if home is not None:
+            click.echo("not added to the store: the run did not complete", err=True)
         raise click.exceptions.Exit(1)
+
+
+def _home(options: PilotOptions, site_file: Path | None, *, replace: bool) -> Destination:
+    """Raises UsageError before anything is measured."""
+    from berth.plugin.cli.pilot_store import destination  # noqa: PLC0415 - slow, only when asked
+
+    name = make_plan(options).name
+    return destination(name, site_file, os.environ.get("BERTH_STORE"), replace=replace)
+
+
+def _file(home: Destination, profile: Profile, output: Path | None, *, quiet: bool) -> None:
+    """Into the store; where that fails the Profile is kept in a file. Raises BerthError."""
+    try:
+        click.echo(home.add(profile), err=quiet)
+    except BerthError:
+        if output is None:
+            output = Path(f"{profile.name}.profile.json")
+            write_json(output, profile)
+        click.echo(f"the profile is kept in {output}", err=True)
+        raise
 
 
 def show(profile: Profile, output: Path | None) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from small_models import convolutional
 
+from berth.plugin.bundle_readers import reader_of, readers_by_schema
 from berth.plugin.cli import main
-from berth.plugin.cli.bundle_kind import reader_of, readers_by_schema
 from berth.predictor.families.program.bundle import DEFAULT_BUNDLE
 
 BUNDLES = DEFAULT_BUNDLE.parent

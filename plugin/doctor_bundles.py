@@ -1,0 +1,85 @@
+"""Doctor's look at bundles and at the forecasts made with them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from berth.pilot.errors import BerthError
+from berth.plugin.bundle_readers import reader_of
+from berth.plugin.findings import Finding, Findings, Status
+from berth.plugin.site.site import Site
+from berth.plugin.store import ForecastRecord
+from berth.predictor.core.bundle import SHIPPED_BUNDLES, BundleManifest, schema_of_bundle
+from berth.predictor.core.forecast import OLDER_SCHEMA
+from berth.predictor.families.program.bundle import DEFAULT_BUNDLE, verify
+
+
+def check_bundles(site: Site) -> Findings:
+    """The shipped bundle, and those of the site file, each on its own."""
+    manifest = verify(DEFAULT_BUNDLE)
+    labelled = ", ".join(entry.platform for entry in manifest.labelled)
+    yield Finding("bundle", Status.OK, f"{manifest.id}, calibrated for {labelled}")
+    seen: dict[str, Path] = {}
+    for folder in site.bundles:
+        advice = "correct [predictor] bundles in the site file"
+        try:
+            found: BundleManifest = reader_of(folder).verify(folder)
+            schema = schema_of_bundle(folder)
+        except BerthError as error:
+            yield Finding("bundle", Status.FAIL, error.message, error.hint or advice)
+            continue
+        if schema in seen:
+            text = f"{folder} and {seen[schema]} are both of schema {schema}"
+            yield Finding("bundle", Status.FAIL, text, advice)
+            continue
+        seen[schema] = folder
+        yield Finding("bundle", Status.OK, f"{folder}: {found.id}, in place of shipped {schema}")
+
+
+def check_forecasts(
+    site: Site, forecasts: Iterable[ForecastRecord], without: Iterable[str]
+) -> Findings:
+    """How many workloads are not predicted, by an older Berth, or by other bundles."""
+    current = _present_ids(site)
+    older, other = 0, len(list(without))
+    for record in forecasts:
+        if _schema(record.document) == OLDER_SCHEMA:
+            older += 1
+        elif not set(filter(None, record.bundle.split("+"))) <= current:
+            other += 1
+    if older:
+        yield Finding(
+            "forecasts",
+            Status.WARN,
+            f"{older} forecasts were made by an older Berth; they are read as times of whole jobs",
+            "berth workload refresh",
+        )
+    if other:
+        yield Finding(
+            "forecasts",
+            Status.WARN,
+            f"{other} workloads are not predicted by the present bundles",
+            "berth workload refresh",
+        )
+
+
+def _present_ids(site: Site) -> set[str]:
+    """Of the site's bundles, and of shipped ones that they leave in place."""
+    found: dict[str, str] = {}
+    shipped = (path for path in SHIPPED_BUNDLES.iterdir() if path.is_dir())
+    for folder in (*shipped, *site.bundles):
+        try:
+            manifest: BundleManifest = reader_of(folder).verify(folder)
+            found[schema_of_bundle(folder)] = manifest.id
+        except BerthError:
+            continue
+    return set(found.values())
+
+
+def _schema(document: str) -> str:
+    try:
+        return str(json.loads(document).get("schema"))
+    except (ValueError, AttributeError, RecursionError):
+        return ""

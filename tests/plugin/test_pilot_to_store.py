@@ -1,0 +1,78 @@
+"""``berth pilot run --store``: from a run to a placed job without a step by hand."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from berth_daemon import Harbour, wait_until
+from click.testing import CliRunner, Result
+
+from berth.pilot.errors import UsageError
+from berth.plugin.cli import berth
+
+QUICK = ("--no-emulation", "--repeats", "1", "--quiet")
+
+
+@pytest.fixture
+def run(site: Harbour, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("BERTH_SITE", str(site.site_file))
+    monkeypatch.setenv("BERTH_PLATFORM", "epyc-genoa-vm")
+
+    def invoke(*words: str | Path) -> Result:
+        return CliRunner().invoke(berth, [str(word) for word in words])
+
+    return invoke
+
+
+@pytest.mark.skipif(shutil.which("valgrind") is None, reason="nothing counts instructions here")
+def test_a_run_is_in_the_store_at_once_and_the_daemon_knows_it(site: Harbour, run) -> None:
+    daemon = site.start()
+    words = ("--name", "app", "--repeats", "1", "--quiet", "--json", "--", "/bin/ls", "/")
+    done = run("pilot", "run", "--store", *words)
+    assert done.exit_code == 0, (done.output, done.exception)
+    assert json.loads(done.stdout)["name"] == "app"
+    assert "jobs name it: --comment=berth:app" in done.stderr
+    assert [w.name for w in site.store().workloads()] == ["app"]
+
+    def decided() -> dict[str, Any] | None:
+        reply = daemon.decide(queue="auto", comment="berth:app")
+        return None if reply["code"] == "no-profile" else reply
+
+    assert "profile=app" in wait_until(decided)["stamp"]
+
+
+def test_a_run_that_nothing_can_be_predicted_from_is_kept_in_a_file(
+    site: Harbour, run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = run(
+        "pilot", "run", "--store", "--name", "app", "--collectors", "proc", *QUICK, "--", "/bin/ls"
+    )
+    assert isinstance(done.exception, UsageError)
+    assert "kept in app.profile.json" in done.stderr
+    assert json.loads((tmp_path / "app.profile.json").read_text())["name"] == "app"
+    assert site.store().workloads() == []
+
+
+def test_a_name_that_is_taken_is_said_before_anything_runs(
+    site: Harbour, run, tmp_path: Path
+) -> None:
+    from berth_daemon import forecast, put
+
+    put(site.store(), forecast("app"))
+    touched = tmp_path / "touched"
+    program = (sys.executable, "-c", f"open({str(touched)!r}, 'w')")
+    done = run("pilot", "run", "--store", "--name", "app", *QUICK, "--", *program)
+    assert isinstance(done.exception, UsageError)
+    assert "named 'app' is in" in done.exception.message
+    assert "--replace" in (done.exception.hint or "")
+    assert not touched.exists()
+    off = run("pilot", "run", "--store", "--name", "off", *QUICK, "--", *program)
+    assert isinstance(off.exception, UsageError)
+    stray = run("pilot", "run", "--replace", *QUICK, "--", *program)
+    assert isinstance(stray.exception, UsageError)
