@@ -140,7 +140,6 @@ def _graph(path: Path, given: Mapping[str, Any]) -> Workload:
     mode = Mode(given.get("mode", Mode.INFERENCE))
     made = model_workload(
         path,
-        name=given.get("name"),
         mode=mode,
         batch=given.get("batch"),
         precision=given.get("precision"),

@@ -51,4 +51,4 @@ def model_workload(
 def plain_name(path: Path) -> str:
     """A workload's name from a file's: ``resnet50.onnx`` gives ``resnet50``."""
     stem = path.parent.name if path.name == "config.json" else path.stem
-    return _PLAIN.sub("-", stem).strip("-.+") or "model"
+    return _PLAIN.sub("-", stem).strip("-.+_")[:128] or "model"
