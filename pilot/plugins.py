@@ -84,8 +84,8 @@ class Registry(Generic[T]):
     """The objects of one group by name.
 
     ``own``: a file in the form of ``entry_points.txt`` with Berth's own. ``needs``: attributes
-    that an object of another package must have to be used. ``others``: replaces the search of
-    the installed packages (for tests).
+    that an object of another package must have to be used; a ``name`` must be the entry's.
+    ``others``: replaces the search of the installed packages (for tests).
     """
 
     def __init__(
@@ -198,7 +198,7 @@ class Registry(Generic[T]):
         if absent:
             return f"has no {', no '.join(sorted(absent))}"
         own_name = getattr(found, "name", name)
-        if isinstance(own_name, str) and own_name != name:
+        if "name" in self._needs and own_name != name:
             return f"calls itself {own_name!r}"
         return None
 

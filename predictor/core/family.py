@@ -130,5 +130,5 @@ class FamilyEntry:
 
 
 FAMILIES: Registry[FamilyEntry] = Registry(
-    "berth.families", kind="family", own=OWN_ENTRY_POINTS, needs=("kinds", "load")
+    "berth.families", kind="family", own=OWN_ENTRY_POINTS, needs=("name", "kinds", "load")
 )

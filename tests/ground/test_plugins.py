@@ -175,11 +175,15 @@ def test_an_abstract_class_and_one_with_another_name_are_skipped(shapes) -> None
     here = "test_plugins_objects"
     module = type(sys)(here)
     sys.modules[here] = module
-    module.Abstract = type("Abstract", (), {"__abstractmethods__": frozenset({"area"})})
+    module.Abstract = type(
+        "Abstract", (), {"name": "bad", "__abstractmethods__": frozenset({"area"})}
+    )
     module.Other = type("Other", (), {"name": "otter"})
     try:
         found = shapes(
-            Entry("bad", f"{here}:Abstract", "broken"), Entry("other", f"{here}:Other", "broken")
+            Entry("bad", f"{here}:Abstract", "broken"),
+            Entry("other", f"{here}:Other", "broken"),
+            needs=("name",),
         ).problems()
     finally:
         del sys.modules[here]

@@ -1,0 +1,25 @@
+"""The smallest predicted energy."""
+
+from __future__ import annotations
+
+from berth.policies import Code
+from berth.policies.objectives import Objective, Offer, Term
+
+
+class Greenest(Objective):
+    """Joules, of what the job holds for as long as it is predicted to run."""
+
+    name = "greenest"
+    superlative = "is predicted to need least energy"
+    comparative = "less energy"
+    missing = (Code.NO_SCORE, "its energy is not known: the platform file gives no power")
+
+    def score(self, offer: Offer) -> float | None:
+        """See Objective. The predicted energy is that of a grid point: scaled to this time."""
+        energy, predicted = offer.prediction.energy_j, offer.prediction.runtime_s
+        return None if energy is None else energy.mid * offer.runtime_s.mid / predicted.mid
+
+    def terms(self, offer: Offer) -> tuple[Term, ...]:
+        """See Objective."""
+        joules, seconds = self.score(offer) or 0.0, offer.runtime_s.mid
+        return (Term("mean power", joules / seconds, "W"), Term("predicted time", seconds, "s"))
