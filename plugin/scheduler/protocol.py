@@ -155,7 +155,7 @@ class Scheduler(Protocol):
         """The jobs of ``berth pilot submit``; ``options``: as its command line has them."""
         raise UsageError(
             f"pilot jobs cannot be submitted to {self.title}",
-            hint="run berth pilot run inside a job, then berth profile add",
+            hint="run berth pilot run inside a job, then berth workload add",
         )
 
     def waiting_for(self, pilot_job: str) -> str | None:
