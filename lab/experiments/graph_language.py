@@ -9,7 +9,7 @@ from berth.pilot.errors import UsageError
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.step_bar import Advance, step_bar
 from lab.experiments.options import Options
-from lab.experiments.shown import show
+from lab.experiments.shown import show_report
 
 if TYPE_CHECKING:
     from lab.published.graph_language.stages import Stages
@@ -34,24 +34,17 @@ def train(options: Options) -> str:
 def evaluate(options: Options) -> None:
     """Trains what is not trained; then the table of all methods on the same rows."""
     stages = _stages(options)
-    from lab.published.graph_language.baselines import cheap  # noqa: PLC0415
-    from lab.published.graph_language.evaluate import HEADER  # noqa: PLC0415
-    from lab.published.graph_language.evaluate import evaluate as run  # noqa: PLC0415
+    from lab.published.graph_language.cheap_baselines import cheap  # noqa: PLC0415
+    from lab.published.graph_language.evaluate_language import evaluate as run  # noqa: PLC0415
 
-    found = run(stages, cheap)
-    told = [f"Language model: {found.language_model}.", f"Split: {found.split}."]
-    for group, results in found.groups().items():
-        told += [f"\n{group}", columns(HEADER, [result.cells() for result in results])]
-    told.append("\nA text that is no number counts as an error of 100 %.")
-    show(options, found.as_dict(), "\n".join(told), file="graph-language.json")
+    show_report(options, run(stages, cheap), "graph-language")
 
 
 def _stages(options: Options) -> Stages:
     """Raises UsageError where no configuration is given."""
-    from lab.published.graph_language.config import read_config  # noqa: PLC0415
     from lab.published.graph_language.corpus import published  # noqa: PLC0415
-    from lab.published.graph_language.parts import Parts  # noqa: PLC0415
-    from lab.published.graph_language.stages import Stages  # noqa: PLC0415
+    from lab.published.graph_language.language_config import read_config  # noqa: PLC0415
+    from lab.published.graph_language.stages import Parts, Stages  # noqa: PLC0415
 
     file = options.config
     if file is None:

@@ -91,13 +91,24 @@ def figure_titles(names: Sequence[str] = USUAL) -> list[str]:
 
 
 def results_section(
-    title: str, results: Iterable[Result], names: Sequence[str] = USUAL, first: str = "method"
+    title: str,
+    results: Iterable[Result],
+    names: Sequence[str] = USUAL,
+    *,
+    rows_of: str = "",
+    seconds: str = "",
 ) -> Section:
-    """A row for each family."""
-    return Section(
-        title, (first, *figure_titles(names)),
-        [(one.family, *figure_cells(one.figures, names)) for one in results],
-    )  # fmt: skip
+    """A row for each family. ``rows_of``, ``seconds``: titles of columns of which rows they are
+    and of processor time; empty: no such column."""
+    header = (*filter(None, (rows_of, "method", *figure_titles(names), seconds)),)
+    rows = [
+        (
+            *([one.rows_of] if rows_of else []), one.family, *figure_cells(one.figures, names),
+            *([f"{one.seconds:.0f}"] if seconds else []),
+        )
+        for one in results
+    ]  # fmt: skip
+    return Section(title, header, rows)
 
 
 def plain(value: Any) -> Any:

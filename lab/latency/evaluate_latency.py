@@ -70,10 +70,7 @@ def evaluate(
         tuple(
             results_section(
                 f"Split: {split}{bars.get(split, '')}",
-                [
-                    replace(one, family=f"{one.rows_of}: {one.family}")
-                    for one in results if one.split == split
-                ], SHOWN, "rows of: method",
+                [one for one in results if one.split == split], SHOWN, rows_of="rows of",
             ) for split in dict.fromkeys(one.split for one in results)
         ),
         {"seed": seed, "graphs": networks, "described": known, "floor": floor, "results": results},

@@ -31,16 +31,14 @@ from berth.predictor.families.graph.source_errors import (
     known_device,
     with_runs,
 )
-from berth.predictor.hardware.gpus import find
 from lab.ground.splits import folds_of
 from lab.ground.table import Floats, Places, Strings, Table, whole
 from lab.latency.fit_latency import learnt
 from lab.latency.samples import samples
 from lab.latency.timm_devices import GPUS
 from lab.latency.timm_runs import FAMILY, MODEL, Runs, runs
-from lab.operators import images
-from lab.operators import models as language_models
-from lab.operators.held_out import without
+from lab.operators.silicon_held_out import without
+from lab.operators.whole_models import image_seconds, language_models
 from lab.transfer import transfer_methods as methods
 from lab.transfer.platform_kernel import ARCHITECTURES, fit, learn
 from lab.transfer.transfer_cases import Measured, timm_cases
@@ -54,8 +52,8 @@ KNOWN = {
     known_device(unlike=True): replace(FAMILY, count=10),
 }
 """By situation: what is held out of a known device."""
-STEPS = 15 + 5 + 60
-"""Folds, new devices, and about as many whole models."""
+STEPS = 15 + 5 + 1
+"""Folds, new devices, whole models."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +110,7 @@ def by_operators(rows: Runs) -> Floats:
             for name in ("device", "precision", "graph", "batch", "compiled")
         )
         if key not in known:
-            known[key] = images.seconds_of(model, (device, precision, graph, batch, compiled))
+            known[key] = image_seconds(model, (device, precision, graph, batch, compiled))
         found[row] = np.log(known[key])
     return found
 
@@ -216,13 +214,13 @@ class _New:
 
 def whole_models(seed: int, advance: Callable[[str], None]) -> SourceTimes:
     """NeuSight's inference of language models in fp32, by operators of other silicon."""
-    summed = language_models.summed(lambda chip: without(chip, seed), advance)
-    rows = [n for n, row in enumerate(summed.rows) if not (row.training or row.option)]
-    gpu = np.array([find(summed.rows[n].device).name for n in rows])
-    seconds = np.array([summed.rows[n].seconds for n in rows])
+    summed = language_models(lambda chip: without(chip, seed))
+    rows = summed[summed.part == "inference"]
+    advance("whole models")
     return SourceTimes.of(
-        LANGUAGE_IN_FP32, (gpu, gpu), np.log(seconds), {OPERATORS: np.log(summed.seconds[rows])}
-    )
+        LANGUAGE_IN_FP32, (rows.gpu, rows.gpu), np.log(rows.measured),
+        {OPERATORS: np.log(rows.predicted)},
+    )  # fmt: skip
 
 
 def all_situations(seed: int, advance: Callable[..., None] = lambda *_: None) -> SourceTimes:

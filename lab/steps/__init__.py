@@ -1,1 +1,1 @@
-"""Labels of training steps, and what is learnt from them: ``python -m lab training-steps``."""
+"""Training steps: measured labels, the shipped predictor, TraPPM and baselines beside it."""

@@ -10,6 +10,7 @@ pytest.importorskip("onnx")
 
 import torch
 from small_models import attention, convolutional, graph_of
+from torch_geometric.data import Batch
 
 from berth.predictor.families.graph.latency.node_features import (
     CompactGraph,
@@ -17,9 +18,8 @@ from berth.predictor.families.graph.latency.node_features import (
     kind_features,
 )
 from berth.predictor.graphs.graph import ModelGraph
-from lab.published.graph_networks.batch import GraphBatch, together
-from lab.published.graph_networks.encoder import Encoder, EncoderSettings, readout
-from lab.published.graph_networks.layers import Kind
+from lab.published.graph_networks.encoder import Encoder, EncoderSettings, Kind, mean_nodes
+from lab.published.graph_networks.graph_data import data_of
 
 KINDS = list(Kind)
 
@@ -34,9 +34,13 @@ def encoder(kind: Kind, layers: int = 3) -> Encoder:
     return Encoder(EncoderSettings(kind=kind, width=16, layers=layers)).eval()
 
 
-def embedded(made: Encoder, batch: GraphBatch) -> object:
+def together(graphs: list[CompactGraph]) -> Batch:
+    return Batch.from_data_list([data_of(graph) for graph in graphs])
+
+
+def embedded(made: Encoder, batch: Batch) -> object:
     with torch.no_grad():
-        return readout(made.nodes(batch), batch.count, batch.owner, batch.graphs)
+        return mean_nodes(made(batch.x, batch.edge_index), batch)
 
 
 def node_by_node(graph: ModelGraph) -> CompactGraph:
@@ -100,8 +104,3 @@ def test_width_and_layers_are_free(graph: ModelGraph, layers: int) -> None:
     whole, few = together([node_by_node(graph)]), together([compact(graph, steps=layers)])
     net = encoder(Kind.GIN, layers)
     assert torch.allclose(embedded(net, whole), embedded(net, few), atol=1e-5)
-
-
-def test_no_graph_is_no_batch() -> None:
-    with pytest.raises(ValueError, match="at least one"):
-        together([])

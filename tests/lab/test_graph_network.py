@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -10,29 +10,24 @@ import pytest
 pytest.importorskip("torch", reason="needs the extra `deep`")
 pytest.importorskip("onnx")
 
-import onnxruntime
 from onnx import helper
 from small_models import convolutional, graph_of, model
+from torch_geometric.data import Data
 
 from berth.pilot.errors import BerthError
-from berth.predictor.families.graph.latency.graph_network import GraphNetwork
+from berth.predictor.families.graph.latency.graph_network_bundle import logarithms
 from berth.predictor.families.graph.latency.node_features import (
     CompactGraph,
     compact,
     static_features,
 )
-from berth.predictor.families.program.ceilings import Floats
-from lab.published.graph_networks.encoder import EncoderSettings
-from lab.published.graph_networks.export import (
-    TOLERANCE,
-    check_agreement,
-    run_onnx,
-    to_arrays,
-    to_onnx,
-)
-from lab.published.graph_networks.fit import Examples, Fitted, Training, fit
-from lab.published.graph_networks.layers import Kind
-from lab.published.graph_networks.network import Readout, Shape
+from berth.predictor.learning.onnx_export import session_of
+from lab.ground.table import Floats
+from lab.published.graph_networks.encoder import EncoderSettings, Kind
+from lab.published.graph_networks.fit_network import Training, answers, fit
+from lab.published.graph_networks.graph_data import data_of, with_runs
+from lab.published.graph_networks.latency_network import Network, Readout, Shape
+from lab.published.graph_networks.network_bundle import TOLERANCE, check_agreement, to_onnx
 
 SHORT = Training(epochs=3, graphs=2)
 COLUMNS = 2
@@ -45,6 +40,35 @@ def shape(kind: Kind = Kind.SAGE, how: Readout = Readout.MEAN) -> Shape:
 
 def small(blocks: int, channels: int = 8) -> CompactGraph:
     return compact(graph_of(convolutional(blocks, channels), batch=1))
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Runs of graphs."""
+
+    graphs: tuple[CompactGraph, ...]
+    statics: Floats
+    graph: np.ndarray
+    columns: Floats
+    labels: Floats
+
+    def data(self) -> list[Data]:
+        return with_runs(
+            [data_of(graph) for graph in self.graphs], self.graph, statics=self.statics,
+            columns=self.columns, labels=self.labels,
+        )  # fmt: skip
+
+    def only(self, runs: np.ndarray) -> Examples:
+        columns = (self.graph[runs], self.columns[runs], self.labels[runs])
+        return Examples(self.graphs, self.statics, *columns)
+
+
+def trained(of: Examples, shape: Shape, training: Training = SHORT, seed: int = 0) -> Network:
+    return fit(of.data(), shape, training, seed=seed)[0]
+
+
+def predict(network: Network, of: Examples) -> Floats:
+    return answers(network, of.data())
 
 
 @pytest.fixture(scope="module")
@@ -65,10 +89,11 @@ def examples() -> Examples:
     )  # fmt: skip
 
 
-def session(fitted: Fitted) -> onnxruntime.InferenceSession:
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    return onnxruntime.InferenceSession(to_onnx(fitted), options)
+def one_of(graph: CompactGraph, statics: Floats, columns: Floats) -> Data:
+    return with_runs(
+        [data_of(graph)], np.zeros(len(columns), int), statics=statics[None], columns=columns,
+        labels=np.zeros((len(columns), 3)),
+    )[0]  # fmt: skip
 
 
 def settings(runs: int) -> Floats:
@@ -77,16 +102,17 @@ def settings(runs: int) -> Floats:
 
 @pytest.mark.parametrize("how", list(Readout))
 def test_training_learns(examples: Examples, how: Readout) -> None:
-    made = fit(examples, shape(how=how), Training(epochs=60, graphs=4, learning_rate=1e-2))
-    assert made.losses[-1] < made.losses[0] / 3
-    off = made.predict(examples)[:, LATENCY] - examples.labels[:, LATENCY]
+    training = Training(epochs=60, graphs=4, learning_rate=1e-2)
+    network, losses = fit(examples.data(), shape(how=how), training)
+    assert losses[-1] < losses[0] / 3
+    off = predict(network, examples)[:, LATENCY] - examples.labels[:, LATENCY]
     assert np.median(np.abs(off)) < 0.3
 
 
 @pytest.mark.parametrize("how", list(Readout))
 def test_the_same_seed_gives_the_same_network(examples: Examples, how: Readout) -> None:
     one, same, other = (
-        fit(examples, shape(how=how), SHORT, seed=seed).predict(examples) for seed in (3, 3, 4)
+        predict(trained(examples, shape(how=how), seed=seed), examples) for seed in (3, 3, 4)
     )
     assert np.array_equal(one, same)
     assert not np.allclose(one, other)
@@ -95,44 +121,43 @@ def test_the_same_seed_gives_the_same_network(examples: Examples, how: Readout) 
 def test_a_label_that_is_missing_changes_nothing_by_its_place(examples: Examples) -> None:
     without = replace(examples, labels=examples.labels.copy())
     without.labels[:, MEMORY] = np.nan
-    latency_alone = fit(without, shape(), SHORT)
-    assert np.isfinite(latency_alone.predict(examples)).all()
+    latency_alone = trained(without, shape())
+    assert np.isfinite(predict(latency_alone, examples)).all()
     assert latency_alone.mean[MEMORY] == 0
-    assert fit(examples, shape(), SHORT).mean[MEMORY] > 0
+    assert trained(examples, shape()).mean[MEMORY] > 0
 
 
 def test_nothing_to_learn_is_said(examples: Examples) -> None:
     empty = replace(examples, labels=np.full_like(examples.labels, np.nan))
     with pytest.raises(BerthError, match="no run has a label"):
-        fit(empty, shape(), SHORT)
+        trained(empty, shape())
 
 
 def test_labels_are_not_looked_at_when_predicting(examples: Examples) -> None:
-    made = fit(examples, shape(), SHORT)
+    made = trained(examples, shape())
     blind = replace(examples, labels=np.full_like(examples.labels, np.nan))
-    assert np.array_equal(made.predict(examples), made.predict(blind))
+    assert np.array_equal(predict(made, examples), predict(made, blind))
 
 
 def test_runs_may_stand_in_any_order(examples: Examples) -> None:
-    made = fit(examples, shape(how=Readout.SUM), SHORT)
+    made = trained(examples, shape(how=Readout.SUM))
     order = np.random.default_rng(0).permutation(len(examples.graph))
-    found = made.predict(examples.only(order))
-    assert np.allclose(found, made.predict(examples)[order], atol=1e-5)
+    found = predict(made, examples.only(order))
+    assert np.allclose(found, predict(made, examples)[order], atol=1e-5)
 
 
 def test_summed_times_add_up(examples: Examples) -> None:
     """Two models side by side that do not touch take the sum of their times."""
-    made = fit(examples, shape(how=Readout.SUM), SHORT)
+    made = trained(examples, shape(how=Readout.SUM))
     one, other = examples.graphs[1], examples.graphs[6]
     both = CompactGraph(
         np.concatenate((one.features, other.features)), np.concatenate((one.count, other.count)),
         np.concatenate((one.edges, other.edges + len(one)), axis=1),
         np.concatenate((one.times, other.times)), one.steps,
     )  # fmt: skip
-    network = GraphNetwork.of(to_arrays(made))
-    ask = settings(3)
+    session, ask = session_of(to_onnx(made)), settings(3)
     seconds = [
-        np.exp(network.logarithms(graph, examples.statics[0], ask)[:, LATENCY])
+        np.exp(logarithms(session, graph, examples.statics[0], ask)[:, LATENCY])
         for graph in (one, other, both)
     ]
     assert np.allclose(seconds[0] + seconds[1], seconds[2], rtol=1e-4)
@@ -141,18 +166,28 @@ def test_summed_times_add_up(examples: Examples) -> None:
 @pytest.mark.parametrize("how", list(Readout))
 @pytest.mark.parametrize("kind", list(Kind))
 def test_what_is_exported_says_the_same(examples: Examples, kind: Kind, how: Readout) -> None:
-    made = fit(examples, shape(kind, how), SHORT)
-    served = session(made)
+    made = trained(examples, shape(kind, how))
+    raw = to_onnx(made)
     for graph, runs in ((small(1), 1), (small(12), 3), (small(4, 64), 40)):
-        apart = check_agreement(made, served, graph, examples.statics[0], settings(runs))
-        assert apart <= TOLERANCE
+        one = one_of(graph, examples.statics[0], settings(runs))
+        assert check_agreement(raw, made, one) <= TOLERANCE
+
+
+def test_another_network_is_not_what_was_exported(examples: Examples) -> None:
+    raw, one = (
+        to_onnx(trained(examples, shape())),
+        one_of(small(2), examples.statics[0], settings(2)),
+    )
+    with pytest.raises(BerthError, match="differs from the trained one"):
+        check_agreement(raw, trained(examples, shape(), seed=1), one)
 
 
 def test_exported_and_batched_networks_agree(examples: Examples) -> None:
-    made = fit(examples, shape(how=Readout.SUM), SHORT)
-    served, some = session(made), examples.only(np.flatnonzero(examples.graph == 5))
-    found = run_onnx(served, examples.graphs[5], examples.statics[5], some.columns)
-    assert np.allclose(found, made.predict(some), atol=TOLERANCE)
+    made = trained(examples, shape(how=Readout.SUM))
+    some = examples.only(np.flatnonzero(examples.graph == 5))
+    session = session_of(to_onnx(made))
+    found = logarithms(session, examples.graphs[5], examples.statics[5], some.columns)
+    assert np.allclose(found, predict(made, some), atol=TOLERANCE)
 
 
 @pytest.mark.parametrize("how", list(Readout))
@@ -162,23 +197,8 @@ def test_one_node_of_any_operator_is_served(
 ) -> None:
     domain = "org.example" if operator == "Frobnicate" else ""
     graph = graph_of(model([helper.make_node(operator, ["x"], ["y"], domain=domain)]), batch=1)
-    made = fit(examples, shape(how=how), SHORT)
-    one, statics = compact(graph), static_features(graph).astype(np.float64)
-    assert check_agreement(made, session(made), one, statics, settings(2)) <= TOLERANCE
-    found = GraphNetwork.of(to_arrays(made)).logarithms(one, statics, settings(2))
+    made = trained(examples, shape(how=how))
+    statics, raw = static_features(graph).astype(np.float64), to_onnx(made)
+    assert check_agreement(raw, made, one_of(compact(graph), statics, settings(2))) <= TOLERANCE
+    found = logarithms(session_of(raw), compact(graph), statics, settings(2))
     assert np.isfinite(found).all()
-
-
-def test_weights_that_are_none_are_refused(examples: Examples) -> None:
-    arrays = to_arrays(fit(examples, shape(), SHORT))
-    with pytest.raises(ValueError, match="no weights"):
-        GraphNetwork.of({name: a for name, a in arrays.items() if name != "head.2.weight"})
-    with pytest.raises(ValueError, match="no weights"):
-        GraphNetwork.of({**arrays, "head.0.weight": arrays["head.0.weight"][:, 1:]})
-    with pytest.raises(ValueError, match="no weights"):
-        GraphNetwork.of({})
-
-
-def test_numpy_serves_graphsage_alone(examples: Examples) -> None:
-    with pytest.raises(BerthError, match="not gin"):
-        to_arrays(fit(examples, shape(Kind.GIN), SHORT))

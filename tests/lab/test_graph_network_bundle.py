@@ -21,19 +21,17 @@ from small_models import convolutional, graph_of
 
 from berth.pilot.errors import DocumentError, UsageError
 from berth.plugin.cli import main
-from berth.predictor.families.graph.latency.graph_network_bundle import WEIGHTS, RunSetting, load
+from berth.predictor.families.graph.latency.graph_network_bundle import ONNX, RunSetting, load
 from lab.__main__ import lab
 from lab.graphs.model_runs import runs
 from lab.ground.table import Places
-from lab.latency import timm_runs as data
-from lab.latency.timm_runs import MODEL
-from lab.published.graph_networks import evaluate as networks
-from lab.published.graph_networks import examples as made
-from lab.published.graph_networks import measured as network_own
-from lab.published.graph_networks import memory as network_memory
-from lab.published.graph_networks import priors
-from lab.published.graph_networks.fit import Training
-from lab.published.graph_networks.train import train
+from lab.latency import own_runs, timm_runs
+from lab.latency.timm_runs import MODEL, Runs
+from lab.published.graph_networks import evaluate_networks as networks
+from lab.published.graph_networks import timm_examples as made
+from lab.published.graph_networks.evaluate_networks import Part
+from lab.published.graph_networks.fit_network import Training
+from lab.published.graph_networks.network_bundle import train
 
 SHORT = Training(epochs=10)
 OWN = [
@@ -46,18 +44,14 @@ OWN = [
 @pytest.fixture(scope="module", autouse=True)
 def _tiny() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        for module in (made, priors, network_own, data):
+        for module in (timm_runs, own_runs):
             patch.setattr(module, "graphs", tiny_latency.graphs)
-        patch.setattr(network_own, "runs", lambda: OWN)
-        patch.setattr(data, "runs", tiny_latency.runs)
-        _forget()
+        patch.setattr(own_runs, "runs", lambda: OWN)
+        patch.setattr(own_runs, "architectures", dict)
+        patch.setattr(timm_runs, "runs", tiny_latency.runs)
+        made.compacted.cache_clear()
         yield
-        _forget()
-
-
-def _forget() -> None:
-    made.compacted.cache_clear()
-    priors.remembered.cache_clear()
+        made.compacted.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -109,9 +103,9 @@ def test_a_graph_of_another_batch_is_refused(bundle: Path) -> None:
 
 def test_a_changed_bundle_is_refused(bundle: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(bundle, tmp_path / "copy")
-    raw = bytearray((copy / WEIGHTS).read_bytes())
+    raw = bytearray((copy / ONNX).read_bytes())
     raw[len(raw) // 2] ^= 1
-    (copy / WEIGHTS).write_bytes(bytes(raw))
+    (copy / ONNX).write_bytes(bytes(raw))
     with pytest.raises(DocumentError, match="checksum"):
         load(copy)
 
@@ -129,33 +123,32 @@ def test_the_settings_of_training_and_serving_are_the_same_numbers() -> None:
 
 def test_rows_without_a_graph_cannot_be_learnt() -> None:
     rows = tiny_latency.runs()
-    rows = replace(rows, graph=np.full(len(rows), data.NO_GRAPH))
+    rows = replace(rows, graph=np.full(len(rows), timm_runs.NO_GRAPH))
     with pytest.raises(ValueError, match="must have a graph"):
         made.examples(rows)
 
 
 def test_what_was_not_measured_has_no_label() -> None:
-    examples, names = network_own.measured(network_own.inference_runs())
-    assert names.tolist() == [run.model.name for run in OWN]
-    assert np.isfinite(examples.labels[:, :2]).all()
-    assert np.isnan(examples.labels[:, 2]).all()
+    rows, labels = made.own_labels()
+    assert [f"{name}_8" for name in rows.model.tolist()] == [run.model.name for run in OWN]
+    assert np.isfinite(labels[:, :2]).all()
+    assert np.isnan(labels[:, 2]).all()
 
 
-def test_the_table_has_every_method_of_its_plan() -> None:
-    part = networks.Part(MODEL, 1, networks.plan()[2].methods)
+def test_the_table_has_every_method_of_its_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(networks, "OWN_TRAINING", SHORT)
+    part = networks.plan(SHORT)[2]
     told: list[None] = []
-    found = networks.evaluate(
-        tiny_latency.runs(), training=SHORT, parts=[part], advance=lambda: told.append(None)
-    )
-    names = [result.method for result in found.results]
+    found = networks.evaluate(tiny_latency.runs(), [part], advance=lambda *_: told.append(None))
+    results = found.data["results"]
     mixed = [f"mean of {name} and {networks.SUMMED}" for name in (networks.TREES, networks.SERVED)]
-    assert names == [*(method.name for method in part.methods), *mixed]
-    assert len(told) == networks.steps(SHORT, [part])
-    assert all(0 < result.figures.mean_error < np.inf for result in found.results)
-    assert all(len(result.cells()) == len(networks.HEADER) for result in found.results)
+    assert [one.family for one in results] == [*(one.name for one in part.families), *mixed]
+    assert len(told) == networks.steps([part])
+    assert all(0 < one.figures.mean_error < np.inf for one in results)
+    assert "unseen model, fold 1 of 5" in found.text()
 
 
-def _slower(rows: data.Runs, some: Places) -> data.Runs:
+def _slower(rows: Runs, some: Places) -> Runs:
     seconds = rows.seconds.copy()
     seconds[some] *= 7
     return replace(rows, seconds=seconds)
@@ -163,27 +156,23 @@ def _slower(rows: data.Runs, some: Places) -> data.Runs:
 
 def test_a_rows_own_label_does_not_reach_its_prediction() -> None:
     rows = tiny_latency.runs()
-    part = networks.plan()[0]
-    test = np.arange(8)
-    learnt = np.arange(8, len(rows))
-    for method in part.methods:
-        one, other = (
-            networks.predict(method, some, learnt, test, 0, SHORT, lambda: None)
-            for some in (rows, _slower(rows, test))
+    test, learnt = np.arange(8), np.arange(8, len(rows))
+    for one in networks.plan(SHORT)[0].families:
+        first, other = (
+            one.predict(some[learnt], some[test], 0) for some in (rows, _slower(rows, test))
         )
-        assert np.array_equal(one, other)
+        assert np.array_equal(first, other)
 
 
 def test_the_commands_train_and_evaluate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = tuple(m for m in networks.plan()[0].methods if m.name == networks.SUMMED)
-    monkeypatch.setattr(networks, "plan", lambda: (networks.Part(MODEL, 1, few),))
-    monkeypatch.setattr(networks, "TRAINING", SHORT)
-    monkeypatch.setattr(network_memory, "TRAINING", SHORT)
+    few = tuple(m for m in networks.plan(SHORT)[0].families if m.name == networks.SUMMED)
+    monkeypatch.setattr(networks, "plan", lambda _: (Part(MODEL, 1, few),))
+    monkeypatch.setattr(networks, "OWN_TRAINING", SHORT)
     out = tmp_path / "report"
     arguments = ["graph-networks", "--report", str(out)]
     said = CliRunner().invoke(lab, arguments, catch_exceptions=False)
     assert "sage, sum" in said.output
-    assert "network, numpy" in said.output
+    assert "network, ONNX" in said.output
     assert json.loads((out / "graph-networks.json").read_text())["models"] == 14
     said = CliRunner().invoke(
         lab, ["graph-networks", "--train", str(tmp_path / "b")],

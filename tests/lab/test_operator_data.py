@@ -33,7 +33,7 @@ def test_an_absent_or_changed_file_is_named(
 
 @present
 def test_every_row_is_a_call_on_a_known_gpu_and_the_l4_is_for_testing_alone() -> None:
-    from lab.operators.data import rows
+    from lab.operators.operator_rows import rows
 
     found = rows()
     assert len(found) == len(found.calls) == 331_882

@@ -27,13 +27,15 @@ from berth.predictor.families.graph.operators.predictor import OperatorModel
 from berth.predictor.hardware.gpus import find
 from berth.predictor.hardware.roofs import Numbers
 from lab.__main__ import lab
-from lab.operators import held_out
-from lab.operators.data import Rows, chip_of
-from lab.operators.fit import Size, fit, launches
+from lab.ground.report import Report
+from lab.operators import silicon_held_out as held_out
+from lab.operators.fit_operators import Size, fit, launches
+from lab.operators.operator_rows import Rows, chip_of
 
 pytest.importorskip("xgboost")
-from lab.operators import images, models, run
-from lab.operators import train as training
+from lab.operators import evaluate_operators as run
+from lab.operators import operator_bundle as training
+from lab.operators import whole_models
 
 TINY = Size(rows=900, rounds=25, depth=4)
 LAW_HERE = PowerLaw(20.0, 1.0)
@@ -80,7 +82,7 @@ def alone(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> Rows:
     for module in (held_out, training):
         monkeypatch.setattr(module, "rows", lambda: rows)
     monkeypatch.setattr(held_out, "QUICK", TINY)
-    monkeypatch.setattr(held_out, "LAWS", held_out.LAWS[:2])
+    monkeypatch.setattr(held_out, "POWER_LAWS", held_out.POWER_LAWS[:2])
     for kept in (held_out._products, held_out._median_errors, held_out.own_split, held_out.without):
         kept.cache_clear()
     return rows
@@ -178,28 +180,28 @@ def test_widths_of_an_evaluation_are_kept(alone: Rows, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def evaluated(alone: Rows, monkeypatch: pytest.MonkeyPatch) -> run.OperatorsEvaluation:
+def evaluated(alone: Rows, monkeypatch: pytest.MonkeyPatch) -> Report:
     """Without the sections that need other data."""
 
     def absent(*_: object) -> None:
         raise ToolMissing("torch", needed_for="whole models")
 
     monkeypatch.setattr(run, "rows", lambda: alone)
-    monkeypatch.setattr(models, "summed", absent)
-    monkeypatch.setattr(images, "summed", absent)
+    monkeypatch.setattr(whole_models, "language_models", absent)
+    monkeypatch.setattr(whole_models, "image_models", absent)
     return run.evaluate(0, size=TINY)
 
 
 def test_an_evaluation_names_splits_rivals_and_what_it_left_out(
-    evaluated: run.OperatorsEvaluation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    evaluated: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = {(one.split, one.method) for one in evaluated.results}
+    found = {(one.split, one.family) for one in evaluated.data["results"]}
     assert found == {
         (run.OWN, run.OURS), (run.OWN, run.ROOFLINE), (run.OWN, run.TREES),
         (run.LEFT_OUT, run.OURS),
     }  # fmt: skip
-    assert set(evaluated.skipped) == {run.MODELS, run.IMAGES}
-    assert set(evaluated.power) == {"own", "a100", "t4-16gb", "v100-pcie-32gb"}
+    assert set(evaluated.data["skipped"]) == {run.MODELS, run.IMAGES}
+    assert set(evaluated.data["power"]) == {"own", "a100", "t4-16gb", "v100-pcie-32gb"}
     monkeypatch.setattr(run, "evaluate", lambda *_: evaluated)
     asked = ["operators", "--report", str(tmp_path)]
     result = CliRunner().invoke(lab, asked)
@@ -212,10 +214,10 @@ def test_an_evaluation_names_splits_rivals_and_what_it_left_out(
 
 
 def test_the_roofline_is_never_slower_than_a_launch_and_its_roof(
-    evaluated: run.OperatorsEvaluation,
+    evaluated: Report,
 ) -> None:
-    of = [one for one in evaluated.results if one.method == run.ROOFLINE]
-    assert all(one.bias < 1 for one in of if one.part == "linear")
+    of = [one for one in evaluated.data["results"] if one.family == run.ROOFLINE]
+    assert all(one.figures.bias < 1 for one in of if one.rows_of.endswith("linear"))
 
 
 def test_a_changed_or_incomplete_bundle_is_refused(written: Path, tmp_path: Path) -> None:

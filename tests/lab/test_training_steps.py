@@ -29,7 +29,8 @@ from berth.predictor.families.training_step.law import (
 )
 from berth.predictor.families.training_step.predictor import StepModel, predict
 from berth.predictor.hardware import platforms
-from lab.steps.family import Process, fit_rates
+from berth.predictor.learning.onnx_export import agreement
+from lab.steps.fit_steps import Process, fit_rates
 
 GPU, CPU = "rtx-3090-24gb", "epyc-genoa-vm"
 
@@ -94,14 +95,10 @@ def test_a_process_says_what_it_was_told_and_nothing_far_away() -> None:
 
 
 def test_the_onnx_says_what_the_process_says() -> None:
-    from lab.steps.to_onnx import check_agreement, to_onnx
-
     draw = np.random.default_rng(0)
-    rows = draw.normal(size=(40, len(STEP_FEATURES)))
-    process = Process(rows, draw.normal(size=40))
-    assert check_agreement(to_onnx(process), process, draw.normal(size=(9, len(STEP_FEATURES)))) < (
-        1e-8
-    )
+    process = Process(draw.normal(size=(40, len(STEP_FEATURES))), draw.normal(size=40))
+    asked = draw.normal(size=(9, len(STEP_FEATURES)))
+    assert agreement(process.onnx(), {"features": asked}, process(asked), 1e-6) < 1e-8
 
 
 def test_a_device_that_was_measured_is_calibrated_and_others_are_priors(model: StepModel) -> None:

@@ -8,42 +8,155 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from berth.pilot.documents import Document, read_json, to_json, write_text
-from lab.published.graph_language.config import AdaptConfig, StageConfig
-from lab.published.graph_language.examples import Adaptation, Group
-from lab.published.graph_language.loop import (
-    Advance,
-    Loss,
-    Plan,
-    Trainable,
-    ended,
-    train,
+from berth.predictor.learning.resume import Resume
+from lab.published.graph_language import checkpoints
+from lab.published.graph_language.checkpoints import Checkpoint, RandomModel, random_folder
+from lab.published.graph_language.corpus import STATICS, Adaptation, Corpus
+from lab.published.graph_language.graph_token import (
+    MaskedAutoEncoder,
+    Masking,
+    Projection,
+    codes,
+    gin,
 )
-from lab.published.graph_language.numbers import read
-from lab.published.graph_language.parts import Parts
-from lab.published.graph_language.prompts import SUMMARISE
-from lab.published.graph_language.states import StateCard, States
+from lab.published.graph_language.language_config import AdaptConfig, LanguageConfig, StageConfig
+from lab.published.graph_language.language_model import Adapter, GraphLanguage
+from lab.published.graph_language.stage_loop import (
+    Advance,
+    Loop,
+    Loss,
+    Stage,
+    StateCard,
+    States,
+    draw,
+    ended,
+)
+from lab.published.graph_language.texts import SUMMARISE, read, write
+from lab.published.relative_networks.seeded import seeded
 
 PRETRAIN, ALIGN, REGRESS = "pretrain", "align", "regress"
+FORMAT = 2
+"""Of stored states: another number makes old ones unreadable."""
 _SPARE = 4
 """Tokens that an answer may have beyond the longest right one."""
 _TOGETHER = 32
-
 Progress = Callable[[str, int], AbstractContextManager[Advance]]
 
 
-class Answers(Document):
-    """``answers-*.json``: what the model wrote for the tested rows, in their order."""
+@dataclass(frozen=True)
+class Parts:
+    """What the stages train; made when first asked for, always in the same state."""
 
-    settings: str
-    texts: tuple[str, ...]
+    config: LanguageConfig
+    base: Path
+    """Paths of the configuration are relative to it."""
+    corpus: Corpus
+
+    @property
+    def device(self) -> torch.device:
+        """Where networks are."""
+        return torch.device(self.config.device)
+
+    @property
+    def out(self) -> Path:
+        """Where everything is stored."""
+        return self.base / self.config.out
+
+    def drawn(self, what: str, make: Callable[[], nn.Module]) -> nn.Module:
+        """A module whose weights depend on the seed and its name alone."""
+        with seeded(draw(self.config.seed, what)):
+            return make().to(self.device)
+
+    @cached_property
+    def autoencoder(self) -> MaskedAutoEncoder:
+        """Stage 1's; its ``encoder`` is that of all later stages."""
+        encoder, wanted = self.config.encoder, self.config.pretrain
+        masking = Masking(wanted.mask, wanted.replaced, wanted.power)
+        return self.drawn(
+            "encoder", lambda: MaskedAutoEncoder(gin(encoder.layers, encoder.width), masking)
+        )
+
+    @cached_property
+    def checkpoint(self) -> Checkpoint:
+        """The language model's folder, checked; a random one is written first. DocumentError."""
+        wanted = self.config.language_model
+        if wanted.path is not None:
+            return checkpoints.checkpoint(self.base / wanted.path)
+        texts = [*self.corpus.summaries, *self.corpus.prompts, SUMMARISE]
+        size, seed = wanted.random or RandomModel(), draw(self.config.seed, "random")
+        return checkpoints.checkpoint(random_folder(self.out, size, texts, seed))
+
+    @cached_property
+    def language(self) -> GraphLanguage:
+        """The language model with its adapter."""
+        wanted = self.config.language_model
+        adapter = Adapter(wanted.rank, wanted.alpha, wanted.dropout)
+        dtype = getattr(torch, wanted.precision)
+        return self.drawn("adapter", lambda: GraphLanguage(self.checkpoint, adapter, dtype))
+
+    @cached_property
+    def projection(self) -> Projection:
+        """From a graph's code to a token."""
+        inputs = self.config.encoder.width + (STATICS if self.config.encoder.statics else 0)
+        language = self.language
+        return self.drawn(
+            "projection", lambda: Projection(inputs, language.width, language.token_size)
+        )
+
+    def graph_codes(self, graphs: Sequence[int]) -> Tensor:
+        """[graphs, codes] what the projection takes."""
+        found = codes(self.autoencoder.encoder, self.corpus.batch(graphs, self.device))
+        if not self.config.encoder.statics:
+            return found
+        return torch.cat([found, self.corpus.statics[list(graphs)].to(self.device)], dim=1)
+
+    def tokens(self, rows: Sequence[int]) -> Tensor:
+        """[rows, tokens] of their graphs, through encoder and projection as they stand."""
+        graphs = self.corpus.runs.graph[list(rows)].tolist()
+        distinct = sorted(set(graphs))
+        place = {graph: n for n, graph in enumerate(distinct)}
+        known = self.graph_codes(distinct)
+        projected: Tensor = self.projection(known[[place[graph] for graph in graphs]])
+        return projected
+
+    def answers(self, rows: Sequence[int]) -> list[str]:
+        """The times of these rows as text."""
+        seconds = self.corpus.runs.seconds
+        return [write(float(seconds[row]), self.config.notation) for row in rows]
+
+    @cached_property
+    def modules(self) -> dict[str, nn.Module]:
+        """What stage 3 and adaptations train, by the name they are stored under."""
+        return {"encoder": self.autoencoder.encoder, "projection": self.projection,
+                "language": self.language.model}  # fmt: skip
+
+    def settings(self, stage: str, *more: object) -> str:
+        """Digest of all that the weights after a stage depend on."""
+        config = self.config
+        parts: list[object] = [FORMAT, self.corpus.digest, config.seed]
+        parts += [config.encoder.model_dump(mode="json"), config.pretrain.model_dump(mode="json")]
+        if stage != PRETRAIN:
+            model = config.language_model.model_dump(mode="json", exclude={"path"})
+            parts += [self.checkpoint.digest, model, config.align.model_dump(mode="json")]
+        if stage not in (PRETRAIN, ALIGN):
+            parts += [config.notation, config.regress.model_dump(mode="json")]
+        return digest_of(*parts, *more)
+
+
+def digest_of(*parts: object) -> str:
+    """Of anything that JSON can hold."""
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +169,6 @@ class Predicted:
     """None: the text is no number (a parse failure)."""
 
 
-def adapted(group: Group) -> str:
-    """The name of an adaptation's stage."""
-    safe = "".join(mark if mark.isalnum() else "-" for mark in group.value)
-    return f"adapt-{group.column}-{safe}"
-
-
 @dataclass(frozen=True)
 class Stages:
     """All stages of one configuration."""
@@ -69,25 +176,31 @@ class Stages:
     parts: Parts
     progress: Progress
     stop_after: int | None = None
-    """Leave each stage after so many steps, as if interrupted (for trying resumption)."""
+    """See ``Loop``."""
 
     @property
     def states(self) -> States:
-        """Where weights are kept."""
+        """Where weights are stored."""
         return States(self.parts.out)
+
+    def run(self, stage: Stage) -> StateCard:
+        """Load the stage where it is done; else train what is left of it."""
+        if done := ended(stage, self.states):
+            return done
+        config, loss = self.parts.config, stage.prepare()
+        loop = Loop(self.states, config.seed, config.keep_every, self.stop_after)
+        with self.progress(stage.name, stage.steps) as advance:
+            return loop.train(stage, loss, advance)
 
     def all(self) -> dict[str, StateCard]:
         """Whatever is left to do of all stages, in order."""
         done = {PRETRAIN: self.pretrain(), ALIGN: self.align(), REGRESS: self.regress()}
-        for config, _ in self.adaptations():
-            done[adapted(config.group)] = self.adapt(config)
-        return done
+        return done | {config.stage: self.adapt(config) for config in self.parts.config.adapt}
 
-    def adaptations(self) -> list[tuple[AdaptConfig, Adaptation]]:
-        """Each with its rows."""
-        return list(
-            zip(self.parts.config.adapt, self.parts.corpus.division.adaptations, strict=True)
-        )
+    def dealt(self, wanted: AdaptConfig) -> Adaptation:
+        """An adaptation's rows."""
+        place = self.parts.config.adapt.index(wanted)
+        return self.parts.corpus.division.adaptations[place]
 
     def pretrain(self) -> StateCard:
         """Stage 1."""
@@ -95,13 +208,15 @@ class Stages:
         seen, model = parts.corpus.seen, parts.autoencoder
 
         def loss(places: Sequence[int]) -> Tensor:
-            model.train()
-            found: Tensor = model(parts.corpus.batch([seen[n] for n in places], parts.device))
+            found: Tensor = model.train()(
+                parts.corpus.batch([seen[n] for n in places], parts.device)
+            )
             return found
 
-        plan = self._plan(PRETRAIN, len(seen), wanted.epochs, wanted.batch)
-        trained = Trainable({"autoencoder": model}, {"autoencoder": wanted.rate})
-        return self._train(plan, trained, lambda: loss)
+        return self.run(Stage(
+            PRETRAIN, parts.settings(PRETRAIN), len(seen), wanted.epochs, wanted.batch,
+            {"autoencoder": model}, {"autoencoder": wanted.rate}, lambda: loss,
+        ))  # fmt: skip
 
     def align(self) -> StateCard:
         """Stage 2, after stage 1."""
@@ -109,7 +224,10 @@ class Stages:
 
         def prepare() -> Loss:
             self.pretrain()
-            frozen = self._codes(seen)
+            parts.autoencoder.eval()
+            parts_of = [seen[start : start + _TOGETHER] for start in range(0, len(seen), _TOGETHER)]
+            with torch.no_grad():
+                frozen = torch.cat([parts.graph_codes(some) for some in parts_of])
 
             def loss(places: Sequence[int]) -> Tensor:
                 parts.language.train()
@@ -119,123 +237,91 @@ class Stages:
 
             return loss
 
-        plan = self._plan(ALIGN, len(seen), wanted.epochs, wanted.batch)
-        return self._train(plan, self._trained(wanted, encoder_rate=0.0), prepare)
+        return self._language_stage(
+            ALIGN, wanted, len(seen), prepare, encoder_rate=0.0, settings=parts.settings(ALIGN)
+        )
 
     def regress(self) -> StateCard:
         """Stage 3, after stage 2."""
-        wanted, base = self.parts.config.regress, self.parts.corpus.division.base.tolist()
+        wanted, rows = self.parts.config.regress, self.parts.corpus.division.base.tolist()
 
         def prepare() -> Loss:
             self.align()
-            return self._times(base)
+            return self._times(rows)
 
-        plan = self._plan(REGRESS, len(base), wanted.epochs, wanted.batch)
-        return self._train(plan, self._trained(wanted, wanted.encoder_rate), prepare)
+        return self._language_stage(
+            REGRESS, wanted, len(rows), prepare, settings=self.parts.settings(REGRESS)
+        )
 
     def adapt(self, wanted: AdaptConfig) -> StateCard:
         """Stage 4 of one group, after stage 3."""
-        given = dict(self.adaptations())[wanted].given.tolist()
+        rows = self.dealt(wanted).given.tolist()
 
         def prepare() -> Loss:
             self.regress()
-            return self._times(given)
+            return self._times(rows)
 
-        plan = self._plan(adapted(wanted.group), len(given), wanted.epochs, wanted.batch, wanted)
-        return self._train(plan, self._trained(wanted, wanted.encoder_rate), prepare)
+        settings = self.parts.settings(wanted.stage, wanted.model_dump(mode="json"))
+        return self._language_stage(wanted.stage, wanted, len(rows), prepare, settings=settings)
 
-    def predict(self, wanted: AdaptConfig, *, before: bool = False) -> Predicted:
-        """Answers for the tested rows of a group, after its adaptation or before it."""
-        rows = dict(self.adaptations())[wanted].test.tolist()
-        stage = adapted(wanted.group)
-        path = self.parts.out / f"answers-{'before-' if before else ''}{stage}.json"
-        settings = self.parts.settings(stage, None if before else wanted) + f":{wanted.group}"
-        kept = read_json(path, Answers) if path.is_file() else None
-        if kept is None or kept.settings != settings or len(kept.texts) != len(rows):
-            if before:
-                self.regress()
-            else:
-                self.adapt(wanted)
-            kept = Answers(settings=settings, texts=tuple(self._answer(rows)))
-            write_text(path, to_json(kept))
-        notation = self.parts.config.notation
-        return Predicted(tuple(rows), kept.texts, tuple(read(t, notation) for t in kept.texts))
-
-    def _answer(self, rows: Sequence[int]) -> list[str]:
-        parts = self.parts
-        graphs, prompts = parts.corpus.runs.graph.tolist(), parts.corpus.prompts
-        base = parts.corpus.division.base.tolist()
-        spare = max(len(parts.language.ids(text)) for text in parts.answers(base)) + _SPARE
-        parts.language.eval()
-        parts.autoencoder.eval()
-        texts: list[str] = []
-        with self.progress("answering", -(-len(rows) // _TOGETHER)) as advance:
-            for start in range(0, len(rows), _TOGETHER):
-                some = rows[start : start + _TOGETHER]
-                with torch.no_grad():
-                    tokens = parts.tokens([graphs[row] for row in some])
-                texts += parts.language.answer(tokens, [prompts[row] for row in some], spare)
-                advance()
-        return texts
-
-    def _codes(self, graphs: Sequence[int]) -> Tensor:
-        """[graphs, codes] of the encoder as it stands."""
-        self.parts.autoencoder.eval()
-        with torch.no_grad():
-            return torch.cat([
-                self.parts.graph_codes(graphs[start : start + _TOGETHER])
-                for start in range(0, len(graphs), _TOGETHER)
-            ])  # fmt: skip
+    def _language_stage(
+        self,
+        name: str,
+        wanted: StageConfig,
+        examples: int,
+        prepare: Callable[[], Loss],
+        *,
+        settings: str,
+        encoder_rate: float | None = None,
+    ) -> StateCard:
+        rates = {
+            "encoder": wanted.encoder_rate if encoder_rate is None else encoder_rate,
+            "projection": wanted.encoder_rate, "language": wanted.language_rate,
+        }  # fmt: skip
+        return self.run(Stage(
+            name, settings, examples, wanted.epochs, wanted.batch, self.parts.modules, rates,
+            prepare,
+        ))  # fmt: skip
 
     def _times(self, rows: Sequence[int]) -> Loss:
-        parts = self.parts
-        graphs, answers = parts.corpus.runs.graph.tolist(), parts.answers(rows)
+        parts, answers = self.parts, self.parts.answers(rows)
 
         def loss(places: Sequence[int]) -> Tensor:
             parts.autoencoder.train()
             parts.language.train()
             some = [rows[n] for n in places]
-            return parts.language.loss(
-                parts.tokens([graphs[row] for row in some]),
-                [parts.corpus.prompts[row] for row in some],
-                [answers[n] for n in places],
-            )
+            prompts = [parts.corpus.prompts[row] for row in some]
+            return parts.language.loss(parts.tokens(some), prompts, [answers[n] for n in places])
 
         return loss
 
-    def _trained(self, wanted: StageConfig, encoder_rate: float) -> Trainable:
-        return Trainable(
-            self.parts.modules,
-            {
-                "encoder": encoder_rate,
-                "projection": wanted.encoder_rate,
-                "language": wanted.language_rate,
-            },
-        )
+    def predict(self, wanted: AdaptConfig, *, before: bool = False) -> Predicted:
+        """Answers for the tested rows of a group, after its adaptation or before it."""
+        rows, notation = self.dealt(wanted).test.tolist(), self.parts.config.notation
+        learnt = () if before else (wanted.model_dump(mode="json"),)
+        key = f"{self.parts.settings(wanted.stage, *learnt)}:{wanted.group}"
 
-    def _plan(
-        self,
-        stage: str,
-        examples: int,
-        epochs: int,
-        batch: int,
-        adapt: AdaptConfig | None = None,
-    ) -> Plan:
-        config = self.parts.config
-        settings = self.parts.settings(stage, adapt)
-        return Plan(stage, settings, examples, epochs, batch, config.seed, config.keep_every)
+        def answer() -> list[str]:
+            if before:
+                self.regress()
+            else:
+                self.adapt(wanted)
+            return self._answer(rows)
 
-    def _train(self, plan: Plan, trained: Trainable, prepare: Callable[[], Loss]) -> StateCard:
-        """Load the stage where it is done; else train what is left of it."""
-        if done := ended(plan, trained, self.states):
-            return done
-        loss = prepare()
-        with self.progress(plan.stage, plan.steps) as advance:
-            return train(
-                plan,
-                trained,
-                loss,
-                states=self.states,
-                advance=advance,
-                stop_after=self.stop_after,
-            )
+        texts = Resume(self.parts.out / "answers").value(key, answer)
+        return Predicted(tuple(rows), tuple(texts), tuple(read(t, notation) for t in texts))
+
+    def _answer(self, rows: Sequence[int]) -> list[str]:
+        parts = self.parts
+        right = parts.answers(parts.corpus.division.base.tolist())
+        longest = max(len(parts.language.ids(text)) for text in right) + _SPARE
+        parts.language.eval()
+        parts.autoencoder.eval()
+        texts: list[str] = []
+        with self.progress("answering", -(-len(rows) // _TOGETHER)) as advance, torch.no_grad():
+            for start in range(0, len(rows), _TOGETHER):
+                some = rows[start : start + _TOGETHER]
+                prompts = [parts.corpus.prompts[row] for row in some]
+                texts += parts.language.answer(parts.tokens(some), prompts, longest)
+                advance()
+        return texts

@@ -1,8 +1,5 @@
-"""DIPPM (thesis, chapter 4): graph networks that learn what a model graph takes to run.
+"""DIPPM's graph networks (thesis, chapter 4) on torch-geometric's layers and loaders.
 
-``batch`` makes tensors of compact graphs, ``encoder`` has the kinds of network (GraphSAGE, GCN,
-GAT, GIN, and an MLP that sees no edges), ``network`` puts static features and a run's columns
-beside the readout and has a head for each target, ``fit`` trains it, ``export`` brings it to ONNX.
-The layers are written here in plain PyTorch: they weigh neighbours by how often they occur in a
-compact graph, which no library's do, and are a few lines each.
+Layers of GraphSAGE, GCN, GAT, GIN and an MLP without edges; the thesis's readout (mean) and ours
+(a model's time is the sum of its nodes' times). TraPPM and GNN + language model use the encoder.
 """

@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
+from torch_geometric.data import Data
+from torch_geometric.nn import GATConv, GCNConv, GINConv, SAGEConv
+from torch_geometric.utils import scatter
 
 from berth.predictor.families.graph.latency.node_features import NODE_FEATURES, STEPS
-from lab.published.graph_networks.batch import GraphBatch
-from lab.published.graph_networks.layers import LAYERS, Kind
+from lab.published.relative_networks.layers import perceptron
+
+
+class Kind(StrEnum):
+    """Kinds of network: those of the thesis's Table 4.4."""
+
+    SAGE = "sage"
+    GCN = "gcn"
+    GAT = "gat"
+    GIN = "gin"
+    MLP = "mlp"
+
+
+HEADS = 4
+_LOOPED = (Kind.GCN, Kind.GAT)
+"""Kinds that add each node to its neighbours. An edge of a shared row to itself leads to another
+of its nodes, so the layers must not take it for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +44,20 @@ class EncoderSettings:
     inputs: int = len(NODE_FEATURES)
 
 
+def _layer(kind: Kind, inputs: int, outputs: int) -> nn.Module:
+    match kind:
+        case Kind.SAGE:
+            return SAGEConv(inputs, outputs)
+        case Kind.GCN:
+            return GCNConv(inputs, outputs, add_self_loops=False)
+        case Kind.GAT:
+            return GATConv(inputs, outputs // HEADS, HEADS, add_self_loops=False)
+        case Kind.GIN:
+            return GINConv(perceptron((inputs, outputs, outputs)), train_eps=True)
+        case Kind.MLP:
+            return nn.Linear(inputs, outputs)
+
+
 class Encoder(nn.Module):
     """Layers of message passing, each with layer normalisation, ReLU and dropout."""
 
@@ -32,26 +65,31 @@ class Encoder(nn.Module):
         super().__init__()
         self.settings = settings
         widths = [settings.inputs, *[settings.width] * settings.layers]
-        made = LAYERS[settings.kind]
-        self.layers = nn.ModuleList(made(a, b) for a, b in pairwise(widths))
+        self.layers = nn.ModuleList(_layer(settings.kind, a, b) for a, b in pairwise(widths))
         self.norms = nn.ModuleList(nn.LayerNorm(settings.width) for _ in self.layers)
         self.dropout = nn.Dropout(settings.dropout)
 
-    def forward(self, rows: Tensor, source: Tensor, target: Tensor, times: Tensor) -> Tensor:
+    def forward(self, rows: Tensor, edges: Tensor) -> Tensor:
         """[rows, width] of standardised features [rows, inputs]."""
+        kind = self.settings.kind
+        if kind in _LOOPED:
+            edges = torch.cat(
+                (edges, torch.arange(rows.shape[0], device=rows.device).expand(2, -1)), dim=1
+            )
         for layer, norm in zip(self.layers, self.norms, strict=True):
-            rows = self.dropout(torch.relu(norm(layer(rows, source, target, times))))
-        return rows
-
-    def nodes(self, batch: GraphBatch) -> Tensor:
-        """[rows, width] of a batch whose features are standardised."""
-        rows: Tensor = self(batch.features, batch.source, batch.target, batch.times)
+            made = layer(rows) if kind is Kind.MLP else layer(rows, edges)
+            rows = self.dropout(torch.relu(norm(made)))
         return rows
 
 
-def readout(rows: Tensor, count: Tensor, owner: Tensor, graphs: int) -> Tensor:
-    """[graphs, width] mean over each graph's nodes, in whatever order they stand."""
-    total = rows.new_zeros(graphs, rows.shape[1])
-    total = total.index_add(0, owner, rows * count.unsqueeze(1))
-    nodes = rows.new_zeros(graphs).index_add(0, owner, count)
-    return total / nodes.clamp(min=1).unsqueeze(1)
+def summed_nodes(rows: Tensor, batch: Data) -> Tensor:
+    """[graphs, width] sum over each graph's nodes."""
+    weighed = rows * batch.count.unsqueeze(1)
+    found: Tensor = scatter(weighed, batch.batch, dim_size=batch.num_graphs)
+    return found
+
+
+def mean_nodes(rows: Tensor, batch: Data) -> Tensor:
+    """[graphs, width] mean over each graph's nodes (thesis, equation 7.5)."""
+    nodes = scatter(batch.count, batch.batch, dim_size=batch.num_graphs)
+    return summed_nodes(rows, batch) / nodes.clamp(min=1).unsqueeze(1)

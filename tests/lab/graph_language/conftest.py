@@ -24,7 +24,7 @@ def checkpoint_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A randomly initialised causal language model of a few thousand weights."""
     for module in ("torch", "transformers", "peft"):
         pytest.importorskip(module)
-    from lab.published.graph_language.random_checkpoint import (
+    from lab.published.graph_language.checkpoints import (
         RandomModel,
         write_random,
     )
@@ -51,11 +51,9 @@ def make_stages(checkpoint_folder: Path) -> Callable[..., object]:
     """``make_stages(folder, **changes)``: stages over the tiny table, kept in ``folder``."""
     import tiny_latency
 
-    from lab.published.graph_language.config import LanguageConfig
-    from lab.published.graph_language.corpus import corpus
-    from lab.published.graph_language.examples import divide
-    from lab.published.graph_language.parts import Parts
-    from lab.published.graph_language.stages import Stages
+    from lab.published.graph_language.corpus import Group, corpus, divide
+    from lab.published.graph_language.language_config import LanguageConfig
+    from lab.published.graph_language.stages import Parts, Stages
 
     def made(folder: Path, stop_after: int | None = None, **changes: object) -> Stages:
         stage = {"epochs": 2, "batch": 8, "language_rate": 1e-3}
@@ -77,7 +75,7 @@ def make_stages(checkpoint_folder: Path) -> Callable[..., object]:
         table = tiny_latency.runs()
         division = divide(
             table,
-            [one.group for one in config.adapt],
+            [Group(*one.group) for one in config.adapt],
             samples=config.samples,
             base=config.rows,
             test=config.test_rows,

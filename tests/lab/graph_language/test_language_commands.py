@@ -19,10 +19,10 @@ import tiny_latency
 from berth.pilot.errors import DocumentError
 from lab.__main__ import lab
 from lab.latency import timm_runs as data
-from lab.published.graph_language import baselines as language_rivals
-from lab.published.graph_language.config import LanguageConfig
+from lab.published.graph_language import cheap_baselines
+from lab.published.graph_language.language_config import LanguageConfig
 
-DOCS = Path(__file__).resolve().parents[4] / "docs" / "graph-language.md"
+DOCS = Path(__file__).resolve().parents[3] / "docs" / "graph-language.md"
 CONFIG = """
 rows = 20
 samples = 3
@@ -44,7 +44,6 @@ epochs = 1
 def file(checkpoint_folder, tmp_path, monkeypatch):
     monkeypatch.setattr(data, "runs", tiny_latency.runs)
     monkeypatch.setattr(data, "graphs", tiny_latency.graphs)
-    monkeypatch.setattr(language_rivals, "graphs", tiny_latency.graphs)
     path = tmp_path / "config.toml"
     path.write_text(CONFIG.format(path=checkpoint_folder))
     return path
@@ -65,13 +64,13 @@ def test_train_then_evaluate_on_what_was_trained(file, tmp_path) -> None:
     shown = run(file, "--report", tmp_path / "report")
     assert shown.exit_code == 0, shown.exception
     assert "base of 20 rows without device 5090; 3 rows of each group given" in shown.output
-    for method in ("GNN ", "GNN + language model", language_rivals.PROCESS, language_rivals.TOTALS):
+    for method in ("GNN ", "GNN + language model", cheap_baselines.PROCESS, cheap_baselines.TOTALS):
         assert method in shown.output
     assert (tmp_path / "graph-language" / "regress.json").read_text() == kept
 
     printed = json.loads(run(file, "--json").output)
     assert printed == json.loads((tmp_path / "report" / "graph-language.json").read_text())
-    assert {result["rows"] for result in printed["results"]} == {6}
+    assert {result["figures"]["rows"] for result in printed["results"]} == {6}
 
 
 def test_a_checkpoint_that_is_none_is_named_before_anything_is_trained(file, tmp_path) -> None:

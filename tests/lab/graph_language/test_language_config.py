@@ -9,7 +9,7 @@ pytest.importorskip("torch")
 
 from berth.pilot.errors import DocumentError, ToolMissing, UsageError
 from lab.__main__ import lab
-from lab.published.graph_language.config import read_config
+from lab.published.graph_language.language_config import read_config
 
 LEAST = '[language_model]\npath = "llama"\n[[adapt]]\ndevice = "5090"\n'
 

@@ -8,16 +8,17 @@ pytest.importorskip("torch", reason="needs the extra `language`")
 
 import torch
 from small_models import convolutional, graph_of
+from torch_geometric.data import Batch
 
 from berth.predictor.families.graph.latency.node_features import compact
-from lab.published.graph_language.masked import (
+from lab.published.graph_language.graph_token import (
     MaskedAutoEncoder,
     Masking,
     gin,
     hide,
     scaled_cosine_error,
 )
-from lab.published.graph_networks.batch import together
+from lab.published.graph_networks.graph_data import data_of
 from lab.published.relative_networks.seeded import seeded
 
 
@@ -69,7 +70,8 @@ def test_the_decoder_sees_nothing_of_a_hidden_nodes_own_code() -> None:
 
 def test_it_learns_to_restore() -> None:
     model = made()
-    batch = together([compact(graph_of(convolutional(blocks, 8), 1)) for blocks in (1, 2, 3, 4)])
+    graphs = [graph_of(convolutional(blocks, 8), 1) for blocks in (1, 2, 3, 4)]
+    batch = Batch.from_data_list([data_of(compact(graph)) for graph in graphs])
     optimiser = torch.optim.Adam(model.parameters(), 1e-2)
     losses = []
     for step in range(30):

@@ -9,13 +9,13 @@ pytest.importorskip("peft")
 
 import torch
 
-from lab.published.graph_language import pretrained
-from lab.published.graph_language.model import (
+from lab.published.graph_language import checkpoints
+from lab.published.graph_language.graph_token import Projection
+from lab.published.graph_language.language_model import (
     IGNORED,
     UNENDED,
     Adapter,
     GraphLanguage,
-    Projection,
 )
 from lab.published.relative_networks.seeded import seeded
 
@@ -24,7 +24,7 @@ PROMPTS, ANSWERS = ["time on 3090:", "time on 3090, batch 1:"], ["4308", "12"]
 
 @pytest.fixture
 def language(checkpoint_folder) -> GraphLanguage:
-    found = pretrained.checkpoint(checkpoint_folder)
+    found = checkpoints.checkpoint(checkpoint_folder)
     with seeded(0):
         return GraphLanguage(found, Adapter(rank=4), torch.float32)
 
@@ -107,14 +107,14 @@ def test_a_step_moves_lora_and_leaves_the_checkpoint_as_it_was(language) -> None
 
 
 def test_rank_0_trains_every_weight(checkpoint_folder) -> None:
-    found = pretrained.checkpoint(checkpoint_folder)
+    found = checkpoints.checkpoint(checkpoint_folder)
     whole = GraphLanguage(found, Adapter(rank=0), torch.float32)
     assert all(weight.requires_grad for weight in whole.parameters())
 
 
 def test_another_graph_token_gives_another_answer(checkpoint_folder) -> None:
     """Trained on two graphs with one prompt, it tells them apart by their tokens alone."""
-    found = pretrained.checkpoint(checkpoint_folder)
+    found = checkpoints.checkpoint(checkpoint_folder)
     with seeded(0):
         language = GraphLanguage(found, Adapter(rank=0), torch.float32)
         graphs = torch.randn(2, 16)

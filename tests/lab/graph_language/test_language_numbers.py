@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.published.graph_language.numbers import Notation, read, write
+from lab.published.graph_language.texts import Notation, read, write
 
 TIMES_S = st.floats(min_value=2e-6, max_value=9e3)
 

@@ -13,8 +13,8 @@ pytest.importorskip("torch", reason="needs the extra `language`")
 import torch
 
 from berth.pilot.errors import DocumentError, ToolMissing
-from lab.published.graph_language import pretrained
-from lab.published.graph_language.model import Adapter, GraphLanguage
+from lab.published.graph_language import checkpoints
+from lab.published.graph_language.language_model import Adapter, GraphLanguage
 
 
 @pytest.fixture
@@ -24,13 +24,13 @@ def folder(checkpoint_folder, tmp_path):
 
 def refused(folder) -> str:
     with pytest.raises(DocumentError) as caught:
-        pretrained.checkpoint(folder)
+        checkpoints.checkpoint(folder)
     return caught.value.message
 
 
 def test_what_is_no_folder_is_never_downloaded(tmp_path) -> None:
     with pytest.raises(DocumentError, match="is not a folder") as caught:
-        pretrained.checkpoint(tmp_path / "meta-llama" / "Llama-3-8B")
+        checkpoints.checkpoint(tmp_path / "meta-llama" / "Llama-3-8B")
     assert "nothing is downloaded" in (caught.value.hint or "")
 
 
@@ -65,12 +65,12 @@ def test_code_in_the_folder_is_never_asked_for(folder, name) -> None:
 def test_weights_cut_short(folder) -> None:
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-100])
-    assert "cut short" in refused(folder)
+    assert "is not a whole safetensors file" in refused(folder)
 
 
 def test_weights_that_are_something_else(folder) -> None:
     (folder / "model.safetensors").write_bytes(b"not tensors")
-    assert "is not a safetensors file" in refused(folder)
+    assert "is not a whole safetensors file" in refused(folder)
 
 
 def test_an_index_may_not_lead_elsewhere(folder) -> None:
@@ -89,36 +89,36 @@ def test_a_model_type_that_is_unknown(folder) -> None:
     config = json.loads((folder / "config.json").read_text())
     config["model_type"] = "nonsense"
     (folder / "config.json").write_text(json.dumps(config))
-    found = pretrained.checkpoint(folder)
+    found = checkpoints.checkpoint(folder)
     with pytest.raises(DocumentError, match="cannot be read as a causal language model"):
-        pretrained.causal_model(found, torch.float32)
+        checkpoints.causal_model(found, torch.float32)
 
 
 def test_another_kind_of_model_is_not_filled_up_at_random(folder) -> None:
     """A text encoder has no head that writes: it is refused, not given random weights."""
     transformers = pytest.importorskip("transformers")
-    found = pretrained.checkpoint(folder)
+    found = checkpoints.checkpoint(folder)
     config = transformers.AutoConfig.from_pretrained(str(found.folder))
     transformers.LlamaModel(config).save_pretrained(str(folder))
     with pytest.raises(DocumentError, match=r"lacks 1 weights, as lm_head\.weight"):
-        pretrained.causal_model(pretrained.checkpoint(folder), torch.float32)
+        checkpoints.causal_model(checkpoints.checkpoint(folder), torch.float32)
 
 
 def test_a_tokenizer_without_an_end_cannot_write(folder) -> None:
     config = json.loads((folder / "tokenizer_config.json").read_text())
     config.pop("eos_token")
     (folder / "tokenizer_config.json").write_text(json.dumps(config))
-    found = pretrained.checkpoint(folder)
+    found = checkpoints.checkpoint(folder)
     with pytest.raises(DocumentError, match="without an end of text"):
         GraphLanguage(found, Adapter(), torch.float32)
 
 
 def test_the_digest_tells_checkpoints_apart(folder, checkpoint_folder) -> None:
-    same = pretrained.checkpoint(checkpoint_folder).digest
-    assert pretrained.checkpoint(folder).digest == same
+    same = checkpoints.checkpoint(checkpoint_folder).digest
+    assert checkpoints.checkpoint(folder).digest == same
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"rms_norm_eps": 0.1}))
-    assert pretrained.checkpoint(folder).digest != same
+    assert checkpoints.checkpoint(folder).digest != same
 
 
 def test_without_the_extra_its_command_is_named(monkeypatch) -> None:
@@ -127,5 +127,5 @@ def test_without_the_extra_its_command_is_named(monkeypatch) -> None:
         importlib.util, "find_spec", lambda name: None if name == "peft" else there(name)
     )
     with pytest.raises(ToolMissing, match="peft is not available") as caught:
-        pretrained.require_language("GNN + language model")
+        checkpoints.require_language("GNN + language model")
     assert caught.value.hint == "pip install 'berth[language]'"

@@ -16,10 +16,10 @@ from safetensors.torch import load_file
 
 from berth.pilot.errors import BerthError, DocumentError, UsageError
 from lab.ground.splits import few
-from lab.published.graph_language.evaluate import evaluate
-from lab.published.graph_language.examples import Group, divide
-from lab.published.graph_language.prompts import depth, summary
+from lab.published.graph_language.corpus import Group, divide
+from lab.published.graph_language.evaluate_language import LANGUAGE, described, evaluate, results
 from lab.published.graph_language.stages import REGRESS
+from lab.published.graph_language.texts import depth, summary
 
 STAGES = ["pretrain", "align", "regress", "adapt-device-5090", "adapt-family-vit"]
 
@@ -160,21 +160,20 @@ def test_no_epochs_leave_a_stage_out(make_stages, tmp_path) -> None:
 
 def test_every_method_is_tested_on_the_same_rows_and_failures_count(make_stages, tmp_path) -> None:
     stages = make_stages(tmp_path)
-    found = evaluate(stages)
-    assert list(found.groups()) == ["device 5090", "family vit"]
-    for results in found.groups().values():
-        methods = [(result.method, result.given) for result in results]
-        assert methods == [
-            (name, given) for given in (0, 3) for name in ("GNN", "GNN + language model")
-        ]
-        assert {result.rows for result in results} == {6}
-    told = [r for r in found.results if r.method == "GNN + language model"]
+    found = results(stages)
+    assert list(dict.fromkeys(one.group for one in found)) == ["device 5090", "family vit"]
+    for group in ("device 5090", "family vit"):
+        methods = [(one.method, one.given) for one in found if one.group == group]
+        assert methods == [(name, given) for given in (0, 3) for name in ("GNN", LANGUAGE)]
+    assert {one.figures.rows for one in found} == {6}
+    told = [one for one in found if one.method == LANGUAGE]
     # Two epochs on twenty rows teach the tiny model nothing: it writes no numbers.
-    assert sum(result.failures for result in told) > 0
-    for result in told:
-        if result.failures == result.rows:
-            assert (result.mape, result.within) == (1.0, 0.0)
-    assert evaluate(make_stages(tmp_path)) == found, "kept answers give the same table"
+    assert sum(one.failures for one in told) > 0
+    for one in told:
+        if one.failures == one.figures.rows:
+            assert (one.figures.mean_error, one.figures.within_10) == (1.0, 0.0)
+    again = evaluate(make_stages(tmp_path)).text()
+    assert evaluate(stages).text() == again, "stored answers give the same table"
 
 
 def test_a_random_model_is_called_random(make_stages, tmp_path) -> None:
@@ -182,8 +181,6 @@ def test_a_random_model_is_called_random(make_stages, tmp_path) -> None:
     stages = make_stages(tmp_path, language_model=model)
     stages.regress()
     assert len(list(stages.parts.out.glob("random-*/config.json"))) == 1
-    from lab.published.graph_language.evaluate import described
-
     assert "RANDOMLY INITIALISED" in described(stages)
 
 
@@ -198,8 +195,8 @@ def test_the_sentence_variant_reads_the_prompt_by_path(make_stages, tmp_path) ->
         intermediate_size=32,
     )  # fmt: skip
     transformers.BertModel(config).save_pretrained(str(folder))
-    found = evaluate(make_stages(tmp_path, sentences=str(folder)))
-    assert "GNN + sentence embedding" in {result.method for result in found.results}
+    found = results(make_stages(tmp_path, sentences=str(folder)))
+    assert "GNN + sentence embedding" in {one.method for one in found}
 
 
 def test_rows_are_dealt_as_in_all_other_tables() -> None:

@@ -1,8 +1,7 @@
-"""A graph network as a bundle: weights (numpy), the columns of a run, what it was trained on."""
+"""A graph network as a bundle: ONNX, the columns of a run, what it was trained on."""
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import onnxruntime
 from numpy.typing import NDArray
 from pydantic import Field
 
@@ -19,21 +19,22 @@ from berth.predictor.core.bundle import (
     MANIFEST,
     BundleManifest,
     check_complete,
+    open_model,
     read_manifest,
 )
-from berth.predictor.families.graph.latency.graph_network import GraphNetwork
 from berth.predictor.families.graph.latency.node_features import (
     NODE_FEATURES,
     STATIC_FEATURES,
+    CompactGraph,
     compact,
     static_features,
 )
 from berth.predictor.graphs.graph import ModelGraph
 
-NETWORK_SCHEMA: Literal["berth.graph-network/1"] = "berth.graph-network/1"
-WEIGHTS = "network.npz"
+NETWORK_SCHEMA: Literal["berth.graph-network/2"] = "berth.graph-network/2"
 ONNX = "network.onnx"
-_FILES = (WEIGHTS, ONNX, CARD)
+OUTPUT = "logarithms"
+_FILES = (ONNX, CARD)
 _DEVICE, _PRECISION = "device ", "precision "
 SETTINGS = ("log batch", "log image", "torch", "cuda", "compiled", "channels last")
 
@@ -72,7 +73,7 @@ class RunSetting:
 class NetworkManifest(BundleManifest):
     """``manifest.json``."""
 
-    schema_: Literal["berth.graph-network/1"] = Field(default=NETWORK_SCHEMA, alias="schema")
+    schema_: Literal["berth.graph-network/2"] = Field(default=NETWORK_SCHEMA, alias="schema")
     targets: tuple[str, ...] = Field(min_length=1)
     node_features: tuple[str, ...]
     static_features: tuple[str, ...]
@@ -89,7 +90,7 @@ class NetworkBundle:
     """What ``load`` gives."""
 
     manifest: NetworkManifest
-    network: GraphNetwork
+    session: onnxruntime.InferenceSession
 
     @property
     def id(self) -> str:
@@ -104,8 +105,25 @@ class NetworkBundle:
         if graph.batch != 1:
             raise UsageError(f"the graph is of batch {graph.batch}", hint="read it at batch 1")
         columns = np.array([one.columns(self.manifest.columns) for one in settings])
-        said = self.network.logarithms(compact(graph), static_features(graph), columns)
-        return np.exp(said[:, self.manifest.targets.index("latency")])
+        found = logarithms(self.session, compact(graph), static_features(graph), columns)
+        return np.exp(found[:, self.manifest.targets.index("latency")])
+
+
+def logarithms(
+    session: onnxruntime.InferenceSession,
+    graph: CompactGraph,
+    statics: NDArray[np.floating],
+    columns: NDArray[np.floating],
+) -> NDArray[np.float64]:
+    """[runs, targets] of one graph; ``statics`` [...], ``columns`` [runs, ...]."""
+    edges = np.repeat(graph.edges.astype(np.int64), graph.times.astype(np.int64), axis=1)
+    given = {
+        "features": graph.features, "edges": edges, "count": graph.count,
+        "statics": statics.astype(np.float32)[None], "columns": columns.astype(np.float32),
+    }  # fmt: skip
+    known = {one.name for one in session.get_inputs()}
+    found = session.run([OUTPUT], {name: given[name] for name in given if name in known})
+    return np.asarray(found[0], np.float64)
 
 
 def verify(folder: Path) -> NetworkManifest:
@@ -125,11 +143,13 @@ def verify(folder: Path) -> NetworkManifest:
 def load(folder: Path) -> NetworkBundle:
     """A bundle of ``python -m lab graph-networks --train``. Raises DocumentError."""
     manifest = verify(folder)
+    session = open_model(folder / ONNX)
+    row = np.ones(1, np.float32)
+    alone = np.zeros((2, 0), np.int32)
+    one = CompactGraph(np.zeros((1, len(NODE_FEATURES)), np.float32), row, alone, row[:0], 1)
+    columns = np.zeros((1, len(manifest.columns)))
     try:
-        with np.load(io.BytesIO((folder / WEIGHTS).read_bytes()), allow_pickle=False) as stored:
-            network = GraphNetwork.of({name: stored[name] for name in stored.files})
-    except (ValueError, OSError, EOFError) as error:
-        raise DocumentError(folder / WEIGHTS, f"holds no graph network: {error}") from None
-    if len(network.weights["columns.mean"]) != len(manifest.columns):
-        raise DocumentError(folder / WEIGHTS, "has other columns than the manifest names")
-    return NetworkBundle(manifest, network)
+        logarithms(session, one, np.zeros(len(STATIC_FEATURES)), columns)
+    except Exception as error:  # onnxruntime raises a dozen classes of its own
+        raise DocumentError(folder / ONNX, f"holds no graph network: {error}") from None
+    return NetworkBundle(manifest, session)

@@ -1,0 +1,181 @@
+"""Single operators and whole models on GPUs that nothing was fitted on (``silicon_held_out``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from berth.pilot.errors import ToolMissing
+from lab.ground.evaluate import Result
+from lab.ground.figures import figures
+from lab.ground.report import Report, results_section
+from lab.ground.table import Floats
+from lab.operators import operator_baselines as baselines
+from lab.operators import whole_models
+from lab.operators.fit_operators import FULL, Size, fit
+from lab.operators.operator_bundle import (
+    HALF_WIDTH,
+    MODEL_WIDTH,
+    group_widths,
+    in_memory,
+    width_figures,
+)
+from lab.operators.operator_rows import Rows, rows
+from lab.operators.silicon_held_out import choose_power, left_out, own_split, width_of, without
+from lab.operators.whole_models import COMPILED, Predicted
+
+OWN = "NeuSight's own split"
+LEFT_OUT = "silicon left out"
+MODELS = "whole models, silicon left out"
+MODELS_OWN = "whole models, NeuSight's own split"
+IMAGES = "image models, no row of them fitted"
+OURS, ROOFLINE, TREES = "physics x utilisation", "roofline", "XGBoost on shapes and specs"
+UNSEEN = ("l4-24gb", "a100-pcie-80gb")
+"""Without a training row in NeuSight's split."""
+CLASSES: Mapping[str, tuple[str, ...]] = {
+    "bmm": ("bmm",), "linear": ("linear",), "convolution": ("conv",), "softmax": ("softmax",),
+    "layer norm": ("ln",),
+    "element-wise": ("add", "addu", "div", "divu", "gelu", "mul", "mulu", "pow", "powu", "relu",
+                     "tanh"),
+}  # fmt: skip
+SHOWN = ("rows", "median_error", "mean_error", "bias")
+STEPS = 10
+
+
+def evaluate(
+    seed: int, advance: Callable[..., None] = lambda *_: None, size: Size = FULL
+) -> Report:
+    """Everything. Sections whose data or libraries are missing are named in the notes."""
+    given = rows()
+    own, own_fit = own_split(seed, size)
+    advance("own split")
+    train = given[~given.test]
+    results = _by_part(OWN, OURS, _classes(own.rows, own.seconds))
+    results += _by_part(OWN, ROOFLINE, _classes(own.rows, baselines.roofline(train, own.rows)))
+    results += _by_part(OWN, TREES, _classes(own.rows, baselines.trees(train, own.rows, seed)))
+    held = left_out(seed, size, advance)
+    results += _by_part(LEFT_OUT, OURS, _classes(held.rows, held.seconds))
+    skipped: dict[str, str] = {}
+    widths: dict[str, float] = {}
+    for group, width in group_widths(held).items():
+        widths |= width_figures(group.value, width)
+    try:
+        apart = whole_models.language_models(lambda chip: without(chip, seed, size))
+        results += _models(MODELS, apart)
+        of_own = whole_models.language_models(lambda _: own_fit)
+        results += _models(MODELS_OWN, of_own[of_own.gpu == UNSEEN[0]])
+        plain = apart[apart.part != COMPILED]
+        widths |= width_figures(MODEL_WIDTH, width_of(plain.measured / plain.predicted, plain.gpu))
+    except ToolMissing as missing:
+        skipped[MODELS] = str(missing)
+    advance("whole models")
+    try:
+        fitted = in_memory(fit(given, choose_power(seed), seed, size), given)
+        images = whole_models.image_models(fitted)
+        results += _by_part(IMAGES, OURS, images)
+        results += [
+            one for one in _by_part(IMAGES, OURS, _scaled(images), ", after one factor")
+            if not one.rows_of.endswith(": all, after one factor")
+        ]  # fmt: skip
+        widths |= width_figures(
+            HALF_WIDTH, width_of(images.measured / images.predicted, images.gpu)
+        )
+    except ToolMissing as missing:
+        skipped[IMAGES] = str(missing)
+    advance("image models")
+    power = {
+        name: f"{law.watts:g} W, exponent {law.gamma:g}"
+        for name, law in {**own.power, **held.power}.items()
+    }
+    return _report(seed, results, power, widths, skipped)
+
+
+def _report(
+    seed: int,
+    results: list[Result],
+    power: Mapping[str, str],
+    widths: Mapping[str, float],
+    skipped: Mapping[str, str],
+) -> Report:
+    published = {"operators, mean": baselines.PUBLISHED, "L4": baselines.PUBLISHED_L4}
+    quoted, whole = (
+        ", ".join(f"{name} {value:.1%}" for name, value in one.items())
+        for one in published.values()
+    )
+    shipped = {
+        f"{one.split}, {one.rows_of.replace(': ', ', ')}: {name} error": value
+        for one in results
+        if one.family == OURS
+        and (one.rows_of.split(":")[0] in UNSEEN or one.split in (MODELS, IMAGES))
+        for name, value in (
+            ("median", one.figures.median_error), ("mean", one.figures.mean_error)
+        )
+    }  # fmt: skip
+    return Report(
+        "Operators on GPUs never seen, and whole models as their sum",
+        ("Errors are |predicted / measured - 1|; fp32 but for the image models.",),
+        tuple(
+            results_section(
+                split, [one for one in results if one.split == split], SHOWN, rows_of="GPU: part"
+            )
+            for split in dict.fromkeys(one.split for one in results)
+        ),
+        {"seed": seed, "results": results, "power": power, "skipped": skipped,
+         "published": published},
+        {**shipped, **widths},
+        (
+            "Power law chosen without the silicon named:",
+            *(f"  {name}: {law}" for name, law in power.items()),
+            f"NeuSight publishes, on its own test sets (quoted, mean errors): {quoted}; "
+            f"whole models on the L4: {whole}",
+            *(f"left out, {name}: {why}" for name, why in skipped.items()),
+        ),
+    )  # fmt: skip
+
+
+def _classes(given: Rows, seconds: Floats) -> Predicted:
+    """Rows of operators by class."""
+    class_of = {name: part for part, names in CLASSES.items() for name in names}
+    part = np.array([class_of.get(str(name), "other") for name in given.operator])
+    return Predicted(given.gpu, part, given.seconds, seconds)
+
+
+def _by_part(split: str, method: str, given: Predicted, suffix: str = "") -> list[Result]:
+    """By GPU: all its rows, then each part."""
+    found = []
+    for gpu in np.unique(given.gpu).tolist():
+        here = given[given.gpu == gpu]
+        found.append(_result(split, method, f"{gpu}: all{suffix}", here))
+        found += [
+            _result(split, method, f"{gpu}: {part}{suffix}", here[here.part == part])
+            for part in np.unique(here.part).tolist()
+        ]
+    return found
+
+
+def _models(split: str, given: Predicted) -> list[Result]:
+    found = []
+    for gpu in np.unique(given.gpu).tolist():
+        here = given[given.gpu == gpu]
+        plain = here[here.part != COMPILED]
+        found.append(_result(split, OURS, f"{gpu}: inference and training", plain))
+        found += [
+            _result(split, OURS, f"{gpu}: {part}", here[here.part == part])
+            for part in np.unique(here.part).tolist()
+        ]
+    return found
+
+
+def _scaled(given: Predicted) -> Predicted:
+    """After one factor for each GPU and part."""
+    key, predicted = given.groups("gpu", "part"), given.predicted.copy()
+    for name in np.unique(key):
+        of = key == name
+        predicted[of] /= np.median(predicted[of] / given.measured[of])
+    return Predicted(given.gpu, given.part, given.measured, predicted)
+
+
+def _result(split: str, method: str, rows_of: str, given: Predicted) -> Result:
+    found = figures(np.log(given.measured), np.log(given.predicted), np.arange(len(given)))
+    return Result(split, method, found, rows_of=rows_of)

@@ -1,0 +1,139 @@
+"""Predictions of GPUs that nothing was fitted or chosen on.
+
+Two splits. NeuSight's own: its training rows are fitted, its test rows predicted; the L4 and the
+A100 80 GB have test rows alone. Silicon left out: everything measured on one kind of silicon is
+predicted from all rows of the others. In both, the power law is chosen by leaving out one kind of
+silicon of the training rows after the other (nested).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from berth.predictor.families.graph.operators.bundle import KINDS, Group, Width
+from berth.predictor.families.graph.operators.calls import Floats
+from berth.predictor.families.graph.operators.physics import PowerLaw
+from lab.ground.table import Strings
+from lab.operators.fit_operators import FULL, QUICK, Fitted, Size, fit
+from lab.operators.operator_rows import Rows, rows
+
+POWER_LAWS = (
+    PowerLaw(20.0, 0.0), PowerLaw(15.0, 1.0), PowerLaw(20.0, 1.0), PowerLaw(25.0, 1.0),
+    PowerLaw(20.0, 0.5), PowerLaw(20.0, 1.5),
+)  # fmt: skip
+"""The first: power does not matter."""
+_SCORED = 800
+"""Rows of a GPU and kind that a law is chosen by."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """Rows with what was predicted of them, nothing of them having been fitted."""
+
+    rows: Rows
+    seconds: Floats
+    power: Mapping[str, PowerLaw]
+    """Chosen: by silicon left out, or under ``own``."""
+
+    @property
+    def errors(self) -> Floats:
+        """[n] |predicted / measured - 1|"""
+        return np.asarray(np.abs(self.seconds / self.rows.seconds - 1))
+
+
+def choose_power(seed: int, without: str | None = None, *, own: bool = False) -> PowerLaw:
+    """The law with the least median error of products on silicon left out.
+
+    ``without``: this silicon, that nothing is chosen on. ``own``: from NeuSight's training rows.
+    """
+    others = [str(chip) for chip in np.unique(_products(own).chip) if chip != without]
+    scores = []
+    for law in POWER_LAWS:
+        pairs = (frozenset({chip} | ({without} if without else set())) for chip in others)
+        found = [
+            _median_errors(law, pair, seed, own)[chip]
+            for chip, pair in zip(others, pairs, strict=True)
+        ]
+        scores.append(float(np.mean(found)))
+    return POWER_LAWS[int(np.argmin(scores))]
+
+
+@cache
+def _products(own: bool) -> Rows:
+    given = rows()
+    chosen = np.isin(given.calls.kind, KINDS[Group.PRODUCTS])
+    return given[chosen & ~given.test] if own else given[chosen]
+
+
+@cache
+def _median_errors(law: PowerLaw, out: frozenset[str], seed: int, own: bool) -> dict[str, float]:
+    """Of each silicon of ``out``, when all of it was left out."""
+    given = _products(own)
+    leaving = np.isin(given.chip, sorted(out))
+    fitted = fit(given[~leaving], law, seed, QUICK, (Group.PRODUCTS,))
+    found = {}
+    for chip in sorted(out):
+        some = _some(given[given.chip == chip], seed)
+        found[chip] = float(np.median(np.abs(fitted.seconds(some) / some.seconds - 1)))
+    return found
+
+
+def _some(given: Rows, seed: int) -> Rows:
+    rng, taken = np.random.default_rng(seed), []
+    for gpu in np.unique(given.gpu):
+        for kind in np.unique(given.calls.kind):
+            found = np.flatnonzero((given.gpu == gpu) & (given.calls.kind == kind))
+            taken.append(rng.permutation(found)[:_SCORED])
+    return given[np.concatenate(taken)]
+
+
+@cache
+def own_split(seed: int = 0, size: Size = FULL) -> tuple[Held, Fitted]:
+    """NeuSight's test rows, from its training rows."""
+    given = rows()
+    train, test = given[~given.test], given[given.test]
+    power = choose_power(seed, own=True)
+    fitted = fit(train, power, seed, size)
+    return Held(test, fitted.seconds(test), {"own": power}), fitted
+
+
+@cache
+def without(chip: str, seed: int = 0, size: Size = FULL) -> Fitted:
+    """Fitted on all rows of all other silicon, the law chosen there."""
+    given = rows()
+    return fit(given[given.chip != chip], choose_power(seed, chip), seed, size)
+
+
+def left_out(
+    seed: int = 0, size: Size = FULL, advance: Callable[[str], None] = lambda _: None
+) -> Held:
+    """Every row, predicted from the other kinds of silicon."""
+    given = rows()
+    seconds, power = np.zeros(len(given)), {}
+    for chip in np.unique(given.chip):
+        fitted = without(str(chip), seed, size)
+        power[str(chip)] = fitted.power
+        of = np.flatnonzero(given.chip == chip)
+        seconds[of] = fitted.seconds(given[of])
+        advance(str(chip))
+    return Held(given, seconds, power)
+
+
+def width(held: Held, kinds: Sequence[int]) -> Width:
+    """The 90 % interval over all rows of some kinds, each GPU weighing the same."""
+    of = np.isin(held.rows.calls.kind, kinds)
+    return width_of(held.rows.seconds[of] / held.seconds[of], held.rows.gpu[of])
+
+
+def width_of(ratio: Floats, gpu: Strings) -> Width:
+    """The 90 % interval of measured over predicted, each GPU weighing the same."""
+    names, place, count = np.unique(gpu, return_inverse=True, return_counts=True)
+    order = np.argsort(ratio)
+    share = np.cumsum((1 / count)[place][order]) / len(names)
+    ends = np.minimum(np.searchsorted(share, (0.05, 0.95)), len(ratio) - 1)
+    low, high = ratio[order][ends].tolist()
+    return Width(low=min(low, 1.0), high=max(high, 1.0), rows=len(ratio), gpus=len(names))

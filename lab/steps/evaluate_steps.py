@@ -1,0 +1,151 @@
+"""Training steps: the shipped predictor, TraPPM with and without pre-training, baselines.
+
+Labels: timm's training rows with a graph (RTX 3090, mixed precision) and our own on one CPU core.
+Every method sees the same rows. Splits: the thesis's (70:30 in each family, rows at random, five
+seeds), unseen model, unseen family (five folds each). The auto-encoder sees graphs, never labels;
+a fifth of the families is out of its training, the rest of the graphs are not, as in the thesis.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from berth.predictor.learning.resume import Resume
+from lab.datasets.timm import BENCHMARK, GRAPHS
+from lab.graphs.model_runs import DATA
+from lab.ground.evaluate import Family, Result, held_out
+from lab.ground.figures import figures
+from lab.ground.report import USUAL, Report, Section, results_section
+from lab.ground.splits import Fold
+from lab.latency.timm_runs import FAMILY, MODEL
+from lab.published.trappm import auto_encoder, step_regressor, unlabelled_graphs
+from lab.steps import moved_rates, step_rows
+from lab.steps.step_methods import OURS, encoded, families, seventy_thirty
+from lab.steps.step_rows import TARGETS, Steps
+from lab.steps.step_transfer import SAMPLES, transfer
+
+SEEDS = (1337, 1338, 1339, 1340, 1341)
+"""The thesis's."""
+ROWS = "rows at random, 70:30 in each family, five seeds"
+TITLES = {
+    "gpu": "timm's training steps, RTX 3090, amp",
+    "cpu": "our training steps, one core of epyc-genoa-vm, fp32",
+}
+STEPS = 2 * 3 * 5 * 8 + 3 * 2 * len(SAMPLES)
+"""About how often ``advance`` is called."""
+
+
+def folds(steps: Steps, seed: int) -> dict[str, list[Fold]]:
+    """By split."""
+    return {
+        ROWS: [Fold(*seventy_thirty(steps, one + seed)) for one in SEEDS],
+        MODEL.name: MODEL.folds(steps.runs, seed),
+        FAMILY.name: FAMILY.folds(steps.runs, seed),
+    }
+
+
+def table(
+    name: str,
+    steps: Steps,
+    methods: Sequence[Family[Steps]],
+    *,
+    seed: int,
+    resume: Resume,
+    key: str = "",
+    advance: Callable[..., None] = lambda *_: None,
+) -> list[Result]:
+    """All methods on all splits of one data set."""
+    found = []
+    for split, parts in folds(steps, seed).items():
+        for method in methods:
+            held = held_out(
+                method, steps, parts, seed=seed, resume=resume, key=f"{key}/{name}/{split}",
+                advance=advance,
+            )  # fmt: skip
+            for column, target in enumerate(TARGETS):
+                measured = np.log(steps.labels[held.rows, column])
+                guess = held.log_predicted[:, column]
+                there = np.isfinite(measured) & np.isfinite(guess)
+                if there.any():
+                    models = steps.runs.model[held.rows][there]
+                    shown = figures(measured[there], guess[there], models)
+                    found.append(Result(split, method.name, shown, rows_of=target))
+    return found
+
+
+def evaluate(
+    seed: int = 0, resume: Resume | None = None, advance: Callable[..., None] = lambda *_: None
+) -> Report:
+    """Everything; what ``resume`` holds is not done again. Raises ToolMissing without the data or
+    torch."""
+    store, key = Resume() if resume is None else resume, f"training-steps/{_digest()}/{seed}"
+    encoder = encoded(seed, store, key, advance)
+    methods = families(encoder)
+    results = {
+        name: table(name, rows, methods, seed=seed, resume=store, key=key, advance=advance)
+        for name, rows in (("gpu", step_rows.gpu()), ("cpu", step_rows.cpu()))
+    }
+    moved: list[dict[str, Any]] = []
+    for case in moved_rates.cases():
+
+        def make(case: tuple[str, Steps, Steps] = case) -> list[dict[str, Any]]:
+            return transfer(case, encoder, seed=seed, advance=advance)
+
+        moved += store.value(f"{key}/transfer/{case[0]}", make)
+    return _report(results, encoder.about, moved)
+
+
+def _digest() -> str:
+    """Of the data and designs that every part depends on."""
+    found = hashlib.sha256(f"{BENCHMARK.sha256} {GRAPHS.sha256}".encode() + DATA.read_bytes())
+    designs = (auto_encoder.Design(), step_regressor.Design(), unlabelled_graphs.CONFIGURATIONS)
+    found.update(repr(designs).encode())
+    return found.hexdigest()
+
+
+def _report(
+    results: dict[str, list[Result]], edges: dict[str, Any], moved: Sequence[dict[str, Any]]
+) -> Report:
+    sections = [
+        results_section(
+            f"{TITLES[name]}. Split: {split}", [one for one in rows if one.split == split],
+            USUAL, rows_of="target",
+        )
+        for name, rows in results.items() for split in dict.fromkeys(one.split for one in rows)
+    ]  # fmt: skip
+    asked = ("edges", "hidden edges")
+    sections.append(Section(
+        f"Edges predicted, on {edges['held_out']} graphs of families that the auto-encoder never "
+        "saw", ("auto-encoder", "asked for", "AUC", "AP", "loss"),
+        [
+            (arm, what, *(f"{one[what][name]:.3f}" for name in ("auc", "ap", "loss")))
+            for arm, one in edges["arms"].items() for what in asked
+        ],
+    ))  # fmt: skip
+    for case in dict.fromkeys(one["case"] for one in moved):
+        sections.append(Section(
+            f"Transfer of the step time. {case}. Split: models not among the samples",
+            ("method", "samples", "rows", "mean", "median"),
+            [
+                (one["method"], str(one["k"]), str(one["rows"]), f"{one['mape']:.1%}",
+                 f"{one['median']:.1%}")
+                for one in moved if one["case"] == case
+            ],
+        ))  # fmt: skip
+    shipped = {
+        f"{TITLES[name]}, {one.split}: {what} error": value
+        for name, rows in results.items()
+        for one in rows
+        if (one.family, one.rows_of) == (OURS, TARGETS[0])
+        for what, value in (
+            ("mean", one.figures.mean_error), ("median", one.figures.median_error)
+        )
+    }  # fmt: skip
+    return Report(
+        "Training steps", ("Errors are |predicted / measured - 1|.",), tuple(sections),
+        {"results": results, "edges": edges, "transfer": moved}, shipped,
+    )  # fmt: skip
