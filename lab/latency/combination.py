@@ -151,8 +151,8 @@ def learn(rows: SourceTimes) -> Errors:
                 own = here.own_width[known] if source == MEASURED else np.ones(len(off))
                 width = _width(np.abs(off - bias) / own, here.group[known])
                 found[situation, source] = _error(source, situation, bias, width, here.group[known])
-    middle, width = predict(rows, found)[COMBINED]
-    score = np.abs(rows.log_seconds - middle) / width
+    middle, half = predict(rows, found)[COMBINED]
+    score = np.abs(rows.log_seconds - middle) / half
     for situation in situations:
         alike = GPUS if situation in GPUS else (situation,)
         of = np.isfinite(score) & np.isin(rows.situation, alike)

@@ -88,15 +88,17 @@ class SourceTimes(Table):
         """``groups``: device and group; ``process``: difficulty and its own width."""
         made, none = np.full(len(log_seconds), situation), np.full(len(log_seconds), np.nan)
         said = np.column_stack([predicted.get(one, none) for one in SOURCES])
-        return SourceTimes(made, made, *groups, log_seconds, *(process or (none, none)), said)
+        (device, group), (hard, own_width) = groups, process or (none, none)
+        return SourceTimes(made, made, device, group, log_seconds, hard, own_width, said)
 
     @staticmethod
     def joined(parts: Sequence[SourceTimes]) -> SourceTimes:
         """One after the other."""
-        columns = [one.name for one in fields(SourceTimes) if one.name != "sources"]
-        return SourceTimes(**{
-            name: np.concatenate([getattr(part, name) for part in parts]) for name in columns
-        })  # fmt: skip
+        names = [one.name for one in fields(SourceTimes) if one.name != "sources"]
+        columns: dict[str, Any] = {
+            name: np.concatenate([getattr(part, name) for part in parts]) for name in names
+        }
+        return SourceTimes(**columns)
 
 
 def by_operators(rows: Runs) -> Floats:

@@ -15,6 +15,7 @@ from scipy.linalg import cho_factor, cho_solve
 from berth.predictor.families.graph.latency.transfer.cases import Cases, Codes
 from berth.predictor.families.graph.latency.transfer.kernel import Kernel
 from berth.predictor.families.graph.latency.transfer.nearest import nearest_residual
+from berth.predictor.learning.graphs.posterior import Posterior
 from lab.ground.table import Floats
 from lab.transfer.platform_kernel import fit
 from lab.transfer.transfer_cases import Measured
@@ -36,7 +37,12 @@ class Method:
 
 def process(known: Measured, asked: Cases, kernel: Kernel) -> Guess:
     """The one that ships."""
-    joint = fit(known, kernel).joint(asked)
+    return guess_of(fit(known, kernel), asked)
+
+
+def guess_of(after: Posterior, asked: Cases) -> Guess:
+    """The process, already fitted."""
+    joint = after.joint(asked)
     return lambda samples, residual: joint.moved(samples, residual).mean
 
 
