@@ -6,7 +6,7 @@ BERTH := $(VENV)/bin/berth
 ROOMS := pilot predictor policies plugin
 TYPING := $(VENV)/typing
 
-.PHONY: help venv tools slurm flux-python deep demo test test-quick lint typecheck mig-sweep bench evaluate ablations train profiles docs fuzz-models clean
+.PHONY: help venv tools slurm flux-python deep demo test test-quick gate gate-full lint typecheck mig-sweep bench evaluate ablations train profiles docs fuzz-models clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -52,6 +52,12 @@ test: venv tools slurm flux-python deep  ## every test
 
 test-quick: venv  ## the tests that need no Slurm and no valgrind
 	$(PY) -m pytest --numprocesses auto -m 'not slurm and not flux and not valgrind'
+
+gate: deep  ## every headline figure of the docs: before, tolerance, now; 1 where one is worse
+	$(PY) -m lab gate
+
+gate-full: deep  ## the same with the long ones; hours
+	$(PY) -m lab gate --full
 
 lint: venv  ## style and import direction
 	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .

@@ -41,6 +41,11 @@ class Experiment:
 
 
 EXPERIMENTS: Mapping[str, Experiment] = {
+    "gate": Experiment(
+        "lab.gate.command",
+        "every headline figure of the documentation: before, tolerance, now", "16 min",
+        own_options=True,
+    ),
     "programs": Experiment(
         "lab.experiments.programs",
         "times of programs on a CPU and a GPU from one pilot, each kernel left out",

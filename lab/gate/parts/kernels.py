@@ -1,0 +1,39 @@
+"""Programs: the shipped family on RAJAPerf, every kernel held out in turn."""
+
+from __future__ import annotations
+
+from berth.predictor.hardware import platforms
+from berth.predictor.learning.programs.columns import read_profiles
+from lab.datasets.rajaperf import rows
+from lab.gate.part import Work
+from lab.kernels.examples import PROFILES, join
+from lab.kernels.run import evaluate
+from lab.kernels.tasks import METHODS
+
+TASKS = {
+    "quartz-v100": "quartz core -> V100",
+    "genoa-quartz": "epyc-genoa-vm -> quartz core",
+    "genoa-v100": "epyc-genoa-vm -> V100",
+}
+SHOWN = {
+    "median": "median_error", "mean": "mean_error", "r2": "r2_log_speedup",
+    "tau": "kendall_tau", "coverage": "coverage",
+}  # fmt: skip
+
+
+def figures(work: Work) -> dict[str, float]:
+    """Errors, order and coverage of the three tasks, and the order of three platforms."""
+    found = evaluate(
+        join(read_profiles(PROFILES), rows()), platforms.shipped(), seed=work.seed, jobs=1,
+        methods=METHODS[:1], advance=work.advance,
+    )  # fmt: skip
+    made: dict[str, float] = {}
+    for result in found.results:
+        for task, name in TASKS.items():
+            if result.task == name:
+                for short, figure in SHOWN.items():
+                    made[f"{task}.{short}"] = float(getattr(result.figures, figure))
+    if found.ranking is not None:
+        made["three.tau"] = found.ranking.kendall_tau
+        made["three.regret"] = found.ranking.regret
+    return made

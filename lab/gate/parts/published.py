@@ -1,0 +1,36 @@
+"""The published systems on AIWC beside the shipped law: VAE + DNN and xAMM (long)."""
+
+from __future__ import annotations
+
+from berth.predictor.learning.relative.evaluation import evaluate
+from berth.predictor.learning.resume import Resume
+from lab.gate.part import Work
+from lab.relative import families
+from lab.relative.data import aiwc_rows
+from lab.relative.order_of_four import order_figures
+
+FAMILIES = {
+    "vae": "VAE + DNN",
+    "xamm": "xAMM: attention + AMM (l2), xgboost",
+    "xamm-raw": "xAMM: raw + AMM (l2), xgboost",
+}
+SPLITS = {"application": "unseen application", "rows": "random rows"}
+NOT_PRINTED = ("xamm-raw", "rows")
+SHOWN = {"regret": "regret", "tau": "kendall_tau", "median": "median_time_error"}
+
+
+def figures(work: Work) -> dict[str, float]:
+    """Regret, order and median error of each family by both splits."""
+    found = evaluate(
+        aiwc_rows(), families.chosen(["vae", "xamm"]), data="AIWC", seeds=(work.seed,),
+        resume=Resume(work.folder),
+        more_figures=order_figures, advance=work.advance,
+    )  # fmt: skip
+    by_name = {(one.family, one.split): one.figures for one in found.results}
+    return {
+        f"{family}.{split}.{short}": by_name[name, where][figure]
+        for family, name in FAMILIES.items()
+        for split, where in SPLITS.items()
+        if (family, split) != NOT_PRINTED
+        for short, figure in SHOWN.items()
+    }

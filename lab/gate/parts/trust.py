@@ -1,0 +1,32 @@
+"""Intervals, abstention and advised probes of the law on AIWC."""
+
+from __future__ import annotations
+
+from berth.predictor.learning.resume import Resume
+from lab.gate.part import Work
+from lab.relative import families
+from lab.relative.data import aiwc_rows
+from lab.relative.trust_run import evaluate_trust
+
+PROBES = {
+    "probes.none": "no probe",
+    "probes.one": "one, advised",
+    "probes.two": "two, advised at once",
+    "probes.two-in-turn": "two, advised one after the other",
+}
+
+
+def figures(work: Work) -> dict[str, float]:
+    """Coverage, Winkler score, area under the risk-coverage curve, regret after probes."""
+    found = evaluate_trust(
+        aiwc_rows(), families.chosen(["law"]), data="AIWC", seed=work.seed,
+        resume=Resume(work.folder), advance=work.advance,
+    ).results[0]  # fmt: skip
+    by_score = {one.score: one for one in found.abstention}
+    return {
+        "coverage": found.intervals.coverage,
+        "coverage.worst": found.intervals.worst_application,
+        "winkler": found.intervals.winkler,
+        "abstention.expected-regret": by_score["expected regret"].area_regret,
+        **{name: found.probing.regret[way] for name, way in PROBES.items()},
+    }
