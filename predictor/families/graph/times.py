@@ -19,6 +19,7 @@ import numpy as np
 
 from berth.pilot.platform import Platform
 from berth.predictor.core.combine import SourceEstimate, combine
+from berth.predictor.core.dominance import ordered
 from berth.predictor.core.intervals import around
 from berth.predictor.core.prediction import Basis, Interval
 from berth.predictor.families.graph import source_errors
@@ -39,7 +40,8 @@ from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.kinds import FAMILIES
 from berth.predictor.graphs.operators import Family
 from berth.predictor.graphs.roofline import Roofline, load_of, native_numbers, roofline
-from berth.predictor.hardware.roofs import Numbers, Roof
+from berth.predictor.hardware.order import better_pairs
+from berth.predictor.hardware.roofs import Numbers, Roof, roofs
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +172,9 @@ def times(
     """The model on each place by all sources that answer: those where it fits first, fastest
     first. Raises DocumentError for a broken bundle.
 
-    With the usual sources cached by the graph's hash, its batch, and what places can do.
+    A GPU or slice at least as good in every respect as another one of ``platforms`` is not slower,
+    whichever places are asked. With the usual sources cached by the graph's hash, its batch, and
+    what places can do.
     """
     if sources is not SOURCES:
         return _times(graph, places, platforms, numbers, sources)
@@ -194,6 +198,30 @@ def _times(
     numbers: Numbers | None,
     sources: Sequence[Source],
 ) -> list[Roofline]:
+    computed_in = numbers or native_numbers(graph)
+    asked = {place.platform for place in places}
+    gpus = [one for one in roofs(platforms).values() if one.is_gpu and one.platform not in asked]
+    every = [*places, *(gpus if any(place.is_gpu for place in places) else [])]
+    found = _each(graph, every, platforms, numbers, sources)
+    own = ordered(
+        {one.roof.platform: one.seconds for one in found if one.roof.is_gpu},
+        better_pairs([one.roof for one in found], platforms, computed_in),
+    )
+    found = [
+        replace(one, seconds=own.get(one.roof.platform, one.seconds))
+        for one in found if one.roof.platform in asked
+    ]  # fmt: skip
+    return sorted(found, key=lambda one: (not one.fits, one.seconds.mid, one.roof.platform))
+
+
+def _each(
+    graph: ModelGraph,
+    places: Sequence[Roof],
+    platforms: Platforms,
+    numbers: Numbers | None,
+    sources: Sequence[Source],
+) -> list[Roofline]:
+    """In the order of ``places``, each by itself."""
     errors = source_errors.shipped()
     answers: dict[str, list[Time]] = {}
     for source in sources:
@@ -215,7 +243,7 @@ def _times(
             one, basis=Basis.PRIOR if guessed else one.basis,
             note="; ".join(dict.fromkeys(notes)) or None,
         ))  # fmt: skip
-    return sorted(found, key=lambda one: (not one.fits, one.seconds.mid, one.roof.platform))
+    return found
 
 
 def _combined(bare: Roofline, answers: Sequence[Time], errors: SourceErrors) -> Roofline:

@@ -40,6 +40,7 @@ from berth.predictor.families.graph.source_errors import (
 from berth.predictor.families.graph.times import Time, times
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.hardware import platforms
+from berth.predictor.hardware.order import better_pairs
 from berth.predictor.hardware.roofs import Numbers, roofs
 from lab.latency.fit_latency import Knobs, Sample, fit, fit_all, predicted, weigh
 from lab.latency.settings_covariance import corrections
@@ -250,7 +251,13 @@ def test_sources_are_combined_by_their_errors_and_the_roofline_is_last() -> None
 
     found = {
         one.roof.platform: one
-        for one in times(image_model(1), places, KNOWN, None, [first, second])
+        for one in times(
+            image_model(1),
+            places,
+            {one.platform: KNOWN[one.platform] for one in places},
+            None,
+            [first, second],
+        )
     }
     both = found["rtx-3090-24gb"]
     assert found["i9-10940x"].seconds.mid == pytest.approx(1.0, rel=0.05)
@@ -273,6 +280,23 @@ def test_a_new_device_is_told_by_all_that_know_others_and_by_its_own_runs_when_i
     (known,) = times(image_model(64), gpu, KNOWN, half, [lambda *_: {"a100-80gb": [ran]}])
     assert known.shares[0].situation == "new GPU, 16 runs"
     assert known.basis is Basis.CALIBRATED
+
+
+@pytest.mark.parametrize("numbers", [Numbers.FP16, Numbers.FP32])
+def test_a_better_gpu_is_not_slower_and_others_that_are_asked_do_not_matter(
+    numbers: Numbers,
+) -> None:
+    every = times(image_model(8), list(ROOFS.values()), KNOWN, numbers)
+    seconds = {one.roof.platform: one.seconds for one in every}
+    for better, worse in better_pairs([one.roof for one in every], KNOWN, numbers):
+        assert seconds[better].mid <= seconds[worse].mid * (1 + 1e-9)
+    pairs = better_pairs([one.roof for one in every], KNOWN, numbers)
+    assert {("h200-141gb", "h100-80gb"), ("h100-mig-4g.40gb", "h100-mig-3g.40gb")} <= set(pairs)
+    for asked in (["h100-80gb"], ["power9", "a100-40gb", "h100-mig-3g.40gb"]):
+        alone = times(image_model(8), [ROOFS[name] for name in asked], KNOWN, numbers)
+        assert {one.roof.platform: one.seconds.mid for one in alone} == pytest.approx(
+            {name: seconds[name].mid for name in asked}
+        )
 
 
 def test_one_call_tells_time_memory_and_energy(tmp_path: Path) -> None:
