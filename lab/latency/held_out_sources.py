@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from berth.predictor.families.graph.latency.bundle import verify
+from berth.predictor.families.graph.latency.transfer.bundle import load as load_transfer
 from berth.predictor.families.graph.operators.predictor import operator_model
 from berth.predictor.families.graph.source_errors import (
     IMAGES_IN_HALF,
@@ -31,7 +32,7 @@ from berth.predictor.families.graph.source_errors import (
     known_device,
     with_runs,
 )
-from lab.ground.splits import folds_of
+from lab.ground.splits import Fold, folds_of
 from lab.ground.table import Floats, Places, Strings, Table, whole
 from lab.latency.fit_latency import learnt
 from lab.latency.samples import samples
@@ -133,10 +134,36 @@ def on_known_device(
         advance(situation)
     rows = np.flatnonzero(~np.isnan(found[:, 0]) & data.rows.has_graph)
     log_seconds, hard = found[rows, 0], found[rows, 1]
+    predicted = {MEASURED: log_seconds, OPERATORS: operators[rows]}
+    if split is not MODEL:
+        predicted[TRANSFER] = _transferred(split.folds(data.rows, seed))
+        predicted[TRANSFER] = predicted[TRANSFER][np.isin(_graph_rows(data.rows), rows)]
     return SourceTimes.of(
         situation, (data.rows.device[rows], group[rows]), np.log(data.rows.seconds[rows]),
-        {MEASURED: log_seconds, OPERATORS: operators[rows]}, (hard, hard * of_setting[rows]),
+        predicted, (hard, hard * of_setting[rows]),
     )  # fmt: skip
+
+
+def _graph_rows(rows: Runs) -> Places:
+    return np.flatnonzero(rows.has_graph)
+
+
+def _transferred(parts: Sequence[Fold]) -> Floats:
+    """[rows with a graph] by the process between platforms, from all rows of other groups.
+
+    Its covariance (27 numbers) is the shipped bundle's, its cases are not.
+    """
+    table, kernel = timm_cases(), load_transfer().kernel
+    place = np.full(int(max(one.test.max() for one in parts)) + 1, -1)
+    place[_graph_rows(runs())] = np.arange(len(table))
+    found = np.full(len(table), np.nan)
+    for part in parts:
+        test = place[part.test][place[part.test] >= 0]
+        known, asked = table[np.setdiff1d(np.arange(len(table)), test)], table[test]
+        after = fit(known, kernel)
+        across = kernel.covariance(asked.cases, known.cases)
+        found[test] = across @ after.weights + after.offset + asked.cases.log_roof
+    return found
 
 
 def unseen_device(

@@ -56,8 +56,8 @@ class Time:
     note: str | None = None
     detail: str = ""
     """For people: the software that it was measured with."""
-    unlike: bool | None = None
-    """Whether no model like this was measured on the platform; None: nothing was measured."""
+    unlike: bool = False
+    """Whether models were measured on the platform, but none like this one."""
     guessed: bool = False
     """Whether the model or its batch is outside what errors are known of,"""
     beyond: float = 0.0
@@ -280,9 +280,9 @@ def _combined(bare: Roofline, answers: Sequence[Time], errors: SourceErrors) -> 
 def _situation(bare: Roofline, answers: Sequence[Time]) -> str:
     gpu = bare.roof.is_gpu
     runs = max((one.runs for one in answers), default=0)
-    unlike = next((one.unlike for one in answers if one.unlike is not None), None)
-    if unlike is not None:
-        return known_device(unlike=unlike)
+    measured = next((one for one in answers if one.source == MEASURED), None)
+    if measured is not None and not measured.guessed:
+        return known_device(unlike=bool(measured.unlike))
     if runs:
         return with_runs(runs, gpu=gpu)
     if not gpu:

@@ -35,10 +35,10 @@ def transferred(
     numbers: Numbers,
     folder: Path | None = None,
 ) -> Mapping[str, Sequence[Time]]:
-    """On platforms that a site added by runs, and on those of which nothing was measured.
+    """On platforms with a site's own runs, and on any other.
 
-    On a CPU with runs the time is of as many threads as these had. Devices of the data set and
-    GPUs in fp32 without runs are left to other sources.
+    On a CPU with runs the time is of as many threads as these had. GPUs in fp32 without runs are
+    left to other sources; on devices of the data set it answers what was measured there.
     """
     belief = shared() if folder is None else shared(folder)
     asked = [one for one in places if _answers(belief, one, numbers)]
@@ -86,4 +86,6 @@ def _beyond(belief: Belief, roof: Roof, batch: int) -> tuple[float, str | None]:
 def _answers(belief: Belief, place: Roof, numbers: Numbers) -> bool:
     if place.platform in belief.samples:
         return True
-    return place.platform not in belief.devices and (not place.is_gpu or numbers in _HALF)
+    if place.platform in belief.devices:
+        return any(one.startswith(f"{place.platform}/{numbers.value}/") for one in belief.stacks)
+    return not place.is_gpu or numbers in _HALF
