@@ -15,11 +15,12 @@ from functools import cache
 import numpy as np
 
 from berth.pilot.platform import Platform
-from berth.predictor.core.prediction import Basis, Interval
+from berth.predictor.core.prediction import Basis, Bound, Interval
 from berth.predictor.families.graph.latency.features import Floats, graph_features, work_of
 from berth.predictor.families.training_step import bundle as bundles
-from berth.predictor.families.training_step.bundle import Head, StepModel, Width
+from berth.predictor.families.training_step.bundle import Head, StepModel
 from berth.predictor.families.training_step.law import law_seconds, step_features, terms
+from berth.predictor.families.training_step.step_widths import family_widths
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.hardware.roofs import Numbers, Roof, roof_of
 
@@ -40,6 +41,8 @@ class StepPrediction:
     basis: Basis
     learnt_on: str
     """The device whose head it is."""
+    bound: Bound
+    """What the largest part of the cost model's time goes to."""
 
     @property
     def samples_per_s(self) -> float:
@@ -58,8 +61,12 @@ def predict(
     names: Sequence[str],
     platforms: Mapping[str, Platform],
     model: StepModel | None = None,
+    cores: int | None = None,
 ) -> list[StepPrediction]:
-    """A training step of the graph at its batch on these platforms, in their order."""
+    """A training step of the graph at its batch on these platforms, in their order.
+
+    ``cores``: of CPUs; default: all of them.
+    """
     model = model or shipped()
     features = graph_features(work_of(graph))[None]
     batch = np.array([float(graph.batch)])
@@ -72,13 +79,16 @@ def predict(
         if entry.platform not in rest:
             rows = step_features(features, batch, np.zeros(1), head.rates[None])
             rest[entry.platform] = float(head.rest(rows)[0])
-        ratio, basis, width = _moved(head, platforms[name], platforms)
+        units = cores if cores is not None and not platforms[name].is_gpu else platforms[name].cores
+        ratio, basis, log_width = _moved(head, platforms[name], platforms, units)
         seconds = float(law_seconds(table, (head.rates * ratio)[None])[0])
-        middle, factor = seconds * math.exp(rest[entry.platform]), math.exp(width.log_width)
+        middle, factor = seconds * math.exp(rest[entry.platform]), math.exp(log_width)
+        parts = (table[0] * head.rates * ratio).tolist()
         found.append(
             StepPrediction(
                 name, entry.precision, graph.batch,
                 Interval(middle / factor, middle, middle * factor), basis, entry.platform,
+                _bound(parts),
             )
         )  # fmt: skip
     return found
@@ -91,12 +101,14 @@ def _head(model: StepModel, platform: Platform) -> Head:
 
 
 def _moved(
-    head: Head, platform: Platform, platforms: Mapping[str, Platform]
-) -> tuple[Floats, Basis, Width]:
+    head: Head, platform: Platform, platforms: Mapping[str, Platform], cores: int
+) -> tuple[Floats, Basis, float]:
+    """(ratios of roofs, basis, half width in log) on a platform with so many cores."""
     entry = head.entry
-    cores = platform.cores
+    families = family_widths().get(entry.platform)
+    here = max(entry.here.log_width, families.log_width if families else 0.0)
     if platform.name == entry.platform and (entry.is_gpu or cores == entry.cores):
-        return np.ones(len(head.rates)), Basis.CALIBRATED, entry.here
+        return np.ones(len(head.rates)), Basis.CALIBRATED, here
     home = platforms.get(entry.platform)
     if home is None:
         from berth.predictor.hardware import platforms as catalogue  # noqa: PLC0415 - a site's own folder
@@ -105,7 +117,15 @@ def _moved(
     first = roof_of(home, {**platforms, home.name: home}, entry.cores)
     second = roof_of(platform, platforms, cores)
     basis = Basis.SCALED if platform.name == entry.platform else Basis.PRIOR
-    return roof_ratios(first, second), basis, entry.elsewhere
+    return roof_ratios(first, second), basis, max(entry.elsewhere.log_width, here)
+
+
+def _bound(parts: Sequence[float]) -> Bound:
+    """By the parts of the cost model's time, in the order of ``TERMS``."""
+    sums = {
+        Bound.COMPUTE: sum(parts[:2]), Bound.MEMORY: sum(parts[2:5]), Bound.LAUNCH: parts[5],
+    }  # fmt: skip
+    return max(sums, key=lambda bound: sums[bound])
 
 
 def roof_ratios(first: Roof, second: Roof) -> Floats:

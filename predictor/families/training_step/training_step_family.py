@@ -7,10 +7,16 @@ import math
 from berth.pilot.platform import Platform
 from berth.predictor.core.family import Answer, Bundles, Explanation, Question
 from berth.predictor.core.forecast import SourceShare
-from berth.predictor.core.prediction import Basis, Bound, PredictionCurve
+from berth.predictor.core.prediction import Basis, Prediction, PredictionCurve
 from berth.predictor.core.workload import Workload
 from berth.predictor.families.graph.kind import Mode
-from berth.predictor.families.graph.model import graph_of, is_model, model_of, point
+from berth.predictor.families.graph.model import (
+    graph_of,
+    is_model,
+    model_of,
+    places_by_units,
+    point,
+)
 from berth.predictor.families.training_step.bundle import (
     DEFAULT_STEPS_BUNDLE,
     STEPS_SCHEMA,
@@ -19,7 +25,7 @@ from berth.predictor.families.training_step.bundle import (
 )
 from berth.predictor.families.training_step.predictor import predict
 from berth.predictor.footprint.footprint import MOMENTUM, Task, count, footprint
-from berth.predictor.hardware.roofs import Numbers, roof_of
+from berth.predictor.hardware.roofs import Numbers
 
 
 class TrainingStepFamily:
@@ -40,7 +46,7 @@ class TrainingStepFamily:
         return is_model(workload.document, Mode.TRAINING)
 
     def forecast(self, question: Question) -> Answer:
-        """One point for each platform: all cores of a CPU, one GPU or slice."""
+        """A curve over cores for CPUs, one point for a GPU or a slice."""
         document = model_of(question)
         graph = graph_of(document)
         memory = {
@@ -49,24 +55,28 @@ class TrainingStepFamily:
             ).memory
             for gpu, numbers in ((True, Numbers.FP16), (False, Numbers.FP32))
         }
-        curves, sources = {}, {}
-        for one in predict(graph, list(question.platforms), question.known, self._model):
-            platform = question.platforms[one.platform]
-            roof = roof_of(platform, question.known, platform.cores)
-            curves[one.platform] = PredictionCurve(
-                (
+        points: dict[str, list[Prediction]] = {}
+        sources = {}
+        for units, places in places_by_units(question.platforms, question.known).items():
+            roofs = {roof.platform: roof for roof in places}
+            for one in predict(graph, list(roofs), question.known, self._model, units):
+                roof = roofs[one.platform]
+                points.setdefault(one.platform, []).append(
                     point(
-                        document.name, roof, 1 if platform.is_gpu else platform.cores,
-                        seconds=one.seconds, basis=one.basis, memory=memory[platform.is_gpu],
-                        bound=Bound.UNKNOWN,
-                    ),
+                        document.name, roof, units, seconds=one.seconds, basis=one.basis,
+                        memory=memory[roof.is_gpu], bound=one.bound,
+                    )
+                )  # fmt: skip
+                known = one.basis is Basis.CALIBRATED
+                width = math.log(one.seconds.high / one.seconds.mid)
+                situation = f"{'unseen family' if known else 'unseen device'}, {one.precision}"
+                sources[one.platform] = (
+                    SourceShare(f"{self.name}: rates of {one.learnt_on}", 1.0, width, situation),
                 )
-            )  # fmt: skip
-            situation = "unseen model" if one.basis is Basis.CALIBRATED else "unseen device"
-            width = math.log(one.seconds.high / one.seconds.mid)
-            sources[one.platform] = (
-                SourceShare(f"{self.name}: rates of {one.learnt_on}", 1.0, width, situation),
-            )
+        curves = {
+            name: PredictionCurve(tuple(sorted(own, key=lambda p: p.gpus or p.cores)))
+            for name, own in points.items()
+        }
         return Answer(self._model.id, curves, sources=sources)
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
