@@ -42,10 +42,13 @@ def placed(
         f"{words or objective.superlative}: "
         f"{format_seconds(runtime.mid)} ({spread}){per}"
     )
-    if others and others[0].score and best.score:
-        ratio = others[0].score / best.score
-        tail = f", {ratio:.1f} times {objective.comparative} than {others[0].candidate}"
-        return f"{head}{tail}." if ratio >= 1.05 else f"{head}, about as {others[0].candidate}."
+    next_best = next((row for row in others if row.guess == best.guess), None)
+    if next_best is not None and next_best.score and best.score:
+        ratio = next_best.score / best.score
+        tail = f", {ratio:.1f} times {objective.comparative} than {next_best.candidate}"
+        return f"{head}{tail}." if ratio >= 1.05 else f"{head}, about as {next_best.candidate}."
+    if others:
+        return f"{head}; of other places there are only priors or guesses."
     if ruled_out:
         return f"{head}; no other place fits."
     return f"{head}."

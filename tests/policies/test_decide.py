@@ -264,6 +264,7 @@ def test_a_prior_is_not_enforced_unless_the_site_says_so() -> None:
     by_hand = run(predicted=program, settings=PolicySettings(strict=False))
     assert [(r.candidate, r.guess) for r in by_hand.ranked] == [("cpu", False), ("gpu", True)]
     assert by_hand.ranked[1].warning == "prior only: no data for this platform"
+    assert by_hand.reason.endswith("; of other places there are only priors or guesses.")
 
 
 def test_what_berth_does_not_know_it_does_not_do() -> None:
