@@ -10,14 +10,14 @@ from lab.experiments.shown import show
 
 def evaluate(options: Options) -> None:
     """Table 4.5, MISO's slices and our own runs, each model left out, with baselines."""
-    from lab.footprint import run  # noqa: PLC0415 - needs the extra
+    from lab.footprint import evaluate_memory  # noqa: PLC0415 - needs the extra
 
-    with step_bar("evaluating", run.STEPS) as advance:
-        found = run.evaluate_memory(advance)
-    told = [f"{title}\n{columns(header, rows)}\n" for title, header, rows in found.tables()]
+    with step_bar("evaluating", evaluate_memory.STEPS) as advance:
+        found = evaluate_memory.evaluate_memory(advance)
+    text = [f"{title}\n{columns(header, rows)}\n" for title, header, rows in found.tables()]
     wrong = ", ".join(found.slices.rows[0].wrong) or "none"
-    told += [
+    text += [
         f"Refused slices that would have run: {wrong}.",
         "Unverified: inference without recording, other GPUs and precisions, energy.",
     ]
-    show(options, found.as_dict(), "\n".join(told), file="memory.json")
+    show(options, found.as_dict(), "\n".join(text), file="memory.json")

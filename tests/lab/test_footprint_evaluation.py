@@ -12,8 +12,15 @@ from berth.predictor.footprint.footprint import Task, count
 from berth.predictor.footprint.runtimes import DeviceLaw, RuntimeName, runtimes
 from berth.predictor.graphs.reader import Reader
 from lab.datasets.mig import TrainingRow
-from lab.footprint.host import host_figures
-from lab.footprint.labels import (
+from lab.footprint.evaluate_memory import host_table, printed_tables, slices_table
+from lab.footprint.fit_memory import (
+    fit_forward,
+    fit_host,
+    new_model,
+    training_shares,
+)
+from lab.footprint.host_memory import host_figures
+from lab.footprint.memory_labels import (
     DUMMY_MIB,
     MIB,
     Forward,
@@ -22,17 +29,10 @@ from lab.footprint.labels import (
     forwards,
     trained,
 )
-from lab.footprint.laws import (
-    forward_law,
-    host_law,
-    new_model,
-    training_shares,
-)
 from lab.footprint.miso import PROGRAMS
 from lab.footprint.networks import convnext_base
-from lab.footprint.printed import PrintedFigures, printed_figures, smallest
-from lab.footprint.run import host_table, printed_tables, slices_table
-from lab.footprint.slices import SliceFits, slice_fits
+from lab.footprint.printed_table import PrintedFigures, printed_figures, smallest
+from lab.footprint.slice_fits import SliceFits, slice_fits
 
 
 @pytest.fixture(scope="module")
@@ -68,17 +68,17 @@ def test_the_profile_is_right_in_six_of_six(printed: PrintedFigures) -> None:
 def test_memory_of_models_left_out_is_nearer_than_dippm_s_own(printed: PrintedFigures) -> None:
     errors = [case.error for case in printed.cases if case.error is not None]
     assert np.mean(errors) < 0.04
-    dippm = printed.rivals[0]
+    dippm = printed.baselines[0]
     assert np.mean(dippm.errors) > 0.08
 
 
 def test_counting_what_is_alive_without_recording_is_not_what_was_measured(
     printed: PrintedFigures,
 ) -> None:
-    assert all(np.mean(rival.errors) > 0.5 for rival in printed.rivals[1:])
+    assert all(np.mean(baseline.errors) > 0.5 for baseline in printed.baselines[1:])
 
 
-def test_no_slice_is_said_to_fit_that_failed_and_few_are_refused(judged: SliceFits) -> None:
+def test_no_slice_is_predicted_to_fit_that_failed_and_few_are_refused(judged: SliceFits) -> None:
     ours = judged.rows[0]
     assert ours.false_fits == 0
     assert ours.refusal_share <= 0.03
@@ -98,7 +98,7 @@ def test_shipped_gpu_laws_are_learnt_from_these_labels(
     forward, training = (
         runtimes()[name].law for name in (RuntimeName.GPU_FORWARD, RuntimeName.GPU_TRAINING)
     )
-    fitted = forward_law([case for case in cases if case.printed.actual_mib is not None])
+    fitted = fit_forward([case for case in cases if case.printed.actual_mib is not None])
     assert isinstance(forward, DeviceLaw)
     assert forward.context_bytes.mid == pytest.approx(fitted.context_bytes.mid)
     assert forward.share == fitted.share
@@ -153,7 +153,7 @@ def test_a_host_law_finds_the_weights_that_made_its_labels() -> None:
                 peak = 1e8 + 2 * need.weights + 0.5 * (need.activations + need.inputs)
                 name = f"{blocks} of {channels}"
                 rows.append(Hosted(name, "onnxruntime", need, graph.parameters, 1, peak))
-    law = host_law(rows)
+    law = fit_host(rows)
     # Each of these has one product, so the two cannot be told apart.
     assert law.base_bytes + law.a_product == pytest.approx(1e8, rel=0.01)
     assert law.a_weight_byte == pytest.approx(2, rel=0.01)

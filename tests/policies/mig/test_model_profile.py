@@ -12,7 +12,7 @@ from berth.policies.mig.model_profile import profile_for
 from berth.predictor.core.prediction import Interval
 from berth.predictor.families.slices.bundle import verify
 from berth.predictor.footprint.footprint import Fits
-from lab.footprint.printed import printed_figures
+from lab.footprint.printed_table import printed_figures
 
 GIB = 2**30
 A100 = lookup("A100-40GB")

@@ -112,7 +112,7 @@ class Trained:
     counted_mib: float
     """Weights, gradients, moments and activations, all passes of a step together."""
     forward_mib: float
-    """Weights and the largest activation alone (for a rival)."""
+    """Weights and the largest activation alone (for a baseline)."""
     parameters: int
     reserved_mib: float
     rows: tuple[TrainingRow, ...]

@@ -1,4 +1,4 @@
-"""The thesis's table 4.5, case by case: memory, profile, and rivals.
+"""The thesis's table 4.5, case by case: memory, profile, and baselines.
 
 Leave-one-model-out: context and share for a model are learnt from the other models' labels.
 """
@@ -12,8 +12,8 @@ import numpy as np
 
 from berth.predictor.footprint.footprint import footprint
 from berth.predictor.footprint.runtimes import Runtime
-from lab.footprint.labels import MIB, USABLE_MIB, Forward, forwards
-from lab.footprint.laws import forward_law, new_model
+from lab.footprint.fit_memory import fit_forward, new_model
+from lab.footprint.memory_labels import MIB, USABLE_MIB, Forward, forwards
 
 PROFILES = ("1g.5gb", "2g.10gb", "3g.20gb", "7g.40gb")
 """Those of equation 4.2."""
@@ -41,8 +41,8 @@ class CaseFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class PrintedRival:
-    """A rival on the same cases, its context learnt from the same other models."""
+class PrintedBaseline:
+    """A baseline on the same cases, its context learnt from the same other models."""
 
     name: str
     errors: tuple[float, ...]
@@ -55,7 +55,7 @@ class PrintedFigures:
 
     split: str
     cases: tuple[CaseFigures, ...]
-    rivals: tuple[PrintedRival, ...]
+    baselines: tuple[PrintedBaseline, ...]
 
     @property
     def profiles_right(self) -> tuple[int, int]:
@@ -82,7 +82,7 @@ def printed_figures(cases: Sequence[Forward] | None = None) -> PrintedFigures:
     for case in cases:
         others = [other for other in cases if other.printed.model != case.printed.model]
         runtime = Runtime(
-            law=forward_law(others), framework="", source="", labels=1, models=1, limits=""
+            law=fit_forward(others), framework="", source="", labels=1, models=1, limits=""
         )
         memory = footprint(case.need, runtime).memory
         low, mid, high = (end / MIB for end in (memory.low, memory.mid, memory.high))
@@ -93,12 +93,12 @@ def printed_figures(cases: Sequence[Forward] | None = None) -> PrintedFigures:
                 smallest(high), row.profile,
             )
         )  # fmt: skip
-    rivals = [_dippm(cases)]
-    rivals += [_rival(name, cases, counted) for name, counted in RIVALS.items()]
-    return PrintedFigures("leave-one-model-out", tuple(found), tuple(rivals))
+    baselines = [_dippm(cases)]
+    baselines += [_baseline(name, cases, counted) for name, counted in BASELINES.items()]
+    return PrintedFigures("leave-one-model-out", tuple(found), tuple(baselines))
 
 
-RIVALS: dict[str, Callable[[Forward], float]] = {
+BASELINES: dict[str, Callable[[Forward], float]] = {
     "weights + most activations alive, no recording": lambda c: (
         c.graph.stored_bytes + c.graph.peak_activation_bytes
     ),
@@ -110,9 +110,9 @@ RIVALS: dict[str, Callable[[Forward], float]] = {
 """What is counted; the context is learnt beside it."""
 
 
-def _rival(
+def _baseline(
     name: str, cases: Sequence[Forward], counted: Callable[[Forward], float]
-) -> PrintedRival:
+) -> PrintedBaseline:
     errors, right = [], 0
     for case in cases:
         above: dict[str, list[float]] = {}
@@ -122,16 +122,16 @@ def _rival(
                 rest = actual - counted(other) / MIB
                 above.setdefault(other.printed.model, []).append(rest)
         context = new_model([float(np.mean(values)) for values in above.values()])
-        said = counted(case) / MIB + context.mid
+        predicted = counted(case) / MIB + context.mid
         actual = case.printed.actual_mib
         if actual is not None:
-            errors.append(abs(said / actual - 1))
+            errors.append(abs(predicted / actual - 1))
         if case.printed.profile is not None:
-            right += smallest(said) == case.printed.profile
-    return PrintedRival(name, tuple(errors), right)
+            right += smallest(predicted) == case.printed.profile
+    return PrintedBaseline(name, tuple(errors), right)
 
 
-def _dippm(cases: Sequence[Forward]) -> PrintedRival:
+def _dippm(cases: Sequence[Forward]) -> PrintedBaseline:
     rows = [case.printed for case in cases]
     errors = [
         abs(row.dippm_mib / row.actual_mib - 1)
@@ -143,4 +143,6 @@ def _dippm(cases: Sequence[Forward]) -> PrintedRival:
         for row in rows
         if row.profile is not None
     )
-    return PrintedRival("DIPPM, as printed (trained on densenets and swins)", tuple(errors), right)
+    return PrintedBaseline(
+        "DIPPM, as printed (trained on densenets and swins)", tuple(errors), right
+    )

@@ -1,4 +1,4 @@
-"""The laws' constants from labels. Every function learns from exactly the labels it is given."""
+"""The constants of the memory model, each learnt from exactly the labels that it is given."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from berth.predictor.core.prediction import Interval
 from berth.predictor.families.program.ceilings import Floats
 from berth.predictor.footprint.footprint import Need
 from berth.predictor.footprint.runtimes import DeviceLaw, HostLaw, Span
-from lab.footprint.labels import (
+from lab.footprint.memory_labels import (
     DUMMY_MIB,
     MIB,
     Forward,
@@ -31,7 +31,7 @@ PRIOR_WIDTH = 0.5
 """Of the log of needed over counted: its mean between models, and its spread."""
 
 
-def forward_law(cases: Sequence[Forward]) -> DeviceLaw:
+def fit_forward(cases: Sequence[Forward]) -> DeviceLaw:
     """Context and share of forward passes: means over models, Student's interval of a new model.
 
     The context is what is measured above what is counted; the share what is measured of that,
@@ -93,7 +93,7 @@ class Shares:
 
 
 def training_shares(cases: Sequence[Trained], *, prior_width: float = PRIOR_WIDTH) -> Shares:
-    """Needed over counted, from interval-censored labels: a normal law of its log.
+    """Needed over counted, from interval-censored labels: its log is normal.
 
     A load says only that its need lies above the slices it failed on, and not above those it ran
     on. All loads of one model together weigh as one. Mean and spread have priors of width
@@ -139,12 +139,12 @@ def left_out_ratios(rows: Sequence[Hosted]) -> dict[str, Floats]:
     for name in dict.fromkeys(names.tolist()):
         others = [row for row in rows if row.model != name]
         own = [row for row in rows if row.model == name]
-        said = host_features(row.need for row in own) @ host_weights(others)
-        found[name] = np.array([row.peak_bytes for row in own]) / said
+        predicted = host_features(row.need for row in own) @ host_weights(others)
+        found[name] = np.array([row.peak_bytes for row in own]) / predicted
     return found
 
 
-def host_law(rows: Sequence[Hosted]) -> HostLaw:
+def fit_host(rows: Sequence[Hosted]) -> HostLaw:
     """Weights from all rows; the interval from models left out, each weighing alike."""
     base, weight, convolution, product, activation = host_weights(rows).tolist()
     ratios = left_out_ratios(rows)

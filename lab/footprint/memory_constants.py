@@ -1,6 +1,6 @@
 """Writes ``predictor/footprint/runtimes.json``.
 
-``python -m lab.footprint.train``
+``python -m lab.footprint.memory_constants``
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from berth.predictor.footprint.runtimes import (
     RuntimesFile,
     Span,
 )
-from lab.footprint.labels import Hosted, forwards, hosted, trained
-from lab.footprint.laws import forward_law, host_law, training_shares
+from lab.footprint.fit_memory import fit_forward, fit_host, training_shares
+from lab.footprint.memory_labels import Hosted, forwards, hosted, trained
 
 
 def learn() -> RuntimesFile:
-    """All laws from all labels. Raises ToolMissing where a data set is absent."""
+    """All constants from all labels. Raises ToolMissing where a data set is absent."""
     cases = forwards()
     measured = [case for case in cases if case.printed.actual_mib is not None]
-    fitted = forward_law(measured)
+    fitted = fit_forward(measured)
     # A context that loads kernels only when they are called for takes that little.
     context = Span(
         low=min(float(GPU_CONTEXT_BYTES), fitted.context_bytes.low),
@@ -64,7 +64,7 @@ def learn() -> RuntimesFile:
 
 def _hosted(rows: list[Hosted], framework: str) -> Runtime:
     return Runtime(
-        law=host_law(rows),
+        law=fit_host(rows),
         framework=framework,
         source="our own runs on epyc-genoa-vm, fp32, one thread",
         labels=len(rows),

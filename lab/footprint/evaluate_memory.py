@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from lab.footprint.host import HostFigures, host_figures
-from lab.footprint.printed import PrintedFigures, printed_figures
-from lab.footprint.slices import SliceFits, slice_fits
+from lab.footprint.host_memory import HostFigures, host_figures
+from lab.footprint.printed_table import PrintedFigures, printed_figures
+from lab.footprint.slice_fits import SliceFits, slice_fits
 
 STEPS = 3
 CASES = ("model", "batch", "actual", "DIPPM", "predicted", "95 % interval", "error", "profile",
          "right")  # fmt: skip
-FITS = ("said by", "told", "false fits", "false does-not-fit", "share")
-RIVALS = ("told by", "mean error", "worst", "profiles right")
+FITS = ("predicted by", "from", "false fits", "false does-not-fit", "share")
+BASELINES = ("predicted by", "mean error", "worst", "profiles right")
 HOST = ("framework", "task", "by", "rows", "models", "median", "mean", "worst", "in 95 %")
 
 Table = tuple[str, tuple[str, ...], list[tuple[str, ...]]]
@@ -64,18 +64,18 @@ def printed_tables(found: PrintedFigures) -> Iterator[Table]:
         CASES,
         cases,
     )
-    rivals: list[tuple[str, ...]] = [
+    baselines: list[tuple[str, ...]] = [
         (r.name, f"{np.mean(r.errors):.1%}", f"{max(r.errors):.1%}",
          f"{r.profiles_right} of {asked}")
-        for r in found.rivals
+        for r in found.baselines
     ]  # fmt: skip
-    yield "the same cases by others", RIVALS, rivals
+    yield "the same cases by others", BASELINES, baselines
 
 
 def slices_table(found: SliceFits) -> Table:
     """MISO."""
     rows: list[tuple[str, ...]] = [
-        (r.name, r.told, f"{r.false_fits} of {r.failed}", f"{r.false_refusals} of {r.ran}",
+        (r.name, r.source, f"{r.false_fits} of {r.failed}", f"{r.false_refusals} of {r.ran}",
          f"{r.refusal_share:.1%}")
         for r in found.rows
     ]  # fmt: skip
@@ -99,7 +99,7 @@ def host_table(found: list[HostFigures]) -> Table:
         rows += [
             (h.framework, h.task, name, str(h.rows), str(h.models), f"{median:.1%}",
              f"{mean:.1%}", "", "")
-            for name, (median, mean) in h.rivals.items()
+            for name, (median, mean) in h.baselines.items()
         ]  # fmt: skip
     return "our own CPU runs, peak of host memory with loading (leave-one-model-out)", HOST, rows
 

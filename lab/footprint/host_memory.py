@@ -10,8 +10,8 @@ import numpy as np
 from berth.predictor.families.program.ceilings import Floats
 from berth.predictor.footprint.footprint import Task, memory_of
 from berth.predictor.footprint.runtimes import Runtime
-from lab.footprint.labels import Hosted, hosted
-from lab.footprint.laws import host_law, left_out_ratios
+from lab.footprint.fit_memory import fit_host, left_out_ratios
+from lab.footprint.memory_labels import Hosted, hosted
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class HostFigures:
     worst_error: float
     inside: float | None
     """Share of models' rows within the 95 % interval; models weigh alike."""
-    rivals: dict[str, tuple[float, float]]
+    baselines: dict[str, tuple[float, float]]
     """Median and mean error; each with a constant beside it, learnt from the other models."""
 
 
@@ -47,30 +47,30 @@ def _figures(framework: str, task: Task, rows: list[Hosted]) -> HostFigures:
     off = np.abs(1 / np.concatenate(list(ratios.values())) - 1)
     inside = []
     for name in ratios:
-        law = host_law([row for row in rows if row.model != name])
+        law = fit_host([row for row in rows if row.model != name])
         runtime = Runtime(law=law, framework="", source="", labels=1, models=1, limits="")
         own = [(row, memory_of(row.need, runtime)) for row in rows if row.model == name]
         inside.append(np.mean([m.low <= row.peak_bytes <= m.high for row, m in own]))
     return HostFigures(
         framework, task.value, len(rows), len(ratios), float(np.median(off)), float(off.mean()),
         float(off.max()), float(np.mean(inside)),
-        {name: _rival(rows, counted) for name, counted in RIVALS.items()},
+        {name: _baseline(rows, counted) for name, counted in BASELINES.items()},
     )  # fmt: skip
 
 
-RIVALS: dict[str, Callable[[Hosted], float]] = {
+BASELINES: dict[str, Callable[[Hosted], float]] = {
     "weights + largest activation": lambda row: row.need.weights + row.largest_bytes,
     "parameters x 4": lambda row: 4.0 * row.parameters,
     "a constant": lambda _: 0.0,
 }
 
 
-def _rival(rows: list[Hosted], counted: Callable[[Hosted], float]) -> tuple[float, float]:
+def _baseline(rows: list[Hosted], counted: Callable[[Hosted], float]) -> tuple[float, float]:
     off: list[float] = []
     for name in {row.model for row in rows}:
         above = [row.peak_bytes - counted(row) for row in rows if row.model != name]
         constant = float(np.median(above))
         own = [row for row in rows if row.model == name]
-        said: Floats = np.array([constant + counted(row) for row in own])
-        off += np.abs(said / np.array([row.peak_bytes for row in own]) - 1).tolist()
+        predicted: Floats = np.array([constant + counted(row) for row in own])
+        off += np.abs(predicted / np.array([row.peak_bytes for row in own]) - 1).tolist()
     return float(np.median(off)), float(np.mean(off))

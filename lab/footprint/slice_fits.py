@@ -1,7 +1,7 @@
-"""MISO's ``fits``: does a training program run on a slice, told before anybody runs it there?
+"""MISO's ``fits``: does a training program run on a slice, predicted before anybody runs it there?
 
 Leave-one-model-out: the share of counted memory that is needed is learnt from the other seven
-programs. A slice is said to fit where it holds the upper end of the 95 % interval.
+programs. A slice is predicted to fit where it holds the upper end of the 95 % interval.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from lab.footprint.labels import (
+from lab.footprint.fit_memory import ENDS, PRIOR_WIDTH, training_shares
+from lab.footprint.memory_labels import (
     DUMMY_MIB,
     MIB,
     USABLE_MIB,
     Trained,
     trained,
 )
-from lab.footprint.laws import ENDS, PRIOR_WIDTH, training_shares
 
 OTHER_WIDTHS = (0.25, 1.0)
 """Of the prior, to see how much hangs on it."""
@@ -27,7 +27,7 @@ class FitsRow:
     """One way to say whether a slice fits."""
 
     name: str
-    told: str
+    source: str
     false_fits: int
     failed: int
     """Of so many slices on which programs failed."""
@@ -51,7 +51,7 @@ class SliceFits:
 
 
 def slice_fits(cases: Sequence[Trained] | None = None) -> SliceFits:
-    """Ours and the rivals. Raises ToolMissing without MISO's table."""
+    """Ours and the baselines. Raises ToolMissing without MISO's table."""
     cases = trained() if cases is None else cases
     high = _upper(cases, PRIOR_WIDTH)
     found = [
@@ -87,18 +87,18 @@ def _upper(
 
 
 def _row(
-    name: str, told: str, cases: Sequence[Trained], need: Callable[[Trained], float]
+    name: str, source: str, cases: Sequence[Trained], need: Callable[[Trained], float]
 ) -> FitsRow:
     false_fits = failed = refusals = ran = 0
     wrong = []
     for case in cases:
         upper = need(case)
         for row in case.rows:
-            said = upper <= USABLE_MIB[row.profile]
+            predicted = upper <= USABLE_MIB[row.profile]
             ran += row.fits
             failed += not row.fits
-            false_fits += said and not row.fits
-            refusals += row.fits and not said
-            if said != row.fits:
+            false_fits += predicted and not row.fits
+            refusals += row.fits and not predicted
+            if predicted != row.fits:
                 wrong.append(f"{case.model} {case.batch} on {row.profile}")
-    return FitsRow(name, told, false_fits, failed, refusals, ran, tuple(wrong))
+    return FitsRow(name, source, false_fits, failed, refusals, ran, tuple(wrong))
