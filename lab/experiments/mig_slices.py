@@ -49,6 +49,11 @@ def evaluate(options: Options) -> None:
             if r.task == name
         ]
         told += [f"\n{name}", columns(_HEADER, rows)]
+    told.append("\nIn the 90 % interval, by situation (rows):")
+    for r in found.results:
+        if r.figures.coverage_by:
+            parts = (f"{s} {c:.0%} ({n})" for s, (n, c) in r.figures.coverage_by.items())
+            told.append(f"  {r.task.partition(',')[0]}, {r.method}: {', '.join(parts)}")
     fits = found.fits
     told.append(
         f"\nfits, from the memory reserved on the whole GPU: {fits.said_but_failed} said to fit "

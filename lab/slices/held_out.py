@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from berth.predictor.families.slices.bundle import Width
+from berth.predictor.families.slices.bundle import LARGE_BATCH, Width
+from berth.predictor.families.slices.equivalence import log_slowdowns as rule
+from berth.predictor.families.slices.equivalence import mixed
 from berth.predictor.families.slices.latent import Latents
 from berth.predictor.families.slices.physics import Floats, ShareLaw
 from berth.predictor.families.slices.predictor import EASE
 from berth.predictor.families.slices.sweep_model import Loads, SeenProbe, SweepModel
-from lab.slices.data import SHARES, Case, Rows
+from berth.predictor.families.slices.workload import Point
+from lab.slices.data import SHARES, Case, Rows, inference_cases
 from lab.slices.latent import (
     FamilySpec,
     fit_family,
@@ -20,6 +23,9 @@ from lab.slices.latent import (
     slowdowns,
 )
 from lab.slices.sweep import SweepFit, log_slowdowns, model_weights
+
+LEAST_MODELS = 5
+"""With large batches, for a width of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +41,7 @@ class Held:
     probed: float | None
     """Predicted with the smallest slice that ran measured; None: this is that slice."""
     gpu: str = ""
+    batch: float = 0.0
 
 
 def latent_held(spec: FamilySpec, trained: Sequence[Case], out: Sequence[Case],
@@ -58,6 +65,7 @@ def latent_held(spec: FamilySpec, trained: Sequence[Case], out: Sequence[Case],
                 Held(
                     case.model, g, measured, said, share, case.point.unsteadiness,
                     None if informed is None else max(informed, 0.0), case.workload.gpu,
+                    case.point.batch,
                 )
             )  # fmt: skip
     return held
@@ -84,6 +92,7 @@ def sweep_held(model: SweepModel, out: Rows, shares: ShareLaw) -> list[Held]:
             out.models[i], out.slices[i], float(out.log_slowdown[i]), float(said[i]),
             shares.effective(SHARES[out.slices[i]]), 0.0,
             None if np.isnan(informed[i]) else max(float(informed[i]), 0.0),
+            batch=float(out.loads.batch[i]),
         )
         for i in range(len(out))
     ]  # fmt: skip
@@ -95,6 +104,44 @@ def sweep_left_out(fit: SweepFit, rows: Rows) -> list[Held]:
     for fold in fit.folds:
         held += sweep_held(fold.model, rows.take(fold.away), fold.shares)
     return held
+
+
+def rule_held(out: Rows, shares: ShareLaw) -> list[Held]:
+    """``out`` predicted by batch equivalence: only the shares are learnt."""
+    points: dict[str, tuple[Point, ...]] = {}
+    for case in inference_cases():
+        points.setdefault(case.model, case.workload.points)
+    held = []
+    for i in range(len(out)):
+        effective = shares.effective(SHARES[out.slices[i]])
+        batch, processes = float(out.loads.batch[i]), int(out.loads.processes[i])
+        said = rule(points[out.models[i]], batch, processes, np.array([effective]))
+        if said is None:
+            raise AssertionError("every load of ParvaGPU stands in a sweep over batches")
+        held.append(
+            Held(
+                out.models[i], out.slices[i], float(out.log_slowdown[i]), float(said[0]),
+                effective, 0.0, None, batch=batch,
+            )
+        )  # fmt: skip
+    return held
+
+
+def rule_left_out(fit: SweepFit, rows: Rows) -> list[Held]:
+    """The same with the shares of the folds that had not seen the models."""
+    return [h for fold in fit.folds for h in rule_held(rows.take(fold.away), fold.shares)]
+
+
+def mixed_held(law: Sequence[Held], by_rule: Sequence[Held]) -> list[Held]:
+    """Both together, row by row."""
+    logs, _ = mixed(np.array([h.predicted for h in law]), np.array([h.predicted for h in by_rule]))
+    return [replace(h, predicted=float(log)) for h, log in zip(law, logs, strict=True)]
+
+
+def large_width(held: Sequence[Held]) -> Width | None:
+    """Of large batches alone; None: too few models had such for a quantile."""
+    large = [h for h in held if h.batch >= LARGE_BATCH]
+    return width(large) if len({h.model for h in large}) >= LEAST_MODELS else None
 
 
 def _informed(model: SweepModel, rows: Rows, shares: ShareLaw) -> Floats:

@@ -14,18 +14,22 @@ from typing import Any
 import numpy as np
 
 from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.families.slices.bundle import LARGE_BATCH, Width
 from berth.predictor.families.slices.predictor import EASE
 from lab.slices import baselines as rivals
 from lab.slices.data import Rows, sweep_rows, training_cases
 from lab.slices.fits import FitsFigures, fits_figures
 from lab.slices.held_out import (
     Held,
+    large_width,
     latent_left_out,
+    mixed_held,
+    rule_held,
     sweep_held,
     width,
 )
 from lab.slices.latent import FAMILIES
-from lab.slices.sweep import fit_shares, fit_sweep, sweep_model
+from lab.slices.sweep import SweepFit, fit_shares, fit_sweep, sweep_model
 from lab.slices.train import TIME, cases_of, shares_without
 
 SPLIT = "leave-one-model-out, nested"
@@ -50,6 +54,8 @@ class SliceFigures:
     coverage_95: float | None
     factor_90: float | None
     """Median over rows of upper over middle."""
+    coverage_by: dict[str, tuple[int, float]]
+    """Rows and the share of them within the 90 % interval, by situation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +143,15 @@ def _sweeps(
         fitted = fit_sweep(rows.take(set(rows.names) - away), seed)
         chosen[fitted.choice.name] = chosen.get(fitted.choice.name, 0) + 1
         held += sweep_held(fitted.model, rows.take(away), fitted.shares)
-        held_alone += sweep_held(fitted.model, alone.take(away), fitted.shares)
+        held_alone += _batches_held(fitted, alone, away)
     return held, held_alone, chosen
+
+
+def _batches_held(fitted: SweepFit, alone: Rows, away: frozenset[str]) -> list[Held]:
+    """The law and batch equivalence together."""
+    out = alone.take(away)
+    law = sweep_held(fitted.model, out, fitted.shares)
+    return mixed_held(law, rule_held(out, fitted.shares))
 
 
 def law_alone() -> list[Held]:
@@ -210,6 +223,7 @@ def _result(
             coverage_90=None if inside is None else inside[0],
             coverage_95=None if inside is None else inside[1],
             factor_90=None if inside is None else inside[2],
+            coverage_by={} if inside is None else inside[3],
         ),
         {
             str(m): (float(np.median(error[models == m])), float(error[models == m].mean()))
@@ -220,20 +234,36 @@ def _result(
 
 def _coverage(
     held: Sequence[Held], said: Floats, calibration: Sequence[Held], probed: bool
-) -> tuple[float, float, float]:
-    """Shares of rows within the 90 and 95 % intervals, models weighing alike; median factor."""
+) -> tuple[float, float, float, dict[str, tuple[int, float]]]:
+    """Shares of rows within the 90 and 95 % intervals, models weighing alike; median factor.
+
+    And the first by situation, rows weighing alike.
+    """
+    seen: dict[str, list[bool]] = {}
     inside: dict[str, list[tuple[bool, bool]]] = {}
     factors = []
-    widths = {
-        name: width([h for h in calibration if h.model != name], probed=probed)
-        for name in {h.model for h in held}
-    }
+    widths = {name: _widths(calibration, name, probed=probed) for name in {h.model for h in held}}
     for h, log in zip(held, said, strict=True):
         hard = EASE - float(np.log(h.effective))
-        q = widths[h.model]
+        plain, large = widths[h.model]
+        q = large if h.batch >= LARGE_BATCH else plain
         half, half_95 = (w * hard + h.unsteadiness for w in (q.q90, max(q.q90, q.q95)))
         off = abs(h.measured - log)
         inside.setdefault(h.model, []).append((off <= half, off <= half_95))
         factors.append(np.exp(half))
+        size = f"batch {'>=' if h.batch >= LARGE_BATCH else '<'} {LARGE_BATCH:.0f}"
+        for situation in (size, f"{h.slices}g"):
+            seen.setdefault(situation, []).append(off <= half)
     shares = np.mean([np.mean(rows, axis=0) for rows in inside.values()], axis=0)
-    return float(shares[0]), float(shares[1]), float(np.median(factors))
+    by = {name: (len(rows), float(np.mean(rows))) for name, rows in sorted(seen.items())}
+    return float(shares[0]), float(shares[1]), float(np.median(factors)), by
+
+
+def _widths(calibration: Sequence[Held], name: str, *, probed: bool) -> tuple[Width, Width]:
+    """From the other models: of all batches, and of large ones (never narrower)."""
+    others = [h for h in calibration if h.model != name]
+    plain = width(others, probed=probed)
+    large = None if probed else large_width(others)
+    if large is None:
+        return plain, plain
+    return plain, Width(q90=max(plain.q90, large.q90), q95=max(plain.q95, large.q95))

@@ -19,6 +19,7 @@ from berth.predictor.families.slices.bundle import (
     SliceManifest,
     SliceTraining,
 )
+from berth.predictor.families.slices.equivalence import EQUIVALENCE, LAW
 from berth.predictor.families.slices.latent import LATENT_SCHEMA, LatentFile
 from berth.predictor.families.slices.physics import ShareLaw
 from berth.predictor.families.slices.predictor import BATCHES, SWEEP
@@ -28,18 +29,22 @@ from lab.datasets.mig import MISO, PARVAGPU
 from lab.slices.card import card
 from lab.slices.data import (
     Case,
+    Rows,
     inference_cases,
     sweep_rows,
     training_cases,
 )
 from lab.slices.held_out import (
     Held,
+    large_width,
     latent_left_out,
+    mixed_held,
+    rule_left_out,
     sweep_left_out,
     width,
 )
 from lab.slices.latent import FAMILIES, FamilySpec, fit_family
-from lab.slices.sweep import effective, features_of, fit_shares, fit_sweep
+from lab.slices.sweep import SweepFit, effective, features_of, fit_shares, fit_sweep
 
 LIBRARIES = ("numpy", "onnxmltools", "onnxruntime", "xgboost-cpu")
 TIME = "time"
@@ -75,7 +80,7 @@ def train(
     alone = sweep_rows(one_process=True)
     methods = [
         _entry(SWEEP, "ParvaGPU, 1 to 5 processes", sweep_left_out(fitted, rows)),
-        _entry(BATCHES, "ParvaGPU, 1 process", sweep_left_out(fitted, alone)),
+        batches_entry(fitted, alone),
     ]
     families = []
     for spec in FAMILIES:
@@ -119,4 +124,17 @@ def _entry(name: str, data: str, held: list[Held]) -> MethodEntry:
         data=data,
         width=width(held),
         probed=width(held, probed=True),
+        large=large_width(held),
+    )
+
+
+def batches_entry(fitted: SweepFit, alone: Rows) -> MethodEntry:
+    """The law of one process and batch equivalence together; a probe moves the law alone."""
+    law, rule = sweep_left_out(fitted, alone), rule_left_out(fitted, alone)
+    entry = _entry(BATCHES, "ParvaGPU, 1 process", mixed_held(law, rule))
+    return entry.model_copy(
+        update={
+            "probed": width(law, probed=True),
+            "sources": {LAW: width(law), EQUIVALENCE: width(rule)},
+        }
     )

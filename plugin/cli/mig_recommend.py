@@ -183,6 +183,7 @@ def _slice(choice: SliceChoice) -> dict[str, Any]:
         "profile": choice.profile.name,
         "memory_bytes": choice.profile.memory_bytes,
         "part_of_gpu": choice.part,
+        "need_bytes": as_numbers(made.memory),
         "fits": choice.fits,
         "refused": choice.refused,
         "slowdown": as_numbers(made.slowdown),

@@ -27,6 +27,8 @@ SLICES_SCHEMA = "berth.slices-bundle/1"
 LATENTS = "latents.json"
 RESIDUAL = "sweep-residual.onnx"
 NO_RESIDUAL = "none"
+LARGE_BATCH = 64.0
+"""From here on a batch is a situation of its own: it fills a GPU as few in training did."""
 DEFAULT_SLICES_BUNDLE = SHIPPED_BUNDLES / "mig-slices"
 
 
@@ -47,6 +49,18 @@ class MethodEntry(Document):
     width: Width
     probed: Width | None
     """With one measured slice beside; None: never tried."""
+    large: Width | None = None
+    """At batches of ``LARGE_BATCH`` and more; None: too few models had such."""
+    sources: dict[str, Width] | None = None
+    """What the method combines, with the width that each would have alone; None: one source."""
+
+    def width_at(self, batch: float) -> Width:
+        """The width in the situation of this batch; of large ones never narrower."""
+        if self.large is None or batch < LARGE_BATCH:
+            return self.width
+        return Width(
+            q90=max(self.width.q90, self.large.q90), q95=max(self.width.q95, self.large.q95)
+        )
 
 
 class SliceTraining(Document):

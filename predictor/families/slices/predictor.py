@@ -15,8 +15,10 @@ from functools import lru_cache
 import numpy as np
 
 from berth.pilot.errors import UsageError
+from berth.predictor.core.forecast import SourceShare
 from berth.predictor.core.prediction import Basis, Bound, Interval
-from berth.predictor.families.slices.bundle import SliceModel, Width
+from berth.predictor.families.slices.bundle import MethodEntry, SliceModel, Width
+from berth.predictor.families.slices.equivalence import log_slowdowns, mixed
 from berth.predictor.families.slices.latent import Family, Latents, features, latents, outside
 from berth.predictor.families.slices.physics import Floats, Share, launch_share
 from berth.predictor.families.slices.sweep import SweepLaw, can_fit, fit
@@ -54,6 +56,8 @@ class SlicePrediction:
     basis: Basis
     method: str
     abstained: str | None = None
+    sources: tuple[SourceShare, ...] = ()
+    """What the method combined, where it combined several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,7 @@ class _Estimate:
     width: Width
     extra: float
     abstained: str | None
+    sources: tuple[SourceShare, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +139,7 @@ class SlicePredictor:
         if point is None or known is None:
             raise AssertionError("only asked where the family can answer")
         found = latents(family, [known])
-        width = self.model.methods[name].width
+        width = self.model.methods[name].width_at(workload.target_batch)
         seen = self._at_target(workload, point, probes)
         probed = self.model.methods[name].probed
         if seen and probed is not None:
@@ -159,13 +164,16 @@ class SlicePredictor:
         whole_s = None if point is None else point.seconds
         load = Loads.one(workload.target_batch, workload.processes, whole_s)
         entry = self.model.methods[name]
-        width, capacity = entry.width, 0.0
+        width, capacity = entry.width_at(workload.target_batch), 0.0
         seen = tuple(self._seen(workload, share, number) for share, number in probes)
         if seen and entry.probed is not None:
             width, capacity = entry.probed, self.model.sweep.capacity_from(law, seen)
         loads = load.times(len(effective))
         moved = np.where(effective < 1, capacity, 0.0)
         logs = self.model.sweep.log_slowdown(law, loads, effective, moved)
+        shares: tuple[SourceShare, ...] = ()
+        if entry.sources and not seen:
+            logs, shares = _with_rule(entry, workload, effective, logs)
         host, work = law.logs(loads.batch, loads.processes, effective)
         launch = 1 / (1 + np.exp(np.minimum(law.sharpness * (work - host), 700.0)))
         extra = 0.0 if point else UNKNOWN_LOAD_WIDTH
@@ -178,7 +186,7 @@ class SlicePredictor:
                 f"its times on the whole GPU follow no law of batches and processes "
                 f"(off by {math.expm1(law.misfit):.0%})"
             )
-        return _Estimate(name, logs, whole_s, launch, width, extra, unfit)
+        return _Estimate(name, logs, whole_s, launch, width, extra, unfit, shares)
 
     def _at_target(
         self, workload: SliceWorkload, point: Point, probes: Sequence[tuple[Share, int]]
@@ -231,6 +239,7 @@ class SlicePredictor:
         return SlicePrediction(
             share, slowdown, wide, slowdown.scaled(made.whole_s), made.whole_s,
             _bound(workload, launch), launch, basis, made.name, made.abstained,
+            made.sources,
         )  # fmt: skip
 
 
@@ -239,6 +248,21 @@ def law_of(points: tuple[Point, ...]) -> SweepLaw:
     """The law of these points; fitted once."""
     return fit(
         [p.batch for p in points], [p.processes for p in points], [p.seconds for p in points]
+    )
+
+
+def _with_rule(
+    entry: MethodEntry, workload: SliceWorkload, effective: Floats, law: Floats
+) -> tuple[Floats, tuple[SourceShare, ...]]:
+    """The law's log slow-downs with those of batch equivalence, where the points allow that."""
+    rule = log_slowdowns(workload.points, workload.target_batch, workload.processes, effective)
+    if rule is None or entry.sources is None:
+        return law, ()
+    logs, weights = mixed(law, rule)
+    hard = EASE - math.log(float(effective.min()))
+    return logs, tuple(
+        SourceShare(name, weights[name], width.q90 * hard, "unseen model")
+        for name, width in entry.sources.items()
     )
 
 

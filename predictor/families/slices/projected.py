@@ -46,7 +46,7 @@ def projected(question: Question, bundles: Bundles, made: Adjusted) -> Adjusted:
     by_gpu: dict[str, dict[str, Share]] = {}
     for name, platform in question.platforms.items():
         cut = slice_of(platform)
-        if platform.parent in made.curves and cut is not None:
+        if platform.parent is not None and platform.parent in made.curves and cut is not None:
             by_gpu.setdefault(platform.parent, {})[name] = share_of(*cut)
     for parent, shares in by_gpu.items():
         manifest = _manifest(bundles.get(SLICES_SCHEMA, DEFAULT_SLICES_BUNDLE))

@@ -6,6 +6,7 @@ A job's whole time is stretched as a batch's is: its parts beside the GPU make i
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from berth.pilot.platform import Platform
 from berth.predictor.core.family import Answer, Bundles, Explanation, Question
@@ -52,7 +53,7 @@ class SlicesFamily:
             for name, profile in places.items()
         }
         sources = {
-            name: (self._source(geometry.gpu, made[profile.name]),)
+            name: self._sources(geometry.gpu, made[profile.name])
             for name, profile in places.items()
         }
         wholes = (n for n, p in question.known.items() if is_whole(geometry, p))
@@ -78,13 +79,16 @@ class SlicesFamily:
             "slice does not shorten."
         )
 
-    def _source(self, gpu: str, made: SlicePrediction) -> SourceShare:
+    def _sources(self, gpu: str, made: SlicePrediction) -> tuple[SourceShare, ...]:
+        if made.sources and not made.share.is_whole:
+            named = f"{self.name}: {made.method}, "
+            return tuple(replace(one, source=named + one.source) for one in made.sources)
         if made.share.is_whole:
             situation = "measured there"
         else:
             situation = "unseen model" if gpu in self.predictor.model.gpus else "unseen device"
         width = math.log(made.slowdown.high / made.slowdown.mid)
-        return SourceShare(f"{self.name}: {made.method}", 1.0, width, situation)
+        return (SourceShare(f"{self.name}: {made.method}", 1.0, width, situation),)
 
 
 def slice_workload_of(workload: Workload) -> SliceWorkload:

@@ -9,9 +9,10 @@ from typing import Any
 
 import onnx
 import pytest
-from every_kind import SMALL_LLAMA
+from every_kind import SMALL_LLAMA, workloads
 from small_models import convolutional
 
+from berth.pilot.documents import to_json
 from berth.plugin import cli
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "mig-recommend.md"
@@ -132,3 +133,59 @@ def test_what_is_no_document_is_a_sentence(
 ) -> None:
     workload.write_bytes(raw)
     assert "resnet.json" in fails(["mig", "recommend", "resnet.json"], capsys)
+
+
+@pytest.mark.parametrize("kind", ["program", "inference", "training", "service", "history"])
+def test_a_workload_of_every_kind_gets_a_slice_that_holds_it(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = workloads("quartz", "a100-40gb", "A100-40GB")[kind].document
+    file = tmp_path / f"{kind}.json"
+    file.write_text(to_json(document))
+    asked = ["mig", "recommend", str(file), "--gpu", "A100-40GB", "--json"]
+    for aim in (["smallest"], ["fastest"], ["throughput"], ["cost", "--price-per-hour", "3"]):
+        cli.main([*asked, "--aim", *aim])
+        data = json.loads(capsys.readouterr().out)
+        assert data["unit"] == UNITS[kind]
+        slices = {s["profile"]: s for s in data["slices"]}
+        best = slices[data["best"]]
+        assert best["memory_bytes"] >= best["need_bytes"]["high"]
+        assert data["smallest"] in slices
+        mids = [s["slowdown"]["mid"] for s in data["slices"]]
+        assert min(mids) == pytest.approx(mids[-1]) == pytest.approx(1.0, abs=1e-6)
+    assert (
+        data["best"]
+        == min(
+            (s for s in data["slices"] if s["refused"] is None), key=lambda s: s["price"]["mid"]
+        )["profile"]
+    )
+
+
+UNITS = {
+    "program": "job", "inference": "batch", "training": "batch", "service": "request",
+    "history": "job",
+}  # fmt: skip
+
+
+def test_a_workload_of_the_store_is_taken_by_its_name(
+    workload: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = ["--store", f"sqlite:///{tmp_path}/berth.db"]
+    cli.main(["workload", "add", "llama/config.json", "--name", "served", *store])
+    capsys.readouterr()
+    cli.main(["mig", "recommend", "served", "--gpu", "A100-40GB", *store])
+    assert "served on slices of A100-40GB" in capsys.readouterr().out
+    assert "options are for files" in fails(
+        ["mig", "recommend", "served", "--batch", "2", "--gpu", "A100-40GB", *store], capsys
+    )
+    assert "no workload named" in fails(["mig", "recommend", "other", *store], capsys)
+
+
+def test_which_gpu_model_must_be_known(workload: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--gpu" in fails(["mig", "recommend", "llama/config.json"], capsys)
+    assert "no platform of the whole A30" in fails(
+        ["mig", "recommend", "llama/config.json", "--gpu", "A30"], capsys
+    )
+    asked = ["mig", "recommend", "llama/config.json", "--gpu", "A100-40GB"]
+    assert "several GPUs" not in fails([*asked, "--latency-limit-ms", "5"], capsys)
+    assert "a slice is one" in fails([*asked, "--tensor-parallel", "2"], capsys)
