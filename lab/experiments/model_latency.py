@@ -24,7 +24,7 @@ def evaluate(options: Options) -> None:
 
     every = evaluate_latency.PARTS
     if stray := next((name for name in options.only if name not in every), None):
-        raise UsageError(f"there is no part {stray!r}", hint=f"--family {'|'.join(every)}")
+        raise UsageError(f"there is no part {stray!r}", hint=f"--only {'|'.join(every)}")
     parts = tuple(part for part in every if part in options.only) or every
     with step_bar("evaluating", evaluate_latency.steps(parts)) as advance:
         found = evaluate_latency.evaluate(options.seed, parts, advance)

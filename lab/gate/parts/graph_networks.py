@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lab.gate.part import Work
 from lab.latency.timm_runs import runs
-from lab.published.graph_networks.evaluate import evaluate, plan
+from lab.published.graph_networks.evaluate_networks import TRAINING, evaluate, plan
 
 SPLITS = {"unseen model": "model", "unseen family": "family"}
 METHODS = {
@@ -17,9 +17,9 @@ METHODS = {
 
 def figures(work: Work) -> dict[str, float]:
     """Mean errors of unseen models and families."""
-    found = evaluate(runs(), seed=work.seed, parts=plan()[:2], advance=work.advance)
+    found = evaluate(runs(), seed=work.seed, parts=plan(TRAINING)[:2], advance=work.advance)
     return {
-        f"{SPLITS[one.split]}.{METHODS[one.method]}.mape": one.figures.mean_error
-        for one in found.results
-        if one.split in SPLITS and one.method in METHODS
+        f"{SPLITS[one.split]}.{METHODS[one.family]}.mape": one.figures.mean_error
+        for one in found.data["results"]
+        if one.split in SPLITS and one.family in METHODS
     }

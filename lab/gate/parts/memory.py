@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lab.footprint.run import evaluate_memory
+from lab.footprint.evaluate_memory import evaluate_memory
 from lab.gate.part import Work
 
 

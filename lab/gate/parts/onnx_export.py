@@ -6,6 +6,7 @@ from berth.predictor.families.language_model.physics import TTFT
 from berth.predictor.families.program.features import FEATURES
 from berth.predictor.hardware import platforms
 from berth.predictor.learning import trees_onnx as convert
+from berth.predictor.learning.onnx_export import agreement
 from berth.predictor.learning.programs.columns import columns, read_profiles
 from berth.predictor.learning.programs.model import fit
 from berth.predictor.learning.relative.law import LawFamily
@@ -18,9 +19,10 @@ from lab.llm import to_onnx as llm_onnx
 from lab.llm.held_out import fit as fit_llm
 from lab.llm.table import table
 from lab.relative.data import aiwc_rows
-from lab.steps import labels
-from lab.steps import to_onnx as steps_onnx
-from lab.steps.family import fit as fit_steps
+from lab.steps import step_rows
+from lab.steps.fit_steps import fit as fit_steps
+
+TOLERANCE = 1e-6
 
 
 def figures(work: Work) -> dict[str, float]:
@@ -55,9 +57,10 @@ def _llm(seed: int) -> float:
 
 
 def _steps(seed: int) -> float:
-    steps = labels.cpu()
+    steps = step_rows.cpu()
     learnt = fit_steps(steps, seed=seed)
     features = learnt.features(steps)
     if learnt.process is None:
         return float("nan")
-    return steps_onnx.check_agreement(steps_onnx.to_onnx(learnt.process), learnt.process, features)
+    raw = learnt.process.onnx()
+    return agreement(raw, {"features": features}, learnt.process(features), TOLERANCE)

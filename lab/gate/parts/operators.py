@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from berth.pilot.errors import BerthError
 from lab.gate.part import Work
-from lab.operators.run import (
+from lab.operators.evaluate_operators import (
     IMAGES,
     LEFT_OUT,
     MODELS,
@@ -16,30 +16,32 @@ from lab.operators.run import (
 
 PLAIN = "inference and training"
 SHOWN = {
-    "own-l4": (OWN, "l4-24gb", "all"),
-    "left-out-l4": (LEFT_OUT, "l4-24gb", "all"),
-    "left-out-a100": (LEFT_OUT, "a100-pcie-80gb", "all"),
-    "left-out-t4": (LEFT_OUT, "t4-16gb", "all"),
-    "left-out-mi100": (LEFT_OUT, "mi100-32gb", "all"),
-    "models-own-l4": (MODELS_OWN, "l4-24gb", PLAIN),
-    "models-l4": (MODELS, "l4-24gb", PLAIN),
-    "models-a100-40": (MODELS, "a100-pcie-40gb", PLAIN),
-    "models-a100-80": (MODELS, "a100-pcie-80gb", PLAIN),
-    "models-v100": (MODELS, "v100-pcie-32gb", PLAIN),
-    "models-t4": (MODELS, "t4-16gb", PLAIN),
-    "models-mi100": (MODELS, "mi100-32gb", PLAIN),
-    "images-3090": (IMAGES, "3090", "all"),
-    "images-5090": (IMAGES, "5090", "all"),
-    "images-pro6000": (IMAGES, "pro6000maxq", "all"),
+    "own-l4": (OWN, "l4-24gb: all"),
+    "left-out-l4": (LEFT_OUT, "l4-24gb: all"),
+    "left-out-a100": (LEFT_OUT, "a100-pcie-80gb: all"),
+    "left-out-t4": (LEFT_OUT, "t4-16gb: all"),
+    "left-out-mi100": (LEFT_OUT, "mi100-32gb: all"),
+    "models-own-l4": (MODELS_OWN, f"l4-24gb: {PLAIN}"),
+    "models-l4": (MODELS, f"l4-24gb: {PLAIN}"),
+    "models-a100-40": (MODELS, f"a100-pcie-40gb: {PLAIN}"),
+    "models-a100-80": (MODELS, f"a100-pcie-80gb: {PLAIN}"),
+    "models-v100": (MODELS, f"v100-pcie-32gb: {PLAIN}"),
+    "models-t4": (MODELS, f"t4-16gb: {PLAIN}"),
+    "models-mi100": (MODELS, f"mi100-32gb: {PLAIN}"),
+    "images-3090": (IMAGES, "3090: all"),
+    "images-5090": (IMAGES, "5090: all"),
+    "images-pro6000": (IMAGES, "pro6000maxq: all"),
 }
 
 
 def figures(work: Work) -> dict[str, float]:
     """Mean errors, and medians of the L4. Raises BerthError where a data set is missing."""
     found = evaluate(work.seed, work.advance)
-    for section, missing in found.skipped.items():
+    for section, missing in found.data["skipped"].items():
         raise BerthError(f"{section}: {missing}")
-    ours = {(one.split, one.gpu, one.part): one for one in found.results if one.method == OURS}
+    ours = {
+        (one.split, one.rows_of): one.figures for one in found.data["results"] if one.family == OURS
+    }
     made = {f"{name}.mean": ours[key].mean_error for name, key in SHOWN.items()}
     made["own-l4.median"] = ours[SHOWN["own-l4"]].median_error
     return made

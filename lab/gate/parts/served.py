@@ -22,7 +22,7 @@ from lab.datasets.rajaperf import rows
 from lab.gate.part import Work
 from lab.kernels.examples import PROFILES, join
 from lab.llm.table import table
-from lab.operators.images import summed
+from lab.operators.whole_models import image_models
 from lab.slices.data import SHARES, training_cases
 
 EVERY = 10
@@ -37,8 +37,8 @@ def figures(work: Work) -> dict[str, float]:
     made["llm.median"] = _llm()
     made["mig-slices.median"] = _slices()
     work.advance()
-    images = summed(operator_model())
-    made["operators.mean"] = float(np.abs(images.seconds / images.rows.seconds - 1).mean())
+    images = image_models(operator_model())
+    made["operators.mean"] = float(np.abs(images.predicted / images.measured - 1).mean())
     return made
 
 

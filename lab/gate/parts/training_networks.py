@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from berth.predictor.learning.resume import Resume
 from lab.gate.part import Work
-from lab.steps import labels
-from lab.steps.training_parts import PRETRAINED, Session, auto_encoder
-from lab.steps.training_runs import NAMES, TIME, table
-from lab.steps.training_transfer import OURS, transfer
+from lab.steps import moved_rates, step_rows
+from lab.steps.evaluate_steps import ROWS, table
+from lab.steps.step_methods import NAMES, PRETRAINED, encoded, families
+from lab.steps.step_rows import TARGETS
+from lab.steps.step_transfer import OURS, transfer
 
 SPLITS = {
-    "rows at random, 70:30 in each family, five seeds": "rows",
+    ROWS: "rows",
     "unseen model": "model",
     "unseen family": "family",
 }
@@ -22,12 +24,17 @@ CASES = {
 
 def figures(work: Work) -> dict[str, float]:
     """Edges, mean errors of TraPPM on the RTX 3090, and of the shipped method elsewhere."""
-    session = Session(work.seed, work.folder, work.advance)
-    made = {"edges.auc": float(auto_encoder(session)["arms"][PRETRAINED]["edges"]["auc"])}
-    for row in table("gpu", labels.gpu(), session, only=(NAMES[PRETRAINED],)):
-        if row.target == TIME:
-            made[f"trappm.{SPLITS[row.split]}.mape"] = row.figures.mape
-    for one in transfer(session):
-        if one["method"] == OURS and one["k"] in {0, 32}:
-            made[f"moved.{CASES[one['case']]}.{one['k']}.mape"] = one["mape"]
+    resume = Resume(work.folder)
+    encoder = encoded(work.seed, resume, "auto-encoder", work.advance)
+    made = {"edges.auc": float(encoder.about["arms"][PRETRAINED]["edges"]["auc"])}
+    trappm = [one for one in families(encoder) if one.name == NAMES[PRETRAINED]]
+    for row in table(
+        "gpu", step_rows.gpu(), trappm, seed=work.seed, resume=resume, advance=work.advance
+    ):
+        if row.rows_of == TARGETS[0]:
+            made[f"trappm.{SPLITS[row.split]}.mape"] = row.figures.mean_error
+    for case in moved_rates.cases():
+        for one in transfer(case, encoder, seed=work.seed, advance=work.advance):
+            if one["method"] == OURS and one["k"] in {0, 32}:
+                made[f"moved.{CASES[one['case']]}.{one['k']}.mape"] = one["mape"]
     return made

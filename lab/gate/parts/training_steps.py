@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from berth.predictor.learning.resume import Resume
 from lab.gate.part import Work
-from lab.steps import labels
-from lab.steps.training_parts import Session
-from lab.steps.training_runs import OURS, TIME, table
+from lab.steps import step_rows
+from lab.steps.evaluate_steps import table
+from lab.steps.step_methods import OURS, Encoded, families
+from lab.steps.step_rows import TARGETS
 
 SPLITS = {
     "rows": "rows at random, 70:30 in each family, five seeds",
@@ -16,12 +18,14 @@ SPLITS = {
 
 def figures(work: Work) -> dict[str, float]:
     """Mean errors and shares within 10 % of the step time, by split."""
-    session = Session(work.seed, work.folder, work.advance)
+    shipped = [one for one in families(Encoded({}, {})) if one.name == OURS]
     made: dict[str, float] = {}
-    for data, steps in (("gpu", labels.gpu()), ("cpu", labels.cpu())):
-        for row in table(data, steps, session, only=(OURS,)):
+    for data, steps in (("gpu", step_rows.gpu()), ("cpu", step_rows.cpu())):
+        for row in table(
+            data, steps, shipped, seed=work.seed, resume=Resume(work.folder), advance=work.advance
+        ):
             for short, split in SPLITS.items():
-                if (row.split, row.target) == (split, TIME):
-                    made[f"{data}.{short}.mape"] = row.figures.mape
-                    made[f"{data}.{short}.within"] = row.figures.within
+                if (row.split, row.rows_of) == (split, TARGETS[0]):
+                    made[f"{data}.{short}.mape"] = row.figures.mean_error
+                    made[f"{data}.{short}.within"] = row.figures.within_10
     return made
