@@ -25,8 +25,8 @@ from berth.predictor.core.prediction import Basis, Interval, Prediction
 SHAPES_KEPT = 1_000
 _LOOKUPS_KEPT = 8_192
 
-_Looked = tuple[Prediction | None, Interval | None, Interval | None, Interval | None]
-"""Grid point, time, memory, speedup."""
+_Looked = tuple[Prediction | None, Interval | None, Interval | None, Interval | None, str, bool]
+"""Grid point, time, memory, speedup, source, and whether it is a guess."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -92,7 +92,7 @@ class Ranking:
     ) -> Ranked:
         held = request.resources if isinstance(resources, str) else resources
         units = max(1, held.gpus if candidate.is_gpu else held.cores)
-        prediction, runtime, memory, speedup = self._look_up(
+        prediction, runtime, memory, speedup, source, guess = self._look_up(
             forecast, candidate.platform, units, request.size
         )
         settings = self._settings
@@ -125,8 +125,8 @@ class Ranking:
             sentence,
             code,
             sentences.warning(prediction, runtime, settings),
-            prediction is not None and _is_guess(prediction, settings),
-            forecast.source_of(candidate.platform),
+            guess,
+            source,
         )
 
     def offer(
@@ -139,7 +139,7 @@ class Ranking:
     ) -> Offer | None:
         """What the place offers at this moment; None: nothing is predicted there."""
         units = max(1, held.gpus if candidate.is_gpu else held.cores)
-        prediction, runtime, memory, _ = self._look_up(
+        prediction, runtime, memory, _, _, _ = self._look_up(
             forecast, candidate.platform, units, request.size
         )
         if prediction is None or runtime is None:
@@ -167,7 +167,9 @@ class Ranking:
         else:
             runtime = forecast.runtime_at(platform, units, size)
             speedup = self._look_up(forecast, platform, units, None)[3]
-        return self._lookups.keep(key, (prediction, runtime, memory, speedup))
+        source = forecast.source_of(platform)
+        guess = prediction is not None and _is_guess(prediction, self._settings)
+        return self._lookups.keep(key, (prediction, runtime, memory, speedup, source, guess))
 
 
 def order(row: Ranked) -> tuple[int, float, float, float, str]:
