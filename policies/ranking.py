@@ -7,10 +7,9 @@ the same shape, so it is remembered: the submit path then only looks at rights a
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Generic, TypeVar
 
+from berth.pilot.bounded import BoundedCache
 from berth.policies import digest, sentences
 from berth.policies.constraints import LASTING, Case, Exclusion
 from berth.policies.objectives.costs import cost_of, expected_wait_s
@@ -28,9 +27,6 @@ _LOOKUPS_KEPT = 8_192
 _Looked = tuple[Prediction | None, Interval | None, Interval | None, Interval | None, str, bool]
 """Grid point, time, memory, speedup, source, and whether it is a guess."""
 
-K = TypeVar("K")
-V = TypeVar("V")
-
 
 class Ranking:
     """Ranks a site's candidates. What it remembers is bounded, the oldest forgotten first."""
@@ -41,18 +37,20 @@ class Ranking:
         self._candidates = tuple(candidates)
         self._settings = settings
         self._objective = objective
-        self._shapes: Memory[object, tuple[Ranked, ...]] = Memory(SHAPES_KEPT)
-        self._translations: Memory[object, tuple[Resources | str, ...]] = Memory(SHAPES_KEPT)
-        self._lookups: Memory[object, _Looked] = Memory(_LOOKUPS_KEPT)
+        self._shapes: BoundedCache[object, tuple[Ranked, ...]] = BoundedCache(SHAPES_KEPT)
+        self._translations: BoundedCache[object, tuple[Resources | str, ...]] = BoundedCache(
+            SHAPES_KEPT
+        )
+        self._lookups: BoundedCache[object, _Looked] = BoundedCache(_LOOKUPS_KEPT)
         # By identity: each forecast is kept with its digest, so that its identity stays its own.
-        self._forecasts: Memory[int, tuple[Forecast, str]] = Memory(SHAPES_KEPT)
+        self._forecasts: BoundedCache[int, tuple[Forecast, str]] = BoundedCache(SHAPES_KEPT)
 
     def digest(self, forecast: Forecast) -> str:
         """Digest of what ``forecast`` says of the site's platforms; made once for each object."""
         found = self._forecasts.get(id(forecast))
         if found is None:
             made = digest.of_forecast(forecast, (c.platform for c in self._candidates))
-            found = self._forecasts.keep(id(forecast), (forecast, made))
+            found = self._forecasts.put(id(forecast), (forecast, made))
         return found[1]
 
     def rows(self, request: Request, forecast: Forecast) -> tuple[Ranked, ...]:
@@ -76,7 +74,7 @@ class Ranking:
                 for candidate, resources in zip(self._candidates, held, strict=True)
             ]
             found.sort(key=order)
-            rows = self._shapes.keep(key, tuple(found))
+            rows = self._shapes.put(key, tuple(found))
         return rows
 
     def _translate(self, request: Request) -> tuple[Resources | str, ...]:
@@ -84,7 +82,7 @@ class Ranking:
         found = self._translations.get(key)
         if found is None:
             found = tuple(translate(request, candidate) for candidate in self._candidates)
-            self._translations.keep(key, found)
+            self._translations.put(key, found)
         return found
 
     def _row(
@@ -169,7 +167,7 @@ class Ranking:
             speedup = self._look_up(forecast, platform, units, None)[3]
         source = forecast.source_of(platform)
         guess = prediction is not None and _is_guess(prediction, self._settings)
-        return self._lookups.keep(key, (prediction, runtime, memory, speedup, source, guess))
+        return self._lookups.put(key, (prediction, runtime, memory, speedup, source, guess))
 
 
 def order(row: Ranked) -> tuple[int, float, float, float, str]:
@@ -192,19 +190,3 @@ def _speedup(point: Prediction | None, runtime: Interval | None) -> Interval | N
         return None
     factor = point.runtime_s.mid / runtime.mid
     return point.speedup if factor == 1.0 else point.speedup.scaled(factor)
-
-
-class Memory(Generic[K, V]):
-    """At most ``most`` values; the oldest is forgotten first."""
-
-    def __init__(self, most: int) -> None:
-        self._values: OrderedDict[K, V] = OrderedDict()
-        self._most = most
-        self.get = self._values.get
-
-    def keep(self, key: K, value: V) -> V:
-        """Remember ``value``, and give it back."""
-        if len(self._values) >= self._most:
-            self._values.popitem(last=False)
-        self._values[key] = value
-        return value

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from berth.pilot.version import VERSION
 from berth.plugin.daemon import replies, requests
+from berth.plugin.daemon.decision_cache import DecisionCache
 from berth.plugin.daemon.fingerprint import fingerprint
 from berth.plugin.daemon.identifiers import Identifiers
-from berth.plugin.daemon.memory import Memory
 from berth.plugin.daemon.messages import Ask, Job, Refusal, parse
 from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.daemon.stats import Stats
@@ -79,7 +79,7 @@ class Service:
         self._background = background
         self._names = names or UserNames()
         self._identifiers = Identifiers()
-        self._memory = Memory()
+        self._decisions = DecisionCache()
 
     def handle(self, line: bytes) -> bytes:
         """The reply to one request line; whatever goes wrong, it is a valid keep."""
@@ -143,7 +143,7 @@ class Service:
             if forecast is None and chosen.profile is not None:
                 kept = self._no_forecast(chosen.profile)
             else:
-                decision = self._memory.decide(site, self.snapshot, request, forecast)
+                decision = self._decisions.decide(site, self.snapshot, request, forecast)
         return self._reply(ask, mode, request, decision=decision, kept=kept, started_ns=started_ns)
 
     def _kept_at_once(
@@ -174,7 +174,7 @@ class Service:
             return Kept(Code.OWN_QUEUE, f"You chose {queue} yourself."), None
         forecast = self.shelf.forecast(request.profile) if request.profile else None
         if forecast is not None:
-            decision = self._memory.decide(site, self.snapshot, request, forecast)
+            decision = self._decisions.decide(site, self.snapshot, request, forecast)
             changes = replies.edits(request, decision)
             if decision.chosen in names and changes.keys() == {"gres"}:
                 return None, decision

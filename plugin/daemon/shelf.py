@@ -8,10 +8,10 @@ thread's cache: the watcher makes a new one and swaps it in whole.
 from __future__ import annotations
 
 import zlib
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from berth.pilot.bounded import BoundedCache
 from berth.pilot.errors import DocumentError
 from berth.plugin.store.store import Changes
 from berth.predictor.core.forecast import Forecast
@@ -44,7 +44,7 @@ class Shelf:
         self.names = frozenset(names)
         self._packed = dict(packed or {})
         self._scripts = dict(scripts or {})
-        self._unpacked: OrderedDict[str, Forecast] = OrderedDict()
+        self._unpacked: BoundedCache[str, Forecast] = BoundedCache(UNPACKED_KEPT, by_use=True)
 
     @classmethod
     def of(cls, forecasts: Iterable[Forecast]) -> Shelf:
@@ -59,7 +59,6 @@ class Shelf:
         """The forecast of that profile, or None where there is none (or an unreadable one)."""
         found = self._unpacked.get(name)
         if found is not None:
-            self._unpacked.move_to_end(name)
             return found
         packed = self._packed.get(name)
         if packed is None:
@@ -68,10 +67,7 @@ class Shelf:
             found = Forecast.from_json(zlib.decompress(packed))
         except (DocumentError, zlib.error):
             return None
-        self._unpacked[name] = found
-        if len(self._unpacked) > UNPACKED_KEPT:
-            self._unpacked.popitem(last=False)
-        return found
+        return self._unpacked.put(name, found)
 
     def attached(self, digest: str) -> Attached | None:
         """The profile that a script's fingerprint stands for, or None."""

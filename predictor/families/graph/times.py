@@ -9,7 +9,7 @@ platform and stands alone where no other error is known. Imported when called: n
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from berth.pilot.bounded import BoundedCache
 from berth.pilot.platform import Platform
 from berth.predictor.core.combine import SourceEstimate, combine
 from berth.predictor.core.dominance import ordered
@@ -35,7 +36,6 @@ from berth.predictor.families.graph.source_errors import (
     known_device,
     with_runs,
 )
-from berth.predictor.graphs.cache import Recent
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.kinds import FAMILIES
 from berth.predictor.graphs.operators import Family
@@ -159,7 +159,7 @@ _RECURRENT = FAMILIES.index(Family.RECURRENT)
 _CONVOLUTION = FAMILIES.index(Family.CONVOLUTION)
 _EIGHT_BIT = ("QLinear", "Integer", "QuantizeLinear", "QAttention", "QGemm", "NBits")
 _HALF = (Numbers.FP16, Numbers.BF16)
-_ANSWERS: Recent[list[Roofline]] = Recent(64)
+_ANSWERS: BoundedCache[Hashable, list[Roofline]] = BoundedCache(64, by_use=True)
 
 
 def times(

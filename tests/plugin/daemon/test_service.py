@@ -227,7 +227,7 @@ def test_equal_jobs_are_decided_once_and_recorded_each() -> None:
     for _ in range(5):
         decide(service)
     decide(service, user="bob")
-    assert service._memory.hits == 4
+    assert service._decisions.hits == 4
     assert len({a.id for a in recorded}) == 6
     assert recorded[0].decision is recorded[4].decision
 

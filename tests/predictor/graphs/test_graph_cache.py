@@ -10,7 +10,7 @@ from small_models import attention, convolutional
 
 from berth.pilot.errors import DocumentError
 from berth.predictor.graphs import cache as module
-from berth.predictor.graphs.cache import GraphCache, Recent
+from berth.predictor.graphs.cache import GraphCache
 from berth.predictor.graphs.reader import Reader
 
 
@@ -88,10 +88,3 @@ def test_refusals_are_said_each_time(reader: Counting, tmp_path: Path) -> None:
         cache.read(tmp_path / "absent")
     with pytest.raises(DocumentError, match="batch 0"):
         cache.read(path, batch=0)
-
-
-def test_only_the_most_recent_are_kept() -> None:
-    kept: Recent[int] = Recent(2)
-    made = [kept.made(key, lambda key=key: key * 10) for key in (1, 2, 1, 3)]
-    assert made == [10, 20, 10, 30]
-    assert (kept.get(1), kept.get(2), kept.get(3), len(kept)) == (10, None, 30, 2)

@@ -7,13 +7,14 @@ interval and a note that says so.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 
+from berth.pilot.bounded import BoundedCache
 from berth.predictor.core import intervals as conformal
 from berth.predictor.core.prediction import Basis, Interval
 from berth.predictor.families.graph.latency.bundle import (
@@ -30,7 +31,6 @@ from berth.predictor.families.graph.latency.features import (
     work_of,
 )
 from berth.predictor.families.graph.latency.inputs import likeness, terms
-from berth.predictor.graphs.cache import Recent
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.roofline import native_numbers
 from berth.predictor.hardware.roofs import Numbers, Roof
@@ -60,7 +60,9 @@ class LatencyPredictor:
 
     def __init__(self, model: LatencyModel) -> None:
         self._model = model
-        self._told: Recent[tuple[LearntTime, ...]] = Recent(_REMEMBERED)
+        self._told: BoundedCache[Hashable, tuple[LearntTime, ...]] = BoundedCache(
+            _REMEMBERED, by_use=True
+        )
 
     @property
     def id(self) -> str:

@@ -1,4 +1,4 @@
-"""Decisions remembered while nothing they were made from has changed.
+"""Decisions cached while nothing they were made from has changed.
 
 Jobs come in bursts of equals (a loop around ``sbatch``, a workflow): the same request, forecast,
 site and state give the same decision, so it is made once. A new reading of the cluster, every
@@ -10,22 +10,23 @@ from __future__ import annotations
 import math
 import time
 
+from berth.pilot.bounded import BoundedCache
 from berth.plugin.daemon.view import SiteView, Snapshot
 from berth.policies.values import Decision, Request
 from berth.predictor.core.forecast import Forecast
 
-_KEPT = 4_096
+_MOST = 4_096
 
 
-class Memory:
-    """``decide`` as the site's Decider would, from memory where the answer is known."""
+class DecisionCache:
+    """``decide`` as the site's Decider would, from the cache where the answer is known."""
 
     def __init__(self) -> None:
         self.hits = 0
         self._site: SiteView | None = None
         self._snapshot: Snapshot | None = None
         self._until_s = 0.0
-        self._known: dict[Request, tuple[Forecast | None, Decision]] = {}
+        self._known: BoundedCache[Request, tuple[Forecast | None, Decision]] = BoundedCache(_MOST)
 
     def decide(
         self, site: SiteView, snapshot: Snapshot, request: Request, forecast: Forecast | None
@@ -39,9 +40,7 @@ class Memory:
             self.hits += 1
             return found[1]
         decision = site.decider.decide(request, snapshot.states, forecast, now_s)
-        if len(self._known) >= _KEPT:
-            self._known.clear()
-        self._known[request] = forecast, decision
+        self._known.put(request, (forecast, decision))
         return decision
 
     def _forget(self, site: SiteView, snapshot: Snapshot, now_s: float) -> None:
