@@ -16,7 +16,7 @@ from berth.predictor.families.language_model.config import from_mapping
 from berth.predictor.families.language_model.load import Load
 from berth.predictor.families.language_model.predictor import LlmPredictor
 from berth.predictor.hardware import platforms
-from berth.predictor.hardware.accelerators import devices
+from berth.predictor.hardware.unit import units
 
 RUNS = 300
 BAR_MS = 1.0
@@ -37,7 +37,7 @@ def main() -> None:
     start = time.perf_counter()
     predictor = LlmPredictor.load()
     loaded = 1e3 * (time.perf_counter() - start)
-    places = devices(platforms.load())
+    places = units(platforms.load(), predictor.accelerators)
     work = Load(8, 1024, 128)
 
     def ask(names: list[str]) -> float:

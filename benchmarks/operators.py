@@ -14,7 +14,7 @@ from timing.calls import times_s
 
 from berth.predictor.families.graph.operators.predictor import operator_model
 from berth.predictor.graphs.reader import Reader
-from berth.predictor.hardware.gpus import gpus
+from berth.predictor.hardware.unit import units
 
 RUNS = 100
 GPUS = 10
@@ -24,7 +24,7 @@ BAR_MS = 3.0
 
 def main() -> None:
     """Print the times."""
-    places = list(gpus().values())[:GPUS]
+    places = list(units({}).values())[:GPUS]
     with tempfile.TemporaryDirectory() as folder, Reader() as reader:
         path = Path(folder) / "resnet50.onnx"
         path.write_bytes(resnet50())

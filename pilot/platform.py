@@ -33,6 +33,31 @@ class SignatureSource(StrEnum):
     SPEC = "spec"
 
 
+class Precision(StrEnum):
+    """Number formats, wide to narrow."""
+
+    FP64 = "fp64"
+    FP32 = "fp32"
+    TF32 = "tf32"
+    FP16 = "fp16"
+    BF16 = "bf16"
+    FP8 = "fp8"
+    INT8 = "int8"
+    FP4 = "fp4"
+
+
+class Peaks(Document):
+    """Peak operations per second of a whole device or node by precision, dense (no sparsity).
+
+    A precision that is absent has no units of its own: it is computed in a wider one.
+    """
+
+    vector: dict[Precision, Positive] = Field(default_factory=dict)
+    """Without matrix units (tensor cores)."""
+    matrix: dict[Precision, Positive] = Field(default_factory=dict)
+    """With them; of matrix products and convolutions alone."""
+
+
 class MemoryLevel(Document):
     """One level of the memory hierarchy, sustained rates."""
 
@@ -56,6 +81,8 @@ class Signature(Document):
     flops_f32_per_s: Positive
     flops_f64_core_per_s: Positive | None = None
     flops_f32_core_per_s: Positive | None = None
+    peaks: Peaks | None = None
+    """By precision; what is absent here is taken from the accelerator's data sheet."""
     memory: tuple[MemoryLevel, ...] = Field(min_length=1)
     int_ops_core_per_s: Positive | None = None
     scalar_chain_core_per_s: Positive | None = None
@@ -106,8 +133,9 @@ class Platform(Document):
     idle_power_w: NonNegative | None = None
     parent: Name | None = None
     """Of a MIG slice: the platform it is cut from."""
-    accelerator: Name | None = None
-    """Name in ``predictor/llm/accelerators.json``; shipped platforms need none."""
+    accelerator: str | None = Field(default=None, min_length=1, max_length=200)
+    """The device that it is, by any name of the hardware catalogue (``predictor/hardware``);
+    without it, the platform's own name is looked up there."""
     signature: Signature
 
     @property

@@ -36,21 +36,6 @@ SERVING = DataSet(
     licence="Apache-2.0",
     sha256="faea14cc5d3c48f9de8b4037c15e8e3988a9f68a2c6d487998b2d584625fc3ae",
 )
-ACCELERATORS = {
-    "Nvidia A100 GPU": "a100-sxm-40gb",
-    "Nvidia H100 GPU": "h100-sxm-80gb",
-    "AMD MI250 GPU": "mi250-128gb",
-    "AMD MI300X GPU": "mi300x-192gb",
-    "Intel PVC GPU": "max-1550-128gb-early",
-    "Intel Max 1550": "max-1550-128gb",
-    "Habana Gaudi2": "gaudi2-96gb",
-    "SambaNova SN40L": "sn40l-64gb",
-    "h100_sxm": "h100-sxm-80gb",
-    "b200_sxm": "b200-sxm-180gb",
-    "b300_sxm": "b300-sxm-288gb",
-    "gb200": "gb200-nvl72",
-}
-"""The data sets' names of what ``predictor/llm/accelerators.json`` describes."""
 _NODE = 8
 """GPUs of a node of the systems that square counts stand at."""
 BITS = {"bf16": 16.0, "fp8": 8.0, "fp4": 4.0, "int4": 4.0}

@@ -23,7 +23,7 @@ def train(options: Options) -> str:
     from berth.predictor.learning.relative.law import LawFamily  # noqa: PLC0415
     from berth.predictor.learning.relative.train import steps  # noqa: PLC0415
     from berth.predictor.learning.relative.train import train as run  # noqa: PLC0415
-    from lab.datasets.aiwc import AIWC  # noqa: PLC0415 - needs the extra
+    from lab.datasets.aiwc import AIWC, KINDS  # noqa: PLC0415 - needs the extra
     from lab.relative.data import aiwc_rows  # noqa: PLC0415
 
     rows = aiwc_rows() if site is None else site.rows
@@ -36,7 +36,7 @@ def train(options: Options) -> str:
             seed=options.seed,
             command=command_line(),
             figures_of=lambda held, guess: asdict(vector_figures(held, guess)),
-            family=None if site is None else LawFamily(kinds=site.kinds),
+            family=LawFamily(kinds=KINDS if site is None else site.kinds),
             constants=None if site is None else site.constants,
             advance=advance,
         )
@@ -62,7 +62,7 @@ def evaluate(options: Options) -> None:
     from berth.predictor.learning.relative import evaluation as run  # noqa: PLC0415
     from berth.predictor.learning.relative.law import LawFamily  # noqa: PLC0415
     from berth.predictor.learning.resume import Resume  # noqa: PLC0415
-    from lab.datasets.aiwc import AIWC  # noqa: PLC0415 - needs the extra
+    from lab.datasets.aiwc import AIWC, KINDS  # noqa: PLC0415 - needs the extra
     from lab.datasets.aiwc import rows as published  # noqa: PLC0415
     from lab.relative import bars, families  # noqa: PLC0415
     from lab.relative.data import aiwc_rows  # noqa: PLC0415
@@ -99,7 +99,7 @@ def evaluate(options: Options) -> None:
     if report is not None:
         write_report(found, report)
         if any(result.family == bars.SHIPPED for result in found.results):
-            law = LawFamily() if site is None else LawFamily(kinds=site.kinds)
+            law = LawFamily(kinds=KINDS if site is None else site.kinds)
             draw_applications(rows, law, report, seeds[0])
     told = [f"{found.data}: {found.rows} rows of {found.applications} applications.", MEANING]
     for title, results in by_split(found):

@@ -16,7 +16,7 @@ from lab.ground.table import Flags, Floats, Strings, Table
 from lab.latency import described_graphs
 from lab.latency.fit_latency import Sample
 from lab.latency.model_names import architectures
-from lab.latency.timm_devices import NUMBERS, PLATFORM, roof_of_device
+from lab.latency.timm_devices import NUMBERS, platform_of, roof_of_device
 from lab.latency.timm_runs import Runs, graphs, roof_rows, runs
 
 _PUBLISHED = ("gmacs", "macts", "parameters")
@@ -49,7 +49,7 @@ def settings(rows: Runs) -> Strings:
     """[rows] the setting's name: ``platform | precision | layout | software``."""
     columns = (rows.device, rows.precision, rows.layout, rows.torch, rows.compiled)
     return np.array([
-        f"{PLATFORM[device]} | {precision} | {layout} | torch {_version(torch)}"
+        f"{platform_of(device)} | {precision} | {layout} | torch {_version(torch)}"
         f"{', compiled' if compiled else ''}"
         for device, precision, layout, torch, compiled in zip(
             *(one.tolist() for one in columns), strict=True

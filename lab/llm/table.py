@@ -28,8 +28,8 @@ from berth.predictor.families.language_model.residual import (
     signature,
     ties,
 )
-from berth.predictor.hardware.accelerators import catalogue, whole
-from lab.datasets.llm import ACCELERATORS, BITS, bench_rows, serving_rows
+from berth.predictor.hardware.unit import unit_named
+from lab.datasets.llm import BITS, bench_rows, serving_rows
 
 CONFIGS = Path(__file__).with_name("data") / "configs.json"
 
@@ -85,7 +85,7 @@ def table(head: str) -> Table:
             Case(
                 models()[row.model],
                 Load(row.batch, row.length, row.length, tensor_parallel=row.gpus),
-                whole(catalogue()[ACCELERATORS[row.hardware]]),
+                unit_named(row.hardware),
             )
             for row in bench_rows()
         )
@@ -101,7 +101,7 @@ def table(head: str) -> Table:
                 16.0 if row.precision in {"bf16", "int4"} else 8.0, row.tensor, 1, row.data,
                 row.expert,
             ),
-            whole(catalogue()[ACCELERATORS[row.system]]),
+            unit_named(row.system),
         )
         for row in kept
     )  # fmt: skip
@@ -117,7 +117,7 @@ def table_of(
     seconds: Sequence[float],
 ) -> Table:
     """A table of measured cases."""
-    accelerators = tuple(c.device.accelerator.name for c in cases)
+    accelerators = tuple(c.device.sheet.name for c in cases)
     codes = Codes(
         tuple(sorted(set(accelerators))),
         tuple(sorted(set(frameworks))),

@@ -24,8 +24,8 @@ from berth.predictor.families.graph.operators.physics import (
     utilisation,
     vector_features,
 )
-from berth.predictor.hardware.gpus import find
 from berth.predictor.hardware.roofs import Numbers
+from berth.predictor.hardware.unit import unit_named
 from lab.operators.operator_rows import Rows
 
 Loss: TypeAlias = Callable[[Floats, object], tuple[Floats, Floats]]
@@ -82,7 +82,7 @@ class Fitted:
 
 def features_of(group: Group, calls: Calls, gpu: str, power: PowerLaw) -> tuple[Features, Floats]:
     """What the trees of a group see of calls on one GPU, and their base seconds."""
-    places = Places.of([find(gpu)], Numbers.FP32, power)
+    places = Places.of([unit_named(gpu)], Numbers.FP32, power)
     features = vector_features if group is Group.VECTORS else product_features
     return features(calls, places), base_seconds(calls, places)[0]
 

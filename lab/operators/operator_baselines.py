@@ -7,8 +7,8 @@ import xgboost
 
 from berth.predictor.families.graph.operators.calls import Floats
 from berth.predictor.families.graph.operators.physics import Places, PowerLaw, roof_seconds
-from berth.predictor.hardware.gpus import find
 from berth.predictor.hardware.roofs import Numbers
+from berth.predictor.hardware.unit import Unit, unit_named
 from lab.operators.fit_operators import launches
 from lab.operators.operator_rows import Rows
 
@@ -22,8 +22,6 @@ PUBLISHED_L4 = {"inference": 0.1465, "training": 0.0724, "compiled": 0.1307}
 """Mean errors of whole models on the L4 by the same repository's summary.csv: 7, 3 and 4
 rows, those that are evaluated here."""
 _ROWS = 60_000
-_SPECS = ("multiprocessors", "bytes_per_s", "l2_bytes", "memory_bytes", "power_w", "vector_flops",
-          "generation")  # fmt: skip
 
 
 def roofline(train: Rows, test: Rows) -> Floats:
@@ -33,7 +31,7 @@ def roofline(train: Rows, test: Rows) -> Floats:
     for gpu in np.unique(test.gpu):
         of = np.flatnonzero(test.gpu == gpu)
         found[of] += roof_seconds(
-            test.calls[of], Places.of([find(str(gpu))], Numbers.FP32, PowerLaw(1.0, 0.0))
+            test.calls[of], Places.of([unit_named(str(gpu))], Numbers.FP32, PowerLaw(1.0, 0.0))
         )[0]
     return found
 
@@ -51,10 +49,17 @@ def trees(train: Rows, test: Rows, seed: int) -> Floats:
     return found
 
 
+def _sheet(unit: Unit) -> tuple[float | None, ...]:
+    return (
+        unit.multiprocessors, unit.bytes_per_s, unit.l2_bytes, unit.memory_bytes, unit.power_w,
+        unit.vector_flops, unit.sheet.generation,
+    )  # fmt: skip
+
+
 def _table(rows: Rows, names: Rows) -> Floats:
     operators = {name: n for n, name in enumerate(np.unique(names.operator))}
     sheets = {
-        str(gpu): [float(getattr(find(str(gpu)), spec) or np.nan) for spec in _SPECS]
+        str(gpu): [float(value or np.nan) for value in _sheet(unit_named(str(gpu)))]
         for gpu in np.unique(rows.gpu)
     }
     calls = rows.calls

@@ -16,7 +16,7 @@ from berth.predictor.families.graph.operators.calls import (
     products,
     vectors,
 )
-from berth.predictor.hardware.gpus import find
+from berth.predictor.hardware.catalogue import get
 from lab.datasets import neusight
 from lab.ground.table import Flags, Floats, Strings, Table
 
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     import pandas
 
 BINARY = ("add", "div", "mul", "pow")
-CHIPS = {"a100-pcie-40gb": "a100", "a100-pcie-80gb": "a100", "a100-sxm4-40gb": "a100",
-         "mi210-64gb": "mi200", "mi250-die-64gb": "mi200"}  # fmt: skip
-"""GPUs of the same silicon: left out together."""
 L4 = "l4-24gb"
 
 
@@ -45,8 +42,8 @@ class Rows(Table):
 
 
 def chip_of(gpu: str) -> str:
-    """The silicon that a GPU of the catalogue is."""
-    return CHIPS.get(gpu, gpu)
+    """The silicon that a GPU of the catalogue is: GPUs of the same are left out together."""
+    return get(gpu).chip or gpu
 
 
 @cache
@@ -58,7 +55,7 @@ def rows() -> Rows:
         parts.append(_calls(str(name), part))
         order.append(part.index.to_numpy())
     table = frame.loc[np.concatenate(order)]
-    gpu = np.array([find(str(device)).name for device in table.device])
+    gpu = np.array([get(str(device)).name for device in table.device])
     return Rows(
         Calls.joined(*parts),
         np.array([str(op) for op in table.op]),

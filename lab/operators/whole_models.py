@@ -15,8 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from berth.predictor.families.graph.operators.physics import KERNEL_S
 from berth.predictor.families.graph.operators.predictor import OperatorModel
-from berth.predictor.hardware.gpus import KERNEL_S, find
+from berth.predictor.hardware.unit import unit_named
 from lab.datasets import neusight
 from lab.datasets.neusight import WholeModel
 from lab.ground.table import Floats, Strings, Table
@@ -52,7 +53,7 @@ def usable() -> tuple[WholeModel, ...]:
 def language_models(fitted: Callable[[str], Fitted]) -> Predicted:
     """Every usable row by the model that ``fitted`` gives for its silicon."""
     rows = usable()
-    gpus, found = [find(row.device).name for row in rows], np.zeros(len(rows))
+    gpus, found = [unit_named(row.device).name for row in rows], np.zeros(len(rows))
     for n, (row, gpu) in enumerate(zip(rows, gpus, strict=True)):
         given = forward(row.model, row.batch, row.sequence, compiled=row.option == FUSION)
         model = fitted(chip_of(gpu))
@@ -93,6 +94,6 @@ def image_seconds(model: OperatorModel, setting: tuple[str, str, int, int, bool]
     """Of one image; ``setting``: device, precision, graph, batch, compiled."""
     device, precision, graph, batch, compiled = setting
     found = model.graph_seconds(
-        graphs().graphs[graph], [find(device)], NUMBERS[precision], batch, compiled=compiled
+        graphs().graphs[graph], [unit_named(device)], NUMBERS[precision], batch, compiled=compiled
     )
     return float(found[0]) / batch

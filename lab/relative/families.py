@@ -13,6 +13,7 @@ from functools import partial
 from berth.pilot.errors import UsageError
 from berth.predictor.learning.relative.family import Entry, Family
 from berth.predictor.learning.relative.law import LawFamily
+from lab.datasets.aiwc import KINDS
 from lab.relative.baselines import BASELINES
 from lab.relative.committee import Committee
 
@@ -31,12 +32,12 @@ def _xamm() -> Sequence[Family]:
 
 def _committee() -> Sequence[Family]:
     by_name = {family.name: family for family in BASELINES}
-    return (Committee((LawFamily(), by_name["random forest"], by_name["ridge"])),)
+    return (Committee((LawFamily(kinds=KINDS), by_name["random forest"], by_name["ridge"])),)
 
 
 ENTRIES: tuple[Entry, ...] = (
     Entry("baselines", lambda: BASELINES),
-    Entry("law", lambda: (LawFamily(),)),
+    Entry("law", lambda: (LawFamily(kinds=KINDS),)),
     Entry("committee", _committee, by_default=False),
     Entry("vae", _vae, needs=("torch",), by_default=False, slow=True),
     Entry("xamm", _xamm, needs=("torch", "xgboost"), by_default=False, slow=True),

@@ -14,7 +14,7 @@ from berth.predictor.hardware import platforms
 from berth.predictor.hardware.roofs import roof_of
 from lab.ground.table import Floats
 from lab.latency import timm_runs
-from lab.latency.timm_devices import PLATFORM
+from lab.latency.timm_devices import platform_of
 from lab.steps import step_rows
 from lab.steps.fit_steps import Learnt, Process, fit, fit_rates
 from lab.steps.step_rows import Steps
@@ -79,7 +79,7 @@ def _rest(learnt: Learnt, source: Steps, steps: Steps) -> Floats:
 
 def _ratios(source: str, target: str) -> Floats:
     known = platforms.shipped()
-    first, second = (roof_of(known[PLATFORM[one]], known, 1) for one in (source, target))
+    first, second = (roof_of(known[platform_of(one)], known, 1) for one in (source, target))
     return roof_ratios(first, second)
 
 

@@ -17,7 +17,7 @@ from berth.predictor.families.graph.latency.transfer.kernel import LEVELS, Own
 from berth.predictor.learning.graphs.adapt import rounded
 from berth.predictor.learning.graphs.card import card
 from lab.datasets import timm
-from lab.latency.timm_devices import PLATFORM
+from lab.latency.timm_devices import platform_of
 from lab.transfer.platform_kernel import ARCHITECTURES, fit, learn
 from lab.transfer.transfer_cases import Measured
 
@@ -36,7 +36,7 @@ def train(
     used = replace(table, cases=rounded(table.cases))
     kernel = learn(used, seed=seed, most=most)
     after = fit(used, kernel)
-    devices = tuple(PLATFORM[str(name)] for name in np.unique(table.device))
+    devices = tuple(platform_of(str(name)) for name in np.unique(table.device))
     stacks = tuple(str(name) for name in np.unique(table.stack))
     belief = Belief(
         kernel, after.offset, used.cases, after.weights, devices, stacks,

@@ -16,7 +16,7 @@ from berth.predictor.families.graph.latency.transfer.cases import (
     spec_of,
 )
 from lab.ground.table import Floats, Strings, Table
-from lab.latency.timm_devices import NUMBERS, PLATFORM, roof_of_device
+from lab.latency.timm_devices import NUMBERS, platform_of, roof_of_device
 from lab.latency.timm_runs import Graphs, Runs, graphs, roof_rows, runs
 
 _ROOF_S = ROOF_FEATURES.index("roof_s")
@@ -53,7 +53,7 @@ def measured_cases(rows: Runs, known: Graphs) -> Measured:
     numbers = [NUMBERS[name] for name in rows.precision.tolist()]
     framework = np.where(rows.compiled, "compiled", "torch").tolist()
     stack = np.array([
-        "/".join((PLATFORM[name], own.value, frame, layout, f"torch-{version}", precision))
+        "/".join((platform_of(name), own.value, frame, layout, f"torch-{version}", precision))
         for name, own, frame, layout, version, precision in zip(
             device, numbers, framework, rows.layout.tolist(), rows.torch.tolist(),
             rows.precision.tolist(), strict=True,

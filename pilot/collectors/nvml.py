@@ -53,6 +53,11 @@ class NvmlCollector(Collector):
             return f"NVML: {error}"
         return None if self._handles else "NVML sees no GPU"
 
+    def names(self) -> tuple[str, ...]:
+        """What the driver calls each GPU that ``probe`` found."""
+        found = (self._ask("nvmlDeviceGetName", handle) for handle in self._handles)
+        return tuple(n.decode() if isinstance(n, bytes) else str(n) for n in found if n)
+
     def prepare(self, order: Order) -> Order:
         for index, handle in enumerate(self._handles):
             energy = self._ask("nvmlDeviceGetTotalEnergyConsumption", handle)

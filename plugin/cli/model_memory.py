@@ -95,7 +95,7 @@ def slices(found: Iterable[Roofline], known: Memories) -> dict[str, ModelProfile
     """The MIG profile for the model on each GPU that can be cut, by platform."""
     from berth.policies.mig.model_profile import profile_for  # noqa: PLC0415
     from berth.predictor.core.prediction import Bound  # noqa: PLC0415
-    from berth.predictor.hardware.mig.catalogue import lookup  # noqa: PLC0415
+    from berth.predictor.hardware.mig.table import lookup  # noqa: PLC0415
 
     profiles = {}
     for one in found:

@@ -8,13 +8,17 @@ from pathlib import Path
 import click
 
 from berth.pilot.bench import measure_signature, platform_here
+from berth.pilot.collectors.nvml import NvmlCollector
 from berth.pilot.documents import to_json, write_json
+from berth.pilot.errors import UsageError
 from berth.pilot.options import check_name
 from berth.pilot.platform import Platform
 from berth.pilot.suite import build_suite
 from berth.pilot.units import format_bytes, format_count
 from berth.plugin.cli.pilot_progress import progress
 from berth.plugin.cli.pilot_run import check_output
+from berth.predictor.hardware import platforms as known
+from berth.predictor.hardware.catalogue import candidates, platform_named
 
 BUSY_LOAD = 0.5
 """Load average a core from which the rates cannot be trusted."""
@@ -53,10 +57,25 @@ def bench(name: str, description: str, output: Path | None, as_json: bool, full:
     if as_json:
         click.echo(to_json(platform), nl=False)
         return
-    for line in table(platform):
+    for line in (*table(platform), *gpus_here(NvmlCollector())):
         click.echo(line)
     if output is not None:
         click.echo(f"written to {output}")
+
+
+def gpus_here(nvml: NvmlCollector) -> list[str]:
+    """The machine's GPUs, which are not benchmarked, each with the platform that it is."""
+    if nvml.probe() is not None:
+        return []
+    shipped, lines = known.shipped(), []
+    for name in dict.fromkeys(nvml.names()):
+        try:
+            what = f"platform {platform_named(name, shipped).name}"
+        except UsageError:
+            devices = ", ".join(device.name for device in candidates(name))
+            what = f"no shipped platform; its data sheet: {devices or 'not known'}"
+        lines.append(f"  GPU {name}: {what}")
+    return lines
 
 
 def table(platform: Platform) -> list[str]:

@@ -8,12 +8,15 @@ from pathlib import Path
 
 import click
 
-from berth.pilot.documents import to_json
+from berth.pilot.documents import Document, to_json
 from berth.pilot.errors import UsageError
-from berth.pilot.platform import Platform
+from berth.pilot.platform import Platform, Precision
 from berth.pilot.units import format_bytes, format_count
 from berth.plugin.cli.columns import columns
 from berth.predictor.hardware import platforms as known
+from berth.predictor.hardware.catalogue import devices as catalogue
+from berth.predictor.hardware.catalogue import find, platform_named
+from berth.predictor.hardware.peaks import best
 
 _FOLDER = click.option(
     "--platforms",
@@ -30,9 +33,13 @@ def platform() -> None:
 
 @platform.command("list", epilog="Example: berth platform list")
 @_FOLDER
+@click.option("--devices", is_flag=True, help="Accelerators by their data sheets instead.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def list_platforms(folder: Path | None, as_json: bool) -> None:
+def list_platforms(folder: Path | None, devices: bool, as_json: bool) -> None:
     """Every platform with its main ceilings and their source."""
+    if devices:
+        _list_devices(as_json=as_json)
+        return
     platforms = known.load(folder)
     if as_json:
         click.echo(json.dumps([_summary(p) for p in platforms.values()], indent=2))
@@ -59,8 +66,19 @@ def list_platforms(folder: Path | None, as_json: bool) -> None:
 @click.argument("name")
 @_FOLDER
 def show(name: str, folder: Path | None) -> None:
-    """One platform as JSON."""
-    click.echo(to_json(known.get(name, known.load(folder))), nl=False)
+    """One platform as JSON, by its name or any name of its accelerator.
+
+    The accelerator's data sheet where there is no platform of it.
+    """
+    platforms = known.load(folder)
+    try:
+        found: Document = platform_named(name, platforms)
+    except UsageError:
+        device = find(name)
+        if device is None:
+            raise
+        found = device
+    click.echo(to_json(found), nl=False)
 
 
 @platform.command(epilog="Example: berth platform add mynode.json --platforms /etc/berth/platforms")
@@ -77,6 +95,22 @@ def add(source: Path, folder: Path | None) -> None:
         )
     added = known.add(source, folder)
     click.echo(f"{added.name}: kept in {folder}")
+
+
+def _list_devices(*, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps([d.model_dump(mode="json") for d in catalogue().values()], indent=2))
+        return
+    shown = (Precision.FP64, Precision.FP32, Precision.BF16, Precision.FP16, Precision.FP8)
+    header = ("device", "memory", "GB/s", *(f"{p.value}, T" for p in shown), "W", "also called")
+    rows = []
+    for d in catalogue().values():
+        peaks = [best(d.peaks, p) if d.peaks else None for p in shown]
+        figures = [(d.bytes_per_s, 1e9), *((peak, 1e12) for peak in peaks), (d.power_w, 1)]
+        cells = ["-" if value is None else f"{value / unit:.4g}" for value, unit in figures]
+        memory = "-" if d.memory_bytes is None else format_bytes(d.memory_bytes)
+        rows.append((d.name, memory, *cells, ", ".join(d.aliases[:3])))
+    click.echo(columns(header, rows, indent=0))
 
 
 def _summary(p: Platform) -> dict[str, object]:

@@ -27,7 +27,7 @@ from berth.predictor.families.language_model.predictor import (
     LlmPredictor,
     ServingPrediction,
 )
-from berth.predictor.hardware.accelerators import devices, get
+from berth.predictor.hardware.unit import get_unit, units
 
 
 def predict_llm(asked: Asked) -> None:
@@ -39,9 +39,9 @@ def predict_llm(asked: Asked) -> None:
     name = str(config.get("_name_or_path") or document.name)[:200]
     model = from_mapping(config, source=asked.path, name=name)
     work, framework = load_of(document, model), document.framework.lower()
-    places = devices(asked.platforms)
-    chosen = [get(name, places) for name in asked.names] or list(places.values())
     predictor = LlmPredictor.load(asked.bundles.get(LLM_SCHEMA))
+    places = units(asked.platforms, None if asked.names else predictor.accelerators)
+    chosen = [get_unit(name, places) for name in asked.names] or list(places.values())
     found = predictor.predict(model, work, chosen, framework, asked.carbon_g_per_kwh)
     here = [one.device for one in found if one.device in asked.platforms]
     forecast = asked.forecast(here) if here else None

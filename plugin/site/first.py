@@ -9,7 +9,14 @@ from dataclasses import dataclass, field
 from berth.pilot.platform import Platform, PlatformKind
 from berth.plugin.scheduler.facts import ClusterFacts, NodeFacts, QueueFacts
 from berth.plugin.scheduler.protocol import Scheduler
-from berth.plugin.site.guess import Guess, family, guess_cpu, guess_gpu, instruction_sets
+from berth.plugin.site.guess import (
+    Guess,
+    device_named,
+    family,
+    guess_cpu,
+    guess_gpu,
+    instruction_sets,
+)
 from berth.plugin.site.slices import is_padding
 from berth.plugin.site.stub import cpu_stub, gpu_stub
 
@@ -127,7 +134,11 @@ def _add(
         else:
             guess, of_stub = (
                 guess_gpu(gres, smallest, known),
-                gpu_stub(_name(gres.replace(":", "-")), architecture=smallest.architecture),
+                gpu_stub(
+                    _name(gres.replace(":", "-")),
+                    architecture=smallest.architecture,
+                    device=device_named(gres),
+                ),
             )
         platform, more = _settle(site, guess, of_stub)
         if platform.kind is PlatformKind.MIG:

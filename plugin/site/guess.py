@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from berth.pilot.platform import Platform, PlatformKind
 from berth.plugin.scheduler.facts import NodeFacts
+from berth.predictor.hardware.catalogue import candidates, device_of
+from berth.predictor.hardware.device import Device
 
 _TOKEN = re.compile(r"[a-z]+\d+[a-z]?|[a-z]+|\d{4}[a-z]?")
 _SLICE = re.compile(r"(\d+)g\.(\d+)gb")
@@ -79,9 +81,23 @@ def guess_cpu(node: NodeFacts, known: Mapping[str, Platform]) -> Guess | None:
     return Guess(platform, f"{name} has {platform.cores} cores, these nodes have {node.cores}")
 
 
+def device_named(gres: str) -> Device | None:
+    """The one device of the catalogue that a gres type is a name of; None of slices."""
+    found = candidates(gres.partition(":")[2])
+    return found[0] if len(found) == 1 else None
+
+
 def guess_gpu(gres: str, node: NodeFacts, known: Mapping[str, Platform]) -> Guess | None:
-    """The shipped GPU or MIG platform that a gres type names; None: it names none."""
+    """The shipped GPU or MIG platform that a gres type names; None: it names none.
+
+    By the catalogue's names where the type is one of them, by its words otherwise.
+    """
     kind = gres.partition(":")[2].lower()
+    device = device_named(gres)
+    if device is not None:
+        whole = (p for p in known.values() if p.kind is PlatformKind.GPU)
+        same = [p for p in whole if device_of(p) == device]
+        return Guess(same[0]) if len(same) == 1 else None
     # Flux counts slices as plain GPUs, and a property of the node names their profile.
     cut = _SLICE.search(kind or " ".join(node.features).lower())
     words = _models(_SLICE.sub(" ", kind)) | _models(" ".join(node.features))

@@ -12,7 +12,7 @@ from pathlib import Path
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.platform import Platform, PlatformKind
 from berth.plugin.site.document import CandidateTable, SlicesTable
-from berth.predictor.hardware.mig import SliceProfile, lookup
+from berth.predictor.hardware.mig import SliceProfile, geometry_of, lookup
 from berth.predictor.hardware.mig.slices import MARK, part_of_gpu, slice_platform
 
 PLACE = "{profile}"
@@ -38,7 +38,7 @@ def expanded(
     try:
         if whole.kind is not PlatformKind.GPU:
             raise UsageError(f"{whole.name} is not a whole GPU")
-        geometry = lookup(asked.gpu or whole.name)
+        geometry = (None if asked.gpu else geometry_of(whole)) or lookup(asked.gpu or whole.name)
         names = asked.profiles or tuple(p.name for p in geometry.profiles if p.is_plain)
         profiles = [geometry.profile(name) for name in names]
     except UsageError as error:

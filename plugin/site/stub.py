@@ -6,8 +6,18 @@ predictions can be shown. They are priors, which the submit filter does not act 
 
 from __future__ import annotations
 
-from berth.pilot.platform import MemoryLevel, Platform, PlatformKind, Signature, SignatureSource
+from berth.pilot.platform import (
+    MemoryLevel,
+    Peaks,
+    Platform,
+    PlatformKind,
+    Precision,
+    Signature,
+    SignatureSource,
+)
 from berth.pilot.profile import Target
+from berth.predictor.hardware.device import SHEET, Device
+from berth.predictor.hardware.unit import SUSTAINED_SHARE
 
 STUB_MARK = "STUB written by berth init"
 _FLOPS_F64_PER_CORE = 20e9
@@ -58,8 +68,10 @@ def cpu_stub(
     )
 
 
-def gpu_stub(name: str, *, architecture: str) -> Platform:
-    """A GPU or slice of which nothing is known but that it is one."""
+def gpu_stub(name: str, *, architecture: str, device: Device | None = None) -> Platform:
+    """A GPU or slice by the data sheet of its device; without one, nothing but that it is a GPU."""
+    if device is not None and device.peaks is not None and device.memory_bytes is not None:
+        return _by_sheet(name, architecture, device, device.peaks, device.memory_bytes)
     return Platform(
         schema="berth.platform/1",
         name=name,
@@ -80,6 +92,35 @@ def gpu_stub(name: str, *, architecture: str) -> Platform:
                     capacity_bytes=_GPU_MEMORY_BYTES,
                     total_bytes_per_s=_GPU_BYTES_PER_S,
                 ),
+            ),
+            launch_overhead_s=5e-6,
+        ),
+    )
+
+
+def _by_sheet(
+    name: str, architecture: str, device: Device, peaks: Peaks, memory_bytes: float
+) -> Platform:
+    f32 = peaks.vector.get(Precision.FP32, 2 * _GPU_FLOPS_F64)
+    rate = (device.bytes_per_s or _GPU_BYTES_PER_S / SUSTAINED_SHARE) * SUSTAINED_SHARE
+    return Platform(
+        schema="berth.platform/1",
+        name=name,
+        kind=PlatformKind.GPU,
+        description=f"{STUB_MARK}: {device.description} by its data sheet",
+        architecture=architecture,
+        targets=(Target.HIP if device.software == "hip" else Target.CUDA,),
+        cores=device.multiprocessors or 1,
+        memory_bytes=memory_bytes,
+        power_w=device.power_w,
+        accelerator=device.name,
+        signature=Signature(
+            source=SignatureSource.SPEC,
+            measured_on=f"{STUB_MARK}: {device.sources[SHEET]}; nothing measured",
+            flops_f64_per_s=peaks.vector.get(Precision.FP64, f32 / 64),
+            flops_f32_per_s=f32,
+            memory=(
+                MemoryLevel(level="dram", capacity_bytes=memory_bytes, total_bytes_per_s=rate),
             ),
             launch_overhead_s=5e-6,
         ),

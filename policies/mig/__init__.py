@@ -10,8 +10,8 @@ Carrying a plan out is ``berth.plugin.mig``.
 from __future__ import annotations
 
 from berth.policies.mig.layout import GpuState, Instance, Layout, Running
-from berth.predictor.hardware.mig.catalogue import known_gpus, lookup
 from berth.predictor.hardware.mig.geometry import Difference, Geometry, Media, SliceProfile, diff
+from berth.predictor.hardware.mig.table import known_gpus, lookup
 
 __all__ = [
     "Difference",

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from berth.pilot.errors import UsageError
-from berth.predictor.hardware.mig.catalogue import lookup
 from berth.predictor.hardware.mig.geometry import Geometry
+from berth.predictor.hardware.mig.table import lookup
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from berth.policies.mig.explain import of_gpu, of_plan
 from berth.policies.mig.layout import GpuState, Layout, Running
 from berth.policies.mig.plan import Plan
 from berth.policies.mig.steps import steps
-from berth.predictor.hardware.mig.catalogue import lookup
+from berth.predictor.hardware.mig.table import lookup
 
 
 class RunningEntry(Document):

@@ -1,7 +1,7 @@
 """A platform's roofs for deep learning: peaks by precision, bandwidths by level, launch cost.
 
-Peaks of matrix units come from the accelerators' data sheets (``predictor/llm/accelerators.json``),
-all else from the platform's Signature. Attainable = min(peak, bandwidth x intensity): Williams,
+Peaks by precision come from the platform file and the device's data sheet (``devices/``), all else
+from the platform's Signature. Attainable = min(peak, bandwidth x intensity): Williams,
 Waterman, Patterson, CACM 52(4), 2009; the thesis, equation 3.1.
 """
 
@@ -9,31 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 
-from berth.pilot.platform import Platform, PlatformKind, SignatureSource
+from berth.pilot.platform import Peaks, Platform, PlatformKind, SignatureSource
 from berth.predictor.families.program.ceilings import Ceilings, Point
-from berth.predictor.hardware.accelerators import Device, devices
+from berth.predictor.hardware.peaks import Numbers, best
+from berth.predictor.hardware.unit import known_unit
+
+__all__ = ["Numbers", "Roof", "roof_of", "roofs"]
 
 CPU_CALL_S = 2e-6
 """Calling one operator on a CPU."""
-AMPERE = 8
-"""First NVIDIA generation with TensorFloat-32."""
-
-
-class Numbers(StrEnum):
-    """What a model computes in."""
-
-    FP32 = "fp32"
-    TF32 = "tf32"
-    FP16 = "fp16"
-    BF16 = "bf16"
-    FP8 = "fp8"
-
-    @property
-    def bits(self) -> int:
-        """Of an element as it is stored."""
-        return {"fp32": 32, "tf32": 32, "fp16": 16, "bf16": 16, "fp8": 8}[self.value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,27 +55,26 @@ class Roof:
 
 def roofs(platforms: Mapping[str, Platform]) -> dict[str, Roof]:
     """The roofs of all platforms by name."""
-    found = devices(platforms)
-    return {name: _roof(p, platforms, found.get(name), p.cores) for name, p in platforms.items()}
+    return {name: roof_of(p, platforms, p.cores) for name, p in platforms.items()}
 
 
 def roof_of(platform: Platform, platforms: Mapping[str, Platform], cores: int) -> Roof:
     """One platform's roof; of a CPU, with so many of its cores."""
-    return _roof(platform, platforms, devices(platforms).get(platform.name), cores)
-
-
-def _roof(
-    platform: Platform, platforms: Mapping[str, Platform], device: Device | None, cores: int
-) -> Roof:
     table = Ceilings.of([Point(platform, 1 if platform.is_gpu else cores)])
     vector = float(table.flops_f32[0])
     parent = platforms.get(platform.parent) if platform.parent else None
     slice_ = platform.kind is PlatformKind.MIG and parent is not None
+    unit = known_unit(platform, platforms)
+    if unit is not None:
+        peaks, share = unit.peaks, unit.share
+    else:
+        peaks = platform.signature.peaks or Peaks()
+        share = 1.0 if platform.is_gpu else cores / platform.cores
     return Roof(
         platform=platform.name,
         is_gpu=platform.is_gpu,
         vector_flops=vector,
-        matrix_flops=_matrix(vector, device),
+        matrix_flops=_matrix(vector, peaks, share),
         dram_bytes=float(table.dram_bytes[0]),
         l2_bytes=float(table.l2_bytes[0] if platform.is_gpu else table.l3_bytes[0]),
         l1_bytes=float(table.l1_bytes[0]),
@@ -103,34 +87,24 @@ def _roof(
         share=platform.cores / parent.cores if slice_ and parent is not None else 1.0,
         parent=platform.parent if slice_ else None,
         benchmarked=platform.signature.source is SignatureSource.BENCHMARK,
-        native=_native(device),
+        native=frozenset(n for n in Numbers if n is Numbers.FP32 or best(peaks, n.precision)),
     )  # fmt: skip
 
 
-def _matrix(vector: float, device: Device | None) -> dict[Numbers, float]:
-    if device is None:
-        return dict.fromkeys(Numbers, vector)
-    half = device.flops_per_s(16)
-    cuda = device.accelerator.cuda
-    tf32 = half / 2 if cuda is not None and cuda.compute_major >= AMPERE else vector
+def _matrix(vector: float, peaks: Peaks, share: float) -> dict[Numbers, float]:
+    """fp32 at the Signature's peak, also where matrix units have fp32 (AMD): with it the shares of
+    the roof were measured (``roof_shares.json``).
+    """
+
+    def own(numbers: Numbers, wider: float) -> float:
+        peak = best(peaks, numbers.precision)
+        return wider if peak is None else peak * share
+
+    half = own(Numbers.FP16, vector)
     return {
         Numbers.FP32: vector,
-        Numbers.TF32: max(tf32, vector),
+        Numbers.TF32: max(own(Numbers.TF32, vector), vector),
         Numbers.FP16: half,
-        Numbers.BF16: half if cuda is None or cuda.compute_major >= AMPERE else vector,
-        Numbers.FP8: device.flops_per_s(8),
+        Numbers.BF16: own(Numbers.BF16, vector),
+        Numbers.FP8: own(Numbers.FP8, half),
     }
-
-
-def _native(device: Device | None) -> frozenset[Numbers]:
-    found = {Numbers.FP32}
-    if device is not None:
-        found.add(Numbers.FP16)
-        cuda = device.accelerator.cuda
-        if cuda is None or cuda.compute_major >= AMPERE:
-            found.add(Numbers.BF16)
-        if cuda is not None and cuda.compute_major >= AMPERE:
-            found.add(Numbers.TF32)
-        if device.accelerator.flops_f8_per_s is not None:
-            found.add(Numbers.FP8)
-    return frozenset(found)

@@ -9,7 +9,7 @@ import pytest
 
 from berth.pilot.errors import DocumentError, ToolMissing
 from berth.predictor.families.graph.operators.calls import Kind
-from berth.predictor.hardware.gpus import find
+from berth.predictor.hardware.catalogue import find
 from lab import datasets
 from lab.datasets import neusight
 
@@ -44,7 +44,7 @@ def test_every_row_is_a_call_on_a_known_gpu_and_the_l4_is_for_testing_alone() ->
     assert set(linear.kind.tolist()) == {int(Kind.LINEAR)}
     assert (linear.groups == 1).all()
     assert (linear.flops == 2 * linear.rows * linear.columns * linear.inner).all()
-    assert np.isin(found.chip[found.gpu == "a100-pcie-80gb"], ["a100"]).all()
+    assert np.isin(found.chip[found.gpu == "a100-pcie-80gb"], ["GA100"]).all()
 
 
 @present

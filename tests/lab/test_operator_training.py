@@ -24,8 +24,8 @@ from berth.predictor.families.graph.operators.calls import (
 )
 from berth.predictor.families.graph.operators.physics import Places, PowerLaw, base_seconds
 from berth.predictor.families.graph.operators.predictor import OperatorModel
-from berth.predictor.hardware.gpus import find
 from berth.predictor.hardware.roofs import Numbers
+from berth.predictor.hardware.unit import unit_named
 from lab.__main__ import lab
 from lab.ground.report import Report
 from lab.operators import silicon_held_out as held_out
@@ -55,7 +55,7 @@ def made_up(each: int = 260) -> Rows:
                 Kind.LINEAR: lambda a=a, b=b, c=c: linears(a, b, c),
                 Kind.CONVOLUTION: lambda a=a, b=b: convolutions(4, a, b, 14, 14),
             }.get(kind, lambda kind=kind, a=a, b=b: vectors(kind, 8 * a, b))()
-            places = Places.of([find(gpu)], Numbers.FP32, LAW_HERE)
+            places = Places.of([unit_named(gpu)], Numbers.FP32, LAW_HERE)
             seconds = 2e-5 + base_seconds(calls, places)[0] / 0.6
             names = np.full(each, gpu)
             parts.append(Rows(
@@ -96,7 +96,7 @@ def _forget() -> None:
 
 
 def test_a_constant_utilisation_is_learnt_and_carries_over_to_an_unseen_gpu(rows: Rows) -> None:
-    unseen = rows.chip == "a100"
+    unseen = rows.chip == "GA100"
     fitted = fit(rows[~unseen], LAW_HERE, 0, TINY)
     errors = np.abs(fitted.seconds(rows[unseen]) / rows.seconds[unseen] - 1)
     assert np.median(errors) < 0.1
@@ -118,14 +118,14 @@ def test_silicon_that_is_left_out_is_not_learnt_from(
     alone: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = held_out.left_out(0, TINY)
-    slow = replace(alone, seconds=np.where(alone.chip == "a100", 9.0, 1.0) * alone.seconds)
+    slow = replace(alone, seconds=np.where(alone.chip == "GA100", 9.0, 1.0) * alone.seconds)
     monkeypatch.setattr(held_out, "rows", lambda: slow)
     for kept in (held_out._products, held_out._median_errors, held_out.without):
         kept.cache_clear()
     after = held_out.left_out(0, TINY)
-    of = alone.chip == "a100"
+    of = alone.chip == "GA100"
     assert (before.seconds[of] == after.seconds[of]).all()
-    assert before.power["a100"] == after.power["a100"]
+    assert before.power["GA100"] == after.power["GA100"]
     assert (before.seconds[~of] != after.seconds[~of]).any()
 
 
@@ -164,7 +164,7 @@ def test_a_bundle_says_what_the_trainer_said_and_the_same_id_again(
     fitted = fit(alone, power, 0, TINY)
     model = OperatorModel(bundle.load(written))
     of = alone.gpu == "t4-16gb"
-    served = model.seconds(alone.calls[of], [find("t4-16gb")], launch_s=0.0)[0]
+    served = model.seconds(alone.calls[of], [unit_named("t4-16gb")], launch_s=0.0)[0]
     assert served == pytest.approx(fitted.work(alone.calls[of], "t4-16gb"), rel=1e-4)
 
 
@@ -201,7 +201,7 @@ def test_an_evaluation_names_splits_rivals_and_what_it_left_out(
         (run.LEFT_OUT, run.OURS),
     }  # fmt: skip
     assert set(evaluated.data["skipped"]) == {run.MODELS, run.IMAGES}
-    assert set(evaluated.data["power"]) == {"own", "a100", "t4-16gb", "v100-pcie-32gb"}
+    assert set(evaluated.data["power"]) == {"own", "GA100", "TU104", "GV100"}
     monkeypatch.setattr(run, "evaluate", lambda *_: evaluated)
     asked = ["operators", "--report", str(tmp_path)]
     result = CliRunner().invoke(lab, asked)

@@ -40,7 +40,7 @@ from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.kinds import FAMILIES
 from berth.predictor.graphs.operators import Family
 from berth.predictor.graphs.roofline import Roofline, load_of, native_numbers, roofline
-from berth.predictor.hardware.order import better_pairs
+from berth.predictor.hardware.dominance import better_pairs
 from berth.predictor.hardware.roofs import Numbers, Roof, roofs
 
 

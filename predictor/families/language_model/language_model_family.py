@@ -14,7 +14,7 @@ from berth.predictor.families.language_model.config import LanguageModel, from_m
 from berth.predictor.families.language_model.kind import LanguageModelWorkload
 from berth.predictor.families.language_model.load import Load
 from berth.predictor.families.language_model.predictor import LlmPredictor, ServingPrediction
-from berth.predictor.hardware.accelerators import device
+from berth.predictor.hardware.unit import known_unit
 
 
 class LanguageModelFamily:
@@ -63,7 +63,7 @@ class LanguageModelFamily:
         places = [
             found
             for platform in question.platforms.values()
-            if platform.is_gpu and (found := device(platform, question.known)) is not None
+            if (found := known_unit(platform, question.known)) is not None
         ]
         return self._predictor.predict(model, load_of(document, model), places, document.framework)
 

@@ -21,7 +21,7 @@ from berth.pilot.documents import Document
 from berth.predictor.families.language_model.config import LanguageModel
 from berth.predictor.families.language_model.load import Load
 from berth.predictor.families.language_model.memory import memory
-from berth.predictor.hardware.accelerators import Device
+from berth.predictor.hardware.unit import Unit
 
 Floats = NDArray[np.float64]
 
@@ -47,7 +47,7 @@ class Case:
 
     model: LanguageModel
     load: Load
-    device: Device
+    device: Unit
 
 
 class Effects(Document):
@@ -137,7 +137,7 @@ def _parts(case: Case) -> _Parts:
         / (rate * (1.0 if m.latent_attention else shards)),
         rate=rate,
         compute=compute,
-        link=device.accelerator.link_bytes_per_s or _LINK,
+        link=device.sheet.link_bytes_per_s or _LINK,
         gpus=float(load.gpus),
     )  # fmt: skip
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
 
+from berth.pilot.platform import Precision
 from berth.predictor.core.combine import SourceEstimate
 from berth.predictor.core.combine import combine as combine_estimates
 from berth.predictor.core.intervals import around
@@ -39,11 +40,14 @@ from berth.predictor.families.language_model.physics import (
     log_terms,
 )
 from berth.predictor.families.language_model.residual import UNKNOWN, numbers, ties
-from berth.predictor.families.language_model.siblings import LOG_WIDTHS, has_at_least, stands_for
-from berth.predictor.hardware.accelerators import Device, catalogue, whole
+from berth.predictor.families.language_model.siblings import LOG_WIDTHS, stands_for
+from berth.predictor.hardware.dominance import dominates
+from berth.predictor.hardware.unit import Unit, unit_named
 
 SERVING = "serving"
 """Source of a throughput from first and further tokens."""
+_SERVED = frozenset(Precision) - {Precision.FP64, Precision.TF32, Precision.INT8}
+"""What language models are computed in."""
 UNVERIFIED = "unverified: no public measurements to check it against"
 DRAWN_SHARE = Interval(0.4, 0.7, 1.0)
 """Of its rated power, what a busy accelerator draws: a rule, not a measurement."""
@@ -124,11 +128,16 @@ class LlmPredictor:
         """All that were measured."""
         return tuple(sorted({f for h in self.model.heads.values() for f in h.codes.frameworks}))
 
+    @property
+    def accelerators(self) -> frozenset[str]:
+        """All that were measured, by their names in the hardware catalogue."""
+        return frozenset(a for h in self.model.heads.values() for a in h.codes.accelerators)
+
     def predict(
         self,
         model: LanguageModel,
         work: Load,
-        devices: Sequence[Device],
+        devices: Sequence[Unit],
         framework: str = "vllm",
         carbon_g_per_kwh: float | None = None,
     ) -> list[ServingPrediction]:
@@ -158,14 +167,15 @@ class LlmPredictor:
         And not faster where it has less of everything, as a slice has.
         """
         near = stands_for(case.device, head.codes.accelerators)
-        if not near or (near == case.device.accelerator.name and case.device.whole):
+        if not near or (near == case.device.sheet.name and case.device.whole):
             return log_time
-        whole_sibling = replace(case, device=whole(catalogue()[near]))
+        whole_sibling = replace(case, device=unit_named(near))
         (found,) = self._estimates(head, [whole_sibling], framework, numbers([whole_sibling]))
         limit = math.log(found.seconds.mid)
-        if has_at_least(case.device, whole_sibling.device):
+        better = partial(dominates, of=_SERVED, linked=False)
+        if better(case.device, whole_sibling.device):
             return min(log_time, limit)
-        return max(log_time, limit) if has_at_least(whole_sibling.device, case.device) else log_time
+        return max(log_time, limit) if better(whole_sibling.device, case.device) else log_time
 
     def _estimates(
         self, head: Head, cases: Sequence[Case], framework: str, numbered: np.ndarray
@@ -207,7 +217,7 @@ class LlmPredictor:
 
 def _has_sibling(head: Head, case: Case) -> bool:
     measured = head.codes.accelerators
-    return case.device.accelerator.name not in measured and bool(stands_for(case.device, measured))
+    return case.device.sheet.name not in measured and bool(stands_for(case.device, measured))
 
 
 def _both(one: Interval, other: Interval, basis: Basis) -> Interval:
@@ -219,7 +229,7 @@ def _both(one: Interval, other: Interval, basis: Basis) -> Interval:
 
 
 def _likeness(head: Head, case: Case, framework: str, tied: np.ndarray) -> Likeness:
-    name = case.device.accelerator.name
+    name = case.device.sheet.name
     if tied[0] == UNKNOWN:
         known = not case.device.whole and name in head.codes.accelerators
         return Likeness.APART if known and tied[1] != UNKNOWN else Likeness.NEW
@@ -321,7 +331,7 @@ def _abstention(
     known: bool,
     by_sibling: bool,
 ) -> str | None:
-    name = case.device.accelerator.name
+    name = case.device.sheet.name
     if not fits:
         return f"does not fit on {case.device.name}: nothing to predict"
     if not known:

@@ -40,7 +40,7 @@ class Codes:
 
     def accelerator(self, case: Case) -> int:
         """The code of the case's accelerator; a slice is none of them."""
-        name = case.device.accelerator.name if case.device.whole else ""
+        name = case.device.sheet.name if case.device.whole else ""
         return _place(self.accelerators, name)
 
     def framework(self, name: str) -> int:

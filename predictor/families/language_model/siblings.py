@@ -13,39 +13,32 @@ import math
 from collections.abc import Sequence
 
 from berth.predictor.families.language_model.physics import OFFLINE
-from berth.predictor.hardware.accelerators import Accelerator, Device, catalogue
+from berth.predictor.hardware.catalogue import devices
+from berth.predictor.hardware.unit import Unit, unit_named, whole
 
+_CUDA = "cuda"
 LOG_WIDTHS = {OFFLINE: 0.8}
 """By head: half width of the 90 % interval with a sibling's effects, of the widest accelerator left
 out (two: too few for a calibrated interval, so the basis stays ``prior``). Other heads, where
 siblings help little, keep their bundle's width."""
 
 
-def stands_for(device: Device, measured: Sequence[str]) -> str:
+def stands_for(device: Unit, measured: Sequence[str]) -> str:
     """The name whose effects the device has: its own (a slice: its GPU's), a sibling's, or none."""
-    own = device.accelerator.name
+    own = device.sheet.name
     return own if own in measured else sibling(device, measured) or ""
 
 
-def sibling(device: Device, measured: Sequence[str]) -> str | None:
+def sibling(device: Unit, measured: Sequence[str]) -> str | None:
     """The nearest measured accelerator that runs CUDA, by bandwidth and 16-bit peak."""
-    own = device.accelerator
-    if own.cuda is None:
+    if device.sheet.software != _CUDA:
         return None
-    known = catalogue()
-    near = [known[name] for name in measured if name in known and known[name].cuda is not None]
-    found = min(near, key=lambda other: (_apart(own, other), other.name), default=None)
-    return None if found is None else found.name
+    own, known = whole(device.sheet), devices()
+    near = [n for n in measured if n in known and known[n].software == _CUDA]
+    return min(near, key=lambda name: (_apart(own, unit_named(name)), name), default=None)
 
 
-def has_at_least(one: Device, other: Device) -> bool:
-    """Whether ``one`` has no less of memory, bandwidth and any peak than ``other``."""
-    pairs = [(one.memory_bytes, other.memory_bytes), (one.bytes_per_s, other.bytes_per_s)]
-    pairs += [(one.flops_per_s(bits), other.flops_per_s(bits)) for bits in (4, 8, 16, 32)]
-    return all(mine >= theirs for mine, theirs in pairs)
-
-
-def _apart(one: Accelerator, other: Accelerator) -> float:
+def _apart(one: Unit, other: Unit) -> float:
     return abs(math.log(one.bytes_per_s / other.bytes_per_s)) + abs(
-        math.log(one.flops_f16_per_s / other.flops_f16_per_s)
+        math.log(one.flops_per_s(16) / other.flops_per_s(16))
     )

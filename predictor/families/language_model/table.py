@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 
-from berth.pilot.platform import Platform
+from berth.pilot.platform import Platform, Precision
 from berth.predictor.families.language_model.config import LanguageModel
 from berth.predictor.families.language_model.load import Load
 from berth.predictor.families.language_model.memory import memory
-from berth.predictor.hardware.accelerators import Device
+from berth.predictor.hardware.unit import Unit
 
 MODEL_FEATURES = ("BS", "SL", "QT", "TN", "TE", "TM", "TP", "TMmem", "MPE", "NHL", "NAH", "HS",
                   "VS", "TVS")  # fmt: skip
@@ -52,20 +52,21 @@ def model_features(model: LanguageModel, load: Load) -> dict[str, float]:
     }
 
 
-def hardware_features(device: Device, host: Platform | None = None) -> dict[str, float]:
+def hardware_features(device: Unit, host: Platform | None = None) -> dict[str, float]:
     """The 20 hardware features; those of the host are NaN without its platform."""
-    a, cuda = device.accelerator, device.accelerator.cuda
+    sheet, cuda = device.sheet, device.sheet.cuda
+    multiprocessors = float(sheet.multiprocessors or math.nan)
     levels = {} if host is None else {m.level: m.capacity_bytes for m in host.signature.memory}
     limits = () if cuda is None else (
-        cuda.compute_major, cuda.compute_minor, cuda.threads_per_block,
+        *(sheet.compute_capability or ()), cuda.threads_per_block,
         cuda.threads_per_multiprocessor, cuda.registers_per_block,
         cuda.registers_per_multiprocessor, cuda.warp_size, cuda.shared_bytes_per_block,
-        cuda.shared_bytes_per_multiprocessor, a.multiprocessors, cuda.shared_bytes_opt_in,
+        cuda.shared_bytes_per_multiprocessor, multiprocessors, cuda.shared_bytes_opt_in,
     )  # fmt: skip
     missing = [math.nan] * 11
-    missing[9] = float(a.multiprocessors)
+    missing[9] = multiprocessors
     values = [
-        math.nan if a.flops_f32_per_s is None else a.flops_f32_per_s / 1e9,
+        device.peaks.vector.get(Precision.FP32, math.nan) / 1e9,
         device.bytes_per_s / 1e9,
         *(limits or missing),
         math.nan,  # the clock is no part of a platform

@@ -9,7 +9,7 @@ from berth.pilot.platform import Platform, PlatformKind
 from berth.predictor.families.slices.physics import Share
 from berth.predictor.families.slices.predictor import SlicePrediction, SlicePredictor
 from berth.predictor.families.slices.workload import SliceWorkload
-from berth.predictor.hardware.mig import Geometry, SliceProfile, lookup
+from berth.predictor.hardware.mig import Geometry, SliceProfile, geometry_of, lookup
 from berth.predictor.hardware.mig.slices import slice_of
 
 
@@ -70,9 +70,5 @@ def profiles_of(geometry: Geometry, platforms: Mapping[str, Platform]) -> dict[s
 
 def is_whole(geometry: Geometry, platform: Platform) -> bool:
     """True for a platform that is a whole GPU of this model."""
-    if platform.kind is not PlatformKind.GPU:
-        return False
-    try:
-        return lookup(platform.name).gpu == geometry.gpu
-    except UsageError:
-        return False
+    found = geometry_of(platform) if platform.kind is PlatformKind.GPU else None
+    return found is not None and found.gpu == geometry.gpu

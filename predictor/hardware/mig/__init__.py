@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from berth.predictor.hardware.mig.catalogue import known_gpus, lookup
 from berth.predictor.hardware.mig.geometry import Difference, Geometry, Media, SliceProfile, diff
+from berth.predictor.hardware.mig.table import geometry_of, known_gpus, lookup
 
-__all__ = ["Difference", "Geometry", "Media", "SliceProfile", "diff", "known_gpus", "lookup"]
+__all__ = [
+    "Difference",
+    "Geometry",
+    "Media",
+    "SliceProfile",
+    "diff",
+    "geometry_of",
+    "known_gpus",
+    "lookup",
+]

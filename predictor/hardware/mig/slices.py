@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from berth.pilot.errors import UsageError
 from berth.pilot.platform import MemoryLevel, Platform, PlatformKind, Signature, SignatureSource
-from berth.predictor.hardware.mig.catalogue import lookup
 from berth.predictor.hardware.mig.geometry import Geometry, SliceProfile
+from berth.predictor.hardware.mig.table import geometry_of
 
 MARK = "-mig-"
 """Between the GPU's and the profile's name in the name of a slice's platform."""
@@ -17,9 +16,8 @@ def slice_of(platform: Platform) -> tuple[Geometry, SliceProfile] | None:
     """The GPU model and the profile that a slice's platform is of; None: not known to be one."""
     if platform.kind is not PlatformKind.MIG or platform.parent is None:
         return None
-    try:
-        geometry = lookup(platform.parent)
-    except UsageError:
+    geometry = geometry_of(platform)
+    if geometry is None:
         return None
     found = geometry.by_name.get(platform.name.rpartition(MARK)[2])
     return None if found is None else (geometry, found)
@@ -65,6 +63,7 @@ def slice_platform(whole: Platform, geometry: Geometry, profile: SliceProfile) -
         else whole.price_per_hour * part_of_gpu(geometry, profile),
         power_w=None if whole.power_w is None else whole.power_w * shared,
         parent=whole.name,
+        accelerator=whole.accelerator,
         signature=Signature(
             source=SignatureSource.SPEC,
             measured_on=f"the slice's share of {whole.name}: {cores} of {whole.cores} "
@@ -95,12 +94,10 @@ def derived(name: str, known: Mapping[str, Platform]) -> Platform | None:
     whole = known.get(gpu)
     if not mark or whole is None or whole.kind is not PlatformKind.GPU:
         return None
-    try:
-        geometry = lookup(gpu)
-    except UsageError:
+    geometry = geometry_of(whole)
+    if geometry is None or profile not in geometry.by_name:
         return None
-    found = geometry.by_name.get(profile)
-    return None if found is None else slice_platform(whole, geometry, found)
+    return slice_platform(whole, geometry, geometry.by_name[profile])
 
 
 def relatives(platform: Platform, known: Mapping[str, Platform]) -> Iterator[Platform]:
@@ -114,11 +111,6 @@ def relatives(platform: Platform, known: Mapping[str, Platform]) -> Iterator[Pla
 def every_slice(known: Mapping[str, Platform]) -> Iterator[Platform]:
     """The plain slices of every known GPU that has any."""
     for whole in known.values():
-        if whole.kind is PlatformKind.GPU:
-            try:
-                geometry = lookup(whole.name)
-            except UsageError:
-                continue
-            for profile in geometry.profiles:
-                if profile.is_plain:
-                    yield slice_platform(whole, geometry, profile)
+        if whole.kind is PlatformKind.GPU and (geometry := geometry_of(whole)) is not None:
+            plain = (profile for profile in geometry.profiles if profile.is_plain)
+            yield from (slice_platform(whole, geometry, profile) for profile in plain)

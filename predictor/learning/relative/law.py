@@ -16,7 +16,6 @@ from berth.predictor.families.program.ceilings import Floats
 from berth.predictor.families.relative.law import ABSENT, Law, LawModel
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.families.relative.views import LAUNCH, SERIAL, Seen, fitting
-from berth.predictor.hardware.opencl_devices import KINDS
 from berth.predictor.learning.relative.checks import check_rows
 from berth.predictor.learning.relative.gaussian import Kernel, fit_gaussian
 
@@ -55,7 +54,7 @@ class LawFamily:
         "launch + serial + work + reference's time, positive costs shrunk to the platform's kind; "
         "Gaussian residual and trend, fixed and averaged"
     )
-    kinds: Mapping[str, str] = field(default_factory=lambda: KINDS)
+    kinds: Mapping[str, str] = field(default_factory=dict)
     """Platform -> kind; others are of one kind together."""
     residual: tuple[Kernel, ...] = RESIDUAL
     """None: the law alone."""

@@ -42,7 +42,9 @@ TOLERANCE = 1e-4
 """Of log time, between the trainer's own output and the written bundle's."""
 _OTHER_ITEMS = 5_000
 """In the law's document beside its points."""
-FAMILY = LawFamily()
+
+ANY_KIND = LawFamily()
+"""All platforms are of one kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +68,13 @@ def train(
     seed: int,
     command: str,
     figures_of: Callable[[Rows, Floats], dict[str, float]],
-    family: LawFamily | None = None,
+    family: LawFamily = ANY_KIND,
     constants: Mapping[str, float] | None = None,
     advance: Callable[[], None] = lambda: None,
 ) -> RelativeManifest:
     """Leave each application out for figures and trust, learn from all, write the bundle.
 
-    ``family``: the law for the rows' platforms; default: for AIWC's. ``constants``: counters that
+    ``family``: with the kinds of the rows' platforms. ``constants``: counters that
     the rows lack since they had one value everywhere; kept to tell what is unlike them. With fewer
     than four applications nothing is known of a fifth, and the bundle has no trust.
 
@@ -82,7 +84,6 @@ def train(
     """
     check_rows(rows)
     check_applications(rows)
-    family = FAMILY if family is None else family
     unfinished = folder.with_name(f".{folder.name}.unfinished")
     kept = Resume(unfinished)
     found = np.full(rows.log_seconds.shape, np.nan)

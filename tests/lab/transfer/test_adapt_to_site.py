@@ -20,7 +20,7 @@ from berth.predictor.graphs.reader import read_graph
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.roofs import Numbers, roof_of
 from berth.predictor.learning.graphs import adapt
-from lab.latency.timm_devices import DEVICES, PLATFORM
+from lab.latency.timm_devices import DEVICES, platform_of
 
 NEW = "epyc-genoa-vm"
 FACTOR = 3.0
@@ -208,7 +208,7 @@ def test_advice_names_as_many_models_as_asked(
 
 def test_the_shipped_bundle_is_whole_and_knows_its_devices() -> None:
     belief = bundle.load()
-    assert {PLATFORM[name] for name in DEVICES} == set(belief.devices)
+    assert {platform_of(name) for name in DEVICES} == set(belief.devices)
     assert not belief.samples
     assert belief.log_width_of(32, gpu=True) < belief.log_width_of(0, gpu=True)
     assert belief.log_width_of(32, gpu=False) < belief.log_width_of(0, gpu=False)

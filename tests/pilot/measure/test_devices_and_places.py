@@ -21,6 +21,7 @@ from berth.pilot.collectors.proc import page_table_levels
 from berth.pilot.launch import Order, Outcome, run_one
 from berth.pilot.profile import Target
 from berth.pilot.runs_on import Overrides, container_of, detect, ranks_of
+from berth.plugin.cli.pilot_bench import gpus_here
 
 Program = Callable[[str], str]
 
@@ -45,6 +46,9 @@ class FakeNvml:
 
     def nvmlDeviceGetHandleByIndex(self, index: int) -> int:  # noqa: N802
         return index
+
+    def nvmlDeviceGetName(self, handle: int) -> bytes | str:  # noqa: N802
+        return (b"NVIDIA H100 80GB HBM3", "NVIDIA L40S", "NVIDIA Z1")[handle]
 
     def nvmlDeviceGetTotalEnergyConsumption(self, handle: int) -> int:  # noqa: N802
         self._energy += 500
@@ -77,6 +81,15 @@ def test_the_gpus_of_the_programs_processes_are_measured(outcome: Outcome) -> No
     assert counters["gpu_utilisation"].value == pytest.approx(0.8)
     assert (counters["gpu_energy_j"].value or 0) > 0
     assert "host_to_device_bytes_per_s" not in counters
+
+
+def test_the_benchmark_names_the_platforms_of_the_gpus() -> None:
+    assert gpus_here(NvmlCollector(FakeNvml(gpus=3))) == [
+        "  GPU NVIDIA H100 80GB HBM3: platform h100-80gb",
+        "  GPU NVIDIA L40S: no shipped platform; its data sheet: l40s-48gb",
+        "  GPU NVIDIA Z1: no shipped platform; its data sheet: not known",
+    ]
+    assert gpus_here(NvmlCollector(FakeNvml(broken=True))) == []
 
 
 def test_gpus_that_others_use_are_not_counted(outcome: Outcome) -> None:

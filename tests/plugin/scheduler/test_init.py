@@ -201,7 +201,10 @@ def test_cpus_are_known_by_their_features(features: tuple[str, ...], name: str |
         ("gpu:a100_3g.20gb", (), "a100-mig-3g.20gb"),
         ("gpu:nvidia_h100_80gb_hbm3_4g.40gb", (), "h100-mig-4g.40gb"),
         ("gpu:1g.10gb", ("h100",), "h100-mig-1g.10gb"),
+        ("gpu:rtx3090", (), "rtx-3090-24gb"),
         ("gpu:gtx1080", (), None),
+        ("gpu:nvidia_h100_nvl", (), None),
+        ("gpu:h100_pcie", (), None),
         ("gpu", (), None),
     ],
 )
@@ -245,3 +248,13 @@ def test_whatever_the_names_are_the_file_is_toml_with_known_keys(
     with suppress(DocumentError):
         validate(data, SiteDocument, source="berth.toml")
     assert all(isinstance(stub, Platform) for stub in site.stubs.values())
+
+
+def test_an_unmeasured_gpu_gets_a_stub_by_its_data_sheet() -> None:
+    site = first_site(cluster(node(gpus={"gpu:nvidia_l40s": 4})), KNOWN, Slurm())
+    (stub,) = site.stubs.values()
+    assert stub.accelerator == "l40s-48gb"
+    assert stub.cores == 142
+    assert stub.signature.flops_f32_per_s == 91.6e12
+    assert "STUB" in stub.description
+    assert [c.platform for c in site.candidates] == ["gpu-nvidia_l40s"]

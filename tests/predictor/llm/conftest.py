@@ -9,7 +9,7 @@ import pytest
 
 from berth.predictor.families.language_model.load import Load
 from berth.predictor.families.language_model.physics import OFFLINE, Case, combine, log_terms
-from berth.predictor.hardware.accelerators import catalogue, whole
+from berth.predictor.hardware.unit import unit_named
 from lab.llm.effects import START, UNLIKELY
 from lab.llm.table import Table, models, table_of
 
@@ -31,7 +31,7 @@ def campaign() -> Callable[[str], Table]:
                 for batch in (1, 16, 64):
                     for length in (128, 512, 2048):
                         load = Load(batch, length, length, tensor_parallel=4)
-                        cases.append(Case(models()[name], load, whole(catalogue()[accelerator])))
+                        cases.append(Case(models()[name], load, unit_named(accelerator)))
                         frameworks.append(framework)
                         blocks.append(f"{accelerator} | {framework} | {name}")
                         quirks.append(0.3 * np.sin(place + np.log(batch)))

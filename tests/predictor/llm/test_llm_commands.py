@@ -12,8 +12,9 @@ from toy_configs import LLAMA
 
 from berth.pilot.documents import to_json
 from berth.plugin.cli import main
+from berth.predictor.families.language_model.predictor import LlmPredictor
 from berth.predictor.hardware import platforms
-from berth.predictor.hardware.accelerators import devices
+from berth.predictor.hardware.unit import units
 
 
 def run(*arguments: object) -> int:
@@ -37,7 +38,9 @@ def test_every_accelerator_is_ranked(config: Path, capsys: pytest.CaptureFixture
     assert run("predict", config, *arguments) == 0
     data = json.loads(capsys.readouterr().out)
     found = data["predictions"]
-    assert {p["platform"] for p in found} == set(devices(platforms.shipped()))
+    assert {p["platform"] for p in found} == set(
+        units(platforms.shipped(), LlmPredictor.load().accelerators)
+    )
     assert data["parameters"] == pytest.approx(8.03e9, rel=0.01)
     order = [
         (

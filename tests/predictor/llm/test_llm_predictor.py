@@ -24,7 +24,7 @@ from berth.predictor.families.language_model.load import Load
 from berth.predictor.families.language_model.physics import HEADS, OFFLINE, TPOT
 from berth.predictor.families.language_model.predictor import LlmPredictor
 from berth.predictor.hardware import platforms
-from berth.predictor.hardware.accelerators import catalogue, devices, whole
+from berth.predictor.hardware.unit import unit_named, units
 from lab import datasets
 from lab.datasets.llm import BENCH, SERVING, bench_rows, serving_rows
 from lab.llm.table import models, table
@@ -47,7 +47,7 @@ def copy(tmp_path: Path) -> Path:
 
 
 def test_more_bandwidth_serves_more(predictor: LlmPredictor) -> None:
-    chosen = [whole(catalogue()[n]) for n in ("a100-sxm-40gb", "h100-sxm-80gb")]
+    chosen = [unit_named(n) for n in ("a100-sxm-40gb", "h100-sxm-80gb")]
     slow, fast = predictor.predict(LLAMA3, Load(16, 1024, 1024), chosen)
     assert fast.throughput.mid > slow.throughput.mid
     assert {slow.basis, fast.basis} == {Basis.CALIBRATED}
@@ -55,14 +55,14 @@ def test_more_bandwidth_serves_more(predictor: LlmPredictor) -> None:
 
 
 def test_nothing_measured_is_said(predictor: LlmPredictor) -> None:
-    (found,) = predictor.predict(LLAMA3, Load(1, 128, 128), [whole(catalogue()["mi210-64gb"])])
+    (found,) = predictor.predict(LLAMA3, Load(1, 128, 128), [unit_named("mi210-64gb")])
     assert found.basis is Basis.PRIOR
     assert "nothing was measured on mi210-64gb" in str(found.abstained)
 
 
 def test_what_does_not_fit_is_not_predicted(predictor: LlmPredictor) -> None:
     seventy = models()["meta-llama/Meta-Llama-3-70B"]
-    place = [whole(catalogue()["a100-sxm-40gb"])]
+    place = [unit_named("a100-sxm-40gb")]
     (one,) = predictor.predict(seventy, Load(1, 128, 128), place)
     assert not one.fits
     assert "does not fit" in str(one.abstained)
@@ -78,7 +78,7 @@ def test_intervals_widen_with_what_is_unknown() -> None:
 
 
 def test_every_device_is_answered_in_order(predictor: LlmPredictor) -> None:
-    places = list(devices(platforms.shipped()).values())
+    places = list(units(platforms.shipped()).values())
     found = predictor.predict(LLAMA3, Load(4, 512, 512), places, "trtllm", 300.0)
     assert [p.device for p in found] == [d.name for d in places]
     for p in found:
@@ -87,7 +87,7 @@ def test_every_device_is_answered_in_order(predictor: LlmPredictor) -> None:
 
 
 def test_the_same_question_has_the_same_answer_beside_others(predictor: LlmPredictor) -> None:
-    places = list(devices(platforms.shipped()).values())
+    places = list(units(platforms.shipped()).values())
     work = Load(8, 1024, 128)
     together = predictor.predict(LLAMA3, work, places)
     alone = [predictor.predict(LLAMA3, work, [d])[0] for d in places]

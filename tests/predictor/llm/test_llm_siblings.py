@@ -10,7 +10,7 @@ from berth.predictor.families.language_model.load import Load
 from berth.predictor.families.language_model.predictor import LlmPredictor, ServingPrediction
 from berth.predictor.families.language_model.siblings import sibling, stands_for
 from berth.predictor.hardware import platforms
-from berth.predictor.hardware.accelerators import devices
+from berth.predictor.hardware.unit import units
 
 MODEL = from_mapping(
     {
@@ -25,7 +25,7 @@ MODEL = from_mapping(
     source="test",
     name="llama",
 )
-DEVICES = devices(platforms.shipped())
+DEVICES = units(platforms.shipped())
 MEASURED = ("a100-sxm-40gb", "h100-sxm-80gb", "mi250-128gb")
 
 

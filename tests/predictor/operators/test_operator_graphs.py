@@ -15,10 +15,10 @@ from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.kinds import FAMILIES
 from berth.predictor.graphs.operators import Family
 from berth.predictor.hardware import platforms
-from berth.predictor.hardware.gpus import find, gpus
 from berth.predictor.hardware.roofs import Numbers
+from berth.predictor.hardware.unit import unit_named, units
 
-L4 = find("l4-24gb")
+L4 = unit_named("l4-24gb")
 
 
 def network(batch: int, channels: int = 64) -> ModelGraph:
@@ -54,8 +54,8 @@ def test_each_node_has_its_seconds_and_the_graph_their_sum() -> None:
 def test_a_batch_is_the_graph_at_that_batch(make: object) -> None:
     assert callable(make)
     small, large = make(1), make(32)
-    scaled = operator_model().graph_seconds(small, list(gpus().values()), batch=32)
-    exact = operator_model().graph_seconds(large, list(gpus().values()))
+    scaled = operator_model().graph_seconds(small, list(units({}).values()), batch=32)
+    exact = operator_model().graph_seconds(large, list(units({}).values()))
     assert scaled == pytest.approx(exact, rel=0.02)
 
 
@@ -106,7 +106,7 @@ def test_a_bias_after_a_product_is_part_of_it() -> None:
 def test_a_compiler_saves_kernels_and_never_costs() -> None:
     graph = network(8)
     eager, compiled = (
-        operator_model().graph_seconds(graph, list(gpus().values()), compiled=on)
+        operator_model().graph_seconds(graph, list(units({}).values()), compiled=on)
         for on in (False, True)
     )
     assert (compiled < eager).all()

@@ -13,6 +13,7 @@ from berth.plugin.cli import berth
 from berth.predictor.families.relative.law_file import law_file, law_model
 from berth.predictor.learning.relative.law import LawFamily
 from berth.predictor.learning.relative.law_onnx import check_graph, inputs_of, law_onnx
+from lab.datasets.aiwc import KINDS
 from lab.relative.data import aiwc_rows
 
 BAR = 1e-4
@@ -47,7 +48,7 @@ def test_on_the_public_data_graph_and_json_are_the_trainers_own(tmp_path) -> Non
         rows = aiwc_rows()
     except BerthError as error:
         pytest.skip(error.message)
-    fitted, asked = LawFamily().fit(rows, 0), rows.knowing()
+    fitted, asked = LawFamily(kinds=KINDS).fit(rows, 0), rows.knowing()
     served = law_model(law_file(fitted), tmp_path / "model.json").log_seconds(asked)
     assert np.abs(served - fitted.log_seconds(asked)).max() < BAR
     session = onnxruntime.InferenceSession(law_onnx(fitted), providers=["CPUExecutionProvider"])

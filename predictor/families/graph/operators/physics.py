@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from berth.predictor.families.graph.operators.calls import WINOGRAD, Calls, Floats, Integers, Kind
-from berth.predictor.hardware.gpus import Gpu
 from berth.predictor.hardware.roofs import Numbers
+from berth.predictor.hardware.unit import Unit
 
 Features: TypeAlias = NDArray[np.float32]
 TILES = ((128, 128), (128, 64), (64, 64), (32, 32))
@@ -37,6 +37,8 @@ VECTOR_FEATURES = (
     "kind", "rows", "columns", "columns_two", "bytes_a_multiprocessor", "bytes_over_l2",
     "rows_a_multiprocessor", "bytes_a_flop", "generation", "watts",
 )  # fmt: skip
+KERNEL_S = 4e-6
+"""From one kernel's end to the next one's work when they are queued back to back."""
 LEAST_UTILISATION = 1e-4
 LEAST_S = 1e-12
 LEAST_ROWS, LEAST_LINEAR_ROWS, LEAST_INNER = 32.0, 128.0, 8.0
@@ -54,7 +56,7 @@ class PowerLaw:
     gamma: float
     """0: power does not matter."""
 
-    def share(self, gpu: Gpu) -> float:
+    def share(self, gpu: Unit) -> float:
         """In (0, 1]; 1 where the GPU's power or process is not known."""
         watts = watts_a_tflop(gpu)
         if watts is None or self.gamma == 0:
@@ -62,12 +64,13 @@ class PowerLaw:
         return float(min(1.0, max(watts / self.watts, 1e-3) ** self.gamma))
 
 
-def watts_a_tflop(gpu: Gpu) -> float | None:
+def watts_a_tflop(gpu: Unit) -> float | None:
     """Rated watts a TFLOP/s of fp32, in watts of 16 nm; None where not known."""
-    need = PROCESS_POWER.get(gpu.process_nm) if gpu.process_nm is not None else None
-    if need is None or gpu.power_w is None:
+    sheet = gpu.sheet
+    need = PROCESS_POWER.get(sheet.process_nm) if sheet.process_nm is not None else None
+    if need is None or sheet.power_w is None:
         return None
-    return gpu.power_w / (gpu.vector_flops / 1e12) / need
+    return sheet.power_w / (gpu.vector_flops / gpu.share / 1e12) / need
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ class Places:
     watts: Floats
 
     @staticmethod
-    def of(gpus: Sequence[Gpu], numbers: Numbers, power: PowerLaw) -> Places:
+    def of(gpus: Sequence[Unit], numbers: Numbers, power: PowerLaw) -> Places:
         """In their order."""
         rows = [
             (
@@ -180,14 +183,14 @@ def two(sizes: Floats) -> Integers:
     return np.minimum(np.log2(low.astype(np.float64)), 5).astype(np.int64)
 
 
-def generation(gpu: Gpu) -> int:
+def generation(gpu: Unit) -> int:
     """As the trees know it: AMD's are one of their own, newer ones than measured the newest."""
-    if gpu.amd:
+    if gpu.sheet.vendor == "amd":
         return AMD
-    return min(gpu.generation or UNKNOWN_GENERATION, _NEWEST)
+    return min(gpu.sheet.generation or UNKNOWN_GENERATION, _NEWEST)
 
 
-def watts(gpu: Gpu, power: PowerLaw) -> float:
+def watts(gpu: Unit, power: PowerLaw) -> float:
     """Power of two of the watts; where they are not known, enough of them."""
     found = watts_a_tflop(gpu)
     return float(np.log2(power.watts if found is None else found))

@@ -20,6 +20,7 @@ from berth.predictor.families.graph.operators.bundle import (
 from berth.predictor.families.graph.operators.calls import Calls, Floats, Kind
 from berth.predictor.families.graph.operators.graph_calls import calls_of
 from berth.predictor.families.graph.operators.physics import (
+    KERNEL_S,
     Places,
     base_seconds,
     product_features,
@@ -30,8 +31,8 @@ from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.kinds import FAMILIES
 from berth.predictor.graphs.operators import Family
 from berth.predictor.graphs.roofline import native_numbers
-from berth.predictor.hardware.gpus import KERNEL_S, Gpu
 from berth.predictor.hardware.roofs import Numbers
+from berth.predictor.hardware.unit import Unit
 
 _CONVOLUTION = FAMILIES.index(Family.CONVOLUTION)
 _GROUP = np.array([
@@ -46,7 +47,7 @@ class OperatorModel:
     loaded: Loaded
 
     def seconds(
-        self, calls: Calls, gpus: Sequence[Gpu], numbers: Numbers = Numbers.FP32,
+        self, calls: Calls, gpus: Sequence[Unit], numbers: Numbers = Numbers.FP32,
         *, launch_s: float = KERNEL_S,
     ) -> Floats:  # fmt: skip
         """[gpus, n] of each call on each GPU, one after the other; finite and above 0."""
@@ -67,7 +68,7 @@ class OperatorModel:
     def graph_seconds(
         self,
         graph: ModelGraph,
-        gpus: Sequence[Gpu],
+        gpus: Sequence[Unit],
         numbers: Numbers | None = None,
         batch: int | None = None,
         *,
@@ -84,7 +85,7 @@ class OperatorModel:
     def operator_seconds(
         self,
         graph: ModelGraph,
-        gpu: Gpu,
+        gpu: Unit,
         numbers: Numbers | None = None,
         batch: int | None = None,
     ) -> Floats:
@@ -113,7 +114,7 @@ class OperatorModel:
     def _kinds(
         self,
         graph: ModelGraph,
-        gpus: Sequence[Gpu],
+        gpus: Sequence[Unit],
         numbers: Numbers | None,
         batch: int | None,
         compiled: bool,
@@ -131,7 +132,7 @@ def operator_model(folder: Path = DEFAULT_OPERATORS_BUNDLE) -> OperatorModel:
 
 
 def operator_seconds(
-    graph: ModelGraph, gpu: Gpu, numbers: Numbers | None = None, batch: int | None = None
+    graph: ModelGraph, gpu: Unit, numbers: Numbers | None = None, batch: int | None = None
 ) -> Floats:
     """[n] seconds of each node of a graph by the shipped bundle (see ``OperatorModel``)."""
     return operator_model().operator_seconds(graph, gpu, numbers, batch)

@@ -9,8 +9,8 @@ from berth.predictor.core.prediction import Interval
 from berth.predictor.families.graph.operators.predictor import OperatorModel, operator_model
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.roofline import native_numbers
-from berth.predictor.hardware.gpus import Gpu, of_platform
 from berth.predictor.hardware.roofs import Numbers
+from berth.predictor.hardware.unit import Unit, unit_of
 
 
 def graph_times(
@@ -24,9 +24,9 @@ def graph_times(
 
     Nothing of the platform need have been measured. Raises DocumentError for a broken bundle.
     """
-    places: dict[str, Gpu] = {}
+    places: dict[str, Unit] = {}
     for name in names:
-        found = of_platform(platforms[name], platforms) if name in platforms else None
+        found = unit_of(platforms[name], platforms) if name in platforms else None
         if found is not None:
             places[name] = found
     if not places:

@@ -1,0 +1,111 @@
+"""Device: one kind of accelerator by its data sheet, one JSON file each in ``devices/``.
+
+Rates are SI units per second, peaks dense. A figure that nobody published is None, never guessed.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+from pydantic import Field, model_validator
+
+from berth.pilot.documents import Document
+from berth.pilot.platform import Peaks
+from berth.pilot.profile import Name, Positive
+
+CUDA_LIMITS = Path(__file__).with_name("cuda_limits.json")
+SHEET = "sheet"
+"""The source of every group of figures that ``sources`` does not name."""
+GROUPS = frozenset({SHEET, "clock", "memory", "l2", "link", "power", "peaks", "launch", "mig"})
+
+
+class CudaLimits(Document):
+    """What ``cudaDeviceProp`` says of a compute capability."""
+
+    threads_per_multiprocessor: int
+    registers_per_multiprocessor: int
+    shared_bytes_per_multiprocessor: int
+    shared_bytes_opt_in: int
+    threads_per_block: int = 1024
+    registers_per_block: int = 65536
+    shared_bytes_per_block: int = 49152
+    warp_size: int = 32
+
+
+class Device(Document):
+    """A data sheet. Slices of a device are no device of their own (``unit.Unit``)."""
+
+    schema_: str = Field(default="berth.device/1", alias="schema")
+    name: Name
+    """Canonical: ``model-form-memory``, for example ``h100-sxm-80gb``."""
+    description: str
+    aliases: tuple[str, ...] = ()
+    """Names that drivers (NVML), data sheets and data sets give it. One name may be several
+    devices': it is then ambiguous."""
+    vendor: str = Field(pattern="^[a-z]+$")
+    software: str = Field(pattern="^[a-z-]+$")
+    """What programs for it are built on: ``cuda``, ``hip``, ... The same for what runs the same
+    binaries or at least the same sources."""
+    architecture: str = ""
+    chip: str | None = None
+    """The silicon; devices of one chip differ in clocks, memory and what is switched off."""
+    isa: str | None = Field(default=None, pattern="^(sm_[0-9]+|gfx[0-9a-f]+)$")
+    """Compiler's target: ``sm_90``, ``gfx90a``."""
+    year: int | None = Field(default=None, ge=2000)
+    process_nm: int | None = Field(default=None, ge=1)
+    multiprocessors: int | None = Field(default=None, ge=1)
+    """Streaming multiprocessors, compute units, or what the vendor has in their place."""
+    clock_hz: Positive | None = None
+    """Boost clock, which the peaks are at."""
+    memory_bytes: Positive | None = None
+    bytes_per_s: Positive | None = None
+    """Of the memory, peak."""
+    l2_bytes: Positive | None = None
+    link_bytes_per_s: Positive | None = None
+    """To its neighbours, one direction."""
+    power_w: Positive | None = None
+    """Rated."""
+    launch_overhead_s: Positive | None = None
+    """Of one kernel, where it was measured."""
+    peaks: Peaks | None = None
+    """None: not known."""
+    mig: str | None = None
+    """Name of its geometry in ``table.json``; None: it cannot be cut."""
+    sources: dict[str, str]
+    """Of each group of figures (``GROUPS``), the document or measurement it is from."""
+
+    @model_validator(mode="after")
+    def _sourced(self) -> Device:
+        unknown = sorted(self.sources.keys() - GROUPS)
+        if unknown:
+            raise ValueError(f"sources: there is no group {unknown[0]!r}")
+        if SHEET not in self.sources:
+            raise ValueError(f"sources needs a {SHEET!r}")
+        return self
+
+    @property
+    def generation(self) -> int | None:
+        """Major number of its instruction set: 9 of ``sm_90``, of ``gfx90a`` and of ``gfx942``."""
+        if self.isa is None:
+            return None
+        return int(self.isa[3:-1] if self.isa.startswith("sm_") else self.isa[3:-2])
+
+    @property
+    def compute_capability(self) -> tuple[int, int] | None:
+        """CUDA's, (major, minor)."""
+        if self.isa is None or not self.isa.startswith("sm_"):
+            return None
+        return int(self.isa[3:-1]), int(self.isa[-1])
+
+    @property
+    def cuda(self) -> CudaLimits | None:
+        """CUDA's limits by the compute capability; None where it has none."""
+        return _cuda_limits().get(self.isa or "")
+
+
+@cache
+def _cuda_limits() -> dict[str, CudaLimits]:
+    raw = json.loads(CUDA_LIMITS.read_text(encoding="utf-8"))
+    return {isa: CudaLimits(**limits) for isa, limits in raw["limits"].items()}

@@ -1,0 +1,79 @@
+"""Which devices are at least as good as others in every respect, by their data sheets.
+
+A partial order: reflexive, transitive, and antisymmetric up to equal figures. What one data sheet
+states and the other does not counts against the one that is silent, so that no order rests on an
+unknown figure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from berth.pilot.platform import Platform, Precision
+from berth.predictor.hardware.device import Device
+from berth.predictor.hardware.peaks import Numbers, attainable
+from berth.predictor.hardware.roofs import Roof
+from berth.predictor.hardware.unit import Unit, unit_of
+
+ALL = frozenset(Precision)
+
+
+def dominates(
+    a: Device | Unit, b: Device | Unit, of: Collection[Precision] = ALL, *, linked: bool = True
+) -> bool:
+    """True where ``a`` is at least as good as ``b`` and runs the same software.
+
+    Compared: memory, its bandwidth, second-level cache, link, and the peaks of the precisions
+    ``of`` (default: all; a precision without units counts as the wider one it is computed in).
+    ``linked``: False leaves the link out, for what runs on one device. Slices are compared by
+    their shares. Multiprocessors and clocks are in the peaks.
+    """
+    if a == b:
+        return True
+    first, second = figures(a, of, linked=linked), figures(b, of, linked=linked)
+    if not first or not second or _sheet(a).software != _sheet(b).software:
+        return False
+    return all(name in first and first[name] >= value for name, value in second.items())
+
+
+def better_pairs(
+    roofs: Sequence[Roof], platforms: Mapping[str, Platform], numbers: Numbers
+) -> list[tuple[str, str]]:
+    """(better, worse) among GPUs and slices, each used alone and computing in ``numbers``.
+
+    By the data sheets, and by what platforms state beyond them: launch overhead, cache's rate.
+    """
+    of = frozenset({Precision.FP32, numbers.precision})
+    known = [(one, unit_of(platforms[one.platform], platforms)) for one in roofs]
+    places = [(roof, unit) for roof, unit in known if unit is not None]
+    order = {
+        (a.platform, b.platform)
+        for a, ours in places
+        for b, theirs in places
+        if a is not b
+        and (a.launch_s <= b.launch_s and a.l2_bytes >= b.l2_bytes)
+        and dominates(ours, theirs, of, linked=False)
+    }
+    return sorted(pair for pair in order if pair[::-1] not in order)
+
+
+def figures(
+    one: Device | Unit, of: Collection[Precision] = ALL, *, linked: bool = True
+) -> Mapping[str, float]:
+    """What is compared, by name; empty where memory or peaks were not published."""
+    share, peaks = (one.share, one.peaks) if isinstance(one, Unit) else (1.0, one.peaks)
+    if peaks is None or one.memory_bytes is None or one.bytes_per_s is None:
+        return {}
+    found = {
+        "memory": one.memory_bytes,
+        "bandwidth": one.bytes_per_s,
+        "l2": one.l2_bytes,
+        "link": _sheet(one).link_bytes_per_s if linked and share >= 1 else None,
+    }
+    reached = {p.value: peak for p in of if (peak := attainable(peaks, p)) is not None}
+    stated = {name: value for name, value in found.items() if value is not None}
+    return stated | {name: peak * share for name, peak in reached.items()}
+
+
+def _sheet(one: Device | Unit) -> Device:
+    return one.sheet if isinstance(one, Unit) else one
