@@ -11,8 +11,8 @@ import click
 
 from berth.pilot.errors import UsageError
 from berth.plugin.mig import wire
+from berth.plugin.mig.access import open_access
 from berth.plugin.mig.apply import GpuPreview, Report
-from berth.plugin.mig.door import open_door
 from berth.plugin.mig.errors import Busy
 from berth.plugin.mig.settings import load
 from berth.plugin.mig.target_files import read_target
@@ -56,20 +56,20 @@ def apply(  # noqa: PLR0917 - one parameter an option
     if yes and dry_run:
         raise UsageError("--yes and --dry-run exclude each other")
     settings = load()
-    door = open_door(settings, lambda text: click.echo(f"  {text}", err=True))
+    gpus = open_access(settings, lambda text: click.echo(f"  {text}", err=True))
     if resume:
-        _show_report(door.resume(), json_)
+        _show_report(gpus.resume(), json_)
         return
     node = settings.node.node if settings.node else None
-    target = read_target(Path(str(file)), door.inventory(), selected=selected, node=node)
+    target = read_target(Path(str(file)), gpus.inventory(), selected=selected, node=node)
     if not yes:
-        _show_previews(door.preview(target), json_)
+        _show_previews(gpus.preview(target), json_)
         return
     try:
         wait_s = parse_duration_s(wait)
     except ValueError as error:
         raise UsageError(f"--wait: {wait!r} {error}") from None
-    _show_report(door.apply(target, wait_s=wait_s, enable_mig=enable_mig), json_)
+    _show_report(gpus.apply(target, wait_s=wait_s, enable_mig=enable_mig), json_)
 
 
 def _show_previews(previews: tuple[GpuPreview, ...], json_: bool) -> None:

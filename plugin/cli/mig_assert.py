@@ -10,8 +10,8 @@ import click
 
 from berth.pilot.errors import BerthError
 from berth.plugin.cli.mig_apply import preview_text
+from berth.plugin.mig.access import open_access
 from berth.plugin.mig.apply import previews
-from berth.plugin.mig.door import open_door
 from berth.plugin.mig.settings import load
 from berth.plugin.mig.target import checked
 from berth.plugin.mig.target_files import read_target
@@ -31,7 +31,7 @@ def assert_(file: Path, selected: str | None, json_: bool) -> None:
     Example: berth mig assert mig.yaml -c all-1g.5gb
     """
     settings = load()
-    fleet = open_door(settings).inventory()
+    fleet = open_access(settings).inventory()
     node = settings.node.node if settings.node else None
     # What the plan was made from does not matter here, only what it leads to.
     target = read_target(file, fleet, selected=selected, node=node, around_busy=False)

@@ -14,9 +14,9 @@ from berth.pilot.errors import UsageError
 from berth.plugin.cli.mig_apply import preview_text
 from berth.plugin.cli.mig_plan import workload_jobs_option
 from berth.plugin.cli.where import find_site, open_store, store_options
+from berth.plugin.mig.access import open_access
 from berth.plugin.mig.arrivals import expected_demands
 from berth.plugin.mig.automatic import think
-from berth.plugin.mig.door import open_door
 from berth.plugin.mig.inventory import Fleet
 from berth.plugin.mig.journal import Journal
 from berth.plugin.mig.recommending import demands_of, predictions_for, with_workloads
@@ -65,8 +65,8 @@ def auto(
     if triggered and not settings.trigger.enabled:
         _say("automatic re-cutting is off", False, json_)
         return
-    door = open_door(settings, lambda text: click.echo(f"  {text}", err=True))
-    fleet = door.inventory()
+    gpus = open_access(settings, lambda text: click.echo(f"  {text}", err=True))
+    fleet = gpus.inventory()
     jobs = None if jobs_file is None else read_json(jobs_file, JobsDocument)
     if jobs is None and not named:
         demands = _queue(settings, fleet)
@@ -89,14 +89,14 @@ def auto(
         _say(thought.verdict.reason, False, json_)
         return
     if not yes:
-        previews = door.preview(thought.target)
+        previews = gpus.preview(thought.target)
         if json_:
             _say(thought.verdict.reason, True, json_, gpus=preview_data(previews))
         else:
             click.echo("\n".join(preview_text(previews)))
             click.echo(f"{thought.verdict.reason}; --yes does it.")
         return
-    report = door.apply(thought.target)
+    report = gpus.apply(thought.target)
     _say(thought.verdict.reason, True, json_, outcome=report.outcome)
 
 

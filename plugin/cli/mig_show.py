@@ -52,10 +52,10 @@ def show(gpu: str | None, fleet: Path | None, here: bool, layouts: bool, json_: 
 
 
 def _show_here(json_: bool) -> None:
-    from berth.plugin.mig.door import open_door  # noqa: PLC0415 - needs the driver's binding
+    from berth.plugin.mig.access import open_access  # noqa: PLC0415 - needs the driver's binding
     from berth.plugin.mig.settings import load  # noqa: PLC0415
 
-    records = open_door(load()).inventory()
+    records = open_access(load()).inventory()
     states = tuple(s for r in records if (s := r.state(f"{r.index}")) is not None)
     if not states:
         names = ", ".join(f"{r.index} ({r.name}: MIG {'off' if r.capable else 'impossible'})"

@@ -1,4 +1,4 @@
-"""The front door of actuation: preview a target, apply it, or go on after a crash."""
+"""Actuation: preview a target, apply it, or go on after a crash."""
 
 from __future__ import annotations
 

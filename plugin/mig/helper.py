@@ -25,7 +25,7 @@ from berth.pilot.documents import parse_json
 from berth.pilot.errors import BerthError, UsageError
 from berth.plugin.mig import settings as site
 from berth.plugin.mig import wire
-from berth.plugin.mig.door import LocalDoor
+from berth.plugin.mig.access import LocalAccess
 from berth.plugin.mig.settings import MigSettings
 
 REQUEST_TIMEOUT_S = 10.0
@@ -52,14 +52,14 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _serve(request: wire.Request, settings: MigSettings) -> Any:
-    door = LocalDoor(settings, lambda text: _say({"kind": "progress", "text": text}))
+    gpus = LocalAccess(settings, lambda text: _say({"kind": "progress", "text": text}))
     if request.command == "inventory":
-        return wire.fleet_data(door.inventory())
+        return wire.fleet_data(gpus.inventory())
     if request.command == "preview":
-        return wire.preview_data(door.preview(request.target))
+        return wire.preview_data(gpus.preview(request.target))
     if request.command == "resume":
-        return wire.report_data(door.resume())
-    report = door.apply(request.target, wait_s=request.wait_s, enable_mig=request.enable_mig)
+        return wire.report_data(gpus.resume())
+    report = gpus.apply(request.target, wait_s=request.wait_s, enable_mig=request.enable_mig)
     return wire.report_data(report)
 
 

@@ -22,7 +22,7 @@ MAX_ANSWER_BYTES = 16 * 1024 * 1024
 T = TypeVar("T")
 
 
-class HelperDoor:
+class HelperAccess:
     """Asks the helper for everything."""
 
     def __init__(self, settings: HelperSettings, tell: Callable[[str], None]) -> None:

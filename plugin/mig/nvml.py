@@ -1,4 +1,4 @@
-"""The driver's door: NVML by its own Python binding (``pynvml`` of nvidia-ml-py).
+"""The driver: NVML by its own Python binding (``pynvml`` of nvidia-ml-py).
 
 ``with Nvml() as nvml:`` reads the fleet and makes or destroys single instances. It decides nothing
 and checks only that it destroys exactly what it was told to. Numbers of calls and their order are

@@ -119,11 +119,11 @@ def test_fluxs_validator_takes_what_the_filter_makes_of_each_form(
 def test_place_submits_where_it_decides(flux: LiveFlux, harbour: FluxHarbour) -> None:
     site = load_site(harbour.site_file)
     request = Request(user="ada", account=None, resources=Resources(0, 1, 1), time_limit_s=60.0)
-    door = scheduler_named("flux")
-    command = door.render(Job(("true",), False), request, Edit(queue="cpu"))
-    job = door.submit(command)
+    scheduler = scheduler_named("flux")
+    command = scheduler.render(Job(("true",), False), request, Edit(queue="cpu"))
+    job = scheduler.submit(command)
     flux.run("job", "wait-event", "-t", "30", job, "clean")
-    outcome = door.outcomes([job])[job]
+    outcome = scheduler.outcomes([job])[job]
     assert (outcome.state, outcome.queue) == ("completed", "cpu")
     assert site.scheduler == "flux"
 

@@ -1,4 +1,4 @@
-"""Each scheduler behind the same door: recorded ones everywhere, real ones where they are."""
+"""Each scheduler behind the same contract: recorded ones everywhere, real ones where they are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from doors import Door
+from cases import Case
 from fake_flux import FakeFlux
 from fake_pyslurm import recorded_pyslurm
 from fake_slurm import FakeSlurm, accounted
@@ -39,42 +39,42 @@ def flux_uri() -> Iterator[str]:
         yield running.uri
 
 
-def _recorded_slurm(request: pytest.FixtureRequest, folder: Path) -> Door:
+def _recorded_slurm(request: pytest.FixtureRequest, folder: Path) -> Case:
     fake = FakeSlurm(folder, request.getfixturevalue("monkeypatch"))
     fake.says("sbatch", "4711\n")
     fake.says("sacct", accounted("4711"))
-    return Door(scheduler_named("slurm"), "cpu", "gpu", "gpu:h100", fake)
+    return Case(scheduler_named("slurm"), "cpu", "gpu", "gpu:h100", fake)
 
 
-def _recorded_flux(request: pytest.FixtureRequest, folder: Path) -> Door:
+def _recorded_flux(request: pytest.FixtureRequest, folder: Path) -> Case:
     fake = FakeFlux(folder, request.getfixturevalue("monkeypatch"))
-    return Door(scheduler_named("flux"), "cpu", "gpu", "gpu", fake)
+    return Case(scheduler_named("flux"), "cpu", "gpu", "gpu", fake)
 
 
-def _real_slurm(request: pytest.FixtureRequest, _folder: Path) -> Door:
+def _real_slurm(request: pytest.FixtureRequest, _folder: Path) -> Case:
     running: Cluster = request.getfixturevalue("slurm_cluster")
     monkeypatch: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
     for name in ("PATH", "SLURM_CONF"):
         monkeypatch.setenv(name, running.environment[name])
-    return Door(scheduler_named("slurm"), "cpu", "gpu", "gpu:h200")
+    return Case(scheduler_named("slurm"), "cpu", "gpu", "gpu:h200")
 
 
-def _real_flux(request: pytest.FixtureRequest, _folder: Path) -> Door:
+def _real_flux(request: pytest.FixtureRequest, _folder: Path) -> Case:
     request.getfixturevalue("monkeypatch").setenv("FLUX_URI", request.getfixturevalue("flux_uri"))
-    return Door(scheduler_named("flux"), "cpu", "gpu", "gpu")
+    return Case(scheduler_named("flux"), "cpu", "gpu", "gpu")
 
 
-def _recorded_pyslurm(request: pytest.FixtureRequest, folder: Path) -> Door:
+def _recorded_pyslurm(request: pytest.FixtureRequest, folder: Path) -> Case:
     """Data in pyslurm's form: pyslurm itself needs the Slurm that it was built for."""
-    door = _recorded_slurm(request, folder)
+    case = _recorded_slurm(request, folder)
     monkeypatch: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
     monkeypatch.setitem(sys.modules, "pyslurm", recorded_pyslurm())
-    assert isinstance(door.fake, FakeSlurm)
-    door.fake.says("version", "slurm 25.11.0\n")
-    return replace(door, scheduler=Slurm(SlurmSettings(read_with="pyslurm")))
+    assert isinstance(case.fake, FakeSlurm)
+    case.fake.says("version", "slurm 25.11.0\n")
+    return replace(case, scheduler=Slurm(SlurmSettings(read_with="pyslurm")))
 
 
-DOORS: dict[str, Callable[[pytest.FixtureRequest, Path], Door]] = {
+CASES: dict[str, Callable[[pytest.FixtureRequest, Path], Case]] = {
     "slurm-recorded": _recorded_slurm,
     "flux-recorded": _recorded_flux,
     "slurm-real": _real_slurm,
@@ -84,13 +84,13 @@ DOORS: dict[str, Callable[[pytest.FixtureRequest, Path], Door]] = {
 MARKS = {"slurm-real": pytest.mark.slurm, "flux-real": pytest.mark.flux}
 
 
-@pytest.fixture(params=[pytest.param(n, marks=MARKS.get(n, ())) for n in DOORS])
-def door(request: pytest.FixtureRequest, tmp_path: Path) -> Door:
+@pytest.fixture(params=[pytest.param(n, marks=MARKS.get(n, ())) for n in CASES])
+def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
     """Each of them in turn."""
-    return DOORS[request.param](request, tmp_path / "tools")
+    return CASES[request.param](request, tmp_path / "tools")
 
 
 @pytest.fixture(params=["slurm-recorded", "flux-recorded"])
-def fake_door(request: pytest.FixtureRequest, tmp_path: Path) -> Door:
+def fake_case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
     """Those that can be told what to answer."""
-    return DOORS[request.param](request, tmp_path / "tools")
+    return CASES[request.param](request, tmp_path / "tools")

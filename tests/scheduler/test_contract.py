@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from berth_daemon import wait_until
-from doors import Door
+from cases import Case
 from fake_flux import FakeFlux
 from fake_slurm import accounted
 
@@ -34,20 +34,20 @@ def asked(**changes: object) -> Request:
     return Request(**{**values, **changes})  # type: ignore[arg-type]
 
 
-def test_each_is_known_by_its_name(door: Door) -> None:
-    assert door.scheduler.name in SCHEDULERS.names()
-    assert type(door.scheduler) is SCHEDULERS.load(door.scheduler.name)
-    assert door.scheduler.title
+def test_each_is_known_by_its_name(case: Case) -> None:
+    assert case.scheduler.name in SCHEDULERS.names()
+    assert type(case.scheduler) is SCHEDULERS.load(case.scheduler.name)
+    assert case.scheduler.title
     with pytest.raises(UsageError, match="there is no scheduler 'slurms'") as unknown:
         scheduler_named("slurms")
     assert unknown.value.hint == "did you mean 'slurm'? known: slurm, flux"
 
 
-def test_a_reading_makes_sense(door: Door) -> None:
-    facts = door.scheduler.read()
+def test_a_reading_makes_sense(case: Case) -> None:
+    facts = case.scheduler.read()
     assert abs(facts.as_of_s - time.time()) < 60
     assert any(character.isdigit() for character in facts.version)
-    assert {door.cpu, door.gpu} <= set(facts.queues)
+    assert {case.cpu, case.gpu} <= set(facts.queues)
     assert sum(queue.is_default for queue in facts.queues.values()) <= 1
     assert all(queue.name == name for name, queue in facts.queues.items())
     assert len({node.name for node in facts.nodes}) == len(facts.nodes) > 0
@@ -57,72 +57,72 @@ def test_a_reading_makes_sense(door: Door) -> None:
         assert node.memory_bytes > 0
         assert set(node.idle_gpus) <= set(node.gpus)
         assert all(0 <= n <= node.gpus[gpu] for gpu, n in node.idle_gpus.items())
-    with_gpus = [node for node in facts.nodes if door.gpu in node.queues]
-    assert all(node.gpus.get(door.gres, 0) > 0 for node in with_gpus)
+    with_gpus = [node for node in facts.nodes if case.gpu in node.queues]
+    assert all(node.gpus.get(case.gres, 0) > 0 for node in with_gpus)
     assert with_gpus
 
 
-def test_candidates_have_a_state_and_unknown_queues_are_down(door: Door) -> None:
+def test_candidates_have_a_state_and_unknown_queues_are_down(case: Case) -> None:
     gpu = Candidate(
-        "gpu", "p", door.gpu, gres=door.gres, gpus_per_node=1, targets=("cuda",), nodes=1
+        "gpu", "p", case.gpu, gres=case.gres, gpus_per_node=1, targets=("cuda",), nodes=1
     )
-    candidates = (Candidate("cpu", "p", door.cpu), gpu, Candidate("gone", "p", "no-such-queue"))
-    states = states_of(door.scheduler.read(), candidates)
+    candidates = (Candidate("cpu", "p", case.cpu), gpu, Candidate("gone", "p", "no-such-queue"))
+    states = states_of(case.scheduler.read(), candidates)
     assert states["cpu"].up
     assert states["cpu"].usable_nodes
     assert states["gpu"].usable_nodes
     assert not states["gone"].up
 
 
-def test_rendering_is_pure_and_keeps_the_words(door: Door, tmp_path: Path) -> None:
+def test_rendering_is_pure_and_keeps_the_words(case: Case, tmp_path: Path) -> None:
     script = tmp_path / "job.sh"
-    edit = Edit(queue=door.gpu, gres=f"{door.gres}:1", resources=Resources(1, 1, 4, 1))
+    edit = Edit(queue=case.gpu, gres=f"{case.gres}:1", resources=Resources(1, 1, 4, 1))
     request = asked(queue="auto", wants_placement=True, time_limit_s=600.0)
     for job in (Job((str(script), "a b"), is_script=True), Job(("true", "a b"), is_script=False)):
-        command = door.scheduler.render(job, request, edit)
-        assert command == door.scheduler.render(job, request, edit)
+        command = case.scheduler.render(job, request, edit)
+        assert command == case.scheduler.render(job, request, edit)
         assert not any("auto" in word for word in command)
-        assert any(word.endswith(f"={door.gpu}") for word in command)
+        assert any(word.endswith(f"={case.gpu}") for word in command)
         assert command[-1] == "a b" or command[-1].endswith("'a b'")
 
 
-def test_without_an_edit_the_request_goes_out_as_it_was(door: Door) -> None:
-    request = asked(queue=door.cpu, features="big", account="physics", resources=Resources(0, 4, 2))
-    text = " ".join(door.scheduler.render(Job(("true",), is_script=False), request, None))
-    for part in (f"={door.cpu} ", "=big ", "=physics ", "=4 ", "=2 "):
+def test_without_an_edit_the_request_goes_out_as_it_was(case: Case) -> None:
+    request = asked(queue=case.cpu, features="big", account="physics", resources=Resources(0, 4, 2))
+    text = " ".join(case.scheduler.render(Job(("true",), is_script=False), request, None))
+    for part in (f"={case.cpu} ", "=big ", "=physics ", "=4 ", "=2 "):
         assert part in f"{text} "
 
 
 def test_a_submitted_job_has_an_outcome_and_an_unknown_one_none(
-    door: Door, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    request = asked(queue=door.cpu, time_limit_s=60.0)
-    job_id = door.scheduler.submit(
-        door.scheduler.render(Job(("true",), is_script=False), request, None)
+    request = asked(queue=case.cpu, time_limit_s=60.0)
+    job_id = case.scheduler.submit(
+        case.scheduler.render(Job(("true",), is_script=False), request, None)
     )
-    found = door.scheduler.outcomes([job_id])
+    found = case.scheduler.outcomes([job_id])
     assert set(found) == {job_id}
     outcome = found[job_id]
     assert outcome.job_id == job_id
     assert outcome.state in STATES
-    assert outcome.queue in (door.cpu, door.gpu)
+    assert outcome.queue in (case.cpu, case.gpu)
     assert outcome.elapsed_s >= 0
-    assert door.scheduler.outcomes([]) == {}
+    assert case.scheduler.outcomes([]) == {}
 
 
 def test_a_submitted_job_has_its_submitters_environment(
-    door: Door, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if door.fake is not None:
+    if case.fake is not None:
         pytest.skip("nothing runs there")
     tmp_path.chmod(0o777)
     monkeypatch.chdir(tmp_path)
     for name, value in (("LC_ALL", "C.UTF-8"), ("VIRTUAL_ENV", "/mine"), ("TZ", "Asia/Tokyo")):
         monkeypatch.setenv(name, value)
     words = ("sh", "-c", f"env > {tmp_path}/new && mv {tmp_path}/new {tmp_path}/environment")
-    request = asked(queue=door.cpu, time_limit_s=60.0)
-    door.scheduler.submit(door.scheduler.render(Job(words, is_script=False), request, None))
+    request = asked(queue=case.cpu, time_limit_s=60.0)
+    case.scheduler.submit(case.scheduler.render(Job(words, is_script=False), request, None))
     wait_until((tmp_path / "environment").exists, timeout_s=30)
     found = (tmp_path / "environment").read_text().splitlines()
     assert {"LC_ALL=C.UTF-8", "VIRTUAL_ENV=/mine", "TZ=Asia/Tokyo"} <= set(found)
@@ -130,33 +130,33 @@ def test_a_submitted_job_has_its_submitters_environment(
 
 
 def test_a_job_that_has_ended_is_told_of_until_it_is_known(
-    door: Door, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     begin_s = time.time()
-    if door.fake is not None:
-        door.fake.says("sacct", accounted("4711", Submit=utc(begin_s), End=utc(begin_s + 1)))
-        door.fake.says("ended", json.dumps(ended_on_flux(begin_s + 1)))
-    request = asked(queue=door.cpu, time_limit_s=60.0)
-    job_id = door.scheduler.submit(
-        door.scheduler.render(Job(("true",), is_script=False), request, None)
+    if case.fake is not None:
+        case.fake.says("sacct", accounted("4711", Submit=utc(begin_s), End=utc(begin_s + 1)))
+        case.fake.says("ended", json.dumps(ended_on_flux(begin_s + 1)))
+    request = asked(queue=case.cpu, time_limit_s=60.0)
+    job_id = case.scheduler.submit(
+        case.scheduler.render(Job(("true",), is_script=False), request, None)
     ).replace("ƒ", "f")
 
     def found(known: dict[str, float]) -> dict[str, Outcome]:
-        told = door.scheduler.ended(begin_s - 60, begin_s + 60, known)
+        told = case.scheduler.ended(begin_s - 60, begin_s + 60, known)
         assert told.problem is None
         return {outcome.job_id: outcome for outcome in told.outcomes}
 
     outcome = wait_until(lambda: found({}).get(job_id), timeout_s=30)
     assert (outcome.state, outcome.exit_status, outcome.decision) == ("completed", 0, None)
-    assert outcome.queue == door.cpu
+    assert outcome.queue == case.cpu
     assert outcome.user
     assert begin_s - 60 < outcome.submit_s <= outcome.end_s < begin_s + 60
     assert outcome.node_count == 1
-    if isinstance(door.fake, FakeFlux):
+    if isinstance(case.fake, FakeFlux):
         return  # there Flux's own Python leaves out what is known
     assert job_id not in found({job_id: outcome.end_s})
-    assert door.scheduler.ended(begin_s - 7200, begin_s - 3600, {}).outcomes == ()
+    assert case.scheduler.ended(begin_s - 7200, begin_s - 3600, {}).outcomes == ()
 
 
 def utc(unix_s: float) -> str:
@@ -169,24 +169,24 @@ def ended_on_flux(end_s: float) -> dict[str, object]:
     return {"id": "f2Ppor5M", "job": {**job, **times, "t_inactive": end_s}, "stamp": None}
 
 
-def test_a_refused_submission_says_the_schedulers_words(door: Door) -> None:
-    if door.fake is not None:
-        door.fake.says("sbatch", "")
-        door.fake.says("submit", "")
+def test_a_refused_submission_says_the_schedulers_words(case: Case) -> None:
+    if case.fake is not None:
+        case.fake.says("sbatch", "")
+        case.fake.says("submit", "")
         for name in ("sbatch", "submit"):
-            door.fake.fails(name, "error: no-such-queue is invalid")
+            case.fake.fails(name, "error: no-such-queue is invalid")
     request = asked(queue="no-such-queue")
-    command = door.scheduler.render(Job(("true",), is_script=False), request, None)
+    command = case.scheduler.render(Job(("true",), is_script=False), request, None)
     with pytest.raises(SchedulerError, match=r"(?i)invalid"):
-        door.scheduler.submit(command)
+        case.scheduler.submit(command)
 
 
 # Failures, of those that can be told to fail
 
 
-def test_a_missing_tool_is_named(fake_door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_tool_is_named(fake_case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    for call in (fake_door.scheduler.read, lambda: fake_door.scheduler.outcomes(["1"])):
+    for call in (fake_case.scheduler.read, lambda: fake_case.scheduler.outcomes(["1"])):
         with pytest.raises(ToolMissing) as missing:
             call()
         assert missing.value.hint
@@ -209,26 +209,26 @@ READS = {"slurm": ("node", "sbatch", "sacct"), "flux": ("state", "submit", "outc
     ],
     ids=repr,
 )
-def test_an_unreadable_answer_is_one_sentence(fake_door: Door, answer: bytes) -> None:
-    assert fake_door.fake is not None
-    state, submit, _ = READS[fake_door.scheduler.name]
-    fake_door.fake.says(state, answer)
+def test_an_unreadable_answer_is_one_sentence(fake_case: Case, answer: bytes) -> None:
+    assert fake_case.fake is not None
+    state, submit, _ = READS[fake_case.scheduler.name]
+    fake_case.fake.says(state, answer)
     with pytest.raises(SchedulerError):
-        fake_door.scheduler.read()
-    fake_door.fake.says(submit, answer)
+        fake_case.scheduler.read()
+    fake_case.fake.says(submit, answer)
     with pytest.raises(SchedulerError):
-        fake_door.scheduler.submit(
-            fake_door.scheduler.render(Job(("true",), is_script=False), asked(), None)
+        fake_case.scheduler.submit(
+            fake_case.scheduler.render(Job(("true",), is_script=False), asked(), None)
         )
 
 
-def test_a_tool_that_fails_is_one_sentence(fake_door: Door) -> None:
-    assert fake_door.fake is not None
-    for name in READS[fake_door.scheduler.name]:
-        fake_door.fake.fails(name, "Unable to connect to Flux: broker socket was not found\n")
-        fake_door.fake.says(name, "")
+def test_a_tool_that_fails_is_one_sentence(fake_case: Case) -> None:
+    assert fake_case.fake is not None
+    for name in READS[fake_case.scheduler.name]:
+        fake_case.fake.fails(name, "Unable to connect to Flux: broker socket was not found\n")
+        fake_case.fake.says(name, "")
     with pytest.raises(SchedulerError) as failed:
-        fake_door.scheduler.read()
+        fake_case.scheduler.read()
     assert "\n" not in failed.value.message
 
 

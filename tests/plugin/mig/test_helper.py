@@ -18,8 +18,8 @@ from scenes import BESIDE_RUNNING as SCENE
 
 from berth.pilot.errors import BerthError, DocumentError
 from berth.plugin.mig import wire
-from berth.plugin.mig.door import open_door
-from berth.plugin.mig.helper_client import HelperDoor
+from berth.plugin.mig.access import open_access
+from berth.plugin.mig.helper_client import HelperAccess
 from berth.plugin.mig.nvml import Nvml
 from berth.plugin.mig.settings import HelperSettings, MigSettings, load_trusted
 from berth.plugin.mig.target import Target
@@ -44,8 +44,8 @@ def server(fleet: FakeFleet, state_folder: Path) -> Iterator[HelperServer]:
         yield found
 
 
-def door(server: HelperServer, tell: Callable[[str], None] = lambda _: None) -> HelperDoor:
-    return HelperDoor(HelperSettings(socket=str(server.path), timeout_s=20), tell)
+def access(server: HelperServer, tell: Callable[[str], None] = lambda _: None) -> HelperAccess:
+    return HelperAccess(HelperSettings(socket=str(server.path), timeout_s=20), tell)
 
 
 def ask(server: HelperServer, line: bytes) -> dict[str, object]:
@@ -62,7 +62,7 @@ def ask(server: HelperServer, line: bytes) -> dict[str, object]:
 def test_an_unprivileged_user_applies_through_the_helper(
     server: HelperServer, fleet: FakeFleet
 ) -> None:
-    said = as_unprivileged(lambda: door(server).apply(SCENE.target).outcome)
+    said = as_unprivileged(lambda: access(server).apply(SCENE.target).outcome)
     assert said == "new"
     assert fleet.layout() == SCENE.looks_new
 
@@ -81,7 +81,7 @@ def test_without_the_helper_the_same_user_is_told_to_use_it(
 def test_the_inventory_comes_through_unchanged(server: HelperServer) -> None:
     with Nvml() as nvml:
         here = nvml.read()
-    there = door(server).inventory()
+    there = access(server).inventory()
     assert [(g.uuid, g.layout, g.instances) for g in there] == [
         (g.uuid, g.layout, g.instances) for g in here
     ]
@@ -93,17 +93,17 @@ def test_the_inventory_comes_through_unchanged(server: HelperServer) -> None:
 def test_preview_and_progress_reach_the_caller(server: HelperServer, fleet: FakeFleet) -> None:
     told: list[str] = []
     look = fleet.layout()
-    (preview,) = door(server).preview(SCENE.target)
+    (preview,) = access(server).preview(SCENE.target)
     assert [str(i) for i in preview.destroy] == ["2g.10gb@2"]
     assert fleet.layout() == look
-    door(server, told.append).apply(SCENE.target)
+    access(server, told.append).apply(SCENE.target)
     assert any(line.startswith("destroy 2g.10gb@2") for line in told)
 
 
 def test_errors_arrive_as_what_they_are(server: HelperServer) -> None:
     target = Target({"0": Layout.parse("3g.20gb@4 1g.5gb@1 9g.99gb@0")})
     with pytest.raises(BerthError, match=r"has no MIG profile '9g\.99gb'") as caught:
-        door(server).apply(target)
+        access(server).apply(target)
     assert caught.value.exit_status == 2
 
 
@@ -113,7 +113,7 @@ def test_a_user_who_is_not_named_is_refused(server: HelperServer, fleet: FakeFle
     config = Path(str(server.path)).with_name("mig.toml")
     config.write_text(config.read_text().replace(unprivileged(), "nobody-else"))
     look = fleet.layout()
-    said = as_unprivileged(lambda: door(server).apply(SCENE.target).outcome)
+    said = as_unprivileged(lambda: access(server).apply(SCENE.target).outcome)
     assert "may not use the MIG helper" in said
     assert fleet.layout() == look
 
@@ -167,13 +167,13 @@ def test_a_hanging_driver_is_reported_and_the_next_caller_is_told_who_has_the_lo
     config.write_text(CONFIG.format(folder=state_folder, user=unprivileged()))
     hang = {**fleet.environment, "FAKE_NVML_FAULTS": "nvmlGpuInstanceDestroy:1:hang"}
     with serving(state_folder, hang, config) as server:
-        slow = HelperDoor(HelperSettings(socket=str(server.path), timeout_s=2), lambda _: None)
+        slow = HelperAccess(HelperSettings(socket=str(server.path), timeout_s=2), lambda _: None)
         with pytest.raises(BerthError, match="said nothing for 2 s"):
             slow.apply(SCENE.target)
         with pytest.raises(BerthError, match=rf"process {server.helpers[0].pid}\)"):
-            door(server).apply(SCENE.target)
+            access(server).apply(SCENE.target)
     with serving(state_folder / "again", fleet.environment, config) as server:
-        assert door(server).resume().outcome == "old"
+        assert access(server).resume().outcome == "old"
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_a_broken_helper_is_one_sentence(state_folder: Path, answer: bytes) -> N
     program = f"import os,sys; sys.stdin.readline(); os.write(1, {answer!r})"
     settings = HelperSettings(command=(sys.executable, "-c", program), timeout_s=20)
     with pytest.raises(BerthError, match="MIG helper"):
-        HelperDoor(settings, lambda _: None).resume()
+        HelperAccess(settings, lambda _: None).resume()
 
 
 def test_an_absent_helper_is_one_sentence(state_folder: Path) -> None:
@@ -192,7 +192,7 @@ def test_an_absent_helper_is_one_sentence(state_folder: Path) -> None:
         HelperSettings(command=(str(state_folder / "none"),)),
     ):
         with pytest.raises(BerthError, match="MIG helper"):
-            HelperDoor(settings, lambda _: None).inventory()
+            HelperAccess(settings, lambda _: None).inventory()
 
 
 def test_settings_that_others_can_change_are_not_trusted(state_folder: Path) -> None:
@@ -219,5 +219,5 @@ def test_root_needs_no_helper_and_others_take_the_configured_one(state_folder: P
     settings = MigSettings(
         schema="berth.mig/1", helper=HelperSettings(socket=str(state_folder / "none.sock"))
     )
-    chosen = as_unprivileged(lambda: type(open_door(settings)).__name__)
-    assert chosen == "HelperDoor"
+    chosen = as_unprivileged(lambda: type(open_access(settings)).__name__)
+    assert chosen == "HelperAccess"

@@ -17,7 +17,7 @@ from berth.plugin.mig.target import Target
 Tell = Callable[[str], None]
 
 
-class Door(Protocol):
+class GpuAccess(Protocol):
     """What can be asked about and done to this machine's GPUs. All raise BerthError."""
 
     def inventory(self) -> Fleet:
@@ -37,7 +37,7 @@ class Door(Protocol):
         ...
 
 
-class LocalDoor:
+class LocalAccess:
     """In this process, with this process's rights."""
 
     def __init__(self, settings: MigSettings, tell: Tell = lambda _: None) -> None:
@@ -66,11 +66,11 @@ class LocalDoor:
         return Applier(nvml, keeper, Path(self._settings.state_dir), tell=self._tell)
 
 
-def open_door(settings: MigSettings, tell: Tell = lambda _: None) -> Door:
+def open_access(settings: MigSettings, tell: Tell = lambda _: None) -> GpuAccess:
     """The helper where one is configured and we are not root, else this process."""
     helper = settings.helper
     if os.geteuid() != 0 and (helper.socket or helper.command):
-        from berth.plugin.mig.helper_client import HelperDoor  # noqa: PLC0415 (only when needed)
+        from berth.plugin.mig.helper_client import HelperAccess  # noqa: PLC0415 (only when needed)
 
-        return HelperDoor(helper, tell)
-    return LocalDoor(settings, tell)
+        return HelperAccess(helper, tell)
+    return LocalAccess(settings, tell)

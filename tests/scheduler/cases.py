@@ -11,7 +11,7 @@ from berth.plugin.scheduler import Scheduler
 
 
 @dataclass
-class Door:
+class Case:
     """One of them."""
 
     scheduler: Scheduler
