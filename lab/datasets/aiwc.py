@@ -12,7 +12,6 @@ from functools import cache
 import numpy as np
 
 from berth.predictor.families.program.ceilings import Floats
-from berth.predictor.hardware.catalogue import get
 from lab.datasets import DataSet, locate
 
 AIWC = DataSet(
@@ -27,14 +26,16 @@ __all__ = ["AIWC", "CPUS", "KINDS", "XEON", "Measured", "rows"]
 XEON = "xeon_es-2697v2"
 """The usual reference: times on it are given to the predictor."""
 CPUS = ("xeon_es-2697v2", "i7-6700k", "i5-3350", "knl")
-_GPUS = (
-    "gtx1080", "gtx1080ti", "titanx", "k20c", "k40c", "fiji-furyx", "firepro-s9150",
-    "hawaii-r9-290x", "hawaii-r9-295x2", "polaris-rx480", "tahiti-hd7970",
+_NVIDIA = ("gtx1080", "gtx1080ti", "titanx", "k20c", "k40c")
+_AMD = (
+    "fiji-furyx", "firepro-s9150", "hawaii-r9-290x", "hawaii-r9-295x2", "polaris-rx480",
+    "tahiti-hd7970",
 )  # fmt: skip
 KINDS = {
     **dict.fromkeys(CPUS, "cpu"),
     "knl": "manycore",
-    **{name: get(name).vendor for name in _GPUS},
+    **dict.fromkeys(_NVIDIA, "nvidia"),
+    **dict.fromkeys(_AMD, "amd"),
 }
 """Device -> what it is: the vendor of a GPU."""
 _KEY = ["application", "size", "kernel", "invocation"]

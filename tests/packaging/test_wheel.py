@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+# One worker builds the wheel: two builds in one folder get into each other's way.
+pytestmark = pytest.mark.xdist_group("wheel")
 ROOT = Path(__file__).resolve().parents[2]
 
 

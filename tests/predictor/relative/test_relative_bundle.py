@@ -28,7 +28,7 @@ def once(tmp_path_factory):
     """A trained bundle and the folder that it was trained into."""
     folder = tmp_path_factory.mktemp("once")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "FAMILY", FAMILY)
+        patch.setitem(training.train.__kwdefaults__, "family", FAMILY)
         manifest = train(
             physical(),
             folder / "bundle",
@@ -61,7 +61,7 @@ def test_nothing_but_the_bundle_is_left(once) -> None:
 
 
 def test_the_same_rows_and_seed_give_the_same_id(trained, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(training, "FAMILY", FAMILY)
+    monkeypatch.setitem(training.train.__kwdefaults__, "family", FAMILY)
     again = train(
         physical(), tmp_path / "again", sources={"toy": "0" * 64}, seed=0, command="x",
         figures_of=lambda *_: {},
@@ -70,7 +70,7 @@ def test_the_same_rows_and_seed_give_the_same_id(trained, tmp_path, monkeypatch)
 
 
 def test_a_run_cut_short_goes_on(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(training, "FAMILY", FAMILY)
+    monkeypatch.setitem(training.train.__kwdefaults__, "family", FAMILY)
     given = {"sources": {}, "seed": 0, "command": "x", "figures_of": lambda *_: {}}
     ticks: list[int] = []
 
@@ -203,7 +203,7 @@ def test_the_commands_know_such_a_bundle(trained, tmp_path) -> None:
 def test_more_rows_than_a_bundle_holds_are_refused_before_it_is_written(
     tmp_path, monkeypatch
 ) -> None:
-    monkeypatch.setattr(training, "FAMILY", FAMILY)
+    monkeypatch.setitem(training.train.__kwdefaults__, "family", FAMILY)
     monkeypatch.setattr(training, "MAX_KEYS", 5_500)
     with pytest.raises(UsageError, match="24 workloads on 3 platforms are more than a bundle"):
         train(physical(), tmp_path / "b", sources={}, seed=0, command="x", figures_of=lambda *_: {})

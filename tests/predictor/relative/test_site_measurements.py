@@ -220,9 +220,9 @@ def test_too_little_is_refused_before_anything_is_fitted(site, tmp_path, verb, s
             path.unlink()
     else:
         (site / "here.jsonl").write_text("\n".join(lines[:2]), encoding="utf-8")
-    words = [verb, "--task", "relative", str(site)]
-    out = ["--out", str(tmp_path / "bundle")] if verb == "train" else ["--family", "law"]
-    result = CliRunner().invoke(berth, [*words, *out])
+    trains = ["--task", "relative-performance", "--out", str(tmp_path / "bundle")]
+    words = [verb, str(site), *(trains if verb == "train" else [])]
+    result = CliRunner().invoke(berth, words)
     assert isinstance(result.exception, UsageError), result.exception
     assert message in result.exception.message
     assert not (tmp_path / "bundle").exists()
@@ -237,7 +237,8 @@ def test_fewer_rows_than_folds_are_refused(site) -> None:
 
 
 def test_a_reference_without_profiles_to_choose_from_is_wrong_usage() -> None:
-    for words in (["train", "--out", "b"], ["evaluate"]):
-        result = CliRunner().invoke(berth, [*words, "--task", "relative", "--reference", "here"])
-        assert isinstance(result.exception, UsageError)
-        assert "--reference" in result.exception.message
+    words = ["train", "--out", "b", "--task", "relative-performance", "--reference", "here"]
+    result = CliRunner().invoke(berth, words)
+    assert isinstance(result.exception, UsageError)
+    assert "no PROFILES" in result.exception.message
+    assert CliRunner().invoke(berth, ["evaluate", "--reference", "here"]).exit_code == 2
