@@ -241,4 +241,4 @@ def test_a_reference_without_profiles_to_choose_from_is_wrong_usage() -> None:
     result = CliRunner().invoke(berth, words)
     assert isinstance(result.exception, UsageError)
     assert "no PROFILES" in result.exception.message
-    assert CliRunner().invoke(berth, ["evaluate", "--reference", "here"]).exit_code == 2
+    assert CliRunner().invoke(berth, ["evaluate", "--reference", "here"]).exit_code != 0
