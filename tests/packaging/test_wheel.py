@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -11,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-# One worker builds the wheel: two builds in one folder get into each other's way.
-pytestmark = pytest.mark.xdist_group("wheel")
+pytestmark = pytest.mark.xdist_group("wheel")  # one worker builds the wheel for all of them
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -20,16 +20,24 @@ ROOT = Path(__file__).resolve().parents[2]
 def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A new environment with only the wheel in it; third-party packages by path.
 
+    It is built from a copy, where no other test makes or removes files meanwhile.
+
     The dependencies are those of this environment (as plain entries of sys.path, so that its
     editable Berth is not seen): a fresh download would test the registry, not the wheel.
     """
     folder = tmp_path_factory.mktemp("wheel")
-    subprocess.run(
-        [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT],
-        check=True,
+    source = folder / "source"
+    for room in ("pilot", "predictor", "policies", "plugin"):
+        shutil.copytree(ROOT / room, source / room, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source / name)
+    built = subprocess.run(
+        [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, source],
+        check=False,
         capture_output=True,
         text=True,
     )
+    assert built.returncode == 0, built.stderr
     (wheel,) = folder.glob("berth-*.whl")
     environment = folder / "env"
     venv.create(environment, with_pip=False)

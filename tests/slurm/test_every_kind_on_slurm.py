@@ -76,7 +76,7 @@ def test_each_lands_on_the_best_place_with_its_sentence_and_its_sources(
         assert found["Partition"] == place
         assert ("gpu" in found.get("TresPerNode", "")) == (place == "gpu")
         assert re.search(r"is predicted fastest: .* \(.* to .*\)", job.message)
-        assert (" a step" in job.message) == (name == "inference")
+        assert (" per step" in job.message) == (name == "inference")
         source = forecasts[name].source_of(GPU if place == "gpu" else "quartz")
         assert source.partition(":")[0] in forecasts[name].families
 
