@@ -169,4 +169,4 @@ def test_a_jobs_decision_is_shown(flux: LiveFlux, harbour: FluxHarbour) -> None:
 def test_the_doctor_finds_the_filter_and_the_instance(flux: LiveFlux, harbour: FluxHarbour) -> None:
     done = CliRunner().invoke(doctor, ["--site", str(harbour.site_file)])
     assert "flux 0." in done.output or "flux 1." in done.output
-    assert "settings are not what the site file says" in done.output  # the deadline is longer
+    assert "settings do not agree with the site file" in done.output  # the deadline is longer
