@@ -7,7 +7,9 @@ the whole platform: a whole node, one GPU, one MIG slice.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
+from functools import cached_property
 
 from pydantic import Field, model_validator
 
@@ -46,6 +48,17 @@ class Precision(StrEnum):
     FP4 = "fp4"
 
 
+_WIDER = {
+    Precision.TF32: (Precision.FP32,),
+    Precision.FP16: (Precision.FP32,),
+    Precision.BF16: (Precision.FP32,),
+    Precision.FP8: (Precision.FP16, Precision.BF16),
+    Precision.INT8: (Precision.FP16, Precision.BF16),
+    Precision.FP4: (Precision.FP8,),
+}
+"""What a precision is computed in where there are no units for it."""
+
+
 class Peaks(Document):
     """Peak operations per second of a whole device or node by precision, dense (no sparsity).
 
@@ -56,6 +69,18 @@ class Peaks(Document):
     """Without matrix units (tensor cores)."""
     matrix: dict[Precision, Positive] = Field(default_factory=dict)
     """With them; of matrix products and convolutions alone."""
+
+    @cached_property
+    def attainable(self) -> Mapping[Precision, float]:
+        """The faster of both, or of a wider precision; without what has neither."""
+        found: dict[Precision, float] = {}
+        for precision in Precision:  # wide to narrow
+            own = max(self.matrix.get(precision, 0.0), self.vector.get(precision, 0.0))
+            for wider in _WIDER.get(precision, ()):
+                own = max(own, found.get(wider, 0.0))
+            if own:
+                found[precision] = own
+        return found
 
 
 class MemoryLevel(Document):

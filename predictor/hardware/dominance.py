@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from berth.pilot.platform import Platform, Precision
 from berth.predictor.hardware.device import Device
-from berth.predictor.hardware.peaks import Numbers, attainable
+from berth.predictor.hardware.peaks import Numbers
 from berth.predictor.hardware.roofs import Roof
 from berth.predictor.hardware.unit import Unit, unit_of
 
@@ -70,9 +70,9 @@ def figures(
         "l2": one.l2_bytes,
         "link": _sheet(one).link_bytes_per_s if linked and share >= 1 else None,
     }
-    reached = {p.value: peak for p in of if (peak := attainable(peaks, p)) is not None}
     stated = {name: value for name, value in found.items() if value is not None}
-    return stated | {name: peak * share for name, peak in reached.items()}
+    reached = peaks.attainable
+    return stated | {p.value: reached[p] * share for p in of if p in reached}
 
 
 def _sheet(one: Device | Unit) -> Device:

@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
 
 from berth.pilot.platform import Peaks, Precision
-
-WIDER: Mapping[Precision, tuple[Precision, ...]] = {
-    Precision.TF32: (Precision.FP32,),
-    Precision.FP16: (Precision.FP32,),
-    Precision.BF16: (Precision.FP32,),
-    Precision.FP8: (Precision.FP16, Precision.BF16),
-    Precision.INT8: (Precision.FP16, Precision.BF16),
-    Precision.FP4: (Precision.FP8,),
-}
-"""What a precision is computed in where a device has no units for it."""
 
 
 class Numbers(StrEnum):
@@ -44,20 +33,10 @@ def best(peaks: Peaks, precision: Precision) -> float | None:
     return max(found, default=None)
 
 
-def attainable(peaks: Peaks, precision: Precision) -> float | None:
-    """As ``best``, or in the fastest wider precision; None where nothing is stated."""
-    wider = (attainable(peaks, other) for other in WIDER.get(precision, ()))
-    found = [peak for peak in (best(peaks, precision), *wider) if peak is not None]
-    return max(found, default=None)
-
-
 def of_bits(peaks: Peaks, bits: float) -> float:
-    """Of matrix products on operands of so many bits; above 16 without matrix units.
-
-    Raises KeyError where neither fp32 nor a half precision is stated.
-    """
-    half = attainable(peaks, Precision.BF16) or 0.0
-    half = max(half, attainable(peaks, Precision.FP16) or 0.0)
+    """Of matrix products on operands of so many bits; above 16 without matrix units."""
+    reached = peaks.attainable
+    half = max(reached.get(Precision.BF16, 0.0), reached.get(Precision.FP16, 0.0))
     if bits > 16:
         return peaks.vector.get(Precision.FP32) or half / 2
     if bits > 8:

@@ -15,7 +15,7 @@ from berth.pilot.errors import UsageError
 from berth.pilot.platform import Peaks, Platform, PlatformKind, Precision
 from berth.predictor.hardware.catalogue import device_of, devices, find, get
 from berth.predictor.hardware.device import SHEET, Device
-from berth.predictor.hardware.peaks import Numbers, attainable, joined, of_bits
+from berth.predictor.hardware.peaks import Numbers, joined, of_bits
 
 SUSTAINED_SHARE = 0.9
 """Of the memory's peak rate, in the platforms' signatures: they hold sustained rates."""
@@ -53,7 +53,7 @@ class Unit:
 
     def peak(self, numbers: Numbers) -> float:
         """Of matrix products; what it has no units for is computed in wider numbers."""
-        found = attainable(self.peaks, numbers.precision)
+        found = self.peaks.attainable.get(numbers.precision)
         return self.vector_flops if found is None else found * self.share
 
     def flops_per_s(self, bits: float) -> float:

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 
 from berth.predictor.families.language_model.physics import OFFLINE
 from berth.predictor.hardware.catalogue import devices
-from berth.predictor.hardware.unit import Unit, unit_named, whole
+from berth.predictor.hardware.unit import Unit, unit_named
 
 _CUDA = "cuda"
 LOG_WIDTHS = {OFFLINE: 0.8}
@@ -31,11 +32,17 @@ def stands_for(device: Unit, measured: Sequence[str]) -> str:
 
 def sibling(device: Unit, measured: Sequence[str]) -> str | None:
     """The nearest measured accelerator that runs CUDA, by bandwidth and 16-bit peak."""
-    if device.sheet.software != _CUDA:
+    return _nearest(device.sheet.name, tuple(measured))
+
+
+@cache
+def _nearest(name: str, measured: tuple[str, ...]) -> str | None:
+    known = devices()
+    near = [other for other in measured if other in known and known[other].software == _CUDA]
+    if name not in known or known[name].software != _CUDA:
         return None
-    own, known = whole(device.sheet), devices()
-    near = [n for n in measured if n in known and known[n].software == _CUDA]
-    return min(near, key=lambda name: (_apart(own, unit_named(name)), name), default=None)
+    own = unit_named(name)
+    return min(near, key=lambda other: (_apart(own, unit_named(other)), other), default=None)
 
 
 def _apart(one: Unit, other: Unit) -> float:
