@@ -33,10 +33,11 @@ def _mode(_context: click.Context, _option: click.Parameter, text: str) -> int:
 @click.option(
     "--socket-mode",
     callback=_mode,
-    default="0666",
+    default="0660",
     show_default=True,
-    help="Mode of the socket. Whoever connects is checked by uid in any case.",
+    help="Mode of the scheduler's socket. Whoever connects is checked by uid in any case.",
 )
+@click.option("--users", is_flag=True, help="Serve users on their own socket instead.")
 @click.option("--log-decisions", is_flag=True, help="Log a line for each decision.")
 @click.option("--verbose", "-v", is_flag=True, help="Log more.")
 def serve(
@@ -45,26 +46,35 @@ def serve(
     status: bool,
     json_: bool,
     socket_mode: int,
+    users: bool,
     log_decisions: bool,
     verbose: bool,
 ) -> None:
     """Answer the scheduler's submit filter on a Unix socket until SIGTERM.
 
     SIGHUP reads the site file again (so does a change of the file); a broken one is refused and
-    the old one stays in force.
+    the old one stays in force. With --users another process serves the users: what they add to the
+    store is theirs by the uid of their connection, and whatever they do there the scheduler's
+    questions are answered.
 
     \b
     Example:
       berth serve --site /etc/berth/berth.toml
+      berth serve --users --site /etc/berth/berth.toml
       berth serve --status
     """
     if status:
         _show_status(site_file, json_=json_)
         return
     from berth.plugin.daemon import logs  # noqa: PLC0415 - --help and --status need none of it
-    from berth.plugin.daemon.app import Daemon, read_states_of  # noqa: PLC0415
 
     logs.to_stderr(logging.DEBUG if verbose else logging.INFO)
+    if users:
+        from berth.plugin.users.serving import serve_users  # noqa: PLC0415
+
+        sys.exit(serve_users(site_file))
+    from berth.plugin.daemon.app import Daemon, read_states_of  # noqa: PLC0415
+
     daemon = Daemon(site_file, read_states_of, socket_mode=socket_mode, log_decisions=log_decisions)
     sys.exit(daemon.run())
 

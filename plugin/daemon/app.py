@@ -10,6 +10,7 @@ import resource
 import signal
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from berth.pilot.errors import BerthError, DocumentError
@@ -86,6 +87,15 @@ def uids_of(site: Site) -> frozenset[int]:
     return frozenset({0, os.geteuid(), *_resolve(site.daemon.scheduler_users, site.source)})
 
 
+def socket_group(site: Site) -> int | None:
+    """The group of the scheduler's user, who must reach the socket; None: root or nobody else."""
+    for uid in _resolve(site.daemon.scheduler_users, site.source):
+        if uid not in (0, os.geteuid()):
+            with suppress(KeyError):
+                return pwd.getpwuid(uid).pw_gid
+    return None
+
+
 def _resolve(users: Iterable[str], source: str) -> Iterable[int]:
     for user in users:
         if user.isascii() and user.isdigit():
@@ -141,7 +151,7 @@ class Daemon:
         self._site_thread = Periodic("site watcher", SITE_PERIOD_S, self._look_at_site)
         self._hup = False
         self.server = Server(
-            Listener(site.daemon.socket, mode=socket_mode),
+            Listener(site.daemon.socket, mode=socket_mode, group=socket_group(site)),
             self.service.handle,
             uids,
             tick=self._tick,

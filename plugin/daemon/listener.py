@@ -2,7 +2,8 @@
 
 A lock file beside it (``flock``) tells a live owner, even one that hangs, from a stale socket
 file. The socket is bound under another name, given its mode, and renamed into place, so that
-nobody ever connects to one with the wrong mode.
+nobody ever connects to one with the wrong mode. A socket's folder that is not there is made with
+``folder_mode``.
 """
 
 from __future__ import annotations
@@ -30,11 +31,17 @@ class Standing(Enum):
 
 
 class Listener:
-    """A Unix stream socket listening at ``path``. Raises BerthError where it cannot."""
+    """A Unix stream socket listening at ``path``. Raises BerthError where it cannot.
 
-    def __init__(self, path: Path, *, mode: int = 0o666) -> None:
+    ``group``: who else may connect, where this process may give the socket to that group.
+    """
+
+    def __init__(
+        self, path: Path, *, mode: int = 0o660, folder_mode: int = 0o750, group: int | None = None
+    ) -> None:
         self.path = path
         self._mode = mode
+        self._group = group
         self._temporary = path.with_name(f".{path.name}.{os.getpid()}")
         if len(os.fsencode(self._temporary)) > _MAX_PATH:
             raise UsageError(
@@ -42,7 +49,9 @@ class Listener:
                 hint=f"keep it under {_MAX_PATH - len(str(os.getpid())) - 2} bytes",
             )
         try:
-            path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            if not path.parent.is_dir():
+                path.parent.mkdir(mode=folder_mode, parents=True, exist_ok=True)
+                self._give(path.parent)
             self._lock = self._take_lock()
         except OSError as error:
             raise _cannot(path, error) from None
@@ -117,6 +126,11 @@ class Listener:
             hint="stop it first, or give berth serve another socket in the site file",
         )
 
+    def _give(self, path: Path) -> None:
+        """To the group. Only root and its members may; else it stays this user's own group's."""
+        if self._group is not None and (os.geteuid() == 0 or self._group in os.getgroups()):
+            os.chown(path, -1, self._group)
+
     def _bind(self) -> tuple[socket.socket, tuple[int, int]]:
         listener = socket.socket(
             socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC
@@ -125,6 +139,7 @@ class Listener:
             self._temporary.unlink(missing_ok=True)
             listener.bind(str(self._temporary))
             self._temporary.chmod(self._mode)
+            self._give(self._temporary)
             listener.listen(BACKLOG)
             found = self._temporary.lstat()
             self._temporary.replace(self.path)

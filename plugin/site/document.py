@@ -6,7 +6,7 @@ What Berth works with is ``Site``, built from this by ``load.py``.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, Field, field_validator, model_validator
 
@@ -126,6 +126,22 @@ class DaemonTable(Document):
     """`[daemon]`: what answers the scheduler."""
 
     socket: Text = Field("/run/berth/berth.sock", description="Unix socket of `berth serve`")
+    user_socket: Text = Field(
+        "/run/berth-users/berth.sock",
+        description="Unix socket of `berth serve --users`, where users add and list workloads",
+    )
+    admins: Names = Field(
+        (),
+        description="users that may change every workload there, besides root and the daemon's own",
+    )
+    sharing: Literal["approved", "open"] = Field(
+        "approved",
+        description="a user's workload serves all users (`--share`) once an admin approves it, or "
+        "at once (`open`)",
+    )
+    workloads_per_user: int = Field(
+        200, ge=1, le=100_000, description="most workloads that one user may have in the store"
+    )
     store: Text = Field(
         "sqlite:////var/lib/berth/berth.db",
         description="URL of the store: SQLite, or PostgreSQL where several hosts share it",

@@ -65,6 +65,10 @@ def build_site(document: SiteDocument, path: Path) -> Site:
         policy=_policy(document.policy),
         daemon=DaemonSettings(
             socket=_beside(path, daemon.socket),
+            user_socket=_beside(path, daemon.user_socket),
+            admins=daemon.admins,
+            open_sharing=daemon.sharing == "open",
+            workloads_per_user=daemon.workloads_per_user,
             store=daemon.store,
             deadline_ms=daemon.deadline_ms,
             kill_switch=_beside(path, daemon.kill_switch),

@@ -20,6 +20,11 @@ class DaemonSettings:
     """Where the daemon listens and writes, and how patient everybody is."""
 
     socket: Path
+    user_socket: Path
+    admins: tuple[str, ...]
+    open_sharing: bool
+    """A user's workload may serve all users without an admin's approval."""
+    workloads_per_user: int
     store: str
     deadline_ms: int
     kill_switch: Path

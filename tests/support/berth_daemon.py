@@ -148,6 +148,7 @@ auto_partition = "auto"
 
 [daemon]
 socket = "berth.sock"
+user_socket = "users.sock"
 store = "{store}"
 kill_switch = "off"
 scheduler_users = ["{user}"]
@@ -327,6 +328,18 @@ class Harbour:
     def socket(self) -> Path:
         """Where the daemon listens."""
         return self.folder / "berth.sock"
+
+    @property
+    def user_socket(self) -> Path:
+        """Where users are served, once ``serve_users`` was called."""
+        return self.folder / "users.sock"
+
+    def serve_users(self) -> RunningDaemon:
+        """Start ``berth serve --users`` and wait until it listens."""
+        server = start_daemon(self.site_file, self.user_socket, arguments=["--users"], wait=False)
+        self.daemons.append(server)
+        wait_until(self.user_socket.exists, what=f"the users' socket\n{server.log}")
+        return server
 
     @property
     def kill_switch(self) -> Path:

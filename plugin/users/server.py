@@ -1,0 +1,167 @@
+"""The users' socket: one request and one reply a connection, a bounded number of both.
+
+Each admitted connection has a thread of its own, so that a slow user keeps only himself waiting;
+one too many is told so and closed.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from berth.pilot.errors import BerthError, StoreError, UsageError
+from berth.plugin.daemon.listener import Listener, Standing
+from berth.plugin.users.limits import Gate, Limits
+from berth.plugin.users.peers import Peer, uid_of
+
+log = logging.getLogger("berth.users.server")
+
+Answer = Callable[[Peer, Mapping[str, Any]], Mapping[str, object]]
+"""From a request to a reply; BerthError is told to the user."""
+PeerOf = Callable[[int], Peer]
+
+PROTOCOL_VERSION = 1
+_PART = 65_536
+_LOOK_S = 0.5
+_LOGGED = 100
+
+
+class UserServer:
+    """Serves ``answer`` to any local user until ``stop``."""
+
+    def __init__(
+        self, listener: Listener, answer: Answer, peer_of: PeerOf, limits: Limits | None = None
+    ) -> None:
+        self.limits = limits or Limits()
+        self.counts: Counter[str] = Counter()
+        self._listener = listener
+        self._answer = answer
+        self._peer_of = peer_of
+        self._gate = Gate(self.limits)
+        self._ending = threading.Event()
+
+    def stop(self) -> None:
+        """End after the requests under way. From a signal handler or another thread."""
+        self._ending.set()
+
+    def run(self) -> bool:
+        """Serve; False: the socket was taken away."""
+        self._listener.socket.settimeout(_LOOK_S)
+        looked_s = time.monotonic()
+        try:
+            while not self._ending.is_set():
+                self._accept()
+                if time.monotonic() - looked_s > _LOOK_S:
+                    looked_s = time.monotonic()
+                    if self._listener.standing() is not Standing.OURS:
+                        log.error("%s is not ours any more: giving up", self._listener.path)
+                        return False
+        finally:
+            self._listener.close()
+        return True
+
+    def _accept(self) -> None:
+        try:
+            connection, _address = self._listener.socket.accept()
+        except TimeoutError:
+            return
+        except OSError as error:
+            self.counts["accept-failed"] += 1
+            if self.counts["accept-failed"] <= _LOGGED:
+                log.warning("accept: %s", error.strerror)
+            self._ending.wait(0.01)
+            return
+        uid = uid_of(connection)
+        why_not = self._gate.refusal(uid)
+        if why_not is not None:
+            self.counts["refused"] += 1
+            connection.setblocking(False)
+            with suppress(OSError):
+                connection.send(_line({"error": why_not}))
+            connection.close()
+            return
+        self.counts["accepted"] += 1
+        thread = threading.Thread(
+            target=self._serve, args=(connection, uid), name=f"user {uid}", daemon=True
+        )
+        try:
+            thread.start()
+        except RuntimeError:  # no more threads
+            self._gate.leave(uid)
+            connection.close()
+
+    def _serve(self, connection: socket.socket, uid: int) -> None:
+        try:
+            with connection:
+                reply = self._reply(connection, uid)
+                if reply is not None:
+                    connection.settimeout(self.limits.request_s)
+                    connection.sendall(reply)
+        except OSError:
+            self.counts["lost"] += 1
+        except Exception:
+            self.counts["internal-errors"] += 1
+            if self.counts["internal-errors"] <= _LOGGED:
+                log.exception("a user's request failed")
+        finally:
+            self._gate.leave(uid)
+
+    def _reply(self, connection: socket.socket, uid: int) -> bytes | None:
+        line = self._line_from(connection)
+        if line is None:
+            return None
+        try:
+            return _line(self._answer(self._peer_of(uid), self._request(line)))
+        except BerthError as error:
+            if isinstance(error, StoreError):
+                log.warning("%s", error.message)
+            return _line({"error": error.message, "hint": error.hint})
+        except Exception:
+            self.counts["internal-errors"] += 1
+            if self.counts["internal-errors"] <= _LOGGED:
+                log.exception("a user's request failed")
+            return _line({"error": "the request failed; its details are in the service's log"})
+
+    def _request(self, line: bytes) -> Mapping[str, Any]:
+        if len(line) > self.limits.request_bytes:
+            raise UsageError(f"a request is at most {self.limits.request_bytes} bytes")
+        try:
+            request = json.loads(line)
+        except (ValueError, RecursionError):
+            raise UsageError("the request is not JSON") from None
+        if not isinstance(request, dict) or request.get("v") != PROTOCOL_VERSION:
+            raise UsageError(f"not version {PROTOCOL_VERSION} of the users' protocol")
+        return request
+
+    def _line_from(self, connection: socket.socket) -> bytes | None:
+        """One whole line, or more bytes than are allowed; None: not in time."""
+        deadline_s = time.monotonic() + self.limits.request_s
+        parts = bytearray()
+        while len(parts) <= self.limits.request_bytes:
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0:
+                self.counts["timed-out"] += 1
+                return None
+            connection.settimeout(left_s)
+            try:
+                part = connection.recv(_PART)
+            except TimeoutError:
+                continue
+            if not part:
+                return None
+            parts += part
+            if part.endswith(b"\n"):
+                return bytes(parts[:-1])
+        return bytes(parts)
+
+
+def _line(reply: Mapping[str, object]) -> bytes:
+    fields = {key: value for key, value in reply.items() if value is not None}
+    return json.dumps({"v": PROTOCOL_VERSION, **fields}, separators=(",", ":")).encode() + b"\n"
