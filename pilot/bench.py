@@ -1,6 +1,6 @@
 """The machine benchmark: this machine's Signature, from the suite's C programs.
 
-Cache levels are told from main memory by the caches that the system reports; a working set
+Cache levels are distinguished from main memory by the caches that the system reports; a working set
 stands for a level when it fits that level and clearly not the one before. Everything is
 compiled as the reference kernels are (``pilot/suite_build.py``): the ceilings are those of code
 for that instruction set, not of the widest vectors that the machine has.
@@ -22,7 +22,7 @@ from berth.pilot.suite import BenchResult, Suite, SweepPoint
 from berth.pilot.topology import Topology, topology
 
 Progress = Callable[[str, int, int], None]
-"""Told what is measured next, how many steps are done, and of how many."""
+"""Called with what is measured next, how many steps are done, and of how many."""
 
 ANCHORS = (
     "Stream_TRIAD", "Stream_DOT", "Algorithm_MEMCPY", "Basic_IF_QUAD", "Basic_INDEXLIST",
@@ -130,8 +130,8 @@ def instruction_sets(cpuinfo: Path = Path("/proc/cpuinfo")) -> tuple[str, ...]:
         lines = cpuinfo.read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:
         return ()
-    told = next((line for line in lines if line.lower().startswith(("flags", "features"))), "")
-    have = set(told.partition(":")[2].split())
+    flags = next((line for line in lines if line.lower().startswith(("flags", "features"))), "")
+    have = set(flags.partition(":")[2].split())
     return tuple(name for name in _INSTRUCTION_SETS if name in have)
 
 

@@ -27,7 +27,7 @@ def provenance() -> Provenance:
 
 
 def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """The processor's model name, or the machine type where none is told."""
+    """The processor's model name, or the machine type where it reports none."""
     try:
         with cpuinfo.open(encoding="utf-8", errors="replace") as stream:
             for line in stream:

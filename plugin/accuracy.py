@@ -102,8 +102,8 @@ def _accuracy(name: str, outcomes: Sequence[OutcomeRecord]) -> Accuracy:
     errors = sorted(abs(found - 1) for found in ratios)
     inside = sum(is_inside(o) for _, o in compared)
     overruns = sum(map(_is_overrun, outcomes))
-    told = len(compared) + overruns
-    low, high = _wilson(inside, told) if told else (None, None)
+    counted = len(compared) + overruns
+    low, high = _wilson(inside, counted) if counted else (None, None)
     return Accuracy(
         name=name,
         jobs=len(outcomes),
@@ -113,7 +113,7 @@ def _accuracy(name: str, outcomes: Sequence[OutcomeRecord]) -> Accuracy:
         p90_error=errors[math.ceil(0.9 * len(errors)) - 1] if errors else None,
         bias=statistics.median(ratios) if ratios else None,
         overruns=overruns,
-        coverage=inside / told if told else None,
+        coverage=inside / counted if counted else None,
         coverage_low=low,
         coverage_high=high,
     )

@@ -6,7 +6,7 @@ and is never imported by the serving side. Knows nothing of schedulers and queue
 ``from berth.predictor import predict`` tells the time, memory and energy of a deep-learning model
 on platforms in one call (see ``model_prediction``); nothing is imported until it is asked for.
 
-Nothing is told to anybody: onnxruntime's own telemetry (a device id and a database in the user's
+No data leaves the machine: onnxruntime's own telemetry (a device id and a database in the user's
 home, uploads by the daemon) is switched off here, before any module of this room can load it.
 """
 

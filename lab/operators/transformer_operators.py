@@ -96,7 +96,7 @@ def backward(given: Operators) -> Operators:
 
 @cache
 def _export(model: str, layers: int, batch: int, sequence: int) -> ModelGraph:
-    from berth.predictor.graphs.doors import huggingface  # noqa: PLC0415 - needs torch
+    from berth.predictor.graphs.front_ends import huggingface  # noqa: PLC0415 - needs torch
 
     settings = CONFIGURATIONS[model]
     changed = {**settings, _LAYERS[settings["model_type"]]: layers}

@@ -73,8 +73,8 @@ class Column:
         """A total: sums of sums, or a value as it was counted."""
         return all(word == "sum" for word in self.over)
 
-    def seconds(self, unit: str, told: float | None) -> float | None:
+    def seconds(self, unit: str, known: float | None) -> float | None:
         """Factor to seconds; None: neither the name, the file nor the user says the unit."""
         if self.base.endswith(".ns"):
             return 1e-9
-        return SECONDS.get(unit.lower(), told)
+        return SECONDS.get(unit.lower(), known)

@@ -1,4 +1,4 @@
-"""Which tool wrote a file, and its importer: :func:`read_file` is the front door."""
+"""Which tool wrote a file, and its importer: :func:`read_file` is the entry."""
 
 from __future__ import annotations
 
@@ -112,8 +112,8 @@ def _by_lines(lines: list[str]) -> str | None:
     for kind, tells in _MARKS:
         if any(tells(line) for line in lines):
             return kind
-    told = next((line for line in lines if not line.startswith("#")), "")
-    if parse(told) or perf_stat.INTERVAL.match(told):
+    first = next((line for line in lines if not line.startswith("#")), "")
+    if parse(first) or perf_stat.INTERVAL.match(first):
         return "perf"
     columns = next(csv.reader([first]), [])
     return "frame-csv" if any(column in frame.NODE_COLUMNS for column in columns) else None

@@ -1,6 +1,6 @@
 """Hatchet GraphFrames and Thicket tables, as JSON, CSV or Parquet.
 
-The honest door is the library's own JSON (``gf.to_json()``, ``thicket.to_json()``): it keeps the
+The exact way is the library's own JSON (``gf.to_json()``, ``thicket.to_json()``): it keeps the
 tree and the metadata. CSV and Parquet of ``gf.dataframe.reset_index()`` have lost the tree: each
 row is its own region, named by its ``name`` column. Pickles and HDF5 (which holds pickles) are
 refused: reading one runs whatever its writer wanted.

@@ -177,7 +177,7 @@ def _runtime(region: Region, wishes: Wishes) -> tuple[Runtime | None, list[str]]
     seconds = wishes.runtime_s or region.runtime_s
     if seconds is None:
         return None, [f"no runtime: {region.runtime_note} (or tell it with --runtime)"]
-    how = "as told" if wishes.runtime_s else region.runtime_note
+    how = "as given" if wishes.runtime_s else region.runtime_note
     made = Runtime(median_s=seconds, spread_s=0.0, repeats_s=(seconds,))
     return made, [f"runtime: {how}; of one run, so its spread is not known"]
 
@@ -220,9 +220,9 @@ def _evaluate(key: str, formula: str, region: Region) -> tuple[Measurement | Non
         absent = [n for term in terms for n in term.names if n not in region.metrics]
         if not absent:
             return _measurement(key, terms, region.metrics), ""
-        told = [f"{n}: {region.problems[n]}" for n in absent if n in region.problems]
-        if told or not problem:
-            problem = "; ".join(told) or f"{ABSENT} {', '.join(dict.fromkeys(absent))}"
+        reported = [f"{n}: {region.problems[n]}" for n in absent if n in region.problems]
+        if reported or not problem:
+            problem = "; ".join(reported) or f"{ABSENT} {', '.join(dict.fromkeys(absent))}"
     return None, problem
 
 

@@ -64,8 +64,8 @@ def _threads(facts: Mapping[str, str]) -> int | None:
 
 
 def _architecture(facts: Mapping[str, str]) -> str | None:
-    told = " ".join(facts.get(key, "") for key in ("systype_build", "sys_type", "arch"))
-    return next((name for name in ARCHITECTURES if name in told), None)
+    system = " ".join(facts.get(key, "") for key in ("systype_build", "sys_type", "arch"))
+    return next((name for name in ARCHITECTURES if name in system), None)
 
 
 def _count(facts: Mapping[str, str], names: tuple[str, ...]) -> int | None:

@@ -166,7 +166,7 @@ class _Maker:
         return sum(ranks.values()) if self._ranks in (None, 1) else None
 
     def _by_rank(self, column: Column, place: Path) -> dict[float | None, float]:
-        """Time by rank (None: rows without one): of the slowest thread, where threads are told."""
+        """Time by rank (None: rows without one): of the slowest thread where it has threads."""
         places = [place] if column.inclusive else [place, *self._inner[place]]
         sums: dict[tuple[float | None, float | None], float] = defaultdict(float)
         for where in places:

@@ -11,7 +11,7 @@ import click
 from berth.pilot.units import format_bytes, format_count
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.workload_options import read_sizes
-from berth.predictor.graphs.doors.any_model import of_path
+from berth.predictor.graphs.front_ends.any_model import of_path
 from berth.predictor.graphs.summary import KindRow, Summary, intensity, summarise
 
 

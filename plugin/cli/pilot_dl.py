@@ -36,7 +36,7 @@ from berth.predictor.graphs.reader import read_graph
 from berth.predictor.graphs.values import TYPE_NAMES
 
 MEMORY_SHARE = 0.9
-"""Of the memory that is free, unless told otherwise."""
+"""Of the memory that is free, unless asked otherwise."""
 _WHICH = ("batches", "precisions", "tasks", "threads", "sizes")
 
 

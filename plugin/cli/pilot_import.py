@@ -40,7 +40,7 @@ MOST_ROWS = 40
     "kind",
     type=click.Choice(["auto", *FORMATS]),
     default="auto",
-    show_default="told by the content",
+    show_default="found by the content",
     help="Which tool wrote it.",
 )
 @click.option(

@@ -64,16 +64,16 @@ def _from(
     forecast: Forecast, one: ServingPrediction, workload: Workload, work: Load
 ) -> ServingPrediction:
     """With the forecast's time as tokens a second, its basis and doubts."""
-    told = forecast.at(one.device, one.gpus)
-    if told is None:
+    predicted = forecast.at(one.device, one.gpus)
+    if predicted is None:
         return one
     amount = workload.amount
     tokens = 1.0 if amount.unit is Unit.TOKEN else float(work.input_tokens + work.output_tokens)
     if forecast.whole_job and amount.count is not None:
         tokens *= amount.count
-    time = told.runtime_s
+    time = predicted.runtime_s
     throughput = Interval(tokens / time.high, tokens / time.mid, tokens / time.low)
-    return replace(one, throughput=throughput, basis=told.basis, abstained=told.abstained)
+    return replace(one, throughput=throughput, basis=predicted.basis, abstained=predicted.abstained)
 
 
 def _usable(one: ServingPrediction) -> bool:

@@ -113,7 +113,7 @@ def _order(one: Roofline) -> tuple[bool, bool, float, str]:
 
 def _at_batch(path: Path, sizes: Mapping[str, int]) -> Callable[[int], ModelGraph | None]:
     """The same model at another batch, where its file is at hand."""
-    from berth.predictor.graphs.doors.any_model import of_path  # noqa: PLC0415
+    from berth.predictor.graphs.front_ends.any_model import of_path  # noqa: PLC0415
 
     def made(batch: int) -> ModelGraph | None:
         if path.suffix not in MODEL_FILES and configuration(path) is None:

@@ -45,13 +45,13 @@ def predict_relative(asked: Asked) -> None:
     found = answer(model, row, list(asked.names), beside)
     here = [p.platform for p in found.predictions if p.platform in asked.platforms]
     forecast = asked.forecast(here) if here and not runs else None
-    told = [
+    predicted = [
         _from(forecast, p, measured, asked.platforms[p.platform])
         if forecast is not None and p.platform in asked.platforms
         else p
         for p in found.predictions
     ]
-    ranking = sorted(told, key=lambda p: (not _usable(p), p.runtime_s.mid, p.platform))
+    ranking = sorted(predicted, key=lambda p: (not _usable(p), p.runtime_s.mid, p.platform))
     advice = found.advice() if asked.probe else None
     reasons: list[RelativeExplanation] = []
     if asked.why or asked.picture is not None:
@@ -84,15 +84,17 @@ def _from(
     forecast: Forecast, one: RelativePrediction, measured: Profile, platform: Platform
 ) -> RelativePrediction:
     """With the forecast's time where there is one."""
-    told = forecast.at(platform.name, 1 if platform.is_gpu else usable_cores(measured, platform))
-    if told is None:
+    predicted = forecast.at(
+        platform.name, 1 if platform.is_gpu else usable_cores(measured, platform)
+    )
+    if predicted is None:
         return one
     return replace(
         one,
-        basis=told.basis,
-        speedup=told.speedup,
-        runtime_s=told.runtime_s,
-        abstained=told.abstained,
+        basis=predicted.basis,
+        speedup=predicted.speedup,
+        runtime_s=predicted.runtime_s,
+        abstained=predicted.abstained,
     )
 
 

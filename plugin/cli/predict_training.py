@@ -43,10 +43,10 @@ def predict_training(asked: Asked) -> None:
     found = []
     for one in predict(graph, list(forecast.curves), asked.platforms, model):
         platform = asked.platforms[one.platform]
-        told = forecast.at(one.platform, 1 if platform.is_gpu else platform.cores)
-        assert told is not None  # noqa: S101 - of a platform that is forecast
-        seconds = told.runtime_s if steps is None else told.runtime_s.scaled(1 / steps)
-        found.append(replace(one, seconds=seconds, basis=told.basis))
+        predicted = forecast.at(one.platform, 1 if platform.is_gpu else platform.cores)
+        assert predicted is not None  # noqa: S101 - of a platform that is forecast
+        seconds = predicted.runtime_s if steps is None else predicted.runtime_s.scaled(1 / steps)
+        found.append(replace(one, seconds=seconds, basis=predicted.basis))
     found.sort(key=lambda one: (one.basis is Basis.PRIOR, one.seconds.mid, one.platform))
     memory, name = _memory(graph), document.file or document.name
     if asked.as_json:

@@ -11,9 +11,9 @@ from rich.progress import Progress
 
 
 class Advance(Protocol):
-    """Told of each step done; what else it is told does not matter."""
+    """Called at each step done; its arguments do not matter."""
 
-    def __call__(self, *told: object) -> None: ...
+    def __call__(self, *ignored: object) -> None: ...
 
 
 @contextlib.contextmanager

@@ -70,10 +70,12 @@ def _figure(path: Path, model: str, found: Sequence[Roofline]) -> None:
         _panel(figure.add_subplot(grid[2 * row, column]), one)
         _strip(figure.add_subplot(grid[2 * row + 1, column]), one)
     first = found[0]
-    told = f"batch {first.batch}, {first.numbers.value}; predicted (prior); area: share of the time"
+    subtitle = (
+        f"batch {first.batch}, {first.numbers.value}; predicted (prior); area: share of the time"
+    )
     figure.text(left, 1 - 0.3 / figure.get_figheight(), f"{model} under the roofs",
                 fontsize=13, fontweight="bold", va="center")  # fmt: skip
-    figure.text(left, 1 - 0.55 / figure.get_figheight(), told, color=FAINT, va="center")
+    figure.text(left, 1 - 0.55 / figure.get_figheight(), subtitle, color=FAINT, va="center")
     keys = [(name, colour) for name, colour, _ in GROUPS] + [OTHER]
     marks = [
         Line2D([], [], marker="o", linestyle="", markersize=7, color=colour, alpha=0.85, label=name)

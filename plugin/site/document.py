@@ -45,7 +45,7 @@ class SiteTable(Document):
         "[another package](extending.md) brings; its own table bears its name",
     )
     reference_platform: Name | None = Field(
-        None, description="platform that pilot jobs run on; speedups are told against it"
+        None, description="platform that pilot jobs run on; speedups are relative to it"
     )
     reference_partition: Text | None = Field(
         None,

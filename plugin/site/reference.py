@@ -83,7 +83,7 @@ def _kind(name: str, model: type[BaseModel]) -> str:
 
 
 def _words(hint: object) -> str:
-    """A key's type in the site's own words; what may be absent is told by its default."""
+    """A key's type in the site's own words; what may be absent shows its default."""
     known = next((text for kind, text in _WORDS if hint == kind), None)
     if known is not None:
         return known

@@ -1,4 +1,4 @@
-"""The front door: any workload on any platforms, through the families that accept it.
+"""One entry for every prediction: any workload on any platforms, through its families.
 
     forecast = Forecaster(bundles).forecast(workload, platforms, known)
 
@@ -62,7 +62,7 @@ class Forecaster:
         """Everything predicted for ``workload`` on ``platforms``.
 
         ``known``: all platforms there are (default: ``platforms``); ``reference``: what speedups
-        are told against where the workload itself does not say. Raises UsageError where no family
+        are relative to where the workload itself does not say. Raises UsageError where no family
         can predict it.
         """
         question = self._question(workload, platforms, known, reference)

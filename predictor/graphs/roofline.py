@@ -46,7 +46,7 @@ class Reach(Document):
 
     share: Positive
     low: Positive
-    """5 % of operators take less than this times the time told by ``share``,"""
+    """5 % of operators take less than this times the time predicted by ``share``,"""
     high: Positive
     """and 5 % more than this."""
     operators: int = Field(ge=1)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from berth.pilot.errors import BerthError
-from berth.predictor.graphs.doors import huggingface, torch_module
+from berth.predictor.graphs.front_ends import huggingface, torch_module
 from berth.predictor.graphs.graph import ModelGraph
 from lab.latency import timm_runs
 

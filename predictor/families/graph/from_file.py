@@ -10,7 +10,7 @@ from berth.pilot.errors import UsageError
 from berth.predictor.core.forecast import Unit
 from berth.predictor.core.workload import Amount
 from berth.predictor.families.graph.kind import ANY_DEVICE, Mode, ModelWorkload
-from berth.predictor.graphs.doors.any_model import of_path
+from berth.predictor.graphs.front_ends.any_model import of_path
 from berth.predictor.graphs.stored import to_lines
 
 _PLAIN = re.compile(r"[^A-Za-z0-9_.+-]+")

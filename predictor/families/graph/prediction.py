@@ -15,7 +15,7 @@ from berth.predictor.core.prediction import Basis, Bound, Interval
 from berth.predictor.families.graph.times import times
 from berth.predictor.footprint.energy import Energy, energy
 from berth.predictor.footprint.footprint import Fits, Footprint, Task, count, footprint
-from berth.predictor.graphs.doors.any_model import graph_of
+from berth.predictor.graphs.front_ends.any_model import graph_of
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.hardware import platforms as catalogue
 from berth.predictor.hardware.roofs import Numbers, Roof, roofs

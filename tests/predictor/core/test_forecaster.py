@@ -1,4 +1,4 @@
-"""The front door: the same number whoever asks, for workloads of every kind."""
+"""The forecaster: the same number whoever asks, for workloads of every kind."""
 
 from __future__ import annotations
 

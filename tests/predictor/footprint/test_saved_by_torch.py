@@ -8,7 +8,7 @@ import pytest
 
 from berth.predictor.footprint.saved import saved
 from berth.predictor.footprint.storage import storage
-from berth.predictor.graphs.doors import torch_module
+from berth.predictor.graphs.front_ends import torch_module
 from berth.predictor.graphs.graph import ModelGraph
 
 torch = pytest.importorskip("torch")

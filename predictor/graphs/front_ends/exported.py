@@ -1,4 +1,4 @@
-"""What the doors share: an exported ONNX file goes to the reader, a failed export is a sentence."""
+"""What the front ends share: an ONNX file is read, a failed export is one sentence."""
 
 from __future__ import annotations
 

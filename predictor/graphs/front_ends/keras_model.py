@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from berth.pilot.errors import ToolMissing, UsageError
-from berth.predictor.graphs.doors.exported import failed, framework, read_exported
+from berth.predictor.graphs.front_ends.exported import failed, framework, read_exported
 from berth.predictor.graphs.graph import ModelGraph
 
 

@@ -11,7 +11,7 @@ from berth.pilot.errors import DocumentError, UsageError
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.reader import read_graph
 
-_DOORS = (
+_FRONT_ENDS = (
     ("keras", "keras_model"),  # first: with PyTorch behind it, a Keras model is a module too
     ("tf_keras", "keras_model"),
     ("torch.nn", "torch_module"),
@@ -40,9 +40,9 @@ def graph_of(
     if isinstance(model, str | Path):
         return of_path(Path(model), batch=batch, sizes=sizes)
     roots = [cls.__module__ for cls in type(model).__mro__]
-    for package, door in _DOORS:
+    for package, front_end in _FRONT_ENDS:
         if any(root == package or root.startswith(f"{package}.") for root in roots):
-            module = importlib.import_module(f"berth.predictor.graphs.doors.{door}")
+            module = importlib.import_module(f"berth.predictor.graphs.front_ends.{front_end}")
             found: ModelGraph = module.graph_of(model, batch=batch, sizes=sizes, inputs=inputs)
             return found
     raise UsageError(
@@ -57,8 +57,8 @@ def of_path(
     """The graph of an ONNX file or a Hugging Face configuration."""
     config = path / "config.json" if path.is_dir() else path
     if config.suffix == ".json":
-        door = importlib.import_module("berth.predictor.graphs.doors.huggingface")
-        found: ModelGraph = door.graph_of(config, batch=batch, sizes=sizes)
+        front_end = importlib.import_module("berth.predictor.graphs.front_ends.huggingface")
+        found: ModelGraph = front_end.graph_of(config, batch=batch, sizes=sizes)
         return found
     what = _CODE.get(path.suffix)
     if what is not None and path.exists():

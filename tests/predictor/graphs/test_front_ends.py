@@ -12,8 +12,8 @@ import pytest
 from small_models import convolutional
 
 from berth.pilot.errors import DocumentError, ToolMissing, UsageError
-from berth.predictor.graphs.doors.any_model import graph_of
-from berth.predictor.graphs.doors.huggingface import read_config
+from berth.predictor.graphs.front_ends.any_model import graph_of
+from berth.predictor.graphs.front_ends.huggingface import read_config
 
 
 def names(graph) -> list[str]:
@@ -214,11 +214,11 @@ def test_what_is_no_model_is_named() -> None:
         graph_of({})
 
 
-def test_doors_import_no_framework_by_themselves() -> None:
+def test_front_ends_import_no_framework_by_themselves() -> None:
     program = (
         "import importlib, sys\n"
-        "for door in ('any_model', 'torch_module', 'keras_model', 'paddle_layer', 'huggingface'):\n"
-        "    importlib.import_module(f'berth.predictor.graphs.doors.{door}')\n"
+        "for name in ('any_model', 'torch_module', 'keras_model', 'paddle_layer', 'huggingface'):\n"
+        "    importlib.import_module(f'berth.predictor.graphs.front_ends.{name}')\n"
         "heavy = ('torch', 'keras', 'paddle', 'transformers', 'onnx')\n"
         "print(*[m for m in heavy if m in sys.modules])"
     )

@@ -14,8 +14,8 @@ from typing import Any
 
 from berth.pilot.documents import MAX_DOCUMENT_BYTES
 from berth.pilot.errors import DocumentError, UsageError
-from berth.predictor.graphs.doors import torch_module
-from berth.predictor.graphs.doors.exported import failed, framework, read_exported
+from berth.predictor.graphs.front_ends import torch_module
+from berth.predictor.graphs.front_ends.exported import failed, framework, read_exported
 from berth.predictor.graphs.graph import ModelGraph
 
 SEQUENCE = 128

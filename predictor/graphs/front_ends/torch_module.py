@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from berth.pilot.errors import UsageError
-from berth.predictor.graphs.doors.exported import failed, framework, read_exported
+from berth.predictor.graphs.front_ends.exported import failed, framework, read_exported
 from berth.predictor.graphs.graph import ModelGraph
 
 _KEPT_BYTES = 8192
