@@ -51,7 +51,8 @@ measured it. Which source gave a value, and whether it was measured, emulated or
 beside it in the Profile; what no source could give is *missing*, with the reason, never zero.
 
 Sources: `perf:FAMILY` (hardware events of the processor family; sums are evaluated as written),
-`callgrind` (executed instructions classified by disassembly), `cachegrind` and `lackey` (valgrind),
+`emulator` (Berth's own valgrind tool: executed instructions classified by disassembly, bytes,
+caches and branches in one run), where that cannot be built `callgrind`, `cachegrind` and `lackey`,
 `proc` (/proc and getrusage), `cgroup` (version 2), `nvml`, `derived` (a formula over other
 counters, computed in `pilot/derive.py`), `suite` (a reference kernel's own account), and the names
 that [importers](import.md) look for: `papi` (in Caliper, Hatchet and HPCToolkit files), `caliper`,

@@ -52,6 +52,7 @@ COUNTERS: tuple[Counter, ...] = (
         {TABLE_I: "# Instructions"},
         {
             **_everywhere("instructions"),
+            "emulator": "executions",
             "callgrind": "Ir",
             "cachegrind": "Ir",
             "lackey": "guest instrs",
@@ -85,6 +86,7 @@ COUNTERS: tuple[Counter, ...] = (
         {},
         {
             ARM: "r73 + r74",
+            "emulator": "instructions of the integer classes",
             "callgrind": "instructions of the integer classes",
             "lackey": "AluOps I8 + I16 + I32 + I64 + I128",
             "papi": "PAPI_INT_INS",
@@ -100,6 +102,7 @@ COUNTERS: tuple[Counter, ...] = (
         {},
         {
             INTEL: "r02c7 + 4*r08c7 + 8*r20c7 + 16*r80c7",
+            "emulator": "single-precision instructions times lanes",
             "callgrind": "single-precision instructions times lanes",
             "papi": "PAPI_SP_OPS",
             "perf": (
@@ -136,6 +139,7 @@ COUNTERS: tuple[Counter, ...] = (
         {},
         {
             INTEL: "r01c7 + 2*r04c7 + 4*r10c7 + 8*r40c7",
+            "emulator": "double-precision instructions times lanes",
             "callgrind": "double-precision instructions times lanes",
             "papi": "PAPI_DP_OPS",
             "perf": (
@@ -187,6 +191,7 @@ COUNTERS: tuple[Counter, ...] = (
         {},
         {
             INTEL: "r02c7 + r08c7 + r20c7 + r80c7",
+            "emulator": "instructions of the single-precision classes",
             "callgrind": "instructions of the single-precision classes",
         },
     ),
@@ -198,6 +203,7 @@ COUNTERS: tuple[Counter, ...] = (
         {},
         {
             INTEL: "r01c7 + r04c7 + r10c7 + r40c7",
+            "emulator": "instructions of the double-precision classes",
             "callgrind": "instructions of the double-precision classes",
         },
     ),
@@ -211,6 +217,7 @@ COUNTERS: tuple[Counter, ...] = (
         {
             INTEL: "r04c7 + r08c7 + r10c7 + r20c7 + r40c7 + r80c7",
             ARM: "r74",
+            "emulator": "packed instructions",
             "callgrind": "packed instructions",
             "lackey": "AluOps V128 + V256",
             "papi": "PAPI_VEC_INS",
@@ -224,6 +231,7 @@ COUNTERS: tuple[Counter, ...] = (
         {},
         {
             **_everywhere("branches"),
+            "emulator": "jumps, calls and returns",
             "callgrind": "jumps, calls and returns",
             "perf": "branches | branch-instructions",
         },
@@ -237,6 +245,7 @@ COUNTERS: tuple[Counter, ...] = (
         {},
         {
             **_everywhere("branches"),
+            "emulator": "conditional and indirect jumps",
             "callgrind": "Bc + Bi",
             "cachegrind": "Bc + Bi",
             "lackey": "Jccs total",
@@ -251,7 +260,7 @@ COUNTERS: tuple[Counter, ...] = (
         "Conditional jumps that were taken.",
         "control",
         {},
-        {"lackey": "Jccs taken", "papi": "PAPI_BR_TKN"},
+        {"emulator": "conditional jumps taken", "lackey": "Jccs taken", "papi": "PAPI_BR_TKN"},
     ),
     Counter(
         "branch_misses",
@@ -261,6 +270,7 @@ COUNTERS: tuple[Counter, ...] = (
         {},
         {
             **_everywhere("branch-misses"),
+            "emulator": "mispredicted of these",
             "callgrind": "Bcm + Bim",
             "cachegrind": "Bcm + Bim",
             "papi": "PAPI_BR_MSP",
@@ -276,6 +286,7 @@ COUNTERS: tuple[Counter, ...] = (
         {},
         {
             INTEL: "r21d0",
+            "emulator": "locked instructions",
             "callgrind": "locked instructions",
             "ncu": "smsp__inst_executed_op_global_atom.sum + smsp__inst_executed_op_global_red.sum",
         },
@@ -286,7 +297,10 @@ COUNTERS: tuple[Counter, ...] = (
         "OpenMP parallel regions that the program started: kernels of an equivalent GPU build.",
         "parallel",
         {},
-        {"callgrind": "calls of GOMP_parallel* and __kmpc_fork_call"},
+        {
+            "emulator": "executions of GOMP_parallel* and __kmpc_fork_call",
+            "callgrind": "calls of GOMP_parallel* and __kmpc_fork_call",
+        },
     ),
     Counter(
         "independent_instruction_ratio",
@@ -310,6 +324,7 @@ COUNTERS: tuple[Counter, ...] = (
             AMD: "r0129",
             ARM: "r70",
             POWER: "L1-dcache-loads",
+            "emulator": "memory operands read",
             "callgrind": "memory operands read",
             "cachegrind": "Dr",
             "lackey": "Loads, all types",
@@ -333,6 +348,7 @@ COUNTERS: tuple[Counter, ...] = (
             AMD: "r0229",
             ARM: "r71",
             POWER: "L1-dcache-stores",
+            "emulator": "memory operands written",
             "callgrind": "memory operands written",
             "cachegrind": "Dw",
             "lackey": "Stores, all types",
@@ -351,7 +367,7 @@ COUNTERS: tuple[Counter, ...] = (
         "Bytes read by load instructions, before any cache.",
         "memory",
         {},
-        {"lackey": "Loads of each type times its width"},
+        {"emulator": "executions times bytes", "lackey": "Loads of each type times its width"},
     ),
     Counter(
         "store_bytes",
@@ -359,7 +375,7 @@ COUNTERS: tuple[Counter, ...] = (
         "Bytes written by store instructions, before any cache.",
         "memory",
         {},
-        {"lackey": "Stores of each type times its width"},
+        {"emulator": "executions times bytes", "lackey": "Stores of each type times its width"},
     ),
     Counter(
         "l1_load_misses",
@@ -369,6 +385,7 @@ COUNTERS: tuple[Counter, ...] = (
         {TABLE_II: "L1 Load Misses"},
         {
             **_everywhere("L1-dcache-load-misses"),
+            "emulator": "reads that miss",
             "callgrind": "D1mr",
             "cachegrind": "D1mr",
             "papi": "PAPI_L1_LDM",
@@ -383,7 +400,13 @@ COUNTERS: tuple[Counter, ...] = (
         "reach the second level.",
         "memory",
         {TABLE_II: "L1 Store Misses"},
-        {INTEL: "re224", "callgrind": "D1mw", "cachegrind": "D1mw", "papi": "PAPI_L1_STM"},
+        {
+            INTEL: "re224",
+            "emulator": "writes that miss",
+            "callgrind": "D1mw",
+            "cachegrind": "D1mw",
+            "papi": "PAPI_L1_STM",
+        },
     ),
     Counter(
         "l2_load_misses",
@@ -395,6 +418,7 @@ COUNTERS: tuple[Counter, ...] = (
             INTEL: "r2124",
             AMD: "r0864",
             ARM: "r17",
+            "emulator": "reads that miss 1 MiB",
             "cachegrind": "DLmr with LL = 1 MiB",
             "papi": "PAPI_L2_LDM",
             "perf": "mem_load_retired.l2_miss",
@@ -406,7 +430,12 @@ COUNTERS: tuple[Counter, ...] = (
         "Data writes that miss the second-level cache.",
         "memory",
         {TABLE_II: "L2 Store Misses"},
-        {INTEL: "r2224", "cachegrind": "DLmw with LL = 1 MiB", "papi": "PAPI_L2_STM"},
+        {
+            INTEL: "r2224",
+            "emulator": "writes that miss 1 MiB",
+            "cachegrind": "DLmw with LL = 1 MiB",
+            "papi": "PAPI_L2_STM",
+        },
     ),
     Counter(
         "llc_load_misses",
@@ -418,6 +447,7 @@ COUNTERS: tuple[Counter, ...] = (
             INTEL: "LLC-load-misses",
             ARM: "r37",
             POWER: "LLC-load-misses",
+            "emulator": "reads that miss 32 MiB",
             "callgrind": "DLmr with LL = 32 MiB",
             "cachegrind": "DLmr with LL = 32 MiB",
             "papi": "PAPI_L3_LDM",
@@ -434,6 +464,7 @@ COUNTERS: tuple[Counter, ...] = (
         {
             INTEL: "LLC-store-misses",
             POWER: "LLC-store-misses",
+            "emulator": "writes that miss 32 MiB",
             "callgrind": "DLmw with LL = 32 MiB",
             "cachegrind": "DLmw with LL = 32 MiB",
             "papi": "PAPI_L3_STM",
@@ -448,6 +479,7 @@ COUNTERS: tuple[Counter, ...] = (
         {},
         {
             **_everywhere("L1-icache-load-misses"),
+            "emulator": "fetches that miss",
             "callgrind": "I1mr",
             "cachegrind": "I1mr",
             "papi": "PAPI_L1_ICM",

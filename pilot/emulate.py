@@ -1,11 +1,12 @@
-"""The emulated part of a pilot: several valgrind tools over the same command, bounded.
+"""The emulated part of a pilot: Berth's own valgrind tool, or several of valgrind's, bounded.
 
-Callgrind's one run gives what belongs together: instruction mix, first and last level of cache,
-branches. Cachegrind adds the second level (or, where instructions cannot be classified, all of
-it), lackey the bytes of loads and stores. Their counts can differ from callgrind's: runs are cut
-at different points, and they count a forked process's inherited past again. The stated rule: the
-first tool with an instruction count leads; another that saw over 1 % more or fewer instructions
-has its counts scaled by the ratio. Totals of a cut run are never extrapolated.
+Berth's tool counts everything in one run. Where it cannot be built, valgrind's own stand in, one
+after another: callgrind gives instruction mix, first and last level of cache, branches; cachegrind
+the second level (or, where instructions cannot be classified, all of it), lackey the bytes of
+loads and stores. Their counts can differ: runs are cut at different points, and some count a
+forked process's inherited past again. The rule: the first tool with an instruction count leads;
+another that saw over 1 % more or fewer instructions has its counts scaled by the ratio. Totals of
+a cut run are never extrapolated.
 """
 
 from __future__ import annotations
@@ -118,13 +119,14 @@ def _usable(tools: Sequence[str], folder: Path) -> tuple[list[Collector], list[C
     usable: list[Collector] = []
     reports = []
     for collector in (one for tool in tools for one in collectors_of(tool, folder)):
-        why, status = collector.probe(), "absent"
-        if collector.covered_by in {c.name for c in usable}:
-            why, status = f"{collector.covered_by} counts the same in its run", "skipped"
-        if why is None:
-            usable.append(collector)
+        covering = [c.name for c in usable if c.name in collector.covered_by]
+        if covering:
+            why = f"{covering[0]} counts the same in its run"
+            reports.append(CollectorReport(name=collector.name, status="skipped", detail=why))
+        elif (absent := collector.probe()) is not None:
+            reports.append(CollectorReport(name=collector.name, status="absent", detail=absent))
         else:
-            reports.append(CollectorReport(name=collector.name, status=status, detail=why))
+            usable.append(collector)
     return usable, reports
 
 

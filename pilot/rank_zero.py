@@ -21,8 +21,8 @@ from berth.pilot.launch import Order, run_all
 from berth.pilot.profile import CollectorReport, Measurement, Profile, Quality
 from berth.pilot.run import EMULATION_FLOOR_S
 
-EMULATOR = "callgrind"
-"""The one tool whose single run gives instructions, memory accesses and cache misses together."""
+EMULATORS = ("emulator", "callgrind")
+"""Tools whose single run gives instructions, memory accesses and cache misses together."""
 _RATIO_UNITS = ("_ratio", "_intensity", "_per_cycle", "_levels")
 
 
@@ -53,9 +53,9 @@ def count_once(order: Order, *, native_s: float, max_slowdown: float, left_s: fl
             return Counted(found.counters, (report,), (), outcome.succeeded)
     budget_s = min(left_s, max(EMULATION_FLOOR_S, max_slowdown * native_s))
     started_s = time.monotonic()
-    emulated = emulate(order, tools=(EMULATOR,), budget_s=budget_s, jobs=1)
+    emulated = emulate(order, tools=EMULATORS, budget_s=budget_s, jobs=1)
     used = any(report.status == "used" for report in emulated.reports)
-    if not emulated.reports or emulated.reports[0].status == "absent":
+    if all(report.status == "absent" for report in emulated.reports):
         run_all([replace(order, time_limit_s=left_s)], jobs=1)  # the other ranks wait for this one
     cut = time.monotonic() - started_s >= budget_s
     return Counted(

@@ -32,6 +32,8 @@ class Readings:
     detail: str = ""
     warnings: tuple[str, ...] = ()
     failed: bool = False
+    complete: bool = True
+    """False: of a part of the program only."""
     seen: float | None = None
     """Instructions as the tool counts them, where that is not its ``instructions`` counter."""
     gpus_used: int = 0
@@ -61,8 +63,8 @@ class Collector(Protocol):
     """Why a counter of the catalogue is missing that only such collectors give."""
     not_seen: ClassVar[str] = "not counted"
     """The ``detail`` of that where it was used and saw nothing."""
-    covered_by: str | None = None
-    """A collector whose run gives the same and more: this one is then skipped."""
+    covered_by: tuple[str, ...] = ()
+    """Collectors whose run gives the same and more: where one is used this one is skipped."""
 
     def __init__(self, folder: Path | None = None) -> None:
         """``folder``: for its files; made by who uses it."""

@@ -95,7 +95,7 @@ class CachegrindCollector(Collector):
         self._level = level
         self._folder = folder
         self.name = f"cachegrind-{level.name}"
-        self.covered_by = "callgrind" if level is LLC else None
+        self.covered_by = ("emulator", "callgrind") if level is LLC else ("emulator",)
 
     def probe(self) -> str | None:
         return valgrind.probe()

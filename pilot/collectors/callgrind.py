@@ -66,6 +66,7 @@ class CallgrindCollector(Collector):
     name = "callgrind"
     stage = Stage.EMULATED
     why_missing = "no emulated run counted it"
+    covered_by = ("emulator",)
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -1,10 +1,11 @@
-"""The text of executed instructions: binutils' objdump over the parts of a file that ran."""
+"""The text of executed instructions: binutils' objdump, over the parts of a file or over bytes."""
 
 from __future__ import annotations
 
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -61,3 +62,26 @@ def disassemble(path: Path, addresses: Iterable[int]) -> dict[int, str]:
         text = done.stdout.decode("utf-8", "replace")
         found.update((address, words) for address, words in parse(text) if address in wanted)
     return found
+
+
+def texts_of(code: Iterable[bytes]) -> dict[bytes, str]:
+    """Instructions by their bytes (x86-64); those that objdump cannot tell are left out."""
+    ordered = sorted(set(code))
+    starts: dict[int, bytes] = {}
+    at = 0
+    for one in ordered:
+        starts[at] = one
+        at += len(one)
+    with tempfile.NamedTemporaryFile(prefix="berth-code-") as file:
+        file.write(b"".join(ordered))
+        file.flush()
+        command = ["objdump", "-D", "-b", "binary", "-m", "i386:x86-64", "-M", "att"]
+        command += ["--no-show-raw-insn", "-w", "--", file.name]
+        try:
+            done = subprocess.run(
+                command, capture_output=True, timeout=TIME_LIMIT_S, check=False, env={"LC_ALL": "C"}
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return {}
+    text = done.stdout.decode("utf-8", "replace")
+    return {starts[address]: words for address, words in parse(text) if address in starts}

@@ -1,4 +1,4 @@
-"""What executed instructions amount to: the counts of callgrind times the kinds of objdump's text.
+"""What executed instructions amount to: counts by address times the kinds of objdump's text.
 
 Valgrind counts each iteration of a repeated string instruction (``rep stosb`` in a memset: one for
 each byte). Processors move a vector's width at a time, so here it counts as one instruction, with
@@ -74,6 +74,23 @@ def mix_of(executed: Mapping[str, Mapping[int, int]], own: frozenset[str]) -> Mi
         add_object(mix, counts, texts)
         if path in own:
             kinds = (classify(text).extension for text in texts.values())
+            mix.extensions.update(name for name in kinds if name is not None)
+    return mix
+
+
+def mix_of_code(
+    executed: Mapping[str, Mapping[int, int]],
+    code: Mapping[str, Mapping[int, bytes]],
+    own: frozenset[str],
+) -> Mix:
+    """The same from the bytes of each instruction, whether or not they were in a file."""
+    mix = Mix()
+    texts = disassembly.texts_of(one for found in code.values() for one in found.values())
+    for path, counts in executed.items():
+        here = {at: texts[one] for at, one in code[path].items() if one in texts}
+        add_object(mix, counts, here)
+        if path in own:
+            kinds = (classify(text).extension for text in set(here.values()))
             mix.extensions.update(name for name in kinds if name is not None)
     return mix
 

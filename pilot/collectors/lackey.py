@@ -103,6 +103,7 @@ class LackeyCollector(Collector):
     name = "lackey"
     stage = Stage.EMULATED
     why_missing = "no emulated run counted it"
+    covered_by = ("emulator",)
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -58,6 +58,42 @@ int main(int c, char **v) { (void)c; long n = atol(v[1]) << 20;
   for (int k = 0; k < 2; k++) if (fork() == 0) {
     char *p = malloc(n); memset(p, 1, n); usleep(400000); _exit(p[n / 2] - 1); }
   while (wait(0) > 0) ; return 0; }""",
+    # Hashing, branches that depend on data, single and double precision, an indirect call.
+    "mixed": """
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+static float single(float x) { return x * 1.5f + 2.0f; }
+static float other(float x) { return x - 0.25f; }
+int main(int c, char **v) { long n = atol(v[1]); (void)c;
+  uint64_t *t = calloc(1 << 17, 8), h = 88172645463325252ull, found = 0;
+  float (*f[2])(float) = {single, other}; float x = 1; double y = 0;
+  for (long i = 0; i < n; i++) {
+    h ^= h << 13; h ^= h >> 7; h ^= h << 17;
+    uint64_t *p = &t[h & ((1 << 17) - 1)];
+    if (*p > h) found++; else *p = h;
+    x = f[(h >> 20) & 1](x); y += x * 0.5; }
+  char *s = malloc(n + 1); memset(s, 'a', n); s[n] = 0; found += strlen(s);
+  __atomic_fetch_add(&found, 1, __ATOMIC_SEQ_CST);
+  printf("%lu %g\\n", (unsigned long)found, y); return 0; }""",
+    # A hundred thousand turns of six instructions, then another program in the same process.
+    "become": """
+#include <unistd.h>
+int main(int c, char **v) { volatile long s = 0; (void)c;
+  for (long i = 0; i < 100000; i++) s += i;
+  execv(v[1], v + 1); return 1; }""",
+    # lea 1(%rdi),%rax; ret
+    "generated": """
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+int main(int c, char **v) { long n = atol(v[1]), s = 0; (void)c;
+  unsigned char code[] = {0x48, 0x8d, 0x47, 0x01, 0xc3};
+  void *p = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  memcpy(p, code, sizeof code); long (*f)(long) = (long (*)(long))p;
+  for (long i = 0; i < n; i++) s = f(s);
+  return s != n; }""",
     "avx512": """
 #include <immintrin.h>
 int main(void) { __asm__ volatile(".byte 0x62,0xf1,0xfd,0x48,0x6f,0xc0"); return 0; }""",

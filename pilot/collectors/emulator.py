@@ -1,0 +1,130 @@
+"""Everything that emulation counts, exactly and in one run, by Berth's own valgrind tool.
+
+It costs 5 to 10 times the program's processor time; callgrind, cachegrind and lackey together 70
+to 170 times. See ``pilot/emulator/counts.c``.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from berth.pilot.collectors import disassembly, valgrind
+from berth.pilot.collectors.base import Collector, Readings, Stage, emulated
+from berth.pilot.collectors.instruction_mix import mix_of_code
+from berth.pilot.emulator import tool
+from berth.pilot.emulator.counts import Counts, read
+from berth.pilot.errors import PilotError, ToolMissing
+from berth.pilot.launch import Order, Outcome
+from berth.pilot.profile import Measurement
+
+SOURCE = "emulator"
+MISSES = {
+    "l1_load_misses": ("l1_load",),
+    "l1_store_misses": ("l1_store",),
+    "l2_load_misses": ("l2_load",),
+    "l2_store_misses": ("l2_store",),
+    "llc_load_misses": ("llc_load",),
+    "llc_store_misses": ("llc_store",),
+    "l1_instruction_misses": ("l1_fetch",),
+    "branches": ("conditional", "indirect"),
+    "branches_taken": ("taken",),
+    "branch_misses": ("conditional_missed", "indirect_missed"),
+}
+OPERATIONS = (
+    "fp32_ops",
+    "fp64_ops",
+    "fp32_instructions",
+    "fp64_instructions",
+    "int_ops",
+    "control_instructions",
+    "vector_instructions",
+    "atomic_ops",
+    "loads",
+    "stores",
+)
+LEAST = 0.95
+"""Below this classified share operations are not given; above, the rest counts as of no kind."""
+
+
+class EmulatorCollector(Collector):
+    """One run under Berth's tool."""
+
+    name = "emulator"
+    stage = Stage.EMULATED
+    why_missing = "no emulated run counted it"
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._tool = folder
+        self._program = ""
+
+    def probe(self) -> str | None:
+        machine = os.uname().machine
+        if machine not in ("x86_64", "amd64"):
+            return f"instructions of {machine} are not classified yet; lackey stands in"
+        try:
+            self._tool = tool.built()
+        except (ToolMissing, PilotError) as error:
+            return f"{error.message}; valgrind's slower tools stand in"
+        return disassembly.probe()
+
+    def prepare(self, order: Order) -> Order:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        program = shutil.which(order.command[0], path=order.env.get("PATH")) or order.command[0]
+        self._program = str((Path(order.cwd or "") / program).resolve())
+        options = [f"--tool={tool.NAME}", "--vgdb=no", f"--counts-file={self._folder}/out.%p"]
+        wrapped = valgrind.wrap(order, options, self._folder)
+        return replace(wrapped, env={**wrapped.env, "VALGRIND_LIB": str(self._tool)})
+
+    def finish(self, outcome: Outcome) -> Readings:
+        found = valgrind.processes(self._folder)
+        note = valgrind.how_it_ended(outcome, found)
+        counts = Counts()
+        for path in sorted(self._folder.glob("out.*")):
+            with path.open(encoding="utf-8", errors="replace") as stream:
+                read(stream, counts)
+        total = counts.instructions
+        if not total:
+            return Readings(detail=note or "the emulator wrote no counts", failed=True)
+        mix = mix_of_code(counts.executed, counts.code, frozenset({self._program}))
+        if valgrind.needs_avx512(found):
+            mix.extensions.add("avx512f")
+        if note is None and counts.cut:
+            note = f"{counts.cut} processes were killed before they could write their counts"
+        values = {
+            name: sum(counts.totals.get(part, 0) for part in parts)
+            for name, parts in MISSES.items()
+        }
+        values |= {"load_bytes": counts.load_bytes, "store_bytes": counts.store_bytes}
+        values |= {"parallel_regions": counts.regions, "instructions": total - mix.repeats}
+        warnings = list(valgrind.notices(note))
+        share = mix.classified / total
+        if share >= LEAST:
+            values |= {name: getattr(mix, name) for name in OPERATIONS}
+        else:
+            values |= {"loads": counts.loads, "stores": counts.stores}
+            warnings.append(f"only {share:.0%} of the instructions could be disassembled")
+        return Readings(
+            _measurements(values, note),
+            _detail(share, counts, outcome),
+            tuple(warnings),
+            complete=note is None,
+            seen=total,
+            extensions=tuple(sorted(mix.extensions)),
+        )
+
+
+def _measurements(values: dict[str, int], note: str | None) -> dict[str, Measurement]:
+    return {
+        name: emulated(SOURCE, value, note, complete=note is None) for name, value in values.items()
+    }
+
+
+def _detail(share: float, counts: Counts, outcome: Outcome) -> str:
+    made = sum(counts.executed.get("", {}).values()) / counts.instructions
+    generated = f", {made:.1%} of them made at run time" if made >= 0.001 else ""
+    spent = outcome.usage.get("ru_utime", 0.0) + outcome.usage.get("ru_stime", 0.0)
+    return f"{share:.1%} of the instructions classified{generated}, {spent:.1f} s of processor time"

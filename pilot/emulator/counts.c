@@ -1,0 +1,510 @@
+/* A valgrind tool: in one run the exact counts of each instruction address, of the bytes that are
+   loaded and stored, of the misses of three levels of cache and of mispredicted branches.
+
+   A superblock is cut into segments at its exits. A segment has one counter, added to inline; its
+   static list of instructions turns that into how often each address ran, its static sums of bytes
+   into what it moved. The first level of cache is checked inline against the line that its set used
+   last; an access to another line calls a function that keeps the set in order of use and, where
+   the line was not in it, looks into two further stages of different size. One stage stands for a
+   core's second level, the other for a processor's last level.
+
+   Built on this machine against the valgrind that is installed here (see tool.py). */
+
+#include "pub_tool_basics.h"
+#include "pub_tool_debuginfo.h"
+#include "pub_tool_libcassert.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_libcfile.h"
+#include "pub_tool_libcprint.h"
+#include "pub_tool_libcproc.h"
+#include "pub_tool_machine.h"
+#include "pub_tool_mallocfree.h"
+#include "pub_tool_options.h"
+#include "pub_tool_tooliface.h"
+#include "pub_tool_vki.h"
+#include "pub_tool_vkiscnums.h"
+
+#define LINE_BITS 6
+#define L1_WAYS 8
+#define L1_SETS 64
+#define L2_WAYS 16
+#define L2_SETS 1024
+#define LLC_WAYS 16
+#define LLC_SETS 32768
+#define HISTORY_BITS 7
+#define ADDRESS_BITS 7
+#define TARGETS 512
+
+typedef struct Segment_ {
+   ULong count;
+   struct Segment_ *next;
+   const HChar *object; /* NULL: generated at run time */
+   Addr first;          /* as in the object's file */
+   UInt loads, stores, load_bytes, store_bytes;
+   Bool region;         /* begins a parallel region */
+   UInt instructions, room;
+   UInt code;           /* bytes of its instructions */
+   UChar bytes[];       /* lengths of its instructions, and from ``room`` on their code */
+} Segment;
+
+static Segment *segments;
+static Segment **last_segment = &segments;
+
+static struct {
+   ULong load[3], store[3], fetch; /* misses; data by level: first, second, last */
+   ULong branches, taken, missed;  /* conditional */
+   ULong indirect, indirect_missed;
+} totals;
+
+static const HChar *output = "berth.out.%p";
+static Bool caches = True, branches = True;
+
+/* Caches: lines by set, the one used last in front. */
+
+static ULong data_l1[L1_SETS][L1_WAYS];
+static ULong code_l1[L1_SETS][L1_WAYS];
+static ULong second[L2_SETS][L2_WAYS];
+static ULong last[LLC_SETS][LLC_WAYS];
+
+/* Bring the line to the front of its set; True where it was not there. */
+static inline Bool touch(ULong *set, UInt ways, ULong line)
+{
+   ULong moved = set[0];
+   UInt way;
+   if (moved == line)
+      return False;
+   for (way = 1; way < ways; way++) {
+      ULong here = set[way];
+      set[way] = moved;
+      if (here == line) {
+         set[0] = line;
+         return False;
+      }
+      moved = here;
+   }
+   set[0] = line;
+   return True;
+}
+
+static UInt beyond_l1(ULong line)
+{
+   UInt missed = 1;
+   if (touch(second[line % L2_SETS], L2_WAYS, line))
+      missed |= 2;
+   if (touch(last[line % LLC_SETS], LLC_WAYS, line))
+      missed |= 4;
+   return missed;
+}
+
+static inline UInt reach(ULong line)
+{
+   return touch(data_l1[line % L1_SETS], L1_WAYS, line) ? beyond_l1(line) : 0;
+}
+
+static inline void access(Addr address, UWord size, ULong *misses)
+{
+   ULong line = address >> LINE_BITS, end = (address + size - 1) >> LINE_BITS;
+   UInt missed = reach(line);
+   if (end != line)
+      missed |= reach(end);
+   misses[0] += missed & 1;
+   misses[1] += missed >> 1 & 1;
+   misses[2] += missed >> 2 & 1;
+}
+
+static VG_REGPARM(2) void on_load(Addr address, UWord size)
+{
+   access(address, size, totals.load);
+}
+
+static VG_REGPARM(2) void on_store(Addr address, UWord size)
+{
+   access(address, size, totals.store);
+}
+
+static VG_REGPARM(1) void on_fetch(ULong line)
+{
+   if (touch(code_l1[line % L1_SETS], L1_WAYS, line)) {
+      totals.fetch++;
+      beyond_l1(line);
+   }
+}
+
+/* Branches: two-bit counters, chosen by the address and by how the last branches went; an indirect
+   jump is expected to go where it went the last time. */
+
+static UChar counters[1 << (HISTORY_BITS + ADDRESS_BITS)];
+static UWord history;
+static Addr targets[TARGETS];
+
+static VG_REGPARM(2) void on_branch(Addr address, UWord taken)
+{
+   UChar *counter =
+      &counters[(address & ((1 << ADDRESS_BITS) - 1)) << HISTORY_BITS | history];
+   UChar now = *counter;
+   totals.branches++;
+   totals.taken += taken;
+   totals.missed += (now >> 1) != taken;
+   *counter = taken ? now + (now < 3) : now - (now > 0);
+   history = (history << 1 | taken) & ((1 << HISTORY_BITS) - 1);
+}
+
+static VG_REGPARM(2) void on_indirect(Addr address, Addr target)
+{
+   Addr *expected = &targets[address % TARGETS];
+   totals.indirect++;
+   totals.indirect_missed += *expected != target;
+   *expected = target;
+}
+
+/* Instrumentation */
+
+typedef struct {
+   IRSB *out;
+   Segment *segment;      /* NULL: the next instruction or access begins one */
+   const HChar *object;
+   PtrdiffT bias;         /* from the object's file to memory */
+   Addr instruction, following;
+   UInt left, left_bytes; /* instructions to come */
+   ULong fetched;         /* line */
+} Block;
+
+static IRExpr *constant(ULong value) { return IRExpr_Const(IRConst_U64(value)); }
+
+static IRExpr *let(IRSB *out, IRType type, IRExpr *value)
+{
+   IRTemp temp = newIRTemp(out->tyenv, type);
+   addStmtToIRSB(out, IRStmt_WrTmp(temp, value));
+   return IRExpr_RdTmp(temp);
+}
+
+static void call(IRSB *out, const HChar *name, void *function, Int many, IRExpr **arguments,
+                 IRExpr *guard)
+{
+   IRDirty *dirty = unsafeIRDirty_0_N(many, name, VG_(fnptr_to_fnentry)(function), arguments);
+   if (guard)
+      dirty->guard = guard;
+   addStmtToIRSB(out, IRStmt_Dirty(dirty));
+}
+
+static Segment *segment_of(Block *block)
+{
+   if (!block->segment) {
+      Segment *made =
+         VG_(malloc)("berth.segment", sizeof(Segment) + block->left + block->left_bytes);
+      IRExpr *here = constant((ULong)(Addr)&made->count), *value;
+      VG_(memset)(made, 0, sizeof(Segment));
+      made->room = block->left;
+      made->object = block->object;
+      made->first = block->following - block->bias;
+      *last_segment = made;
+      last_segment = &made->next;
+      value = let(block->out, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, here));
+      value = let(block->out, Ity_I64, IRExpr_Binop(Iop_Add64, value, constant(1)));
+      addStmtToIRSB(block->out, IRStmt_Store(Iend_LE, here, value));
+      block->segment = made;
+   }
+   return block->segment;
+}
+
+/* One access to memory; guard: where it happens on a condition only. */
+static void access_of(Block *block, Bool load, IRExpr *address, UInt size, IRExpr *guard)
+{
+   IRSB *out = block->out;
+   IRExpr *recent, *end = address, *differs;
+   Segment *segment = segment_of(block);
+   *(load ? &segment->loads : &segment->stores) += 1;
+   *(load ? &segment->load_bytes : &segment->store_bytes) += size;
+   if (!caches)
+      return;
+   if (size > 1 << LINE_BITS)
+      size = 1 << LINE_BITS;
+   /* A set's lines fill 64 bytes, so an address's bits 6 to 11 are its set's offset, too. */
+   recent = let(out, Ity_I64,
+                IRExpr_Binop(Iop_And64, address, constant((L1_SETS - 1) << LINE_BITS)));
+   recent = let(out, Ity_I64,
+                IRExpr_Binop(Iop_Add64, recent, constant((ULong)(Addr)data_l1)));
+   recent = let(out, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, recent));
+   if (size > 1)
+      end = let(out, Ity_I64, IRExpr_Binop(Iop_Add64, address, constant(size - 1)));
+   end = let(out, Ity_I64,
+             IRExpr_Binop(Iop_Shr64, end, IRExpr_Const(IRConst_U8(LINE_BITS))));
+   differs = let(out, Ity_I1, IRExpr_Binop(Iop_CmpNE64, recent, end));
+   if (guard) {
+      IRExpr *one = let(out, Ity_I64, IRExpr_Unop(Iop_1Uto64, differs));
+      IRExpr *other = let(out, Ity_I64, IRExpr_Unop(Iop_1Uto64, guard));
+      IRExpr *both = let(out, Ity_I64, IRExpr_Binop(Iop_And64, one, other));
+      differs = let(out, Ity_I1, IRExpr_Binop(Iop_CmpNE64, both, constant(0)));
+   }
+   if (load)
+      call(out, "on_load", on_load, 2, mkIRExprVec_2(address, constant(size)), differs);
+   else
+      call(out, "on_store", on_store, 2, mkIRExprVec_2(address, constant(size)), differs);
+}
+
+static void fetch(Block *block, ULong line)
+{
+   IRSB *out = block->out;
+   IRExpr *here = constant((ULong)(Addr)&code_l1[line % L1_SETS][0]);
+   IRExpr *recent = let(out, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, here));
+   IRExpr *differs = let(out, Ity_I1, IRExpr_Binop(Iop_CmpNE64, recent, constant(line)));
+   call(out, "on_fetch", on_fetch, 1, mkIRExprVec_1(constant(line)), differs);
+   block->fetched = line;
+}
+
+/* Whether a function of the OpenMP runtime begins here that starts a parallel region. */
+static Bool starts_region(Addr address)
+{
+   const HChar *name;
+   return VG_(get_fnname_if_entry)(VG_(current_DiEpoch)(), address, &name) &&
+          (VG_(strncmp)(name, "GOMP_parallel", 13) == 0 ||
+           VG_(strcmp)(name, "__kmpc_fork_call") == 0);
+}
+
+static void begin_instruction(Block *block, Addr address, UInt length)
+{
+   Segment *segment;
+   Bool reached = address != block->following; /* by a jump; valgrind follows some */
+   if (reached)
+      block->segment = NULL;
+   block->instruction = block->following = address;
+   segment = segment_of(block);
+   segment->region |= reached && starts_region(address);
+   segment->bytes[segment->instructions++] = (UChar)length;
+   VG_(memcpy)(&segment->bytes[segment->room + segment->code], (const void *)address, length);
+   segment->code += length;
+   block->following = address + length;
+   block->left--;
+   block->left_bytes -= length;
+   if (caches) {
+      ULong line = address >> LINE_BITS, end = (address + length - 1) >> LINE_BITS;
+      if (line != block->fetched)
+         fetch(block, line);
+      if (end != line)
+         fetch(block, end);
+   }
+}
+
+static UInt bytes_of(IRType type) { return type == Ity_I1 ? 1 : (UInt)sizeofIRType(type); }
+
+static void dirty_accesses(Block *block, const IRDirty *dirty)
+{
+   if (dirty->mFx == Ifx_Read || dirty->mFx == Ifx_Modify)
+      access_of(block, True, dirty->mAddr, (UInt)dirty->mSize, NULL);
+   if (dirty->mFx == Ifx_Write || dirty->mFx == Ifx_Modify)
+      access_of(block, False, dirty->mAddr, (UInt)dirty->mSize, NULL);
+}
+
+static void accesses_of(Block *block, const IRTypeEnv *types, const IRStmt *stmt)
+{
+   if (stmt->tag == Ist_WrTmp && stmt->Ist.WrTmp.data->tag == Iex_Load) {
+      const IRExpr *load = stmt->Ist.WrTmp.data;
+      access_of(block, True, load->Iex.Load.addr, bytes_of(load->Iex.Load.ty), NULL);
+   } else if (stmt->tag == Ist_Store) {
+      UInt size = bytes_of(typeOfIRExpr(types, stmt->Ist.Store.data));
+      access_of(block, False, stmt->Ist.Store.addr, size, NULL);
+   } else if (stmt->tag == Ist_LoadG) {
+      const IRLoadG *load = stmt->Ist.LoadG.details;
+      IRType widened, loaded;
+      typeOfIRLoadGOp(load->cvt, &widened, &loaded);
+      access_of(block, True, load->addr, bytes_of(loaded), load->guard);
+   } else if (stmt->tag == Ist_StoreG) {
+      const IRStoreG *store = stmt->Ist.StoreG.details;
+      access_of(block, False, store->addr, bytes_of(typeOfIRExpr(types, store->data)),
+                store->guard);
+   } else if (stmt->tag == Ist_Dirty) {
+      dirty_accesses(block, stmt->Ist.Dirty.details);
+   } else if (stmt->tag == Ist_CAS) {
+      const IRCAS *cas = stmt->Ist.CAS.details;
+      UInt size = bytes_of(typeOfIRExpr(types, cas->dataLo)) * (cas->dataHi ? 2 : 1);
+      access_of(block, True, cas->addr, size, NULL);
+      access_of(block, False, cas->addr, size, NULL);
+   } else if (stmt->tag == Ist_LLSC) {
+      const IRExpr *stored = stmt->Ist.LLSC.storedata;
+      IRType type = stored ? typeOfIRExpr(types, stored) : typeOfIRTemp(types, stmt->Ist.LLSC.result);
+      access_of(block, !stored, stmt->Ist.LLSC.addr, bytes_of(type), NULL);
+   }
+}
+
+static void before_exit(Block *block, const IRStmt *stmt)
+{
+   Addr to = (Addr)stmt->Ist.Exit.dst->Ico.U64;
+   if (branches && stmt->Ist.Exit.jk == Ijk_Boring && to != block->instruction) {
+      IRExpr *taken = let(block->out, Ity_I64, IRExpr_Unop(Iop_1Uto64, stmt->Ist.Exit.guard));
+      if (to == block->following) /* the condition was turned round */
+         taken = let(block->out, Ity_I64, IRExpr_Binop(Iop_Xor64, taken, constant(1)));
+      call(block->out, "on_branch", on_branch, 2,
+           mkIRExprVec_2(constant(block->instruction), taken), NULL);
+   }
+}
+
+static IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *layout,
+                        const VexGuestExtents *extents, const VexArchInfo *host, IRType guest,
+                        IRType word)
+{
+   Block block = {.out = deepCopyIRSBExceptStmts(in), .fetched = ~0ull};
+   DebugInfo *info = VG_(find_DebugInfo)(VG_(current_DiEpoch)(), extents->base[0]);
+   Int i, first = 0;
+
+   if (guest != Ity_I64 || word != Ity_I64)
+      VG_(tool_panic)("only 64-bit programs can be counted");
+   while (first < in->stmts_used && in->stmts[first]->tag != Ist_IMark)
+      addStmtToIRSB(block.out, in->stmts[first++]);
+   for (i = first; i < in->stmts_used; i++) {
+      if (in->stmts[i]->tag == Ist_IMark) {
+         block.left++;
+         block.left_bytes += in->stmts[i]->Ist.IMark.len;
+      }
+   }
+   if (info) {
+      block.object = VG_(DebugInfo_get_filename)(info);
+      block.bias = VG_(DebugInfo_get_text_bias)(info);
+   }
+   for (i = first; i < in->stmts_used; i++) {
+      IRStmt *stmt = in->stmts[i];
+      if (stmt->tag == Ist_IMark) {
+         addStmtToIRSB(block.out, stmt);
+         begin_instruction(&block, stmt->Ist.IMark.addr, stmt->Ist.IMark.len);
+         continue;
+      }
+      accesses_of(&block, in->tyenv, stmt);
+      if (stmt->tag == Ist_Exit) {
+         before_exit(&block, stmt);
+         block.segment = NULL;
+      }
+      addStmtToIRSB(block.out, stmt);
+   }
+   if (branches && in->next->tag == Iex_RdTmp &&
+       (in->jumpkind == Ijk_Boring || in->jumpkind == Ijk_Call))
+      call(block.out, "on_indirect", on_indirect, 2,
+           mkIRExprVec_2(constant(block.instruction), in->next), NULL);
+   return block.out;
+}
+
+/* Results: one file for each process and each program that it became. */
+
+static void forget(void)
+{
+   Segment *segment;
+   for (segment = segments; segment; segment = segment->next)
+      segment->count = 0;
+   VG_(memset)(&totals, 0, sizeof totals);
+}
+
+static void write_segment(VgFile *file, const Segment *segment)
+{
+   static const HChar digits[] = "0123456789abcdef";
+   UInt i;
+   VG_(fprintf)(file, "%llu %lx %u %u %u %u %d ", segment->count, segment->first, segment->loads,
+                segment->stores, segment->load_bytes, segment->store_bytes, segment->region);
+   for (i = 0; i < segment->instructions; i++)
+      VG_(fprintf)(file, "%c", digits[segment->bytes[i] & 15]);
+   VG_(fprintf)(file, segment->instructions ? " " : "- -");
+   for (i = 0; i < segment->code; i++)
+      VG_(fprintf)(file, "%02x", segment->bytes[segment->room + i]);
+   VG_(fprintf)(file, "\n");
+}
+
+static void write_segments(VgFile *file)
+{
+   const HChar *object = NULL;
+   const Segment *segment;
+   for (segment = segments; segment; segment = segment->next) {
+      if (!segment->count)
+         continue;
+      if (segment->object != object) {
+         object = segment->object;
+         VG_(fprintf)(file, "object %s\n", object ? object : "");
+      }
+      write_segment(file, segment);
+   }
+}
+
+/* A new file, numbered after those that this process wrote before it became another program. */
+static VgFile *new_file(void)
+{
+   HChar *name = VG_(expand_file_name)("--counts-file", output);
+   HChar *path = VG_(malloc)("berth.path", VG_(strlen)(name) + 16);
+   VgFile *file = NULL;
+   UInt part;
+   for (part = 0; !file && part < 1000; part++) {
+      VG_(sprintf)(path, "%s.%u", name, part);
+      file = VG_(fopen)(path, VKI_O_CREAT | VKI_O_EXCL | VKI_O_WRONLY, 0600);
+   }
+   if (!file)
+      VG_(message)(Vg_UserMsg, "%s cannot be written\n", path);
+   VG_(free)(path);
+   VG_(free)(name);
+   return file;
+}
+
+static void write_results(void)
+{
+   VgFile *file = new_file();
+   if (!file)
+      return;
+   VG_(fprintf)(file, "l1_load %llu\nl2_load %llu\nllc_load %llu\n", totals.load[0],
+                totals.load[1], totals.load[2]);
+   VG_(fprintf)(file, "l1_store %llu\nl2_store %llu\nllc_store %llu\n", totals.store[0],
+                totals.store[1], totals.store[2]);
+   VG_(fprintf)(file, "l1_fetch %llu\n", totals.fetch);
+   VG_(fprintf)(file, "conditional %llu\ntaken %llu\nconditional_missed %llu\n", totals.branches,
+                totals.taken, totals.missed);
+   VG_(fprintf)(file, "indirect %llu\nindirect_missed %llu\n", totals.indirect,
+                totals.indirect_missed);
+   write_segments(file);
+   VG_(fprintf)(file, "end\n");
+   VG_(fclose)(file);
+}
+
+static void before_syscall(ThreadId thread, UInt number, UWord *arguments, UInt many)
+{
+   if (number == __NR_execve) { /* where it succeeds, this is the last that is heard of us */
+      write_results();
+      forget();
+   }
+}
+
+static void after_syscall(ThreadId thread, UInt number, UWord *arguments, UInt many, SysRes result)
+{
+}
+
+static void after_fork(ThreadId thread) { forget(); }
+
+static void at_end(Int status) { write_results(); }
+
+static Bool option(const HChar *argument)
+{
+   return VG_STR_CLO(argument, "--counts-file", output) ||
+          VG_BOOL_CLO(argument, "--caches", caches) ||
+          VG_BOOL_CLO(argument, "--branches", branches);
+}
+
+static void usage(void)
+{
+   VG_(printf)("    --counts-file=FILE  where to write (%%p: the process)\n"
+               "    --caches=yes|no     simulate caches\n"
+               "    --branches=yes|no   predict branches\n");
+}
+
+static void no_debug_usage(void) { VG_(printf)("    (none)\n"); }
+
+static void after_options(void)
+{
+   VG_(atfork)(NULL, NULL, after_fork);
+}
+
+static void before_options(void)
+{
+   VG_(details_name)("Berth");
+   VG_(details_version)(NULL);
+   VG_(details_description)("exact counts of instructions, cache misses and mispredictions");
+   VG_(details_copyright_author)("Berth");
+   VG_(details_bug_reports_to)("the authors of Berth");
+   VG_(details_avg_translation_sizeB)(500);
+   VG_(basic_tool_funcs)(after_options, instrument, at_end);
+   VG_(needs_command_line_options)(option, usage, no_debug_usage);
+   VG_(needs_syscall_wrapper)(before_syscall, after_syscall);
+}
+
+VG_DETERMINE_INTERFACE_VERSION(before_options)

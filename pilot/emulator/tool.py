@@ -1,0 +1,172 @@
+"""Builds the counting tool against the valgrind that is installed here, once, into the cache.
+
+A valgrind tool is a program linked with valgrind's own libraries, which its packages bring beside
+the headers (Debian and Ubuntu: ``valgrind``; Red Hat: ``valgrind-tools-devel``; Spack, EasyBuild
+and ``make install``: always). Nothing that is linked with them is distributed: each machine builds
+its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from berth.pilot.errors import PilotError, ToolMissing
+from berth.pilot.suite_build import cache_folder, find_compiler
+
+SOURCE = Path(__file__).with_name("counts.c")
+NAME = "berth"
+TARGET = "amd64-linux"
+FLAGS = (
+    "-m64",
+    "-O2",
+    "-fno-strict-aliasing",
+    "-fno-builtin",
+    "-fomit-frame-pointer",
+    "-fno-stack-protector",
+    "-fno-pie",
+    "-DVGA_amd64=1",
+    "-DVGO_linux=1",
+    "-DVGP_amd64_linux=1",
+    "-DVGPV_amd64_linux_vanilla=1",
+)
+LINK = ("-m64", "-static", "-no-pie", "-nodefaultlibs", "-nostartfiles", "-u", "_start")
+LOAD_ADDRESS = 0x58000000
+"""Where valgrind's own tools are loaded: out of the way of the programs that they run."""
+COMPILE_LIMIT_S = 120
+TRIAL_LIMIT_S = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Valgrind:
+    """The parts of an installed valgrind."""
+
+    program: Path
+    headers: Path
+    libraries: Path
+    """Folder of ``libcoregrind`` and ``libvex``."""
+    support: Path
+    """Folder of its tools and of what it preloads (``VALGRIND_LIB``)."""
+
+
+def find_valgrind() -> Valgrind:
+    """The installed valgrind with what a tool is built from. Raises ToolMissing naming the part."""
+    found = shutil.which("valgrind")
+    if found is None:
+        raise ToolMissing("valgrind", needed_for="emulated counters", hint="install valgrind")
+    program = Path(found).resolve()
+    roots = [program.parents[1], Path(found).absolute().parents[1]]
+    hint = "install valgrind's development files (Red Hat: valgrind-tools-devel)"
+    headers = _holding("pub_tool_tooliface.h", _folders(roots, ("include",)))
+    if headers is None:
+        raise ToolMissing("valgrind's headers", needed_for="its counting tool", hint=hint)
+    below = ("lib", "lib64", "libexec", f"lib/{platform.machine()}-linux-gnu")
+    libraries = _holding(f"libcoregrind-{TARGET}.a", _folders(roots, below))
+    if libraries is None:
+        raise ToolMissing("valgrind's libraries", needed_for="its counting tool", hint=hint)
+    named = os.environ.get("VALGRIND_LIB")
+    places = [*([Path(named)] if named else []), *_folders(roots, ("libexec", *below))]
+    support = _holding("default.supp", places)
+    if support is None:
+        raise ToolMissing("valgrind's default.supp", needed_for="its counting tool", hint=hint)
+    return Valgrind(Path(found), headers, libraries, support)
+
+
+def built(cache: Path | None = None) -> Path:
+    """The folder to name in ``VALGRIND_LIB`` for ``--tool=berth``; built now if it is not there.
+
+    Takes some seconds the first time. Raises ToolMissing and PilotError.
+    """
+    valgrind = find_valgrind()
+    compiler = find_compiler()
+    cache = cache or cache_folder()
+    folder = cache / f"emulator-{_digest(valgrind, compiler)}"
+    if (folder / f"{NAME}-{TARGET}").exists():
+        return folder
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix="building-", dir=cache))
+    except OSError as error:
+        raise PilotError(
+            f"the counting tool cannot be built in {cache}: {error.strerror}",
+            hint="name a folder that you may write in the variable BERTH_CACHE",
+        ) from None
+    try:
+        _build(valgrind, compiler, temporary)
+        try:
+            temporary.rename(folder)
+        except OSError:  # another process was faster
+            if not (folder / f"{NAME}-{TARGET}").exists():
+                raise PilotError(f"the counting tool cannot be put at {folder}") from None
+        return folder
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _folders(roots: Sequence[Path], below: Sequence[str]) -> Iterator[Path]:
+    for root in roots:
+        for name in below:
+            yield root / name / "valgrind"
+
+
+def _holding(file: str, folders: Sequence[Path] | Iterator[Path]) -> Path | None:
+    return next((folder for folder in folders if (folder / file).is_file()), None)
+
+
+def _digest(valgrind: Valgrind, compiler: Sequence[str]) -> str:
+    digest = hashlib.sha256(SOURCE.read_bytes())
+    core = valgrind.libraries / f"libcoregrind-{TARGET}.a"
+    state = core.stat()
+    for part in (*FLAGS, *compiler, str(core), state.st_size, state.st_mtime_ns):
+        digest.update(f"{part}\0".encode())
+    digest.update(str(valgrind.support).encode())
+    return digest.hexdigest()[:16]
+
+
+def _build(valgrind: Valgrind, compiler: Sequence[str], folder: Path) -> None:
+    """Compile, link and try the tool. Raises PilotError with the compiler's first complaint."""
+    made = folder / "counts.o"
+    headers = (f"-I{valgrind.headers}", f"-I{valgrind.headers / 'vki'}")
+    _run([*compiler, *FLAGS, *headers, "-c", str(SOURCE), "-o", str(made)])
+    libraries = [
+        str(path)
+        for name in ("coregrind", "vex", "gcc-sup")
+        if (path := valgrind.libraries / f"lib{name}-{TARGET}.a").is_file()
+    ]
+    tool = folder / f"{NAME}-{TARGET}"
+    address = f"-Wl,-Ttext-segment={LOAD_ADDRESS:#x}"
+    _run([*compiler, *LINK, address, "-o", str(tool), str(made), *libraries, "-lgcc"])
+    made.unlink()
+    for part in valgrind.support.iterdir():
+        if not (folder / part.name).exists():
+            (folder / part.name).symlink_to(part)
+    counts = folder / "trial"
+    _run(
+        [str(valgrind.program), "-q", f"--tool={NAME}", f"--counts-file={counts}", "/bin/true"],
+        env={**os.environ, "VALGRIND_LIB": str(folder)},
+        limit_s=TRIAL_LIMIT_S,
+    )
+    for part in folder.glob("trial*"):
+        part.unlink()
+
+
+def _run(
+    command: Sequence[str], *, env: dict[str, str] | None = None, limit_s: float = COMPILE_LIMIT_S
+) -> None:
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=limit_s, check=False, env=env
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise PilotError(f"the counting tool cannot be built: {error}") from None
+    if done.returncode != 0:
+        said = done.stderr.strip().splitlines()
+        first = next((line for line in said if "error" in line), said[0] if said else "no output")
+        raise PilotError(f"the counting tool cannot be built: {first[:300]}")

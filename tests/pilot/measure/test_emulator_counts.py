@@ -1,0 +1,88 @@
+"""What the counting tool writes is read exactly; what it did not write is left out."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from berth.pilot.collectors import disassembly
+from berth.pilot.collectors.instruction_mix import mix_of_code
+from berth.pilot.emulator import tool
+from berth.pilot.emulator.counts import Counts, read
+from berth.pilot.errors import ToolMissing
+
+# add %rcx,%rax; mulsd (%rdi),%xmm0; jne
+CODE = ("4801c8", "f20f5907", "75f7")
+LINES = (
+    "l1_load 7",
+    "conditional 10",
+    "object /usr/bin/app",
+    f"10 401000 1 0 8 0 1 342 {''.join(CODE)}",
+    "2 401009 0 2 0 16 0 - -",
+    "object ",
+    f"5 7000 0 0 0 0 0 3 {CODE[0]}",
+    "end",
+)
+
+
+def counted(*lines: str) -> Counts:
+    found = Counts()
+    read((f"{line}\n" for line in lines), found)
+    return found
+
+
+def test_segments_are_executions_of_addresses_and_bytes() -> None:
+    found = counted(*LINES)
+    assert found.totals == {"l1_load": 7, "conditional": 10}
+    assert found.executed["/usr/bin/app"] == {0x401000: 10, 0x401003: 10, 0x401007: 10}
+    assert found.executed[""] == {0x7000: 5}
+    assert found.code["/usr/bin/app"][0x401003] == bytes.fromhex(CODE[1])
+    assert (found.loads, found.load_bytes) == (10, 80)
+    assert (found.stores, found.store_bytes) == (4, 32)
+    assert (found.instructions, found.regions, found.cut) == (35, 10, 0)
+
+
+def test_a_file_without_its_end_is_counted_as_cut() -> None:
+    assert counted(*LINES[:-1]).cut == 1
+
+
+def test_files_of_several_processes_add_up() -> None:
+    both = Counts()
+    for _ in range(2):
+        read(LINES, both)
+    assert both.executed["/usr/bin/app"][0x401000] == 20
+    assert both.totals["l1_load"] == 14
+
+
+@given(st.lists(st.text(max_size=60) | st.sampled_from(LINES), max_size=20))
+def test_any_text_is_read_without_a_fault(lines: list[str]) -> None:
+    found = counted(*lines)
+    assert found.instructions >= 0
+    assert set(found.executed) == set(found.code)
+
+
+@pytest.mark.skipif(shutil.which("objdump") is None, reason="objdump is not installed")
+def test_bytes_are_classified_wherever_they_were() -> None:
+    found = counted(*LINES)
+    mix = mix_of_code(found.executed, found.code, frozenset({"/usr/bin/app"}))
+    assert (mix.classified, mix.int_ops, mix.fp64_ops) == (35, 15, 10)
+    assert (mix.control_instructions, mix.loads) == (10, 10)
+    assert disassembly.texts_of([b"\x90"]) == {b"\x90": "nop"}
+
+
+def test_a_valgrind_without_development_files_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "bin" / "valgrind"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent))
+    with pytest.raises(ToolMissing) as raised:
+        tool.find_valgrind()
+    assert "headers" in raised.value.message
+    assert "valgrind-tools-devel" in (raised.value.hint or "")
