@@ -11,14 +11,17 @@ from berth.pilot.catalogue import BY_NAME
 from berth.pilot.collectors.base import Stage
 from berth.pilot.collectors.proc import peak_memory
 from berth.pilot.collectors.registry import COLLECTORS, names_of
+from berth.pilot.contention import Contention, contention
 from berth.pilot.derive import derive, missing
 from berth.pilot.launch import Outcome
 from berth.pilot.native import Native
 from berth.pilot.options import Plan
+from berth.pilot.plausible import impossible, ran_elsewhere, without_counts
 from berth.pilot.profile import (
     CollectorReport,
     Measurement,
     Profile,
+    Runtime,
     ScalingPoint,
     SizePoint,
     Workload,
@@ -59,7 +62,19 @@ def assemble(plan: Plan, native: Native, extra: Extra) -> Profile:
     memory = peak_memory(first)
     if memory is not None and memory.note:
         warnings.append(f"peak memory: {memory.note}")
+    shared = contention(first)
+    if shared is not None and shared.noticeable:
+        warnings.append(shared.sentence())
     counters = {**native.counters, **extra.counters}
+    elsewhere = ran_elsewhere(command, first)
+    why = elsewhere or (
+        impossible(counters, first.usage.get("ru_utime"), runs_on) if native.runtime else None
+    )
+    if why is not None:
+        counters = without_counts(counters, f"refused: {why}")
+        warnings.append(f"counters are refused, time and memory stay: {why}")
+    if elsewhere is not None:
+        memory = None
     unknown = sorted(set(counters).difference(BY_NAME))
     if unknown:
         warnings.append(f"not in the catalogue of counters, left out: {', '.join(unknown)}")
@@ -75,7 +90,7 @@ def assemble(plan: Plan, native: Native, extra: Extra) -> Profile:
         runs_on=runs_on,
         exit_status=exit_status_of(first),
         complete=first.succeeded and not interrupted,
-        runtime=native.runtime,
+        runtime=_as_sure_as(native.runtime, shared),
         peak_memory_bytes=memory.bytes if memory is not None else None,
         counters=with_missing(derive(counters), reports),
         sizes=extra.sizes,
@@ -84,6 +99,14 @@ def assemble(plan: Plan, native: Native, extra: Extra) -> Profile:
         warnings=tuple(warnings),
         provenance=host.provenance(),
     )
+
+
+def _as_sure_as(runtime: Runtime | None, shared: Contention | None) -> Runtime | None:
+    """Its spread no smaller than what waiting for a processor added to it."""
+    if runtime is None or shared is None or not shared.noticeable:
+        return runtime
+    spread_s = max(runtime.spread_s, shared.waited_s)
+    return runtime.model_copy(update={"spread_s": spread_s})
 
 
 def exit_status_of(outcome: Outcome) -> int:

@@ -42,8 +42,11 @@ class Emulation:
     interrupted: bool
 
 
-def emulate(order: Order, *, tools: Sequence[str], budget_s: float, jobs: int) -> Emulation:
-    """Run ``order`` under each of ``tools``, best first; ``budget_s``: wall time of all."""
+def emulate(order: Order, *, tools: Sequence[str], budget_s: float, jobs: int = 1) -> Emulation:
+    """Run ``order`` under each of ``tools``, best first; ``budget_s``: wall time of all.
+
+    More than one of ``jobs`` at once is for programs that write no files.
+    """
     with _scratch() as folder:
         collectors, reports = _usable(tools, folder)
         if not collectors:

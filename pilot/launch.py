@@ -16,10 +16,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from berth.pilot.errors import PilotError, UsageError
+from berth.pilot.private_folder import PrivateFolders, original
 
 SHEPHERD = Path(__file__).with_name("shepherd.py")
 TAIL_BYTES = 65_536
@@ -43,6 +44,8 @@ class Order:
     nice: int = 0
     cgroup: str | None = None
     """Control group folder that the program is to run in."""
+    folders: PrivateFolders | None = None
+    """Each run gets a copy of this folder to work in, in place of ``cwd``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,17 @@ class Outcome:
     libraries: tuple[str, ...]
     io: Mapping[str, int] | None
     usage: Mapping[str, float] = field(default_factory=dict)
+    threads_busy: int = 0
+    """Most threads of one process that computed; 0: the kernel did not say."""
+    waited_s: float = 0.0
+    """Longest that a computing thread waited for a processor, as far as it was seen."""
+    machine_s: Mapping[str, float] = field(default_factory=dict)
+    """Processor time of the whole machine meanwhile: ``busy``, and ``stolen`` by its host."""
+
+    @property
+    def cpu_s(self) -> float:
+        """Processor time of the program and its children, user and system."""
+        return self.usage.get("ru_utime", 0.0) + self.usage.get("ru_stime", 0.0)
 
     @property
     def succeeded(self) -> bool:
@@ -141,7 +155,7 @@ def run_all(orders: Sequence[Order], *, jobs: int, watch: Watch | None = None) -
 
     Raises:
         UsageError: a program could not be started.
-        PilotError: a shepherd died.
+        PilotError: a shepherd died, or the working folder could not be copied.
         Interrupted: Ctrl-C; every program has been ended, with what it had counted.
     """
     flock = _Flock(orders, jobs)
@@ -211,6 +225,18 @@ class _Shepherd:
     def __init__(self, order: Order) -> None:
         self._program = order.command[0]
         self._limit = order.cut_grace_s + 20.0
+        self._folders = order.folders
+        self._copy: Path | None = None
+        if order.folders is not None:
+            try:
+                self._copy = order.folders.enter()
+            except (OSError, shutil.Error) as error:
+                raise PilotError(
+                    f"the working folder {order.folders.folder} cannot be copied: {error}"[:400],
+                    hint="give --in-place to run the program in it several times",
+                ) from None
+            env = {**order.env, "PWD": str(self._copy)}
+            order = replace(order, cwd=str(self._copy), env=env)
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", str(SHEPHERD)],
             stdin=subprocess.PIPE,
@@ -252,7 +278,7 @@ class _Shepherd:
                 hint=hint if number != "0" else None,
             )
         for key in ("executables", "libraries"):
-            answer[key] = tuple(answer[key])
+            answer[key] = tuple(original(path) for path in answer[key])
         return Outcome(**answer)
 
     def let_go(self) -> None:
@@ -272,6 +298,9 @@ class _Shepherd:
             self._process.kill()
             self._process.wait()
         self._stdout.close()
+        if self._folders is not None and self._copy is not None:
+            self._folders.leave(self._copy)
+            self._copy = None
 
 
 def _as_message(order: Order) -> dict[str, object]:

@@ -37,6 +37,8 @@ class PilotOptions:
     collectors: tuple[str, ...] = field(default_factory=lambda: tuple(COLLECTORS.load_all()))
     stdin: str | None = None
     show_output: bool = True
+    in_place: bool = False
+    """Every run in the working folder itself, not in copies of it."""
     overrides: Overrides = field(default_factory=Overrides)
 
 

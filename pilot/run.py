@@ -12,7 +12,6 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from berth.pilot import host
 from berth.pilot.assemble import Extra, assemble
 from berth.pilot.collectors.base import Collector, Stage
 from berth.pilot.collectors.proc import peak_memory
@@ -21,7 +20,9 @@ from berth.pilot.emulate import emulate
 from berth.pilot.launch import Order, run_all
 from berth.pilot.native import Native, Say, run_native
 from berth.pilot.options import PilotOptions, Plan, make_plan
+from berth.pilot.private_folder import PrivateFolders, why_not
 from berth.pilot.profile import CollectorReport, Profile, Runtime, ScalingPoint, SizePoint
+from berth.pilot.runs_on import is_rank
 
 EMULATION_FLOOR_S = 10.0
 """Emulation may take this long whatever the native time: starting valgrind takes a second."""
@@ -51,10 +52,25 @@ class _Pilot:
         self._say = say
         self._end = time.monotonic() + plan.options.time_limit_s
         self._extra = Extra()
+        self._folders: PrivateFolders | None = None
+        # The ranks of one launch share their folder.
+        if not plan.options.in_place and not is_rank(plan.options.env):
+            here = Path.cwd()
+            why = why_not(here)
+            if why is None:
+                self._folders = PrivateFolders(here)
+            else:
+                self._extra.warnings.append(
+                    f"the working folder could not be copied ({why}): the program ran in it "
+                    "several times, and its files there are of the last run"
+                )
+
+    def _order(self, size: float | None) -> Order:
+        return replace(self._plan.order(size), folders=self._folders)
 
     def go(self) -> Profile:
         attached = self._collectors(Stage.NATIVE)
-        order = self._plan.order(self._plan.main)
+        order = self._order(self._plan.main)
         shown = SHOWN_OUTPUT_BYTES if self._options.show_output else 0
         native = self._native(replace(order, forward_bytes=shown), attached, self._say)
         self._extra.gpus_used = native.gpus_used
@@ -66,6 +82,8 @@ class _Pilot:
                 self._emulated(native.runtime)
             except KeyboardInterrupt:
                 self._extra.interrupted = True
+        if self._folders is not None and (kept := self._folders.sentence()) is not None:
+            self._extra.warnings.append(kept)
         return assemble(self._plan, native, self._extra)
 
     def _collectors(self, stage: Stage) -> list[Collector]:
@@ -102,7 +120,7 @@ class _Pilot:
 
     def _own_run(self, collector: Collector) -> None:
         self._say(f"a run for {collector.name}")
-        order = replace(self._plan.order(self._plan.main), discard=True, sample=False)
+        order = replace(self._order(self._plan.main), discard=True, sample=False)
         order = collector.prepare(replace(order, time_limit_s=self._left_s()))
         [outcome] = run_all([order], jobs=1, watch=collector.watch)
         readings = collector.finish(outcome)
@@ -120,7 +138,7 @@ class _Pilot:
             found = native
             if size != self._plan.main:
                 self._say(f"size {size:g}")
-                found = self._quietly(self._plan.order(size))
+                found = self._quietly(self._order(size))
             memory = peak_memory(found.first)
             if found.runtime is None:
                 self._extra.warnings.append(f"size {size:g}: the program {found.first.describe()}")
@@ -135,7 +153,7 @@ class _Pilot:
         points = []
         for threads in self._options.threads_sweep:
             self._say(f"{threads} threads")
-            order = self._plan.order(self._plan.main)
+            order = self._order(self._plan.main)
             env = {**order.env, **{name: str(threads) for name in THREAD_VARIABLES}}
             found = self._quietly(replace(order, env=env))
             if found.runtime is None:
@@ -156,8 +174,8 @@ class _Pilot:
         budget = max(EMULATION_FLOOR_S, self._options.max_slowdown * runtime.median_s)
         budget = min(budget, self._left_s())
         self._say(f"emulated run, at most {budget:.0f} s")
-        order = replace(self._plan.order(self._plan.main), discard=True)
-        found = emulate(order, tools=tools, budget_s=budget, jobs=host.cores())
+        order = replace(self._order(self._plan.main), discard=True)
+        found = emulate(order, tools=tools, budget_s=budget)
         for name, measurement in found.counters.items():
             present = self._extra.counters.get(name)
             if present is None or present.value is None:

@@ -57,7 +57,7 @@ def detect(
         targets=targets,
         architecture=facts[0].machine if facts else platform.machine(),
         instruction_sets=tuple(sorted({*extensions, *overrides.needs})),
-        threads=overrides.threads or max(1, outcome.threads_peak),
+        threads=overrides.threads or max(1, outcome.threads_busy or outcome.threads_peak),
         ranks=overrides.ranks or ranks_of(command, env),
         gpus=gpus_used,
         container=container_of(command),
@@ -107,6 +107,11 @@ def ranks_of(command: Sequence[str], env: Mapping[str, str]) -> int:
             text = value if equals else (words[index + 1] if index + 1 < len(words) else "")
             return _count(text) or 1
     return next((count for key in RANK_VARIABLES if (count := _count(env.get(key, "")))), 1)
+
+
+def is_rank(env: Mapping[str, str]) -> bool:
+    """Whether this process is one of several ranks of a parallel launch."""
+    return any((_count(env.get(key, "")) or 1) > 1 for key in RANK_VARIABLES)
 
 
 def container_of(command: Sequence[str]) -> str | None:

@@ -26,6 +26,7 @@ from typing import Any
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 PAGE = os.sysconf("SC_PAGE_SIZE")
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 SAMPLE_SHARE = 0.004
 """Sampling takes at most about this share of one core,"""
 FIRST_SAMPLES, FIRST_SHARE = 10, 0.05
@@ -34,6 +35,9 @@ SLOW_SAMPLE_S = 1.0
 KILL_FOR_S = 10.0
 HAS_CHILDREN_FILES = os.path.exists(f"/proc/self/task/{os.getpid()}/children")
 LIBRARIES_MAX = 2_000
+THREADS_MAX = 1_000
+BUSY_SHARE = 10
+"""A thread with less than this part of the busiest one's processor time does not compute."""
 
 
 def read_file(path: str) -> str:
@@ -100,6 +104,16 @@ def numbers_of(text: str) -> dict[str, int]:
     return result
 
 
+def machine_ticks() -> dict[str, int]:
+    """Processor time of the whole machine since it started, in clock ticks: busy and stolen."""
+    words = read_file("/proc/stat").split("\n", 1)[0].split()[1:]
+    numbers = [int(word) for word in words if word.isascii() and word.isdigit()]
+    if len(numbers) < 8:
+        return {}
+    user, nice, system, _, _, interrupts, soft, stolen = numbers[:8]
+    return {"busy": user + nice + system + interrupts + soft, "stolen": stolen}
+
+
 class Tree:
     """What was seen of the processes of one run."""
 
@@ -119,6 +133,8 @@ class Tree:
         self.io_total: dict[str, int] = {}
         self.usage: dict[str, float] = {}
         self.next_slow = 0.0
+        self.threads_run: dict[tuple[int, str], tuple[int, int]] = {}
+        """Nanoseconds that each thread ran and that it waited for a processor, last seen."""
 
     def sample(self) -> float:
         """Look at every process once; returns what the look cost in seconds."""
@@ -136,6 +152,7 @@ class Tree:
             self.threads_peak = max(self.threads_peak, status.get("Threads", 1))
             if slow or pid not in self.seen:
                 files += self._look_closely(pid)
+            self._look_at_threads(pid, status.get("Threads", 1), slow=slow)
         self.samples += 1
         self.rss_peak = max(self.rss_peak, rss)
         self.page_tables_peak = max(self.page_tables_peak, page_tables)
@@ -148,6 +165,39 @@ class Tree:
             step = min(SLOW_SAMPLE_S, 0.02 * 2 ** min(self.samples, 10))
             self.next_slow = before + max(step, cost / SAMPLE_SHARE)
         return cost
+
+    def _look_at_threads(self, pid: int, threads: int, *, slow: bool) -> None:
+        if threads > 1 and not slow:
+            return
+        try:
+            names = os.listdir(f"/proc/{pid}/task") if threads > 1 else [str(pid)]
+        except OSError:
+            return
+        for name in names[:THREADS_MAX]:
+            words = read_file(f"/proc/{pid}/task/{name}/schedstat").split()
+            if len(words) >= 2:
+                self.threads_run[pid, name] = (int(words[0]), int(words[1]))
+
+    def threads_busy(self) -> int:
+        """Most threads of one process that had at least a tenth of the busiest one's time."""
+        run: dict[int, list[int]] = {}
+        for (pid, _), (ran, _) in self.threads_run.items():
+            run.setdefault(pid, []).append(ran)
+        longest = max((max(found) for found in run.values()), default=0)
+        return (
+            max(
+                (sum(ran * BUSY_SHARE >= longest for ran in found) for found in run.values()),
+                default=0,
+            )
+            if longest
+            else 0
+        )
+
+    def waited_s(self) -> float:
+        """Longest that a thread which computed waited for a processor, as far as it was seen."""
+        longest = max((ran for ran, _ in self.threads_run.values()), default=0)
+        waits = [wait for ran, wait in self.threads_run.values() if ran * BUSY_SHARE >= longest]
+        return max(waits, default=0) / 1e9
 
     def _look_closely(self, pid: int) -> int:
         self.seen.add(pid)
@@ -264,6 +314,7 @@ class Run:
         self.root_status: int | None = None
         self.wall_s = 0.0
         self.leash_open = True
+        self.ticks: dict[str, int] = {}
 
     def go(self) -> dict[str, Any]:
         # A forked child's ru_maxrss starts with its parent's resident memory (not with the
@@ -276,6 +327,7 @@ class Run:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         out_read, out_write = os.pipe2(os.O_CLOEXEC)
         sink = os.open(os.devnull, os.O_WRONLY) if self.order["discard"] else out_write
+        before = machine_ticks()
         self.started = time.monotonic()
         self.root, problem = start(self.order, sink)
         os.close(out_write)
@@ -287,6 +339,8 @@ class Run:
             self.poll.register(end, select.POLLIN)
         self.wake, self.out = wake_read, out_read
         self._until_root_is_gone()
+        after = machine_ticks()
+        self.ticks = {key: after[key] - before[key] for key in after if key in before}
         leftover = self._end_the_rest()
         return self._answer(floor, leftover)
 
@@ -417,6 +471,9 @@ class Run:
             "threads_peak": tree.threads_peak,
             "processes_peak": tree.processes_peak,
             "files_peak": tree.files_peak,
+            "threads_busy": tree.threads_busy(),
+            "waited_s": tree.waited_s(),
+            "machine_s": {key: ticks / TICKS_PER_S for key, ticks in self.ticks.items()},
             "samples": tree.samples,
             "sampling_cost_s": tree.cost_s,
             "executables": list(tree.executables),

@@ -17,6 +17,7 @@ from berth.pilot.collectors import cachegrind, disassembly, valgrind
 from berth.pilot.collectors.base import Collector, Readings, Stage, emulated
 from berth.pilot.collectors.instruction_mix import Executed, mix_of
 from berth.pilot.launch import Order, Outcome
+from berth.pilot.private_folder import original
 from berth.pilot.profile import Measurement
 
 SOURCE = "callgrind"
@@ -44,7 +45,7 @@ def parse(lines: Iterable[str], into: Executed) -> dict[str, int]:
         if line.startswith(("events:", "totals:")):
             totals.append(line)
         elif line.startswith("ob="):
-            place = into.setdefault(line[3:].strip(), {})
+            place = into.setdefault(original(line[3:].strip()), {})
         elif line.startswith("cfn="):
             entry = REGION_ENTRY.match(line.rstrip()) is not None
         elif line.startswith("calls="):

@@ -18,6 +18,7 @@ from berth.pilot.emulator import tool
 from berth.pilot.emulator.counts import Counts, read
 from berth.pilot.errors import PilotError, ToolMissing
 from berth.pilot.launch import Order, Outcome
+from berth.pilot.private_folder import original
 from berth.pilot.profile import Measurement
 
 SOURCE = "emulator"
@@ -89,7 +90,8 @@ class EmulatorCollector(Collector):
         total = counts.instructions
         if not total:
             return Readings(detail=note or "the emulator wrote no counts", failed=True)
-        mix = mix_of_code(counts.executed, counts.code, frozenset({self._program}))
+        own = frozenset(path for path in counts.executed if original(path) == self._program)
+        mix = mix_of_code(counts.executed, counts.code, own)
         if valgrind.needs_avx512(found):
             mix.extensions.add("avx512f")
         if note is None and counts.cut:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from berth.pilot.collectors.base import Collector, Readings, measured
+from berth.pilot.contention import contention
 from berth.pilot.launch import Outcome
 from berth.pilot.profile import Measurement
 
@@ -75,6 +76,13 @@ class ProcCollector(Collector):
             counters["page_table_bytes"] = measured("proc", outcome.page_tables_peak, SAMPLED)
             if outcome.files_peak:
                 counters["files_opened"] = measured("proc", outcome.files_peak, SAMPLED)
+        if outcome.threads_busy:
+            counters["threads_busy"] = measured("proc", outcome.threads_busy, SAMPLED)
+            counters["run_queue_s"] = measured("proc", outcome.waited_s, SAMPLED)
+        found = contention(outcome)
+        if found is not None:
+            counters["other_load"] = measured("proc", found.other_cores)
+            counters["stolen_ratio"] = measured("proc", found.stolen_share)
         levels = page_table_levels()
         if levels is not None:
             counters["page_table_levels"] = measured("proc", levels)

@@ -88,6 +88,11 @@ def _targets(
 @click.option("--threads", type=click.IntRange(min=1), help="Threads that it uses.")
 @click.option("--ranks", type=click.IntRange(min=1), help="MPI ranks that it uses.")
 @click.option("--stdin", help="File to give as standard input [default: empty].")
+@click.option(
+    "--in-place",
+    is_flag=True,
+    help="Run in the working folder itself, several times, not in private copies of it.",
+)
 @click.option("--quiet", "-q", is_flag=True, help="Do not show the program's output.")
 @click.option(
     "--store",
@@ -122,6 +127,7 @@ def run(  # noqa: PLR0917
     threads: int | None,
     ranks: int | None,
     stdin: str | None,
+    in_place: bool,
     quiet: bool,
     to_store: bool,
     replace: bool,
@@ -149,6 +155,7 @@ def run(  # noqa: PLR0917
         collectors=chosen,
         stdin=stdin,
         show_output=not quiet,
+        in_place=in_place,
         overrides=Overrides(runs_on, needs, threads, ranks),
     )
     check_output(output)

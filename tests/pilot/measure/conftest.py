@@ -38,6 +38,17 @@ int main(void) { if (fork() == 0) { setsid(); if (fork() == 0) {
     signal(SIGTERM, SIG_IGN); for (;;) pause(); } _exit(0); } usleep(50000); return 0; }""",
     "segv": """
 int main(void) { volatile int *p = 0; return *p; }""",
+    # One thread computes for half a second of its own time, three sleep.
+    "idlers": """
+#include <pthread.h>
+#include <time.h>
+#include <unistd.h>
+static void *sleeper(void *p) { sleep(30); return p; }
+int main(void) { pthread_t t; struct timespec now;
+  for (int k = 0; k < 3; k++) pthread_create(&t, 0, sleeper, 0);
+  do clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  while (now.tv_sec * 1000 + now.tv_nsec / 1000000 < 300);
+  return 0; }""",
     # Holds argv[1] MiB and burns about argv[2] ms.
     "hold": """
 #include <stdlib.h>
@@ -113,7 +124,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
         if not path.exists():
             source = folder / f"{name}.c"
             source.write_text(SOURCES[name])
-            subprocess.run([compiler, "-O1", "-o", str(path), str(source)], check=True)
+            subprocess.run([compiler, "-O1", "-pthread", "-o", str(path), str(source)], check=True)
         return str(path)
 
     return build

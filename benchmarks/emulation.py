@@ -1,0 +1,108 @@
+"""The one emulated run against complete simulations by valgrind's own tools, on real programs.
+
+Bars: at most 10 times the program's processor time; instructions exact; misses of each level and
+mispredicted branches within 5 % (median) and 15 % (worst) of the complete simulation.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from real_programs import RealProgram, programs
+
+from berth.pilot.collectors import cachegrind, valgrind
+from berth.pilot.collectors.base import Collector
+from berth.pilot.collectors.emulator import EmulatorCollector
+from berth.pilot.launch import Order, Outcome, run_one
+
+NATIVE_RUNS = 3
+BAR_SLOWDOWN, BAR_MEDIAN, BAR_WORST = 10.0, 0.05, 0.15
+FEW = 10_000
+"""Counts below this are compared by what they would cost, not by their ratio: left out."""
+SHOWN = (
+    "instructions",
+    "l1_load_misses",
+    "l1_store_misses",
+    "l2_load_misses",
+    "l2_store_misses",
+    "llc_load_misses",
+    "llc_store_misses",
+    "branches",
+    "branch_misses",
+)
+
+
+def seconds(outcome: Outcome) -> float:
+    """Processor time of the program and its children."""
+    return outcome.usage.get("ru_utime", 0.0) + outcome.usage.get("ru_stime", 0.0)
+
+
+def simulated(order: Order, level: cachegrind.Level, folder: Path) -> dict[str, float]:
+    """Counts of callgrind's complete simulation with that last level."""
+    folder.mkdir()
+    branches = [] if level is cachegrind.LLC else ["--branch-sim=no"]
+    tool = ["--tool=callgrind", *cachegrind.simulation(level), *branches, "--dump-before=fork"]
+    run_one(valgrind.wrap(order, [*tool, f"--callgrind-out-file={folder}/out.%p"], folder))
+    total = cachegrind.add_up(
+        cachegrind.parse(path.read_text(errors="replace")) for path in folder.glob("out.*")
+    )
+    return {
+        name: float(sum(total[column] for column in columns))
+        for name, columns in level.columns.items()
+        if all(column in total for column in columns)
+    }
+
+
+def one(program: RealProgram, folder: Path) -> tuple[float, float, dict[str, tuple[float, float]]]:
+    """(native seconds, slow-down, counter -> (counted, complete simulation))."""
+    order = Order(program.command, dict(os.environ), cwd=str(folder / program.name), discard=True)
+    native = statistics.median(seconds(run_one(order)) for _ in range(NATIVE_RUNS))
+    collector: Collector = EmulatorCollector(folder / f"{program.name}-counts")
+    if (why := collector.probe()) is not None:
+        sys.exit(f"the emulator cannot be used here: {why}")
+    outcome = run_one(collector.prepare(replace(order)))
+    counted = collector.finish(outcome).counters
+    complete = simulated(order, cachegrind.L2, folder / f"{program.name}-l2")
+    complete |= simulated(order, cachegrind.LLC, folder / f"{program.name}-llc")
+    pairs = {
+        name: (counted[name].value or 0.0, complete[name])
+        for name in SHOWN
+        if name in complete and complete[name] >= FEW
+    }
+    return native, seconds(outcome) / native, pairs
+
+
+def main() -> int:
+    """Print one row a program and the bars."""
+    chosen = set(sys.argv[1:])
+    apart: dict[str, list[float]] = {}
+    slowest = 0.0
+    with tempfile.TemporaryDirectory(prefix="berth-emulation-") as name:
+        print(f"{'program':10} {'native s':>9} {'times':>6}  off by, of the complete simulation")
+        for program in programs(Path(name)):
+            if chosen and program.name not in chosen:
+                continue
+            native, factor, pairs = one(program, Path(name))
+            slowest = max(slowest, factor)
+            words = []
+            for counter, (counted, complete) in pairs.items():
+                off = counted / complete - 1
+                apart.setdefault(counter, []).append(abs(off))
+                words.append(f"{counter} {off:+.2%}")
+            print(f"{program.name:10} {native:9.2f} {factor:6.1f}  {', '.join(words)}", flush=True)
+    print(f"\nslow-down: at most {slowest:.1f} (bar {BAR_SLOWDOWN:g})")
+    for counter, found in apart.items():
+        print(
+            f"{counter}: median {statistics.median(found):.2%} (bar {BAR_MEDIAN:.0%}), "
+            f"worst {max(found):.2%} (bar {BAR_WORST:.0%}) of {len(found)} programs"
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""Each run of a pilot in a copy of the working folder of its own, as the user left it.
+
+A pilot runs a program several times. In one folder the second run would find the files of the
+first (a database that exists already, a checkpoint to go on from) and would overwrite the user's
+results. The copies lie beside the working folder: on the same file system, and ``..`` is the same.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+MOST_BYTES = 256 << 20
+MOST_FILES = 2_000
+MOST_LOOKING_S = 1.0
+NAMED_FILES = 5
+COPY = re.compile(r"/\.([^/]+)-berth-[A-Za-z0-9_]{8}(?=/|$)", re.ASCII)
+
+
+def original(path: str) -> str:
+    """The path in the user's folder of one in a copy; any other path as it is."""
+    return COPY.sub(r"/\1", path)
+
+
+def why_not(folder: Path) -> str | None:
+    """Why ``folder`` cannot be copied for each run, or None."""
+    if not (os.access(folder, os.W_OK) and os.access(folder.parent, os.W_OK)):
+        return "there is no right to write beside it"
+    until = time.monotonic() + MOST_LOOKING_S
+    size = 0
+    for files, entry in enumerate(_entries(folder)):
+        size += entry.stat(follow_symlinks=False).st_size
+        if size > MOST_BYTES:
+            return f"it holds more than {MOST_BYTES >> 20} MiB"
+        if files >= MOST_FILES or time.monotonic() > until:
+            return f"it holds more than {files} files"
+    return None
+
+
+@dataclass(slots=True)
+class PrivateFolders:
+    """Copies of one folder, one for each run."""
+
+    folder: Path
+    written: list[str] = field(default_factory=list)
+    """Files that a run made or changed in its copy, the first run's."""
+
+    def enter(self) -> Path:
+        """A new copy. Raises OSError."""
+        made = Path(tempfile.mkdtemp(prefix=f".{self.folder.name}-berth-", dir=self.folder.parent))
+        try:
+            shutil.copytree(self.folder, made, symlinks=True, dirs_exist_ok=True)
+        except (OSError, shutil.Error):
+            shutil.rmtree(made, ignore_errors=True)
+            raise
+        return made
+
+    def leave(self, made: Path) -> None:
+        """Remember what was written in the copy, then remove it."""
+        if not self.written:
+            self.written = sorted(_changed(self.folder, made))
+        shutil.rmtree(made, ignore_errors=True)
+
+    def sentence(self) -> str | None:
+        """Which files of the program are not kept; None where it wrote none."""
+        if not self.written:
+            return None
+        shown = ", ".join(self.written[:NAMED_FILES])
+        more = len(self.written) - NAMED_FILES
+        return (
+            f"each run had a private copy of the working folder: what the program wrote there "
+            f"({shown}{f' and {more} more' if more > 0 else ''}) is not kept; "
+            "run it without the pilot for its results, or with --in-place"
+        )
+
+
+def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
+    """Files below ``folder``, links not followed; what cannot be read is left out."""
+    try:
+        found = list(os.scandir(folder))
+    except OSError:
+        return
+    for entry in found:
+        if entry.is_dir(follow_symlinks=False):
+            yield from _entries(Path(entry.path))
+        else:
+            yield entry
+
+
+def _changed(folder: Path, made: Path) -> Iterator[str]:
+    for entry in _entries(made):
+        name = str(Path(entry.path).relative_to(made))
+        try:
+            before = (folder / name).lstat()
+            now = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            yield name
+            continue
+        if (before.st_mtime_ns, before.st_size) != (now.st_mtime_ns, now.st_size):
+            yield name

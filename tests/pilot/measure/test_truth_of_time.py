@@ -1,0 +1,177 @@
+"""Threads that compute, contention with its effect, counts that cannot be, runs that keep apart."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from berth.pilot.assemble import Extra, assemble
+from berth.pilot.contention import contention
+from berth.pilot.launch import Order, Outcome, run_one
+from berth.pilot.native import Native
+from berth.pilot.options import PilotOptions, make_plan
+from berth.pilot.plausible import impossible, ran_elsewhere
+from berth.pilot.private_folder import PrivateFolders, original, why_not
+from berth.pilot.profile import Measurement, Profile, Quality, RunsOn, Runtime, Target
+from berth.pilot.run import run_pilot
+
+Program = Callable[[str], str]
+
+
+def outcome(**changed: object) -> Outcome:
+    base: dict[str, object] = {
+        "wall_s": 10.0, "exit_code": 0, "signal": None, "cut": None, "leftover": 0,
+        "output_bytes": 0, "output_tail": "", "rss_floor": 0, "rss_peak": 0, "hwm_peak": 0,
+        "page_tables_peak": 0, "threads_peak": 4, "processes_peak": 1, "files_peak": 3,
+        "samples": 10, "sampling_cost_s": 0.0, "executables": (), "libraries": (), "io": None,
+        "usage": {"ru_utime": 9.5, "ru_stime": 0.2, "ru_maxrss": 10_000_000},
+        "machine_s": {"busy": 10.0, "stolen": 0.0},
+    }  # fmt: skip
+    return Outcome(**{**base, **changed})  # type: ignore[arg-type]
+
+
+def counted(name: str, value: float) -> dict[str, Measurement]:
+    return {name: Measurement(value=value, quality=Quality.EMULATED, source="emulator")}
+
+
+def test_threads_that_only_exist_are_not_counted(program: Program) -> None:
+    found = run_one(Order((program("idlers"),), {}))
+    assert found.threads_peak == 4
+    assert found.threads_busy == 1
+
+
+def test_a_quiet_machine_gives_no_warning() -> None:
+    found = contention(outcome())
+    assert found is not None
+    assert not found.noticeable
+
+
+def test_waiting_is_said_with_its_effect() -> None:
+    found = contention(outcome(waited_s=5.0, machine_s={"busy": 19.7, "stolen": 0.0}))
+    assert found is not None
+    assert found.noticeable
+    assert found.idle_s == pytest.approx(5.0)
+    assert "2.0 times too long" in found.sentence()
+    assert "other work kept 1.0 processors busy" in found.sentence()
+
+
+def test_what_the_host_took_is_part_of_the_effect() -> None:
+    found = contention(outcome(machine_s={"busy": 7.5, "stolen": 2.5}))
+    assert found is not None
+    assert found.slowdown > 1.3
+    assert "took 25%" in found.sentence()
+
+
+def test_contention_widens_the_profiles_time() -> None:
+    shared = outcome(waited_s=5.0)
+    plan = make_plan(PilotOptions(command=("/bin/true",), collectors=("proc",)))
+    native = Native(shared, Runtime(median_s=10, spread_s=0.1, repeats_s=(10,)), {}, (), ())
+    profile = assemble(plan, native, Extra())
+    assert profile.runtime is not None
+    assert profile.runtime.spread_s == pytest.approx(5.0)
+    assert any("too long" in warning for warning in profile.warnings)
+
+
+@pytest.mark.parametrize(
+    ("instructions", "user_s", "said"),
+    [
+        (1e10, 5.0, None),
+        (2e8, 5.0, "only 2e+08 instructions"),
+        (1e12, 5.0, "more than a processor runs"),
+        (1e6, 0.05, None),
+    ],
+)
+def test_counts_are_held_against_the_processor_time(
+    instructions: float, user_s: float, said: str | None
+) -> None:
+    found = impossible(counted("instructions", instructions), user_s, RunsOn())
+    assert (found is None) == (said is None)
+    assert said is None or said in (found or "")
+
+
+def test_a_program_that_waits_for_memory_is_slow_and_possible() -> None:
+    counters = counted("instructions", 1.5e8) | counted("llc_load_misses", 3e7)
+    assert impossible(counters, 5.0, RunsOn()) is None
+    assert impossible(counted("instructions", 1.5e8), 5.0, RunsOn()) is not None
+
+
+def test_a_program_on_gpus_is_not_judged() -> None:
+    runs_on = RunsOn(targets=(Target.CUDA,), gpus=1)
+    assert impossible(counted("instructions", 1e3), 50.0, runs_on) is None
+
+
+def test_a_launcher_that_only_waited_ran_the_program_elsewhere() -> None:
+    waited = outcome(usage={"ru_utime": 0.05, "ru_stime": 0.02})
+    assert "ran elsewhere" in (ran_elsewhere(("/usr/bin/srun", "./app"), waited) or "")
+    assert ran_elsewhere(("/usr/bin/mpirun", "./app"), outcome()) is None
+    assert ran_elsewhere(("./app",), waited) is None
+
+
+def test_impossible_counts_are_refused_and_time_and_memory_stay() -> None:
+    plan = make_plan(PilotOptions(command=("/bin/true",), collectors=("proc",)))
+    native = Native(outcome(), Runtime(median_s=10, spread_s=0.1, repeats_s=(10,)), {}, (), ())
+    extra = Extra(counters=counted("instructions", 1e6) | counted("fp64_ops", 1e5))
+    profile = assemble(plan, native, extra)
+    assert profile.value("instructions") is None
+    assert "refused" in (profile.counters["fp64_ops"].note or "")
+    assert profile.runtime is not None
+    assert profile.peak_memory_bytes
+    assert any("counters are refused" in warning for warning in profile.warnings)
+
+
+def test_each_run_begins_with_the_folder_as_the_user_left_it(work: Path) -> None:
+    (work / "once.sh").write_text("test ! -e made && echo x > made && cat input\n")
+    (work / "input").write_text("y\n")
+    profile = pilot("/bin/sh", "once.sh")
+    assert profile.exit_status == 0
+    assert profile.runtime is not None
+    assert len(profile.runtime.repeats_s) == 3
+    assert sorted(path.name for path in work.iterdir()) == ["input", "once.sh"]
+    assert not list(work.parent.glob(f".{work.name}-berth-*"))
+    assert any("(made) is not kept" in warning for warning in profile.warnings)
+
+
+def test_in_place_the_results_stay(work: Path) -> None:
+    profile = pilot("/bin/sh", "-c", "echo x >> made", in_place=True)
+    assert (work / "made").read_text() == "x\n" * 3
+    assert not any("private copy" in warning for warning in profile.warnings)
+
+
+def test_a_rank_of_a_launch_shares_the_folder_of_the_others(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
+    pilot("/bin/sh", "-c", "echo x >> made")
+    assert (work / "made").exists()
+
+
+def test_a_folder_too_large_to_copy_is_used_and_said(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("berth.pilot.private_folder.MOST_BYTES", 10)
+    (work / "input").write_text("more than ten bytes")
+    assert "MiB" in (why_not(work) or "")
+    profile = pilot("/bin/sh", "-c", "echo x >> made")
+    assert any("could not be copied" in warning for warning in profile.warnings)
+    assert (work / "made").exists()
+
+
+def test_a_copy_keeps_links_and_the_folder_above(work: Path) -> None:
+    (work.parent / "above").write_text("seen\n")
+    (work / "link").symlink_to("../above")
+    folders = PrivateFolders(work)
+    done = run_one(Order(("/bin/sh", "-c", "cat link ../above; pwd"), {}, folders=folders))
+    assert done.output_tail.splitlines()[:2] == ["seen", "seen"]
+    assert original(done.output_tail.splitlines()[2]) == str(work)
+    (work.parent / "above").unlink()
+
+
+def pilot(*command: str, in_place: bool = False) -> Profile:
+    options = PilotOptions(
+        command=command, collectors=("proc",), show_output=False, in_place=in_place
+    )
+    profile = run_pilot(options)
+    return Profile.model_validate(json.loads(profile.model_dump_json(by_alias=True)))
