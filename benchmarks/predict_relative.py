@@ -63,7 +63,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
         path = Path(folder) / "bundle"
-        train(rows, path, sources={}, seed=0, command="", figures_of=lambda *_: {})
+        train(rows, path, sources={}, seed=0, command="")
         trained = time.perf_counter() - start
         start = time.perf_counter()
         model = bundle.load(path)

@@ -33,6 +33,9 @@ MORE: Mapping[str, Callable[[], click.Parameter]] = {
         ["--seeds"], type=click.IntRange(1, 100), default=3, show_default=True,
         help="How many seeds, from --seed up.",
     ),
+    "train_only": lambda: click.Option(
+        ["--train", "train_only"], is_flag=True, help="Do not evaluate: train only."
+    ),
     "jobs": lambda: click.Option(
         ["--jobs"], type=click.IntRange(min=1), default=os.cpu_count() or 1,
         show_default="all cores",
@@ -72,9 +75,8 @@ def command(name: str, experiment: Experiment) -> click.Command:
     """The command of an experiment; its module is imported when it runs."""
     if experiment.own_options:
         return _handed_on(name, experiment)
-    one_file = "config" in experiment.takes
     params = [MORE[each]() for each in experiment.takes]
-    if experiment.trains and not one_file:
+    if experiment.trains and "train_only" not in experiment.takes:
         params += [
             click.Option(
                 ["--train", "out"], type=_PATH, metavar="FOLDER",
@@ -85,10 +87,6 @@ def command(name: str, experiment: Experiment) -> click.Command:
                 help="With --train: the JSON of --report, whose figures go into the model card.",
             ),
         ]  # fmt: skip
-    elif experiment.trains:
-        params.append(
-            click.Option(["--train", "train_only"], is_flag=True, help=f"Only: {experiment.trains}")
-        )
     params += [
         click.Option(["--seed"], type=int, default=0, show_default=True),
         click.Option(
@@ -98,10 +96,10 @@ def command(name: str, experiment: Experiment) -> click.Command:
         click.Option(["--json", "as_json"], is_flag=True, help="Print JSON."),
     ]  # fmt: skip
 
-    def run(*, train_only: bool = False, **given: Any) -> None:
+    def run(**given: Any) -> None:
         options = Options(**given)
         require(experiment.needs, name)
-        if train_only or options.out is not None:
+        if options.train_only or options.out is not None:
             click.echo(experiment.function("train")(options))
             if options.out is not None:
                 click.echo(f"written to {options.out}")

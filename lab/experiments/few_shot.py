@@ -1,66 +1,71 @@
-"""Error against the labels of a new platform."""
+"""Error on a new platform against the number of its labels, of programs."""
 
 from __future__ import annotations
 
-from berth.plugin.cli.columns import columns
+from collections.abc import Sequence
+
 from berth.plugin.cli.step_bar import step_bar
-from berth.predictor.hardware import platforms as known
+from berth.predictor.hardware import platforms
+from berth.predictor.learning.relative.evaluation import loaded
+from berth.predictor.learning.resume import Resume
 from lab.experiments.options import Options
-from lab.experiments.shown import show
+from lab.ground.report import Report, Section
+from lab.kernels import few_shot as of_programs
 from lab.kernels.examples import read_examples
+from lab.relative import families
+from lab.relative import few_shot as of_relative
+from lab.relative.data import AIWC_DATA, aiwc_rows
 
 
-def evaluate(options: Options) -> None:
-    """Every family on AIWC, each device in turn new; the default family on RAJAPerf.
-
-    With ``report`` the folds that are done are kept in it, and ``few-shot.json`` is written.
-    """
-    from berth.predictor.learning.relative.evaluation import loaded  # noqa: PLC0415
-    from berth.predictor.learning.resume import Resume  # noqa: PLC0415
-    from lab.datasets.aiwc import AIWC  # noqa: PLC0415 - needs the extra
-    from lab.kernels import few_shot as adapted  # noqa: PLC0415
-    from lab.relative import families, few_shot  # noqa: PLC0415
-    from lab.relative.data import aiwc_rows  # noqa: PLC0415
-
-    entries, rows = families.chosen(options.only), aiwc_rows()
-    total = few_shot.steps(rows, len(loaded(entries)[0])) + adapted.steps()
-    with step_bar("evaluating", total) as advance:
-        curves = adapted.evaluate_adapted(
-            read_examples(None),
-            known.load(),
-            seed=options.seed,
-            advance=advance,
+def evaluate(options: Options) -> Report:
+    """Every family on AIWC, each device in turn new; the default family on RAJAPerf."""
+    rows = aiwc_rows()
+    wanted, left_out = loaded(families.chosen(options.only))
+    steps = len(wanted) * of_relative.steps(rows) + of_programs.steps()
+    with step_bar("evaluating", steps) as advance:
+        curves = of_programs.evaluate_adapted(
+            read_examples(), platforms.load(), seed=options.seed, advance=advance
         )
-        found = few_shot.evaluate_few_shot(
-            rows,
-            entries,
-            data=f"{AIWC.title} ({AIWC.licence})",
-            seed=options.seed,
-            resume=Resume(options.unfinished),
-            advance=advance,
-        )
-    counts = tuple(f"k = {k}" for k in found.labels)
-    told = [f"{found.data}: median error of times on the new device.\nSplit: {found.split}."]
-    lines = []
-    for result in found.results:
-        for words, curve in (("none", result.plain), ("anchor kernels", result.signed)):
-            spread = zip(curve.error, curve.low, curve.high, strict=True)
-            cells = [f"{mid:.0%} ({low:.0%} to {high:.0%})" for mid, low, high in spread]
-            lines.append((result.family, words, *cells, f"{result.all_labels:.0%}"))
-    told.append(columns(("family", "signature", *counts, "all labels"), lines))
-    told.append(f"\nDefault family, RAJAPerf.\nSplit: {adapted.SPLIT}.")
-    lines = []
-    for made in curves:
-        start = f"{made.platform} from the prior of {made.prior_of}"
-        spread = zip(made.error, made.low, made.high, strict=True)
-        rows_of = {
-            "median error": [f"{m:.0%} ({low:.0%} to {high:.0%})" for m, low, high in spread],
-            "mean log error": [f"{m:.3f}" for m in made.mean_log_error],
-            "90 % coverage": [f"{c:.0%}" for c in made.coverage],
-            "upper / middle": [f"{f:.1f}" for f in made.factor],
-        }
-        lines += [(start, words, *cells) for words, cells in rows_of.items()]
-    told.append(columns(("new platform", "figure", *counts), lines))
-    told += [f"left out: {group} ({why})" for group, why in found.left_out.items()]
-    document = {**found.as_dict(), "default_family": [curve.as_dict() for curve in curves]}
-    show(options, document, "\n".join(told), file="few-shot.json")
+        resume = Resume(options.unfinished)
+        results = [
+            of_relative.few_shot(rows, family, seed=options.seed, resume=resume, advance=advance)
+            for family in wanted
+        ]
+    counts = tuple(f"k = {k}" for k in of_relative.LABELS)
+    relative = Section(
+        f"{AIWC_DATA}: median error of times on the new device. Split: {of_relative.SPLIT}",
+        ("family", "signature", *counts, "all labels"),
+        [
+            (result.family, words, *_spread(curve), f"{result.all_labels:.0%}")
+            for result in results
+            for words, curve in (("none", result.plain), ("anchor kernels", result.signed))
+        ],
+    )
+    programs = Section(
+        f"Default family, RAJAPerf. Split: {of_programs.SPLIT}",
+        ("new platform", "figure", *counts),
+        [
+            (f"{curve.platform} from the prior of {curve.prior_of}", words, *cells)
+            for curve in curves
+            for words, cells in (
+                ("median error", _spread(curve)),
+                ("mean log error", [f"{value:.3f}" for value in curve.mean_log_error]),
+                ("90 % coverage", [f"{value:.0%}" for value in curve.coverage]),
+                ("upper / middle", [f"{value:.1f}" for value in curve.factor]),
+            )
+        ],
+    )
+    return Report(
+        "Programs on a platform that few workloads were timed on",
+        sections=(relative, programs),
+        data={
+            "split": of_relative.SPLIT, "labels": of_relative.LABELS, "results": results,
+            "default_family": curves, "left_out": left_out,
+        },
+        after=tuple(f"left out: {group} ({why})" for group, why in left_out.items()),
+    )  # fmt: skip
+
+
+def _spread(curve: of_relative.Curve | of_programs.AdaptedCurve) -> Sequence[str]:
+    values = zip(curve.error, curve.low, curve.high, strict=True)
+    return [f"{mid:.0%} ({low:.0%} to {high:.0%})" for mid, low, high in values]

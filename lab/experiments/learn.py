@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from berth.pilot.errors import DocumentError
 from berth.plugin.cli.step_bar import Advance, step_bar
+from berth.plugin.cli.training_input import command_line
 from lab.experiments.options import Options
 
 M_co = TypeVar("M_co", covariant=True)
@@ -41,11 +41,6 @@ def learn(options: Options, train: Learns[M_co], steps: int) -> M_co:
             figures=figures,
             advance=advance,
         )
-
-
-def command_line() -> str:
-    """What was typed, for the manifest."""
-    return " ".join(["python -m lab", *sys.argv[1:]])
 
 
 def read_figures(path: Path | None) -> dict[str, float]:

@@ -1,34 +1,26 @@
-"""Platforms never trained on, from benchmark rates."""
+"""Mini-apps on platforms never trained on, from benchmark rates."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
-from berth.plugin.cli.columns import columns
+from lab.datasets.machines import mini_apps
 from lab.experiments.options import Options
-from lab.experiments.shown import show
+from lab.ground.report import Report, Section
+from lab.relative.mini_apps import METHODS, SPLIT, evaluate_apps
 
 
-def evaluate(options: Options) -> None:
+def evaluate(options: Options) -> Report:
     """Every ordered pair of platforms by each method."""
-    from lab.datasets.machines import mini_apps  # noqa: PLC0415 - needs the extra
-    from lab.relative.mini_apps import METHODS, SPLIT  # noqa: PLC0415
-    from lab.relative.mini_apps import evaluate as run  # noqa: PLC0415
-
-    found = run(mini_apps())
+    found = evaluate_apps(mini_apps())
     rows = [
-        (
-            each.app,
-            str(len(each.platforms)),
-            str(len(each.platforms) * (len(each.platforms) - 1)),
-            *(f"{each.median_error[name]:.1%}" for name in METHODS),
-        )
-        for each in found
-    ]
-    told = columns(("mini-app", "platforms", "pairs", *METHODS), rows)
-    show(
-        options,
-        {"split": SPLIT, "apps": [asdict(each) for each in found]},
-        f"Split: {SPLIT}. Median error of the time on the target:\n{told}",
-        file="mini-apps.json",
-    )
+        (app.app, str(count), str(count * (count - 1)),
+         *(f"{app.median_error[name]:.1%}" for name in METHODS))
+        for app in found
+        for count in [len(app.platforms)]
+    ]  # fmt: skip
+    return Report(
+        "Mini-apps on platforms never trained on",
+        (f"Split: {SPLIT}.",),
+        (Section("Median error of the time on the target",
+                 ("mini-app", "platforms", "pairs", *METHODS), rows),),
+        {"split": SPLIT, "apps": found},
+    )  # fmt: skip

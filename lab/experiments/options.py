@@ -15,6 +15,8 @@ class Options:
     as_json: bool = False
     out: Path | None = None
     """``--train``: the folder of the new bundle."""
+    train_only: bool = False
+    """``--train`` where a configuration names the folder."""
     figures: Path | None = None
     """``--figures``: an evaluation whose figures go into the model card."""
     seeds: int = 1

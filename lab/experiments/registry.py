@@ -69,12 +69,12 @@ EXPERIMENTS: Mapping[str, Experiment] = {
     "vae-dnn": Experiment(
         "lab.experiments.vae_dnn",
         "VAE + DNN (Nichols et al.) beside its random forest, on two data sets", "15 min",
-        takes=("seeds",), needs=Needs.DEEP,
+        "a bundle of VAE + DNN", ("profiles", "reference", "platforms", "seeds"), Needs.DEEP,
     ),
     "xamm": Experiment(
         "lab.experiments.xamm",
         "xAMM (Dhakal et al.): ablations of attention and machine models; or what CONFIG asks for",
-        "1 h", takes=("config", "seeds"), needs=Needs.DEEP,
+        "1 h", "a bundle of xAMM", ("config", "seeds"), Needs.DEEP,
     ),
     "unseen-accelerators": Experiment(
         "lab.experiments.unseen_accelerators",
@@ -131,6 +131,6 @@ EXPERIMENTS: Mapping[str, Experiment] = {
     "graph-language": Experiment(
         "lab.experiments.graph_language",
         "GNN + language model from one configuration file, beside baselines", "hours",
-        "all stages that are not done", ("config",), needs=Needs.LANGUAGE,
+        "all stages that are not done", ("config", "train_only"), Needs.LANGUAGE,
     ),
 }  # fmt: skip

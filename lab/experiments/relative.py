@@ -1,112 +1,156 @@
-"""Families of relative performance."""
+"""Families of relative performance by every split, and the bundle of the cost model."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 from berth.pilot.errors import UsageError
-from berth.plugin.cli.columns import columns
-from berth.plugin.cli.site_rows import site_input
+from berth.plugin.cli.site_rows import SiteInput, site_input
 from berth.plugin.cli.step_bar import step_bar
-from lab.experiments.learn import command_line
+from berth.plugin.cli.train import train_relative
+from berth.plugin.pictures.applications import draw_applications
+from berth.predictor.learning.relative import evaluation
+from berth.predictor.learning.relative.evaluation import Evaluation, Result
+from berth.predictor.learning.relative.law import LawFamily
+from berth.predictor.learning.resume import Resume
+from lab.datasets import aiwc
 from lab.experiments.options import Options
-from lab.experiments.shown import show
+from lab.ground.report import Report, Section
+from lab.relative import families
+from lab.relative.data import AIWC_DATA, aiwc_rows
+from lab.relative.orders import order_figures
+from lab.relative.rerun import both_figures
+
+_COLUMNS = (
+    ("regret", "regret", "{:.3f}"),
+    ("worst", "worst_regret", "{:.2f}"),
+    ("tau", "kendall_tau", "{:.3f}"),
+    ("median error", "median_time_error", "{:.1%}"),
+    ("mean error", "mean_time_error", "{:.0%}"),
+    ("of speedup", "median_speedup_error", "{:.1%}"),
+    ("R2 log", "r2_log_speedup", "{:.3f}"),
+    ("pairs right", "pairs_right", "{:.1%}"),
+    ("order of 4", "order_of_four", "{:.1%}"),
+    ("ROC", "order_of_four_roc_area", "{:.2f}"),
+)
+HEADER = ("family", *(title for title, _, _ in _COLUMNS))
+MEANING = (
+    "Regret: geometric mean of the time on the platform picked over the least time; worst: of an "
+    "application. Errors of time and of speedup: medians (mean) of an application, averaged. "
+    "Pairs: of those over 5 % apart. Order of 4: the whole order of four platforms; ROC: the area "
+    "under the curve of whether that order is the usual one."
+)
+RERUN = "No method: what measuring again on every platform would reach as the prediction"
+SHIPPED = families.COST_MODEL.name
+BARS = (
+    ("unseen application", "regret", "<=", 1.12),
+    ("unseen application", "worst_regret", "<=", 1.5),
+    ("unseen application", "kendall_tau", ">=", 0.75),
+    ("unseen application", "median_time_error", "<=", 0.60),
+    ("unseen application", "median_speedup_error", "<=", 0.60),
+    ("unseen size", "r2_log_speedup", ">=", 0.95),
+    ("unseen size", "regret", "<=", 1.03),
+    ("unseen size, new counters", "r2_log_speedup", ">=", 0.95),
+    ("unseen size, new counters", "regret", "<=", 1.03),
+    ("random rows", "r2_log_speedup", ">=", 0.95),
+    ("random rows", "order_of_four", ">=", 0.91),
+    ("random rows", "pairs_right", ">=", 0.95),
+)
+"""Of the shipped family on AIWC."""
 
 
 def train(options: Options) -> str:
-    """A bundle of the shipped family from a site's measurements, or from the AIWC data set."""
+    """A bundle of the cost model from a site's measurements, or from the AIWC data set."""
     if options.figures is not None:
         raise UsageError("relative computes its own figures; leave out --figures")
     site = site_input(options.profiles, options.reference, options.platforms)
-    from berth.predictor.families.relative.bundle import TRUST  # noqa: PLC0415
-    from berth.predictor.learning.relative.figures import vector_figures  # noqa: PLC0415
-    from berth.predictor.learning.relative.law import LawFamily  # noqa: PLC0415
-    from berth.predictor.learning.relative.train import steps  # noqa: PLC0415
-    from berth.predictor.learning.relative.train import train as run  # noqa: PLC0415
-    from lab.datasets.aiwc import AIWC, KINDS  # noqa: PLC0415 - needs the extra
-    from lab.relative.data import aiwc_rows  # noqa: PLC0415
-
-    rows = aiwc_rows() if site is None else site.rows
-    sources = {AIWC.path: AIWC.sha256} if site is None else {site.title: rows.digest()}
-    with step_bar("training", steps(rows)) as advance:
-        manifest = run(
-            rows,
-            options.bundle,
-            sources=sources,
-            seed=options.seed,
-            command=command_line(),
-            figures_of=lambda held, guess: asdict(vector_figures(held, guess)),
-            family=LawFamily(kinds=KINDS if site is None else site.kinds),
-            constants=None if site is None else site.constants,
-            advance=advance,
-        )
-    applications = len(manifest.training.applications)
-    done = f"{manifest.id}: {manifest.training.rows} rows of {applications} applications"
-    if TRUST in manifest.files:
-        return done
-    return (
-        f"{done}\n{applications} applications are too few to know how far it can be trusted: "
-        "predictions will have no intervals and abstain"
-    )
+    if site is not None:
+        return train_relative(site, options.bundle, options.seed)
+    public = SiteInput(aiwc_rows(), aiwc.AIWC.title, dict(aiwc.KINDS), {})
+    source = {aiwc.AIWC.path: aiwc.AIWC.sha256}
+    return train_relative(public, options.bundle, options.seed, source)
 
 
-def evaluate(options: Options) -> None:
-    """Every family (or those of ``only``) by every split on a site's rows, or on AIWC's.
-
-    With ``report`` the folds that are done are kept in it: a run cut short goes on from there.
-    """
+def evaluate(options: Options) -> Report:
+    """Every family (or those of ``only``) by every split on a site's rows, or on AIWC's."""
     site = site_input(options.profiles, options.reference, options.platforms)
-    from berth.plugin.pictures.applications import (  # noqa: PLC0415
-        draw_applications,
-    )
-    from berth.predictor.learning.relative import evaluation as run  # noqa: PLC0415
-    from berth.predictor.learning.relative.law import LawFamily  # noqa: PLC0415
-    from berth.predictor.learning.resume import Resume  # noqa: PLC0415
-    from lab.datasets.aiwc import AIWC, KINDS  # noqa: PLC0415 - needs the extra
-    from lab.datasets.aiwc import rows as published  # noqa: PLC0415
-    from lab.relative import bars, families  # noqa: PLC0415
-    from lab.relative.data import aiwc_rows  # noqa: PLC0415
-    from lab.relative.report import (  # noqa: PLC0415
-        HEADER,
-        MEANING,
-        RERUN,
-        by_split,
-        rerun_row,
-        table,
-        write_report,
-    )
-    from lab.relative.rerun import both_figures  # noqa: PLC0415
-
-    seeds, report = options.every_seed, options.report
-    entries = families.chosen(options.only)
+    entries, seeds = families.chosen(options.only), options.every_seed
     rows = aiwc_rows() if site is None else site.rows
     if site is not None:
         entries = families.for_kinds(entries, site.kinds)
-    total = run.steps(rows, entries, seeds)
-    with step_bar("evaluating", total) as advance:
-        found = run.evaluate(
-            rows,
-            entries,
-            data=f"{AIWC.title} ({AIWC.licence})" if site is None else site.title,
-            seeds=seeds,
-            resume=Resume(options.unfinished),
-            advance=advance,
-        )
+    with step_bar("evaluating", evaluation.steps(rows, entries, seeds)) as advance:
+        found = evaluation.evaluate(
+            rows, entries, data=AIWC_DATA if site is None else site.title, seeds=seeds,
+            resume=Resume(options.unfinished), more_figures=order_figures, advance=advance,
+        )  # fmt: skip
+    again: dict[str, dict[str, float]] = {}
     if site is None:
-        measured = published()
+        measured = aiwc.rows()
         again = both_figures(rows, measured.spread_seconds, measured.runs)
-        found = replace(found, rerun=again)
-    if report is not None:
-        write_report(found, report)
-        if any(result.family == bars.SHIPPED for result in found.results):
-            law = LawFamily(kinds=KINDS if site is None else site.kinds)
-            draw_applications(rows, law, report, seeds[0])
-    told = [f"{found.data}: {found.rows} rows of {found.applications} applications.", MEANING]
-    for title, results in by_split(found):
-        told += [f"\n{title}", columns(HEADER, table(results))]
-    if found.rerun:
-        told += [f"\n{RERUN}", columns(HEADER, rerun_row(found))]
-    if verdicts := bars.verdicts_of(found):
-        told += [f"\nbars, and what {bars.SHIPPED!r} does", columns(bars.HEADER, verdicts)]
-    told += [f"left out: {group} ({why})" for group, why in found.left_out.items()]
-    show(options, found.as_dict(), "\n".join(told), file=None)
+    if options.report is not None and any(r.family == SHIPPED for r in found.results):
+        model = families.COST_MODEL if site is None else LawFamily(kinds=site.kinds)
+        draw_applications(rows, model, options.report, seeds[0])
+    return report_of(found, again)
+
+
+def report_of(found: Evaluation, again: Mapping[str, Mapping[str, float]]) -> Report:
+    """A table for each split; ``again``: figures of measuring again, by how often."""
+    sections = []
+    for split in evaluation.SHOWN:
+        if not (results := [r for r in found.results if r.split == split.name]):
+            continue
+        title = f"{split.name}: {split.what}"
+        sections.append(Section(title, HEADER, [(r.family, *_cells(r.figures)) for r in results]))
+        names = sorted(results[0].regret_by_application)
+        sections.append(
+            Section(
+                f"{split.name}: regret by application, and its range over seeds",
+                ("family", *names, "range"),
+                [
+                    (
+                        r.family,
+                        *(f"{r.regret_by_application[name]:.2f}" for name in names),
+                        f"{r.low['regret']:.3f} to {r.high['regret']:.3f}",
+                    )
+                    for r in results
+                ],
+            )
+        )
+    if again:
+        sections.append(Section(RERUN, HEADER, [(n, *_cells(f)) for n, f in again.items()]))
+    if set(found.platforms) == set(aiwc.KINDS) and (verdicts := verdicts_of(found.results)):
+        header = ("split", "figure", "bar", "is", "")
+        sections.append(Section(f"Bars, and what {SHIPPED!r} reaches", header, verdicts))
+    return Report(
+        "Relative performance: every family by every split",
+        (
+            f"{found.data}: {found.rows} rows of {found.applications} applications, "
+            f"{len(found.platforms)} platforms, piloted on {found.reference}; "
+            f"mean of seeds {', '.join(map(str, found.seeds))}.",
+            MEANING,
+        ),
+        tuple(sections),
+        {**asdict(found), "rerun": again},
+        after=(
+            *dict.fromkeys(f"{r.family}: {r.what}" for r in found.results),
+            *(f"left out: {group} ({why})" for group, why in found.left_out.items()),
+        ),
+    )  # fmt: skip
+
+
+def verdicts_of(results: Sequence[Result], family: str = SHIPPED) -> list[tuple[str, ...]]:
+    """One row a bar that ``family`` was evaluated for; met by the unrounded figure."""
+    found = {result.split: result.figures for result in results if result.family == family}
+    rows = []
+    for split, figure, sense, bound in BARS:
+        if (value := found.get(split, {}).get(figure)) is not None:
+            met = value <= bound if sense == "<=" else value >= bound
+            rows.append(
+                (split, figure, f"{sense} {bound:g}", f"{value:.4f}", "met" if met else "missed")
+            )
+    return rows
+
+
+def _cells(figures: Mapping[str, float]) -> list[str]:
+    return [form.format(figures[key]) if key in figures else "-" for _, key, form in _COLUMNS]

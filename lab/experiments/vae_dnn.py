@@ -1,52 +1,114 @@
-"""VAE + DNN by the measures of its abstract."""
+"""VAE + DNN beside the random forest of its abstract: R2, whole orders right, ROC of the order."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
-from berth.plugin.cli.columns import columns
+import numpy as np
+
+from berth.plugin.cli.site_rows import SiteInput, site_input
 from berth.plugin.cli.step_bar import step_bar
+from berth.plugin.cli.train import train_relative
+from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.families.relative.rows import Rows
+from berth.predictor.learning.folds import folds
+from berth.predictor.learning.relative.evaluation import Result, steps
+from berth.predictor.learning.relative.evaluation import evaluate as evaluate_entries
+from berth.predictor.learning.relative.family import Entry
+from berth.predictor.learning.relative.splits import (
+    LEAVE_ONE_APPLICATION_OUT,
+    RANDOM_ROWS,
+    Fold,
+    Split,
+)
+from berth.predictor.learning.resume import Resume
+from lab.datasets import aiwc
 from lab.experiments.options import Options
-from lab.experiments.shown import show
+from lab.ground.report import Report, Section
+from lab.published.vae.family import VaeFamily
+from lab.relative.data import aiwc_rows, rajaperf_rows
+from lab.relative.families import FOREST
+from lab.relative.orders import order_figures
 
-_HEADER = ("data", "split", "family", "R2 (log)", "median error", "order of 4", "ROC")
+_SHOWN = (
+    ("R2 (log)", "r2_log_speedup", "{:.2f}"),
+    ("median error", "median_error", "{:.0%}"),
+    ("order of 4", "order_of_four", "{:.0%}"),
+    ("ROC", "order_of_four_roc_area", "{:.2f}"),
+)
 
 
-def evaluate(options: Options) -> None:
-    """On AIWC and RAJAPerf, seen and unseen applications; with ``report`` a cut run goes on."""
-    from berth.predictor.learning.resume import Resume  # noqa: PLC0415
-    from lab.published.vae import evaluate as vae_dnn  # noqa: PLC0415 - needs the extra
+def _ten(rows: Rows, seed: int) -> Iterator[Fold]:
+    for held in folds(rows.applications, 10, seed):
+        yield sorted(set(range(len(rows))) - set(held)), held
 
-    with step_bar("evaluating", len(vae_dnn.plan()) * len(options.every_seed)) as advance:
-        found = vae_dnn.evaluate(
-            options.every_seed,
-            Resume(options.unfinished),
-            advance,
-        )
-    rows = [
-        (
-            line.data,
-            line.split.partition(":")[0],
-            line.family,
-            _spread(line.r2_log_speedup, "{:.2f}"),
-            _spread(line.median_error, "{:.0%}"),
-            _spread(line.order_of_four, "{:.0%}"),
-            _spread(line.roc_area, "{:.2f}"),
-        )
-        for line in found
+
+TEN_FOLDS = Split("unseen kernel", "ten folds of kernels, none in two of them", _ten)
+
+
+def train(options: Options) -> str:
+    """A bundle of the network from a site's own profiles, or from the AIWC data set."""
+    site = site_input(options.profiles, options.reference, options.platforms)
+    if site is None:
+        public = SiteInput(aiwc_rows(), aiwc.AIWC.title, dict(aiwc.KINDS), {})
+        source = {aiwc.AIWC.path: aiwc.AIWC.sha256}
+        return train_relative(public, options.bundle, options.seed, source, VaeFamily())
+    cpus = tuple(name for name, kind in site.kinds.items() if kind == "cpu")
+    family = VaeFamily(cpus=cpus, counted_on_cpu=site.rows.reference in cpus)
+    return train_relative(site, options.bundle, options.seed, family=family)
+
+
+def evaluate(options: Options) -> Report:
+    """On AIWC and RAJAPerf, seen and unseen applications."""
+    kernels = rajaperf_rows().with_platforms(("quartz", "lassen-v100"))
+    plan = (
+        ("AIWC", aiwc_rows(), (RANDOM_ROWS, LEAVE_ONE_APPLICATION_OUT), VaeFamily()),
+        ("RAJAPerf", kernels, (RANDOM_ROWS, TEN_FOLDS), VaeFamily(counted_on_cpu=True)),
+    )
+    found: dict[str, Sequence[Result]] = {}
+    for data, rows, splits, ours in plan:
+        every, seeds = without_missing(rows), options.every_seed
+        entries = [Entry("both", lambda ours=ours: (FOREST, ours))]  # type: ignore[misc]
+        with step_bar(data, steps(every, entries, seeds, splits)) as advance:
+            found[data] = evaluate_entries(
+                every, entries, data=data, seeds=seeds, splits=splits, more_figures=_more,
+                resume=Resume(options.unfinished), advance=advance,
+            ).results  # fmt: skip
+    lines = [
+        (data, one.split, one.family, *(_spread(one, key, form) for _, key, form in _SHOWN))
+        for data, results in found.items()
+        for one in results
     ]
-    told = f"Mean over seeds {', '.join(map(str, options.every_seed))} [least, greatest]."
-    show(
-        options,
-        [asdict(line) for line in found],
-        f"{told}\n{columns(_HEADER, rows)}",
-        file="vae-dnn.json",
+    header = ("data", "split", "family", *(title for title, _, _ in _SHOWN))
+    seeds_named = ", ".join(map(str, options.every_seed))
+    return Report(
+        "VAE + DNN beside a random forest",
+        (f"Mean over seeds {seeds_named} [least, greatest].",),
+        (Section("By data set and split", header, lines),),
+        {"results": found},
     )
 
 
-def _spread(values: Sequence[float], form: str) -> str:
-    if not values:
+def without_missing(rows: Rows) -> Rows:
+    """Only counters that every row has."""
+    whole = np.asarray(np.isfinite(rows.values).all(axis=0))
+    names = tuple(n for n, keep in zip(rows.counters, whole.tolist(), strict=True) if keep)
+    return replace(rows, counters=names, values=rows.values[:, whole])
+
+
+def _more(rows: Rows, log_predicted: Floats) -> dict[str, float]:
+    """Orders, and the median error over all rows and targets."""
+    targets = [i for i, name in enumerate(rows.platforms) if name != rows.reference]
+    off = (log_predicted - rows.log_seconds)[:, targets]
+    return {
+        "median_error": float(np.median(np.abs(np.expm1(off)))),
+        **order_figures(rows, log_predicted),
+    }
+
+
+def _spread(of: Result, key: str, form: str) -> str:
+    if key not in of.figures:
         return "-"
-    mean, low, high = sum(values) / len(values), min(values), max(values)
-    return f"{form.format(mean)} [{form.format(low)}, {form.format(high)}]"
+    mean, low, high = (form.format(each[key]) for each in (of.figures, of.low, of.high))
+    return f"{mean} [{low}, {high}]"

@@ -1,1 +1,1 @@
-"""The shipped family and its rivals, nested leave-one-kernel-out."""
+"""The shipped family of programs and its baselines, nested leave-one-kernel-out."""

@@ -1,4 +1,4 @@
-"""What is evaluated: which reference predicts which target, by which methods."""
+"""Which reference predicts which target."""
 
 from __future__ import annotations
 
@@ -10,36 +10,7 @@ import numpy as np
 
 from berth.pilot.platform import Platform
 from berth.predictor.learning.programs.columns import Columns, columns
-from berth.predictor.learning.programs.model import Settings
-from lab.kernels import baselines as rivals
 from lab.kernels.examples import Example
-from lab.kernels.select import CANDIDATES, Fit, fit_model
-
-NO_CHOICE = CANDIDATES[:1]
-"""For methods without settings: one candidate, nothing to select."""
-BARE = tuple(settings for settings in CANDIDATES if settings.dead_zone == 0)
-"""For a residual over no prior: it has no dead zone."""
-
-
-@dataclass(frozen=True, slots=True)
-class Method:
-    """A way to predict: what it sees, how it is fitted and among which settings."""
-
-    name: str
-    what: str
-    fitter: Fit
-    candidates: tuple[Settings, ...]
-    published: bool = False
-    """It sees the published bytes and flops instead of our counters."""
-
-
-METHODS = (
-    Method("both", "roofline prior x learned residual (shipped)", fit_model, CANDIDATES),
-    Method("roofline alone", "calibrated prior", rivals.roofline_alone, NO_CHOICE),
-    Method("residual alone", "XGBoost on counters", rivals.residual_alone, BARE),
-    Method("published roofline", "published bytes and flops", rivals.absolute, NO_CHOICE, True),
-    Method("extra trees", "published bytes and flops", rivals.extra_trees, NO_CHOICE, True),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,33 +46,36 @@ def tasks(examples: Sequence[Example], platforms: Mapping[str, Platform]) -> tup
 
 
 def _published(examples: Sequence[Example], task: Task) -> Columns:
-    rows, roofs, references, measured = [], [], [], []
-    dram = task.target.signature.level("dram")
+    """The published work as features, over a roofline of bytes and flops alone."""
+    core, gpu = task.target.signature, task.target.is_gpu
+    dram = core.level("dram")
     if dram is None:
         raise ValueError("a signature without main memory")
-    core = task.target.signature
-    gpu = task.target.is_gpu
     bandwidth = dram.total_bytes_per_s if gpu else dram.core_bytes_per_s or dram.total_bytes_per_s
     flops = core.flops_f64_per_s if gpu else core.flops_f64_core_per_s or core.flops_f64_per_s
-    for example in examples:
-        row, runtime = example.row, example.profile.runtime
-        if runtime is None:
-            continue
-        seconds = (
-            example.seconds[task.reference.name] if task.reference_is_label else runtime.median_s
-        )
-        work = (row.bytes_per_rep, row.flops_per_rep, row.iterations_per_rep, row.kernels_per_rep)
-        rows.append([*(math.log(value + 1) for value in work), math.log(seconds), row.size])
-        roofs.append(max(row.bytes_per_rep / bandwidth, row.flops_per_rep / flops))
-        references.append(math.log(seconds))
-        measured.append(math.log(example.seconds[task.target.name]))
+    work = np.array(
+        [
+            (e.row.bytes_per_rep, e.row.flops_per_rep, e.row.iterations_per_rep,
+             e.row.kernels_per_rep)
+            for e in examples
+        ]
+    )  # fmt: skip
+    reference = np.log(
+        [
+            e.seconds[task.reference.name]
+            if task.reference_is_label or e.profile.runtime is None
+            else e.profile.runtime.median_s
+            for e in examples
+        ]
+    )
+    nothing = np.zeros(len(examples))
     return Columns(
-        np.array(rows),
-        np.zeros(len(rows)),
-        np.array(roofs),
-        np.zeros(len(rows)),
-        np.zeros(len(rows)),
-        np.array(references),
-        np.array(measured),
-        tuple(example.kernel for example in examples),
+        features=np.column_stack([np.log1p(work), reference, [e.size for e in examples]]),
+        fixed_s=nothing,
+        parallel_s=np.maximum(work[:, 0] / bandwidth, work[:, 1] / flops),
+        reductions=nothing,
+        log_efficiency=nothing,
+        log_reference=reference,
+        log_time=np.array([math.log(e.seconds[task.target.name]) for e in examples]),
+        kernels=tuple(e.kernel for e in examples),
     )

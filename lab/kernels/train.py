@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.predictor.core.bundle import CARD
 from berth.predictor.core.bundle_writing import write_bundle
-from berth.predictor.core.intervals import group_quantile
+from berth.predictor.core.intervals import DIFFICULTY_FLOOR, group_quantile
 from berth.predictor.core.provenance import made_by, versions
 from berth.predictor.families.program.bundle import (
     RANGE,
@@ -27,16 +28,17 @@ from berth.predictor.families.program.ceilings import Floats
 from berth.predictor.families.program.features import FEATURES, WORK_FEATURES
 from berth.predictor.families.program.range_check import RangeCheck
 from berth.predictor.learning.folds import folds
+from berth.predictor.learning.model_card import library_line, markdown_table, model_card
 from berth.predictor.learning.programs.columns import Columns, columns
 from berth.predictor.learning.programs.model import Settings, fit, fit_prior
 from berth.predictor.learning.trees_onnx import check_agreement, to_onnx
 from lab.datasets.rajaperf import LABELS
-from lab.kernels.card import card
 from lab.kernels.examples import Example, digest
 from lab.kernels.select import CANDIDATES, fit_model, select
 
 FOLDS = 10
 LIBRARIES = ("numpy", "onnxmltools", "onnxruntime", "xgboost-cpu")
+_SCHEMA = "berth.bundle/1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,40 +64,26 @@ def train(
 ) -> Manifest:
     """Train on ``examples`` and write the bundle. The same input and seed give the same id.
 
-    ``advance`` is told of each step done. Raises UsageError for data that nothing can be learnt
+    ``advance`` is called after each step. Raises UsageError for data that nothing can be learnt
     from; nothing is written then.
     """
-    references = {example.profile.platform for example in examples}
-    if len(references) != 1:
-        raise UsageError(
-            f"the profiles are of several platforms: {', '.join(sorted(references))}",
-            hint="train on profiles of one reference platform",
-        )
-    (name,) = references
-    if name not in platforms:
-        raise UsageError(
-            f"the profiles' platform {name!r} is not known", hint="`berth platform add` it first"
-        )
-    reference = platforms[name]
-    parts, work_rows, typical = [], None, 0.0
-    for platform, label in LABELS.items():
-        data = columns(examples, platforms[platform], reference)
-        parts.append(_train_one(data, platforms[platform], label, seed, candidates))
-        work_rows = data.features[:, : len(WORK_FEATURES)]
-        typical = float(data.log_efficiency.mean())
-        advance(platform)
-    if work_rows is None:
-        raise UsageError("there are no labelled platforms")
-    kernels = tuple(example.kernel for example in examples)
-    check = RangeCheck.fit(WORK_FEATURES, work_rows, kernels)
+    reference = _reference(examples, platforms)
+    data = {name: columns(examples, platforms[name], reference) for name in LABELS}
+    parts = []
+    for name, label in LABELS.items():
+        parts.append(_train_one(data[name], platforms[name], label, seed, candidates))
+        advance(name)
+    last = data[name]
+    check = RangeCheck.fit(WORK_FEATURES, last.features[:, : len(WORK_FEATURES)], last.kernels)
     manifest = Manifest(
         schema=_SCHEMA,
         **made_by(command, figures),
-        reference=name,
+        reference=reference.name,
         features=FEATURES,
         labelled=tuple(part.entry for part in parts),
-        typical_log_efficiency=typical,
-        priors=_priors(parts, platforms),
+        typical_log_efficiency=float(last.log_efficiency.mean()),
+        # The prior of platforms without labels is that of the labelled one of the same kind.
+        priors={"gpu" if part.entry.gpus else "cpu": part.entry.prior for part in parts},
         training=Training(
             profiles_sha256=digest(
                 e.profile.model_dump_json(by_alias=True, exclude_none=True) for e in examples
@@ -104,7 +92,7 @@ def train(
                 f"{e.kernel} {e.size} {sorted(e.seconds.items())}" for e in examples
             ),
             rows=len(examples),
-            kernels=len(set(kernels)),
+            kernels=len(set(last.kernels)),
             sizes=tuple(sorted({float(e.size) for e in examples})),
             seed=seed,
             hyperparameters={
@@ -117,13 +105,25 @@ def train(
     )
     files = {part.entry.model: part.onnx for part in parts}
     files[RANGE] = write_range(check).encode()
-    files[CARD] = card(manifest, [part.disagreement for part in parts]).encode()
+    files[CARD] = card(manifest, max(part.disagreement for part in parts)).encode()
     written = write_bundle(folder, manifest, files, load)
     advance("bundle")
     return written
 
 
-_SCHEMA = "berth.bundle/1"
+def _reference(examples: Sequence[Example], platforms: Mapping[str, Platform]) -> Platform:
+    names = sorted({example.profile.platform for example in examples})
+    if len(names) != 1:
+        raise UsageError(
+            f"the profiles are of several platforms: {', '.join(names)}",
+            hint="train on profiles of one reference platform",
+        )
+    if names[0] not in platforms:
+        raise UsageError(
+            f"the profiles' platform {names[0]!r} is not known",
+            hint="`berth platform add` it first",
+        )
+    return platforms[names[0]]
 
 
 def _train_one(
@@ -156,7 +156,7 @@ def _train_one(
 
 
 def _prior_scores(data: Columns, settings: Settings, seed: int) -> Floats:
-    """Scores of the prior alone, of kernels left out; the residual only says how hard each is."""
+    """Scores of the prior alone, of kernels left out; the residual only tells how hard each is."""
     scores = np.zeros(len(data))
     for held in folds(data.kernels, FOLDS, seed):
         rest = data.take(np.setdiff1d(np.arange(len(data)), held))
@@ -167,9 +167,57 @@ def _prior_scores(data: Columns, settings: Settings, seed: int) -> Floats:
     return scores
 
 
-def _priors(parts: Sequence[Trained], platforms: Mapping[str, Platform]) -> dict[str, Calibration]:
-    """The prior of platforms without labels: that of the labelled one of the same kind."""
-    return {
-        "gpu" if platforms[part.entry.platform].is_gpu else "cpu": part.entry.prior
-        for part in parts
-    }
+def card(manifest: Manifest, disagreement: float) -> str:
+    """``CARD.md`` as text."""
+    training = manifest.training
+
+    def factor(score_quantile: float) -> str:
+        return f"{math.exp(score_quantile * DIFFICULTY_FLOOR):.2f}"
+
+    calibration = [
+        (e.platform, f"{e.prior.bias:+.3f}", f"{e.prior.carry:.2f}",
+         f"{e.prior.reduction_s * 1e6:.0f} us", factor(e.score_quantile),
+         factor(e.prior.score_quantile))
+        for e in manifest.labelled
+    ]  # fmt: skip
+    return model_card(
+        "programs from one pilot",
+        manifest,
+        {
+            "What it is": [
+                "A roofline prior (floating point, instructions, four memory levels, branches,",
+                "launches, atomics, reductions) with three calibrated numbers a platform, times a",
+                "residual learnt by gradient boosting on log time. Served by onnxruntime; the",
+                "largest difference from the trainer's own output over all training rows, with and",
+                f"without gaps, is {disagreement:.1e}.",
+            ],
+            "Data": [
+                f"- Profiles: {training.rows} ({training.kernels} kernels at sizes "
+                f"{', '.join(f'{s:.0f}' for s in training.sizes)}), measured by Berth's",
+                f"  own pilot on `{manifest.reference}`; digest `{training.profiles_sha256[:16]}`.",
+                "- Labels: RAJAPerf, LLNL thicket and thicket-tutorial (MIT):",
+                *(f"  - `{e.platform}`: {e.label}; {e.rows} rows." for e in manifest.labelled),
+            ],
+            "Calibration": [
+                *markdown_table(
+                    ("platform", "bias", "carry", "a reduction", "90 % interval, factor",
+                     "prior alone"),
+                    calibration,
+                ),
+                "",
+                "Quantiles are of kernels left out (10 folds over kernels, which weigh the same).",
+                "The factor is of a program whose residual is nil; it grows with its size.",
+            ],
+            "Limits": [
+                "- Labels are one Quartz core and one V100. Other core counts are scaled by the",
+                "  roofline; platforms without labels get the prior only, with an interval 1.5",
+                "  times as wide in log time, and are never enforced by default.",
+                "- A GPU prediction is of an equivalent GPU build, data resident on the device.",
+                "- The training programs are small loops; programs unlike them are abstained from.",
+                library_line(training.seed, training.libraries),
+            ],
+        },
+        figures="Nested leave-one-kernel-out over all kernels and sizes: settings, prior and "
+        "interval are chosen on the other kernels only.",
+        command="python -m lab programs --report DIR",
+    )  # fmt: skip

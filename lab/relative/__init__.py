@@ -1,1 +1,1 @@
-"""Relative performance from counters: every family by the same splits."""
+"""Relative performance from counters on public data: families, splits, uncertainty, transfer."""

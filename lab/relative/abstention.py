@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from berth.predictor.families.program.ceilings import Floats
-from berth.predictor.families.program.range_check import RangeCheck
 from berth.predictor.families.relative.probes import expected_regret
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.families.relative.trust import Trust
+from berth.predictor.families.relative.trust_file import fit_range, log_counters
 from berth.predictor.learning.relative.figures import log_regrets
+from berth.predictor.learning.relative.splits import by_application
 from berth.predictor.learning.relative.trust import fit_residuals
-from lab.relative.nested import Fold, whole
+from lab.relative.nested import Fold, in_row_order
 
 SHARES = (0.5, 0.8, 1.0)
 """Shares answered that the curve is printed at."""
@@ -46,49 +47,38 @@ class AbstentionFigures:
     """Mean of their rows' median ``|log error|``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Risks:
-    """What answering costs, one a row."""
-
-    regret: Floats
-    """Log regret of the pick."""
-    error: Floats
-    """Median ``|log error|`` over platforms."""
-    weights: Floats
-
-
-def scores(trust: Trust, check: RangeCheck, asked: Rows, log_predicted: Floats) -> Floats:
-    """Rows x ``SCORES``: higher is more doubtful."""
+def scores(trust: Trust, train: Rows, asked: Rows, log_predicted: Floats) -> Floats:
+    """Rows x ``SCORES``: higher is more doubtful. ``trust`` was learnt from ``train``."""
+    check = fit_range(train)
     joints = trust.joints(asked, log_predicted)
-    places = trust.neighbours.place(asked)
-    opinion = asked.log_reference[:, None] - trust.neighbours.opinion(places)
+    similar = trust.neighbours.opinion(trust.neighbours.place(asked))
     return np.column_stack(
         [
-            [check.distance(row) for row in _log(asked)],
+            [check.distance(row) for row in log_counters(asked)],
             [math.log(expected_regret(joint)) for joint in joints],
             trust.scale(asked, log_predicted).mean(axis=1),
-            np.abs(log_predicted - opinion).mean(axis=1),
+            np.abs(log_predicted - asked.log_reference[:, None] + similar).mean(axis=1),
         ]
     )
 
 
-def abstention_figures(
-    rows: Rows, folds: Sequence[Fold], trusts: Sequence[Trust]
-) -> list[AbstentionFigures]:
+def abstention_figures(rows: Rows, folds: Sequence[Fold]) -> list[AbstentionFigures]:
     """One a score; every score is first ranked among the fold's own training applications."""
     ranked = []
-    for fold, trust in zip(folds, trusts, strict=True):
-        plain = replace(trust, regret_share=1.0)
-        outer = scores(plain, _check(fold.train), fold.asked, fold.log_predicted)
-        inner, weights = _inner_scores(fold), fold.train.weights()
-        ranked.append(
-            np.column_stack([_rank(o, i, weights) for o, i in zip(outer.T, inner.T, strict=True)])
+    for fold in folds:
+        outer = scores(
+            replace(fold.trust, regret_share=1.0), fold.train, fold.asked, fold.log_predicted
         )
-    predicted, found = whole(folds, [fold.log_predicted for fold in folds]), whole(folds, ranked)
+        inner, weights = _inner_scores(fold), fold.train.weights()
+        # Share of the training weight that is less doubtful than each held-out row.
+        below = inner[None] < outer[:, None]
+        ranked.append((below * weights[:, None]).sum(axis=1) / weights.sum())
+    predicted = in_row_order(folds, [fold.log_predicted for fold in folds])
+    found = in_row_order(folds, ranked)
     off = np.abs(rows.log_seconds - predicted)
     off[:, rows.reference_column] = np.nan
-    risks = Risks(log_regrets(rows, predicted), np.nanmedian(off, axis=1), rows.weights())
-    return [_figures(name, found[:, n], risks) for n, name in enumerate(SCORES)]
+    risks = log_regrets(rows, predicted), np.nanmedian(off, axis=1)
+    return [_figures(name, found[:, n], *risks, rows.weights()) for n, name in enumerate(SCORES)]
 
 
 def risk_curve(score: Floats, risk: Floats, weights: Floats) -> tuple[Floats, Floats]:
@@ -104,11 +94,12 @@ def area(score: Floats, risk: Floats, weights: Floats) -> float:
     return float((mean * np.diff(share, prepend=0.0)).sum())
 
 
-def _figures(name: str, score: Floats, risks: Risks) -> AbstentionFigures:
-    regret, error, weights = risks.regret, risks.error, risks.weights
+def _figures(
+    name: str, score: Floats, regret: Floats, error: Floats, weights: Floats
+) -> AbstentionFigures:
     share, mean = risk_curve(score, regret, weights)
-    kept = score <= ANSWERED
-    total = float(weights[kept].sum())
+    weight = weights * (score <= ANSWERED)
+    total = float(weight.sum())
     return AbstentionFigures(
         score=name,
         area_regret=area(score, regret, weights),
@@ -119,32 +110,17 @@ def _figures(name: str, score: Floats, risks: Risks) -> AbstentionFigures:
             f"{s:.0%}": float(np.exp(mean[np.searchsorted(share, s - 1e-9)])) for s in SHARES
         },
         answered=total / float(weights.sum()),
-        answered_regret=math.exp((regret * weights)[kept].sum() / total) if total else math.nan,
-        answered_error=float((error * weights)[kept].sum() / total) if total else math.nan,
+        answered_regret=math.exp(regret @ weight / total) if total else math.nan,
+        answered_error=float(error @ weight / total) if total else math.nan,
     )
 
 
-def _rank(score: Floats, among: Floats, weights: Floats) -> Floats:
-    """Share of the weight of ``among`` that is less doubtful than each score."""
-    below = (among[None] < score[:, None]) * weights
-    return np.asarray(below.sum(axis=1) / weights.sum())
-
-
 def _inner_scores(fold: Fold) -> Floats:
-    names = np.array(fold.train.applications)
-    found = np.empty((len(names), len(SCORES)))
-    for name in sorted(set(fold.train.applications)):
-        held, rest = np.flatnonzero(names == name), np.flatnonzero(names != name)
-        others = fold.train.take(rest.tolist())
+    """Of the training rows, each application by what the others teach."""
+    found = np.empty((len(fold.train), len(SCORES)))
+    for rest, held in by_application(fold.train, 0):
+        others = fold.train.take(rest)
         trust = fit_residuals(others, fold.log_inner[rest])
-        asked = fold.train.take(held.tolist()).knowing()
-        found[held] = scores(trust, _check(others), asked, fold.log_inner[held])
+        asked = fold.train.take(held).knowing()
+        found[held] = scores(trust, others, asked, fold.log_inner[held])
     return found
-
-
-def _check(rows: Rows) -> RangeCheck:
-    return RangeCheck.fit(rows.counters, _log(rows), rows.applications)
-
-
-def _log(rows: Rows) -> Floats:
-    return np.log1p(np.maximum(rows.values, 0.0))

@@ -8,16 +8,15 @@ for a benchmark run). Anchor kernels are in no test and no draw.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from berth.predictor.families.program.ceilings import Floats
 from berth.predictor.families.relative.rows import Rows
-from berth.predictor.learning.relative.evaluation import loaded
-from berth.predictor.learning.relative.family import Entry, Family
+from berth.predictor.learning.relative.family import Family
+from berth.predictor.learning.relative.splits import by_application
 from berth.predictor.learning.resume import Resume
 from lab.published.xamm.anchors import is_anchor
 from lab.relative.nested import without
@@ -59,132 +58,84 @@ class FewShotResult:
     """The family's own error where the device is labelled like all others."""
 
 
-@dataclass(frozen=True, slots=True)
-class FewShotEvaluation:
-    """All families."""
-
-    data: str
-    split: str
-    labels: tuple[int, ...]
-    draws: int
-    results: tuple[FewShotResult, ...]
-    left_out: dict[str, str]
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
+def steps(rows: Rows) -> int:
+    """How often ``few_shot`` calls ``advance``."""
+    return len(list(_folds(rows))) * len(rows.platforms)
 
 
-def evaluate_few_shot(
+def few_shot(
     rows: Rows,
-    entries: Iterable[Entry],
+    family: Family,
     *,
-    data: str,
     seed: int,
     resume: Resume | None = None,
     advance: Callable[[], None] = lambda: None,
-) -> FewShotEvaluation:
-    """Every family of ``entries``. ``advance`` is called once a fitted model, ``steps`` times."""
-    families, left_out = loaded(entries)
-    store = Resume() if resume is None else resume
-    return FewShotEvaluation(
-        data=data,
-        split=SPLIT,
-        labels=LABELS,
-        draws=DRAWS,
-        results=tuple(_one(rows, family, seed, store, advance) for family in families),
-        left_out=left_out,
-    )
-
-
-def steps(rows: Rows, families: int) -> int:
-    """How often ``evaluate_few_shot`` calls ``advance``."""
-    return families * len(_tested(rows)) * len(rows.platforms)
-
-
-def _one(
-    rows: Rows, family: Family, seed: int, resume: Resume, advance: Callable[[], None]
 ) -> FewShotResult:
+    """Both curves of a family. ``advance`` is called once a fitted model."""
     devices = [name for name in rows.platforms if name != rows.reference]
-    applications = _tested(rows)
-    errors = np.zeros((2, DRAWS, len(LABELS), len(devices), len(applications)))
-    whole = np.zeros((len(devices), len(applications)))
-    for a, application in enumerate(applications):
-        train, test = _split(rows, application)
-        asked = rows.take(test).knowing()
-        full = without(rows, family, [application], seed=seed, resume=resume)[test]
+    folds = list(_folds(rows))
+    errors = np.zeros((2, DRAWS, len(LABELS), len(devices), len(folds)))
+    whole = np.zeros((len(devices), len(folds)))
+    for a, (train, test) in enumerate(folds):
+        asked, held = rows.take(test).knowing(), [rows.applications[test[0]]]
+        full = without(rows, family, held, seed=seed, resume=resume)[test]
         advance()
         for d, device in enumerate(devices):
             column = rows.platforms.index(device)
             measured = rows.log_seconds[test, column]
             whole[d, a] = _error(full[:, column], measured)
-            others = _without(rows, device)
+            others = rows.with_platforms([name for name in rows.platforms if name != device])
             learnt = others.take(train)
-            old = without(others, family, [application], seed=seed, resume=resume)[test]
+            old = without(others, family, held, seed=seed, resume=resume)[test]
             advance()
-            reference = others.reference_column
-            speedup = np.delete(asked.log_reference[:, None] - old, reference, axis=1)
+            speedup = np.delete(asked.log_reference[:, None] - old, others.reference_column, axis=1)
             for draw in range(DRAWS):
                 order = _order(rows, train, np.random.default_rng([seed, draw, column]))
-                for n, told in enumerate(_labels(rows, train, column, order)):
-                    moved = fit_transfer(targets(learnt), told, learnt.weights())
+                for n, labels in enumerate(_labels(rows, train, column, order)):
+                    moved = fit_transfer(targets(learnt), labels, learnt.weights())
                     guess = asked.log_reference - moved.predict(speedup)
                     errors[n // len(LABELS), draw, n % len(LABELS), d, a] = _error(guess, measured)
     return FewShotResult(
-        family=family.name,
-        what=family.what,
-        plain=_curve(errors[0]),
-        signed=_curve(errors[1]),
-        all_labels=float(whole.mean()),
+        family.name, family.what, _curve(errors[0]), _curve(errors[1]), float(whole.mean())
     )
 
 
-def _labels(rows: Rows, train: list[int], column: int, order: list[int]) -> list[Floats]:
-    """Log speedups of the new device as far as they are told: each of ``LABELS``, twice."""
+def _folds(rows: Rows) -> Iterator[tuple[list[int], list[int]]]:
+    """Training and test rows of each application that has rows that are not anchors."""
     anchor = is_anchor(rows)
-    anchors = [i for i in train if anchor[i]]
+    for train, held in by_application(rows, 0):
+        if test := [i for i in held if not anchor[i]]:
+            yield train, test
+
+
+def _labels(
+    rows: Rows, train: Sequence[int], column: int, order: Sequence[int]
+) -> Iterator[Floats]:
+    """Known log speedups of the new device: each of ``LABELS``, without and with anchors."""
+    anchor = is_anchor(rows)
     real = rows.log_speedup[:, column]
-    found = []
-    for signature in ([], anchors):
+    for signature in ([], [i for i in train if anchor[i]]):
         for count in LABELS:
-            told = np.full(len(rows), np.nan)
+            labels = np.full(len(rows), np.nan)
             chosen = [*signature, *order[:count]]
-            told[chosen] = real[chosen]
-            found.append(told[train])
-    return found
+            labels[chosen] = real[chosen]
+            yield labels[train]
 
 
-def _order(rows: Rows, train: list[int], rng: np.random.Generator) -> list[int]:
+def _order(rows: Rows, train: Sequence[int], rng: np.random.Generator) -> list[int]:
     """Training rows in the order in which they are labelled: applications take turns."""
     anchor = is_anchor(rows)
-    by_application: dict[str, list[int]] = {}
+    by_name: dict[str, list[int]] = {}
     for row in train:
         if not anchor[row]:
-            by_application.setdefault(rows.applications[row], []).append(row)
-    queues = {name: rng.permutation(queue).tolist() for name, queue in by_application.items()}
+            by_name.setdefault(rows.applications[row], []).append(row)
+    queues = {name: rng.permutation(queue).tolist() for name, queue in by_name.items()}
     found: list[int] = []
     while len(found) < max(LABELS) and any(queues.values()):
         for name in rng.permutation(sorted(queues)).tolist():
             if queues[name]:
                 found.append(int(queues[name].pop()))
     return found
-
-
-def _tested(rows: Rows) -> list[str]:
-    """Applications with rows that are not anchors."""
-    anchor = is_anchor(rows)
-    return sorted({a for a, left in zip(rows.applications, anchor, strict=True) if not left})
-
-
-def _split(rows: Rows, application: str) -> tuple[list[int], list[int]]:
-    anchor = is_anchor(rows)
-    train = [i for i, name in enumerate(rows.applications) if name != application]
-    test = [i for i, name in enumerate(rows.applications) if name == application and not anchor[i]]
-    return train, test
-
-
-def _without(rows: Rows, device: str) -> Rows:
-    return rows.with_platforms([name for name in rows.platforms if name != device])
 
 
 def _error(log_predicted: Floats, log_measured: Floats) -> float:

@@ -10,10 +10,9 @@ import numpy as np
 from berth.predictor.core.intervals import LEVEL
 from berth.predictor.families.program.ceilings import Floats
 from berth.predictor.families.relative.rows import Rows
-from berth.predictor.families.relative.trust import Trust
 from berth.predictor.learning.relative.figures import per_application
 from berth.predictor.learning.relative.trust import next_application_quantile
-from lab.relative.nested import Fold, whole
+from lab.relative.nested import Fold, in_row_order
 
 _RESAMPLES = 2000
 
@@ -38,33 +37,33 @@ class IntervalFigures:
     """Coverage of each platform."""
 
 
-def interval_figures(
-    rows: Rows, folds: Sequence[Fold], trusts: Sequence[Trust], *, seed: int = 0
-) -> IntervalFigures:
-    """Figures over all folds; ``trusts`` are learnt on each fold's training rows only."""
-    pairs = list(zip(folds, trusts, strict=True))
-    widths = whole(folds, [t.log_widths(f.asked, f.log_predicted) for f, t in pairs])
-    constant = whole(folds, [np.full_like(f.log_predicted, _constant(f)) for f in folds])
+def interval_figures(rows: Rows, folds: Sequence[Fold], *, seed: int = 0) -> IntervalFigures:
+    """Figures over all folds."""
     targets = [c for c in range(len(rows.platforms)) if c != rows.reference_column]
-    predicted = whole(folds, [f.log_predicted for f in folds])
-    off = np.abs(rows.log_seconds - predicted)[:, targets]
-    inside = _inside(off, widths[:, targets])
-    apps = rows.applications
-    by_application = per_application(inside, apps, np.nanmean)
-    drawn = np.random.default_rng(seed).choice(by_application, (_RESAMPLES, len(by_application)))
+
+    def of_targets(pieces: Sequence[Floats]) -> Floats:
+        return in_row_order(folds, pieces)[:, targets]
+
+    def by_application(values: Floats) -> Floats:
+        return per_application(values, rows.applications, np.nanmean)
+
+    widths = of_targets([f.trust.log_widths(f.asked, f.log_predicted) for f in folds])
+    constant = of_targets([np.full_like(f.log_predicted, _constant(f)) for f in folds])
+    off = np.abs(rows.log_seconds[:, targets] - of_targets([f.log_predicted for f in folds]))
+    inside = np.where(np.isfinite(off), (off <= widths).astype(np.float64), np.nan)
+    coverage = by_application(inside)
+    drawn = np.random.default_rng(seed).choice(coverage, (_RESAMPLES, len(coverage)))
     low, high = np.quantile(drawn.mean(axis=1), [0.05, 0.95])
     return IntervalFigures(
-        coverage=float(by_application.mean()),
+        coverage=float(coverage.mean()),
         coverage_low=float(low),
         coverage_high=float(high),
-        worst_application=float(by_application.min()),
-        winkler=float(per_application(_winkler(off, widths[:, targets]), apps, np.nanmean).mean()),
-        winkler_constant=float(
-            per_application(_winkler(off, constant[:, targets]), apps, np.nanmean).mean()
-        ),
-        factor=float(np.exp(np.median(widths[:, targets]))),
+        worst_application=float(coverage.min()),
+        winkler=float(by_application(_winkler(off, widths)).mean()),
+        winkler_constant=float(by_application(_winkler(off, constant)).mean()),
+        factor=float(np.exp(np.median(widths))),
         by_platform={
-            rows.platforms[c]: float(per_application(inside[:, n], apps, np.nanmean).mean())
+            rows.platforms[c]: float(by_application(inside[:, n]).mean())
             for n, c in enumerate(targets)
         },
     )
@@ -74,10 +73,6 @@ def _constant(fold: Fold) -> float:
     errors = np.abs(fold.train.log_seconds - fold.log_inner)
     errors[:, fold.train.reference_column] = np.nan
     return next_application_quantile(errors, fold.train.applications)
-
-
-def _inside(off: Floats, widths: Floats) -> Floats:
-    return np.where(np.isfinite(off), (off <= widths).astype(np.float64), np.nan)
 
 
 def _winkler(off: Floats, widths: Floats) -> Floats:

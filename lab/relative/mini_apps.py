@@ -84,7 +84,7 @@ def columns(data: MiniApps) -> dict[str, Floats]:
     }
 
 
-def evaluate(data: MiniApps) -> tuple[AppResult, ...]:
+def evaluate_apps(data: MiniApps) -> tuple[AppResult, ...]:
     """Every mini-app by each method; see ``SPLIT``."""
     return tuple(_one(app, data) for app in data.seconds)
 

@@ -1,4 +1,4 @@
-"""Nested folds over applications: what a model trained without two of them says of both.
+"""Nested folds over applications: what a model trained without two of them predicts of both.
 
 For a held-out application ``a`` everything that is learnt about errors comes from the other
 applications, each predicted by a model that had seen neither it nor ``a``.
@@ -8,14 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
 from berth.pilot.version import VERSION
 from berth.predictor.families.program.ceilings import Floats
 from berth.predictor.families.relative.rows import Rows
+from berth.predictor.families.relative.trust import Trust
 from berth.predictor.learning.relative.family import Family, told
+from berth.predictor.learning.relative.splits import by_application
+from berth.predictor.learning.relative.trust import fit_trust
 from berth.predictor.learning.resume import Resume
+
+SPLIT = (
+    "nested leave-one-application-out: errors, intervals, thresholds and advice of a held-out "
+    "application come from models and residuals of the other applications only"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +40,8 @@ class Fold:
     train: Rows
     log_inner: Floats
     """Of the training rows, by models without the row's application and without this one."""
+    trust: Trust
+    """Learnt from the training rows and ``log_inner``."""
 
     @property
     def asked(self) -> Rows:
@@ -47,34 +58,27 @@ def nested(
     advance: Callable[[], None] = lambda: None,
 ) -> list[Fold]:
     """One fold an application. ``advance`` is called once a model is fitted, ``fits`` times."""
-    store = Resume() if resume is None else resume
-    names = np.array(rows.applications)
-    applications = sorted(set(rows.applications))
 
     def learnt_without(*held: str) -> Floats:
-        made = without(rows, family, held, seed=seed, resume=store)
+        made = without(rows, family, held, seed=seed, resume=resume)
         advance()
         return made
 
-    pairs = {
-        frozenset((a, b)): learnt_without(a, b)
-        for i, a in enumerate(applications)
-        for b in applications[:i]
-    }
+    applications = sorted(set(rows.applications))
+    pairs = {frozenset(pair): learnt_without(*pair) for pair in combinations(applications, 2)}
     found = []
-    for application in applications:
-        held, rest = np.flatnonzero(names == application), np.flatnonzero(names != application)
-        inner = np.vstack(
-            [pairs[frozenset((application, str(names[i])))][i] for i in rest.tolist()]
-        )
+    for rest, held in by_application(rows, 0):
+        name, train = rows.applications[held[0]], rows.take(rest)
+        inner = np.vstack([pairs[frozenset((name, rows.applications[i]))][i] for i in rest])
         found.append(
             Fold(
-                application=application,
-                index=tuple(int(i) for i in held),
-                held=rows.take(held.tolist()),
-                log_predicted=learnt_without(application)[held],
-                train=rows.take(rest.tolist()),
+                application=name,
+                index=tuple(held),
+                held=rows.take(held),
+                log_predicted=learnt_without(name)[held],
+                train=train,
                 log_inner=inner,
+                trust=fit_trust(train, inner),
             )
         )
     return found
@@ -86,17 +90,16 @@ def fits(rows: Rows) -> int:
     return count * (count + 1) // 2
 
 
-def whole(folds: Sequence[Fold], pieces: Sequence[Floats]) -> Floats:
+def in_row_order(folds: Sequence[Fold], pieces: Sequence[Floats]) -> Floats:
     """One piece a fold (its held rows first) put together in the order of all rows."""
-    length = sum(len(fold.index) for fold in folds)
-    found = np.full((length, *pieces[0].shape[1:]), np.nan)
-    for fold, piece in zip(folds, pieces, strict=True):
-        found[list(fold.index)] = piece
+    joined = np.concatenate(pieces)
+    found = np.empty_like(joined)
+    found[[i for fold in folds for i in fold.index]] = joined
     return found
 
 
 def without(
-    rows: Rows, family: Family, held: Sequence[str], *, seed: int, resume: Resume
+    rows: Rows, family: Family, held: Sequence[str], *, seed: int, resume: Resume | None = None
 ) -> Floats:
     """Rows x platforms: of the applications ``held`` by a model without them; others NaN.
 
@@ -105,10 +108,10 @@ def without(
     out = np.isin(rows.applications, held)
 
     def predictions() -> Floats:
-        fitted = family.fit(rows.take(np.flatnonzero(~out).tolist()), seed)
         found = np.full(rows.log_seconds.shape, np.nan)
-        found[out] = fitted.log_seconds(rows.take(np.flatnonzero(out).tolist()).knowing())
+        fitted = family.fit(rows.take(~out), seed)
+        found[out] = fitted.log_seconds(rows.take(out).knowing())
         return found
 
     words = ["without", *sorted(held), *told(family), VERSION, str(seed), rows.digest()]
-    return resume.array("/".join(words), predictions)
+    return (resume or Resume()).array("/".join(words), predictions)

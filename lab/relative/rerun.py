@@ -15,7 +15,7 @@ import numpy as np
 from berth.predictor.families.program.ceilings import Floats
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.relative.figures import vector_figures
-from lab.relative.order_of_four import order_figures
+from lab.relative.orders import order_figures
 
 ONCE, AGAIN = "one more run", "as many runs again"
 DRAWS = 20

@@ -8,19 +8,18 @@ where ``s(x)`` are the scores of the workload on the leading directions in which
 platforms differ (principal components over platforms; probabilistic PCA, Tipping and Bishop 1999).
 What is to be learnt of a new platform is its offset ``b`` and its loadings ``c``, and their prior
 is how the known platforms lie when each is held against the others. With no label the answer is
-the mean platform; each label moves it as far as it is worth. Any family serves underneath.
+the mean platform; each label moves it as far as it is worth. Any family predicts the others.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from berth.pilot.errors import UsageError
 from berth.predictor.families.program.ceilings import Floats
 from berth.predictor.families.relative.rows import Rows
-from berth.predictor.learning.relative.family import Family, Fitted
 
 DIRECTIONS = 3
 _LEAST_VARIANCE = 1e-4
@@ -45,14 +44,14 @@ class Basis:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """What is believed of the new platform."""
+    """The posterior of the new platform."""
 
     basis: Basis
     mean: Floats
     """Of offset and loadings."""
     covariance: Floats
     noise: float
-    """Variance of a log time around what offset and loadings say."""
+    """Variance of a log time around what offset and loadings give."""
 
     def predict(self, log_speedup: Floats) -> Floats:
         """Log speedup of the new platform, one a row, from those of the known platforms."""
@@ -78,61 +77,13 @@ def fit_transfer(old: Floats, new: Floats, weights: Floats) -> Transfer:
         )
     spread, noise = _population(old, weights)
     basis = _basis(old, weights)
-    told = np.isfinite(new)
-    scores = basis.scores(old[told])
-    wanted = new[told] - old[told].mean(axis=1)
+    known = np.isfinite(new)
+    scores = basis.scores(old[known])
+    wanted = new[known] - old[known].mean(axis=1)
     precision = np.linalg.inv(_prior(basis, spread)) + scores.T @ scores / noise
     covariance = np.asarray(np.linalg.inv(precision), dtype=np.float64)
     mean = covariance @ scores.T @ wanted / noise
     return Transfer(basis, np.asarray(mean), covariance, noise)
-
-
-@dataclass(frozen=True, slots=True)
-class FewShot:
-    """A family, and a platform beside that it has few labels of."""
-
-    family: Family
-    new: str
-
-    @property
-    def name(self) -> str:
-        """In tables."""
-        return f"{self.family.name}, {self.new} by transfer"
-
-    @property
-    def what(self) -> str:
-        """One line for a reader."""
-        return f"{self.family.what}; {self.new} placed among the other platforms by few labels"
-
-    def fit(self, rows: Rows, seed: int) -> Fitted:
-        """The family on all other platforms; the new one by what labels ``rows`` has of it.
-
-        Raises UsageError where ``new`` is the reference or not a column, or for too few others.
-        """
-        if self.new == rows.reference or self.new not in rows.platforms:
-            raise UsageError(f"{self.new!r} is not a platform that times can be transferred to")
-        known = rows.with_platforms([name for name in rows.platforms if name != self.new])
-        column = rows.platforms.index(self.new)
-        transfer = fit_transfer(targets(known), rows.log_speedup[:, column], rows.weights())
-        return FewShotFitted(self.family.fit(known, seed), transfer, known.platforms, column)
-
-
-@dataclass(frozen=True, slots=True)
-class FewShotFitted:
-    """See ``FewShot``."""
-
-    fitted: Fitted
-    transfer: Transfer
-    known: tuple[str, ...]
-    column: int
-
-    def log_seconds(self, rows: Rows) -> Floats:
-        """Rows x platforms; a time that is known is given back."""
-        others = self.fitted.log_seconds(rows.with_platforms(self.known))
-        filled = replace(rows.with_platforms(self.known), log_seconds=others)
-        new = rows.log_reference - self.transfer.predict(targets(filled))
-        found = np.insert(others, self.column, new, axis=1)
-        return np.where(np.isfinite(rows.log_seconds), rows.log_seconds, found)
 
 
 def targets(rows: Rows) -> Floats:
@@ -173,9 +124,11 @@ def _population(old: Floats, weights: Floats) -> tuple[Floats, float]:
         weighed = scores * weights[:, None]
         size = weights.sum()
         right = weighed.T @ wanted / size
-        belief = np.linalg.solve(weighed.T @ scores / size + 1e-3 * np.eye(scores.shape[1]), right)
-        found.append(np.pad(belief, (0, DIRECTIONS + 1 - len(belief))))
-        left.append(np.average((wanted - scores @ belief) ** 2, weights=weights))
+        loadings = np.linalg.solve(
+            weighed.T @ scores / size + 1e-3 * np.eye(scores.shape[1]), right
+        )
+        found.append(np.pad(loadings, (0, DIRECTIONS + 1 - len(loadings))))
+        left.append(np.average((wanted - scores @ loadings) ** 2, weights=weights))
     count = 1 + min(DIRECTIONS, old.shape[1] - 1)
     spread = np.mean(np.square(found), axis=0)[:count]
     return np.maximum(spread, _LEAST_VARIANCE), max(float(np.mean(left)), _LEAST_VARIANCE)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.adapt_graphs import adapt_model
 from berth.plugin.cli.adapt_programs import adapt_bundle
-from berth.plugin.cli.site_rows import site_input
+from berth.plugin.cli.site_rows import SiteInput, site_input
 from berth.plugin.cli.step_bar import step_bar
 from berth.plugin.cli.training_input import command_line, require_training
+
+if TYPE_CHECKING:
+    from berth.predictor.learning.relative.family import Family
 
 TASKS = ("programs", "models", "relative-performance")
 OLD_NAMES = {"kernels": "programs", "dl": "models", "relative": "relative-performance"}
@@ -72,7 +76,12 @@ def train(
     if task == TASKS[2]:
         if adapt is not None or platform is not None:
             raise UsageError("--adapt and --platform are for --task programs and models")
-        train_relative(profiles, reference, folder, out, seed)
+        site = site_input(profiles, reference, folder)
+        if site is None:
+            raise UsageError(
+                "no PROFILES are given", hint="profiles of programs on several platforms"
+            )
+        click.echo(f"{train_relative(site, out, seed)}\nwritten to {out}")
         return
     if reference is not None:
         raise UsageError("--reference is for --task relative-performance")
@@ -91,15 +100,19 @@ def train(
 
 
 def train_relative(
-    profiles: tuple[Path, ...], reference: str | None, folder: Path | None, out: Path, seed: int
-) -> None:
-    """A bundle of relative performance over the platforms of the profiles."""
-    site = site_input(profiles, reference, folder)
-    if site is None:
-        raise UsageError("no PROFILES are given", hint="profiles of programs on several platforms")
+    site: SiteInput,
+    out: Path,
+    seed: int,
+    sources: Mapping[str, str] | None = None,
+    family: Family | None = None,
+) -> str:
+    """A bundle of relative performance over the platforms of these rows; what was made.
+
+    ``sources``: checksums by data set (absent: of the rows themselves); ``family``: absent, the
+    cost model.
+    """
     require_training("training")
     from berth.predictor.families.relative.bundle import TRUST  # noqa: PLC0415 - needs the extra
-    from berth.predictor.learning.relative.figures import vector_figures  # noqa: PLC0415
     from berth.predictor.learning.relative.law import LawFamily  # noqa: PLC0415
     from berth.predictor.learning.relative.train import steps  # noqa: PLC0415
     from berth.predictor.learning.relative.train import train as run  # noqa: PLC0415
@@ -108,21 +121,18 @@ def train_relative(
         manifest = run(
             site.rows,
             out,
-            sources={site.title: site.rows.digest()},
+            sources=dict(sources or {site.title: site.rows.digest()}),
             seed=seed,
             command=command_line(),
-            figures_of=lambda held, guess: asdict(vector_figures(held, guess)),
-            family=LawFamily(kinds=site.kinds),
+            family=LawFamily(kinds=site.kinds) if family is None else family,
             constants=site.constants,
             advance=advance,
         )
     applications = len(manifest.training.applications)
-    click.echo(
-        f"{manifest.id}: {manifest.training.rows} rows of {applications} applications, "
-        f"written to {out}"
+    done = f"{manifest.id}: {manifest.training.rows} rows of {applications} applications"
+    if TRUST in manifest.files:
+        return done
+    return (
+        f"{done}\n{applications} applications are too few to know how far it can be trusted: "
+        "predictions will have no intervals and abstain"
     )
-    if TRUST not in manifest.files:
-        click.echo(
-            f"{applications} applications are too few to know how far it can be trusted: "
-            "predictions will have no intervals and abstain"
-        )

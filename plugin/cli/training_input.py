@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from pathlib import Path
 
 from berth.pilot.errors import ToolMissing
 
@@ -17,4 +18,6 @@ def require_training(needed_for: str) -> None:
 
 def command_line() -> str:
     """What was typed, for the manifest."""
-    return " ".join(["berth", *sys.argv[1:]])
+    program = Path(sys.argv[0])
+    name = "python -m lab" if program.name == "__main__.py" else program.name
+    return " ".join([name, *sys.argv[1:]])

@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
-from onnx import NodeProto, TensorProto, checker, helper, numpy_helper
+from onnx import (
+    NodeProto,
+    TensorProto,
+    checker,
+    compose,
+    helper,
+    load_model_from_string,
+    numpy_helper,
+)
 
 from berth.pilot.errors import BerthError
 from berth.predictor.families.program.ceilings import Floats
@@ -27,6 +35,8 @@ class OnnxGraph:
     """Of the nodes' names."""
     nodes: list[NodeProto] = field(default_factory=list)
     constants: list[TensorProto] = field(default_factory=list)
+    domains: dict[str, int] = field(default_factory=dict)
+    """Operator sets beside ONNX's own, for example that of trees."""
 
     def add(
         self, operator: str, *inputs: str | NDArray[Any], to: str = "", **attributes: Any
@@ -37,12 +47,27 @@ class OnnxGraph:
         self.nodes.append(helper.make_node(operator, names, [out], **attributes))
         return out
 
+    def cast(self, value: str, kind: str, to: str = "") -> str:
+        """``value`` as another type (``float32``, ``float64``, ``int64``)."""
+        out = to or f"{self.stem}{len(self.nodes)}"
+        self.nodes.append(helper.make_node("Cast", [value], [out], to=_TYPES[kind]))
+        return out
+
     def constant(self, values: NDArray[Any]) -> str:
         """Its name."""
         name = f"c{len(self.constants)}"
         array = np.ascontiguousarray(values) if np.ndim(values) else np.asarray(values)
         self.constants.append(numpy_helper.from_array(array, name))
         return name
+
+    def inlined(self, raw: bytes, feed: str) -> str:
+        """All nodes of a file with one input, fed by ``feed``; the name of its first output."""
+        part = compose.add_prefix(load_model_from_string(raw), f"{self.stem}{len(self.nodes)}-")
+        self.add("Identity", feed, to=part.graph.input[0].name)
+        self.nodes.extend(part.graph.node)
+        self.constants.extend(part.graph.initializer)
+        self.domains |= {one.domain: one.version for one in part.opset_import if one.domain}
+        return str(part.graph.output[0].name)
 
     def model(
         self,
@@ -61,7 +86,8 @@ class OnnxGraph:
             [helper.make_tensor_value_info(output[0], TensorProto.DOUBLE, [None, output[1]])],
             self.constants,
         )  # fmt: skip
-        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", _OPSET)])
+        opsets = [helper.make_opsetid(*one) for one in {"": _OPSET, **self.domains}.items()]
+        made = helper.make_model(graph, opset_imports=opsets)
         made.ir_version = _IR
         if properties:
             helper.set_model_props(made, dict(properties))

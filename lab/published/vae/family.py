@@ -10,9 +10,9 @@ from berth.predictor.families.program.ceilings import Floats
 from berth.predictor.families.relative.rows import Rows
 from lab.datasets.aiwc import CPUS
 from lab.published.relative_networks import export
+from lab.published.vae.network import Network, train
 from lab.published.vae.settings import VaeDnn
-from lab.published.vae.train import Network, train
-from lab.relative.baselines import log_features
+from lab.relative.families import log_features
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,7 @@ class VaeFamily:
     """All counters were taken on a CPU (our own pilots): the decoder is calibrated on all rows."""
     settings: VaeDnn = field(default_factory=VaeDnn)
     name: str = "VAE + DNN"
+    libraries: tuple[str, ...] = ("numpy", "onnxruntime", "torch")
 
     @property
     def what(self) -> str:

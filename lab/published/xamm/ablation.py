@@ -6,7 +6,6 @@ Learnt in log space; figures are of the runtime ratio t_target / t_source (the p
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,14 +22,9 @@ from lab.published.xamm.anchors import is_anchor, signatures
 from lab.published.xamm.choices import Choices, Machines
 from lab.published.xamm.downstream import train
 from lab.published.xamm.embeddings import learn
-from lab.published.xamm.inputs import joined, one_hot
-from lab.published.xamm.machines import (
-    MachineModels,
-    learn_machines,
-    mean_speedups,
-)
-from lab.published.xamm.plan import Scenario, label, tried
-from lab.published.xamm.samples import Samples, samples_of
+from lab.published.xamm.machines import MachineModels, learn_machines, mean_speedups
+from lab.published.xamm.plan import Scenario, tried
+from lab.published.xamm.samples import Samples, joined, one_hot, samples_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +55,7 @@ class Found:
 
 def steps(rows: Rows, seeds: Sequence[int]) -> int:
     """How often ``ablate`` will call ``advance`` for one scenario."""
-    return len(list(by_application(rows, 0))) * len(seeds)
+    return len(set(rows.applications)) * len(seeds)
 
 
 def ablate(
@@ -73,50 +67,38 @@ def ablate(
     advance: Callable[[], None] = lambda: None,
 ) -> Found:
     """Every way of ``plan.tried`` in ``scenario``; folds found in ``resume`` are not redone."""
-    store = Resume() if resume is None else resume
-    ways = tried(scenario)
-    errors: list[list[list[Floats]]] = [[[] for _ in seeds] for _ in ways]
-    pairs: list[list[list[tuple[Floats, Floats]]]] = [[[] for _ in seeds] for _ in ways]
-    count = 0
-    for held in _held_out(rows):
+    store, ways, anchored = resume or Resume(), tried(scenario), is_anchor(rows)
+    measured: list[Floats] = []
+    guesses: list[Floats] = []
+    for _, application in by_application(rows, 0):
+        held = [i for i in application if not anchored[i]]
         test = samples_of(rows.take(held), scenario.sources, scenario.targets)
         known = np.isfinite(test.log_speedup)
-        count += int(known.sum())
-        for s, seed in enumerate(seeds):
-            key = _key(rows, scenario, ways, held, seed)
-            guesses = store.array(key, partial(_fold, rows, scenario, held, test, seed))
-            for w in range(len(ways)):
-                measured, guess = test.log_speedup[known], guesses[w][known]
-                errors[w][s].append(np.abs(np.expm1(measured - guess)))
-                pairs[w][s].append((measured, guess))
+        made = []
+        for seed in seeds:
+            key = f"xamm/{rows.digest()}/{scenario}/{ways}/{held}/{seed}"
+            found = store.array(key, partial(_fold, rows, scenario, held, test, seed))
+            made.append(found[:, known])
             advance()
-    scores = tuple(
-        Score(
-            choices=way,
-            mape=tuple(float(np.mean([e.mean() for e in errors[w][s]])) for s in range(len(seeds))),
-            median_error=tuple(
-                float(np.mean([np.median(e) for e in errors[w][s]])) for s in range(len(seeds))
-            ),
-            r2_log=tuple(
-                r2(*(np.concatenate(column) for column in zip(*pairs[w][s], strict=True)))
-                for s in range(len(seeds))
-            ),
-        )
-        for w, way in enumerate(ways)
+        measured.append(test.log_speedup[known])
+        guesses.append(np.array(made))
+    scores = [
+        _score(way, measured, [guess[:, w] for guess in guesses]) for w, way in enumerate(ways)
+    ]
+    return Found(scenario, sum(map(len, measured)), tuple(scores))
+
+
+def _score(way: Choices, measured: Sequence[Floats], guesses: Sequence[Floats]) -> Score:
+    """Of each application: measured [n] and guesses [seeds, n] of log speedups."""
+    pairs = list(zip(measured, guesses, strict=True))
+    errors = [np.abs(np.expm1(real - guess)) for real, guess in pairs]
+    every, joint = np.concatenate(measured), np.concatenate(guesses, axis=1)
+    return Score(
+        way,
+        tuple(np.mean([error.mean(axis=1) for error in errors], axis=0).tolist()),
+        tuple(np.mean([np.median(error, axis=1) for error in errors], axis=0).tolist()),
+        tuple(r2(every, guess) for guess in joint),
     )
-    return Found(scenario, count, scores)
-
-
-def _held_out(rows: Rows) -> list[list[int]]:
-    anchored = is_anchor(rows)
-    return [[i for i in held if not anchored[i]] for _, held in by_application(rows, 0)]
-
-
-def _key(
-    rows: Rows, scenario: Scenario, ways: Sequence[Choices], held: Sequence[int], seed: int
-) -> str:
-    digest = hashlib.sha256(rows.values.tobytes() + rows.log_seconds.tobytes()).hexdigest()
-    return f"xamm/{digest}/{scenario}/{ways}/{list(held)}/{seed}"
 
 
 def _fold(rows: Rows, scenario: Scenario, held: list[int], test: Samples, seed: int) -> Floats:
@@ -135,18 +117,15 @@ def _predictions(
     rest: Rows, scenario: Scenario, test: Samples, seed: int, without: str | None = None
 ) -> Floats:
     hidden = np.array([name == without for name in rest.platforms])
-    told = replace(rest, log_seconds=np.where(hidden, np.nan, rest.log_seconds))
-    samples = samples_of(told, scenario.sources, scenario.learnt)
+    shown = replace(rest, log_seconds=np.where(hidden, np.nan, rest.log_seconds))
+    samples = samples_of(shown, scenario.sources, scenario.learnt)
     ways = tried(scenario)
     embedded: dict[str, tuple[Floats, Floats]] = {}
     for kind in dict.fromkeys(way.embedding for way in ways):
         embedder = learn(kind, samples.features, samples.log_speedup, seed)
         embedded[kind] = apply(embedder, samples.features), apply(embedder, test.features)
-    machines = learn_machines(
-        signatures(rest),
-        mean_speedups(told.log_seconds, told.platforms, told.applications),
-        seed,
-    )
+    labels = mean_speedups(shown.log_seconds, shown.platforms, shown.applications)
+    machines = learn_machines(signatures(rest), labels, seed)
     found = []
     for way in ways:
         vectors = _vectors(way, machines, samples)
@@ -166,18 +145,3 @@ def _vectors(
     if way.machines is Machines.NAMES:
         return one_hot(sorted({*samples.sources, *samples.targets}))
     return machines.vectors(way.aggregation, way.scale)
-
-
-def as_rows(found: Found) -> list[dict[str, object]]:
-    """For JSON."""
-    return [
-        {
-            "scenario": found.scenario.name,
-            "way": label(score.choices),
-            "samples": found.samples,
-            "mape": list(score.mape),
-            "median_error": list(score.median_error),
-            "r2_log": list(score.r2_log),
-        }
-        for score in found.scores
-    ]

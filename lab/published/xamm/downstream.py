@@ -11,8 +11,7 @@ from sklearn.ensemble import AdaBoostRegressor, BaggingRegressor, RandomForestRe
 
 from berth.predictor.families.program.ceilings import Floats
 from lab.published.xamm.choices import Downstream
-from lab.published.xamm.inputs import joined
-from lab.published.xamm.samples import Samples
+from lab.published.xamm.samples import Samples, joined
 
 
 def make(kind: Downstream, seed: int) -> Any:

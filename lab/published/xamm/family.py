@@ -12,19 +12,18 @@ from berth.pilot.errors import UsageError
 from berth.predictor.families.program.ceilings import Floats
 from berth.predictor.families.relative.benchmarks import Benchmarks
 from berth.predictor.families.relative.rows import Rows
+from berth.predictor.learning.onnx_export import agreement
 from lab.published.relative_networks.attention import Attention
-from lab.published.relative_networks.export import apply
+from lab.published.relative_networks.export import TOLERANCE, apply
 from lab.published.xamm.anchors import signatures
-from lab.published.xamm.choices import Choices, Machines
+from lab.published.xamm.choices import Choices, Embedding, Machines
 from lab.published.xamm.downstream import train
 from lab.published.xamm.embeddings import PUBLISHED, Embedder, learn
-from lab.published.xamm.inputs import joined, one_hot
-from lab.published.xamm.machines import (
-    MachineModels,
-    learn_machines,
-    mean_speedups,
-)
-from lab.published.xamm.samples import Samples, samples_of
+from lab.published.xamm.machines import MachineModels, learn_machines, mean_speedups
+from lab.published.xamm.one_graph import network_onnx, one_graph, trees_onnx
+from lab.published.xamm.samples import Samples, joined, one_hot, samples_of
+
+LIBRARIES = ("torch", "xgboost-cpu", "scikit-learn", "skl2onnx", "numpy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,7 @@ class FittedXamm:
     embedder: Embedder
     machines: MachineModels | None
     vectors: dict[str, Floats]
-    """Machine -> what the downstream model is told of it."""
+    """Machine -> what the downstream model sees of it."""
     with_machines: Any
     without_machines: Any
 
@@ -46,14 +45,14 @@ class FittedXamm:
         count = len(samples.targets)
         blind = self.without_machines.predict(joined(embedded, samples.sources, [""], None))
         found = np.tile(np.asarray(blind, dtype=np.float64)[:, None], (1, count))
-        known = [name in self.vectors for name in samples.targets]
-        told = [name in self.vectors for name in samples.sources]
-        if self.with_machines is not None and any(known) and any(told):
-            targets = [name for name, here in zip(samples.targets, known, strict=True) if here]
-            sources = [name for name, here in zip(samples.sources, told, strict=True) if here]
-            inputs = joined(embedded[told], sources, targets, self.vectors)
-            guess = self.with_machines.predict(inputs).reshape(-1, len(targets))
-            found[np.ix_(told, known)] = guess
+        at, to = (
+            [i for i, name in enumerate(names) if name in self.vectors]
+            for names in (samples.sources, samples.targets)
+        )
+        if self.with_machines is not None and at and to:
+            sources, targets = [samples.sources[i] for i in at], [samples.targets[i] for i in to]
+            inputs = joined(embedded[at], sources, targets, self.vectors)
+            found[np.ix_(at, to)] = self.with_machines.predict(inputs).reshape(-1, len(to))
         return found
 
     def log_seconds(self, rows: Rows) -> Floats:
@@ -61,6 +60,41 @@ class FittedXamm:
         samples = samples_of(rows, [rows.reference], self.platforms)
         guess = rows.log_reference[:, None] - self.log_speedup(samples)
         return np.where(np.isfinite(rows.log_seconds), rows.log_seconds, guess)
+
+    def onnx(self, rows: Rows) -> bytes:
+        """Log features -> log speedups over the rows' reference, as one graph.
+
+        Raises BerthError where it differs from the parts by more than 1e-4 on ``rows``.
+        """
+        samples = samples_of(rows, [rows.reference], self.platforms)
+        trees, beside = None, np.full((len(self.platforms), 0), np.nan)
+        if rows.reference in self.vectors and self.with_machines is not None:
+            here = self.vectors[rows.reference]
+            missing = np.full_like(here, np.nan)
+            beside = np.array(
+                [[*here, *self.vectors.get(name, missing)] for name in self.platforms]
+            )
+            trees = self.trees_onnx(samples)
+        raw = one_graph(
+            network_onnx(self.embedder, samples.features), self.blind_onnx(samples), trees, beside
+        )
+        agreement(
+            raw, {"features": samples.features.astype(np.float32)}, self.log_speedup(samples),
+            TOLERANCE,
+        )  # fmt: skip
+        return raw
+
+    def blind_onnx(self, samples: Samples) -> bytes:
+        """The model without AMMs, proved on the samples."""
+        return trees_onnx(self.without_machines, apply(self.embedder, samples.features))
+
+    def trees_onnx(self, samples: Samples) -> bytes:
+        """The model with AMMs, proved on the samples whose machines have one."""
+        at = [i for i, name in enumerate(samples.sources) if name in self.vectors]
+        targets = [name for name in samples.targets if name in self.vectors]
+        embedded = apply(self.embedder, samples.features)[at]
+        sources = [samples.sources[i] for i in at]
+        return trees_onnx(self.with_machines, joined(embedded, sources, targets, self.vectors))
 
 
 def fit(
@@ -110,18 +144,19 @@ class XammFamily:
     benchmarks: Callable[[Rows], Benchmarks] = signatures
     """Benchmark data of every platform, made from nothing but the training rows."""
     attention: Attention = PUBLISHED
+    libraries: tuple[str, ...] = LIBRARIES
 
     @property
     def name(self) -> str:
         """In tables."""
         c = self.choices
-        told = {Machines.AMM: f" + AMM ({c.aggregation})", Machines.NAMES: " + names"}
-        return f"xAMM: {c.embedding}{told.get(c.machines, '')}, {c.downstream}"
+        beside = {Machines.AMM: f" + AMM ({c.aggregation})", Machines.NAMES: " + names"}
+        return f"xAMM: {c.embedding}{beside.get(c.machines, '')}, {c.downstream}"
 
     @property
     def what(self) -> str:
         """In one line."""
-        return f"{self.name}; signatures: anchor kernels among the training rows; Dhakal et al."
+        return f"{self.name}; Dhakal et al."
 
     def fit(self, rows: Rows, seed: int) -> FittedXamm:
         """Learn from the rows' reference to every platform; missing labels allowed."""
@@ -129,3 +164,11 @@ class XammFamily:
         benchmarks = self.benchmarks(rows) if self.choices.machines is Machines.AMM else None
         labels = mean_speedups(rows.log_seconds, rows.platforms, rows.applications)
         return fit(samples, benchmarks, labels, self.choices, seed, attention=self.attention)
+
+
+FAMILIES = (
+    XammFamily(),
+    XammFamily(Choices(embedding=Embedding.RAW)),
+    XammFamily(Choices(embedding=Embedding.RAW, machines=Machines.NAMES)),
+)
+"""Evaluated beside the other families: as published; its AMMs without its attention; neither."""

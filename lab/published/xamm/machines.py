@@ -11,10 +11,12 @@ from berth.pilot.errors import UsageError
 from berth.predictor.families.program.ceilings import Floats
 from berth.predictor.families.relative.amm import Aggregation, Scale, machine_model
 from berth.predictor.families.relative.benchmarks import Benchmarks
+from berth.predictor.families.relative.tables import Runs
 from lab.published.relative_networks.attention import Attention
 from lab.published.relative_networks.export import apply
 from lab.published.xamm.choices import Embedding
 from lab.published.xamm.embeddings import PUBLISHED, Embedder, learn
+from lab.published.xamm.samples import times
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +24,6 @@ class MachineModels:
     """The embedding of benchmark runs, and what it made of each machine's."""
 
     embedder: Embedder
-    features: tuple[str, ...]
     embedded: Mapping[str, Floats]
     """Machine -> samples x width."""
 
@@ -31,10 +32,6 @@ class MachineModels:
         return {
             name: machine_model(rows, aggregation, scale) for name, rows in self.embedded.items()
         }
-
-    def of(self, samples: Floats) -> Floats:
-        """Embeddings of a new machine's benchmark runs (samples x features)."""
-        return apply(self.embedder, samples)
 
 
 def learn_machines(
@@ -50,22 +47,17 @@ def learn_machines(
     machine without labels is embedded but nothing is learnt from it. Raises UsageError where no
     machine has both.
     """
-    told = [name for name in benchmarks.complete() if name in labels]
-    if not told:
+    labelled = [name for name in benchmarks.complete() if name in labels]
+    if not labelled:
         raise UsageError(
             "no machine has both benchmark data and times",
             hint="give benchmark data of the machines that the profiles are from",
         )
-    features = np.vstack([benchmarks.samples[name] for name in told])
-    goals = np.vstack([np.tile(labels[name], (len(benchmarks.samples[name]), 1)) for name in told])
+    runs = {name: benchmarks.samples[name] for name in benchmarks.complete()}
+    features = np.vstack([runs[name] for name in labelled])
+    goals = np.vstack([np.tile(labels[name], (len(runs[name]), 1)) for name in labelled])
     embedder = learn(Embedding.ATTENTION, features, goals, seed, attention)
-    return MachineModels(
-        embedder=embedder,
-        features=benchmarks.features,
-        embedded={
-            name: apply(embedder, benchmarks.samples[name]) for name in benchmarks.complete()
-        },
-    )
+    return MachineModels(embedder, {name: apply(embedder, each) for name, each in runs.items()})
 
 
 def mean_speedups(
@@ -86,3 +78,11 @@ def mean_speedups(
         rows.append(np.where(known.any(axis=0), total / np.maximum(known.sum(axis=0), 1), np.nan))
     table = np.array(rows).T
     return {name: table[i] for i, name in enumerate(machines) if np.isfinite(table[i]).any()}
+
+
+def machine_labels(runs: Runs) -> dict[str, Floats]:
+    """For ``learn_machines``: mean log speedup of each machine for each application."""
+    keys, machines, table = times(runs)
+    several = np.isfinite(table).sum(axis=1) > 1
+    chosen = [application for (application, _), keep in zip(keys, several, strict=True) if keep]
+    return mean_speedups(table[several], machines, chosen) if chosen else {}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +15,16 @@ from berth.pilot.documents import write_text
 from berth.pilot.errors import UsageError
 from berth.predictor.families.program.ceilings import Floats
 from berth.predictor.families.relative.benchmarks import Benchmarks
+from berth.predictor.families.relative.rows import Rows
 from berth.predictor.families.relative.tables import Runs, read_benchmarks, read_runs
 from berth.predictor.families.relative.xamm import XammManifest, XammModel, load
 from lab.published.relative_networks.attention import Attention
 from lab.published.xamm import bundle
+from lab.published.xamm.choices import Machines
 from lab.published.xamm.config import Step, XammConfig
-from lab.published.xamm.family import fit
-from lab.published.xamm.runs import machine_labels, samples_of_runs
+from lab.published.xamm.family import XammFamily, fit
+from lab.published.xamm.machines import machine_labels
+from lab.published.xamm.samples import samples_of_runs, times
 
 MODEL, AMM, PREDICTIONS = "model", "amm.json", "predictions.csv"
 
@@ -81,19 +85,9 @@ def _train(
     runs = read_runs(base / str(config.app_train_data))
     samples = samples_of_runs(runs)
     labels = machine_labels(runs)
-    if benchmarks is not None and not set(benchmarks.complete()) & set(labels):
-        raise UsageError(
-            f"{config.machine_data} has none of the machines of {config.app_train_data}",
-            hint="give benchmark data of those machines, or leave machine_data out",
-        )
-    fitted = fit(
-        samples,
-        benchmarks,
-        labels,
-        config.choices,
-        config.seed,
-        attention=Attention(epochs=config.epochs),
-    )
+    _check_machines(config, benchmarks, labels)
+    attention = Attention(epochs=config.epochs)
+    fitted = fit(samples, benchmarks, labels, config.choices, config.seed, attention=attention)
     folder.parent.mkdir(parents=True, exist_ok=True)
     return bundle.write(
         folder,
@@ -105,6 +99,60 @@ def _train(
         seed=config.seed,
         command=command,
     )
+
+
+def training_rows(config: XammConfig, base: Path) -> tuple[Rows, XammFamily]:
+    """The runs to train on as rows, as seen from ``source_machine``, and the way through xAMM.
+
+    Raises DocumentError, UsageError: no run on the source, benchmark data of other machines.
+    """
+    runs = read_runs(base / str(config.app_train_data))
+    keys, machines, table = times(runs)
+    source, file = str(config.source_machine), config.app_train_data
+    if source not in machines:
+        raise UsageError(f"{file} has no run on {source}", hint="name one of them: source_machine")
+    there = {
+        (a, c): i
+        for i, (a, c, m) in enumerate(
+            zip(runs.applications, runs.configurations, runs.machines, strict=True)
+        )
+        if m == source
+    }
+    wanted = [i for i, key in enumerate(keys) if key in there]
+    names = [keys[i] for i in wanted]
+    benchmarks = None
+    if config.machine_data is not None:
+        benchmarks = read_benchmarks(base / config.machine_data)
+        _check_machines(config, benchmarks, machine_labels(runs))
+        # A machine that has benchmark data and no runs is predicted, too.
+        others = tuple(name for name in benchmarks.complete() if name not in machines)
+        table = np.hstack([table, np.full((len(table), len(others)), np.nan)])
+        machines = (*machines, *others)
+    rows = Rows(
+        counters=runs.counters,
+        values=runs.values[[there[name] for name in names]],
+        platforms=machines,
+        reference=source,
+        log_seconds=table[wanted],
+        applications=tuple(application for application, _ in names),
+        kernels=tuple(application for application, _ in names),
+        sizes=tuple(configuration for _, configuration in names),
+    )
+    attention = Attention(epochs=config.epochs)
+    if benchmarks is None:
+        by_name = replace(config.choices, machines=Machines.NAMES)
+        return rows, XammFamily(by_name, attention=attention)
+    return rows, XammFamily(config.choices, lambda _: benchmarks, attention)
+
+
+def _check_machines(
+    config: XammConfig, benchmarks: Benchmarks | None, labels: Mapping[str, Floats]
+) -> None:
+    if benchmarks is not None and not set(benchmarks.complete()) & set(labels):
+        raise UsageError(
+            f"{config.machine_data} has none of the machines of {config.app_train_data}",
+            hint="give benchmark data of those machines, or leave machine_data out",
+        )
 
 
 def _machines(model: XammModel, benchmarks: Benchmarks) -> dict[str, Floats]:

@@ -7,7 +7,7 @@ chosen on the rows that are reported.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -76,31 +76,36 @@ class Evaluation:
     results: tuple[Result, ...]
     left_out: dict[str, str]
     """Family group -> why it was not evaluated."""
-    rerun: dict[str, dict[str, float]] = field(default_factory=dict)
-    """Figures of measuring again on every platform, where the data set knows its spread."""
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         return asdict(self)
 
 
-def steps(rows: Rows, entries: Iterable[Entry], seeds: Sequence[int] = SEEDS) -> int:
+def steps(
+    rows: Rows,
+    entries: Iterable[Entry],
+    seeds: Sequence[int] = SEEDS,
+    splits: Sequence[Split] = SPLITS,
+) -> int:
     """How often ``evaluate`` will call ``advance`` where nothing is cached."""
-    folds = {split.name: len(list(split.folds(rows, 0))) for split in SPLITS}
-    return sum(folds[split.name] for split, _ in _plan(rows, entries)) * len(seeds)
+    folds = {split.name: len(list(split.folds(rows, 0))) for split in splits}
+    return sum(folds[split.name] for split, _ in _plan(rows, entries, splits)) * len(seeds)
 
 
-def _plan(rows: Rows, entries: Iterable[Entry]) -> list[tuple[Split, Family]]:
+def _plan(
+    rows: Rows, entries: Iterable[Entry], all_splits: Sequence[Split]
+) -> list[tuple[Split, Family]]:
     """What is evaluated, split by split; not a split that ``rows`` has no folds of."""
     wanted = [
-        (family, SLOW_SPLITS if entry.slow else SPLITS)
+        (family, SLOW_SPLITS if entry.slow else all_splits)
         for entry in entries
         if not entry.absent
         for family in entry.load()
     ]
     return [
         (split, family)
-        for split in SPLITS
+        for split in all_splits
         if any(True for _ in split.folds(rows, 0))
         for family, splits in wanted
         if split in splits
@@ -125,6 +130,7 @@ def evaluate(
     *,
     data: str,
     seeds: Sequence[int] = SEEDS,
+    splits: Sequence[Split] = SPLITS,
     resume: Resume | None = None,
     more_figures: MoreFigures = no_more_figures,
     advance: Callable[[], None] = lambda: None,
@@ -141,7 +147,7 @@ def evaluate(
     store = Resume() if resume is None else resume
     results = [
         result
-        for split, family in _plan(rows, groups)
+        for split, family in _plan(rows, groups, splits)
         for result in _results(
             rows, family, split, seeds=seeds, resume=store, more=more_figures, advance=advance
         )

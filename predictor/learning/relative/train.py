@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from berth.predictor.families.program.ceilings import Floats
 from berth.predictor.families.relative import bundle as bundles
 from berth.predictor.families.relative.bundle import (
     LAW,
+    ONNX,
     RELATIVE_SCHEMA,
     TRUST,
     Kind,
@@ -32,8 +33,10 @@ from berth.predictor.families.relative.rows import Rows
 from berth.predictor.families.relative.trust_file import fit_range, trust_file
 from berth.predictor.learning.relative.card import card
 from berth.predictor.learning.relative.checks import check_applications, check_rows
-from berth.predictor.learning.relative.family import Fitted, told
+from berth.predictor.learning.relative.family import Family, Fitted, told
+from berth.predictor.learning.relative.figures import vector_figures
 from berth.predictor.learning.relative.law import LawFamily
+from berth.predictor.learning.relative.splits import LEAVE_ONE_APPLICATION_OUT, held_out
 from berth.predictor.learning.relative.trust import LEAST_APPLICATIONS, fit_trust
 from berth.predictor.learning.resume import Resume
 
@@ -42,7 +45,6 @@ TOLERANCE = 1e-4
 """Of log time, between the trainer's own output and the written bundle's."""
 _OTHER_ITEMS = 5_000
 """In the law's document beside its points."""
-
 ANY_KIND = LawFamily()
 """All platforms are of one kind."""
 
@@ -53,6 +55,16 @@ class Exported:
 
     kind: Kind
     files: dict[str, bytes]
+
+
+@runtime_checkable
+class AsOnnx(Protocol):
+    """A fitted model that is served as one ONNX file."""
+
+    def onnx(self, rows: Rows) -> bytes:
+        """[rows, counters + 1] ``features`` to [rows, platforms] ``log_speedup``, as
+        ``families.relative.bundle`` serves them; agreement is proved on ``rows``."""
+        ...
 
 
 def steps(rows: Rows) -> int:
@@ -67,43 +79,38 @@ def train(
     sources: dict[str, str],
     seed: int,
     command: str,
-    figures_of: Callable[[Rows, Floats], dict[str, float]],
-    family: LawFamily = ANY_KIND,
+    family: Family = ANY_KIND,
     constants: Mapping[str, float] | None = None,
     advance: Callable[[], None] = lambda: None,
 ) -> RelativeManifest:
     """Leave each application out for figures and trust, learn from all, write the bundle.
 
-    ``family``: with the kinds of the rows' platforms. ``constants``: counters that
-    the rows lack since they had one value everywhere; kept to tell what is unlike them. With fewer
-    than four applications nothing is known of a fifth, and the bundle has no trust.
+    ``family``: the cost model with the kinds of the rows' platforms, or one whose fitted model is
+    ``AsOnnx``. ``constants``: counters that the rows lack since they had one value everywhere;
+    kept to tell what is unlike them. With fewer than four applications nothing is known of a
+    fifth, and the bundle has no trust.
 
-    Folds that were done are kept beside ``folder`` until the bundle stands, so that a run cut
+    Finished folds are cached beside ``folder`` until the bundle stands, so that a run cut
     short goes on. The same rows and seed give the same id. Raises UsageError for rows that
     nothing can be learnt from, BerthError where the bundle says something else than the trainer.
     """
     check_rows(rows)
     check_applications(rows)
     unfinished = folder.with_name(f".{folder.name}.unfinished")
-    kept = Resume(unfinished)
-    found = np.full(rows.log_seconds.shape, np.nan)
-    for name in sorted(set(rows.applications)):
-        held = [i for i, application in enumerate(rows.applications) if application == name]
-        found[held] = kept.array(
-            _key(rows, family, name, seed), partial(_held_out, rows, family, held, seed)
-        )
-        advance()
+    resume = Resume(unfinished)
+    key = "/".join([*told(family), VERSION, str(seed), rows.digest()])
+    found = held_out(
+        rows, family, LEAVE_ONE_APPLICATION_OUT, seed=seed, resume=resume, key=key, advance=advance
+    )
     fitted = family.fit(rows, seed)
-    _check_items(fitted)
-    files = {LAW: to_json(law_file(fitted)).encode()}
+    exported = _exported(fitted, rows)
     if len(set(rows.applications)) >= LEAST_APPLICATIONS:
         trust = trust_file(fit_trust(rows, found), fit_range(rows))
-        files[TRUST] = to_json(trust).encode()
-    exported = Exported("law", files)
+        exported.files[TRUST] = to_json(trust).encode()
     advance()
     manifest = RelativeManifest(
         schema=RELATIVE_SCHEMA,
-        **made_by(command, figures_of(rows, found)),
+        **made_by(command, asdict(vector_figures(rows, found))),
         family=family.name,
         what=family.what,
         kind=exported.kind,
@@ -116,7 +123,7 @@ def train(
             rows=len(rows),
             applications=tuple(sorted(set(rows.applications))),
             seed=seed,
-            libraries=versions(LIBRARIES),
+            libraries=versions(getattr(family, "libraries", LIBRARIES)),
         ),
     )
     written = write(folder, manifest, exported, fitted, rows)
@@ -144,6 +151,15 @@ def write(
     return write_bundle(folder, manifest, files, load=check)
 
 
+def _exported(fitted: Fitted, rows: Rows) -> Exported:
+    if isinstance(fitted, LawModel):
+        _check_items(fitted)
+        return Exported("law", {LAW: to_json(law_file(fitted)).encode()})
+    if isinstance(fitted, AsOnnx):
+        return Exported("onnx", {ONNX: fitted.onnx(rows)})
+    raise TypeError(f"{type(fitted).__name__} has no form in a bundle")
+
+
 def _check_items(fitted: LawModel) -> None:
     """Raises UsageError where the law would be a larger document than Berth reads."""
     count = 0
@@ -158,14 +174,5 @@ def _check_items(fitted: LawModel) -> None:
         )
 
 
-def _held_out(rows: Rows, family: LawFamily, held: list[int], seed: int) -> Floats:
-    others = sorted(set(range(len(rows))) - set(held))
-    return _asked(family.fit(rows.take(others), seed), rows.take(held))
-
-
 def _asked(model: Fitted, rows: Rows) -> Floats:
     return model.log_seconds(rows.knowing())
-
-
-def _key(rows: Rows, family: LawFamily, application: str, seed: int) -> str:
-    return "/".join([*told(family), VERSION, application, str(seed), rows.digest()])

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from test_rows_and_splits import toy
+from toy_rows import toy
 
 from berth.pilot.errors import UsageError
 from berth.predictor.families.relative.law import LawModel

@@ -35,7 +35,6 @@ def once(tmp_path_factory):
             sources={"toy": "0" * 64},
             seed=0,
             command="berth train",
-            figures_of=lambda rows, guess: {"off": float(np.abs(guess - rows.log_seconds).mean())},
         )
     return manifest, folder
 
@@ -53,7 +52,7 @@ def test_what_is_loaded_says_what_was_trained(trained, tmp_path) -> None:
     ours = FAMILY.fit(physical(), 0).log_seconds(rows)
     assert np.abs(loaded.log_seconds(rows) - ours).max() < 1e-9
     assert loaded.id == trained.id
-    assert trained.figures["off"] < 1
+    assert trained.figures["median_time_error"] < 1
 
 
 def test_nothing_but_the_bundle_is_left(once) -> None:
@@ -64,14 +63,13 @@ def test_the_same_rows_and_seed_give_the_same_id(trained, tmp_path, monkeypatch)
     monkeypatch.setitem(training.train.__kwdefaults__, "family", FAMILY)
     again = train(
         physical(), tmp_path / "again", sources={"toy": "0" * 64}, seed=0, command="x",
-        figures_of=lambda *_: {},
     )  # fmt: skip
     assert again.id == trained.id
 
 
 def test_a_run_cut_short_goes_on(tmp_path, monkeypatch) -> None:
     monkeypatch.setitem(training.train.__kwdefaults__, "family", FAMILY)
-    given = {"sources": {}, "seed": 0, "command": "x", "figures_of": lambda *_: {}}
+    given = {"sources": {}, "seed": 0, "command": "x"}
     ticks: list[int] = []
 
     def stop() -> None:
@@ -185,8 +183,7 @@ def test_one_application_cannot_be_left_out(tmp_path) -> None:
     with pytest.raises(UsageError, match="1 applications are fewer"):
         train(
             physical(applications=1), tmp_path / "b", sources={}, seed=0, command="x",
-            figures_of=lambda *_: {},
-        )  # fmt: skip
+            )  # fmt: skip
     assert not list(tmp_path.iterdir())
 
 
@@ -206,5 +203,5 @@ def test_more_rows_than_a_bundle_holds_are_refused_before_it_is_written(
     monkeypatch.setitem(training.train.__kwdefaults__, "family", FAMILY)
     monkeypatch.setattr(training, "MAX_KEYS", 5_500)
     with pytest.raises(UsageError, match="24 workloads on 3 platforms are more than a bundle"):
-        train(physical(), tmp_path / "b", sources={}, seed=0, command="x", figures_of=lambda *_: {})
+        train(physical(), tmp_path / "b", sources={}, seed=0, command="x")
     assert not (tmp_path / "b").exists()

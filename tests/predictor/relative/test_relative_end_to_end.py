@@ -22,8 +22,8 @@ from berth.predictor.families.relative.explain import explain_row
 from berth.predictor.families.relative.workloads import row_of
 from berth.predictor.learning.relative.measurements import read_measurements
 from lab.__main__ import lab
-from lab.relative.baselines import BASELINES
 from lab.relative.data import aiwc_rows
+from lab.relative.families import BASELINES
 
 WORK, FAR = 2e8, 3e8
 RIDGE = next(family for family in BASELINES if family.name == "ridge")

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from toy_rows import toy
 
-from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.relative.figures import pairs_right, vector_figures
 from berth.predictor.learning.relative.splits import (
     LEAVE_ONE_APPLICATION_OUT,
@@ -16,24 +16,7 @@ from berth.predictor.learning.relative.splits import (
     held_out,
     repeated,
 )
-from lab.relative.baselines import BASELINES
-
-
-def toy(applications: int = 4, sizes: int = 3) -> Rows:
-    rng = np.random.default_rng(0)
-    n = applications * sizes
-    work = rng.uniform(10, 20, n)
-    speed = np.array([0.0, 1.0, 2.0])
-    return Rows(
-        counters=("instructions", "bytes"),
-        values=np.exp(np.column_stack([work, work + rng.normal(0, 0.1, n)])),
-        platforms=("cpu", "gpu", "slice"),
-        reference="cpu",
-        log_seconds=work[:, None] - 20 - speed + rng.normal(0, 0.01, (n, 3)),
-        applications=tuple(f"app{i // sizes}" for i in range(n)),
-        kernels=tuple("kernel" for _ in range(n)),
-        sizes=tuple(str(i % sizes) for i in range(n)),
-    )
+from lab.relative.families import BASELINES
 
 
 def test_knowing_hides_all_times_but_the_reference_and_the_probes() -> None:

@@ -8,6 +8,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="needs the extra `deep`")
 
 from berth.pilot.errors import BerthError  # noqa: E402
+from berth.predictor.learning.onnx_export import run, session_of  # noqa: E402
 from lab.published.relative_networks.attention import (  # noqa: E402
     Attention,
     SequentialAttention,
@@ -21,7 +22,6 @@ from lab.published.relative_networks.calibrated import (  # noqa: E402
 from lab.published.relative_networks.export import (  # noqa: E402
     apply,
     check_agreement,
-    run_onnx,
     to_onnx,
 )
 from lab.published.relative_networks.layers import (  # noqa: E402
@@ -112,7 +112,10 @@ def test_onnx_says_what_the_network_says(kind: str) -> None:
         rows[random.random(rows.shape) < 0.1] = np.nan
     onnx = to_onnx(network, 7)
     assert check_agreement(onnx, network, rows) <= 1e-4
-    assert run_onnx(onnx, rows[:1]).shape == apply(network, rows[:1]).shape
+    assert (
+        run(session_of(onnx), {"features": rows[:1].astype(np.float32)}).shape
+        == apply(network, rows[:1]).shape
+    )
 
 
 def test_a_conversion_that_says_another_thing_is_refused() -> None:

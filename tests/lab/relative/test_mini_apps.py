@@ -10,7 +10,7 @@ import pytest
 from berth.pilot.errors import ToolMissing
 from lab.datasets import machines
 from lab.datasets.machines import KERNELS, PEAKS, MiniApps
-from lab.relative.mini_apps import DOT, LAWS, columns, evaluate, predict
+from lab.relative.mini_apps import DOT, LAWS, columns, evaluate_apps, predict
 
 NAMES = ("bdw", "knl", "k20", "p100", "skl", "v100")
 
@@ -25,7 +25,7 @@ def made(law: str) -> MiniApps:
 
 @pytest.mark.parametrize("law", ["triad", "dot", "flops_f32"])
 def test_a_law_that_holds_is_found(law: str) -> None:
-    (found,) = evaluate(made(law))
+    (found,) = evaluate_apps(made(law))
     assert found.median_error["best law"] == pytest.approx(0, abs=1e-6)
     assert found.median_error["nested"] == pytest.approx(0, abs=1e-6)
     assert sum(found.chosen.values()) == 15
@@ -49,7 +49,7 @@ def test_platforms_without_a_time_are_left_out() -> None:
     data = made("dot")
     times = data.seconds["app"].copy()
     times[2] = np.nan
-    (found,) = evaluate(replace(data, seconds={"app": times}))
+    (found,) = evaluate_apps(replace(data, seconds={"app": times}))
     assert found.platforms == ("bdw", "knl", "p100", "skl", "v100")
 
 

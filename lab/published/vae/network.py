@@ -88,10 +88,9 @@ def _vae_loss(vae: CalibratedVae, rows: Tensor, weight: float) -> tuple[Tensor, 
 
 def _calibrate(network: Network, rows: Tensor, settings: VaeDnn) -> tuple[float, ...]:
     optimiser = torch.optim.Adam(network.vae.parameters(), lr=settings.vae_learning_rate)
+    epochs = settings.calibration_epochs
     return _epochs(
-        settings.calibration_epochs,
-        optimiser,
-        lambda epoch: _vae_loss(network.vae, rows, _weight(epoch, settings.calibration_epochs))[0],
+        epochs, optimiser, lambda epoch: _vae_loss(network.vae, rows, _weight(epoch, epochs))[0]
     )
 
 
@@ -128,7 +127,7 @@ def _learn_speedups(
     return _epochs(
         settings.dnn_epochs,
         optimiser,
-        lambda _epoch: masked_error(network.dnn(network.vae.sample(mean, log_variance)), labels),
+        lambda _: masked_error(network.dnn(network.vae.sample(mean, log_variance)), labels),
     )
 
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from test_rows_and_splits import toy
+from toy_rows import toy
 
 pytest.importorskip("torch", reason="needs the extra `deep`")
 
-from lab.published.vae.evaluate import TEN_FOLDS, without_missing
+from lab.experiments.vae_dnn import TEN_FOLDS, without_missing
 
 
 def test_each_kernel_is_held_out_once_and_never_learnt_beside() -> None:

@@ -16,8 +16,9 @@ from berth.predictor.learning.relative.trust import (
     next_application_quantile,
 )
 from berth.predictor.learning.resume import Resume
+from lab.experiments.uncertainty import UncertaintyResult, sections_of
 from lab.relative.abstention import SCORES, abstention_figures, area
-from lab.relative.baselines import Always, Regression
+from lab.relative.families import MeanSpeedup, Regression
 from lab.relative.intervals import interval_figures
 from lab.relative.nested import fits, nested
 from lab.relative.probing import WAYS, probing_figures
@@ -51,11 +52,6 @@ def folds():
     return nested(rows(), RIDGE, seed=0)
 
 
-@pytest.fixture(scope="module")
-def trusts(folds):
-    return [fit_trust(fold.train, fold.log_inner) for fold in folds]
-
-
 def test_inner_predictions_never_saw_the_held_application(folds) -> None:
     data, changed = rows(), rows()
     names = np.array(data.applications)
@@ -74,33 +70,33 @@ def test_a_pair_of_applications_is_fitted_once(tmp_path) -> None:
     assert len(list(tmp_path.glob("*.npy"))) == 15
 
 
-def test_intervals_hold_on_applications_not_seen(folds, trusts) -> None:
-    found = interval_figures(rows(), folds, trusts)
+def test_intervals_hold_on_applications_not_seen(folds) -> None:
+    found = interval_figures(rows(), folds)
     assert found.coverage_low <= found.coverage <= found.coverage_high
     assert 0.8 < found.coverage <= 1.0
     assert set(found.by_platform) == set(PLATFORMS[1:])
 
 
-def test_steady_platforms_get_narrower_intervals(folds, trusts) -> None:
-    widths = trusts[0].log_widths(folds[0].asked, folds[0].log_predicted)
+def test_steady_platforms_get_narrower_intervals(folds) -> None:
+    widths = folds[0].trust.log_widths(folds[0].asked, folds[0].log_predicted)
     assert widths[:, 3].mean() < widths[:, 1].mean()
     assert (widths[:, 0] == 0).all()
 
 
-def test_where_difficulty_differs_one_width_scores_worse(folds, trusts) -> None:
-    found = interval_figures(rows(), folds, trusts)
+def test_where_difficulty_differs_one_width_scores_worse(folds) -> None:
+    found = interval_figures(rows(), folds)
     assert found.winkler < found.winkler_constant
 
 
-def test_platforms_that_err_together_are_learnt_to_do_so(folds, trusts) -> None:
-    joint = trusts[0].joints(folds[0].asked, folds[0].log_predicted)[0]
+def test_platforms_that_err_together_are_learnt_to_do_so(folds) -> None:
+    joint = folds[0].trust.joints(folds[0].asked, folds[0].log_predicted)[0]
     spread = joint.deviation
     assert joint.covariance[1, 2] > 0.4 * spread[1] * spread[2]
     assert abs(joint.covariance[1, 3]) < 0.5 * spread[1] * spread[3]
 
 
-def test_a_probed_time_corrects_its_neighbour(folds, trusts) -> None:
-    fold, trust = folds[0], trusts[0]
+def test_a_probed_time_corrects_its_neighbour(folds) -> None:
+    fold, trust = folds[0], folds[0].trust
     off, corrected = [], []
     plain = trust.joints(fold.asked, fold.log_predicted)
     probed = trust.joints(fold.held.knowing(["gpu"]), fold.log_predicted)
@@ -111,18 +107,27 @@ def test_a_probed_time_corrects_its_neighbour(folds, trusts) -> None:
     assert np.mean(corrected) < np.mean(off)
 
 
-def test_advised_probes_leave_less_to_regret(folds, trusts) -> None:
-    found = probing_figures(rows(), folds, trusts)
+def test_advised_probes_leave_less_to_regret(folds) -> None:
+    found = probing_figures(rows(), folds)
     assert set(found.regret) == set(WAYS)
     assert found.regret["two, advised at once"] <= found.regret["one, advised"] + 0.02
     assert found.regret["one, advised"] < found.regret["no probe"]
-    assert found.told_two <= found.told_one <= found.told_now
+    assert found.expected_two <= found.expected_one <= found.expected_now
 
 
-def test_every_score_is_ranked_against_training_applications(folds, trusts) -> None:
-    found = abstention_figures(rows(), folds, trusts)
+def test_every_score_is_ranked_against_training_applications(folds) -> None:
+    found = abstention_figures(rows(), folds)
     assert [f.score for f in found] == list(SCORES)
     assert all(0 <= f.answered <= 1 for f in found)
+
+
+def test_every_table_has_a_cell_for_each_title(folds) -> None:
+    result = UncertaintyResult(
+        "ridge", "", interval_figures(rows(), folds), tuple(abstention_figures(rows(), folds)),
+        probing_figures(rows(), folds),
+    )  # fmt: skip
+    for section in sections_of([result]):
+        assert {len(row) for row in section.rows} == {len(section.header)}
 
 
 def test_a_score_that_knows_the_risk_has_the_least_area() -> None:
@@ -146,12 +151,12 @@ def test_the_more_applications_differ_the_wider_the_interval() -> None:
 def test_few_applications_are_refused() -> None:
     data = rows(applications=3)
     with pytest.raises(UsageError, match="3 applications are too few"):
-        fit_trust(data, held_out_predictions(data, Always(), 0))
+        fit_trust(data, held_out_predictions(data, MeanSpeedup(), 0))
 
 
 def test_a_platform_with_few_labels_is_served_too() -> None:
     data = rows()
-    guess = held_out_predictions(data, Always(), 0)
+    guess = held_out_predictions(data, MeanSpeedup(), 0)
     data.log_seconds[3:, 3] = np.nan
     trust = fit_residuals(data, guess)
     assert np.isfinite(trust.log_widths(data.knowing(), guess)).all()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_rows_and_splits import toy
+from toy_rows import toy
 
 from berth.predictor.families.relative.amm import Aggregation, Scale, machine_model
 from berth.predictor.families.relative.benchmarks import from_platforms

@@ -7,28 +7,26 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from test_rows_and_splits import toy
+from toy_rows import toy
 
 from berth.pilot.errors import UsageError
 from berth.predictor.learning.relative import evaluation as run
 from berth.predictor.learning.relative.family import told
 from berth.predictor.learning.relative.law import LawFamily
 from berth.predictor.learning.resume import Resume
-from lab.relative.bars import verdicts
-from lab.relative.baselines import BASELINES, Always
-from lab.relative.committee import Committee
-from lab.relative.families import ENTRIES, Entry, chosen
-from lab.relative.order_of_four import FOUR, order_figures
-from lab.relative.report import (
-    HEADER,
-    by_split,
-    rerun_row,
-    table,
-    write_report,
+from lab.experiments.relative import HEADER, report_of, verdicts_of
+from lab.relative.families import (
+    ENTRIES,
+    RIDGE_REGRESSION,
+    Committee,
+    Entry,
+    MeanSpeedup,
+    chosen,
 )
+from lab.relative.orders import FOUR, order_figures
 from lab.relative.rerun import both_figures, rerun_figures
 
-QUICK = Entry("quick", lambda: (Always(),))
+QUICK = Entry("quick", lambda: (MeanSpeedup(),))
 
 
 def test_groups_are_named_once() -> None:
@@ -41,10 +39,10 @@ def test_an_unknown_group_is_named_with_the_known_ones() -> None:
 
 
 def test_a_family_whose_library_is_absent_is_left_out_loudly() -> None:
-    entry = Entry("deep", lambda: (Always(),), needs=("no_such_library",))
+    entry = Entry("deep", lambda: (MeanSpeedup(),), needs=("no_such_library",))
     found = run.evaluate(toy(), [QUICK, entry], data="toy", seeds=[0])
     assert found.left_out == {"deep": "no_such_library not installed"}
-    assert {result.family for result in found.results} == {Always().name}
+    assert {result.family for result in found.results} == {MeanSpeedup().name}
 
 
 def test_every_fold_advances_the_bar() -> None:
@@ -62,8 +60,8 @@ def test_bars_say_met_or_missed_by_the_unrounded_figure() -> None:
     figures = {"regret": 1.1204, "worst_regret": 1.2, "kendall_tau": 0.75}
     split = run.SPLITS[0].name
     result = run.Result("law", "", split, figures, figures, figures, {})
-    assert [row[-1] for row in verdicts([result])] == ["missed", "met", "met"]
-    assert verdicts([result], "another") == []
+    assert [row[-1] for row in verdicts_of([result])] == ["missed", "met", "met"]
+    assert verdicts_of([result], "another") == []
 
 
 def test_one_more_run_is_as_good_as_its_spread() -> None:
@@ -74,21 +72,22 @@ def test_one_more_run_is_as_good_as_its_spread() -> None:
     assert exact["regret"] == 1.0
     assert 0.1 < loose["median_time_error"] < 0.3
     found = run.evaluate(rows, [QUICK], data="toy", seeds=[0])
-    assert rerun_row(found) == []
     both = both_figures(rows, 0.3 * np.exp(rows.log_seconds), np.full((len(rows), 3), 40.0))
     assert both["one more run"] == loose
     assert both["as many runs again"]["median_time_error"] < 0.3 * loose["median_time_error"]
-    once, again = rerun_row(replace(found, rerun=both))
-    assert len(once) == len(again) == len(HEADER)
+    shown = report_of(found, both).sections[-1]
+    assert [len(row) for row in shown.rows] == [len(HEADER)] * 2
 
 
 def test_report_and_json_hold_every_family_and_split(tmp_path) -> None:
     found = run.evaluate(toy(), [QUICK], data="toy", seeds=[0])
-    write_report(found, tmp_path)
-    text = (tmp_path / "report.md").read_text(encoding="utf-8")
-    for title, results in by_split(found):
-        assert title in text
-        assert all(len(row) == len(HEADER) for row in table(results))
+    report = report_of(found, {})
+    report.write(tmp_path)
+    text = (tmp_path / "evaluation.md").read_text(encoding="utf-8")
+    for result in found.results:
+        assert f"## {result.split}" in text
+        assert result.regret_by_application.keys() == {f"app{i}" for i in range(4)}
+    assert all(len(row) == len(one.header) for one in report.sections for row in one.rows)
     data = json.loads((tmp_path / "evaluation.json").read_text(encoding="utf-8"))
     assert len(data["results"]) == len(run.SPLITS)
 
@@ -98,9 +97,6 @@ def test_a_slow_family_is_evaluated_on_the_splits_of_few_folds(tmp_path) -> None
     found = run.evaluate(toy(), [slow], data="toy", seeds=[0])
     assert [result.split for result in found.results] == [s.name for s in run.SLOW_SPLITS]
     assert run.steps(toy(), [slow], [0]) < run.steps(toy(), [QUICK], [0])
-    assert [title.partition(":")[0] for title, _ in by_split(found)] == [
-        split.name for split in run.SLOW_SPLITS
-    ]
 
 
 def test_a_run_cut_short_in_a_split_goes_on_at_its_fold(tmp_path) -> None:
@@ -111,27 +107,27 @@ def test_a_run_cut_short_in_a_split_goes_on_at_its_fold(tmp_path) -> None:
         if len(ticks) == 2:
             raise KeyboardInterrupt
 
-    kept = Resume(tmp_path)
+    resume = Resume(tmp_path)
     with pytest.raises(KeyboardInterrupt):
-        run.evaluate(toy(), [QUICK], data="toy", seeds=[0], resume=kept, advance=stop)
+        run.evaluate(toy(), [QUICK], data="toy", seeds=[0], resume=resume, advance=stop)
     fits: list[int] = []
 
-    class Counted(Always):
+    class Counted(MeanSpeedup):
         def fit(self, rows, seed):
             fits.append(1)
             return super().fit(rows, seed)
 
     counted = Entry("quick", lambda: (Counted(),))
-    run.evaluate(toy(), [counted], data="toy", seeds=[0], resume=kept)
+    run.evaluate(toy(), [counted], data="toy", seeds=[0], resume=resume)
     assert len(fits) == run.steps(toy(), [QUICK], [0]) - 2
 
 
 def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path) -> None:
-    kept = Resume(tmp_path)
-    first = run.evaluate(toy(), [QUICK], data="toy", seeds=[0], resume=kept)
+    resume = Resume(tmp_path)
+    first = run.evaluate(toy(), [QUICK], data="toy", seeds=[0], resume=resume)
     ticks: list[int] = []
     again = run.evaluate(
-        toy(), [QUICK], data="toy", seeds=[0], resume=kept, advance=lambda: ticks.append(1)
+        toy(), [QUICK], data="toy", seeds=[0], resume=resume, advance=lambda: ticks.append(1)
     )
     assert again == first
     assert not ticks
@@ -141,7 +137,7 @@ def test_figures_of_new_counters_leave_repeated_rows_out_of_the_same_predictions
     rows = toy()
     values = rows.values.copy()
     values[1] = values[0]
-    entries = (Entry("always", lambda: (Always(),)),)
+    entries = (Entry("always", lambda: (MeanSpeedup(),)),)
     found = run.evaluate(replace(rows, values=values), entries, data="toy", seeds=(0,))
     by_split = {result.split: result for result in found.results}
     assert by_split["unseen size"].figures != by_split["unseen size, new counters"].figures
@@ -150,24 +146,24 @@ def test_figures_of_new_counters_leave_repeated_rows_out_of_the_same_predictions
 
 
 @pytest.mark.parametrize("changed", ["applications", "kernels", "sizes", "counters"])
-def test_folds_kept_of_data_by_other_names_are_not_taken(changed) -> None:
+def test_folds_resume_of_data_by_other_names_are_not_taken(changed) -> None:
     rows = toy()
     other = replace(rows, **{changed: tuple(f"{name}x" for name in getattr(rows, changed))})
     assert rows.digest() == toy().digest() != other.digest()
 
 
-def test_folds_kept_of_other_kinds_of_platforms_are_not_taken() -> None:
-    law, ridge = LawFamily(kinds={"gpu": "nvidia"}), BASELINES[-1]
+def test_folds_resume_of_other_kinds_of_platforms_are_not_taken() -> None:
+    law, ridge = LawFamily(kinds={"gpu": "nvidia"}), RIDGE_REGRESSION
     assert told(law) != told(LawFamily(kinds={"gpu": "amd"}))
     assert told(Committee((law, ridge))) != told(Committee((LawFamily(), ridge)))
 
 
-def test_a_kept_file_cut_short_is_made_anew(tmp_path) -> None:
-    kept = Resume(tmp_path)
-    kept.array("key", lambda: np.arange(3.0))
+def test_a_resume_file_cut_short_is_made_anew(tmp_path) -> None:
+    resume = Resume(tmp_path)
+    resume.array("key", lambda: np.arange(3.0))
     (file,) = tmp_path.iterdir()
     file.write_bytes(file.read_bytes()[:-9])
-    assert kept.array("key", lambda: np.ones(3)).tolist() == [1, 1, 1]
+    assert resume.array("key", lambda: np.ones(3)).tolist() == [1, 1, 1]
 
 
 def test_the_order_of_four_needs_the_four() -> None:

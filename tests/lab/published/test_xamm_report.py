@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("torch", reason="needs the extra `deep`")
 
+from lab.experiments.xamm import report_of, verdict
 from lab.published.xamm.ablation import Found, Score
 from lab.published.xamm.anchors import ANCHORS
 from lab.published.xamm.pictures import bars
@@ -22,7 +23,6 @@ from lab.published.xamm.plan import (
     label,
     tried,
 )
-from lab.published.xamm.report import verdict, write_report
 
 
 def found(scenario, mapes: dict) -> Found:
@@ -56,13 +56,13 @@ def test_every_experiment_is_in_the_report_with_a_picture(tmp_path: Path) -> Non
     names = bars(all_found, tmp_path)
     assert len(names) == len(EXPERIMENTS)
     assert all((tmp_path / name).stat().st_size > 10_000 for name in names)
-    write_report(all_found, [0, 1], tmp_path, names, [("raw", "0.1", "0.2")])
-    text = (tmp_path / "report.md").read_text(encoding="utf-8")
+    report_of(all_found, [0, 1], names, [("raw", "0.1", "0.2")]).write(tmp_path)
+    text = (tmp_path / "evaluation.md").read_text(encoding="utf-8")
     for experiment in EXPERIMENTS:
         assert experiment.name in text
         assert all(label(way) in text for way in experiment.choices)
     assert NEW_TARGET.name in text
-    rows = json.loads((tmp_path / "xamm.json").read_text(encoding="utf-8"))["rows"]
+    rows = json.loads((tmp_path / "evaluation.json").read_text(encoding="utf-8"))["rows"]
     assert len(rows) == sum(len(f.scores) for f in all_found)
 
 

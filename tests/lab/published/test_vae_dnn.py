@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_rows_and_splits import toy
+from toy_rows import toy
 
 pytest.importorskip("torch", reason="needs the extra `deep`")
 
@@ -16,9 +16,9 @@ from berth.predictor.core.bundle import open_model
 from berth.predictor.families.relative.bundle import OnnxModel
 from berth.predictor.families.relative.rows import Rows
 from lab.published.vae.family import VaeFamily
+from lab.published.vae.network import train
 from lab.published.vae.settings import VaeDnn
-from lab.published.vae.train import train
-from lab.relative.baselines import log_features
+from lab.relative.families import log_features
 
 SMALL = VaeDnn(
     latent=3,

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from test_rows_and_splits import toy
+from toy_rows import toy
 from xamm_tables import write_case, write_machines, write_runs
 
 pytest.importorskip("torch", reason="needs the extra `deep`")

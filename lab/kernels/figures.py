@@ -1,0 +1,65 @@
+"""Figures of predicted times on one target, as seen from a reference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from berth.predictor.core.intervals import LEVEL
+from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.learning.metrics import group_mean, kendall, r2
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """One method on one task."""
+
+    r2_log_speedup: float
+    """Of log(t_reference / t_target): how much of what differs between kernels is explained."""
+    r2_log_time: float
+    median_error: float
+    """Of ``|predicted / measured - 1|`` on the target's time."""
+    mean_error: float
+    worst_error: float
+    kendall_tau: float
+    """Of predicted and measured speedup over all pairs of different kernels."""
+    regret: float
+    """Geometric mean of time where it was sent over time where it runs best (1: always right)."""
+    worst_regret: float
+    coverage: float
+    """Of the nominal 90 % interval, kernels weighing the same."""
+    interval_factor: float
+    """Median over rows of upper over middle time."""
+    winkler: float
+    """Mean interval score in log time at 90 % (smaller is better)."""
+
+
+def figures(
+    log_measured: Floats,
+    log_predicted: Floats,
+    log_reference: Floats,
+    kernels: Sequence[str],
+    log_width: Floats,
+) -> Figures:
+    """Figures of predicted against measured target times (all natural logarithms of seconds)."""
+    off = np.abs(log_predicted - log_measured)
+    error = np.abs(np.expm1(log_predicted - log_measured))
+    real, guess = log_reference - log_measured, log_reference - log_predicted
+    # Log of (time where it was sent / least time) between staying and going to the target.
+    taken = np.where(guess > 0, log_measured, log_reference)
+    ratio = taken - np.minimum(log_measured, log_reference)
+    return Figures(
+        r2_log_speedup=r2(real, guess),
+        r2_log_time=r2(log_measured, log_predicted),
+        median_error=float(np.median(error)),
+        mean_error=float(error.mean()),
+        worst_error=float(error.max()),
+        kendall_tau=kendall(real, guess, kernels),
+        regret=float(np.exp(ratio.mean())),
+        worst_regret=float(np.exp(ratio.max())),
+        coverage=group_mean((off <= log_width).astype(np.float64), kernels),
+        interval_factor=float(np.median(np.exp(log_width))),
+        winkler=float(np.mean(2 * log_width + 2 / (1 - LEVEL) * np.maximum(off - log_width, 0))),
+    )

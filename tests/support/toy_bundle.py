@@ -1,0 +1,28 @@
+"""Fixtures: one small bundle of programs, trained once on made-up ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from toy_profiles import QUICK, examples
+
+from berth.predictor.families.program.predictor import Predictor
+from berth.predictor.hardware import platforms
+from lab.kernels.train import train
+
+
+@pytest.fixture(scope="session")
+def toy_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A whole bundle folder; copy it before changing it."""
+    folder = tmp_path_factory.mktemp("bundles") / "toy"
+    train(
+        examples(), platforms.load(), folder, seed=0, command="test", figures={}, candidates=QUICK
+    )
+    return folder
+
+
+@pytest.fixture(scope="session")
+def predictor(toy_bundle: Path) -> Predictor:
+    """Loaded from the toy bundle."""
+    return Predictor.load(toy_bundle)
