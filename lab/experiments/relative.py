@@ -142,7 +142,7 @@ def report_of(found: Evaluation, again: Mapping[str, Mapping[str, float]]) -> Re
 def verdicts_of(results: Sequence[Result], family: str = SHIPPED) -> list[tuple[str, ...]]:
     """One row a bar that ``family`` was evaluated for; met by the unrounded figure."""
     found = {result.split: result.figures for result in results if result.family == family}
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for split, figure, sense, bound in BARS:
         if (value := found.get(split, {}).get(figure)) is not None:
             met = value <= bound if sense == "<=" else value >= bound

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import Field, dataclass, field, fields
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,26 @@ class Table:
         """[rows] one name for each combination of these columns: ``a100/fp16``."""
         parts = [np.asarray(getattr(self, name)).tolist() for name in columns]
         return np.array(["/".join(map(str, key)) for key in zip(*parts, strict=True)])
+
+
+T = TypeVar("T", bound=Table)
+
+
+def stacked(tables: Sequence[T]) -> T:
+    """The rows of all, one after the other; fields of all rows are the first table's."""
+    first = tables[0]
+    joined = {
+        one.name: _join([getattr(table, one.name) for table in tables]) for one in _columns(first)
+    }
+    return type(first)(
+        **joined, **{one.name: getattr(first, one.name) for one in fields(first) if _is_whole(one)}
+    )
+
+
+def _join(columns: Sequence[Any]) -> Any:
+    if isinstance(columns[0], tuple):
+        return tuple(value for column in columns for value in column)
+    return np.concatenate(columns)
 
 
 def _is_whole(one: Field[Any]) -> bool:

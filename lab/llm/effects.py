@@ -20,7 +20,7 @@ from berth.predictor.families.language_model.physics import (
     combine,
     group_names,
 )
-from lab.llm.table import Table
+from lab.llm.cases import Cases
 
 START = {
     OFFLINE: {"weights": 0.3, "cache": 0.5, "decode": 0.5, "prefill": 0.5, "layers": -1.0,
@@ -40,32 +40,36 @@ _SPREAD, _HUBER = 0.15, 0.3
 _ROUNDS = 60
 
 
-def fit_effects(table: Table) -> Effects:
+def start_of(head: str) -> Floats:
+    """[terms] where nothing was measured."""
+    return np.array([START[head].get(name, UNLIKELY) for name in TERMS[head]])
+
+
+def fit_effects(table: Cases) -> Effects:
     """Effects on these rows."""
-    head = table.head
-    terms = TERMS[head]
-    start = np.array([START[head].get(name, UNLIKELY) for name in terms])
+    terms, start = TERMS[table.head], start_of(table.head)
     keys = [group_names(a, f) for a, f in zip(table.accelerators, table.frameworks, strict=True)]
     names = list(dict.fromkeys(name for row in keys for name in row))
     frameworks = set(table.frameworks)
     index = {name: 1 + i for i, name in enumerate(names)}
     place = np.array([[0, *(index[name] for name in row)] for row in keys])
     width = len(terms)
-    values = np.zeros((1 + len(names), width))
-    values[0] = start
+    centre = np.zeros((1 + len(names), width))
+    centre[0] = start
+    values = centre
     own = [_FRAMEWORK_PENALTY if name in frameworks else _HARDWARE_PENALTY for name in names]
     pull = np.repeat([_SHARED_PENALTY, *own], width)
 
-    def said(at: Floats) -> tuple[Floats, Floats]:
+    def predicted(at: Floats) -> tuple[Floats, Floats]:
         return combine(table.log_terms, at[place].sum(axis=1))
 
     def cost(at: Floats, log_time: Floats) -> float:
         off = np.abs(table.log_seconds - log_time)
         loss = np.where(off < _HUBER, 0.5 * off**2, _HUBER * (off - 0.5 * _HUBER))
-        away = (at - _centre(at, start)).ravel()
+        away = (at - centre).ravel()
         return float(loss.sum() / _SPREAD**2 + 0.5 * (pull * away * away).sum())
 
-    log_time, shares = said(values)
+    log_time, shares = predicted(values)
     least, damping = cost(values, log_time), 0.1
     for _ in range(_ROUNDS):
         off = table.log_seconds - log_time
@@ -75,12 +79,12 @@ def fit_effects(table: Table) -> Effects:
             columns = column[:, None] * width + np.arange(width)
             slopes[np.arange(len(table))[:, None], columns] = shares
         bend = slopes.T @ (slopes * trust[:, None])
-        down = slopes.T @ (trust * off) - pull * (values - _centre(values, start)).ravel()
+        down = slopes.T @ (trust * off) - pull * (values - centre).ravel()
         better = False
         for _ in range(8):
             damped = bend + np.diag(pull + damping * (np.diag(bend) + pull))
             step = np.clip(np.linalg.solve(damped, down), -1.5, 1.5).reshape(values.shape)
-            tried, tried_shares = said(values + step)
+            tried, tried_shares = predicted(values + step)
             reached = cost(values + step, tried)
             if reached < least:
                 better = True
@@ -94,21 +98,15 @@ def fit_effects(table: Table) -> Effects:
         if small:
             break
     return Effects(
-        head=head,
+        head=table.head,
         terms=terms,
         shared=tuple(round(float(v), 6) for v in values[0]),
         groups={name: tuple(round(float(v), 6) for v in values[index[name]]) for name in names},
     )
 
 
-def physics(table: Table, effects: Effects) -> Floats:
+def physics(table: Cases, effects: Effects) -> Floats:
     """Log seconds of every row by calibrated physics alone."""
     pairs = list(zip(table.accelerators, table.frameworks, strict=True))
     own = {pair: effects.of(*pair) for pair in set(pairs)}
     return combine(table.log_terms, np.array([own[pair] for pair in pairs]))[0]
-
-
-def _centre(values: Floats, start: Floats) -> Floats:
-    centre = np.zeros_like(values)
-    centre[0] = start
-    return centre

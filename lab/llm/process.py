@@ -1,8 +1,8 @@
 """The Gaussian process over what calibrated physics misses: fitting and thinning.
 
 Scales and lengths maximise the marginal likelihood of a random part of the rows (Rasmussen and
-Williams 2006, equation 5.8), held to ``TERMS`` by a weak prior. Rows far from what all others say
-of them (leave-one-out, closed form) get more noise, so that a measurement accident pulls little.
+Williams 2006, equation 5.8), held to ``TERMS`` by a weak prior. Rows far from what all others
+predict (leave-one-out, closed form) get more noise, so that a measurement accident pulls little.
 The process stands on a part of the rows, those that pivoted Cholesky finds least alike, and is
 projected there from all (Rasmussen and Williams 2006, section 8.3.4): what is served is what was
 evaluated, and it answers in a fraction of a millisecond.
@@ -11,7 +11,7 @@ evaluated, and it answers in a fraction of a millisecond.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,15 +137,15 @@ def fit_terms(
     times = noises / _NOISE**2
 
     def loss(at: Floats) -> tuple[float, Floats]:
-        kernels, place = [], 0
-        for term, mask in zip(start, masks, strict=True):
-            count = len(term.numbers)
+        kernels = []
+        for term, mask, (log_variance, *log_lengths) in zip(
+            start, masks, _by_term(start, at), strict=True
+        ):
             power = np.zeros((len(part), len(part)))
-            for d, log_length in zip(term.numbers, at[place + 1 : place + 1 + count], strict=True):
+            for d, log_length in zip(term.numbers, log_lengths, strict=True):
                 power += apart[d] * np.exp(-2 * log_length)
-            each = np.exp(at[place] - 0.5 * power)
+            each = np.exp(log_variance - 0.5 * power)
             kernels.append(each if mask is None else each * mask)
-            place += 1 + count
         total = np.sum(kernels, axis=0)
         total[np.diag_indices(len(part))] += np.exp(at[-1]) * times
         try:
@@ -156,14 +156,12 @@ def fit_terms(
         weights = inverse @ wanted
         pull = inverse - np.outer(weights, weights)
         value = 0.5 * wanted @ weights + np.log(np.diag(factor)).sum()
-        slope, place = [], 0
-        for term, each in zip(start, kernels, strict=True):
-            count = len(term.numbers)
+        slope = []
+        for term, each, (_, *log_lengths) in zip(start, kernels, _by_term(start, at), strict=True):
             held = pull * each
             slope.append(0.5 * held.sum())
-            for d, log_length in zip(term.numbers, at[place + 1 : place + 1 + count], strict=True):
+            for d, log_length in zip(term.numbers, log_lengths, strict=True):
                 slope.append(0.5 * np.vdot(held, apart[d]) * np.exp(-2 * log_length))
-            place += 1 + count
         slope.append(0.5 * np.exp(at[-1]) * (np.diag(pull) * times).sum())
         away = (at - first) / _PRIOR_SPREAD
         return float(value + 0.5 * away @ away), np.array(slope) + away / _PRIOR_SPREAD
@@ -173,16 +171,17 @@ def fit_terms(
         (float(np.log(_LEAST_NOISE**2)), float(np.log(_MOST_NOISE**2)))
     ]
     best = minimize(loss, first, jac=True, method="L-BFGS-B", options=options, bounds=bounds).x
-    found, place = [], 0
-    for term in start:
-        count = len(term.numbers)
-        lengths = np.exp(best[place + 1 : place + 1 + count])
-        found.append(
-            Term(term.name, term.ties, term.numbers, _short(np.exp(best[place])),
-                 tuple(_short(v) for v in lengths))
-        )  # fmt: skip
-        place += 1 + count
+    found = [
+        replace(term, variance=_short(variance), lengths=tuple(map(_short, lengths)))
+        for term, (variance, *lengths) in zip(start, _by_term(start, np.exp(best)), strict=True)
+    ]
     return tuple(found), float(np.exp(best[-1]))
+
+
+def _by_term(terms: Sequence[Term], parameters: Floats) -> list[Floats]:
+    """The variance and lengths of each term; what is left at the end is the noise."""
+    ends = np.cumsum([1 + len(term.numbers) for term in terms])
+    return np.split(parameters[: ends[-1]], ends[:-1])
 
 
 def fit_process(

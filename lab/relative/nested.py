@@ -109,8 +109,8 @@ def without(
 
     def predictions() -> Floats:
         found = np.full(rows.log_seconds.shape, np.nan)
-        fitted = family.fit(rows.take(~out), seed)
-        found[out] = fitted.log_seconds(rows.take(out).knowing())
+        fitted = family.fit(rows.take(np.flatnonzero(~out).tolist()), seed)
+        found[out] = fitted.log_seconds(rows.take(np.flatnonzero(out).tolist()).knowing())
         return found
 
     words = ["without", *sorted(held), *told(family), VERSION, str(seed), rows.digest()]

@@ -18,7 +18,7 @@ from berth.predictor.families.slices.latent import (
     latents,
 )
 from berth.predictor.families.slices.physics import Floats, ShareLaw, log_slowdown
-from lab.slices.data import SHARES, Case
+from lab.slices.slice_cases import SHARES, Case
 
 SHARPNESS = (1.5, 2.0, 3.0)
 LENGTHS = (1.5, 2.0, 3.0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import xgboost
@@ -18,7 +17,7 @@ from berth.predictor.families.slices.sweep_model import (
     residual_features,
 )
 from berth.predictor.learning.folds import folds
-from lab.slices.data import SHARES, Rows
+from lab.slices.slice_cases import SHARES, SliceRows
 
 MOST_CORRECTION = 0.4
 """Larger residuals are measurement accidents more often than laws: clipped in training."""
@@ -45,54 +44,50 @@ CORRECTIONS = (
 
 def model_weights(models: Sequence[str]) -> Floats:
     """Weights that sum to one, the same for each model however many rows it has."""
-    count = {m: models.count(m) for m in set(models)}
-    return np.array([1.0 / (count[m] * len(count)) for m in models])
+    names, place, count = np.unique(np.array(models), return_inverse=True, return_counts=True)
+    return np.asarray(1.0 / (count[place] * len(names)))
 
 
-def by_law(rows: Rows, ask: Callable[[SweepLaw, Loads, list[int]], Floats]) -> Floats:
+def by_law(rows: SliceRows, ask: Callable[[SweepLaw, Loads, list[int]], Floats]) -> Floats:
     """One array over all rows from a function that takes the rows of one law."""
-    out: Floats = np.zeros(len(rows))
+    parts: list[tuple[list[int], Floats]] = []
     for law in dict.fromkeys(rows.laws):
         index = [i for i, one in enumerate(rows.laws) if one is law]
-        loads = rows.loads
-        part = Loads(loads.batch[index], loads.processes[index], loads.log_whole_s[index])
-        values = ask(law, part, index)
-        if out.ndim != values.ndim:
-            out = np.zeros((len(rows), values.shape[1]))
+        if law is None:
+            raise AssertionError("a row of a model without a law")
+        parts.append((index, ask(law, rows[np.array(index)].loads, index)))
+    out = np.zeros((len(rows), *parts[0][1].shape[1:]))
+    for index, values in parts:
         out[index] = values
     return out
 
 
-def effective(rows: Rows, shares: ShareLaw) -> Floats:
+def effective(rows: SliceRows, shares: ShareLaw) -> Floats:
     """The effective share of each row's slice."""
     found = {g: shares.effective(share) for g, share in SHARES.items()}
-    return np.array([found[g] for g in rows.slices])
+    return np.array([found[g] for g in rows.slices.tolist()])
 
 
-def fit_shares(rows: Rows) -> ShareLaw:
+def fit_shares(rows: SliceRows) -> ShareLaw:
     """Effective shares with the least mean absolute log error of the law, models weighing alike.
 
     Slices that were not measured get ``scale c^(1-w) m^w`` fitted through those that were.
     """
-    weights = model_weights(rows.models)
+    weights = model_weights(rows.models.tolist())
     found: dict[int, float] = {}
     for g, share in SHARES.items():
-        mine = np.array([s == g for s in rows.slices])
-        best, least = share.compute, np.inf
-        for factor in _GRID:
-            tried = np.where(mine, share.compute * factor, 1.0)
-            said = _law(rows, np.minimum(tried, 1.0))
-            loss = float((weights * np.abs(said - rows.log_slowdown))[mine].sum())
-            if loss < least:
-                best, least = share.compute * float(factor), loss
-        found[g] = best
-    log_c = np.log([SHARES[g].compute for g in found])
-    log_m = np.log([SHARES[g].memory for g in found])
-    log_e = np.log(list(found.values()))
-    weight = float(
-        np.clip((log_m - log_c - (log_m - log_c).mean()) @ (log_e - log_c)
-                / ((log_m - log_c - (log_m - log_c).mean()) ** 2).sum(), 0.0, 1.0)
-    )  # fmt: skip
+        mine = rows.slices == g
+
+        def loss(factor: float, mine: Floats = mine, compute: float = share.compute) -> float:
+            tried = np.minimum(np.where(mine, compute * factor, 1.0), 1.0)
+            return float((weights * np.abs(_law(rows, tried) - rows.log_slowdown))[mine].sum())
+
+        found[g] = share.compute * min(_GRID.tolist(), key=loss)
+    log_c, log_m = (
+        np.log([getattr(SHARES[g], kind) for g in found]) for kind in ("compute", "memory")
+    )
+    log_e, more = np.log(list(found.values())), log_m - log_c - (log_m - log_c).mean()
+    weight = float(np.clip(more @ (log_e - log_c) / (more**2).sum(), 0.0, 1.0))
     scale = float(np.exp((log_e - (1 - weight) * log_c - weight * log_m).mean()))
     return ShareLaw(
         measured=tuple(
@@ -105,29 +100,28 @@ def fit_shares(rows: Rows) -> ShareLaw:
 
 
 def fit_correction(
-    rows: Rows, shares: ShareLaw, choice: Correction, seed: int
+    rows: SliceRows, shares: ShareLaw, choice: Correction, seed: int
 ) -> xgboost.XGBRegressor | None:
     """The ensemble of ``choice`` on what the law misses."""
     if choice.rounds == 0:
         return None
     share = effective(rows, shares)
     missed = np.clip(rows.log_slowdown - _law(rows, share), -MOST_CORRECTION, MOST_CORRECTION)
-    arguments: dict[str, Any] = {
-        "n_estimators": choice.rounds,
-        "max_depth": choice.depth,
-        "learning_rate": 0.05,
-        "subsample": 0.8,
-        "colsample_bytree": 0.5,
-        "min_child_weight": 5,
-        "reg_lambda": 5,
-        "objective": "reg:absoluteerror",
-        "tree_method": "hist",
-        "base_score": 0.0,
-        "random_state": seed,
-        "n_jobs": 1,
-    }
-    model = xgboost.XGBRegressor(**arguments)
-    weights = model_weights(rows.models) * len(rows)
+    model = xgboost.XGBRegressor(
+        n_estimators=choice.rounds,
+        max_depth=choice.depth,
+        learning_rate=0.05,
+        subsample=0.8,
+        colsample_bytree=0.5,
+        min_child_weight=5,
+        reg_lambda=5,
+        objective="reg:absoluteerror",
+        tree_method="hist",
+        base_score=0.0,
+        random_state=seed,
+        n_jobs=1,
+    )
+    weights = model_weights(rows.models.tolist()) * len(rows)
     model.fit(features_of(rows, share), missed, sample_weight=weights)
     return model
 
@@ -136,14 +130,12 @@ def sweep_model(ensemble: xgboost.XGBRegressor | None) -> SweepModel:
     """As it will be served, by the trainer's own library."""
     if ensemble is None:
         return SweepModel(None)
-
-    def residual(features: Floats) -> Floats:
-        return np.asarray(ensemble.predict(features.astype(np.float32)), dtype=np.float64)
-
-    return SweepModel(residual)
+    return SweepModel(
+        lambda features: np.asarray(ensemble.predict(features.astype(np.float32)), np.float64)
+    )
 
 
-def log_slowdowns(model: SweepModel, rows: Rows, shares: ShareLaw) -> Floats:
+def log_slowdowns(model: SweepModel, rows: SliceRows, shares: ShareLaw) -> Floats:
     """Predicted log slow-downs of every row."""
     share = effective(rows, shares)
     return by_law(rows, lambda law, loads, index: model.log_slowdown(law, loads, share[index]))
@@ -174,14 +166,15 @@ class SweepFit:
         return sweep_model(self.ensemble)
 
 
-def fit_sweep(rows: Rows, seed: int) -> SweepFit:
+def fit_sweep(rows: SliceRows, seed: int) -> SweepFit:
     """Shares and correction; the correction's kind is chosen by folds over these models only."""
     lost = dict.fromkeys(CORRECTIONS, 0.0)
     tried: dict[Correction, list[Fold]] = {choice: [] for choice in CORRECTIONS}
-    weights = model_weights(rows.models)
-    for part in folds(rows.models, INNER_FOLDS, seed):
-        away = frozenset(rows.models[i] for i in part)
-        rest, out = rows.take(set(rows.names) - away), rows.take(away)
+    models = rows.models.tolist()
+    weights = model_weights(models)
+    for part in folds(models, INNER_FOLDS, seed):
+        away = frozenset(models[i] for i in part)
+        rest, out = rows.of(set(rows.names) - away), rows.of(away)
         shares = fit_shares(rest)
         for choice in CORRECTIONS:
             model = sweep_model(fit_correction(rest, shares, choice, seed))
@@ -194,10 +187,10 @@ def fit_sweep(rows: Rows, seed: int) -> SweepFit:
     return SweepFit(shares, chosen, ensemble, tuple(tried[chosen]))
 
 
-def _law(rows: Rows, share: Floats) -> Floats:
+def _law(rows: SliceRows, share: Floats) -> Floats:
     return by_law(rows, lambda law, loads, index: law_log_slowdown(law, loads, share[index]))
 
 
-def features_of(rows: Rows, share: Floats) -> Floats:
+def features_of(rows: SliceRows, share: Floats) -> Floats:
     """The correction's features of every row."""
     return by_law(rows, lambda law, loads, index: residual_features(law, loads, share[index]))

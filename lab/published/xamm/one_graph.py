@@ -50,7 +50,7 @@ def one_graph(embedding: bytes, blind: bytes, trees: bytes | None, beside: Float
     place = graph.inlined(embedding, "features")
     found = graph.inlined(blind, place)
     if trees is not None:
-        known = np.isfinite(beside).all(axis=1)
+        known = np.asarray(np.isfinite(beside).all(axis=1))
         machines = np.where(known[:, None], beside, 0.0).astype(np.float32)
         # [rows, 1, inputs] + [platforms, inputs]: each row beside the machines of each target.
         wide = graph.add(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from berth.pilot.errors import DocumentError
 from berth.predictor.families.language_model.config import LanguageModel, from_mapping, read_config
-from lab.llm.table import models
+from lab.llm.cases import models
 
 LLAMA: dict[str, Any] = {
     "model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096,

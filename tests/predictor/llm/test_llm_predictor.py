@@ -27,7 +27,7 @@ from berth.predictor.hardware import platforms
 from berth.predictor.hardware.unit import unit_named, units
 from lab import datasets
 from lab.datasets.llm import BENCH, SERVING, bench_rows, serving_rows
-from lab.llm.table import models, table
+from lab.llm.cases import models, table
 
 LLAMA3 = models()["meta-llama/Meta-Llama-3-8B"]
 present = pytest.mark.skipif(

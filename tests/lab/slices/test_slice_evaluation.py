@@ -8,12 +8,11 @@ import pytest
 from berth.predictor.families.slices.bundle import verify
 from lab import datasets
 from lab.datasets.mig import MISO, PARVAGPU
-from lab.slices.data import sweep_rows, training_cases
-from lab.slices.fits import fits_figures
-from lab.slices.held_out import Held, latent_left_out
+from lab.experiments.mig_slices import law_alone
 from lab.slices.latent import FAMILIES
-from lab.slices.run import law_alone
-from lab.slices.train import shares_without
+from lab.slices.slice_bundle import shares_without
+from lab.slices.slice_cases import fits_figures, sweep_rows, training_cases
+from lab.slices.slice_errors import Held, latent_left_out
 
 pytestmark = pytest.mark.skipif(
     not all((datasets.folder() / d.path).is_file() for d in (MISO, PARVAGPU)),
@@ -21,8 +20,8 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def errors(held: list[Held]) -> tuple[float, float]:
-    found = np.array([abs(np.expm1(h.predicted - h.measured)) for h in held])
+def errors(held: Held) -> tuple[float, float]:
+    found = np.abs(np.expm1(held.predicted - held.measured))
     return float(np.median(found)), float(found.mean())
 
 
@@ -41,19 +40,19 @@ def test_miso_from_counters_of_the_whole_gpu() -> None:
     assert mean <= 0.08
 
 
-def test_parvagpu_by_thelaw_alone_is_within_the_bar() -> None:
+def test_parvagpu_by_the_law_alone_is_within_the_bar() -> None:
 
     median, mean = errors(law_alone())
     assert median <= 0.05
     assert mean <= 0.10
 
 
-def test_no_slice_that_was_said_to_fit_failed() -> None:
+def test_no_slice_that_was_predicted_to_fit_failed() -> None:
 
     found = fits_figures()
-    assert found.said_but_failed == 0
+    assert found.predicted_but_failed == 0
     assert found.refused_and_failed == 15
-    assert found.said_and_ran == 130
+    assert found.predicted_and_ran == 130
 
 
 def test_the_shipped_bundle_is_of_these_files() -> None:

@@ -12,57 +12,58 @@ import pytest
 
 from berth.pilot.errors import DocumentError
 from berth.predictor.families.language_model.physics import OFFLINE, TPOT
+from berth.predictor.learning.resume import Resume
 from lab.__main__ import main
-from lab.llm import baselines as rivals
-from lab.llm import run
-from lab.llm.held_out import ACCELERATORS, BLOCKS, Held, left_out, parts
-from lab.llm.table import Table
+from lab.experiments import language_models as run
+from lab.llm import llm_baselines
+from lab.llm.cases import Cases
+from lab.llm.situations import ACCELERATORS, BLOCKS, as_served, folds
 
-Campaign = Callable[..., Table]
+Campaign = Callable[..., Cases]
+BASELINES = [one.name for one in llm_baselines.baselines(0)]
 
 
-@pytest.mark.parametrize("name", rivals.RIVALS)
-def test_a_rival_learns_nothing_from_what_is_left_out(
+@pytest.mark.parametrize("name", BASELINES)
+def test_a_baseline_learns_nothing_from_what_is_left_out(
     campaign: Campaign, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for arguments in (rivals.THESIS, rivals.PLAIN, rivals.RESIDUAL):
+    for arguments in (llm_baselines.THESIS, llm_baselines.PLAIN, llm_baselines.RESIDUAL):
         monkeypatch.setitem(arguments, "n_estimators", 30)
     table = campaign()
-    part = parts(table, BLOCKS, 0)[0]
+    part = folds(table, BLOCKS, 0)[0]
+    baseline = next(one for one in llm_baselines.baselines(0) if one.name == name)
     changed = table.log_seconds.copy()
-    changed[part] += 5.0
-    before = rivals.RIVALS[name](table, part, 0)
-    after = rivals.RIVALS[name](replace(table, log_seconds=changed), part, 0)
-    assert before == pytest.approx(after)
-    assert np.isfinite(before).all()
+    changed[part.test] += 5.0
+    after = replace(table, log_seconds=changed)
+    one, other = (baseline.predict(rows[part.train], rows[part.test], 0) for rows in (table, after))
+    assert one == pytest.approx(other)
+    assert np.isfinite(one).all()
 
 
-def test_a_second_run_goes_on_and_another_seed_starts_anew(
+def test_a_second_run_resumes_and_another_seed_starts_anew(
     campaign: Campaign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run, "table", campaign)
-    first = run.split_figures(OFFLINE, ACCELERATORS, 0, tmp_path)
-    asked: list[int] = []
+    monkeypatch.setattr(run, "_WITH_BASELINES", set())
+    resume = Resume(tmp_path)
+    first = run.split_results(OFFLINE, ACCELERATORS, 0, resume)
+    calls: list[int] = []
 
-    def again(table: Table, part: list[int], fold: int, seed: int) -> list[Held]:
-        asked.append(fold)
-        return left_out(table, part, fold, seed)
+    def again(learnt: Cases, asked: Cases, seed: int) -> np.ndarray:
+        calls.append(seed)
+        return as_served(learnt, asked, seed)
 
-    monkeypatch.setattr(run, "left_out", again)
-    assert run.split_figures(OFFLINE, ACCELERATORS, 0, tmp_path) == first
-    assert not asked
-    run.split_figures(OFFLINE, ACCELERATORS, 1, tmp_path)
-    assert asked == [0, 1, 2]
+    monkeypatch.setattr("lab.llm.situations.as_served", again)
+    assert run.split_results(OFFLINE, ACCELERATORS, 0, resume).results == first.results
+    assert not calls
+    run.split_results(OFFLINE, ACCELERATORS, 1, resume)
+    assert calls == [1, 1, 1]
 
 
-def test_a_rate_twice_too_high_is_an_error_of_one(
-    campaign: Campaign, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rate_twice_too_high_is_an_error_of_one() -> None:
     half = np.full(4, -np.log(2.0))
-    rate = run._figures((OFFLINE, BLOCKS, "m"), np.zeros(4), half, None)
-    assert rate.median_error == pytest.approx(1.0)
-    seconds = run._figures((TPOT, BLOCKS, "m"), np.zeros(4), half, None)
-    assert seconds.median_error == pytest.approx(0.5)
+    assert run.errors(OFFLINE, np.zeros(4), half).median_error == pytest.approx(1.0)
+    assert run.errors(TPOT, np.zeros(4), half).median_error == pytest.approx(0.5)
 
 
 def test_the_memory_rule_is_held_against_what_ran(
@@ -85,12 +86,10 @@ def test_training_with_another_evaluation_is_refused(
 
 
 def test_a_missing_width_is_named(tmp_path: Path) -> None:
-    from lab.experiments.language_models import _read_widths
-
     width = {"log_width": 0.1, "rows": 20, "groups": 10, "split": "rows", "process": True}
     path = tmp_path / "evaluation.json"
     path.write_text(json.dumps({"widths": {OFFLINE: {"block": width}}}))
-    assert _read_widths(path)[OFFLINE]["block"].log_width == 0.1  # type: ignore[index]
+    assert run.read_widths(path)[OFFLINE]["block"].log_width == 0.1  # type: ignore[index]
     path.write_text(json.dumps({"widths": {OFFLINE: {"block": {**width, "log_width": -1}}}}))
     with pytest.raises(DocumentError, match="not an evaluation"):
-        _read_widths(path)
+        run.read_widths(path)

@@ -13,33 +13,33 @@ from berth.pilot.errors import BerthError
 from berth.predictor.families.language_model.bundle import Likeness
 from berth.predictor.families.language_model.physics import HEADS, OFFLINE, TERMS
 from berth.predictor.families.language_model.residual import Residual
+from lab.llm.cases import Cases
 from lab.llm.effects import fit_effects, physics
-from lab.llm.held_out import (
+from lab.llm.process import TERMS as KERNELS
+from lab.llm.process import fit_process
+from lab.llm.process_onnx import check_agreement, to_onnx
+from lab.llm.situations import (
     ACCELERATORS,
     BLOCKS,
     PAIRS,
     ROWS,
-    SPLITS,
+    SITUATION,
     Fit,
     Held,
     coverage,
-    decided,
     fit,
-    helps,
-    left_out,
-    parts,
+    folds,
+    leave_out,
+    predicted,
+    process_helps,
     width,
 )
-from lab.llm.process import TERMS as KERNELS
-from lab.llm.process import fit_process
-from lab.llm.table import Table
-from lab.llm.to_onnx import check_agreement, to_onnx
 
-Campaign = Callable[..., Table]
+Campaign = Callable[..., Cases]
 
 
 @pytest.fixture(scope="module")
-def learnt(campaign: Campaign) -> tuple[Table, Fit]:
+def learnt(campaign: Campaign) -> tuple[Cases, Fit]:
     table = campaign()
     return table, fit(table, 0)
 
@@ -53,11 +53,11 @@ def test_effects_bring_physics_near_what_was_measured(campaign: Campaign, head: 
     assert np.median(off) < 0.15
 
 
-def test_the_process_finds_what_physics_misses(learnt: tuple[Table, Fit]) -> None:
+def test_the_process_finds_what_physics_misses(learnt: tuple[Cases, Fit]) -> None:
     table, found = learnt
-    alone, said = found.log_seconds(table)
+    alone, both = found.log_seconds(table).T
     missed = np.abs(alone - table.log_seconds).mean()
-    assert np.abs(said - table.log_seconds).mean() < min(0.03, 0.5 * missed)
+    assert np.abs(both - table.log_seconds).mean() < min(0.03, 0.5 * missed)
 
 
 def test_an_accident_pulls_little(campaign: Campaign) -> None:
@@ -73,7 +73,7 @@ def test_an_accident_pulls_little(campaign: Campaign) -> None:
     assert abs(beside) < 0.1
 
 
-def test_onnx_says_what_the_process_says(learnt: tuple[Table, Fit]) -> None:
+def test_onnx_says_what_the_process_says(learnt: tuple[Cases, Fit]) -> None:
     table, found = learnt
     raw = to_onnx(found.process)
     assert check_agreement(raw, found.process, table.ties, table.numbers) < 1e-6
@@ -83,7 +83,7 @@ def test_onnx_says_what_the_process_says(learnt: tuple[Table, Fit]) -> None:
     assert served(table.ties[:0], table.numbers[:0]).size == 0
 
 
-def test_another_onnx_is_never_written(learnt: tuple[Table, Fit]) -> None:
+def test_another_onnx_is_never_written(learnt: tuple[Cases, Fit]) -> None:
     table, found = learnt
     other = replace(found.process, mean=found.process.mean + 1)
     with pytest.raises(BerthError, match="differs"):
@@ -92,42 +92,42 @@ def test_another_onnx_is_never_written(learnt: tuple[Table, Fit]) -> None:
 
 def test_what_is_left_out_teaches_nothing(campaign: Campaign) -> None:
     table = campaign()
-    part = parts(table, BLOCKS, 0)[0]
-    before = left_out(table, part, 0, 0)
+    part = folds(table, BLOCKS, 0)[:1]
+    before = leave_out(table, part, 0)
     changed = table.log_seconds.copy()
-    changed[part] += 5.0
-    after = left_out(replace(table, log_seconds=changed), part, 0, 0)
-    assert [h.said for h in after] == pytest.approx([h.said for h in before])
+    changed[part[0].test] += 5.0
+    after = leave_out(replace(table, log_seconds=changed), part, 0)
+    assert after.process == pytest.approx(before.process)
 
 
-@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("split", SITUATION)
 def test_every_row_is_left_out_once_and_its_group_with_it(campaign: Campaign, split: str) -> None:
     table = campaign()
-    found = parts(table, split, 0)
-    assert sorted(i for part in found for i in part) == list(range(len(table)))
-    pairs = [f"{a} | {f}" for a, f in zip(table.accelerators, table.frameworks, strict=True)]
+    found = folds(table, split, 0)
+    assert sorted(i for part in found for i in part.test) == list(range(len(table)))
+    pairs = table.groups("accelerators", "frameworks")
     groups = {BLOCKS: table.blocks, PAIRS: pairs, ACCELERATORS: table.accelerators}.get(split)
-    for part in found if groups else ():
+    for part in found if groups is not None else ():
         assert groups is not None
-        assert not {groups[i] for i in part} & {
-            groups[i] for i in range(len(table)) if i not in set(part)
-        }
+        assert not set(np.array(groups)[part.test]) & set(np.array(groups)[part.train])
 
 
 def test_an_unseen_accelerator_is_predicted_by_physics_alone(campaign: Campaign) -> None:
     table = campaign()
-    part = [i for i, a in enumerate(table.accelerators) if a == "mi300x-192gb"]
-    held = left_out(table, part, 0, 0)
-    assert {h.likeness for h in held} == {Likeness.NEW}
-    assert all(h.said == h.physics for h in held)
+    part = [one for one in folds(table, ACCELERATORS, 0)
+            if table.accelerators[one.test[0]] == "mi300x-192gb"]  # fmt: skip
+    held = leave_out(table, part, 0)
+    assert set(held.situation) == {Likeness.NEW.value}
+    assert (held.process == held.physics).all()
 
 
-def _held(likeness: Likeness, blocks: int) -> list[Held]:
-    random = np.random.default_rng(1)
-    return [
-        Held(i, i % 5, f"b{i % blocks}", likeness, 0.0, 9.0, float(random.normal()))
-        for i in range(2000)
-    ]
+def _held(situation: Likeness, blocks: int) -> Held:
+    rows = np.arange(2000)
+    return Held(
+        row=rows, fold=rows % 5, block=np.array([f"b{i % blocks}" for i in rows]),
+        situation=np.full(2000, situation.value), measured=np.zeros(2000),
+        physics=np.full(2000, 9.0), process=np.random.default_rng(1).normal(size=2000),
+    )  # fmt: skip
 
 
 def test_widths_hold_nine_in_ten() -> None:
@@ -147,11 +147,11 @@ def test_too_few_blocks_give_no_width() -> None:
 
 def test_the_process_is_left_out_where_the_other_parts_say_so() -> None:
     held = _held(Likeness.PAIR, 100)
-    assert helps(held, BLOCKS)
-    assert decided(held, BLOCKS) == held
-    worse = [replace(h, physics=0.0) for h in held]
-    assert not helps(worse, BLOCKS)
-    assert all(h.said == 0 for h in decided(worse, BLOCKS))
+    assert process_helps(held, BLOCKS)
+    assert (predicted(held, BLOCKS) == held.process).all()
+    worse = replace(held, physics=np.zeros(2000))
+    assert not process_helps(worse, BLOCKS)
+    assert (predicted(worse, BLOCKS) == 0).all()
     # One part in which it helps is not a reason in that part.
-    mixed = [replace(h, physics=9.0 if h.fold == 0 else 0.0) for h in held]
-    assert {h.said for h in decided(mixed, BLOCKS) if h.fold == 0} == {9.0}
+    mixed = replace(held, physics=np.where(held.fold == 0, 9.0, 0.0))
+    assert set(predicted(mixed, BLOCKS)[held.fold == 0]) == {9.0}

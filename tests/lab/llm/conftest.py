@@ -10,8 +10,8 @@ import pytest
 from berth.predictor.families.language_model.load import Load
 from berth.predictor.families.language_model.physics import OFFLINE, Case, combine, log_terms
 from berth.predictor.hardware.unit import unit_named
-from lab.llm.effects import START, UNLIKELY
-from lab.llm.table import Table, models, table_of
+from lab.llm.cases import Cases, models, table_of
+from lab.llm.effects import start_of
 
 NAMES = ("meta-llama/Llama-2-7b-hf", "meta-llama/Meta-Llama-3-8B", "mistralai/Mistral-7B-v0.1",
          "mistralai/Mixtral-8x7B-v0.1")  # fmt: skip
@@ -20,10 +20,10 @@ PLACES = (("a100-sxm-40gb", "vllm"), ("h100-sxm-80gb", "vllm"), ("a100-sxm-40gb"
 
 
 @pytest.fixture(scope="session")
-def campaign() -> Callable[[str], Table]:
+def campaign() -> Callable[[str], Cases]:
     """Made-up tables by head: four models on four pairs under a grid of loads, 2 % noise."""
 
-    def made(head: str = OFFLINE) -> Table:
+    def made(head: str = OFFLINE) -> Cases:
         random = np.random.default_rng(0)
         cases, frameworks, blocks, quirks = [], [], [], []
         for place, (accelerator, framework) in enumerate(PLACES):
@@ -35,10 +35,7 @@ def campaign() -> Callable[[str], Table]:
                         frameworks.append(framework)
                         blocks.append(f"{accelerator} | {framework} | {name}")
                         quirks.append(0.3 * np.sin(place + np.log(batch)))
-        from berth.predictor.families.language_model.physics import TERMS
-
-        effects = np.array([START[head].get(t, UNLIKELY) for t in TERMS[head]])
-        log_time = combine(log_terms(head, cases), effects)[0]
+        log_time = combine(log_terms(head, cases), start_of(head))[0]
         seconds = np.exp(log_time + np.array(quirks) + 0.02 * random.normal(size=len(cases)))
         return table_of(head, cases, frameworks, blocks, seconds.tolist())
 

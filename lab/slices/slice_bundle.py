@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 
 from berth.pilot.documents import to_json
@@ -22,19 +24,25 @@ from berth.predictor.families.slices.bundle import (
 from berth.predictor.families.slices.equivalence import EQUIVALENCE, LAW
 from berth.predictor.families.slices.latent import LATENT_SCHEMA, LatentFile
 from berth.predictor.families.slices.physics import ShareLaw
-from berth.predictor.families.slices.predictor import BATCHES, SWEEP
+from berth.predictor.families.slices.predictor import BATCHES, EASE, SWEEP
 from berth.predictor.families.slices.sweep_model import RESIDUAL_FEATURES
+from berth.predictor.learning.model_card import (
+    library_line,
+    markdown_table,
+    model_card,
+    source_lines,
+)
 from berth.predictor.learning.trees_onnx import check_agreement, to_onnx
 from lab.datasets.mig import MISO, PARVAGPU
-from lab.slices.card import card
-from lab.slices.data import (
+from lab.slices.latent import FAMILIES, FamilySpec, fit_family
+from lab.slices.slice_cases import (
     Case,
-    Rows,
+    SliceRows,
     inference_cases,
     sweep_rows,
     training_cases,
 )
-from lab.slices.held_out import (
+from lab.slices.slice_errors import (
     Held,
     large_width,
     latent_left_out,
@@ -43,7 +51,6 @@ from lab.slices.held_out import (
     sweep_left_out,
     width,
 )
-from lab.slices.latent import FAMILIES, FamilySpec, fit_family
 from lab.slices.sweep import SweepFit, effective, features_of, fit_shares, fit_sweep
 
 LIBRARIES = ("numpy", "onnxmltools", "onnxruntime", "xgboost-cpu")
@@ -59,10 +66,11 @@ def cases_of(spec: FamilySpec) -> tuple[Case, ...]:
     return (*training_cases(), *alone)
 
 
+@cache
 def shares_without(model: str) -> ShareLaw:
     """Effective shares learnt without a model, also without its namesakes in ParvaGPU."""
     rows = sweep_rows()
-    return fit_shares(rows.take(name for name in rows.names if not name.startswith(model)))
+    return fit_shares(rows.of(name for name in rows.names if not name.startswith(model)))
 
 
 def train(
@@ -93,9 +101,8 @@ def train(
     apart = 0.0
     if fitted.ensemble is not None:
         files[RESIDUAL] = to_onnx(fitted.ensemble, len(RESIDUAL_FEATURES))
-        apart = check_agreement(
-            files[RESIDUAL], fitted.ensemble, features_of(rows, effective(rows, fitted.shares))
-        )
+        features = features_of(rows, effective(rows, fitted.shares))
+        apart = check_agreement(files[RESIDUAL], fitted.ensemble, features)
     manifest = SliceManifest(
         schema=SLICES_SCHEMA,
         **made_by(command, figures),
@@ -116,11 +123,11 @@ def train(
     return written
 
 
-def _entry(name: str, data: str, held: list[Held]) -> MethodEntry:
+def _entry(name: str, data: str, held: Held) -> MethodEntry:
     return MethodEntry(
         name=name,
         rows=len(held),
-        models=len({h.model for h in held}),
+        models=len(set(held.models.tolist())),
         data=data,
         width=width(held),
         probed=width(held, probed=True),
@@ -128,13 +135,70 @@ def _entry(name: str, data: str, held: list[Held]) -> MethodEntry:
     )
 
 
-def batches_entry(fitted: SweepFit, alone: Rows) -> MethodEntry:
+def batches_entry(fitted: SweepFit, alone: SliceRows) -> MethodEntry:
     """The law of one process and batch equivalence together; a probe moves the law alone."""
     law, rule = sweep_left_out(fitted, alone), rule_left_out(fitted, alone)
     entry = _entry(BATCHES, "ParvaGPU, 1 process", mixed_held(law, rule))
-    return entry.model_copy(
-        update={
-            "probed": width(law, probed=True),
-            "sources": {LAW: width(law), EQUIVALENCE: width(rule)},
-        }
-    )
+    return entry.model_copy(update={"sources": {LAW: width(law), EQUIVALENCE: width(rule)}})
+
+
+def card(manifest: SliceManifest, disagreement: float) -> str:
+    """``CARD.md`` as text."""
+    shares, training = manifest.shares, manifest.training
+    hard = EASE - math.log(shares.measured[0].effective)
+    widths = [
+        (e.name, e.data, str(e.models), str(e.rows), f"{e.width.q90:.3f}", f"{e.width.q95:.3f}",
+         f"{math.exp(e.width.q90 * hard):.2f}",
+         "-" if e.probed is None else f"{math.exp(e.probed.q90 * hard):.2f}")
+        for e in manifest.methods
+    ]  # fmt: skip
+    return model_card(
+        "slow-down on MIG slices",
+        manifest,
+        {
+            "What it is": [
+                "Physics first: a smooth maximum of what a slice does not stretch (launches, the",
+                "host) and of work over the slice's effective share. `sweep` and `batches` fit",
+                "that model to the workload's own times on the whole GPU and add a learnt",
+                f"correction (gradient boosting, `{training.residual}`, ONNX; largest difference",
+                f"from the trainer's own output {disagreement:.1e}). `counters`, `utilisation` and",
+                "`time` learn the one unknown of the model from utilisation, power and step time",
+                "(averaged Gaussian processes, JSON).",
+            ],
+            "Data": [f"{line} (MIT)" for line in source_lines(training.sources)],
+            "Effective shares": [
+                *markdown_table(
+                    ("compute", "memory", "effective"),
+                    [
+                        (f"{m.compute:.3f}", f"{m.memory:.3f}", f"{m.effective:.3f}")
+                        for m in shares.measured
+                    ],
+                ),
+                "",
+                f"Others: {shares.scale:.3f} c^{1 - shares.memory_weight:.2f} "
+                f"m^{shares.memory_weight:.2f}.",
+            ],
+            "Methods and widths": [
+                "Half width of the interval in log slow-down: q (0.1 + log 1/effective) +",
+                "unsteadiness; q from models left out, each model weighing the same. The factor is",
+                "that of a slice of a seventh at 90 %.",
+                "",
+                *markdown_table(
+                    ("method", "data", "models", "rows", "q90", "q95", "factor on 1g",
+                     "with a probe"),
+                    widths,
+                ),
+            ],
+            "Limits": [
+                "- Two A100s. Other GPUs are predicted by the same model as *prior*, with",
+                "  intervals 1.5 times as wide in log; slices with other shares 1.25 times.",
+                "- Eleven inference and eight training models, one slice in use at a time:",
+                "  neighbours on the same GPU (power, clocks) are not in the data.",
+                "- Widths are quantiles over 8 to 19 models: their coverage on the next model is",
+                "  measured (see the evaluation), not guaranteed.",
+                library_line(training.seed, training.libraries),
+            ],
+        },
+        figures="Nested leave-one-model-out.",
+        command="python -m lab mig-slices --report DIR",
+    )  # fmt: skip

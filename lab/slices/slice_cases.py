@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -13,14 +13,19 @@ from berth.predictor.families.slices.physics import Floats, Share
 from berth.predictor.families.slices.sweep import SweepLaw
 from berth.predictor.families.slices.sweep import fit as fit_law
 from berth.predictor.families.slices.sweep_model import Loads
-from berth.predictor.families.slices.workload import Point, SliceWorkload
+from berth.predictor.families.slices.workload import MemoryNeed, Point, SliceWorkload
 from lab.datasets.mig import WHOLE, inference_rows, training_rows
+from lab.ground.table import Places, Strings, Table
 
 SHARES = {1: Share(1 / 7, 1 / 8), 2: Share(2 / 7, 2 / 8), 3: Share(3 / 7, 4 / 8),
           4: Share(4 / 7, 4 / 8)}  # fmt: skip
 """Of the slices that both data sets measured, by compute slices."""
 IDLE_W, LIMIT_W = 55.0, 250.0
 """Of MISO's A100 40 GB: the PCIe card's limit; its measured powers end at 247 W."""
+USABLE_MIB = {"1g.5gb": 4864, "2g.10gb": 9984, "3g.20gb": 20096, "4g.20gb": 20096,
+              "7g.40gb": 40448}  # fmt: skip
+"""What a program can use on MISO's slices (``nvidia-smi mig -lgip`` of an A100 40 GB)."""
+MIB = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +34,9 @@ class Case:
 
     model: str
     workload: SliceWorkload
-    measured: dict[int, float]
+    measured: Mapping[int, float]
     """By compute slices."""
-    mean_measured: dict[int, float]
+    mean_measured: Mapping[int, float]
     """The same of mean step times, where there are any."""
     reserved_mib: float | None = None
 
@@ -69,96 +74,92 @@ def training_cases() -> tuple[Case, ...]:
             name=f"{model}-{batch}", gpu="A100-40GB", points=tuple(points[model]),
             batch=float(batch), idle_power_w=IDLE_W, power_limit_w=LIMIT_W,
         )  # fmt: skip
-        found.append(
-            Case(
-                model,
-                workload,
-                {s.compute_slices: math.log(s.step_s / r.step_s) for s in slices if s.step_s},
-                {
-                    s.compute_slices: math.log(s.mean_step_s / r.mean_step_s)
-                    for s in slices
-                    if s.mean_step_s
-                },
-                r.reserved_mib,
-            )
-        )
+        steps = {s.compute_slices: math.log(s.step_s / r.step_s) for s in slices if s.step_s}
+        means = {
+            s.compute_slices: math.log(s.mean_step_s / r.mean_step_s)
+            for s in slices
+            if s.mean_step_s
+        }
+        found.append(Case(model, workload, steps, means, r.reserved_mib))
     return tuple(found)
 
 
 @cache
 def inference_cases() -> tuple[Case, ...]:
     """ParvaGPU: every (model, batch, processes) that ran on the whole GPU and on a slice."""
-    rows = inference_rows()
     points: dict[str, list[Point]] = {}
-    for r in rows:
+    slices: dict[tuple[str, int, int], dict[int, float]] = {}
+    for r in inference_rows():
         if r.compute_slices == WHOLE:
             points.setdefault(r.model, []).append(
                 Point(batch=float(r.batch), processes=r.processes, step_s=r.step_s)
             )
-    base = {
-        model: SliceWorkload(
-            name=model, gpu="A100-80GB", points=tuple(of_model), batch=of_model[0].batch
-        )
-        for model, of_model in points.items()
-    }
-    slices: dict[tuple[str, int, int], dict[int, float]] = {}
-    for r in rows:
-        if r.compute_slices != WHOLE:
+        else:
             slices.setdefault((r.model, r.batch, r.processes), {})[r.compute_slices] = r.step_s
+    base = {
+        model: SliceWorkload(name=model, gpu="A100-80GB", points=tuple(own), batch=own[0].batch)
+        for model, own in points.items()
+    }
     found = []
     for (model, batch, processes), times in slices.items():
         workload = base[model].model_copy(update={"batch": float(batch), "processes": processes})
-        if workload.target is None:
-            continue
-        whole_s = workload.target.seconds
-        found.append(
-            Case(model, workload, {g: math.log(t / whole_s) for g, t in times.items()}, {})
-        )
+        if workload.target is not None:
+            whole_s = workload.target.seconds
+            measured = {g: math.log(t / whole_s) for g, t in times.items()}
+            found.append(Case(model, workload, measured, {}))
     return tuple(found)
 
 
 @dataclass(frozen=True)
-class Rows:
+class SliceRows(Table):
     """Cases as arrays, one row a (case, slice)."""
 
-    models: tuple[str, ...]
-    laws: tuple[SweepLaw, ...]
-    loads: Loads
-    slices: tuple[int, ...]
+    models: Strings
+    cases: tuple[Case, ...]
+    slices: Places
+    """Compute slices."""
     log_slowdown: Floats
+    batch: Floats
+    processes: Floats
+    log_whole_s: Floats
+    laws: tuple[SweepLaw | None, ...]
+    """Of the model, where its times over batches are known."""
 
-    def __len__(self) -> int:
-        return len(self.models)
-
-    def take(self, models: Iterable[str]) -> Rows:
-        """The rows of these models."""
-        wanted = frozenset(models)
-        index = [i for i, m in enumerate(self.models) if m in wanted]
-        return Rows(
-            tuple(self.models[i] for i in index),
-            tuple(self.laws[i] for i in index),
-            Loads(
-                self.loads.batch[index],
-                self.loads.processes[index],
-                self.loads.log_whole_s[index],
-            ),
-            tuple(self.slices[i] for i in index),
-            self.log_slowdown[index],
-        )
+    @property
+    def loads(self) -> Loads:
+        """What is in flight, row by row."""
+        return Loads(self.batch, self.processes, self.log_whole_s)
 
     @property
     def names(self) -> tuple[str, ...]:
         """The models, sorted."""
-        return tuple(sorted(set(self.models)))
+        return tuple(np.unique(self.models).tolist())
+
+    def of(self, models: Iterable[str]) -> SliceRows:
+        """The rows of these models."""
+        return self[np.isin(self.models, list(models))]
+
+
+def rows_of(cases: Sequence[Case], laws: Mapping[str, SweepLaw] | None = None) -> SliceRows:
+    """Cases one after the other, slices from small to large."""
+    flat = [(c, g, y) for c in cases for g, y in sorted(c.measured.items())]
+    return SliceRows(
+        models=np.array([c.model for c, _, _ in flat]),
+        cases=tuple(c for c, _, _ in flat),
+        slices=np.array([g for _, g, _ in flat]),
+        log_slowdown=np.array([y for _, _, y in flat]),
+        batch=np.array([c.point.batch for c, _, _ in flat]),
+        processes=np.array([float(c.point.processes) for c, _, _ in flat]),
+        log_whole_s=np.log([c.point.seconds for c, _, _ in flat]),
+        laws=tuple((laws or {}).get(c.model) for c, _, _ in flat),
+    )
 
 
 @cache
 def laws(one_process: bool = False) -> dict[str, SweepLaw]:
     """The law of each ParvaGPU model; ``one_process``: from its times without neighbours only."""
     found: dict[str, SweepLaw] = {}
-    for case in inference_cases():
-        if case.model in found:
-            continue
+    for case in {case.model: case for case in reversed(inference_cases())}.values():
         points = [p for p in case.workload.points if p.processes == 1 or not one_process]
         found[case.model] = fit_law(
             [p.batch for p in points], [p.processes for p in points], [p.seconds for p in points]
@@ -167,19 +168,32 @@ def laws(one_process: bool = False) -> dict[str, SweepLaw]:
 
 
 @cache
-def sweep_rows(one_process: bool = False) -> Rows:
+def sweep_rows(one_process: bool = False) -> SliceRows:
     """ParvaGPU's rows on slices with the laws of their models."""
     cases = [c for c in inference_cases() if c.workload.processes == 1 or not one_process]
-    flat = [(c, g, y) for c in cases for g, y in sorted(c.measured.items())]
-    found = laws(one_process)
-    return Rows(
-        tuple(c.model for c, _, _ in flat),
-        tuple(found[c.model] for c, _, _ in flat),
-        Loads(
-            np.array([c.point.batch for c, _, _ in flat]),
-            np.array([float(c.point.processes) for c, _, _ in flat]),
-            np.array([math.log(c.point.seconds) for c, _, _ in flat]),
-        ),
-        tuple(g for _, g, _ in flat),
-        np.array([y for _, _, y in flat]),
+    return rows_of(cases, laws(one_process))
+
+
+@dataclass(frozen=True, slots=True)
+class FitsFigures:
+    """MISO's slices by what was predicted and what happened."""
+
+    predicted_and_ran: int
+    predicted_but_failed: int
+    """The dangerous direction."""
+    refused_but_ran: int
+    refused_and_failed: int
+
+
+def fits_figures() -> FitsFigures:
+    """A slice fits where its memory reaches the upper end of the need.
+
+    The need is what the allocator reserved on the whole GPU: nothing is fitted.
+    """
+    count = {(fits, ran): 0 for fits in (True, False) for ran in (True, False)}
+    for row in training_rows():
+        need = MemoryNeed(reserved_bytes=row.reserved_mib * MIB).interval
+        count[need.high <= USABLE_MIB[row.profile] * MIB, row.fits] += 1
+    return FitsFigures(
+        count[True, True], count[True, False], count[False, True], count[False, False]
     )

@@ -1,0 +1,187 @@
+"""Predictions of models left out: the one source of interval widths and of every figure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from berth.predictor.families.slices.bundle import LARGE_BATCH, Width
+from berth.predictor.families.slices.equivalence import log_slowdowns as batch_equivalence
+from berth.predictor.families.slices.equivalence import mixed
+from berth.predictor.families.slices.latent import Latents
+from berth.predictor.families.slices.physics import Floats, ShareLaw
+from berth.predictor.families.slices.predictor import EASE
+from berth.predictor.families.slices.sweep import SweepLaw
+from berth.predictor.families.slices.sweep_model import Loads, SeenProbe, SweepModel
+from lab.ground.table import Places, Strings, Table, stacked
+from lab.slices.latent import FamilySpec, fit_family, predicted, slowdowns
+from lab.slices.slice_cases import SHARES, Case, SliceRows, rows_of
+from lab.slices.sweep import SweepFit, effective, log_slowdowns, model_weights
+
+LEAST_MODELS = 5
+"""With large batches, for a width of their own."""
+
+
+@dataclass(frozen=True)
+class Held(Table):
+    """Slices of loads whose model was left out; natural logs of t_slice / t_whole."""
+
+    models: Strings
+    slices: Places
+    measured: Floats
+    predicted: Floats
+    probed: Floats
+    """Predicted with the smallest slice that ran measured; NaN: this is that slice."""
+    effective: Floats
+    unsteadiness: Floats
+    gpus: Strings
+    batch: Floats
+
+    @property
+    def difficulty(self) -> Floats:
+        """What the width of an interval is a multiple of."""
+        return np.asarray(EASE - np.log(self.effective))
+
+    def scores(self, *, probed: bool) -> Floats:
+        """How far off in units of the interval's difficulty; NaN: not predicted that way."""
+        off = np.abs(self.measured - (self.probed if probed else self.predicted))
+        return np.asarray(np.maximum(off - self.unsteadiness, 0.0) / self.difficulty)
+
+
+def _held(rows: SliceRows, shares: ShareLaw, log_predicted: Floats, probed: Floats) -> Held:
+    return Held(
+        models=rows.models,
+        slices=rows.slices,
+        measured=rows.log_slowdown,
+        predicted=np.maximum(log_predicted, 0.0),
+        probed=np.maximum(probed, 0.0),
+        effective=effective(rows, shares),
+        unsteadiness=np.array([case.point.unsteadiness for case in rows.cases]),
+        gpus=np.array([case.workload.gpu for case in rows.cases]),
+        batch=rows.batch,
+    )
+
+
+def latent_held(
+    spec: FamilySpec, trained: Sequence[Case], out: Sequence[Case], shares: ShareLaw
+) -> Held:
+    """``out`` predicted by a family trained on ``trained``."""
+    found = predicted(fit_family(spec, trained, shares), out)
+    by_slice = slowdowns(found, shares)
+    plain, probed = [], []
+    for i, case in enumerate(out):
+        if not case.measured:
+            continue
+        probe = min(case.measured)
+        one = Latents(found.sharpness, found.values[:, i : i + 1]).probed(
+            [case.measured[probe]], [shares.effective(SHARES[probe])], case.point.unsteadiness
+        )
+        for g in sorted(case.measured):
+            share = np.array([shares.effective(SHARES[g])])
+            plain.append(float(by_slice[g][i]))
+            probed.append(np.nan if g == probe else float(one.log_slowdown(share)[0]))
+    return _held(rows_of(out), shares, np.array(plain), np.array(probed))
+
+
+def latent_left_out(
+    spec: FamilySpec, cases: Sequence[Case], shares_without: Callable[[str], ShareLaw]
+) -> Held:
+    """Each model of ``cases`` in turn predicted by the others."""
+    return stacked(
+        [
+            latent_held(
+                spec,
+                [c for c in cases if c.model != name],
+                [c for c in cases if c.model == name],
+                shares_without(name),
+            )
+            for name in sorted({c.model for c in cases})
+        ]
+    )
+
+
+def sweep_held(model: SweepModel, out: SliceRows, shares: ShareLaw) -> Held:
+    """``out`` predicted by a sweep model that was trained on others."""
+    return _held(out, shares, log_slowdowns(model, out, shares), _with_probe(model, out, shares))
+
+
+def sweep_left_out(fit: SweepFit, rows: SliceRows) -> Held:
+    """``rows`` predicted by the folds of a fit that had not seen their models."""
+    return stacked([sweep_held(fold.model, rows.of(fold.away), fold.shares) for fold in fit.folds])
+
+
+def rule_held(out: SliceRows, shares: ShareLaw) -> Held:
+    """``out`` predicted by batch equivalence: only the shares are learnt."""
+    found = np.zeros(len(out))
+    for i, (case, share) in enumerate(zip(out.cases, effective(out, shares), strict=True)):
+        load = case.workload
+        log = batch_equivalence(load.points, case.point.batch, load.processes, np.array([share]))
+        if log is None:
+            raise AssertionError("every load of ParvaGPU stands in a sweep over batches")
+        found[i] = log[0]
+    return _held(out, shares, found, np.full(len(out), np.nan))
+
+
+def rule_left_out(fit: SweepFit, rows: SliceRows) -> Held:
+    """The same with the shares of the folds that had not seen the models."""
+    return stacked([rule_held(rows.of(fold.away), fold.shares) for fold in fit.folds])
+
+
+def mixed_held(law: Held, by_rule: Held) -> Held:
+    """Both together, row by row; a probe moves the law alone."""
+    return replace(law, predicted=mixed(law.predicted, by_rule.predicted)[0])
+
+
+def large_width(held: Held) -> Width | None:
+    """Of large batches alone; None: too few models had such for a quantile."""
+    large = held[held.batch >= LARGE_BATCH]
+    return width(large) if len(set(large.models.tolist())) >= LEAST_MODELS else None
+
+
+def _with_probe(model: SweepModel, rows: SliceRows, shares: ShareLaw) -> Floats:
+    """With a probe on the smallest slice of the same load; NaN for the probes themselves."""
+    found = np.full(len(rows), np.nan)
+    share, loads = effective(rows, shares), rows.groups("models", "batch", "processes")
+    for load in np.unique(loads):
+        index = np.flatnonzero(loads == load)
+        probe = index[rows.slices[index].argmin()]
+        rest, law = index[index != probe], rows.laws[probe]
+        if not len(rest) or law is None:
+            continue
+        one = rows[np.array([probe])].loads
+        seen = SeenProbe(one, float(share[probe]), float(rows.log_slowdown[probe]))
+        found[rest] = _at(model, law, one.times(len(rest)), share[rest], seen)
+    return found
+
+
+def _at(model: SweepModel, law: SweepLaw, loads: Loads, share: Floats, seen: SeenProbe) -> Floats:
+    return model.log_slowdown(law, loads, share, model.capacity_from(law, [seen]))
+
+
+def width(held: Held, *, probed: bool = False) -> Width:
+    """Quantiles of the scores, models weighing alike; the widest with any one model left out.
+
+    The plain quantile over so few models covers less than it promises on the next one.
+    """
+    scores = held.scores(probed=probed)
+    known = np.isfinite(scores)
+    scores, models = scores[known], held.models[known]
+
+    def widest(level: float) -> float:
+        found = [
+            quantile(scores[models != name], models[models != name].tolist(), level)
+            for name in np.unique(models)
+        ]
+        return round(max(*found, 1e-3), 6)
+
+    return Width(q90=widest(0.9), q95=widest(0.95))
+
+
+def quantile(values: Floats, models: Sequence[str], level: float) -> float:
+    """The value that ``level`` of the weight is at or below, models weighing alike."""
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(model_weights(models)[order])
+    index = int(np.searchsorted(reached, level - 1e-9))
+    return float(values[order][min(index, len(values) - 1)])
