@@ -124,9 +124,9 @@ def evaluate(options: Options) -> Report:
             "refused": refused,
             "widths": {
                 head: {
-                    SITUATION[split].value: one.model_dump(mode="json")
+                    SITUATION[split].value: width.model_dump(mode="json")
                     for split in SPLITS
-                    if (one := found[head, split].width) is not None
+                    if (width := found[head, split].width) is not None
                 }
                 for head in HEADS
             },

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from berth.plugin.cli.step_bar import step_bar
+from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.relative.evaluation import loaded
+from berth.predictor.learning.relative.family import Family
 from berth.predictor.learning.resume import Resume
 from lab.experiments.options import Options
 from lab.ground.report import Report, Section
@@ -37,16 +39,7 @@ def evaluate(options: Options) -> Report:
     with step_bar("evaluating", fits(rows) * len(wanted)) as advance:
         for family in wanted:
             resume = Resume(options.unfinished)
-            folds = nested(rows, family, seed=options.seed, resume=resume, advance=advance)
-            results.append(
-                UncertaintyResult(
-                    family.name,
-                    family.what,
-                    interval_figures(rows, folds, seed=options.seed),
-                    tuple(abstention_figures(rows, folds)),
-                    probing_figures(rows, folds, seed=options.seed),
-                )
-            )
+            results.append(of_family(rows, family, options.seed, resume, advance))
     return Report(
         "How far predictions of many platforms can be trusted",
         (f"{AIWC_DATA}: {len(rows)} rows of {len(set(rows.applications))} applications, piloted on "
@@ -55,6 +48,24 @@ def evaluate(options: Options) -> Report:
         {"data": AIWC_DATA, "split": SPLIT, "results": results, "left_out": left_out},
         after=tuple(f"left out: {group} ({why})" for group, why in left_out.items()),
     )  # fmt: skip
+
+
+def of_family(
+    rows: Rows,
+    family: Family,
+    seed: int,
+    resume: Resume | None = None,
+    advance: Callable[[], None] = lambda: None,
+) -> UncertaintyResult:
+    """All three of one family; ``advance`` is called ``fits(rows)`` times."""
+    folds = nested(rows, family, seed=seed, resume=resume, advance=advance)
+    return UncertaintyResult(
+        family.name,
+        family.what,
+        interval_figures(rows, folds, seed=seed),
+        tuple(abstention_figures(rows, folds)),
+        probing_figures(rows, folds, seed=seed),
+    )
 
 
 def sections_of(results: Sequence[UncertaintyResult]) -> tuple[Section, ...]:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import math
 
-from berth.plugin.cli.columns import columns
 from lab.experiments.options import Options
-from lab.experiments.shown import show
+from lab.ground.report import Report, Section
+from lab.llm import unseen_accelerators
+
+_HEADER = ("head", "left out", "sibling", "rows", "physics", "sibling's effects", "90 % factor")
 
 
-def evaluate(options: Options) -> None:
+def evaluate(options: Options) -> Report:
     """Each accelerator with a CUDA sibling left out: physics alone, and the sibling's effects."""
-    from lab.llm.unseen_accelerators import HEADER  # noqa: PLC0415 - needs the extra
-    from lab.llm.unseen_accelerators import evaluate as run  # noqa: PLC0415
-
-    found = run()
-    table = columns(HEADER, [one.cells() for one in found])
-    show(
-        options,
-        {"left_out": [asdict(one) for one in found]},
-        f"Split: one accelerator left out after the other. Median error of the time:\n{table}",
-        file="unseen-accelerators.json",
+    found = unseen_accelerators.evaluate()
+    rows = [
+        (one.head, one.accelerator, one.sibling, str(one.rows), f"{one.physics_error:.0%}",
+         f"{one.sibling_error:.0%}", f"{math.exp(one.log_width):.2f}")
+        for one in found
+    ]  # fmt: skip
+    return Report(
+        "Language models on accelerators never measured",
+        ("Split: one accelerator left out after the other.",),
+        (Section("Median error of the time", _HEADER, rows),),
+        {"left_out": found},
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -61,20 +61,10 @@ def train(options: Options) -> str:
 
 def evaluate(options: Options) -> Report:
     """On AIWC and RAJAPerf, seen and unseen applications."""
-    kernels = rajaperf_rows().with_platforms(("quartz", "lassen-v100"))
-    plan = (
-        ("AIWC", aiwc_rows(), (RANDOM_ROWS, LEAVE_ONE_APPLICATION_OUT), VaeFamily()),
-        ("RAJAPerf", kernels, (RANDOM_ROWS, TEN_FOLDS), VaeFamily(counted_on_cpu=True)),
-    )
-    found: dict[str, Sequence[Result]] = {}
-    for data, rows, splits, ours in plan:
-        every, seeds = without_missing(rows), options.every_seed
-        entries = [Entry("both", lambda ours=ours: (FOREST, ours))]  # type: ignore[misc]
-        with step_bar(data, steps(every, entries, seeds, splits)) as advance:
-            found[data] = evaluate_entries(
-                every, entries, data=data, seeds=seeds, splits=splits, more_figures=_more,
-                resume=Resume(options.unfinished), advance=advance,
-            ).results  # fmt: skip
+    seeds = options.every_seed
+    total = sum(steps(rows, entries, seeds, splits) for _, rows, entries, splits in _plan())
+    with step_bar("evaluating", total) as advance:
+        found = evaluate_both(seeds, Resume(options.unfinished), advance)
     lines = [
         (data, one.split, one.family, *(_spread(one, key, form) for _, key, form in _SHOWN))
         for data, results in found.items()
@@ -88,6 +78,29 @@ def evaluate(options: Options) -> Report:
         (Section("By data set and split", header, lines),),
         {"results": found},
     )
+
+
+def evaluate_both(
+    seeds: Sequence[int], resume: Resume, advance: Callable[[], None] = lambda: None
+) -> dict[str, Sequence[Result]]:
+    """The network and the forest on both data sets."""
+    return {
+        data: evaluate_entries(
+            rows, entries, data=data, seeds=seeds, splits=splits, more_figures=_more,
+            resume=resume, advance=advance,
+        ).results
+        for data, rows, entries, splits in _plan()
+    }  # fmt: skip
+
+
+def _plan() -> Iterator[tuple[str, Rows, list[Entry], tuple[Split, ...]]]:
+    kernels = rajaperf_rows().with_platforms(("quartz", "lassen-v100"))
+    for data, rows, splits, ours in (
+        ("AIWC", aiwc_rows(), (RANDOM_ROWS, LEAVE_ONE_APPLICATION_OUT), VaeFamily()),
+        ("RAJAPerf", kernels, (RANDOM_ROWS, TEN_FOLDS), VaeFamily(counted_on_cpu=True)),
+    ):
+        entry = Entry("both", lambda ours=ours: (FOREST, ours))  # type: ignore[misc]
+        yield data, without_missing(rows), [entry], splits
 
 
 def without_missing(rows: Rows) -> Rows:

@@ -7,18 +7,15 @@ prints the table; the half widths in ``siblings.py`` are the widest group's.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from berth.predictor.families.language_model.physics import HEADS, Floats, combine
+from berth.predictor.families.language_model.physics import HEADS, Effects, Floats, combine
 from berth.predictor.families.language_model.siblings import sibling
+from lab.llm.cases import Cases, table
 from lab.llm.effects import fit_effects
-from lab.llm.table import table
-
-HEADER = ("head", "left out", "sibling", "rows", "physics", "sibling's effects", "90 % factor")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +31,6 @@ class LeftOut:
     log_width: float
     """90 % of the rows are within it, with the sibling's effects."""
 
-    def cells(self) -> tuple[str, ...]:
-        """Under ``HEADER``."""
-        return (
-            self.head, self.accelerator, self.sibling, str(self.rows),
-            f"{self.physics_error:.0%}", f"{self.sibling_error:.0%}",
-            f"{math.exp(self.log_width):.2f}",
-        )  # fmt: skip
-
 
 def evaluate(advance: Callable[[], None] = lambda: None) -> list[LeftOut]:
     """Every head, every accelerator that has a sibling; effects are fitted without it."""
@@ -49,29 +38,24 @@ def evaluate(advance: Callable[[], None] = lambda: None) -> list[LeftOut]:
     for head in HEADS:
         rows = table(head)
         names = np.array(rows.accelerators)
-        for name in sorted(set(rows.accelerators)):
-            others = tuple(sorted(set(rows.accelerators) - {name}))
-            own = np.flatnonzero(names == name)
-            device = rows.cases[int(own[0])].device
-            near = sibling(device, others)
+        for name in np.unique(names).tolist():
+            asked, others = rows[names == name], rows[names != name]
+            near = sibling(asked.cases[0].device, tuple(sorted(set(others.accelerators))))
             if near is None:
                 continue
-            effects = fit_effects(rows.take(np.flatnonzero(names != name)))
-            asked = rows.take(own)
-
-            def off(stands_for: str) -> Floats:
-                own_effects = np.array([effects.of(stands_for, f) for f in asked.frameworks])  # noqa: B023
-                return asked.log_seconds - combine(asked.log_terms, own_effects)[0]  # noqa: B023
-
-            alone, with_sibling = off(""), off(near)
-            found.append(
-                LeftOut(
-                    head, name, near, len(own), _error(alone), _error(with_sibling),
-                    float(np.quantile(np.abs(with_sibling), 0.9)),
-                )
-            )  # fmt: skip
+            effects = fit_effects(others)
+            alone, by_sibling = (_missed(asked, effects, of) for of in ("", near))
+            width = float(np.quantile(np.abs(by_sibling), 0.9))
+            errors = _error(alone), _error(by_sibling)
+            found.append(LeftOut(head, name, near, len(asked), *errors, width))
             advance()
     return found
+
+
+def _missed(asked: Cases, effects: Effects, accelerator: str) -> Floats:
+    """Log seconds that physics with the effects of ``accelerator`` misses."""
+    own = np.array([effects.of(accelerator, framework) for framework in asked.frameworks])
+    return np.asarray(asked.log_seconds - combine(asked.log_terms, own)[0])
 
 
 def _error(off: Floats) -> float:

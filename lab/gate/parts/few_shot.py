@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from berth.predictor.hardware import platforms
-from berth.predictor.learning.programs.columns import read_profiles
+from berth.predictor.learning.relative.law import LawFamily
 from berth.predictor.learning.resume import Resume
-from lab.datasets.rajaperf import rows
 from lab.gate.part import Work
-from lab.kernels.examples import PROFILES, join
+from lab.kernels.examples import read_examples
 from lab.kernels.few_shot import LABELS, evaluate_adapted
-from lab.relative import families
 from lab.relative.data import aiwc_rows
-from lab.relative.few_shot import evaluate_few_shot
+from lab.relative.few_shot import few_shot
 
 SAMPLES = (0, 16)
 
@@ -19,17 +17,14 @@ SAMPLES = (0, 16)
 def figures(work: Work) -> dict[str, float]:
     """Median errors at 0 and 16 labels."""
     made: dict[str, float] = {}
-    examples = join(read_profiles(PROFILES), rows())
     for curve in evaluate_adapted(
-        examples, platforms.shipped(), seed=work.seed, advance=work.advance
+        read_examples(), platforms.shipped(), seed=work.seed, advance=work.advance
     ):
         for k in SAMPLES:
             made[f"{curve.platform}.{k}"] = curve.error[LABELS.index(k)]
         made[f"{curve.platform}.coverage"] = curve.coverage[LABELS.index(16)]
-    law = evaluate_few_shot(
-        aiwc_rows(), families.chosen(["law"]), data="AIWC", seed=work.seed,
-        resume=Resume(work.folder), advance=work.advance,
-    ).results[0]  # fmt: skip
+    resume = Resume(work.folder)
+    law = few_shot(aiwc_rows(), LawFamily(), seed=work.seed, resume=resume, advance=work.advance)
     made["law.16"] = law.plain.error[LABELS.index(16)]
     made["law.signature"] = law.signed.error[0]
     return made

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from berth.predictor.hardware import platforms
-from berth.predictor.learning.programs.columns import read_profiles
-from lab.datasets.rajaperf import rows
 from lab.gate.part import Work
-from lab.kernels.examples import PROFILES, join
-from lab.kernels.run import evaluate
-from lab.kernels.tasks import METHODS
+from lab.kernels.evaluate import evaluate
+from lab.kernels.examples import read_examples
+from lab.kernels.methods import METHODS
 
 TASKS = {
     "quartz-v100": "quartz core -> V100",
@@ -24,7 +22,7 @@ SHOWN = {
 def figures(work: Work) -> dict[str, float]:
     """Errors, order and coverage of the three tasks, and the order of three platforms."""
     found = evaluate(
-        join(read_profiles(PROFILES), rows()), platforms.shipped(), seed=work.seed, jobs=1,
+        read_examples(), platforms.shipped(), seed=work.seed, jobs=1,
         methods=METHODS[:1], advance=work.advance,
     )  # fmt: skip
     made: dict[str, float] = {}

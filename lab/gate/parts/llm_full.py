@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from berth.predictor.families.language_model.physics import OFFLINE, TPOT, TTFT
+from berth.predictor.learning.resume import Resume
+from lab.experiments.language_models import split_results
 from lab.gate.part import Work
-from lab.llm.held_out import ACCELERATORS, BLOCKS, PAIRS, ROWS
-from lab.llm.run import OURS, split_figures
+from lab.llm.situations import ACCELERATORS, BLOCKS, PAIRS, ROWS
 
 HEADS = {"throughput": OFFLINE, "first-token": TTFT, "each-token": TPOT}
 SPLITS = {"rows": ROWS, "blocks": BLOCKS, "pairs": PAIRS, "accelerators": ACCELERATORS}
@@ -16,11 +17,11 @@ def figures(work: Work) -> dict[str, float]:
     made: dict[str, float] = {}
     for name, head in HEADS.items():
         for short, split in SPLITS.items():
-            found, _ = split_figures(head, split, work.seed, work.folder)
+            found = split_results(head, split, work.seed, Resume(work.folder))
             work.advance()
-            ours = next(one for one in found if one.method == OURS)
+            ours = found.results[0].figures
             made[f"{name}.{short}.median"] = ours.median_error
             made[f"{name}.{short}.mean"] = ours.mean_error
-            if ours.coverage_90 is not None:
-                made[f"{name}.{short}.coverage"] = ours.coverage_90
+            if ours.coverage is not None:
+                made[f"{name}.{short}.coverage"] = ours.coverage
     return made

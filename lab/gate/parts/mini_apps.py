@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from lab.datasets.machines import mini_apps
 from lab.gate.part import Work
-from lab.relative.mini_apps import evaluate
+from lab.relative.mini_apps import evaluate_apps
 
 
 def figures(work: Work) -> dict[str, float]:
     """Median errors of the nested choice, by mini-app."""
-    found = evaluate(mini_apps())
+    found = evaluate_apps(mini_apps())
     work.advance()
     return {each.app.lower(): each.median_error["nested"] for each in found}

@@ -7,22 +7,20 @@ from berth.predictor.families.program.features import FEATURES
 from berth.predictor.hardware import platforms
 from berth.predictor.learning import trees_onnx as convert
 from berth.predictor.learning.onnx_export import agreement
-from berth.predictor.learning.programs.columns import columns, read_profiles
+from berth.predictor.learning.programs.columns import columns
 from berth.predictor.learning.programs.model import fit
 from berth.predictor.learning.relative.law import LawFamily
 from berth.predictor.learning.relative.law_onnx import check_graph, law_onnx
-from lab.datasets.rajaperf import rows
 from lab.gate.part import Work
-from lab.kernels.examples import PROFILES, join
+from lab.kernels.examples import read_examples
 from lab.kernels.select import CANDIDATES
-from lab.llm import to_onnx as llm_onnx
-from lab.llm.held_out import fit as fit_llm
-from lab.llm.table import table
+from lab.llm import process_onnx
+from lab.llm.cases import table
+from lab.llm.situations import fit as fit_llm
 from lab.relative.data import aiwc_rows
 from lab.steps import step_rows
 from lab.steps.fit_steps import fit as fit_steps
-
-TOLERANCE = 1e-6
+from lab.steps.step_bundle import TOLERANCE
 
 
 def figures(work: Work) -> dict[str, float]:
@@ -37,7 +35,7 @@ def figures(work: Work) -> dict[str, float]:
 
 def _kernels(seed: int) -> float:
     known = platforms.shipped()
-    examples = join(read_profiles(PROFILES), rows())
+    examples = read_examples()
     data = columns(examples, known["lassen-v100"], known[examples[0].profile.platform])
     model = fit(data, CANDIDATES[0], seed)
     raw = convert.to_onnx(model.residual, len(FEATURES))
@@ -52,15 +50,15 @@ def _law(seed: int) -> float:
 def _llm(seed: int) -> float:
     data = table(TTFT)
     fitted = fit_llm(data, seed)
-    raw = llm_onnx.to_onnx(fitted.process)
-    return llm_onnx.check_agreement(raw, fitted.process, data.ties, data.numbers)
+    raw = process_onnx.to_onnx(fitted.process)
+    return process_onnx.check_agreement(raw, fitted.process, data.ties, data.numbers)
 
 
 def _steps(seed: int) -> float:
     steps = step_rows.cpu()
-    learnt = fit_steps(steps, seed=seed)
-    features = learnt.features(steps)
+    learnt = fit_steps(steps, seed=seed, learners=("process",))
     if learnt.process is None:
         return float("nan")
-    raw = learnt.process.onnx()
-    return agreement(raw, {"features": features}, learnt.process(features), TOLERANCE)
+    features = learnt.features(steps)
+    expected = learnt.process(features)
+    return agreement(learnt.process.onnx(), {"features": features}, expected, TOLERANCE)

@@ -7,7 +7,7 @@ from berth.predictor.learning.resume import Resume
 from lab.gate.part import Work
 from lab.relative import families
 from lab.relative.data import aiwc_rows
-from lab.relative.order_of_four import order_figures
+from lab.relative.orders import order_figures
 
 SPLITS = {
     "application": "unseen application",

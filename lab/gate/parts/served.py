@@ -17,13 +17,11 @@ from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.families.slices.bundle import load as load_slices
 from berth.predictor.families.slices.predictor import SlicePredictor
 from berth.predictor.hardware import platforms
-from berth.predictor.learning.programs.columns import read_profiles
-from lab.datasets.rajaperf import rows
 from lab.gate.part import Work
-from lab.kernels.examples import PROFILES, join
-from lab.llm.table import table
+from lab.kernels.examples import read_examples
+from lab.llm.cases import table
 from lab.operators.whole_models import image_models
-from lab.slices.data import SHARES, training_cases
+from lab.slices.slice_cases import SHARES, training_cases
 
 EVERY = 10
 """Language models: every so many rows."""
@@ -44,7 +42,7 @@ def figures(work: Work) -> dict[str, float]:
 
 def _programs() -> dict[str, float]:
     predictor, known = Predictor.load(), platforms.shipped()
-    examples = join(read_profiles(PROFILES), rows())
+    examples = read_examples()
     home = known[examples[0].profile.platform]
     made: dict[str, float] = {}
     for name in ("quartz", "lassen-v100"):

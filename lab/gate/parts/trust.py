@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from berth.predictor.learning.relative.law import LawFamily
 from berth.predictor.learning.resume import Resume
+from lab.experiments.uncertainty import of_family
 from lab.gate.part import Work
-from lab.relative import families
 from lab.relative.data import aiwc_rows
-from lab.relative.trust_run import evaluate_trust
 
 PROBES = {
     "probes.none": "no probe",
@@ -18,10 +18,8 @@ PROBES = {
 
 def figures(work: Work) -> dict[str, float]:
     """Coverage, Winkler score, area under the risk-coverage curve, regret after probes."""
-    found = evaluate_trust(
-        aiwc_rows(), families.chosen(["law"]), data="AIWC", seed=work.seed,
-        resume=Resume(work.folder), advance=work.advance,
-    ).results[0]  # fmt: skip
+    resume = Resume(work.folder)
+    found = of_family(aiwc_rows(), LawFamily(), work.seed, resume, work.advance)
     by_score = {one.score: one for one in found.abstention}
     return {
         "coverage": found.intervals.coverage,

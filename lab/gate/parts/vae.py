@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from berth.predictor.learning.resume import Resume
+from lab.experiments.vae_dnn import evaluate_both
 from lab.gate.part import Work
-from lab.published.vae.evaluate import evaluate
 
 LINES = {
     ("AIWC", "random rows"): ("aiwc.rows", ("r2", "order")),
@@ -13,18 +13,15 @@ LINES = {
 }
 """(data, split) -> name, and what is judged."""
 FAMILY = "VAE + DNN"
+FIGURES = {"r2": "r2_log_speedup", "median": "median_error", "order": "order_of_four"}
 
 
 def figures(work: Work) -> dict[str, float]:
     """R2, median error and whole orders of four of VAE + DNN with one seed."""
     made: dict[str, float] = {}
-    for line in evaluate((work.seed,), Resume(work.folder), work.advance):
-        where = (line.data, line.split.partition(":")[0])
-        if line.family != FAMILY or where not in LINES:
-            continue
-        name, shown = LINES[where]
-        values = {
-            "r2": line.r2_log_speedup, "median": line.median_error, "order": line.order_of_four
-        }  # fmt: skip
-        made |= {f"{name}.{one}": values[one][0] for one in shown}
+    for data, results in evaluate_both((work.seed,), Resume(work.folder), work.advance).items():
+        for one in results:
+            if one.family == FAMILY and (data, one.split) in LINES:
+                name, shown = LINES[data, one.split]
+                made |= {f"{name}.{short}": one.figures[FIGURES[short]] for short in shown}
     return made
