@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from berth.predictor.hardware import platforms
-from berth.predictor.learning.relative.law import LawFamily
 from berth.predictor.learning.resume import Resume
 from lab.gate.part import Work
 from lab.kernels.examples import read_examples
 from lab.kernels.few_shot import LABELS, evaluate_adapted
+from lab.relative import families
 from lab.relative.data import aiwc_rows
 from lab.relative.few_shot import few_shot
 
@@ -24,7 +24,9 @@ def figures(work: Work) -> dict[str, float]:
             made[f"{curve.platform}.{k}"] = curve.error[LABELS.index(k)]
         made[f"{curve.platform}.coverage"] = curve.coverage[LABELS.index(16)]
     resume = Resume(work.folder)
-    law = few_shot(aiwc_rows(), LawFamily(), seed=work.seed, resume=resume, advance=work.advance)
+    law = few_shot(
+        aiwc_rows(), families.COST_MODEL, seed=work.seed, resume=resume, advance=work.advance
+    )
     made["law.16"] = law.plain.error[LABELS.index(16)]
     made["law.signature"] = law.signed.error[0]
     return made

@@ -9,7 +9,6 @@ from berth.predictor.learning import trees_onnx as convert
 from berth.predictor.learning.onnx_export import agreement
 from berth.predictor.learning.programs.columns import columns
 from berth.predictor.learning.programs.model import fit
-from berth.predictor.learning.relative.law import LawFamily
 from berth.predictor.learning.relative.law_onnx import check_graph, law_onnx
 from lab.gate.part import Work
 from lab.kernels.examples import read_examples
@@ -17,6 +16,7 @@ from lab.kernels.select import CANDIDATES
 from lab.llm import process_onnx
 from lab.llm.cases import table
 from lab.llm.situations import fit as fit_llm
+from lab.relative import families
 from lab.relative.data import aiwc_rows
 from lab.steps import step_rows
 from lab.steps.fit_steps import fit as fit_steps
@@ -43,7 +43,7 @@ def _kernels(seed: int) -> float:
 
 
 def _law(seed: int) -> float:
-    model = LawFamily().fit(aiwc_rows(), seed)
+    model = families.COST_MODEL.fit(aiwc_rows(), seed)
     return check_graph(law_onnx(model), model)
 
 

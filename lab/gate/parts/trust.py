@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from berth.predictor.learning.relative.law import LawFamily
 from berth.predictor.learning.resume import Resume
 from lab.experiments.uncertainty import of_family
 from lab.gate.part import Work
+from lab.relative import families
 from lab.relative.data import aiwc_rows
 
 PROBES = {
@@ -19,7 +19,7 @@ PROBES = {
 def figures(work: Work) -> dict[str, float]:
     """Coverage, Winkler score, area under the risk-coverage curve, regret after probes."""
     resume = Resume(work.folder)
-    found = of_family(aiwc_rows(), LawFamily(), work.seed, resume, work.advance)
+    found = of_family(aiwc_rows(), families.COST_MODEL, work.seed, resume, work.advance)
     by_score = {one.score: one for one in found.abstention}
     return {
         "coverage": found.intervals.coverage,
