@@ -48,6 +48,7 @@ def measure_signature(
     suite: Suite,
     *,
     full: bool = False,
+    kernels: bool = True,
     machine: Topology | None = None,
     progress: Progress | None = None,
 ) -> Signature:
@@ -56,11 +57,11 @@ def measure_signature(
     Quick mode measures every rate briefly and times the anchor kernels on one core. Full mode
     takes its time and times all kernels, at two sizes, on one core and on all. Without an
     OpenMP build, rates of the whole platform are those of one core (``measured_on`` says so).
-    The machine should do nothing else meanwhile.
+    ``kernels`` false: without kernel times. The machine should do nothing else meanwhile.
     """
     machine = machine or topology()
     cores = machine.cores if suite.openmp else 1
-    anchors = _anchor_steps(suite, machine, cores, full=full)
+    anchors = _anchor_steps(suite, machine, cores, full=full) if kernels else []
     scaling = _thread_counts(cores)
     steps = _Steps(progress, total=15 + len(scaling) + len(anchors))
     seconds = None if full else 0.12

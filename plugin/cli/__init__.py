@@ -84,6 +84,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "berth.plugin.cli.init:init",
         "Write a first site file by asking the scheduler.",
     ),
+    "calibrate": (
+        "berth.plugin.cli.calibrate:calibrate",
+        "Measure the site's kinds of nodes by jobs, and learn from it.",
+    ),
     "replace": (
         "berth.plugin.cli.replace:replace",
         "Place pending jobs anew, where the scheduler can move them.",

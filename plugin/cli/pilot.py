@@ -21,6 +21,10 @@ PILOT_COMMANDS: dict[str, tuple[str, str]] = {
         "berth.plugin.cli.pilot_import:import_",
         "Make Profiles from the files of other tools.",
     ),
+    "node": (
+        "berth.plugin.cli.pilot_node:node",
+        "Benchmark a node and time the kernels (calibration jobs run this).",
+    ),
     "submit": (
         "berth.plugin.cli.pilot_submit:submit",
         "Measure it in a job on the reference partition.",

@@ -8,7 +8,7 @@ import math
 from berth.pilot.errors import SchedulerError
 from berth.plugin.daemon.requests import gpus_in
 from berth.plugin.flux.frobnicator import ANONYMOUS
-from berth.plugin.scheduler import Job
+from berth.plugin.scheduler import Job, NodeJob
 from berth.policies.values import Edit, Request, Resources
 
 
@@ -51,6 +51,21 @@ def flux_submit(job: Job, request: Request, edit: Edit | None) -> tuple[str, ...
     }
     words = [f"--{name}={value}" for name, value in options.items() if value is not None]
     return ("flux", "batch" if job.is_script else "submit", *words, *job.words)
+
+
+def node_batch(job: NodeJob) -> tuple[str, ...]:
+    """The ``flux batch`` command of a script that has one node for itself."""
+    options = {
+        "job-name": job.name,
+        "queue": None if job.queue == ANONYMOUS else job.queue,
+        "requires": f"host:{job.node}",
+        "time-limit": f"{math.ceil(job.time_limit_s)}s",
+        "bank": job.account,
+        "output": job.output,
+        "setattr": "user.berth.mode=off",
+    }
+    words = [f"--{name}={value}" for name, value in options.items() if value is not None]
+    return ("flux", "batch", "-N1", "--exclusive", *words, str(job.script))
 
 
 def nodes_of(request: Request, edit: Edit, held: Resources) -> int:

@@ -14,11 +14,12 @@ from berth.plugin.findings import Findings
 from berth.plugin.flux import commands
 from berth.plugin.flux.outcomes import parse_ended, parse_outcomes
 from berth.plugin.flux.reading import read_cluster
-from berth.plugin.flux.render import flux_submit
+from berth.plugin.flux.render import flux_submit, node_batch
 from berth.plugin.scheduler import (
     ClusterFacts,
     EndedJobs,
     Job,
+    NodeJob,
     Outcome,
     Replacing,
     Scheduler,
@@ -107,6 +108,10 @@ class Flux(Scheduler):
         from berth.plugin.flux.filter import check  # noqa: PLC0415 - doctor only
 
         return check(site)
+
+    def node_command(self, job: NodeJob) -> tuple[str, ...]:
+        """See Scheduler."""
+        return node_batch(job)
 
     def jobspec(self, job: Job, request: Request, edit: Edit | None, *, folder: Path) -> str:
         """See Scheduler. Version 1 as JSON (RFC 25)."""

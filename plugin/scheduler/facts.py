@@ -21,6 +21,8 @@ class NodeFacts:
     gpus: Mapping[str, int] = field(default_factory=dict)
     """For example ``{"gpu:h200": 4}``."""
     idle_gpus: Mapping[str, int] = field(default_factory=dict)
+    system: str | None = None
+    """Operating system and kernel as the node reports them; None: the scheduler does not say."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +14,22 @@ class Job:
     words: tuple[str, ...]
     is_script: bool
     comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeJob:
+    """A script that runs alone on one named node, to measure it."""
+
+    name: str
+    script: Path
+    output: Path
+    queue: str
+    node: str
+    time_limit_s: float
+    gres: str | None = None
+    """GPUs to hold, with their count."""
+    account: str | None = None
+    qos: str | None = None
 
 
 ENDED = frozenset(("completed", "failed", "timeout", "out-of-memory", "cancelled"))

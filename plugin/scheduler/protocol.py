@@ -19,7 +19,7 @@ from berth.pilot.documents import Document
 from berth.pilot.errors import UsageError
 from berth.plugin.findings import Findings
 from berth.plugin.scheduler.facts import ClusterFacts
-from berth.plugin.scheduler.jobs import EndedJobs, Job, Outcome, Replacing
+from berth.plugin.scheduler.jobs import EndedJobs, Job, NodeJob, Outcome, Replacing
 from berth.policies.values import Edit, Request
 
 if TYPE_CHECKING:
@@ -156,6 +156,13 @@ class Scheduler(Protocol):
         raise UsageError(
             f"pilot jobs cannot be submitted to {self.title}",
             hint="run berth pilot run inside a job, then berth workload add",
+        )
+
+    def node_command(self, job: NodeJob) -> tuple[str, ...]:
+        """The command for ``submit`` that runs a script alone on one node."""
+        raise UsageError(
+            f"nodes of {self.title} cannot be measured by jobs",
+            hint="run berth pilot node there, then berth calibrate --measured FILE",
         )
 
     def waiting_for(self, pilot_job: str) -> str | None:

@@ -28,6 +28,11 @@ def states_of(facts: ClusterFacts, candidates: Iterable[Candidate]) -> Mapping[s
     return MappingProxyType({c.name: _state(c, facts, by_queue) for c in candidates})
 
 
+def nodes_of(candidate: Candidate, facts: ClusterFacts) -> tuple[NodeFacts, ...]:
+    """The nodes of a place, those that are down or drained among them."""
+    return tuple(n for n in facts.nodes if candidate.queue in n.queues and _is_of(candidate, n))
+
+
 def _state(
     candidate: Candidate, facts: ClusterFacts, by_queue: Mapping[str, list[NodeFacts]]
 ) -> CandidateState:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 
-from berth.plugin.scheduler import Job
+from berth.plugin.scheduler import Job, NodeJob
 from berth.policies.values import Edit, Request
 
 _MIB = 2**20
@@ -42,6 +42,24 @@ def sbatch(job: Job, request: Request, edit: Edit | None) -> tuple[str, ...]:
     if held.tasks > 1:
         command = f"srun {command}"
     return ("sbatch", *words, f"--wrap={command}")
+
+
+def node_sbatch(job: NodeJob) -> tuple[str, ...]:
+    """The ``sbatch`` command of a script that has one node for itself."""
+    options = {
+        "job-name": job.name,
+        "comment": "berth:off",
+        "partition": job.queue,
+        "nodelist": job.node,
+        "nodes": 1,
+        "gres": job.gres,
+        "time": _minutes(job.time_limit_s),
+        "account": job.account,
+        "qos": job.qos,
+        "output": job.output,
+    }
+    words = [f"--{name}={value}" for name, value in options.items() if value is not None]
+    return ("sbatch", "--exclusive", "--no-requeue", *words, str(job.script))
 
 
 def _says_nodes(request: Request, edit: Edit) -> bool:

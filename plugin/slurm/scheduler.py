@@ -14,13 +14,14 @@ from berth.plugin.scheduler import (
     ClusterFacts,
     EndedJobs,
     Job,
+    NodeJob,
     Outcome,
     Scheduler,
     stamped_decision,
 )
 from berth.plugin.scheduler.protocol import PilotPlan
 from berth.plugin.slurm import accounting, cluster, commands, pilot_tail, with_pyslurm
-from berth.plugin.slurm.render import sbatch
+from berth.plugin.slurm.render import node_sbatch, sbatch
 from berth.plugin.slurm.settings import SlurmSettings
 from berth.policies.values import Edit, Request
 
@@ -115,6 +116,10 @@ class Slurm(Scheduler):
         from berth.plugin.slurm.pilot_plan import SlurmPilot  # noqa: PLC0415 - seldom asked for
 
         return SlurmPilot(site, command, options, self.submit)
+
+    def node_command(self, job: NodeJob) -> tuple[str, ...]:
+        """See Scheduler."""
+        return node_sbatch(job)
 
     def waiting_for(self, pilot_job: str) -> str | None:
         """See Scheduler."""

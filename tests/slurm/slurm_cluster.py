@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from slurm_conf import NO_OP_FILTER, NODE_NAMES, configuration
+from slurm_conf import NO_OP_FILTER, NODE_NAMES, NODES, configuration
 
 OTHER_ROOT = os.environ.get("BERTH_TEST_SLURM_ROOT")
 """A root folder of another distribution whose Slurm is to be used (CONTRIBUTING.md says how)."""
@@ -68,6 +68,10 @@ def require_slurm() -> None:
 class Cluster:
     """Four nodes under one folder. ``cluster()`` starts one and surely ends it."""
 
+    node_names: tuple[str, ...] = NODE_NAMES
+    nodes: str = NODES
+    """Lines of ``slurm.conf`` for nodes and partitions."""
+
     def __init__(self, *, job_submit: str = NO_OP_FILTER, min_job_age_s: int = 300) -> None:
         require_slurm()
         self.root = _short_folder()
@@ -100,6 +104,10 @@ class Cluster:
             "LANG": "C.UTF-8",
             "BERTH_FILTER_CONFIG": str(self.etc / "filter.conf"),
         }
+
+    def slurmd(self, node: str) -> tuple[str, ...]:
+        """The command of one node's daemon."""
+        return ("slurmd", "-D", "-N", node, "-f", str(self.etc / "slurm.conf"))
 
     def stop(self) -> None:
         """End every process of the cluster and remove its files. Safe to call twice."""
@@ -259,7 +267,7 @@ class Cluster:
         for name in [f"gpu{i}" for i in range(4)] + [f"mig{i}" for i in range(7)]:
             # Slurm wants character devices for gres/gpu: copies of /dev/null do.
             os.mknod(self.root / "dev" / name, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
-        for node in NODE_NAMES:
+        for node in self.node_names:
             (self.root / "spool" / node).mkdir()
         if OTHER_ROOT is not None:
             self._write_doors()
@@ -276,7 +284,8 @@ class Cluster:
             path.chmod(0o755)
 
     def _write_configuration(self) -> None:
-        ports = dict(zip(("ctld", *NODE_NAMES), _free_ports(1 + len(NODE_NAMES)), strict=True))
+        names = ("ctld", *self.node_names)
+        ports = dict(zip(names, _free_ports(len(names)), strict=True))
         asked = inside(["slurmctld", "-V"], cwd=self.root)
         version = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
         files = configuration(
@@ -286,6 +295,7 @@ class Cluster:
             group=grp.getgrgid(pwd.getpwnam(USER).pw_gid).gr_name,
             min_job_age_s=self._min_job_age_s,
             version=version,
+            nodes=self.nodes,
         )
         for name, text in {**files, "job_submit.lua": self._job_submit}.items():
             (self.etc / name).write_text(text)
@@ -317,12 +327,12 @@ class Cluster:
             "slurmctld answers",
             note=lambda: self.log()[-2000:],
         )
-        for node in NODE_NAMES:
-            self.launch(node, "slurmd", "-D", "-N", node, "-f", str(self.etc / "slurm.conf"))
+        for node in self.node_names:
+            self.launch(node, *self.slurmd(node))
         wait_until(
             lambda: (
-                self.run("sinfo", "-h", "-N", "-p", "cpu,gpu,mig", "-o", "%T").stdout.split()
-                == ["idle"] * 4
+                set(self.run("sinfo", "-h", "-N", "-o", "%N %T").stdout.splitlines())
+                == {f"{node} idle" for node in self.node_names}
             ),
             "all nodes are idle",
             note=lambda: self.run("sinfo", "-h", "-N", "-o", "%N %T %E").stdout,

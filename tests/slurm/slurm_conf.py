@@ -15,7 +15,7 @@ return slurm.SUCCESS
 
 NODE_NAMES = ("cpu1", "cpu2", "gpu1", "mig1")
 
-_NODES = """\
+NODES = """\
 NodeName=cpu1 NodeHostname={host} NodeAddr=127.0.0.1 Port={cpu1} CPUs=32 Boards=1 \
 SocketsPerBoard=2 CoresPerSocket=16 ThreadsPerCore=1 RealMemory=128000 Feature=intel,avx512
 NodeName=cpu2 NodeHostname={host} NodeAddr=127.0.0.1 Port={cpu2} CPUs=64 Boards=1 \
@@ -88,13 +88,17 @@ def configuration(
     group: str,
     min_job_age_s: int,
     version: str,
+    nodes: str = NODES,
 ) -> dict[str, str]:
-    """File name -> text. ``ports`` of ``ctld`` and each node; ``group`` may use ``reserved``."""
+    """File name -> text. ``ports`` of ``ctld`` and each node; ``group`` may use ``reserved``.
+
+    ``nodes``: the lines of nodes and partitions.
+    """
     host = socket.gethostname().partition(".")[0]
     main = _CONF.format(host=host, root=root, state=state, min_job_age_s=min_job_age_s, **ports)
     old = re.search(r"\b2[0-2]\.", version) is not None
     return {
-        "slurm.conf": main + _NODES.format(host=host, group=group, **ports),
+        "slurm.conf": main + nodes.format(host=host, group=group, **ports),
         "gres.conf": _GRES.format(root=root),
         "cgroup.conf": "CgroupAutomount=no\n" if old else "CgroupPlugin=disabled\n",
     }

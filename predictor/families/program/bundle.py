@@ -73,6 +73,8 @@ class Labelled(Document):
     """90 % quantile of ``|log error| / difficulty`` of prior and residual together."""
     hardware: Platform
     """The platform as it was described when the model was trained."""
+    reference: Name | None = None
+    """Platform that its programs were measured on, where that is not the bundle's."""
 
 
 class Training(Document):

@@ -105,9 +105,12 @@ def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]
     """One estimate a point asked for, in their order."""
     profile = reading.profile
     doubling = SCALED_WIDENING if reading.scaling.measured else GUESSED_SCALING_WIDENING
-    widening = 1.0 if reading.work.complete else PARTIAL_WIDENING
-    if profile.platform != bundle.manifest.reference:
-        widening *= OTHER_REFERENCE_WIDENING
+    partial = 1.0 if reading.work.complete else PARTIAL_WIDENING
+
+    def widening(reference: str) -> float:
+        return partial * (1.0 if profile.platform == reference else OTHER_REFERENCE_WIDENING)
+
+    general = bundle.manifest.reference
     measured = _measured_log_times(profile)
     entries = {entry.platform: entry for entry in bundle.manifest.labelled}
     residuals = _residuals(reading, layout, bundle)
@@ -124,7 +127,10 @@ def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]
             found.append(
                 Estimate(
                     _calibrated(entry.prior, reading, index, residuals[name]),
-                    entry.score_quantile * difficulties[name] * widening * (1 + doubling * apart),
+                    entry.score_quantile
+                    * difficulties[name]
+                    * widening(entry.reference or general)
+                    * (1 + doubling * apart),
                     _basis(entry, apart),
                 )
             )
@@ -133,7 +139,7 @@ def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]
             prior = bundle.manifest.priors[kind]
             apart = 0.0 if point.gpus else math.log2(point.units)
             hard = difficulties.get(kind, UNKNOWN_DIFFICULTY)
-            spread = prior.score_quantile * hard * widening * (1 + doubling * apart)
+            spread = prior.score_quantile * hard * widening(general) * (1 + doubling * apart)
             found.append(
                 Estimate(
                     _calibrated(prior, reading, index, 0.0),

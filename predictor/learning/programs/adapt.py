@@ -37,6 +37,7 @@ from berth.predictor.learning.programs.model import (
 )
 from berth.predictor.learning.programs.pairs import pair_columns, pairs_of, units_of
 from berth.predictor.learning.programs.shrunk import (
+    ENOUGH_KERNELS,
     honest_quantile,
     left_out_scores,
     shrunk_prior,
@@ -70,12 +71,15 @@ def adapt(
     *,
     seed: int,
     command: str,
+    reference: str | None = None,
 ) -> Manifest:
     """Write the bundle ``source`` with ``platform`` labelled by ``profiles`` to ``folder``.
 
-    ``profiles`` are of the same workloads on a reference and on ``platform``. Raises UsageError
-    for profiles that do not pair, or for a kind of platform that the bundle has no prior of;
-    nothing is written then.
+    ``profiles`` are of the same workloads on a reference and on ``platform``; programs that are
+    piloted on ``reference`` are then as well known there as where the bundle was trained.
+
+    Raises UsageError for profiles that do not pair, or for a kind of platform that the bundle has
+    no prior of; nothing is written then.
     """
     manifest = bundles.verify(source)
     kind = "gpu" if platform.is_gpu else "cpu"
@@ -106,6 +110,7 @@ def adapt(
         dead_zone=found.model.dead_zone,
         score_quantile=found.score_quantile,
         hardware=platform,
+        reference=reference,
     )
     others = tuple(e for e in manifest.labelled if e.platform != platform.name)
     kept = {e.model for e in others} | {bundles.RANGE}
@@ -128,7 +133,7 @@ def adapt(
 
 def adapted(data: Columns, kind: Calibration, seed: int) -> Adapted:
     """The kind's prior moved by ``data``; with a residual where that does better held out."""
-    start = Prior(kind.bias, kind.carry, kind.reduction_s)
+    start = _start(data, Prior(kind.bias, kind.carry, kind.reduction_s))
     prior = shrunk_prior(data, start)
     quantile = honest_quantile(data, start, kind.score_quantile)
     if len(set(data.kernels)) >= RESIDUAL_KERNELS:
@@ -144,6 +149,21 @@ def adapted(data: Columns, kind: Calibration, seed: int) -> Adapted:
     nothing = np.zeros(len(data))
     silent = fit_ensemble(data.features, nothing, nothing + 1, Settings(rounds=1, depth=1), seed)
     return Adapted(Model(prior, silent, 0.0), quantile, quantile, has_residual=False)
+
+
+def _start(data: Columns, kind: Prior) -> Prior:
+    """The kind's prior, or one by which programs run as on the reference but for a factor.
+
+    The latter where it did better on kernels left out, by the mean and by the median: nodes of
+    one architecture share what the roofline does not see.
+    """
+    if len(set(data.kernels)) < ENOUGH_KERNELS:
+        return kind
+    alike = Prior(0.0, 1.0, kind.reduction_s)
+    weights = kernel_weights(data.kernels)
+    usual, same = (left_out_scores(data, start) for start in (kind, alike))
+    better = float(weights @ same) < float(weights @ usual)
+    return alike if better and float(np.median(same)) < float(np.median(usual)) else kind
 
 
 def _residual_model(data: Columns, prior: Prior, seed: int) -> Model:

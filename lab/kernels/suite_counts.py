@@ -1,0 +1,34 @@
+"""What the reference kernels count, as Berth ships it: ``python -m lab.kernels.suite_counts``.
+
+The profiles of ``kernel_profiles.jsonl`` at the size that nodes are calibrated with, without
+what calibration does not read.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+from berth.pilot.node import SIZE
+from berth.predictor.learning.programs.suite import COUNTS
+from lab.kernels.examples import PROFILES
+
+
+def shipped_bytes(profiles: Path = PROFILES) -> bytes:
+    """The shipped file's content; the same profiles give the same bytes."""
+    lines = []
+    for line in profiles.read_text(encoding="utf-8").splitlines():
+        profile = json.loads(line)
+        if not profile["name"].endswith(f"-{SIZE}"):
+            continue
+        for key in ("collectors", "sizes", "warnings"):
+            profile.pop(key, None)
+        for measurement in profile["counters"].values():
+            measurement.pop("note", None)
+        lines.append(json.dumps(profile, separators=(",", ":")))
+    return gzip.compress("\n".join(lines).encode(), compresslevel=9, mtime=0)
+
+
+if __name__ == "__main__":
+    COUNTS.write_bytes(shipped_bytes())

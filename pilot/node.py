@@ -1,0 +1,193 @@
+"""A node measured for calibration: the machine benchmark and times of the reference kernels.
+
+One JSON file a node (``berth.node/1``), rewritten after each step: a measurement that was cut
+short goes on where it stopped. Times are of one repetition on one core, as the mean over blocks
+of repetitions, so that a node whose cores are throttled shows what they deliver over time.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pydantic import Field
+
+from berth.pilot.bench import ANCHORS, SAMPLED_FRACTION, measure_signature, platform_here
+from berth.pilot.documents import Document, read_json, write_json
+from berth.pilot.errors import BerthError, UsageError
+from berth.pilot.host import cpu_model
+from berth.pilot.platform import Platform
+from berth.pilot.profile import NonNegative, Positive
+from berth.pilot.suite import Suite
+
+NODE_SCHEMA = "berth.node/1"
+SIZE = 1_048_576
+"""Problem size of the kernels: that of the shipped counts."""
+QUICK_KERNELS = ANCHORS
+KERNEL_S = 0.3
+"""Seconds of repetitions for one time,"""
+FULL_KERNEL_S = 1.0
+"""and of a full measurement."""
+REPS = (3, 400)
+"""At least and at most so many repetitions."""
+BLOCKS = 5
+"""The repetitions are averaged in so many blocks, of which the median counts."""
+MOST_OTHER_LOAD = 0.1
+"""Share of a core that others may take before the times are said to be doubtful."""
+
+Say = Callable[[str], None]
+
+
+class NodeMeasurement(Document):
+    """What was measured on one node."""
+
+    schema_: str = Field(default=NODE_SCHEMA, alias="schema")
+    node: str = Field(min_length=1, max_length=256)
+    """As the scheduler calls it."""
+    host: str = ""
+    kernel: str = ""
+    """Operating system and release, as ``uname -sr``."""
+    driver: str | None = None
+    """Of the GPUs, where there are some."""
+    processor: str = ""
+    measured: str = ""
+    """When it began."""
+    platform: Platform | None = None
+    """None: the benchmark did not run yet, or could not."""
+    seconds: dict[str, Positive] = Field(default_factory=dict, max_length=10_000)
+    """By kernel and size (``Stream_TRIAD-1048576``)."""
+    other_load: NonNegative = 0.0
+    """Cores that other programs took meanwhile, on average over the measured kernels."""
+    problems: tuple[str, ...] = ()
+    complete: bool = False
+
+
+def kernel_release() -> str:
+    """Operating system and release of this machine."""
+    return f"{platform.system()} {platform.release()}"
+
+
+def begin(into: Path, *, node: str) -> NodeMeasurement:
+    """The measurement in ``into``, where it is of this node as it runs now; else a new one."""
+    new = NodeMeasurement(
+        node=node,
+        host=platform.node(),
+        kernel=kernel_release(),
+        processor=cpu_model(),
+        measured=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    if not into.exists():
+        return new
+    try:
+        found = read_json(into, NodeMeasurement)
+    except UsageError:
+        return new
+    same = (found.node, found.host, found.kernel) == (new.node, new.host, new.kernel)
+    return found.model_copy(update={"problems": ()}) if same else new
+
+
+def measure_node(
+    into: Path,
+    build: Callable[[], Suite],
+    *,
+    name: str,
+    node: str,
+    kernels: Sequence[str] = (),
+    full: bool = False,
+    say: Say = lambda _: None,
+) -> NodeMeasurement:
+    """Benchmark this node as platform ``name`` and time ``kernels`` (default: all).
+
+    What cannot be measured is a problem in the result, never an exception; ``into`` has the
+    result after each step. Raises UsageError where it cannot be written.
+    """
+    found = begin(into, node=node)
+    try:
+        suite = build()
+        wanted = [suite.kernel(k).name for k in kernels] or [k.name for k in suite.kernels]
+        if found.platform is None or found.platform.name != name:
+            signature = measure_signature(
+                suite,
+                full=full,
+                kernels=False,
+                progress=lambda what, done, of: say(f"{done + 1} of {of}: {what}"),
+            )
+            found = found.model_copy(update={"platform": platform_here(name, signature)})
+            write_json(into, found)
+    except BerthError as error:
+        found = found.model_copy(update={"problems": (error.message,)})
+        write_json(into, found)
+        return found
+    loads = []
+    for number, kernel in enumerate(wanted, 1):
+        key = f"{kernel}-{SIZE}"
+        if key in found.seconds:
+            continue
+        say(f"kernel {number} of {len(wanted)}: {kernel}")
+        try:
+            seconds, load = kernel_seconds(suite, kernel, FULL_KERNEL_S if full else KERNEL_S)
+        except BerthError as error:
+            found = found.model_copy(update={"problems": (*found.problems, error.message)})
+            continue
+        loads.append(load)
+        found = found.model_copy(
+            update={
+                "seconds": {**found.seconds, key: seconds},
+                "other_load": statistics.fmean(loads),
+            }
+        )
+        write_json(into, found)
+    found = found.model_copy(
+        update={"complete": bool(found.seconds), "platform": _with_times(found)}
+    )
+    write_json(into, found)
+    return found
+
+
+def _with_times(found: NodeMeasurement) -> Platform | None:
+    """The platform with the kernels' times in its signature."""
+    if found.platform is None:
+        return None
+    times = {f"{key.replace('-', '@', 1)}x1": s for key, s in found.seconds.items()}
+    signature = found.platform.signature.model_copy(update={"kernel_times_s": times})
+    return found.platform.model_copy(update={"signature": signature})
+
+
+def kernel_seconds(suite: Suite, kernel: str, wanted_s: float) -> tuple[float, float]:
+    """Seconds of one repetition on one core, and the cores that others took meanwhile."""
+    fraction = SAMPLED_FRACTION if suite.kernel(kernel).sampled else 1.0
+    trial = suite.run(kernel, SIZE, reps=1, fraction=fraction)
+    each_s = max(trial.rep_s * trial.fraction, 1e-6)
+    reps = int(min(max(wanted_s / each_s, REPS[0]), REPS[1]))
+    before, begun = _busy_s(), time.monotonic()
+    run = suite.run(kernel, SIZE, reps=reps, fraction=fraction)
+    others = (_busy_s() - before) / max(time.monotonic() - begun, 1e-3) - 1.0
+    size = max(1, len(run.seconds) // BLOCKS)
+    starts = range(0, len(run.seconds) - size + 1, size)
+    means = [statistics.fmean(run.seconds[i : i + size]) for i in starts]
+    return statistics.median(means) / run.fraction, max(0.0, others)
+
+
+def doubts(found: NodeMeasurement) -> tuple[str, ...]:
+    """What to know before these times are used, one sentence each."""
+    if found.platform is None or found.other_load <= MOST_OTHER_LOAD * found.platform.cores:
+        return ()
+    return (
+        f"other programs took {found.other_load:.1f} cores of {found.node} meanwhile: "
+        "its times are too long by an unknown part",
+    )
+
+
+def _busy_s(stat: Path = Path("/proc/stat")) -> float:
+    """Seconds that all processors were busy since the machine started; 0 where not told."""
+    try:
+        words = stat.read_text(encoding="ascii").splitlines()[0].split()[1:]
+        user, nice, system, _idle, _wait, irq, soft, steal = (int(w) for w in words[:8])
+    except (OSError, ValueError, IndexError):
+        return 0.0
+    return (user + nice + system + irq + soft + steal) / os.sysconf("SC_CLK_TCK")

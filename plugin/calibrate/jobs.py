@@ -1,0 +1,249 @@
+"""The jobs of a calibration: submitted, followed, and gone on with after an interruption."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from berth.pilot.errors import BerthError, UsageError
+from berth.pilot.node import QUICK_KERNELS, NodeMeasurement
+from berth.plugin.calibrate.kinds import Kind, chosen_nodes
+from berth.plugin.calibrate.state import CalibrationState, Folder, Step
+from berth.plugin.scheduler import ENDED, ClusterFacts, NodeFacts, NodeJob, Outcome, Scheduler
+
+EXPECTED_S = {"quick": 60.0, "normal": 120.0, "full": 480.0}
+"""Of one node by depth, on an otherwise idle machine."""
+OLDER = ".older"
+"""Ending of a result that is being measured again."""
+POLL_S = (0.5, 10.0)
+"""Between two looks at the jobs, at first and at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a calibration is made."""
+
+    depth: str = "normal"
+    """``quick`` (few kernels), ``normal`` or ``full`` (longer)."""
+    nodes_per_kind: int = 3
+    time_limit_s: float = 1800.0
+    at_once: int = 8
+    """Most nodes that are measured at a time."""
+    account: str | None = None
+    qos: str | None = None
+    again: bool = False
+    """Measure nodes again that were measured already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Todo:
+    """One node that is to be measured, or why it is not."""
+
+    kind: Kind
+    node: NodeFacts | None
+    why_not: str | None = None
+    stale: str | None = None
+    """Why its present result does not count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How many steps are where."""
+
+    done: int = 0
+    running: int = 0
+    waiting: int = 0
+    failed: int = 0
+
+
+def plan(
+    kinds: Sequence[Kind],
+    facts: ClusterFacts,
+    folder: Folder,
+    settings: Settings,
+) -> list[Todo]:
+    """What is still to be measured, in order; kinds that no job can measure with the reason."""
+    found = []
+    for kind in kinds:
+        if kind.platform.is_gpu:
+            found.append(Todo(kind, None, "its rates are those of its data sheet"))
+            continue
+        chosen = chosen_nodes(kind, facts, settings.nodes_per_kind)
+        if not chosen:
+            why = "has no node in the cluster" if not kind.nodes else "none of its nodes works now"
+            found.append(Todo(kind, None, f"{why}"))
+        for node in chosen:
+            result = folder.result(kind.name, node.name)
+            stale = None if result is None else outdated(result, node)
+            if settings.again or result is None or not result.complete or stale is not None:
+                found.append(Todo(kind, node, stale=stale))
+    return found
+
+
+def outdated(result: NodeMeasurement, node: NodeFacts) -> str | None:
+    """Why a measurement is not of the node as it is now, in one sentence; None: it is."""
+    if node.system is None or not result.kernel or node.system == result.kernel:
+        return None
+    return f"{node.name} was measured under {result.kernel} and runs {node.system} now"
+
+
+def follow(
+    todo: Sequence[Todo],
+    facts: ClusterFacts,
+    folder: Folder,
+    scheduler: Scheduler,
+    *,
+    settings: Settings,
+    wait_s: float,
+    show: Callable[[Progress], None] = lambda _: None,
+) -> CalibrationState:
+    """Submit what is to be measured and wait for it; the state when all ended or time is up.
+
+    A step whose job was submitted by an earlier call is followed, not submitted again. Jobs that
+    only wait are left in the queue after ``wait_s`` seconds in which nothing else happened.
+    Raises SchedulerError where the scheduler cannot be asked.
+    """
+    state = folder.read()
+    folder.write(state)
+    flying: list[Step] = []
+    pending: list[Todo] = []
+    for one in todo:
+        step = None if one.node is None else state.step(one.kind.name, one.node.name)
+        if step is not None and step.job is not None:
+            flying.append(step)
+        elif one.node is not None:
+            pending.append(one)
+    moved, pause = time.monotonic(), POLL_S[0]
+    last, done, failed = None, 0, 0
+    while True:
+        known = scheduler.outcomes([s.job for s in flying if s.job is not None])
+        for step in list(flying):
+            outcome = known.get(step.job or "")
+            if outcome is None or outcome.state in ENDED:
+                ended = _ended(step, outcome, folder)
+                flying.remove(step)
+                state = state.with_step(ended)
+                done, failed = done + (ended.problem is None), failed + (ended.problem is not None)
+        while pending and len(flying) < settings.at_once:
+            one = pending.pop(0)
+            assert one.node is not None  # noqa: S101 - only nodes are pending
+            step = submitted(one.kind, one.node, facts, folder, scheduler, settings=settings)
+            state = state.with_step(step)
+            folder.write(state)
+            if step.job is None:
+                failed += 1
+            else:
+                flying.append(step)
+        folder.write(state)
+        running = sum(_state_of(s, known) == "running" for s in flying)
+        now = Progress(done, running, len(flying) - running + len(pending), failed)
+        if now != last:
+            moved, last, pause = time.monotonic(), now, POLL_S[0]
+            show(now)
+        idle_s = time.monotonic() - moved
+        if not flying or (not running and idle_s >= wait_s):
+            return state
+        time.sleep(pause)
+        pause = min(POLL_S[1], pause * 1.3)
+
+
+def _state_of(step: Step, known: Mapping[str, Outcome]) -> str:
+    found = known.get(step.job or "")
+    return "pending" if found is None else found.state
+
+
+def _ended(step: Step, outcome: Outcome | None, folder: Folder) -> Step:
+    """The step without its job: done, or why not; an older result stands again where not."""
+    result = folder.result(step.kind, step.node)
+    if result is not None and result.complete:
+        return step.model_copy(update={"job": None, "problem": None})
+    problem = _why(step, outcome, result, folder)
+    path = folder.file(step.kind, step.node, "json")
+    older = path.with_suffix(OLDER)
+    if older.exists():
+        older.replace(path)
+    return step.model_copy(update={"job": None, "problem": problem})
+
+
+def _why(
+    step: Step, outcome: Outcome | None, result: NodeMeasurement | None, folder: Folder
+) -> str:
+    if result is not None and result.problems:
+        return result.problems[-1]
+    log = folder.file(step.kind, step.node, "log")
+    try:
+        said = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    except OSError:
+        said = []
+    ended = "unknown to the scheduler" if outcome is None else outcome.state
+    return f"job {step.job} ({ended}): {said[-1][:200] if said else 'it left no log'}"
+
+
+def submitted(
+    kind: Kind,
+    node: NodeFacts,
+    facts: ClusterFacts,
+    folder: Folder,
+    scheduler: Scheduler,
+    *,
+    settings: Settings,
+) -> Step:
+    """Submit one node's job through the first of its places that takes it."""
+    script = folder.file(kind.name, node.name, "sh")
+    present = folder.file(kind.name, node.name, "json")
+    result = folder.result(kind.name, node.name)
+    try:
+        script.parent.mkdir(parents=True, exist_ok=True)
+        if result is not None and result.complete:  # outdated, or to be measured again
+            present.replace(present.with_suffix(OLDER))
+        script.write_text(_script(kind, node, folder, settings))
+    except OSError as error:
+        raise UsageError(f"{script.parent} cannot be written: {error.strerror}") from None
+    refused = []
+    for place in kind.places_of(node.name, facts):
+        job = NodeJob(
+            name=f"calibrate-{node.name}",
+            script=script,
+            output=folder.file(kind.name, node.name, "log"),
+            queue=place.queue,
+            node=node.name,
+            time_limit_s=settings.time_limit_s,
+            account=settings.account,
+            qos=settings.qos,
+        )
+        try:
+            job_id = scheduler.submit(scheduler.node_command(job))
+        except BerthError as error:
+            refused.append(f"{scheduler.queue_word} {place.queue}: {error.message}")
+            continue
+        return Step(
+            kind=kind.name,
+            node=node.name,
+            job=job_id,
+            queue=place.queue,
+            submitted_s=time.time(),
+        )
+    return Step(kind=kind.name, node=node.name, submitted_s=time.time(), problem="; ".join(refused))
+
+
+def _script(kind: Kind, node: NodeFacts, folder: Folder, settings: Settings) -> str:
+    words = [
+        *(berth_command(), "pilot", "node", "--name", kind.name, "--node", node.name),
+        *("--into", str(folder.file(kind.name, node.name, "json"))),
+    ]
+    if settings.depth == "quick":
+        words += ["--kernels", ",".join(QUICK_KERNELS)]
+    if settings.depth == "full":
+        words.append("--full")
+    return f"#!/bin/sh\nexec {shlex.join(words)}\n"
+
+
+def berth_command() -> str:
+    """This program's own path: the compute nodes must have it at the same place."""
+    beside = Path(sys.executable).with_name("berth")
+    return str(beside) if beside.exists() else shutil.which("berth") or "berth"

@@ -1,0 +1,71 @@
+"""The kinds of nodes of a site: places whose nodes are of one platform."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from berth.pilot.platform import Platform
+from berth.plugin.scheduler.facts import ClusterFacts, NodeFacts
+from berth.plugin.scheduler.states import nodes_of
+from berth.plugin.site.site import Site
+from berth.policies.values import Candidate
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One platform of the site, its places and their nodes."""
+
+    platform: Platform
+    places: tuple[Candidate, ...]
+    nodes: tuple[NodeFacts, ...]
+    """In the scheduler's order, each once."""
+
+    @property
+    def name(self) -> str:
+        """The platform's."""
+        return self.platform.name
+
+    def places_of(self, node: str, facts: ClusterFacts) -> tuple[Candidate, ...]:
+        """The places by which a job reaches this node."""
+        return tuple(p for p in self.places if node in {n.name for n in nodes_of(p, facts)})
+
+
+def kinds_of(site: Site, facts: ClusterFacts) -> tuple[Kind, ...]:
+    """One kind for each platform that a place of the site is on, in the site file's order."""
+    names = dict.fromkeys(place.platform for place in site.candidates)
+    return tuple(_kind(name, site, facts) for name in names)
+
+
+def _kind(name: str, site: Site, facts: ClusterFacts) -> Kind:
+    places = tuple(place for place in site.candidates if place.platform == name)
+    nodes = {node.name: node for place in places for node in nodes_of(place, facts)}
+    return Kind(site.platforms[name], places, tuple(nodes.values()))
+
+
+def chosen_nodes(kind: Kind, facts: ClusterFacts, most: int) -> tuple[NodeFacts, ...]:
+    """At most ``most`` nodes that work: one of each place first, idle ones before busy ones."""
+    ordered = sorted((n for n in kind.nodes if n.usable), key=lambda n: n.idle_cores < n.cores)
+    found: dict[str, NodeFacts] = {}
+    for place in kind.places:
+        here = {n.name for n in nodes_of(place, facts)}
+        if not here & found.keys():
+            first = next((n for n in ordered if n.name in here), None)
+            if first is not None:
+                found[first.name] = first
+    for node in ordered:
+        found.setdefault(node.name, node)
+    return tuple(found.values())[: max(most, 1)]
+
+
+def named_kinds(kinds: Sequence[Kind], wanted: Sequence[str]) -> tuple[Kind, ...]:
+    """Those named by platform or place; all where none is named. Raises KeyError."""
+    if not wanted:
+        return tuple(kinds)
+    found = []
+    for name in wanted:
+        hits = [k for k in kinds if name == k.name or name in {p.name for p in k.places}]
+        if not hits:
+            raise KeyError(name)
+        found += [k for k in hits if k not in found]
+    return tuple(found)

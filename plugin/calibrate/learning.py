@@ -1,0 +1,160 @@
+"""From measurements of nodes to platforms and a bundle in which each of them is labelled."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from berth.pilot.errors import UsageError
+from berth.pilot.node import NodeMeasurement
+from berth.pilot.platform import Platform
+from berth.pilot.profile import Profile
+from berth.predictor.core.bundle import schema_of_bundle
+from berth.predictor.core.prediction import Basis
+from berth.predictor.families.program.bundle import BUNDLE_SCHEMA, DEFAULT_BUNDLE, Manifest
+from berth.predictor.families.program.ceilings import Point
+from berth.predictor.families.program.estimate import CALIBRATED_KERNELS
+from berth.predictor.families.program.predictor import Predictor
+from berth.predictor.learning.programs.suite import suite_profiles, timed
+
+APART = 1.15
+"""Nodes of one kind whose times differ by more than this factor are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A kind of nodes by what was measured on some of them."""
+
+    platform: Platform
+    """Of the node in the middle, under the kind's name."""
+    seconds: Mapping[str, float]
+    """Median over the nodes, by kernel and size."""
+    nodes: Mapping[str, float]
+    """By node: its times over the kind's, geometric mean over the kernels."""
+
+    @property
+    def apart(self) -> tuple[str, ...]:
+        """The nodes that differ from the kind, worst first."""
+        far = [n for n, ratio in self.nodes.items() if max(ratio, 1 / ratio) > APART]
+        return tuple(sorted(far, key=lambda n: -abs(math.log(self.nodes[n]))))
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """How well a bundle knows a platform, over the kernels of the suite."""
+
+    factor: float
+    """Median of upper / lower predicted time."""
+    basis: Basis
+
+
+def measured(old: Platform, results: Sequence[NodeMeasurement]) -> Measured:
+    """One kind of its nodes' results, of which there is at least one."""
+    names = [name for name in suite_profiles() if any(name in r.seconds for r in results)]
+    seconds = {
+        name: statistics.median(r.seconds[name] for r in results if name in r.seconds)
+        for name in names
+    }
+    ratios = {
+        r.node: math.exp(
+            statistics.fmean(math.log(r.seconds[n] / seconds[n]) for n in names if n in r.seconds)
+        )
+        for r in results
+    }
+    middle = min(results, key=lambda r: (abs(math.log(ratios[r.node])), r.node))
+    if middle.platform is None:
+        raise UsageError(f"the result of {middle.node} has no benchmark")
+    kept = {
+        "name": old.name,
+        "price_per_hour": old.price_per_hour,
+        "power_w": old.power_w,
+        "idle_power_w": old.idle_power_w,
+    }
+    return Measured(middle.platform.model_copy(update=kept), seconds, ratios)
+
+
+def learnt(
+    source: Path,
+    kinds: Sequence[Measured],
+    reference: str,
+    platforms: Mapping[str, Platform],
+    folder: Path,
+    *,
+    command: str,
+) -> Manifest:
+    """The bundle ``source`` with every kind labelled, written to ``folder``.
+
+    The kinds are seen from ``reference``, one of them; it itself from the machine that the suite
+    was counted on. Raises UsageError.
+    """
+    from berth.predictor.learning.programs.adapt import adapt  # noqa: PLC0415 - needs the extra
+
+    known = {**platforms, **{one.platform.name: one.platform for one in kinds}}
+    home = next(one for one in kinds if one.platform.name == reference)
+    shipped = suite_profiles()
+    with tempfile.TemporaryDirectory(prefix="berth-calibrate-") as temporary:
+        here = source
+        for number, one in enumerate([home, *(k for k in kinds if k is not home)], 1):
+            there = timed(one.platform.name, one.seconds)
+            names = {profile.name for profile in there}
+            if one is home:
+                seen = [profile for name, profile in shipped.items() if name in names]
+            else:
+                seen = [p for p in timed(reference, home.seconds) if p.name in names]
+                names = {profile.name for profile in seen}
+            last = number == len(kinds)
+            out = folder if last else Path(temporary) / f"step-{number}"
+            manifest = adapt(
+                here,
+                [*seen, *(p for p in there if p.name in names)],
+                one.platform,
+                known,
+                out,
+                seed=0,
+                command=command,
+                reference=None if one is home else reference,
+            )
+            here = out
+    return manifest
+
+
+def qualities(
+    bundle: Path,
+    profiles: Sequence[Profile],
+    reference: Platform | None,
+    platforms: Sequence[Platform],
+) -> dict[str, Quality]:
+    """How well a bundle knows each platform, asked for the suite on one core or GPU."""
+    predictor = Predictor.load(bundle)
+    points = [Point(platform, 1) for platform in platforms]
+    found: dict[str, list[tuple[float, Basis]]] = {p.name: [] for p in platforms}
+    for profile in profiles:
+        for one in predictor.predict_points(profile, points, reference=reference):
+            found[one.platform].append((one.runtime_s.high / one.runtime_s.low, one.basis))
+    return {
+        name: Quality(
+            statistics.median(f for f, _ in rows), max((b for _, b in rows), key=lambda b: b.rank)
+        )
+        for name, rows in found.items()
+        if rows
+    }
+
+
+def program_bundle(bundles: Sequence[Path]) -> Path:
+    """The bundle of programs among a site's own, else the shipped one."""
+    for folder in bundles:
+        try:
+            if schema_of_bundle(folder) == BUNDLE_SCHEMA:
+                return folder
+        except UsageError:
+            continue
+    return DEFAULT_BUNDLE
+
+
+def enough(kind: Measured) -> bool:
+    """Whether there are enough kernels for an interval of its own."""
+    return len(kind.seconds) >= CALIBRATED_KERNELS

@@ -1,0 +1,91 @@
+"""What a calibration has done so far: one JSON file, and one result a node beside it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from pydantic import Field
+
+from berth.pilot.documents import Document, read_json, write_json
+from berth.pilot.errors import UsageError
+from berth.pilot.node import NodeMeasurement
+from berth.pilot.profile import Name, NonNegative
+
+STATE_SCHEMA = "berth.calibration/1"
+STATE_FILE = "calibration.json"
+
+
+class Step(Document):
+    """One node's measurement: the job that makes it, and what went wrong."""
+
+    kind: Name
+    node: str = Field(min_length=1, max_length=256)
+    job: str | None = None
+    """None: not submitted."""
+    queue: str = ""
+    submitted_s: NonNegative = 0.0
+    problem: str | None = None
+    """Why it has no result; None: it has, or is still to come."""
+
+
+class CalibrationState(Document):
+    """Every step of a site's calibration, by kind and node."""
+
+    schema_: str = Field(default=STATE_SCHEMA, alias="schema")
+    steps: tuple[Step, ...] = Field(default=(), max_length=10_000)
+
+    def step(self, kind: str, node: str) -> Step | None:
+        """The step of one node."""
+        return next((s for s in self.steps if (s.kind, s.node) == (kind, node)), None)
+
+    def with_step(self, step: Step) -> CalibrationState:
+        """With ``step`` in place of the one of its node."""
+        others = [s for s in self.steps if (s.kind, s.node) != (step.kind, step.node)]
+        return self.model_copy(update={"steps": (*others, step)})
+
+
+class Folder:
+    """The folder of a calibration; compute nodes must see it at the same path."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()
+
+    def read(self) -> CalibrationState:
+        """The state so far; an empty one where nothing was begun. Raises DocumentError."""
+        path = self.path / STATE_FILE
+        return read_json(path, CalibrationState) if path.exists() else CalibrationState()
+
+    def write(self, state: CalibrationState) -> None:
+        """Keep the state. Raises UsageError where the folder cannot be written."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            write_json(self.path / STATE_FILE, state)
+        except OSError as error:
+            raise UsageError(
+                f"{self.path} cannot be written: {error.strerror}",
+                hint="name a folder that you and the compute nodes can write: --results DIR",
+            ) from None
+
+    def file(self, kind: str, node: str, ending: str) -> Path:
+        """Of one node: its script, log or result."""
+        return self.path / kind / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', node)}.{ending}"
+
+    def result(self, kind: str, node: str) -> NodeMeasurement | None:
+        """What was measured on a node, finished or not; None: nothing that can be read."""
+        path = self.file(kind, node, "json")
+        try:
+            return read_json(path, NodeMeasurement) if path.exists() else None
+        except UsageError:
+            return None
+
+    def results(self, kind: str) -> list[NodeMeasurement]:
+        """The finished measurements of a kind's nodes."""
+        files = sorted((self.path / kind).glob("*.json"))
+        found = []
+        for path in files:
+            try:
+                found.append(read_json(path, NodeMeasurement))
+            except UsageError:
+                continue
+        return [one for one in found if one.complete]

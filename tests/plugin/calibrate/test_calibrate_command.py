@@ -1,0 +1,217 @@
+"""``berth calibrate``: what it costs, what it makes, and what it says when something is wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from calibration import CLUSTER, FakeScheduler, facts, measurement, node, write_site
+from click.testing import CliRunner, Result
+
+from berth.pilot.errors import BerthError
+from berth.pilot.node import NodeMeasurement
+from berth.plugin.calibrate import jobs
+from berth.plugin.cli.calibrate import calibrate as command
+from berth.plugin.scheduler import NodeJob
+from berth.plugin.site.load import load_site
+from berth.plugin.site.site import Site
+from berth.predictor.core.prediction import Basis
+from berth.predictor.families.program.bundle import load
+
+ROME = "rome-7742"
+FACTORS = {"f1": 1.0, "f2": 1.02, "s1": 1.7}
+
+
+def usual(job: NodeJob) -> NodeMeasurement | None:
+    return measurement(job.node, job.script.parent.name, FACTORS[job.node])
+
+
+@pytest.fixture
+def calibrate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Runs the command at a made-up site with the given scheduler."""
+    write_site(tmp_path)
+    monkeypatch.setattr(jobs, "POLL_S", (0.001, 0.001))
+
+    def run(scheduler: FakeScheduler, *words: str) -> Result:
+        monkeypatch.setattr(Site, "open_scheduler", lambda *_: scheduler)
+        site = str(tmp_path / "berth.toml")
+        return CliRunner().invoke(command, ["--site", site, *words])
+
+    return run
+
+
+def test_a_dry_run_says_the_cost_and_does_nothing(
+    calibrate: Callable[..., Result], tmp_path: Path
+) -> None:
+    scheduler = FakeScheduler(usual)
+    said = calibrate(scheduler, "--dry-run").output
+    assert "3 nodes of 2 kinds" in said
+    assert "6 node-minutes" in said
+    assert "f1, f2" in said
+    assert scheduler.submissions == 0
+    assert not (tmp_path / "calibration").exists()
+
+
+def test_every_kind_is_measured_learnt_and_installed(
+    calibrate: Callable[..., Result], tmp_path: Path
+) -> None:
+    said = calibrate(FakeScheduler(usual)).output
+    site = load_site(tmp_path / "berth.toml")
+    (bundle,) = site.bundles
+    labelled = {entry.platform: entry for entry in load(bundle).manifest.labelled}
+    assert {"quick", ROME} <= labelled.keys()
+    assert labelled[ROME].reference == "quick"
+    assert site.platforms["quick"].price_per_hour == 2.5
+    assert site.platforms[ROME].cores == site.platforms["quick"].cores
+    row = next(x.split() for x in said.splitlines() if x.startswith(f"  {ROME} ") and "x " in x)
+    before, after = (float(cell.rstrip("x")) for cell in row[3:5])
+    assert after < 2 < before
+    assert row[5] == Basis.CALIBRATED.value
+    assert "The filter can act on: fast, slow" in said
+    assert "p100-16gb (gpu) is known by its data sheet only" in said
+
+
+def test_the_site_files_other_lines_stay(calibrate: Callable[..., Result], tmp_path: Path) -> None:
+    before = (tmp_path / "berth.toml").read_text()
+    calibrate(FakeScheduler(usual))
+    calibrate(FakeScheduler(usual))
+    after = (tmp_path / "berth.toml").read_text()
+    assert [x for x in before.splitlines() if x not in after.splitlines()] == []
+    assert after.count("[predictor]") == 1
+    assert len(list((tmp_path / "bundles").iterdir())) == 1
+
+
+def test_a_second_call_measures_nothing_twice(calibrate: Callable[..., Result]) -> None:
+    scheduler = FakeScheduler(usual)
+    first, second = calibrate(scheduler), calibrate(scheduler)
+    assert (first.exit_code, second.exit_code) == (0, 0)
+    assert scheduler.submissions == 3
+    assert "Nothing is left to measure" in second.output
+    again = calibrate(scheduler, "--again")
+    assert again.exit_code == 0
+    assert scheduler.submissions == 6
+
+
+def test_interrupted_it_goes_on_where_it_stopped(calibrate: Callable[..., Result]) -> None:
+    scheduler = FakeScheduler(usual, waiting=("s1",))
+    cut = calibrate(scheduler, "--wait", "0.3s")
+    assert f"Job 3 still waits for s1 ({ROME})" in cut.output
+    assert f"Missing: {ROME} (slow) was not measured" in cut.output
+    scheduler._waiting = ()
+    done = calibrate(scheduler)
+    assert scheduler.submissions == 3
+    assert "calibrated  slow" in done.output
+
+
+def test_ctrl_c_leaves_the_jobs_and_says_so(
+    calibrate: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduler = FakeScheduler(usual, waiting=("f1", "f2", "s1"))
+    monkeypatch.setattr(jobs.time, "sleep", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+    result = calibrate(scheduler)
+    assert isinstance(result.exception, BerthError)
+    assert "nothing is submitted twice" in (result.exception.hint or "")
+    monkeypatch.undo()
+
+
+def test_a_suite_that_does_not_build_on_one_kind_is_named_and_the_rest_is_kept(
+    calibrate: Callable[..., Result],
+) -> None:
+    def half(job: NodeJob) -> NodeMeasurement | None:
+        if job.node != "s1":
+            return usual(job)
+        return NodeMeasurement(node="s1", problems=("the kernels could not be built: cc failed",))
+
+    said = calibrate(FakeScheduler(half)).output
+    assert f"s1 ({ROME}) was not measured: the kernels could not be built: cc failed." in said
+    assert "quick" in said
+    assert f"Missing: {ROME} (slow) was not measured." in said
+
+
+def test_a_job_that_dies_is_named_with_its_last_words(calibrate: Callable[..., Result]) -> None:
+    def dies(job: NodeJob) -> NodeMeasurement | None:
+        return None if job.node == "f2" else usual(job)
+
+    said = calibrate(FakeScheduler(dies)).output
+    assert re.search(r"f2 \(quick\) was not measured: job \d+ \(failed\): cc: error", said)
+
+
+def test_a_closed_partition_is_one_sentence(calibrate: Callable[..., Result]) -> None:
+    said = calibrate(FakeScheduler(usual, closed=("slow",))).output
+    assert f"s1 ({ROME}) was not measured: partition slow: sbatch failed" in said
+    assert "calibrated" not in said.split("slow", 1)[0] or "measured" in said
+
+
+def test_nodes_that_differ_are_named(calibrate: Callable[..., Result]) -> None:
+    def apart(job: NodeJob) -> NodeMeasurement | None:
+        factor = 1.5 if job.node == "f2" else 1.0
+        return measurement(job.node, job.script.parent.name, factor)
+
+    said = calibrate(FakeScheduler(apart)).output
+    assert re.search(r"CHECK quick: its nodes differ: f\d takes \d\.\d\d times", said)
+
+
+def test_a_kind_without_a_working_node_is_named(calibrate: Callable[..., Result]) -> None:
+    cluster = facts(*CLUSTER.nodes[:2], node("s1", "slow", usable=False))
+    said = calibrate(FakeScheduler(usual, cluster=cluster)).output
+    assert f"{ROME} (1 nodes): none of its nodes works now" in said
+
+
+def test_a_busy_kind_is_said_to_wait(calibrate: Callable[..., Result]) -> None:
+    cluster = facts(*CLUSTER.nodes[:2], node("s1", "slow", idle_cores=0))
+    said = calibrate(FakeScheduler(usual, cluster=cluster), "--dry-run").output
+    assert "no node of it is free now: its jobs wait in the queue" in said
+
+
+def test_a_calibration_older_than_the_kernel_is_made_again(
+    calibrate: Callable[..., Result],
+) -> None:
+    scheduler = FakeScheduler(usual)
+    calibrate(scheduler)
+    newer = node("s1", "slow", system="Linux 6.1.0-20-amd64")
+    scheduler._cluster = facts(*CLUSTER.nodes[:2], newer)
+    said = calibrate(scheduler, "--dry-run").output
+    assert "s1 was measured under Linux 6.1.0-18-amd64 and runs Linux 6.1.0-20-amd64 now" in said
+    assert "1 node of 1 kinds" in said
+
+
+def test_a_damaged_bundle_is_installed_again(
+    calibrate: Callable[..., Result], tmp_path: Path
+) -> None:
+    calibrate(FakeScheduler(usual))
+    (bundle,) = load_site(tmp_path / "berth.toml").bundles
+    (bundle / "range.json").unlink()
+    assert calibrate(FakeScheduler(usual)).exit_code == 0
+    (bundle,) = load_site(tmp_path / "berth.toml").bundles
+    assert load(bundle).manifest.id
+
+
+def test_few_kernels_are_said_to_be_too_few(calibrate: Callable[..., Result]) -> None:
+    def few(job: NodeJob) -> NodeMeasurement | None:
+        return measurement(job.node, job.script.parent.name, 1.0, kernels=5)
+
+    said = calibrate(FakeScheduler(few)).output
+    assert f"CHECK {ROME}: only 5 kernels ran" in said
+
+
+def test_an_unknown_kind_and_an_unreadable_state_are_one_sentence(
+    calibrate: Callable[..., Result], tmp_path: Path
+) -> None:
+    wrong = calibrate(FakeScheduler(usual), "--kind", "milan")
+    assert isinstance(wrong.exception, BerthError)
+    assert "milan" in wrong.exception.message
+    (tmp_path / "calibration").mkdir()
+    (tmp_path / "calibration" / "calibration.json").write_text("{")
+    broken = calibrate(FakeScheduler(usual))
+    assert isinstance(broken.exception, BerthError)
+    (tmp_path / "calibration" / "calibration.json").write_text(json.dumps({"schema": "x/1"}))
+    assert isinstance(calibrate(FakeScheduler(usual)).exception, BerthError)
+
+
+def test_one_kind_by_the_name_of_its_place(calibrate: Callable[..., Result]) -> None:
+    scheduler = FakeScheduler(usual)
+    calibrate(scheduler, "--kind", "slow")
+    assert {job.node for job in scheduler.jobs.values()} == {"s1"}
