@@ -145,7 +145,12 @@ class _Pilot:
             elif memory is not None:
                 time_s = found.runtime.median_s
                 points.append(
-                    SizePoint(size=size, runtime_s=time_s, peak_memory_bytes=memory.bytes)
+                    SizePoint(
+                        size=size,
+                        runtime_s=time_s,
+                        peak_memory_bytes=memory.bytes,
+                        peak_memory_is_bound=memory.is_bound,
+                    )
                 )
         self._extra.sizes = tuple(points)
 

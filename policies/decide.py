@@ -161,8 +161,11 @@ class Decider:
     ) -> Edit:
         """What must change in the job, and nothing else."""
         asked, held = request.resources, best.resources
-        if not candidate.translation.keep_memory and not candidate.is_gpu and best.memory_bytes:
-            share = best.memory_bytes.high / held.nodes
+        memory = best.memory_bytes
+        # A need that is only known to be below something is no measure for a request.
+        known = memory is not None and memory.low > 0
+        if memory and known and not candidate.translation.keep_memory and not candidate.is_gpu:
+            share = memory.high / held.nodes
             held = replace(held, memory_bytes_per_node=math.ceil(share / _MIB) * _MIB)
         same = (
             (asked.tasks, asked.cpus_per_task, asked.gpus, asked.memory_bytes_per_node)

@@ -27,6 +27,8 @@ class PeakMemory:
 
     bytes: int
     note: str | None
+    is_bound: bool = False
+    """At most this: the memory of what started the program hides it."""
 
 
 def peak_memory(outcome: Outcome) -> PeakMemory | None:
@@ -43,7 +45,8 @@ def peak_memory(outcome: Outcome) -> PeakMemory | None:
     if best > exact:
         return PeakMemory(best, "the sum over several processes, " + SAMPLED)
     low = exact <= outcome.rss_floor
-    return PeakMemory(best, "an upper bound: the program is too small to tell" if low else None)
+    note = "an upper bound: the program is too small to tell" if low else None
+    return PeakMemory(best, note, is_bound=low)
 
 
 class ProcCollector(Collector):

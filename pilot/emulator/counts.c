@@ -338,6 +338,23 @@ static void before_exit(Block *block, const IRStmt *stmt)
    }
 }
 
+/* The name, kept: valgrind forgets those of objects that are unmapped. */
+static const HChar *kept(const HChar *name)
+{
+   static HChar **names;
+   static UInt many, room;
+   UInt i;
+   for (i = many; i > 0; i--)
+      if (VG_(strcmp)(names[i - 1], name) == 0)
+         return names[i - 1];
+   if (many == room) {
+      room = room ? 2 * room : 64;
+      names = VG_(realloc)("berth.names", names, room * sizeof *names);
+   }
+   names[many] = VG_(strdup)("berth.name", name);
+   return names[many++];
+}
+
 static IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *layout,
                         const VexGuestExtents *extents, const VexArchInfo *host, IRType guest,
                         IRType word)
@@ -357,7 +374,7 @@ static IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayo
       }
    }
    if (info) {
-      block.object = VG_(DebugInfo_get_filename)(info);
+      block.object = kept(VG_(DebugInfo_get_filename)(info));
       block.bias = VG_(DebugInfo_get_text_bias)(info);
    }
    for (i = first; i < in->stmts_used; i++) {

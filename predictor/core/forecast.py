@@ -162,6 +162,7 @@ class Forecast:
                 "measured": self.sizes.measured,
                 "runtime": _law_out(self.sizes.runtime),
                 "memory": _law_out(self.sizes.memory),
+                "peak_is_bound": self.sizes.peak_is_bound,
             },
             "curves": {name: _curve_out(curve) for name, curve in self.curves.items()},
         }
@@ -199,6 +200,7 @@ class Forecast:
                     measured=tuple(sizes["measured"]),
                     runtime=_law_in(sizes["runtime"]),
                     memory=_law_in(sizes["memory"]),
+                    peak_is_bound=bool(sizes.get("peak_is_bound", False)),
                 ),
                 curves={
                     name: _curve_in(points, data["workload"], name)

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from berth.pilot.platform import Platform
 from berth.predictor.core.prediction import Interval
-from berth.predictor.core.sizes import SizeLaw
+from berth.predictor.core.sizes import UNKNOWN_BYTES, SizeLaw
+
+__all__ = ["UNKNOWN", "UNKNOWN_BYTES", "memory_on", "where_known"]
 
 GPU_CONTEXT_BYTES = 350 * 2**20
 GPU_CONTEXT_MOST_BYTES = 600 * 2**20
 RESIDENT_AT_LEAST = 0.5
-UNKNOWN_BYTES = 1e15
-"""Upper end of a need that nobody knows: nothing fits for certain."""
 UNKNOWN = Interval(0.0, 0.0, UNKNOWN_BYTES)
 """No peak was measured."""
 

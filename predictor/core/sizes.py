@@ -3,13 +3,15 @@
 ``y(n) = a + b * n**p`` through the measured points: two points fix a pure power law, three or
 more also the constant. One point gives no law: another size then widens the interval until it
 says nothing. Upper bounds are what keeps a job from being killed, so they are never below what
-was measured, and they widen with the distance from the measured sizes.
+was measured. Away from the measured sizes they span every exponent that fits these as well (a
+program that has hardly left its constant part may grow with the cube from here), and beyond ten
+times the largest measured size memory is unknown.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -20,8 +22,15 @@ MEASURED_MARGIN = 1.10
 """Upper bound over a peak measured at this very size: allocators and inputs vary between runs."""
 SINGLE_SIZE_MARGIN = 1.25
 """Upper bound where only one run at one size is known."""
+UNKNOWN_BYTES = 1e15
+"""Upper end of a need that nobody knows: nothing fits for certain."""
+FURTHEST = 10.0
+"""Memory is unknown beyond this many times the largest measured size."""
+NOISE = 0.02
+"""Peaks and times of the same run differ by so much: exponents that fit within it are possible."""
 _SLOPE_UNCERTAINTY = 0.15
 """Doubt in the exponent when extrapolating, per unit of log(size / nearest measured size)."""
+_POSSIBLE_EXPONENTS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0)
 _UNKNOWN_EXPONENTS = (0.0, 1.0, 3.0)
 """With one size only: at best constant, most likely linear, at worst cubic (dense solvers)."""
 _MAX_EXPONENT = 4.0
@@ -56,6 +65,8 @@ class SizeLaw:
     measured: tuple[float, ...] = ()
     runtime: PowerLaw | None = None
     memory: PowerLaw | None = None
+    peak_is_bound: bool = False
+    """The program was too small to tell its peak from that of what started it."""
 
     @classmethod
     def fit(
@@ -64,9 +75,11 @@ class SizeLaw:
         *,
         size: float | None = None,
         peak_memory_bytes: float | None = None,
+        bounds: Collection[float | None] = (),
     ) -> SizeLaw:
         """From ``(size, runtime_s, peak_memory_bytes)`` points and the main run's own numbers.
 
+        ``bounds`` are the sizes whose peak is an upper bound only: no law is fitted through it.
         Raises UsageError where a number is not positive and finite.
         """
         for point in points:
@@ -80,14 +93,17 @@ class SizeLaw:
         if peak_memory_bytes is None and ordered:
             peak_memory_bytes = next((m for s, _, m in ordered if s == size), ordered[-1][2])
         measured = tuple(p[0] for p in ordered)
+        bound = size in bounds
         if len(ordered) < 2:
-            return cls(size, peak_memory_bytes, measured)
+            return cls(size, peak_memory_bytes, measured, peak_is_bound=bound)
+        known = [(s, m) for s, _, m in ordered if s not in bounds]
         return cls(
             size=size,
             peak_memory_bytes=peak_memory_bytes,
             measured=measured,
             runtime=_fit([(s, t) for s, t, _ in ordered]),
-            memory=_fit([(s, m) for s, _, m in ordered]),
+            memory=_fit(known) if len(known) > 1 and not bound else None,
+            peak_is_bound=bound,
         )
 
     def runtime_factor(self, size: float | None) -> Interval:
@@ -103,10 +119,16 @@ class SizeLaw:
             return None
         margin = MEASURED_MARGIN if len(self.measured) > 1 else SINGLE_SIZE_MARGIN
         here = self.peak_memory_bytes
-        if size is None or self.size is None or size == self.size:
-            return Interval(here / margin, here, here * margin)
+        elsewhere = size is not None and self.size is not None and size != self.size
+        if not elsewhere or size is None or self.size is None:
+            low = 0.0 if self.peak_is_bound else here / margin
+            return Interval(low, here, here * margin)
         ratio = self._ratio(self.memory, size, self.size)
-        return Interval(ratio.low * here / margin, ratio.mid * here, ratio.high * here * margin)
+        low, mid, high = ratio.low * here / margin, ratio.mid * here, ratio.high * here * margin
+        most = FURTHEST * max((*self.measured, self.size))
+        if size > most or (self.peak_is_bound and size > self.size):
+            return Interval(0.0, min(mid, UNKNOWN_BYTES), UNKNOWN_BYTES)
+        return Interval(0.0 if self.peak_is_bound else low, mid, max(mid, high))
 
     # A decision asks the same of every candidate: the answer is worked out once.
     @lru_cache(maxsize=4096)  # noqa: B019 - laws are small, frozen values and few
@@ -121,7 +143,33 @@ class SizeLaw:
         inside = self.measured[0] <= size <= self.measured[-1]
         distance = 0.0 if inside else abs(math.log(size / nearest))
         widen = math.exp(2 * law.misfit + _SLOPE_UNCERTAINTY * distance)
-        return Interval(mid / widen, mid, mid * widen)
+        others = [] if inside else _possible(law, self.measured, size)
+        low = min([mid, *(value / law(own) for value in others)])
+        high = max([mid, *(value / law(own) for value in others)])
+        return Interval(low / widen, mid, high * widen)
+
+
+def _possible(law: PowerLaw, measured: Sequence[float], size: float) -> list[float]:
+    """Values at ``size`` of a constant plus a power, for every power that fits as well as ``law``.
+
+    Fitted to the law's own values, so that a law from a store says the same as a fresh one. The
+    last value may be off by NOISE, which counts where the program has hardly grown.
+    """
+    first, last = measured[0], measured[-1]
+    values = [law(at) for at in measured]
+    found = []
+    for exponent in _POSSIBLE_EXPONENTS:
+        reach = last**exponent - first**exponent
+        for noise in (-NOISE, NOISE):
+            slope = max(0.0, (values[-1] * (1 + noise) - values[0]) / reach)
+            constant = values[-1] - slope * last**exponent
+            misfit = max(
+                abs(constant + slope * at**exponent - value)
+                for at, value in zip(measured, values, strict=True)
+            )
+            if misfit <= (1.01 * NOISE + 2 * law.misfit) * values[-1]:
+                found.append(max(0.0, constant + slope * size**exponent))
+    return found
 
 
 def _fit(points: Sequence[tuple[float, float]]) -> PowerLaw:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.pilot.errors import UsageError
+from berth.predictor.core.memory_need import where_known
 from berth.predictor.core.sizes import MEASURED_MARGIN, SINGLE_SIZE_MARGIN, SizeLaw
 
 POSITIVE = st.floats(min_value=1e-3, max_value=1e12)
@@ -90,3 +91,47 @@ def test_the_upper_memory_at_a_measured_size_covers_what_was_measured(
         memory = law.memory_bytes(size)
         assert memory is not None
         assert memory.high >= measured * 0.999
+
+
+@pytest.mark.parametrize("exponent", [0.5, 1.0, 2.0, 3.0])
+@pytest.mark.parametrize("constant", [0.0, 1e6, 1.2e7])
+def test_extrapolated_memory_covers_a_program_that_has_hardly_left_its_constant(
+    exponent: float, constant: float
+) -> None:
+    def truth(size: float) -> float:
+        return constant + 24 * size**exponent
+
+    law = SizeLaw.fit([(n, 1.0, truth(n)) for n in (200.0, 400.0)], size=200.0)
+    for size in (500.0, 1000.0, 2000.0, 4000.0):
+        memory = law.memory_bytes(size)
+        assert memory is not None
+        assert memory.low <= truth(size) <= memory.high
+
+
+def test_three_sizes_that_show_the_exponent_give_a_narrower_bound() -> None:
+    def law(*sizes: float) -> SizeLaw:
+        return SizeLaw.fit([(n, 1.0, 1e7 + 80 * n**2) for n in sizes], size=sizes[0])
+
+    few, more = (law(*sizes).memory_bytes(8000.0) for sizes in ((800, 1600), (400, 800, 1600)))
+    assert few is not None
+    assert more is not None
+    assert more.high < few.high
+
+
+def test_beyond_ten_times_the_largest_size_memory_is_unknown() -> None:
+    law = SizeLaw.fit([(n, 1.0, 24.0 * n) for n in (100.0, 200.0)], size=100.0)
+    near, far = law.memory_bytes(1999.0), law.memory_bytes(2001.0)
+    assert near is not None
+    assert far is not None
+    assert where_known(near) is near
+    assert where_known(far) is None
+
+
+def test_a_peak_that_is_a_bound_says_nothing_of_larger_sizes() -> None:
+    points = [(200.0, 1.0, 13e6), (400.0, 2.0, 13.1e6)]
+    law = SizeLaw.fit(points, size=200.0, bounds={200.0, 400.0})
+    same, larger = law.memory_bytes(), law.memory_bytes(2000.0)
+    assert same is not None
+    assert same.low == 0
+    assert same.high >= 13e6
+    assert where_known(larger) is None

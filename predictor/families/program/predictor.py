@@ -183,8 +183,12 @@ def at_size(prediction: Prediction, profile: Profile, size: float | None) -> Pre
 
 def size_law(profile: Profile) -> SizeLaw:
     """The law of time and memory over size, from the profile's size points and its main run."""
-    peak = profile.peak_memory_bytes
-    return SizeLaw.fit(_size_points(profile), size=profile.workload.size, peak_memory_bytes=peak)
+    return SizeLaw.fit(
+        _size_points(profile),
+        size=profile.workload.size,
+        peak_memory_bytes=profile.peak_memory_bytes,
+        bounds=_bounds(profile),
+    )
 
 
 def _own_size(profile: Profile) -> SizeLaw:
@@ -193,7 +197,14 @@ def _own_size(profile: Profile) -> SizeLaw:
     if profile.peak_memory_bytes is None and points:
         return size_law(profile)
     sizes = tuple(point[0] for point in points)
-    return SizeLaw(profile.workload.size, profile.peak_memory_bytes, sizes)
+    bound = profile.peak_memory_is_bound
+    return SizeLaw(profile.workload.size, profile.peak_memory_bytes, sizes, peak_is_bound=bound)
+
+
+def _bounds(profile: Profile) -> set[float | None]:
+    """Sizes whose peak is an upper bound only; None: that of a program without sizes."""
+    own = {profile.workload.size} if profile.peak_memory_is_bound else set()
+    return own | {point.size for point in profile.sizes if point.peak_memory_is_bound}
 
 
 def _size_points(profile: Profile) -> list[tuple[float, float, float]]:

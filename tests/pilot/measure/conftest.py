@@ -88,6 +88,15 @@ int main(int c, char **v) { long n = atol(v[1]); (void)c;
   char *s = malloc(n + 1); memset(s, 'a', n); s[n] = 0; found += strlen(s);
   __atomic_fetch_add(&found, 1, __ATOMIC_SEQ_CST);
   printf("%lu %g\\n", (unsigned long)found, y); return 0; }""",
+    # Loads a library, calls it a thousand times, unloads it, then a second one.
+    "loader": """
+#include <dlfcn.h>
+int main(void) { double s = 0; const char *names[] = {"libm.so.6", "libz.so.1", "libm.so.6"};
+  for (int k = 0; k < 3; k++) { void *l = dlopen(names[k], RTLD_NOW); if (!l) continue;
+    double (*f)(double) = (double (*)(double))dlsym(l, "cbrt");
+    for (int i = 0; f && i < 1000; i++) s += f(i);
+    dlclose(l); }
+  return s < 0; }""",
     # A hundred thousand turns of six instructions, then another program in the same process.
     "become": """
 #include <unistd.h>

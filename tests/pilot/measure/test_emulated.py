@@ -92,6 +92,13 @@ def test_what_a_program_did_before_it_became_another_is_counted(program: Program
     assert (become["instructions"] or 0) - (alone["instructions"] or 0) > 600_000
 
 
+def test_libraries_that_are_unloaded_again_are_counted(program: Program) -> None:
+    found = counts(program("loader"))
+    assert not found.warnings
+    assert (found.counters["fp64_ops"].value or 0) > 2000
+    assert found.counters["instructions"].complete
+
+
 def test_code_made_at_run_time_is_classified_and_its_share_is_named(program: Program) -> None:
     found = counts(program("generated"), "50000")
     report = next(r for r in found.reports if r.name == "emulator")
