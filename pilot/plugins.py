@@ -15,13 +15,11 @@ is refused with both named. An entry point that cannot be imported is skipped an
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Generic, TypeVar, cast
+from typing import Generic, NamedTuple, TypeVar, cast
 
 from berth.pilot.errors import BerthError, UsageError
 
@@ -30,8 +28,7 @@ T = TypeVar("T")
 DISTRIBUTION = "berth"
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One declared object: its name, ``module:attribute`` and the package that declares it."""
 
     name: str
@@ -39,8 +36,7 @@ class Entry:
     distribution: str
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """Something that was declared and cannot be used: the group, the name, one sentence."""
 
     group: str
@@ -206,6 +202,8 @@ class Registry(Generic[T]):
         return Problem(self.group, entry.name, f"the {self.kind} {entry.name!r} {text}")
 
     def _unknown(self, name: str) -> BerthError:
+        import difflib  # noqa: PLC0415 - of errors alone
+
         known = self.names()
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
         listed = f"known: {', '.join(known)}"

@@ -9,6 +9,10 @@ from berth.pilot.errors import UsageError
 _BINARY = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGTP]?)(?:i?B)?\s*", re.IGNORECASE)
 
+_UNIT_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([smhd])\s*")
+_CLOCK = re.compile(r"\s*(?:(\d+)-)?(\d+):(\d{2})(?::(\d{2}))?\s*")
+
 
 def parse_bytes(text: str) -> int:
     """``"16G"``, ``"1.5 GiB"`` or ``"4096"`` as a number of bytes. Raises UsageError."""
@@ -16,6 +20,21 @@ def parse_bytes(text: str) -> int:
     if match is None:
         raise UsageError(f"{text!r} is not a memory size", hint="write for example 512M or 16G")
     return int(float(match.group(1)) * _BINARY[match.group(2).upper()])
+
+
+def parse_duration_s(text: str) -> float:
+    """``"90s"``, ``"30m"``, ``"12h"``, ``"2d"``, ``"12:00:00"`` or ``"2-00:00:00"`` in seconds.
+
+    Two clock numbers are hours and minutes. Raises ValueError with a sentence.
+    """
+    simple = _DURATION.fullmatch(text)
+    if simple is not None:
+        return float(simple.group(1)) * _UNIT_S[simple.group(2)]
+    clock = _CLOCK.fullmatch(text)
+    if clock is None:
+        raise ValueError("is not a duration; write for example 90s, 30m, 12h, 2d or 2-12:00:00")
+    days, hours, minutes, seconds = (int(part or 0) for part in clock.groups())
+    return days * 86400.0 + hours * 3600.0 + minutes * 60.0 + seconds
 
 
 def format_bytes(count: float) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
-from berth.plugin.site.site import Site
 from berth.plugin.workload_files import title
 from berth.predictor.core.bundle import schema_of_bundle
 from berth.predictor.core.family import FAMILIES
@@ -15,6 +15,9 @@ from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.workload import Workload
 from berth.predictor.hardware import platforms as known_platforms
 from berth.predictor.hardware.mig.slices import every_slice
+
+if TYPE_CHECKING:
+    from berth.plugin.site.site import Site
 
 
 def forecaster_for(site: Site | None, bundles: Iterable[Path] = ()) -> Forecaster:

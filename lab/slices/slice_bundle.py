@@ -12,20 +12,20 @@ from berth.predictor.core.bundle import CARD
 from berth.predictor.core.bundle_writing import write_bundle
 from berth.predictor.core.provenance import made_by, versions
 from berth.predictor.families.slices import bundle as bundles
-from berth.predictor.families.slices.bundle import (
+from berth.predictor.families.slices.equivalence import EQUIVALENCE, LAW
+from berth.predictor.families.slices.latent import LATENT_SCHEMA, LatentFile
+from berth.predictor.families.slices.manifest import (
     LATENTS,
     NO_RESIDUAL,
     RESIDUAL,
+    RESIDUAL_FEATURES,
     SLICES_SCHEMA,
     MethodEntry,
     SliceManifest,
     SliceTraining,
 )
-from berth.predictor.families.slices.equivalence import EQUIVALENCE, LAW
-from berth.predictor.families.slices.latent import LATENT_SCHEMA, LatentFile
 from berth.predictor.families.slices.physics import ShareLaw
 from berth.predictor.families.slices.predictor import BATCHES, EASE, SWEEP
-from berth.predictor.families.slices.sweep_model import RESIDUAL_FEATURES
 from berth.predictor.learning.model_card import (
     library_line,
     markdown_table,

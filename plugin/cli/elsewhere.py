@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from berth.pilot.documents import read_json
 from berth.pilot.errors import UsageError
@@ -15,8 +15,9 @@ from berth.pilot.profile import Profile
 from berth.predictor.core.intervals import around
 from berth.predictor.core.prediction import Interval, Prediction
 from berth.predictor.families.program.estimate import LEAST_LOG_WIDTH
-from berth.predictor.families.relative.probes import Advice, Probe, advise
-from berth.predictor.families.relative.together import joint_of
+
+if TYPE_CHECKING:
+    from berth.predictor.families.relative.probes import Advice, Probe
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,10 @@ def read_elsewhere(
 
 def advice_for(predictions: Sequence[Prediction]) -> Advice:
     """Which of the predicted platforms are best to probe."""
+    # ruff: noqa: PLC0415 - most predictions are asked for without advice
+    from berth.predictor.families.relative.probes import advise
+    from berth.predictor.families.relative.together import joint_of
+
     return advise(joint_of(predictions))
 
 

@@ -10,13 +10,13 @@ from typing import Any
 import click
 
 from berth.pilot.errors import UsageError
+from berth.pilot.units import parse_duration_s
 from berth.plugin.mig import wire
 from berth.plugin.mig.access import open_access
 from berth.plugin.mig.apply import GpuPreview, Report
 from berth.plugin.mig.errors import Busy
 from berth.plugin.mig.settings import load
 from berth.plugin.mig.target_files import read_target
-from berth.plugin.site.quantities import parse_duration_s
 
 OUTCOMES = {
     "new": "The new layout stands.",

@@ -9,10 +9,10 @@ import click
 
 from berth.pilot.documents import Document, read_json, read_toml, to_json, write_json
 from berth.pilot.errors import UsageError
+from berth.pilot.units import parse_duration_s
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.where import find_site, open_store, store_options
 from berth.plugin.mig.recommending import demands_of, predictions_for, with_workloads
-from berth.plugin.site.quantities import parse_duration_s
 from berth.policies.mig.documents import (
     FleetDocument,
     JobsDocument,

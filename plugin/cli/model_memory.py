@@ -86,7 +86,7 @@ def _span(found: Footprint) -> str:
 
 @cache
 def _shares() -> ShareLaw:
-    from berth.predictor.families.slices.bundle import verify  # noqa: PLC0415 - onnxruntime
+    from berth.predictor.families.slices.manifest import verify  # noqa: PLC0415 - pydantic
 
     return verify().shares
 

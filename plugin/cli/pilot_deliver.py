@@ -16,11 +16,10 @@ import click
 from berth.pilot.documents import read_json
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.profile import Profile
-from berth.pilot.units import parse_bytes
+from berth.pilot.units import parse_bytes, parse_duration_s
 from berth.plugin.forecasting import forecaster_for
 from berth.plugin.placing import place, request_from
 from berth.plugin.site import Site, load_site
-from berth.plugin.site.quantities import parse_duration_s
 from berth.policies import Request
 from berth.predictor.core.workload import workload_of
 

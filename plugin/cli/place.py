@@ -13,7 +13,7 @@ import click
 
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.profile import Profile
-from berth.pilot.units import parse_bytes
+from berth.pilot.units import parse_bytes, parse_duration_s
 from berth.plugin.cli.named import Named
 from berth.plugin.cli.place_text import as_json, as_text
 from berth.plugin.cli.workload_options import workload_options
@@ -22,7 +22,6 @@ from berth.plugin.placing import place as decide_place
 from berth.plugin.placing import request_from
 from berth.plugin.scheduler import SCHEDULERS, Job
 from berth.plugin.site import Site, demo_site, load_site
-from berth.plugin.site.quantities import parse_duration_s
 from berth.plugin.workload_files import WorkloadOptions, read_file, with_options
 from berth.policies import OBJECTIVES, Request
 from berth.predictor.core.workload import Workload, parse_workload

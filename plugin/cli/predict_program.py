@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,16 +22,16 @@ from berth.plugin.cli.elsewhere import (
 from berth.plugin.cli.forecast_text import explain_sources, prediction_json, ranked, usable
 from berth.plugin.cli.predict_asked import Asked
 from berth.plugin.cli.reasons import reason_document
-from berth.plugin.pictures import explained
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.memory_need import where_known
 from berth.predictor.core.prediction import Basis, Prediction
 from berth.predictor.families.program.bundle import BUNDLE_SCHEMA
 from berth.predictor.families.program.ceilings import Point
-from berth.predictor.families.program.explain import Explanation, explain
 from berth.predictor.families.program.predictor import Predictor, at_size, usable_cores
-from berth.predictor.families.relative.probes import Advice
-from berth.predictor.families.relative.together import updated
+
+if TYPE_CHECKING:
+    from berth.predictor.families.program.explain import Explanation
+    from berth.predictor.families.relative.probes import Advice
 
 
 def predict_program(asked: Asked) -> None:
@@ -49,12 +49,16 @@ def predict_program(asked: Asked) -> None:
     }
     found = [p for name, count in units.items() if (p := forecast.at(name, count)) is not None]
     if runs:
+        from berth.predictor.families.relative.together import updated  # noqa: PLC0415 - when asked
+
         found = updated(found, {name: run.runtime_s for name, run in runs.items()})
     advice = advice_for(found) if asked.probe else None
     ranking = ranked([at_size(p, measured, asked.size) for p in found])
     order = {p.platform: index for index, p in enumerate(ranking)}
     reasons: list[Explanation] = []
     if asked.why or asked.picture is not None:
+        from berth.predictor.families.program.explain import explain  # noqa: PLC0415 - when asked
+
         predictor = Predictor.load(asked.bundles.get(BUNDLE_SCHEMA))
         points = [Point(chosen[name], count) for name, count in units.items()]
         reference = platforms.get(measured.platform)
@@ -76,6 +80,8 @@ def predict_program(asked: Asked) -> None:
         for reason in reasons if asked.why else ():
             click.echo(f"\n{reason.sentence()}")
     if asked.picture is not None:
+        from berth.plugin.pictures import explained  # noqa: PLC0415 - when asked
+
         explained.draw(asked.picture, measured.name, reasons)
         click.echo(f"picture written to {asked.picture}", err=True)
 

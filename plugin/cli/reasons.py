@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from berth.predictor.families.program.explain import Explanation
+if TYPE_CHECKING:
+    from berth.predictor.families.program.explain import Explanation
 
 
 def reason_document(e: Explanation) -> dict[str, Any]:

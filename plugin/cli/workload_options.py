@@ -10,7 +10,7 @@ import click
 
 from berth.pilot.errors import UsageError
 from berth.pilot.profile import Target
-from berth.plugin.site.quantities import parse_duration_s
+from berth.pilot.units import parse_duration_s
 from berth.plugin.workload_files import WorkloadOptions
 
 F = TypeVar("F", bound=Callable[..., Any])

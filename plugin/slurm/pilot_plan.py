@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from berth.pilot.errors import BerthError, UsageError
-from berth.pilot.units import parse_bytes
-from berth.plugin.site.quantities import parse_duration_s
+from berth.pilot.units import parse_bytes, parse_duration_s
 from berth.plugin.site.site import Site
 from berth.plugin.slurm import commands
 from berth.plugin.slurm.launchers import split

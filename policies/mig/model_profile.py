@@ -18,8 +18,8 @@ import numpy as np
 from berth.pilot.units import format_bytes
 from berth.policies.mig import thesis
 from berth.predictor.core.prediction import Interval
-from berth.predictor.families.slices.on_gpu import share_of
 from berth.predictor.families.slices.physics import ShareLaw, log_slowdown
+from berth.predictor.families.slices.profiles import share_of
 from berth.predictor.footprint.footprint import Fits, fits
 from berth.predictor.hardware.mig.geometry import Geometry, SliceProfile
 

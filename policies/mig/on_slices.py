@@ -16,8 +16,9 @@ from berth.predictor.core.forecast import Forecast, Unit
 from berth.predictor.core.memory_need import where_known
 from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction
 from berth.predictor.core.workload import Workload
-from berth.predictor.families.slices.on_gpu import is_whole, plain_profiles, predictions
+from berth.predictor.families.slices.on_gpu import is_whole, predictions
 from berth.predictor.families.slices.predictor import SlicePrediction, SlicePredictor
+from berth.predictor.families.slices.profiles import plain_profiles
 from berth.predictor.families.slices.workload import SliceWorkload
 from berth.predictor.hardware.mig import Geometry
 from berth.predictor.hardware.mig.slices import slice_of

@@ -17,7 +17,7 @@ from berth.policies.mig import thesis
 from berth.policies.mig.on_slices import OnSlice, OnSlices
 from berth.policies.mig.slice_types import fits
 from berth.predictor.core.prediction import Basis, Interval
-from berth.predictor.families.slices.on_gpu import plain_profiles
+from berth.predictor.families.slices.profiles import plain_profiles
 from berth.predictor.hardware.mig import Geometry, SliceProfile
 from berth.predictor.hardware.mig.slices import part_of_gpu
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from berth.pilot.documents import write_json
 from berth.pilot.errors import DocumentError
+from berth.pilot.units import parse_duration_s
 from berth.plugin.site import demo_site, load_site
-from berth.plugin.site.quantities import parse_duration_s
 from berth.plugin.site.stub import cpu_stub, gpu_stub
 from berth.policies import Code, Mode
 

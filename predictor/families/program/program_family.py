@@ -8,7 +8,6 @@ from berth.predictor.core.family import Answer, Bundles, Effect, Explanation, Qu
 from berth.predictor.core.workload import Workload
 from berth.predictor.families.program.bundle import BUNDLE_SCHEMA
 from berth.predictor.families.program.ceilings import Point
-from berth.predictor.families.program.explain import explain
 from berth.predictor.families.program.predictor import Predictor, usable_cores
 
 
@@ -36,6 +35,8 @@ class ProgramFamily:
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
         """Shapley values on the log speedup, and the roofline's largest part."""
+        from berth.predictor.families.program.explain import explain  # noqa: PLC0415 - when asked
+
         profile = _profile(question)
         units = 1 if platform.is_gpu else usable_cores(profile, platform)
         (found,) = explain(

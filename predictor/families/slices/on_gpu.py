@@ -6,29 +6,11 @@ from collections.abc import Mapping
 
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform, PlatformKind
-from berth.predictor.families.slices.physics import Share
 from berth.predictor.families.slices.predictor import SlicePrediction, SlicePredictor
+from berth.predictor.families.slices.profiles import plain_profiles, share_of
 from berth.predictor.families.slices.workload import SliceWorkload
 from berth.predictor.hardware.mig import Geometry, SliceProfile, geometry_of, lookup
 from berth.predictor.hardware.mig.slices import slice_of
-
-
-def share_of(geometry: Geometry, profile: SliceProfile) -> Share:
-    """The profile's parts of compute and memory."""
-    return Share(
-        min(1.0, profile.compute_slices / geometry.compute_slices),
-        min(1.0, profile.memory_slices / geometry.memory_slices),
-    )
-
-
-def plain_profiles(geometry: Geometry) -> tuple[SliceProfile, ...]:
-    """Without media variants, small before large; the last one is the whole GPU."""
-    return tuple(
-        sorted(
-            (p for p in geometry.profiles if p.is_plain),
-            key=lambda p: (p.memory_slices, p.compute_slices, p.name),
-        )
-    )
 
 
 def predictions(

@@ -14,11 +14,8 @@ from berth.predictor.core.forecast import SourceShare
 from berth.predictor.core.memory_need import UNKNOWN_BYTES
 from berth.predictor.core.prediction import Interval, Prediction, PredictionCurve
 from berth.predictor.core.workload import Workload
-from berth.predictor.families.slices.bundle import (
-    DEFAULT_SLICES_BUNDLE,
-    SLICES_SCHEMA,
-    load,
-)
+from berth.predictor.families.slices.bundle import load
+from berth.predictor.families.slices.manifest import DEFAULT_SLICES_BUNDLE, SLICES_SCHEMA
 from berth.predictor.families.slices.on_gpu import is_whole, predictions, profiles_of
 from berth.predictor.families.slices.predictor import SlicePrediction, SlicePredictor
 from berth.predictor.families.slices.workload import SliceWorkload

@@ -15,10 +15,6 @@ import numpy as np
 from berth.predictor.families.slices.physics import Floats
 from berth.predictor.families.slices.sweep import SweepLaw
 
-RESIDUAL_FEATURES: tuple[str, ...] = (
-    "log_inverse_share", "log_law_slowdown", "log_work_over_host_slice",
-    "log_work_over_host_whole", "log_processes", "log_batch",
-)  # fmt: skip
 ANCHOR = 0.5
 """How far the law is moved onto the time measured at the very point: between law and measurement,
 whose errors are about as large."""
@@ -104,7 +100,7 @@ def law_log_slowdown(law: SweepLaw, loads: Loads, effective: Floats) -> Floats:
 
 
 def residual_features(law: SweepLaw, loads: Loads, effective: Floats) -> Floats:
-    """Rows in the order of ``RESIDUAL_FEATURES``."""
+    """Rows in the order of ``manifest.RESIDUAL_FEATURES``."""
     batch, processes = loads.batch, loads.processes
     host, work = law.logs(batch, processes, effective)
     ones = np.ones_like(batch)

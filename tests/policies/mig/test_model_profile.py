@@ -10,7 +10,7 @@ from berth.pilot.errors import BerthError
 from berth.policies.mig import known_gpus, lookup
 from berth.policies.mig.model_profile import profile_for
 from berth.predictor.core.prediction import Interval
-from berth.predictor.families.slices.bundle import verify
+from berth.predictor.families.slices.manifest import verify
 from berth.predictor.footprint.footprint import Fits
 from lab.footprint.printed_table import printed_figures
 

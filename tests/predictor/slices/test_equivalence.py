@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from slice_workloads import saturating_s, sweep
 
-from berth.predictor.families.slices.bundle import LARGE_BATCH, MethodEntry, Width, load
+from berth.predictor.families.slices.bundle import load
 from berth.predictor.families.slices.equivalence import log_slowdowns, mixed
+from berth.predictor.families.slices.manifest import LARGE_BATCH, MethodEntry, Width
 from berth.predictor.families.slices.physics import Share
 from berth.predictor.families.slices.predictor import BATCHES, SlicePredictor
 from berth.predictor.families.slices.workload import Point

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from berth.predictor.core.family import Adjusted, Question
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
-from berth.predictor.families.slices.bundle import verify
-from berth.predictor.families.slices.on_gpu import share_of
+from berth.predictor.families.slices.manifest import verify
+from berth.predictor.families.slices.profiles import share_of
 from berth.predictor.families.slices.projected import SLACK, projected
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.mig.slices import every_slice, slice_of
