@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from berth.pilot.bounded import BoundedCache
 from berth.policies import digest, sentences
@@ -24,8 +25,19 @@ from berth.predictor.core.prediction import Basis, Interval, Prediction
 SHAPES_KEPT = 1_000
 _LOOKUPS_KEPT = 8_192
 
-_Looked = tuple[Prediction | None, Interval | None, Interval | None, Interval | None, str, bool]
-"""Grid point, time, memory, speedup, source, and whether it is a guess."""
+
+class _Known(NamedTuple):
+    """What a forecast says of a platform at so many units and a size, and what follows from it."""
+
+    prediction: Prediction | None
+    """The grid point."""
+    runtime: Interval | None
+    memory: Interval | None
+    speedup: Interval | None
+    shown_memory: Interval | None
+    source: str
+    guess: bool
+    warning: str | None
 
 
 class Ranking:
@@ -41,7 +53,7 @@ class Ranking:
         self._translations: BoundedCache[object, tuple[Resources | str, ...]] = BoundedCache(
             SHAPES_KEPT
         )
-        self._lookups: BoundedCache[object, _Looked] = BoundedCache(_LOOKUPS_KEPT)
+        self._lookups: BoundedCache[object, _Known] = BoundedCache(_LOOKUPS_KEPT)
         # By identity: each forecast is kept with its digest, so that its identity stays its own.
         self._forecasts: BoundedCache[int, tuple[Forecast, str]] = BoundedCache(SHAPES_KEPT)
 
@@ -55,8 +67,9 @@ class Ranking:
 
     def rows(self, request: Request, forecast: Forecast) -> tuple[Ranked, ...]:
         """Those that fit, best first (without any waiting time), then those ruled out."""
+        digest_ = self.digest(forecast)
         key = (
-            self.digest(forecast),
+            digest_,
             request.resources,
             request.size,
             request.queue,
@@ -70,7 +83,7 @@ class Ranking:
         if rows is None:
             held = self._translate(request)
             found = [
-                self._row(request, candidate, resources, forecast)
+                self._row(request, candidate, resources, forecast, digest_)
                 for candidate, resources in zip(self._candidates, held, strict=True)
             ]
             found.sort(key=order)
@@ -86,15 +99,21 @@ class Ranking:
         return found
 
     def _row(
-        self, request: Request, candidate: Candidate, resources: Resources | str, forecast: Forecast
+        self,
+        request: Request,
+        candidate: Candidate,
+        resources: Resources | str,
+        forecast: Forecast,
+        digest_: str,
     ) -> Ranked:
         held = request.resources if isinstance(resources, str) else resources
         units = max(1, held.gpus if candidate.is_gpu else held.cores)
-        prediction, runtime, memory, speedup, source, guess = self._look_up(
-            forecast, candidate.platform, units, request.size
+        prediction, runtime, memory, speedup, shown_memory, source, guess, warning = self._look_up(
+            forecast, digest_, candidate.platform, units, request.size
         )
-        settings = self._settings
-        case = Case(request, candidate, settings, forecast, resources, prediction, runtime, memory)
+        case = Case(
+            request, candidate, self._settings, forecast, resources, prediction, runtime, memory
+        )
         excluded: Exclusion | None = None
         for constraint in LASTING:
             excluded = constraint(case)
@@ -117,12 +136,12 @@ class Ranking:
             points,
             runtime,
             speedup,
-            where_known(memory),
+            shown_memory,
             cost,
             None if prediction is None else prediction.basis,
             sentence,
             code,
-            sentences.warning(prediction, runtime, settings),
+            warning,
             guess,
             source,
         )
@@ -137,9 +156,10 @@ class Ranking:
     ) -> Offer | None:
         """What the place offers at this moment; None: nothing is predicted there."""
         units = max(1, held.gpus if candidate.is_gpu else held.cores)
-        prediction, runtime, memory, _, _, _ = self._look_up(
-            forecast, candidate.platform, units, request.size
+        known = self._look_up(
+            forecast, self.digest(forecast), candidate.platform, units, request.size
         )
+        prediction, runtime, memory = known.prediction, known.runtime, known.memory
         if prediction is None or runtime is None:
             return None
         weight = self._settings.weights.wait
@@ -148,26 +168,28 @@ class Ranking:
         return Offer(candidate, held, runtime, runtime.mid + wait_s, cost, memory, prediction)
 
     def _look_up(
-        self, forecast: Forecast, platform: str, units: int, size: float | None
-    ) -> _Looked:
+        self, forecast: Forecast, digest_: str, platform: str, units: int, size: float | None
+    ) -> _Known:
         """What is forecast there, remembered by the forecast's digest."""
-        key = (self.digest(forecast), platform, units, size)
+        key = (digest_, platform, units, size)
         found = self._lookups.get(key)
         if found is not None:
             return found
-        prediction, memory = (
-            forecast.prediction(platform, units),
-            forecast.memory_at(platform, size),
-        )
+        memory = forecast.memory_at(platform, size)
+        runtime = forecast.runtime_at(platform, units, size)
         if size is None:
-            runtime = forecast.runtime_at(platform, units)
+            prediction = forecast.prediction(platform, units)
             speedup = _speedup(prediction, runtime)
+            source = forecast.source_of(platform)
+            guess = prediction is not None and _is_guess(prediction, self._settings)
         else:
-            runtime = forecast.runtime_at(platform, units, size)
-            speedup = self._look_up(forecast, platform, units, None)[3]
-        source = forecast.source_of(platform)
-        guess = prediction is not None and _is_guess(prediction, self._settings)
-        return self._lookups.put(key, (prediction, runtime, memory, speedup, source, guess))
+            prediction, _, _, speedup, _, source, guess, _ = self._look_up(
+                forecast, digest_, platform, units, None
+            )
+        warning = sentences.warning(prediction, runtime, self._settings)
+        shown = where_known(memory)
+        known = _Known(prediction, runtime, memory, speedup, shown, source, guess, warning)
+        return self._lookups.put(key, known)
 
 
 def order(row: Ranked) -> tuple[int, float, float, float, str]:
