@@ -8,13 +8,13 @@ from pathlib import Path
 import click
 
 from berth.pilot.errors import BerthError, UsageError
+from berth.pilot.units import parse_duration_s
 from berth.plugin.calibrate.jobs import EXPECTED_S, Progress, Settings, Todo, follow, plan
 from berth.plugin.calibrate.kinds import Kind, kinds_of, named_kinds
 from berth.plugin.calibrate.state import CalibrationState, Folder
 from berth.plugin.cli.training_input import command_line, require_training
 from berth.plugin.cli.where import SITE_FILE, find_site
 from berth.plugin.scheduler import ClusterFacts, Scheduler
-from berth.plugin.site.quantities import parse_duration_s
 from berth.plugin.site.site import Site
 
 
