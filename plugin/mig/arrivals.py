@@ -6,7 +6,8 @@ too large, or not at all, do not stay so for want of jobs that ask for smaller s
 
 A scheduler forgets a job some minutes after its end (Slurm: MinJobAge), so each look is remembered
 in a small file of its own; no accounting is needed. Jobs that come and go between two looks and
-are forgotten meanwhile are missed: the forecast is rather too small than too large.
+are forgotten meanwhile are missed: the forecast is rather too small than too large. Jobs that were
+cancelled before they ran count for nothing: any user could steer the cuts with them at no cost.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ def remember(path: Path, seen: Collection[Asked], *, now_s: float, window_s: flo
 
     Raises OSError where the file cannot be written.
     """
-    found = {(a.job, a.submit_s, a.profiles): a for a in (*remembered(path), *seen)}
+    # One that only waited and is not seen any more was cancelled, as far as can be known.
+    before = (a for a in remembered(path) if a.ran)
+    found = {(a.job, a.submit_s, a.profiles): a for a in (*before, *seen)}
     lately = [a for a in found.values() if now_s - window_s < a.submit_s <= now_s]
     lately.sort(key=lambda a: (a.submit_s, a.job, a.profiles))
     kept = lately[-_MAX_KEPT:]

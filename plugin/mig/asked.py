@@ -19,6 +19,8 @@ class Asked(Document):
     submit_s: float
     profiles: tuple[str, ...] = Field(min_length=1)
     count: int = Field(ge=1)
+    ran: bool = True
+    """False: it only waited when it was last seen."""
 
 
 def stamped_profiles(stamp: str, profiles: Collection[str]) -> tuple[str, ...]:

@@ -155,6 +155,12 @@ def load_trusted(path: Path = PATH) -> MigSettings:
 
     Raises DocumentError.
     """
+    refuse_if_shared(path)
+    return read_settings(path)
+
+
+def refuse_if_shared(path: Path) -> None:
+    """Raises DocumentError for a file that others can change, or that is not there."""
     for one in (path, path.parent):
         try:
             info = one.stat()
@@ -162,14 +168,15 @@ def load_trusted(path: Path = PATH) -> MigSettings:
             raise DocumentError(path, "does not exist", hint="see docs/mig-apply.md") from None
         except OSError as error:
             raise DocumentError(path, f"cannot be read: {error.strerror}") from None
-        shared = info.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not info.st_mode & stat.S_ISVTX
+        # In a sticky folder others can add files, not replace this one; a file has no such bit.
+        sticky = stat.S_ISDIR(info.st_mode) and info.st_mode & stat.S_ISVTX
+        shared = info.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not sticky
         if info.st_uid not in (0, os.geteuid()) or shared:
             raise DocumentError(
                 path,
                 f"can be changed by others ({one})",
                 hint=f"chown root {one}; chmod go-w {one}",
             )
-    return read_settings(path)
 
 
 def _named() -> bool:

@@ -21,6 +21,7 @@ from berth.plugin.mig.inventory import Fleet, GpuRecord
 from berth.plugin.mig.keeper import Notice
 from berth.plugin.slurm.commands import run
 from berth.plugin.slurm.mig import config_files, gres_files
+from berth.plugin.slurm.mig.publishing import LocalPublisher, Publisher
 from berth.plugin.slurm.mig.queue import STRANDED, waiting
 from berth.plugin.slurm.mig.slots import Slot, arrange, from_rows, gres_of, to_rows
 from berth.plugin.slurm.records import gres, records
@@ -68,8 +69,16 @@ class SlurmKeeper:
         restarter: Restarter,
         *,
         command: Callable[[list[str]], str] = run,
+        publisher: Publisher | None = None,
     ) -> None:
         self._files = files
+        self._publisher: Publisher = publisher or LocalPublisher(
+            files.node,
+            files.slurm_conf,
+            files.gres_conf,
+            restarter.controller,
+            timeout_s=2 * files.ready_timeout_s,
+        )
         self._restarter = restarter
         self._command = command
 
@@ -121,14 +130,7 @@ class SlurmKeeper:
         self._refuse_to_move(str(value), slots)
         if slots is not None:
             self._write_map(slots, fleet)
-        conf = self._files.slurm_conf
-        with config_files.one_writer(conf, timeout_s=2 * self._files.ready_timeout_s):
-            whole = gres_files.with_node_gres(
-                config_files.read(conf), self._files.node, str(value), source=str(conf)
-            )
-            config_files.replace(self._files.gres_conf, str(lines))
-            config_files.replace(conf, whole)
-            self._restarter.controller()
+        with self._publisher.published(str(value), str(lines)):
             self._wait("slurmctld answers", self._answers)
             self._restarter.node()
             registered = f"{self._files.node} is registered with its new slices"

@@ -6,13 +6,14 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from berth.plugin.mig.asked import Asked
 from berth.plugin.mig.keeper import Keeper
 from berth.plugin.mig.settings import NodeSettings
 from berth.plugin.slurm.mig import queue
 from berth.plugin.slurm.mig.keeper import NodeFiles, SlurmKeeper
+from berth.plugin.slurm.mig.publishing import ControllerPublisher
 from berth.plugin.slurm.mig.restart import CommandRestarter
 from berth.policies.mig.demands import Demand
 
@@ -23,7 +24,10 @@ class SlurmNode(NodeSettings):
     slurm_conf: str
     gres_conf: str
     mode: Literal["explicit", "autodetect"] = "explicit"
-    restart_controller: tuple[str, ...]
+    controller: tuple[str, ...] = ()
+    """A command that brings a request to ``berth-mig-node`` on the controller."""
+    restart_controller: tuple[str, ...] = ()
+    """In place of that: this node writes slurm.conf itself, and then runs this."""
     restart_node: tuple[str, ...]
     padding: str = "/dev/berth-off{number}"
     device_map: str | None = None
@@ -36,7 +40,7 @@ class SlurmNode(NodeSettings):
             raise ValueError("must be an absolute path")
         return value
 
-    @field_validator("restart_controller", "restart_node")
+    @field_validator("controller", "restart_controller", "restart_node")
     @classmethod
     def _program(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if not value or not value[0].startswith("/"):
@@ -50,8 +54,16 @@ class SlurmNode(NodeSettings):
             raise ValueError("must hold {number} once")
         return value
 
+    @model_validator(mode="after")
+    def _one_way(self) -> SlurmNode:
+        if bool(self.controller) == bool(self.restart_controller):
+            raise ValueError("needs controller, or else restart_controller")
+        return self
+
     def keeper(self) -> Keeper:
         """See NodeSettings."""
+        restarter = CommandRestarter(self.restart_controller, self.restart_node)
+        publisher = ControllerPublisher(self.controller) if self.controller else None
         files = NodeFiles(
             node=self.node,
             slurm_conf=Path(self.slurm_conf),
@@ -62,7 +74,7 @@ class SlurmNode(NodeSettings):
             explicit=self.mode == "explicit",
             ready_timeout_s=self.ready_timeout_s,
         )
-        return SlurmKeeper(files, CommandRestarter(self.restart_controller, self.restart_node))
+        return SlurmKeeper(files, restarter, publisher=publisher)
 
     def pending(self, profiles: Collection[str]) -> tuple[Demand, ...]:
         """See NodeSettings."""

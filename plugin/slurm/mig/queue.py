@@ -32,7 +32,7 @@ _SQUEUE = (
 )
 _SQUEUE_ALL = (
     "squeue", "-h", "-r", "-a", "-t", "all", "-O",
-    f"JobArrayID:|,SubmitTime:|,{GRES_FIELDS},admin_comment:512",
+    f"JobArrayID:|,SubmitTime:|,State:|,TimeUsed:|,{GRES_FIELDS},admin_comment:512",
 )  # fmt: skip
 _NUMBER = re.compile(r"\d{1,7}", re.ASCII)
 STRANDED = "BadConstraints"
@@ -112,21 +112,28 @@ def seen_now(
     *,
     command: Callable[[list[str]], str] = run,
 ) -> Iterator[Asked]:
-    """From all jobs that Slurm still knows, in whatever state. Raises SchedulerError."""
+    """From all jobs that Slurm still knows, but those that were cancelled before they ran.
+
+    Submitting and cancelling costs a user nothing, so it says nothing of demand. Raises
+    SchedulerError.
+    """
     names = {pattern.replace("{profile}", profile): profile for profile in profiles}
     for line in command(list(_SQUEUE_ALL)).splitlines()[:MAX_JOBS]:
-        job, *rest = line.split("|", 2 + GRES_COLUMNS)
-        if len(rest) != 2 + GRES_COLUMNS:
+        job, *rest = line.split("|", 4 + GRES_COLUMNS)
+        if len(rest) != 4 + GRES_COLUMNS:
             continue
-        submitted, *columns, stamp = rest
+        submitted, state, used, *columns, stamp = rest
+        ran = state != "PENDING"
+        if state == "CANCELLED" and not any(digit in used for digit in "123456789"):
+            continue
         try:
             at_s = time.mktime(time.strptime(submitted, "%Y-%m-%dT%H:%M:%S"))
         except (ValueError, OverflowError):
             continue
         will_do = stamped_profiles(stamp, profiles)
         if will_do:
-            yield Asked(job=job, submit_s=at_s, profiles=will_do, count=1)
+            yield Asked(job=job, submit_s=at_s, profiles=will_do, count=1, ran=ran)
             continue
         for name, count in asked_types(columns):
             if name in names:
-                yield Asked(job=job, submit_s=at_s, profiles=(names[name],), count=count)
+                yield Asked(job=job, submit_s=at_s, profiles=(names[name],), count=count, ran=ran)

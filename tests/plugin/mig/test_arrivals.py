@@ -21,9 +21,17 @@ NOW_S = 1_790_000_000.0
 H = 3600.0
 
 
-def line(job: str, ago_s: float, gres: str, nodes: int = 1, stamp: str = "") -> str:
+def line(
+    job: str,
+    ago_s: float,
+    gres: str,
+    nodes: int = 1,
+    stamp: str = "",
+    state: str = "COMPLETED",
+    used: str = "1:00",
+) -> str:
     at = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(NOW_S - ago_s))
-    return f"{job}|{at}|{nodes}|1|{gres}|N/A|N/A|N/A|{stamp}\n"
+    return f"{job}|{at}|{state}|{used}|{nodes}|1|{gres}|N/A|N/A|N/A|{stamp}\n"
 
 
 def rules(folder: Path, **changes: object) -> OutlookSettings:
@@ -51,6 +59,24 @@ def test_what_slurm_forgets_between_two_looks_still_counts(tmp_path: Path) -> No
     assert look(found, second) == {"1g.5gb": 2}, "8 in 4 hours are 2 an hour; one 3g is too few"
     assert look(found, second) == {"1g.5gb": 2}, "the same job is counted once"
     assert look(found, "", now_s=NOW_S + 5 * H) == {}
+
+
+def test_jobs_that_are_submitted_and_cancelled_are_not_expected_again(tmp_path: Path) -> None:
+    """S6: else any user steers the cuts with an array that costs him nothing."""
+    found = rules(tmp_path)
+
+    def array(state: str, used: str) -> str:
+        tasks = range(100)
+        return "".join(
+            line(f"9_{n}", 60, "gres:gpu:1g.5gb:1", state=state, used=used) for n in tasks
+        )
+
+    assert look(found, array("CANCELLED", "0:00")) == {}
+    assert look(found, array("PENDING", "0:00"))["1g.5gb"] > 0, "as long as they wait"
+    assert look(found, array("CANCELLED", "0:00")) == {}
+    assert look(found, array("PENDING", "0:00"))["1g.5gb"] > 0
+    assert look(found, "") == {}, "cancelled, and forgotten by Slurm before the next look"
+    assert look(found, array("CANCELLED", "2:10:00"))["1g.5gb"] > 0, "those that ran did need it"
 
 
 def test_only_types_of_these_gpus_count(tmp_path: Path) -> None:

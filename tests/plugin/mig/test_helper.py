@@ -202,6 +202,13 @@ def test_settings_that_others_can_change_are_not_trusted(state_folder: Path) -> 
     config.chmod(0o666)
     with pytest.raises(DocumentError, match="can be changed by others"):
         load_trusted(config)
+    state_folder.chmod(0o1777)
+    config.chmod(0o644)
+    load_trusted(config)
+    for mode in (0o666, 0o1666, 0o664):
+        config.chmod(mode)
+        with pytest.raises(DocumentError, match="can be changed by others"):
+            load_trusted(config)
 
 
 def test_a_caller_by_sudo_cannot_name_settings_of_its_own(state_folder: Path) -> None:

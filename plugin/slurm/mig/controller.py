@@ -1,0 +1,124 @@
+"""``berth-mig-node NODE``: the one thing that a GPU node may have done on Slurm's controller.
+
+Started by sshd as the forced command of that node's key, or by a socket of its own. It reads one
+request from its standard input, changes ``Gres=`` of this NODE's line in slurm.conf and this NODE's
+own gres.conf file, and has slurmctld read them. Which node it is, which files and which command
+come from the controller; of the request only values of a narrow form are taken.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, field_validator
+
+from berth.pilot.documents import Document, read_toml
+from berth.pilot.errors import BerthError, UsageError
+from berth.plugin.mig.settings import refuse_if_shared
+from berth.plugin.slurm.mig import config_files, gres_files
+from berth.plugin.slurm.mig.restart import CommandRestarter
+
+PATH = Path("/etc/berth/mig-nodes.toml")
+MAX_BYTES = 256 * 1024
+_LOCK_S = 240.0
+_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_GRES = re.compile(r"[a-z_]{1,32}(:[A-Za-z0-9_.+-]{1,64})?:[0-9]{1,4}(\(S:[0-9,-]{1,64}\))?")
+_DEVICE = r"/dev/[A-Za-z0-9_./-]{1,200}"
+_LINE = (
+    r"NodeName={node} (AutoDetect=nvml|AutoDetect=off Name=gpu Type=[A-Za-z0-9_.+-]{{1,64}} "
+    r"(Multiple)?Files?={device}(,{device})*( # [A-Za-z0-9 @_.+-]{{1,200}})?)"
+)
+
+
+class ControllerSettings(Document):
+    """``/etc/berth/mig-nodes.toml`` on the controller."""
+
+    schema_: Literal["berth.mig-nodes/1"] = Field(default="berth.mig-nodes/1", alias="schema")
+    slurm_conf: str = "/etc/slurm/slurm.conf"
+    gres_conf: str = "/etc/slurm/gres-{node}.conf"
+    restart: tuple[str, ...] = ("/usr/bin/systemctl", "restart", "slurmctld")
+
+    @field_validator("gres_conf")
+    @classmethod
+    def _of_one_node(cls, value: str) -> str:
+        if value.count("{") != 1 or "{node}" not in value:
+            raise ValueError("must hold {node} once: each node has a file of its own")
+        return value
+
+
+def publish(settings: ControllerSettings, node: str, request: Any) -> None:
+    """Carry out one request of ``node``. Raises BerthError; then nothing is changed."""
+    if not _NODE.fullmatch(node) or ".." in node:
+        raise UsageError(f"{node!r} is not a node's name")
+    conf, own = Path(settings.slurm_conf), Path(settings.gres_conf.format(node=node))
+    with config_files.one_writer(conf, timeout_s=_LOCK_S):
+        gres, lines = _checked(request, node, _before(own))
+        whole = gres_files.with_node_gres(config_files.read(conf), node, gres, source=str(conf))
+        there = config_files.read(own)
+        if not there.startswith(gres_files.HEADER):
+            _keep_before(own, there)
+        config_files.replace(own, lines)
+        config_files.replace(conf, whole)
+        CommandRestarter(settings.restart, ()).controller()
+
+
+def _checked(request: Any, node: str, before: str | None) -> tuple[str, str]:
+    """The two values where they can mean nothing but this node's GPUs."""
+    if not isinstance(request, dict) or set(request) != {"v", "gres", "lines"}:
+        raise UsageError("the request is not v, gres and lines")
+    gres, lines = request["gres"], request["lines"]
+    if request["v"] != 1 or not isinstance(gres, str) or not isinstance(lines, str):
+        raise UsageError("the request is not version 1, or holds something else than text")
+    if gres != "(null)" and not all(_GRES.fullmatch(part) for part in gres.split(",")):
+        raise UsageError("gres is not a list of name:type:count")
+    if lines == before:
+        return gres, lines
+    form = re.compile(_LINE.format(node=re.escape(node), device=_DEVICE))
+    first, *rest = lines.removesuffix("\n").split("\n")
+    odd = next((line for line in rest if not form.fullmatch(line) or ".." in line), None)
+    if first != gres_files.HEADER or odd is not None:
+        raise UsageError(f"not a line of this node's slices: {(odd or first)[:80]!r}")
+    return gres, lines
+
+
+def _aside(own: Path) -> Path:
+    return own.with_name(own.name + ".before-berth")
+
+
+def _before(own: Path) -> str | None:
+    """What an admin had written there before the first cut: it may come back as it was."""
+    aside = _aside(own)
+    if aside.exists():
+        return config_files.read(aside)
+    return config_files.read(own)
+
+
+def _keep_before(own: Path, text: str) -> None:
+    aside = _aside(own)
+    aside.touch(mode=0o600)
+    config_files.replace(aside, text)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The program: one request, exit status 0 (done) or 1 (refused, said on standard error)."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        if len(words) != 1:
+            raise UsageError("usage: berth-mig-node NODE (in the key's forced command)")
+        refuse_if_shared(PATH)
+        raw = sys.stdin.buffer.readline(MAX_BYTES + 1)
+        if len(raw) > MAX_BYTES:
+            raise UsageError(f"the request is larger than {MAX_BYTES} bytes")
+        try:
+            request = json.loads(raw)
+        except (ValueError, RecursionError):
+            raise UsageError("the request is not JSON") from None
+        publish(read_toml(PATH, ControllerSettings), words[0], request)
+    except BerthError as error:
+        print(f"berth-mig-node: {error.message}", file=sys.stderr)
+        sys.exit(1)
