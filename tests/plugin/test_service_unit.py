@@ -1,4 +1,4 @@
-"""The systemd unit: read by systemd itself, and no laxer than it was."""
+"""The systemd units: read by systemd itself, hardened, under a user of their own (S7)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
-UNIT = Path(__file__).parents[2] / "deploy" / "berth.service"
+DEPLOY = Path(__file__).parents[2] / "deploy"
+SERVICES = ("berth", "berth-users", "berth-prune", "berth-collect", "berth-mig-auto")
+"""Those that need no root. The MIG helper and the end of an interrupted apply cut GPUs as root."""
+TIMERS = ("berth-prune", "berth-collect", "berth-mig-auto")
 WORST_EXPOSURE = 2.0
 
 pytestmark = pytest.mark.skipif(
@@ -18,11 +21,12 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture
-def unit(tmp_path: Path) -> Path:
+@pytest.fixture(params=SERVICES)
+def unit(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """The unit with a program that exists here."""
-    made = tmp_path / "berth.service"
-    made.write_text(UNIT.read_text().replace("/opt/berth/bin/berth", sys.executable))
+    text = (DEPLOY / f"{request.param}.service").read_text()
+    made = tmp_path / f"{request.param}.service"
+    made.write_text(text.replace("/opt/berth/bin/berth", sys.executable))
     return made
 
 
@@ -33,7 +37,7 @@ def test_systemd_finds_no_fault_in_the_unit(unit: Path) -> None:
         text=True,
         check=False,
     )
-    ours = [line for line in (done.stdout + done.stderr).splitlines() if "berth.service" in line]
+    ours = [line for line in (done.stdout + done.stderr).splitlines() if unit.name in line]
     assert ours == []
 
 
@@ -48,3 +52,48 @@ def test_the_unit_stays_hardened(unit: Path) -> None:
     if found is None:
         pytest.skip("this systemd-analyze cannot look at a file offline")
     assert float(found[1]) <= WORST_EXPOSURE
+
+
+def test_the_user_is_berths_own_and_its_state_nobody_elses(unit: Path) -> None:
+    lines = unit.read_text().splitlines()
+    assert "User=berth" in lines
+    assert {"StateDirectoryMode=0700", "UMask=0077"} <= set(lines)
+    assert any(line.startswith("MemoryMax=") for line in lines)
+
+
+def test_the_schedulers_socket_is_in_a_closed_folder_and_the_users_in_another() -> None:
+    daemon = (DEPLOY / "berth.service").read_text().splitlines()
+    users = (DEPLOY / "berth-users.service").read_text().splitlines()
+    assert {"RuntimeDirectory=berth", "RuntimeDirectoryMode=0750"} <= set(daemon)
+    assert {"RuntimeDirectory=berth-users", "RuntimeDirectoryMode=0755"} <= set(users)
+
+
+@pytest.mark.parametrize("name", TIMERS)
+def test_timers_are_understood(name: str, tmp_path: Path) -> None:
+    for kind in ("timer", "service"):
+        text = (DEPLOY / f"{name}.{kind}").read_text()
+        (tmp_path / f"{name}.{kind}").write_text(
+            text.replace("/opt/berth/bin/berth", sys.executable)
+        )
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(tmp_path / f"{name}.timer")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert [line for line in (done.stdout + done.stderr).splitlines() if name in line] == []
+
+
+def test_the_system_user_and_the_folders_are_understood(tmp_path: Path) -> None:
+    for tool, file in (("systemd-sysusers", "sysusers"), ("systemd-tmpfiles", "tmpfiles")):
+        if shutil.which(tool) is None:
+            pytest.skip(f"NOT CHECKED: {tool} is not installed")
+        flags = ["--dry-run"] if tool == "systemd-sysusers" else ["--create", "--prefix=/nowhere"]
+        done = subprocess.run(
+            [tool, *flags, f"--root={tmp_path}", str(DEPLOY / f"berth-{file}.conf")],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert "Unknown" not in done.stderr
