@@ -1,6 +1,7 @@
 """What became of Slurm's jobs: from its accounting, else from what slurmctld remembers.
 
-Slurm keeps a decision's stamp in the job's AdminComment, which no user can set.
+Slurm keeps a decision's stamp in the job's AdminComment, which no user can set. Of sacct no field
+is asked for that a user writes; the controller is asked for JSON.
 """
 
 from __future__ import annotations
@@ -8,13 +9,14 @@ from __future__ import annotations
 import calendar
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from berth.pilot.errors import SchedulerError, ToolMissing
 from berth.plugin.scheduler import ENDED, EndedJobs, Outcome, stamped_decision
-from berth.plugin.slurm import commands
-from berth.plugin.slurm.records import Record, duration_s, gres, records
+from berth.plugin.slurm import commands, remembered
+from berth.plugin.slurm.records import Record, gres
+from berth.plugin.slurm.states import state_of
 
 SACCT_FIELDS = (
     "JobID",
@@ -42,23 +44,6 @@ _TIMEOUT_S = 60.0
 """For everything that ended in some hours; nobody waits for it."""
 _MINUTE_S = 60.0
 _DISABLED = "accounting storage is disabled"
-_STATES = {
-    "PENDING": "pending",
-    "REQUEUED": "pending",
-    "CONFIGURING": "pending",
-    "RUNNING": "running",
-    "COMPLETING": "running",
-    "SUSPENDED": "running",
-    "COMPLETED": "completed",
-    "TIMEOUT": "timeout",
-    "DEADLINE": "timeout",
-    "OUT_OF_MEMORY": "out-of-memory",
-    "CANCELLED": "cancelled",
-    "FAILED": "failed",
-    "NODE_FAIL": "failed",
-    "BOOT_FAIL": "failed",
-    "PREEMPTED": "cancelled",
-}
 
 
 @dataclass
@@ -83,8 +68,7 @@ def of_jobs(job_ids: Sequence[str]) -> dict[str, Outcome]:
     try:
         text = commands.run((*_SACCT, "-j", ",".join(job_ids)), utc=True)
     except SchedulerError:
-        found = {job_id: _remembered(job_id) for job_id in job_ids}
-        return {job_id: outcome for job_id, outcome in found.items() if outcome is not None}
+        return _remembered(job_ids)
     return parse_sacct(text)
 
 
@@ -132,7 +116,9 @@ def _read_sacct(text: str) -> _Reading:
     """Every line that can be read; steps only add their peak memory to their job."""
     reading = _Reading()
     peaks: dict[str, int] = {}
-    for line in text.splitlines():
+    for line in text.split("\n"):
+        if not line:
+            continue
         parts = line.split("|", len(SACCT_FIELDS) - 1)
         if len(parts) != len(SACCT_FIELDS):
             unreadable = f"sacct answered something unreadable: {line[:80]!r}"
@@ -156,7 +142,7 @@ def _accounted(job_id: str, record: Record) -> Outcome:
     minutes = _whole(record["TimelimitRaw"])
     return Outcome(
         job_id=job_id,
-        state=_state(record["State"]),
+        state=state_of(record["State"]),
         queue=record["Partition"],
         elapsed_s=float(_whole(record["ElapsedRaw"]) or 0),
         nodes=record["NodeList"],
@@ -177,63 +163,31 @@ def _accounted(job_id: str, record: Record) -> Outcome:
 # The controller
 
 
-def _remembered(job_id: str) -> Outcome | None:
-    try:
-        text = commands.run(("scontrol", "-o", "show", "job", job_id), utc=True)
-    except SchedulerError as error:
-        if "Invalid job id" in error.message:
-            return None
-        raise
-    found = [replace(one, job_id=job_id) for one in _each_remembered(text)]
-    return found[-1] if found else None
+def _remembered(job_ids: Sequence[str]) -> dict[str, Outcome]:
+    """Those of these jobs that slurmctld still knows, by the id that was asked for."""
+    reading = _all_remembered()
+    named = reading.outcomes | reading.by_number()
+    found = {job_id: named[job_id] for job_id in job_ids if job_id in named}
+    if reading.problem is not None and len(found) < len(job_ids):
+        raise SchedulerError(reading.problem)
+    return {job_id: replace(outcome, job_id=job_id) for job_id, outcome in found.items()}
 
 
 def _all_remembered() -> _Reading:
-    text = commands.run(("scontrol", "-a", "-o", "show", "job"), timeout_s=_TIMEOUT_S, utc=True)
+    text = commands.run(remembered.COMMAND, timeout_s=_TIMEOUT_S, utc=True)
     reading = _Reading()
-    for line in text.splitlines():
+    for job in remembered.jobs_in(text):
         try:
-            reading.outcomes.update({one.job_id: one for one in _each_remembered(line)})
+            number, outcome = remembered.outcome_of(job)
         except SchedulerError as error:
             reading.problem = reading.problem or error.message
+        else:
+            reading.outcomes[outcome.job_id] = outcome
+            reading.numbers[outcome.job_id] = number
     return reading
 
 
-def _each_remembered(text: str) -> Iterator[Outcome]:
-    for line in text.splitlines():
-        for record in records(line, "JobId"):
-            yield _from_controller(record, line)
-
-
-def _from_controller(record: Record, line: str) -> Outcome:
-    nodes = record.get("NodeList", "")
-    node_count = _whole(record.get("NumNodes", "").partition("-")[0])
-    return Outcome(
-        job_id=record["JobId"],
-        state=_state(record.get("JobState", "")),
-        queue=record.get("Partition", ""),
-        elapsed_s=duration_s(record.get("RunTime")) or 0.0,
-        nodes="" if nodes in ("(null)", "None assigned") else nodes,
-        user=record.get("UserId", "").partition("(")[0],
-        decision=stamped_decision(line.partition(" AdminComment=")[2]),
-        exit_status=_exit_status(record.get("ExitCode", "")),
-        submit_s=_moment(record.get("SubmitTime", "")),
-        start_s=_moment(record.get("StartTime", "")),
-        end_s=_moment(record.get("EndTime", "")),
-        node_count=node_count,
-        cores=_whole(record.get("NumCPUs", "").partition("-")[0]),
-        gpus=_gpus(record.get("AllocTRES") or record.get("TRES", ""))
-        or _requested_gpus(record, node_count),
-        time_limit_s=duration_s(record.get("TimeLimit")),
-    )
-
-
 # Their notations
-
-
-def _state(text: str) -> str:
-    """``CANCELLED by 1000`` is ``cancelled``."""
-    return _STATES.get(text.partition(" ")[0].rstrip("+"), "unknown")
 
 
 def _whole(text: str) -> int | None:
@@ -262,9 +216,3 @@ def _gpus(tres: str) -> int | None:
     none, or the site does not account for them (AccountingStorageTRES)."""
     found = gres(tres.replace("gres/", ""))
     return found.pop("gpu", None) or sum(found.values()) or None
-
-
-def _requested_gpus(record: Record, nodes: int | None) -> int | None:
-    """As asked by node: ``gres:gpu:h200:1``."""
-    by_node = sum(gres(record.get("TresPerNode", "").replace("gres:", "")).values())
-    return by_node * (nodes or 1) or None

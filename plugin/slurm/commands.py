@@ -25,8 +25,7 @@ def run(
 
     What ``submits`` runs in the caller's own environment, which the job inherits.
 
-    Raises ToolMissing where it is not installed, SchedulerError where it fails, hangs or writes
-    something that is not text.
+    Raises ToolMissing where it is not installed, SchedulerError where it fails or hangs.
     """
     name = command[0]
     environment = dict(os.environ)
@@ -59,10 +58,8 @@ def run(
         raise SchedulerError(f"{name} could not be started: {error.strerror}") from None
     if done.returncode != 0:
         raise _failed(name, done.returncode, done.stderr.decode("utf-8", "replace"))
-    try:
-        return done.stdout.decode("utf-8")
-    except UnicodeDecodeError:
-        raise SchedulerError(f"{name} wrote something that is not text") from None
+    # Names of jobs may be in any encoding: what is not UTF-8 becomes a replacement character.
+    return done.stdout.decode("utf-8", "replace")
 
 
 def _failed(name: str, status: int, stderr: str) -> SchedulerError:

@@ -87,7 +87,7 @@ class Slurm(Scheduler):
     def stamped(self, job_id: str) -> str | None:
         """See Scheduler. From slurmctld, else from the accounting."""
         for words in (
-            ("scontrol", "-o", "show", "job", job_id),
+            ("squeue", "-h", "-a", "-t", "all", "-j", job_id, "-O", "admin_comment:512"),
             ("sacct", "-a", "-n", "-X", "-P", "-o", "AdminComment", "-j", job_id),
         ):
             try:

@@ -183,7 +183,7 @@ def test_a_hung_command_is_given_up(slurm: FakeSlurm) -> None:
     [
         ("partition", "", "no partitions"),
         ("partition", "hello\n", "unreadable: 'hello'"),
-        ("partition", b"\xff\xfe", "not text"),
+        ("partition", b"\xff\xfe", "unreadable"),
         ("node", "PartitionName=oops\n", "unreadable"),
         ("node", "No nodes in the system\n", "no nodes"),
     ],

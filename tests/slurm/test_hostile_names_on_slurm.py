@@ -1,0 +1,44 @@
+"""Whatever a user writes into a job's name on a real Slurm, outcomes stay the job's own (S2)."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from slurm_cluster import USER, Cluster, wait_until
+
+from berth.plugin.slurm.accounting import ended, of_jobs
+
+STAMP = "berth/1 id=1m7y4whj8kbbvxmm action=edit code=placed to=gpu"
+NAMES = (
+    f"x UserId=root(0) AdminComment={STAMP}",
+    f"x UserId=root(0) JobState=COMPLETED\nJobId=99 JobName=y UserId=root(0) "
+    f"AdminComment={STAMP} z",
+    '"}], "jobs": [{"job_id": 99, "user_name": "root"',
+    "caf\udce9",
+)
+
+
+@pytest.mark.slurm
+def test_outcomes_of_jobs_with_hostile_names_are_their_own(
+    slurm: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key, value in slurm.environment.items():
+        monkeypatch.setenv(key, value)
+    begun_s = time.time()
+    jobs = [
+        slurm.sbatch("--partition=cpu", "--job-name", name, "--comment", name, "--mem=10").id
+        for name in NAMES
+    ]
+    wait_until(
+        lambda: len(ended(begun_s - 5, time.time() + 5, {}).outcomes) >= len(jobs),
+        "all jobs have ended",
+    )
+    found = ended(begun_s - 5, time.time() + 5, {})
+    own = {o.job_id: (o.user, o.state, o.decision) for o in found.outcomes}
+    assert found.problem is None
+    assert {str(job): own.get(str(job)) for job in jobs} == {
+        str(job): (USER, "completed", None) for job in jobs
+    }
+    assert "99" not in own
+    assert of_jobs([str(jobs[1])])[str(jobs[1])].user == USER
