@@ -17,7 +17,8 @@ from berth.pilot.documents import Document
 PROFILE_SCHEMA = "berth.profile/1"
 
 NonNegative = Annotated[float, Field(ge=0)]
-Positive = Annotated[float, Field(gt=0)]
+Positive = Annotated[float, Field(ge=1e-30, le=1e30)]
+"""Above zero, and within what quotients and products of such numbers can be written in."""
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.+-]{0,127}$"
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 

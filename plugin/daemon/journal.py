@@ -4,13 +4,17 @@ The recorder is some tenths of a second behind the answers. So each answer with 
 just as it came and went, in a file beside the spool before it is sent: one write into the page
 cache, which outlives the process (not the machine). The file is gone as soon as the store has the
 decisions; the next daemon brings in what it finds there.
+
+Of a batch script only a digest is kept, of its arguments nothing: users write secrets there.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
+import re
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -22,8 +26,10 @@ from berth.plugin.daemon.replies import parse_stamp
 from berth.plugin.daemon.written import clean, request_json
 from berth.plugin.store.records import DecisionRecord
 
-_LONGEST = 16_384
-"""Longer requests, which carry a script, are kept without it."""
+_TEXT = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
+_SCRIPT = re.compile(rb'"script"\s*:\s*(' + _TEXT + rb")", re.DOTALL)
+_ARGUMENTS = re.compile(rb'"arguments"\s*:\s*\[\s*(?:' + _TEXT + rb"[\s,]*)*\]", re.DOTALL)
+"""Exact on JSON: within a string a quote has a backslash before it, so neither begins in one."""
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
@@ -43,8 +49,7 @@ class Journal:
 
     def write(self, time_s: float, mode: str, request: bytes, reply: bytes) -> None:
         """Keep one answer. Never raises."""
-        if len(request) > _LONGEST:
-            request = _without_script(request)
+        request = without_secrets(request)
         entry = b'{"t":%.3f,"m":"%s","q":%s,"a":%s}\n' % (
             time_s,
             mode.encode(),
@@ -94,7 +99,7 @@ class Journal:
         self._number += 1
         self._path = self._prefix.with_name(f"{self._prefix.name}.{os.getpid()}-{self._number}")
         try:
-            handle = os.open(self._path, _FLAGS, 0o660)
+            handle = os.open(self._path, _FLAGS, 0o600)
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             handle, self._path = -1, None
@@ -150,10 +155,14 @@ def _records(path: Path) -> Iterator[DecisionRecord]:
         )
 
 
-def _without_script(request: bytes) -> bytes:
-    try:
-        message = json.loads(request.decode("utf-8", "replace"))
-        message["job"].pop("script", None)
-        return json.dumps(message).encode()
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return b"null"
+def without_secrets(request: bytes) -> bytes:
+    """The request with a digest in place of its script, and without the script's arguments."""
+    if b'"arguments"' in request:
+        request = _ARGUMENTS.sub(b'"arguments":[]', request)
+    if b'"script"' in request:
+        request = _SCRIPT.sub(_digested, request)
+    return request
+
+
+def _digested(found: re.Match[bytes]) -> bytes:
+    return b'"script_sha256":"%s"' % hashlib.sha256(found[1]).hexdigest().encode()

@@ -2,7 +2,8 @@
 
 The answering thread appends to a bounded queue; this thread stores what is there in batches.
 While the store is locked, gone or damaged, the batches go to the spool beside it and come back
-later; where even that fails they are counted as dropped. Replies go on in every case.
+later; where even that fails they wait in the queue. What finds the queue full is counted as
+dropped. Replies go on in every case.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping
+from pathlib import Path
 
 from berth.pilot.errors import BerthError
 from berth.plugin.daemon.journal import Journal, bring_in
@@ -55,6 +57,11 @@ class Recorder(threading.Thread):
         self._journal = journal
         self._left_behind = journal.left_behind() if journal is not None else []
         self._next_try_s = 0.0
+        self._next_spool_s = 0.0
+        self._batch: list[DecisionRecord] = []
+        """The first ones of the queue, made ready to be stored; they leave it once they are."""
+        self._journalled: Path | None = None
+        """Holds what is in the queue, and maybe more that is stored already."""
         self.stored = 0
         self.spooled = 0
         self.dropped = 0
@@ -81,7 +88,7 @@ class Recorder(threading.Thread):
     def run(self) -> None:
         while not self._ending.wait(PERIOD_S):
             self._work()
-        self._next_try_s = 0.0
+        self._next_try_s = self._next_spool_s = 0.0
         self._work()
 
     def stop(self, timeout_s: float) -> None:
@@ -96,18 +103,29 @@ class Recorder(threading.Thread):
             if self._left_behind and time.monotonic() >= self._next_try_s:
                 self._bring_in()
             dropped = self.dropped
-            journalled = self._journal.rotate() if self._journal is not None else None
-            if self._spool.waiting and time.monotonic() >= self._next_try_s:
+            if self._journal is not None and self._journalled is None:
+                self._journalled = self._journal.rotate()
+            if self._spool.waiting and time.monotonic() >= max(
+                self._next_try_s, self._next_spool_s
+            ):
                 self._bring_back()
-            while self._queue:
-                count = min(BATCH, len(self._queue))
-                self._keep([self._written(self._queue.popleft()) for _ in range(count)])
-            if journalled is not None and self.dropped == dropped:
-                journalled.unlink(missing_ok=True)
+            while self._queue and self._keep():
+                for _ in self._batch:
+                    self._queue.popleft()
+                self._batch = []
+            if self._journalled is not None and not self._queue:
+                if self.dropped == dropped:  # else the next daemon brings in what was dropped
+                    self._journalled.unlink(missing_ok=True)
+                self._journalled = None
         except Exception:
             log.exception("the recorder failed on a batch; it goes on")
 
-    def _keep(self, records: list[DecisionRecord]) -> None:
+    def _keep(self) -> bool:
+        """Store or spool the first ones of the queue; False: they must wait there."""
+        if not self._batch:
+            count = min(BATCH, len(self._queue))
+            self._batch = [self._written(self._queue[i]) for i in range(count)]
+        records = self._batch
         if time.monotonic() >= self._next_try_s:
             try:
                 self._store.decisions.add(records)
@@ -116,15 +134,19 @@ class Recorder(threading.Thread):
             else:
                 self.stored += len(records)
                 self._works_again()
-                return
+                return True
+        if time.monotonic() < self._next_spool_s:
+            return False
         try:
             self._spool.append(records)
         except OSError as error:
-            if self.dropped == 0:
-                log.error("decisions cannot even be spooled (%s): they are dropped", error)
-            self.dropped += len(records)
-        else:
-            self.spooled += len(records)
+            if self._next_spool_s == 0:
+                log.error("decisions cannot even be spooled (%s): they wait in memory", error)
+            self._next_spool_s = time.monotonic() + self._retry_s
+            return False
+        self._next_spool_s = 0.0
+        self.spooled += len(records)
+        return True
 
     def _bring_in(self) -> None:
         """What a killed daemon had answered and not yet written down."""
@@ -149,10 +171,12 @@ class Recorder(threading.Thread):
         except BerthError as error:
             self._failed(error)
         except OSError as error:
-            log.warning("the spool cannot be read: %s", error)
-            self._next_try_s = time.monotonic() + self._retry_s
+            if self._next_spool_s == 0:
+                log.warning("the spool cannot be read: %s", error)
+            self._next_spool_s = time.monotonic() + self._retry_s
         else:
             self.stored += count
+            self._next_spool_s = 0.0
             self._works_again()
             log.info("brought %d spooled decisions into the store", count)
 

@@ -33,7 +33,7 @@ class Spool:
             for record in records
         ).encode()
         handle = os.open(
-            self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o660
+            self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
         )
         try:
             before = os.fstat(handle).st_size
@@ -83,7 +83,11 @@ class Spool:
         return count
 
     def _set_aside(self, line: bytes) -> None:
-        with self.path.with_name(self.path.name + ".bad").open("ab") as stream:
+        aside = self.path.with_name(self.path.name + ".bad")
+        handle = os.open(
+            aside, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+        )
+        with os.fdopen(handle, "ab") as stream:
             stream.write(line if line.endswith(b"\n") else line + b"\n")
 
 

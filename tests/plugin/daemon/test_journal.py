@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 from berth_daemon import Harbour, forecast, put, wait_until
+from hypothesis import given
+from hypothesis import strategies as st
 
 from berth.pilot.errors import StoreError
-from berth.plugin.daemon.journal import Journal, bring_in
+from berth.plugin.daemon.journal import Journal, bring_in, without_secrets
 from berth.plugin.store.records import DecisionRecord
 
 JOB = {"user": "alice", "queue": "auto", "profile": "stream", "tasks": 1, "script": "#!/bin/sh\n"}
@@ -157,3 +159,47 @@ def test_writing_an_entry_takes_microseconds(tmp_path: Path) -> None:
         seconds.append(time.perf_counter() - started)
     assert sorted(seconds)[1000] < 2e-4
     journal.close(remove=True)
+
+
+HIDDEN = "the words of a script"
+TRICKY = (HIDDEN, f'"{HIDDEN}\\\\"', f'\\"script\\":\\"{HIDDEN}', "\n" + HIDDEN, "caf\xe9" + HIDDEN)
+
+
+@pytest.mark.parametrize("ascii_only", [True, False])
+@pytest.mark.parametrize("secret", TRICKY)
+def test_no_script_and_no_argument_is_written_down(
+    tmp_path: Path, secret: str, ascii_only: bool
+) -> None:
+    """S5: users' scripts hold their secrets."""
+    job = {**JOB, "script": f"#!/bin/sh\n{secret}\n", "arguments": ["--key", secret, "]"]}
+    for odd in ({"comment": '"script":"no"'}, {"name": '"arguments":["no"]'}, {}):
+        message = {"v": 1, "op": "decide", "scheduler": "flux", "job": {**job, **odd}}
+        journal = Journal(tmp_path / "journal")
+        line = json.dumps(message, ensure_ascii=ascii_only).encode("utf-8", "replace")
+        journal.write(1.0, "enforce", line, reply("a1"))
+        path = journal.rotate()
+        assert path is not None
+        assert path.stat().st_mode & 0o777 == 0o600
+        text = path.read_text()
+        assert HIDDEN not in text
+        kept = json.loads(text)["q"]["job"]
+        assert len(kept.pop("script_sha256")) == 64
+        assert kept.pop("arguments") == []
+        assert kept == {k: v for k, v in {**job, **odd}.items() if k not in ("script", "arguments")}
+        found: list[DecisionRecord] = []
+        assert bring_in(path, found.extend) == 1
+        journal.close(remove=True)
+
+
+@given(
+    st.recursive(
+        st.none() | st.text(), lambda some: st.lists(some) | st.dictionaries(st.text(), some)
+    ),
+    st.text(),
+)
+def test_any_other_json_stays_as_it_is(value: object, script: str) -> None:
+    message = {"a": value, "script": script, "arguments": [script], "z": value}
+    kept = json.loads(without_secrets(json.dumps(message).encode()))
+    kept.pop("script_sha256")
+    if '"script"' not in json.dumps(value) and '"arguments"' not in json.dumps(value):
+        assert kept == {"a": value, "arguments": [], "z": value}

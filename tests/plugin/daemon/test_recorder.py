@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -13,6 +17,7 @@ from hypothesis import strategies as st
 from views import knowing_service
 
 from berth.plugin.daemon import recorder as recorder_module
+from berth.plugin.daemon.journal import Journal
 from berth.plugin.daemon.recorder import Recorder
 from berth.plugin.daemon.service import Answered
 from berth.plugin.daemon.spool import Spool
@@ -140,23 +145,67 @@ def test_a_spool_line_cut_off_by_a_crash_is_set_aside(tmp_path: Path) -> None:
     assert (tmp_path / "spool.bad").read_bytes() == b'{"id": "half\n'
 
 
-def test_where_even_the_spool_fails_drops_are_counted_and_it_goes_on(tmp_path: Path) -> None:
-    store = Store.open(tmp_path / "store.db")
-    (tmp_path / "spool").mkdir()  # cannot be written, whoever we are
-    (tmp_path / "store.db").rename(tmp_path / "away.db")
-    recorder = started(store, tmp_path)
-    for one in answered(5):
-        recorder.record(one)
-    wait_until(lambda: recorder.dropped == 5)
-    (tmp_path / "away.db").rename(tmp_path / "store.db")
-    (tmp_path / "spool").rmdir()
-    wait_until(lambda: _recorded(recorder, store))
+@contextmanager
+def full(folder: Path) -> Iterator[None]:
+    """No byte can be written there any more."""
+    ballast = folder / "ballast"
+    with ballast.open("wb", buffering=0) as stream, suppress(OSError):
+        while True:
+            stream.write(b"x" * 512)
+    yield
+    ballast.unlink()
+
+
+@contextmanager
+def read_only(folder: Path) -> Iterator[None]:
+    subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
+    yield
+    subprocess.run(["mount", "-o", "remount,rw", str(folder)], check=True)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """By another process for long; and what should be the spool is none."""
+    (folder / "spool").mkdir()
+    with sqlite3.connect(folder / "store.db", isolation_level=None) as connection:
+        connection.execute("BEGIN EXCLUSIVE")
+        yield
+        connection.execute("ROLLBACK")
+    (folder / "spool").rmdir()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 4 MiB of its own."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    words = ["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(words, check=False).returncode != 0:
+        pytest.skip("NOT TESTED: only root can mount a disk that gets full")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@pytest.mark.parametrize("trouble", [full, read_only, locked])
+def test_no_decision_is_lost_up_to_the_bound_and_overflow_is_counted(
+    small_disk: Path, tmp_path: Path, trouble: Callable[[Path], AbstractContextManager[None]]
+) -> None:
+    store = Store.open(small_disk / "store.db", busy_timeout_s=0.05)
+    journal = Journal(tmp_path / "journal")
+    recorder = started(store, small_disk, queue_length=300, journal=journal)
+    made = answered(320)
+    with trouble(small_disk):
+        recorder.record(made[0])
+        wait_until(lambda: recorder.problem is not None)
+        for one in made[1:]:
+            recorder.record(one)
+        assert recorder.dropped == 20
+        assert recorder.summary()["queued"] == 300
+    wait_until(lambda: store.decisions.count() == 300)
     recorder.stop(10)
-
-
-def _recorded(recorder: Recorder, store: Store) -> bool:
-    recorder.record(answered(1)[0])
-    return store.decisions.count() > 0
+    journal.close(remove=True)
+    assert {r.id for r in store.decisions.last(1000)} == {one.id for one in made[:300]}
+    assert recorder.summary()["queued"] == 0
 
 
 def test_a_full_disk_leaves_the_spool_as_it_was(tmp_path: Path) -> None:
@@ -184,7 +233,7 @@ def test_a_full_queue_drops_at_once_instead_of_waiting(tmp_path: Path) -> None:
 
 def test_the_spool_is_not_for_others(tmp_path: Path) -> None:
     Spool(tmp_path / "spool").append([Writer("host").record(one) for one in answered(1)])
-    assert (tmp_path / "spool").stat().st_mode & 0o007 == 0
+    assert (tmp_path / "spool").stat().st_mode & 0o777 == 0o600
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="symbolic links"):
         Spool(tmp_path / "link").append([Writer("host").record(one) for one in answered(1)])
