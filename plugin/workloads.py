@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 from berth.pilot.documents import to_json
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
 from berth.plugin.store import ForecastRecord, Store, WorkloadRecord
+from berth.plugin.workload_names import LONGEST
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.workload import Workload, parse_workload
@@ -31,7 +34,8 @@ def add_workload(
     and StoreError.
     """
     check_name(workload.name)
-    forecast = forecaster.forecast(workload, platforms, reference=reference)
+    made = forecaster.forecast(workload, platforms, reference=reference)
+    forecast = dataclasses.replace(made, workload=workload.name)
     record = WorkloadRecord(
         workload.name,
         workload.kind,
@@ -47,7 +51,9 @@ def add_workload(
 
 def check_name(name: str) -> None:
     """Raises UsageError for a name that jobs could not give."""
-    if name == "off":
+    if len(name) > LONGEST:
+        raise UsageError(f"{name[:40]}...: a workload's name is at most {LONGEST} characters")
+    if name.rpartition("/")[2] == "off":
         raise UsageError("a workload cannot be named 'off'", hint="berth:off is how jobs opt out")
 
 
@@ -63,7 +69,8 @@ def refresh(
     made = []
     for name in names:
         workload = stored_workload(store, name)
-        forecast = forecaster.forecast(workload, platforms, reference=reference)
+        made_now = forecaster.forecast(workload, platforms, reference=reference)
+        forecast = dataclasses.replace(made_now, workload=name)
         put_forecast(store, forecast)
         made.append(forecast)
     return made
@@ -74,9 +81,10 @@ def stored_workload(store: Store, name: str) -> Workload:
     return workload_in(store, stored(store, name))
 
 
-def workload_in(store: Store, record: WorkloadRecord) -> Workload:
-    """What a record holds. Raises DocumentError."""
-    return parse_workload(record.document, source=f"{store.name}: workload {record.name}")
+def workload_in(store: WorkloadReader, record: WorkloadRecord) -> Workload:
+    """What a record holds, under the record's name. Raises DocumentError."""
+    found = parse_workload(record.document, source=f"{store.name}: workload {record.name}")
+    return dataclasses.replace(found, name=record.name)
 
 
 def stored_profiles(store: Store) -> list[Profile]:
@@ -85,7 +93,20 @@ def stored_profiles(store: Store) -> list[Profile]:
     return [document for document in found if isinstance(document, Profile)]
 
 
-def stored(store: Store, name: str) -> WorkloadRecord:
+class WorkloadReader(Protocol):
+    """A store that can be asked for a workload."""
+
+    @property
+    def name(self) -> str:
+        """How messages call the store."""
+        ...
+
+    def workload(self, name: str) -> WorkloadRecord | None:
+        """The workload of that name, or None."""
+        ...
+
+
+def stored(store: WorkloadReader, name: str) -> WorkloadRecord:
     """What the store holds under that name. Raises UsageError where there is nothing."""
     record = store.workload(name)
     if record is None:

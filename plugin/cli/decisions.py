@@ -15,9 +15,10 @@ from berth.pilot.errors import UsageError
 from berth.pilot.units import format_bytes, format_seconds
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.outcomes import in_a_line
-from berth.plugin.cli.where import open_store, store_options
+from berth.plugin.cli.where import open_view, store_options
 from berth.plugin.scheduler import SCHEDULERS
 from berth.plugin.store import DecisionRecord, OutcomeRecord, Store
+from berth.plugin.users.client import RemoteStore
 
 _HEADER = (
     "ID", "TIME", "USER", "PROFILE", "MODE", "ACTION", "CODE", "CHOSEN", "PREDICTED", "RAN", "TOOK",
@@ -59,7 +60,7 @@ def decisions(
     context.obj = (site_file, store_url)
     if context.invoked_subcommand is not None:
         return
-    store = open_store(site_file, store_url)
+    store = open_view(site_file, store_url)
     if job is not None:
         found = _by_id(store, decision_of_job(store, job))
         click.echo(json.dumps(as_json(found), indent=2) if json_ else as_text(store, found))
@@ -101,12 +102,12 @@ def show(place: tuple[Path | None, str | None], decision: str, *, json_: bool) -
     Example:
       berth decisions show 1m7y4whj8kbbvxmm
     """
-    store = open_store(*place)
+    store = open_view(*place)
     found = _by_id(store, decision)
     click.echo(json.dumps(as_json(found), indent=2) if json_ else as_text(store, found))
 
 
-def decision_of_job(store: Store, job: str) -> str:
+def decision_of_job(store: Store | RemoteStore, job: str) -> str:
     """The id of the decision for a job, from its outcome or from its stamp in the scheduler.
 
     Raises UsageError where the job has none.
@@ -129,7 +130,7 @@ def decision_of_job(store: Store, job: str) -> str:
     )
 
 
-def _by_id(store: Store, decision: str) -> DecisionRecord:
+def _by_id(store: Store | RemoteStore, decision: str) -> DecisionRecord:
     found = store.decisions.get(decision)
     if found is None:
         raise UsageError(
@@ -146,7 +147,7 @@ def as_json(record: DecisionRecord) -> dict[str, Any]:
     return data
 
 
-def as_text(store: Store, record: DecisionRecord) -> str:
+def as_text(store: Store | RemoteStore, record: DecisionRecord) -> str:
     """The decision explained."""
     request, edits = json.loads(record.request), json.loads(record.edits)
     ranked: list[dict[str, Any]] = json.loads(record.ranked)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
-import shutil
+import secrets
 import subprocess
 import sys
 from dataclasses import replace
@@ -20,6 +20,8 @@ from berth.pilot.units import parse_bytes, parse_duration_s
 from berth.plugin.forecasting import forecaster_for
 from berth.plugin.placing import place, request_from
 from berth.plugin.site import Site, load_site
+from berth.plugin.users.collecting import leave_for_collection
+from berth.plugin.workload_names import own_name
 from berth.policies import Request
 from berth.predictor.core.workload import workload_of
 
@@ -51,7 +53,7 @@ def deliver(profile: Path, **options: Any) -> None:
     found = read_json(profile, Profile)
     problems: list[str] = []
     try:
-        click.echo(_bring_home(profile, options["site_file"], options["spool"]))
+        click.echo(_bring_home(profile, found.name, options["site_file"], options["spool"]))
     except BerthError as error:
         problems.append(error.message)
     if options["then_place"]:
@@ -63,23 +65,27 @@ def deliver(profile: Path, **options: Any) -> None:
         raise BerthError("; ".join(problems))
 
 
-def _bring_home(profile: Path, site_file: Path, spool: Path | None) -> str:
-    """Into the store by ``berth workload add``; else into the spool folder. What was done."""
+def _bring_home(profile: Path, name: str, site_file: Path, spool: Path | None) -> str:
+    """Into the store by ``berth workload add``; else into the spool folder. What was done.
+
+    As this user's own: another user's program of the same name stays as it is.
+    """
+    own = own_name(getpass.getuser(), name)
     done = subprocess.run(
         [sys.executable, "-c", "from berth.plugin.cli import main; main()",
-         "workload", "add", str(profile), "--replace", "--site", str(site_file)],
+         "workload", "add", str(profile), "--name", own, "--replace",
+         "--site", str(site_file)],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode == 0:
-        return f"{profile.name} is in the store."
+        return f"{own} is in the store."
     why = done.stderr.strip().splitlines()[0] if done.stderr.strip() else "no reason given"
     if spool is None:
         raise BerthError(f"{profile} is not in the store ({why}): there, run berth workload add")
     try:
-        target = spool / f"{getpass.getuser()}-{profile.name}"
-        temporary = target.with_name(f".{target.name}.{os.getpid()}")
-        shutil.copyfile(profile, temporary)
-        temporary.replace(target)
+        # Nobody can have taken such a name before.
+        unique = f"{getpass.getuser()}-{profile.stem}-{secrets.token_hex(6)}"
+        target = leave_for_collection(spool, unique, profile.read_bytes())
     except OSError as error:
         raise BerthError(f"{spool}: cannot be written: {error.strerror} ({why})") from None
     return f"{target} waits to be added to the store ({why})."

@@ -6,12 +6,14 @@ import getpass
 from dataclasses import dataclass
 from pathlib import Path
 
+from berth.pilot.documents import to_json
 from berth.pilot.errors import UsageError
 from berth.pilot.profile import Profile
-from berth.plugin.cli.where import find_site, open_store
+from berth.plugin.cli.where import find_site, open_view
 from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
 from berth.plugin.site import Site
 from berth.plugin.store import Store
+from berth.plugin.users.client import RemoteStore
 from berth.plugin.workloads import add_workload, check_name
 from berth.predictor.core.workload import workload_of
 
@@ -20,12 +22,20 @@ from berth.predictor.core.workload import workload_of
 class Destination:
     """A store that will take a profile of one name."""
 
-    store: Store
+    store: Store | RemoteStore
     site: Site | None
     replace: bool
 
     def add(self, profile: Profile) -> str:
         """File it, predicted with the site's bundles; a sentence about it. Raises UsageError."""
+        if isinstance(self.store, RemoteStore):
+            name, forecast, _ = self.store.add(
+                to_json(profile), name=profile.name, replace=self.replace
+            )
+            return (
+                f"{name}: in {self.store.name}, predicted on {len(forecast.curves)} platforms; "
+                f"your jobs name it: --comment=berth:{profile.name}"
+            )
         forecast = add_workload(
             self.store,
             workload_of(profile),
@@ -50,8 +60,9 @@ def destination(
     """
     check_name(name)
     site = find_site(site_file)
-    store = open_store(site_file, store_url)
-    if not replace and store.workload(name) is not None:
+    store = open_view(site_file, store_url)
+    own = f"{getpass.getuser()}/{name}" if isinstance(store, RemoteStore) else name
+    if not replace and store.workload(own) is not None:
         raise UsageError(
             f"a workload named {name!r} is in {store.name} already",
             hint="give another --name, or --replace to put the new run in its place",

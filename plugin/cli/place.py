@@ -129,13 +129,13 @@ def _workload(name: str, site: Site, described: WorkloadOptions, *, in_store: bo
     path = Path(name)
     if path.exists() or not in_store or path.suffix or len(path.parts) > 1:
         return read_file(path, described)
-    from berth.plugin.store import Store  # noqa: PLC0415 - SQLAlchemy is slow to import
+    from berth.plugin.cli.where import users_socket  # noqa: PLC0415 - SQLAlchemy is slow to import
+    from berth.plugin.store import Store  # noqa: PLC0415
+    from berth.plugin.users.client import RemoteStore  # noqa: PLC0415
 
-    store = Store.open(site.daemon.store, create=False)
-    try:
-        record = store.workload(name)
-    finally:
-        store.close()
+    users = users_socket(Path(site.source), None)
+    store = Store.open(site.daemon.store, create=False) if users is None else RemoteStore(users)
+    record = store.workload(name)
     if record is None:
         raise UsageError(
             f"there is no file {name!r}, nor a workload of that name in {store.name}",

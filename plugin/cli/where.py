@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from berth.pilot.errors import UsageError
 from berth.plugin.site.load import load_site
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store
+from berth.plugin.users.client import RemoteStore
 
 SITE_FILE = Path("/etc/berth/berth.toml")
 
@@ -54,3 +56,24 @@ def store_url_of(site: Site | None, store_url: str | None) -> str:
 def open_store(site_file: Path | None, store_url: str | None) -> Store:
     """The named store, else that of the named (or installed) site file."""
     return Store.open(store_url_of(None if store_url else find_site(site_file), store_url))
+
+
+def users_socket(site_file: Path | None, store_url: str | None) -> Path | None:
+    """Where this user's store is served; None: this process works on the store itself.
+
+    It does where a store is named, where nobody serves users, and as root or the daemon's user.
+    """
+    site = None if store_url else find_site(site_file)
+    if site is None:
+        return None
+    try:
+        owner = site.daemon.user_socket.stat().st_uid
+    except OSError:
+        return None
+    return None if os.geteuid() in (0, owner) else site.daemon.user_socket
+
+
+def open_view(site_file: Path | None, store_url: str | None) -> Store | RemoteStore:
+    """The store to read from, opened or over the users' socket."""
+    path = users_socket(site_file, store_url)
+    return open_store(site_file, store_url) if path is None else RemoteStore(path)

@@ -10,20 +10,33 @@ from pathlib import Path
 
 import click
 
-from berth.pilot.errors import DocumentError, UsageError
+from berth.pilot.documents import to_json
+from berth.pilot.errors import BerthError, DocumentError, UsageError
 from berth.pilot.units import format_bytes, format_seconds
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.forecast_text import best_points, doubts, forecast_json, per, table
-from berth.plugin.cli.where import find_site, open_store, store_options
+from berth.plugin.cli.where import (
+    SITE_FILE,
+    find_site,
+    open_store,
+    open_view,
+    store_options,
+    users_socket,
+)
 from berth.plugin.cli.workload_options import workload_options
 from berth.plugin.cli.workload_text import Summary, described, summary
 from berth.plugin.daemon.fingerprint import fingerprint
 from berth.plugin.daemon.messages import MAX_SCRIPT_BYTES
 from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
 from berth.plugin.site import Site
+from berth.plugin.site.watch import SiteWatcher
 from berth.plugin.store import Store
 from berth.plugin.store.records import FingerprintRecord
+from berth.plugin.users.client import RemoteStore
+from berth.plugin.users.collecting import collect as brought_in
+from berth.plugin.users.workloads import UserWorkloads
 from berth.plugin.workload_files import WorkloadOptions, read_file
+from berth.plugin.workload_names import owner_in
 from berth.plugin.workloads import add_workload, refresh, stored, workload_in
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.workload import Workload
@@ -63,6 +76,7 @@ def workload() -> None:
 @click.option("--argument", "arguments", multiple=True, help="The script's arguments, in order.")
 @click.option("--size", type=float, help="Problem size that the script runs.")
 @click.option("--replace", is_flag=True, help="Replace a different workload of the same name.")
+@click.option("--share", is_flag=True, help="Ask that it serve all users, not only you.")
 @workload_options
 @_bundle_option
 @_json_option
@@ -76,6 +90,7 @@ def add(
     arguments: tuple[str, ...],
     size: float | None,
     replace: bool,
+    share: bool,
     bundles: tuple[Path, ...],
     json_: bool,
     site_file: Path | None,
@@ -87,6 +102,9 @@ def add(
     (a decoder is a served language model, anything else one run of its graph), TOML of MIG slices,
     or a document of a berth.*-workload/1 schema. A running daemon sees it within a second.
 
+    Where the site serves users, the workload is yours (USER/NAME) and places your jobs only, until
+    an admin shares it. Elsewhere whoever may write to the store adds it for all.
+
     \b
     Example:
       berth workload add stream.json --script job.sh --argument big.inp
@@ -95,13 +113,27 @@ def add(
     """
     if size is not None and not size > 0:
         raise UsageError(f"--size {size:g} is not a positive number")
-    found = read_file(file, _named(described, name))
+    owned = name is not None and "/" in name
+    found = read_file(file, described if owned else _named(described, name))
+    if name is not None:
+        found = dataclasses.replace(found, name=name)
     digest = None if script is None else fingerprint(_read_script(script), arguments)
-    site = find_site(site_file)
-    store = open_store(site_file, store_url)
-    forecast = _add(found, store, bundles, site, replace=replace)
-    if digest is not None:
-        store.attach_script(FingerprintRecord(digest, found.name, size, time.time()))
+    users = users_socket(site_file, store_url)
+    store: Store | RemoteStore
+    if users is not None:
+        if bundles:
+            raise UsageError("--bundle is for stores of your own", hint="give --store too")
+        store, document = RemoteStore(users), to_json(found.document)
+        added, forecast, shared = store.add(
+            document, name=found.name, replace=replace, share=share, script=digest, size=size
+        )
+        found = dataclasses.replace(found, name=added)
+    else:
+        shared, site = found.name, find_site(site_file)
+        store = direct = open_store(site_file, store_url)
+        forecast = _add(found, direct, bundles, site, replace=replace)
+        if digest is not None:
+            direct.attach_script(FingerprintRecord(digest, found.name, size, time.time()))
     if json_:
         answer = {
             "workload": found.name,
@@ -123,7 +155,9 @@ def add(
         click.echo("how much work a job does is not known (--amount): no time limit is judged")
     if digest is not None:
         click.echo(f"jobs of {script} use it by themselves ({digest[:19]}...)")
-    click.echo(f"other jobs name it: --comment=berth:{found.name}")
+    click.echo(f"other jobs name it: --comment=berth:{found.name.rpartition('/')[2]}")
+    if share and shared is None:
+        click.echo("it serves your jobs; an admin is asked to share it with all")
 
 
 @workload.command(name="list")
@@ -136,8 +170,10 @@ def list_(*, json_: bool, site_file: Path | None, store_url: str | None) -> None
     Example:
       berth workload list --json
     """
-    store = open_store(site_file, store_url)
-    rows = [(r, summary(r), store.forecasts(r.name)) for r in store.workloads()]
+    store = open_view(site_file, store_url)
+    records = store.workloads()
+    bundles = store.bundles([r.name for r in records])
+    rows = [(r, summary(r), bundles.get(r.name, [])) for r in records]
     if json_:
         found = [
             {
@@ -150,7 +186,8 @@ def list_(*, json_: bool, site_file: Path | None, store_url: str | None) -> None
                 "owner": r.owner,
                 "created_s": r.created_s,
                 "runtime_s": s.runtime_s,
-                "bundles": [f.bundle for f in forecasts],
+                "share_asked": r.share_asked_s is not None,
+                "bundles": forecasts,
             }
             for r, s, forecasts in rows
         ]
@@ -164,7 +201,7 @@ def list_(*, json_: bool, site_file: Path | None, store_url: str | None) -> None
             r.name,
             *_cells(s),
             "yes" if forecasts else "no",
-            r.owner,
+            (r.owner or "-") + (" (asks to share)" if r.share_asked_s else ""),
             _day(r.created_s),
         ]
         for r, s, forecasts in rows
@@ -186,12 +223,12 @@ def show(name: str, *, json_: bool, site_file: Path | None, store_url: str | Non
     Example:
       berth workload show stream
     """
-    store = open_store(site_file, store_url)
+    store = open_view(site_file, store_url)
     record = stored(store, name)
     found = workload_in(store, record)
-    newest = next(iter(store.forecasts(name)), None)
+    newest = next(iter(store.forecasts(record.name)), None)
     forecast = None if newest is None else Forecast.from_json(newest.document)
-    scripts = store.fingerprints(name)
+    scripts = store.fingerprints(record.name)
     if json_:
         document = found.document.model_dump(mode="json", by_alias=True)
         answer = {
@@ -238,7 +275,7 @@ def remove(
     Example:
       berth workload remove stream
     """
-    store = open_store(site_file, store_url)
+    store = open_view(site_file, store_url)
     missing = [name for name in names if not store.remove_workload(name)]
     if json_:
         gone = [name for name in names if name not in missing]
@@ -266,15 +303,78 @@ def refresh_(
     Example:
       berth workload refresh
     """
-    site = find_site(site_file)
-    store = open_store(site_file, store_url)
-    records = [stored(store, name) for name in names] or store.workloads()
-    wanted = [workload_in(store, record) for record in records]
-    done = _refresh(wanted, store, bundles, site)
+    site, users = find_site(site_file), users_socket(site_file, store_url)
+    if users is not None:
+        done = RemoteStore(users).refresh(names)
+    else:
+        store = open_store(site_file, store_url)
+        records = [stored(store, name) for name in names] or store.workloads()
+        wanted = [workload_in(store, record) for record in records]
+        done = _refresh(wanted, store, bundles, site)
     if json_:
         click.echo(json.dumps({"refreshed": done}))
     else:
         click.echo(f"predicted again: {len(done)} workloads")
+
+
+@workload.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option(
+    "--site",
+    "site_file",
+    type=click.Path(path_type=Path),
+    envvar="BERTH_SITE",
+    default=SITE_FILE,
+    show_default=True,
+    help="Site file (berth.toml).",
+)
+def collect(folder: Path, *, site_file: Path) -> None:
+    """Bring in what pilot jobs of other hosts left in FOLDER, as the files' owners' workloads.
+
+    For a timer of the daemon's user, who must own FOLDER (mode 1733). Links, FIFOs, devices and
+    files with two names are refused and renamed to *.refused.
+
+    \b
+    Example:
+      berth workload collect /shared/berth-spool
+    """
+    watcher = SiteWatcher(site_file)
+    workloads = UserWorkloads(Store.open(watcher.site.daemon.store), watcher)
+    refused = 0
+    for one in brought_in(folder, workloads):
+        refused += one.problem is not None
+        done = f"{one.name} (of {one.user})" if one.problem is None else f"refused: {one.problem}"
+        click.echo(f"{one.file!r}: {done}")
+    if refused:
+        raise BerthError(f"{refused} files were refused")
+
+
+@workload.command()
+@click.argument("name")
+@click.option("--as", "alias", help="The name for all users. Default: the same.")
+@store_options
+def share(name: str, *, alias: str | None, site_file: Path | None, store_url: str | None) -> None:
+    """Let a workload serve all users: ask an admin for it, or, as an admin, do it.
+
+    All users get a copy: what its owner changes later stays the owner's.
+
+    \b
+    Example:
+      berth workload share stream
+      berth workload share alice/stream --as stream-3.1
+    """
+    users = users_socket(site_file, store_url)
+    if users is not None:
+        shared = RemoteStore(users).share(name, alias)
+    else:
+        shared = alias or name.rpartition("/")[2]
+        store = open_store(site_file, store_url)
+        found = dataclasses.replace(workload_in(store, stored(store, name)), name=shared)
+        _add(found, store, (), find_site(site_file), replace=True)
+    if shared is None:
+        click.echo(f"{name}: an admin is asked to share it (berth workload share USER/{name})")
+    else:
+        click.echo(f"{shared}: all users have it now")
 
 
 def _cells(s: Summary) -> tuple[str, ...]:
@@ -295,7 +395,7 @@ def _add(
     *,
     replace: bool,
 ) -> Forecast:
-    owner, platforms = getpass.getuser(), platforms_for(site)
+    owner, platforms = owner_in(found.name) or getpass.getuser(), platforms_for(site)
     return add_workload(
         store,
         found,

@@ -14,7 +14,9 @@ from berth.policies.values import Mode, Request, Resources
 
 _MIB = 2**20
 _MARK = re.compile(r"(?:^|[\s,;])berth:([^\s,;]*)")
-_NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.+-]{0,127})(?:@([0-9.eE+-]{1,32}))?")
+_NAME = re.compile(
+    r"((?:[^\s,;/]{1,64}/)?[A-Za-z0-9][A-Za-z0-9_.+-]{0,127})(?:@([0-9.eE+-]{1,32}))?"
+)
 _GPU = re.compile(r"(?:gres[:/])?gpu(?::(?!\d+(?:\(|$))[^:,=()]+)?(?:[:=](\d{1,6}))?(?:\([^)]*\))?")
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?")
 _ORDER = (Mode.OFF, Mode.SHADOW, Mode.ADVISE, Mode.ENFORCE)

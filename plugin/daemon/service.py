@@ -20,6 +20,7 @@ from berth.plugin.daemon.stats import Stats
 from berth.plugin.daemon.usernames import UserNames
 from berth.plugin.daemon.view import Kept, SiteView, Snapshot
 from berth.plugin.site.slices import is_padding
+from berth.plugin.workload_names import may_use, resolved
 from berth.policies.codes import Code
 from berth.policies.constraints import names_no_type
 from berth.policies.values import CandidateState, Decision, Mode, Request
@@ -134,6 +135,9 @@ class Service:
         kept = self._kept_at_once(site, job, mode, chosen)
         if kept is None and chosen.profile is None:
             chosen = self._by_script(job)
+        elif chosen.profile is not None:
+            named = resolved(job.user or "", chosen.profile, self.shelf.names)
+            chosen = chosen._replace(profile=named)
         request = requests.request(job, chosen, auto_queue=site.auto_queue)
         decision = None
         if kept is None and request.queue is not None and not request.wants_placement:
@@ -157,12 +161,14 @@ class Service:
             return Kept(Code.BAD_PROFILE_NAME, chosen.problem)
         if job.user is None and job.uid is not None:
             return Kept(Code.NOT_COVERED_USER, f"The name of user {job.uid} is not known yet.")
+        if chosen.profile is not None and not may_use(job.user or "", chosen.profile):
+            return Kept(Code.NO_PROFILE, f"{chosen.profile} is another user's workload.")
         return site.covers(job)
 
     def _by_script(self, job: Job) -> requests.Choice:
         if not job.script or not self.shelf.has_scripts:
             return requests.Choice()
-        found = self.shelf.attached(fingerprint(job.script, job.arguments or ()))
+        found = self.shelf.attached(fingerprint(job.script, job.arguments or ()), job.user or "")
         return requests.Choice() if found is None else requests.Choice(found.profile, found.size)
 
     def _in_own_queue(

@@ -34,7 +34,7 @@ class Shelf:
         revision: int = 0,
         names: Iterable[str] = (),
         packed: Mapping[str, bytes] | None = None,
-        scripts: Mapping[str, Attached] | None = None,
+        scripts: Mapping[tuple[str, str], Attached] | None = None,
         *,
         identity: int = 0,
     ) -> None:
@@ -69,9 +69,9 @@ class Shelf:
             return None
         return self._unpacked.put(name, found)
 
-    def attached(self, digest: str) -> Attached | None:
-        """The profile that a script's fingerprint stands for, or None."""
-        return self._scripts.get(digest)
+    def attached(self, digest: str, user: str) -> Attached | None:
+        """What a script's fingerprint stands for: for this user, else for all; None: nothing."""
+        return self._scripts.get((digest, user)) or self._scripts.get((digest, ""))
 
     @property
     def has_scripts(self) -> bool:
@@ -85,7 +85,7 @@ class Shelf:
             packed.pop(name, None)
         for record in changes.forecasts:
             packed[record.profile] = zlib.compress(record.document.encode(), level=1)
-        scripts = {r.digest: Attached(r.profile, r.size) for r in changes.fingerprints}
+        scripts = {(r.digest, r.owner): Attached(r.profile, r.size) for r in changes.fingerprints}
         return Shelf(
             changes.revision, changes.workloads, packed, scripts, identity=changes.identity
         )

@@ -15,7 +15,10 @@ class WorkloadRecord:
     digest: str
     document: str
     owner: str
+    """Who may replace and remove it besides admins; empty: admins only."""
     created_s: float
+    share_asked_s: float | None = None
+    """Since when its owner asks that it serve all users; None: no."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,8 @@ class FingerprintRecord:
     profile: str
     size: float | None
     created_s: float
+    owner: str = ""
+    """Whose jobs it places; empty: everybody's."""
 
 
 @dataclass(frozen=True, slots=True)

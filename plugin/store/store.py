@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import Connection, Row, Table, delete, insert, select, update
+from sqlalchemy import Connection, Row, Table, delete, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError
 
 from berth.pilot.errors import StoreError, UsageError
 from berth.plugin.store import tables
 from berth.plugin.store.database import BUSY_TIMEOUT_S, CHECKED_BYTES, Database
-from berth.plugin.store.history import Decisions
+from berth.plugin.store.history import Decisions, in_pieces
 from berth.plugin.store.outcomes import Outcomes
 from berth.plugin.store.records import FingerprintRecord, ForecastRecord, WorkloadRecord
 from berth.plugin.store.upgrade import HEAD, schema_version, upgrade
@@ -134,6 +134,53 @@ class Store:
             rows = connection.execute(select(tables.workloads).order_by(tables.workloads.c.name))
             return [WorkloadRecord(**row._mapping) for row in rows]
 
+    def ask_to_share(self, name: str, asked_s: float) -> bool:
+        """Note that a workload's owner wants it shared; False: there is none of that name."""
+        table = tables.workloads
+        with self.database.write() as connection:
+            found = connection.execute(
+                update(table).where(table.c.name == name).values(share_asked_s=asked_s)
+            )
+        return bool(found.rowcount)
+
+    def count_of(self, owner: str) -> int:
+        """How many workloads bear the owner's name."""
+        table = tables.workloads
+        with self.database.read() as connection:
+            query = select(func.count()).select_from(table)
+            found = connection.execute(
+                query.where(table.c.name.startswith(owner + "/", autoescape=True))
+            )
+            return int(found.scalar_one())
+
+    def count_scripts(self, owner: str) -> int:
+        """How many scripts the owner has attached."""
+        table = tables.fingerprints
+        with self.database.read() as connection:
+            query = select(func.count()).select_from(table).where(table.c.owner == owner)
+            return int(connection.execute(query).scalar_one())
+
+    def workloads_after(self, name: str, user: str | None, count: int) -> list[WorkloadRecord]:
+        """The next ``count`` by name after ``name``: the user's own and shared ones; None: all."""
+        table = tables.workloads
+        query = select(table).where(table.c.name > name).order_by(table.c.name).limit(count)
+        if user is not None:
+            own = table.c.name.startswith(user + "/", autoescape=True)
+            query = query.where(own | table.c.name.not_like("%/%"))
+        with self.database.read() as connection:
+            return [WorkloadRecord(**row._mapping) for row in connection.execute(query)]
+
+    def bundles(self, names: Collection[str]) -> dict[str, list[str]]:
+        """By which bundles these workloads are predicted, newest first."""
+        table = tables.forecasts
+        found: dict[str, list[str]] = {}
+        with self.database.read() as connection:
+            for some in in_pieces(names):
+                query = select(table.c.profile, table.c.bundle).where(table.c.profile.in_(some))
+                for row in connection.execute(query.order_by(table.c.revision.desc())):
+                    found.setdefault(row.profile, []).append(row.bundle)
+        return found
+
     def remove_workload(self, name: str) -> bool:
         """Remove a workload with its forecasts and fingerprints; False: there was none."""
         with self.database.write() as connection:
@@ -165,11 +212,16 @@ class Store:
             return [_forecast(row) for row in rows]
 
     def attach_script(self, record: FingerprintRecord) -> None:
-        """Let a script's fingerprint stand for a workload; another meaning of it is replaced."""
+        """Let a script's fingerprint stand for a workload for its owner's jobs.
+
+        Another meaning that it had for that owner is replaced.
+        """
         with self.database.write() as connection:
             _next_revision(connection)
             try:
-                connection.execute(self._upsert(tables.fingerprints, _columns(record), ("digest",)))
+                connection.execute(
+                    self._upsert(tables.fingerprints, _columns(record), ("digest", "owner"))
+                )
             except IntegrityError:
                 raise UsageError(f"no workload named {record.profile!r} is in the store") from None
 

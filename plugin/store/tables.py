@@ -19,7 +19,7 @@ from sqlalchemy import (
     Text,
 )
 
-REVISIONS = ("v0001", "v0002", "v0003")
+REVISIONS = ("v0001", "v0002", "v0003", "v0004")
 """Every schema this Berth knows, oldest first. Checked without importing Alembic."""
 
 metadata = MetaData(
@@ -49,6 +49,7 @@ workloads = Table(
     Column("document", Text, nullable=False),
     Column("owner", String(128), nullable=False),
     Column("created_s", Double, nullable=False),
+    Column("share_asked_s", Double, nullable=True),
 )
 
 forecasts = Table(
@@ -67,6 +68,7 @@ fingerprints = Table(
     "fingerprints",
     metadata,
     Column("digest", String(80), primary_key=True),
+    Column("owner", String(128), primary_key=True),
     Column(
         "profile",
         String(128),

@@ -5,15 +5,16 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from berth.plugin.daemon.listener import Listener
 from berth.plugin.daemon.notify import Notifier
-from berth.plugin.site.load import load_site
+from berth.plugin.site.watch import SiteWatcher
+from berth.plugin.store import Store
 from berth.plugin.users.peers import Peer, name_of
 from berth.plugin.users.server import UserServer
+from berth.plugin.users.service import UserService
+from berth.plugin.users.workloads import UserWorkloads
 
 log = logging.getLogger("berth.users")
 
@@ -23,23 +24,19 @@ _NICE = 10
 
 def serve_users(site_file: Path) -> int:
     """Serve until SIGTERM; the exit status. Raises BerthError where it cannot start."""
-    site = load_site(site_file)
-    admins = frozenset(site.daemon.admins)
+    watcher = SiteWatcher(site_file)
+    site = watcher.site
+    service = UserService(UserWorkloads(Store.open(site.daemon.store), watcher))
 
     def peer_of(uid: int) -> Peer:
         name = name_of(uid)
-        return Peer(uid, name, uid in (0, os.geteuid()) or name in admins)
+        return Peer(uid, name, uid in (0, os.geteuid()) or name in watcher.site.daemon.admins)
 
     os.nice(_NICE)
     listener = Listener(site.daemon.user_socket, mode=0o666, folder_mode=0o755)
-    server = UserServer(listener, answer, peer_of)
+    server = UserServer(listener, service.answer, peer_of)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: server.stop())
     log.info("users are served on %s", site.daemon.user_socket)
     Notifier().tell("READY=1")
     return 0 if server.run() else 1
-
-
-def answer(peer: Peer, _request: Mapping[str, Any]) -> Mapping[str, object]:
-    """Who the caller is."""
-    return {"user": peer.name, "uid": peer.uid, "admin": peer.admin}

@@ -236,12 +236,12 @@ def test_decisions_are_listed_found_by_job_and_pruned(
     assert "job 17: completed" in run("decisions", "--job", "17").stdout
     commands = fake_slurm(site.folder / "bin")
     stamp = first["stamp"]
-    (commands / "scontrol").write_text(
+    (commands / "squeue").write_text(
         f"#!/bin/sh\necho 'JobId=18 JobName=x AdminComment={stamp} WorkDir=/'\n"
     )
     monkeypatch.setenv("PATH", f"{commands}:{os.environ['PATH']}")
     assert json.loads(run("decisions", "--job", "18", "--json").stdout)["id"] == first["decision"]
-    (commands / "scontrol").write_text("#!/bin/sh\nexit 1\n")
+    (commands / "squeue").write_text("#!/bin/sh\nexit 1\n")
     assert shell(site, "decisions", "--job", "19").returncode == 2
     assert "2 decisions deleted" in run("store", "prune", "--older-than-days", "0").stdout
     assert "no decisions yet" in run("decisions").stdout

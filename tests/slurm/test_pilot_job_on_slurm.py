@@ -65,7 +65,7 @@ def test_the_pilot_runs_on_the_reference_partition_and_its_profile_comes_home(
     assert (profile.name, profile.platform, profile.complete) == ("shown", "quartz", True)
     assert profile.workload.command == (app,)
     store = Store.open(f"sqlite:///{site.store_file}", create=False)
-    record = store.workload("shown")
+    record = store.workload("root/shown")
     store.close()
     assert record is not None, log_of(found)
 

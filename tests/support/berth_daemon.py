@@ -338,7 +338,7 @@ class Harbour:
         """Start ``berth serve --users`` and wait until it listens."""
         server = start_daemon(self.site_file, self.user_socket, arguments=["--users"], wait=False)
         self.daemons.append(server)
-        wait_until(self.user_socket.exists, what=f"the users' socket\n{server.log}")
+        wait_until(self.user_socket.exists, 60, what=f"the users' socket\n{server.log}")
         return server
 
     @property

@@ -311,7 +311,8 @@ def test_a_store_of_the_second_schema_keeps_everything(store_url: str) -> None:
     assert (read.unit, read.curves) == (Unit.JOB, Forecast.from_json(older.to_json()).curves)
     shelf = Shelf().updated(store.changes_since(0))
     assert shelf.forecast("stream") == read
-    assert shelf.attached("sha256:1") == ("stream", None)
+    assert shelf.attached("sha256:1", "bob") == ("stream", None), "it serves all, as before"
+    assert {one.owner for one in store.workloads()} == {""}, "nobody vouched for its owner"
     assert store.fingerprints("stream")[0].created_s == 3.0
     assert store.decisions.get(DECISION.id) == DECISION
     assert store.outcomes.of_job("17") is not None

@@ -1,0 +1,189 @@
+"""The store as its users see it: the same questions, asked over the users' socket."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from berth.pilot.errors import StoreError, UsageError
+from berth.plugin.store.records import (
+    DecisionRecord,
+    FingerprintRecord,
+    ForecastRecord,
+    OutcomeRecord,
+    WorkloadRecord,
+)
+from berth.plugin.users.server import PROTOCOL_VERSION
+from berth.predictor.core.forecast import Forecast
+
+TIMEOUT_S = 120.0
+"""A forecast may have to wait for those of others."""
+_LONGEST = 256 * 1024 * 1024
+
+
+def ask_users(path: Path, op: str, *, timeout_s: float = TIMEOUT_S, **fields: object) -> Any:
+    """One request; the reply's fields. Raises UsageError as the service does, and StoreError."""
+    given = {key: value for key, value in fields.items() if value is not None}
+    line = json.dumps({"v": PROTOCOL_VERSION, "op": op, **given}).encode() + b"\n"
+    deadline_s = time.monotonic() + timeout_s
+    received = bytearray()
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as peer:
+            peer.settimeout(timeout_s)
+            peer.connect(str(path))
+            with suppress(BrokenPipeError, ConnectionResetError):  # refused: the reply says why
+                peer.sendall(line)
+            while not received.endswith(b"\n") and len(received) < _LONGEST:
+                peer.settimeout(max(0.001, deadline_s - time.monotonic()))
+                part = peer.recv(1 << 20)
+                if not part:
+                    break
+                received += part
+        reply = json.loads(received)
+    except OSError as error:
+        raise StoreError(
+            f"nobody serves users at {path}: {error.strerror or error}",
+            hint="an admin starts it: systemctl start berth-users",
+        ) from None
+    except ValueError:
+        raise StoreError(f"the service at {path} closed the connection") from None
+    if not isinstance(reply, dict):
+        raise StoreError(f"what listens at {path} is not berth serve --users")
+    if "error" in reply:
+        raise UsageError(str(reply["error"]), hint=reply.get("hint"))
+    return reply
+
+
+class RemoteStore:
+    """What commands read of a store, for a user who may not open it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.decisions = RemoteDecisions(path)
+        self.outcomes = RemoteOutcomes(path)
+        self._bundles: dict[str, list[str]] = {}
+
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+        return f"the site's store (by {self._path})"
+
+    def add(
+        self,
+        document: str,
+        *,
+        name: str,
+        replace: bool,
+        share: bool = False,
+        script: str | None = None,
+        size: float | None = None,
+    ) -> tuple[str, Forecast, str | None]:
+        """Add a workload as one's own: its name, its forecast, and the name that all have it by."""
+        reply = ask_users(
+            self._path,
+            "add",
+            document=document,
+            name=name,
+            replace=replace,
+            share=share,
+            script=script,
+            size=size,
+        )
+        return reply["name"], Forecast.from_json(reply["forecast"]), reply.get("shared")
+
+    def workloads(self) -> list[WorkloadRecord]:
+        """One's own and the shared ones, by name."""
+        found: list[WorkloadRecord] = []
+        while True:
+            after = found[-1].name if found else ""
+            reply = ask_users(self._path, "workloads", after=after)
+            self._bundles.update(reply["bundles"])
+            if not reply["workloads"]:
+                return found
+            found += [WorkloadRecord(**one) for one in reply["workloads"]]
+
+    def bundles(self, names: Sequence[str]) -> Mapping[str, list[str]]:
+        """By which bundles these are predicted, as of the last listing."""
+        return {name: self._bundles[name] for name in names if name in self._bundles}
+
+    def workload(self, name: str) -> WorkloadRecord | None:
+        """One's own of that name, else the shared one, else None."""
+        found = ask_users(self._path, "workload", name=name).get("workload")
+        return None if found is None else WorkloadRecord(**found)
+
+    def forecasts(self, name: str) -> list[ForecastRecord]:
+        """The newest forecast of a workload."""
+        reply = ask_users(self._path, "workload", name=name)
+        return [ForecastRecord(**one) for one in reply.get("forecasts", ())]
+
+    def fingerprints(self, name: str) -> list[FingerprintRecord]:
+        """The scripts attached to a workload that place one's jobs."""
+        reply = ask_users(self._path, "workload", name=name)
+        return [FingerprintRecord(**one) for one in reply.get("scripts", ())]
+
+    def remove_workload(self, name: str) -> bool:
+        """Remove one's own; False: there was none."""
+        return bool(ask_users(self._path, "remove", name=name)["removed"])
+
+    def refresh(self, names: Sequence[str]) -> list[str]:
+        """Predict one's own again; their names."""
+        return list(ask_users(self._path, "refresh", names=list(names))["refreshed"])
+
+    def share(self, name: str, alias: str | None) -> str | None:
+        """The name that all users have it by now; None: an admin has to approve it."""
+        found: str | None = ask_users(self._path, "share", name=name, alias=alias).get("shared")
+        return found
+
+
+class RemoteDecisions:
+    """What was decided for one's own jobs."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def last(
+        self,
+        count: int,
+        *,
+        user: str | None = None,
+        code: str | None = None,
+        profile: str | None = None,
+    ) -> list[DecisionRecord]:
+        """The newest ones first; ``user`` is for admins."""
+        reply = ask_users(
+            self._path, "decisions", last=count, user=user, code=code, profile=profile
+        )
+        return [DecisionRecord(**one) for one in reply["decisions"]]
+
+    def get(self, decision: str) -> DecisionRecord | None:
+        """One by its id, or None."""
+        found = ask_users(self._path, "decision", id=decision).get("decision")
+        return None if found is None else DecisionRecord(**found)
+
+
+class RemoteOutcomes:
+    """What became of one's own jobs."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def of_decisions(self, decisions: Sequence[str]) -> dict[str, list[OutcomeRecord]]:
+        """By decision."""
+        found: dict[str, list[OutcomeRecord]] = {}
+        for one in ask_users(self._path, "outcomes", decisions=list(decisions))["outcomes"]:
+            found.setdefault(one["decision"], []).append(OutcomeRecord(**one))
+        return found
+
+    def of_decision(self, decision: str) -> list[OutcomeRecord]:
+        """Of one decision."""
+        return self.of_decisions([decision]).get(decision, [])
+
+    def of_job(self, job: str) -> OutcomeRecord | None:
+        """Of one job, or None."""
+        found = ask_users(self._path, "outcomes", job=job)["outcomes"]
+        return OutcomeRecord(**found[0]) if found else None

@@ -1,0 +1,114 @@
+"""Workloads from a shared folder, each its file's owner's by the file system's word.
+
+The folder is for hosts that do not reach the store: users write, one process of the site reads.
+Make it with mode 1733 and the reader as its owner: users can put files there, not look at, replace
+or remove each other's. Only plain files with one name are taken, never what a link leads to; a FIFO
+or a device is not even waited for.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from berth.pilot.documents import MAX_DOCUMENT_BYTES
+from berth.pilot.errors import BerthError, StoreError, UsageError
+from berth.plugin.users.peers import Peer, name_of
+from berth.plugin.users.workloads import UserWorkloads
+
+_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+MOST_FILES = 1_000
+"""Looked at in one run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What became of one file."""
+
+    file: str
+    user: str
+    name: str | None = None
+    """The workload's name in the store; None: refused."""
+    problem: str | None = None
+
+
+def collect(folder: Path, workloads: UserWorkloads) -> Iterator[Collected]:
+    """Bring in every ``*.json`` there and remove it; a refused one becomes ``*.refused``.
+
+    Raises UsageError where the folder cannot be read, StoreError where the store fails: then files
+    stay.
+    """
+    try:
+        names = sorted(entry.name for entry in os.scandir(folder))
+    except OSError as error:
+        raise UsageError(f"{folder}: cannot be read: {error.strerror}") from None
+    found = [name for name in names if name.endswith(".json") and not name.startswith(".")]
+    for name in found[:MOST_FILES]:
+        yield _collected(folder / name, workloads)
+
+
+def _collected(path: Path, workloads: UserWorkloads) -> Collected:
+    user = "?"
+    try:
+        uid, text = read_owned(path)
+        user = name_of(uid)
+        added = workloads.add(Peer(uid, user), text, replace=True)
+    except StoreError:
+        raise
+    except BerthError as error:
+        _set_aside(path)
+        return Collected(path.name, user, problem=error.message)
+    path.unlink(missing_ok=True)
+    return Collected(path.name, user, added.name)
+
+
+def read_owned(path: Path) -> tuple[int, str]:
+    """A plain file's owner and text, of one and the same open file.
+
+    Raises UsageError for a link, a FIFO, a device, a folder, a file with a second name (it may be
+    another user's), one that is too large or not UTF-8.
+    """
+    try:
+        handle = os.open(path, _FLAGS)
+    except OSError as error:
+        raise UsageError(f"{path.name}: not read: {error.strerror}") from None
+    found = os.fstat(handle)
+    if not stat.S_ISREG(found.st_mode):
+        os.close(handle)
+        raise UsageError(f"{path.name}: not a plain file")
+    with os.fdopen(handle, "rb") as stream:
+        if found.st_nlink != 1:
+            raise UsageError(f"{path.name}: has {found.st_nlink} names: whose it is, is not sure")
+        if found.st_size > MAX_DOCUMENT_BYTES:
+            raise UsageError(f"{path.name}: larger than {MAX_DOCUMENT_BYTES} bytes")
+        raw = stream.read(MAX_DOCUMENT_BYTES + 1)
+    try:
+        return found.st_uid, raw.decode()
+    except UnicodeDecodeError:
+        raise UsageError(f"{path.name}: not UTF-8 text") from None
+
+
+def leave_for_collection(folder: Path, name: str, text: bytes) -> Path:
+    """Put a file there for the collector, whole or not at all; its path. Raises OSError."""
+    target = folder / f"{name}.json"
+    temporary = folder / f".{name}.{os.getpid()}"
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            os.fchmod(handle, 0o644)  # the collector is another user, whatever the umask
+            stream.write(text)
+        temporary.replace(target)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+    return target
+
+
+def _set_aside(path: Path) -> None:
+    try:
+        path.rename(path.with_name(path.name + ".refused"))
+    except OSError:
+        return  # not ours to rename: said again at the next run

@@ -1,0 +1,167 @@
+"""The users' requests by name, checked, and their replies. Raises UsageError on what is wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from berth.pilot.errors import UsageError
+from berth.plugin.store import Store
+from berth.plugin.store.records import FingerprintRecord, WorkloadRecord
+from berth.plugin.users.peers import Peer
+from berth.plugin.users.workloads import UserWorkloads
+
+PAGE = 20
+PAGE_CHARACTERS = 8 * 1024 * 1024
+MOST_NAMES = 100
+MOST_DECISIONS = 1_000
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+
+Request = Mapping[str, Any]
+Reply = Mapping[str, object]
+T = TypeVar("T")
+
+
+class UserService:
+    """``answer`` one request of one user."""
+
+    def __init__(self, workloads: UserWorkloads) -> None:
+        self._workloads = workloads
+        self._store: Store = workloads.store
+        self._operations: Mapping[str, Callable[[Peer, Request], Reply]] = {
+            "whoami": self._whoami,
+            "add": self._add,
+            "workloads": self._page,
+            "workload": self._workload,
+            "remove": self._remove,
+            "refresh": self._refresh,
+            "share": self._share,
+            "decisions": self._decisions,
+            "decision": self._decision,
+            "outcomes": self._outcomes,
+        }
+
+    def answer(self, peer: Peer, request: Request) -> Reply:
+        """The reply. Raises BerthError."""
+        operation = self._operations.get(_of(request, "op", str) or "")
+        if operation is None:
+            raise UsageError(f"op is not one of {', '.join(self._operations)}")
+        return operation(peer, request)
+
+    def _whoami(self, peer: Peer, _request: Request) -> Reply:
+        return {"user": peer.name, "uid": peer.uid, "admin": peer.admin, "store": self._store.name}
+
+    def _add(self, peer: Peer, request: Request) -> Reply:
+        added = self._workloads.add(
+            peer,
+            _needed(request, "document"),
+            name=_of(request, "name", str),
+            replace=bool(_of(request, "replace", bool)),
+            share=bool(_of(request, "share", bool)),
+            script=_script(request),
+        )
+        return {"name": added.name, "shared": added.shared, "forecast": added.forecast.to_json()}
+
+    def _page(self, peer: Peer, request: Request) -> Reply:
+        after = _of(request, "after", str) or ""
+        records = _together(self._workloads.page(peer, after, PAGE))
+        return {
+            "workloads": [dataclasses.asdict(r) for r in records],
+            "bundles": self._store.bundles([r.name for r in records]),
+        }
+
+    def _workload(self, peer: Peer, request: Request) -> Reply:
+        record = self._workloads.visible(peer, _needed(request, "name"))
+        if record is None:
+            return {}
+        scripts = self._store.fingerprints(record.name)
+        return {
+            "workload": dataclasses.asdict(record),
+            "forecasts": [dataclasses.asdict(f) for f in self._store.forecasts(record.name)[:1]],
+            "scripts": [
+                dataclasses.asdict(s) for s in scripts if peer.admin or s.owner in ("", peer.name)
+            ],
+        }
+
+    def _remove(self, peer: Peer, request: Request) -> Reply:
+        return {"removed": self._workloads.remove(peer, _needed(request, "name"))}
+
+    def _refresh(self, peer: Peer, request: Request) -> Reply:
+        names = _of(request, "names", list) or []
+        if len(names) > MOST_NAMES or not all(isinstance(name, str) for name in names):
+            raise UsageError(f"names is not a list of at most {MOST_NAMES} names")
+        return {"refreshed": self._workloads.refresh(peer, names)}
+
+    def _share(self, peer: Peer, request: Request) -> Reply:
+        alias = _of(request, "alias", str)
+        return {"shared": self._workloads.share(peer, _needed(request, "name"), alias)}
+
+    # What was decided for the user's own jobs
+
+    def _decisions(self, peer: Peer, request: Request) -> Reply:
+        count = _of(request, "last", int) or 20
+        user = _of(request, "user", str) if peer.admin else peer.name
+        records = self._store.decisions.last(
+            max(1, min(count, MOST_DECISIONS)),
+            user=user,
+            code=_of(request, "code", str),
+            profile=_of(request, "profile", str),
+        )
+        return {"decisions": [dataclasses.asdict(r) for r in records]}
+
+    def _decision(self, peer: Peer, request: Request) -> Reply:
+        record = self._store.decisions.get(_needed(request, "id"))
+        if record is None or not (peer.admin or record.user == peer.name):
+            return {}
+        return {"decision": dataclasses.asdict(record)}
+
+    def _outcomes(self, peer: Peer, request: Request) -> Reply:
+        ids = _of(request, "decisions", list) or []
+        if len(ids) > MOST_DECISIONS or not all(isinstance(one, str) for one in ids):
+            raise UsageError(f"decisions is not a list of at most {MOST_DECISIONS} ids")
+        found = [o for some in self._store.outcomes.of_decisions(ids).values() for o in some]
+        job = _of(request, "job", str)
+        of_job = None if job is None else self._store.outcomes.of_job(job)
+        if of_job is not None:
+            found.append(of_job)
+        own = [o for o in found if peer.admin or o.user == peer.name]
+        return {"outcomes": [dataclasses.asdict(o) for o in own]}
+
+
+def _together(records: list[WorkloadRecord]) -> list[WorkloadRecord]:
+    """As many of the first ones as one reply takes, at least one."""
+    size = 0
+    for count, record in enumerate(records):
+        size += len(record.document)
+        if count and size > PAGE_CHARACTERS:
+            return records[:count]
+    return records
+
+
+def _of(request: Request, key: str, kind: type[T]) -> T | None:
+    value = request.get(key)
+    if value is None or type(value) is kind:
+        return value
+    raise UsageError(f"{key} is not {'true or false' if kind is bool else f'a {kind.__name__}'}")
+
+
+def _needed(request: Request, key: str) -> str:
+    value = _of(request, key, str)
+    if not value:
+        raise UsageError(f"{key} is missing")
+    return value
+
+
+def _script(request: Request) -> FingerprintRecord | None:
+    digest = _of(request, "script", str)
+    if digest is None:
+        return None
+    if not _DIGEST.fullmatch(digest):
+        raise UsageError("script is not a digest: sha256: and 64 hexadecimal digits")
+    size = request.get("size")
+    if size is not None and not (isinstance(size, int | float) and 0 < size < float("inf")):
+        raise UsageError("size is not a positive number")
+    return FingerprintRecord(digest, "", None if size is None else float(size), time.time())

@@ -1,0 +1,185 @@
+"""What a user may do in the store, by whose process asks: own workloads, and shared ones to read.
+
+Admins may do it to all. Forecasts are always made here, never taken from a user.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+
+from berth.pilot.errors import BerthError, UsageError
+from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
+from berth.plugin.site.site import Site
+from berth.plugin.site.watch import SiteWatcher
+from berth.plugin.store import Store, WorkloadRecord
+from berth.plugin.store.records import FingerprintRecord
+from berth.plugin.users.peers import Peer
+from berth.plugin.workload_names import may_use, own_name, owner_in
+from berth.plugin.workloads import add_workload, refresh, workload_in
+from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.forecaster import Forecaster
+from berth.predictor.core.workload import Workload, parse_workload
+
+WAIT_S = 60.0
+"""For the forecasts of others, one of which is made at a time."""
+SCRIPTS_PER_USER = 1_000
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Added:
+    """What became of a workload that a user added."""
+
+    name: str
+    forecast: Forecast
+    shared: str | None
+    """The name under which all users have it now; None: they do not."""
+
+
+class UserWorkloads:
+    """The store as users reach it. Every method raises UsageError or StoreError."""
+
+    def __init__(self, store: Store, watcher: SiteWatcher) -> None:
+        self.store = store
+        self._watcher = watcher
+        self._busy = threading.Lock()
+        self._made: tuple[str, Forecaster] | None = None
+
+    def add(
+        self,
+        peer: Peer,
+        text: str,
+        *,
+        name: str | None = None,
+        replace: bool = False,
+        share: bool = False,
+        script: FingerprintRecord | None = None,
+    ) -> Added:
+        """Store a workload's document as the user's own, with its forecast."""
+        with self._one_at_a_time() as site:
+            parsed = parse_workload(text, source="the workload")
+            found = dataclasses.replace(parsed, name=own_name(peer.name, name or parsed.name))
+            there = self.store.workload(found.name) is not None
+            if not there and self.store.count_of(peer.name) >= site.daemon.workloads_per_user:
+                raise UsageError(
+                    f"you have {site.daemon.workloads_per_user} workloads already",
+                    hint="remove some: berth workload remove NAME",
+                )
+            forecast = self._stored(found, peer.name, site, replace=replace)
+            if script is not None:
+                self._attach(peer, script, found.name)
+            shared = self._share(peer, found.name, None, site) if share else None
+        return Added(found.name, forecast, shared)
+
+    def visible(self, peer: Peer, name: str) -> WorkloadRecord | None:
+        """The workload that the user means by ``name``: the own one, else the shared one."""
+        own = None if "/" in name else self.store.workload(f"{peer.name}/{name}")
+        if own is not None:
+            return own
+        return self.store.workload(name) if peer.admin or may_use(peer.name, name) else None
+
+    def page(self, peer: Peer, after: str, count: int) -> list[WorkloadRecord]:
+        """The next ``count`` of the user's own and of the shared ones, by name."""
+        records = self.store.workloads_after(after, None if peer.admin else peer.name, count)
+        return [r for r in records if peer.admin or may_use(peer.name, r.name)]
+
+    def remove(self, peer: Peer, name: str) -> bool:
+        """Remove one; False: there is none that the user could mean."""
+        record = self.visible(peer, name)
+        if record is None:
+            return False
+        self._check_owner(peer, record)
+        return self.store.remove_workload(record.name)
+
+    def refresh(self, peer: Peer, names: Collection[str]) -> list[str]:
+        """Predict the user's own workloads again (``names``, or all); gives the names."""
+        with self._one_at_a_time() as site:
+            records = [self._known(peer, name) for name in names]
+            if not names:
+                records = [r for r in self.store.workloads() if owner_in(r.name) == peer.name]
+            for record in records:
+                self._check_owner(peer, record)
+            made = refresh(
+                self.store,
+                [record.name for record in records],
+                forecaster=self._forecaster(site),
+                platforms=platforms_for(site),
+                reference=reference_of(site),
+            )
+        return [forecast.workload for forecast in made]
+
+    def share(self, peer: Peer, name: str, alias: str | None) -> str | None:
+        """Ask that a workload serve all users, or (admins, and where sharing is open) do it.
+
+        Gives the shared name; None: an admin has to approve it.
+        """
+        with self._one_at_a_time() as site:
+            record = self._known(peer, name)
+            self._check_owner(peer, record)
+            return self._share(peer, record.name, alias, site)
+
+    # How it is done
+
+    def _share(self, peer: Peer, name: str, alias: str | None, site: Site) -> str | None:
+        """A copy: what its owner does to the original later does not reach the others."""
+        if not (peer.admin or site.daemon.open_sharing):
+            self.store.ask_to_share(name, time.time())
+            return None
+        target = alias or name.rpartition("/")[2]
+        if "/" in target:
+            raise UsageError(f"{target} is no name for all users", hint="name it without /")
+        there = self.store.workload(target)
+        if there is not None and not peer.admin and there.owner != peer.name:
+            raise UsageError(f"a shared workload named {target!r} is there, and is not yours")
+        original = self.store.workload(name)
+        if original is None:
+            raise UsageError(f"{name} was removed meanwhile")
+        found = dataclasses.replace(workload_in(self.store, original), name=target)
+        self._stored(found, "" if peer.admin else peer.name, site, replace=True)
+        return target
+
+    def _stored(self, found: Workload, owner: str, site: Site, *, replace: bool) -> Forecast:
+        return add_workload(
+            self.store,
+            found,
+            forecaster=self._forecaster(site),
+            platforms=platforms_for(site),
+            owner=owner,
+            reference=reference_of(site),
+            replace=replace,
+        )
+
+    def _attach(self, peer: Peer, script: FingerprintRecord, name: str) -> None:
+        if self.store.count_scripts(peer.name) >= SCRIPTS_PER_USER:
+            raise UsageError(f"you have {SCRIPTS_PER_USER} scripts already")
+        self.store.attach_script(dataclasses.replace(script, profile=name, owner=peer.name))
+
+    def _known(self, peer: Peer, name: str) -> WorkloadRecord:
+        record = self.visible(peer, name)
+        if record is None:
+            raise UsageError(f"there is no workload {name!r}", hint="see: berth workload list")
+        return record
+
+    def _check_owner(self, peer: Peer, record: WorkloadRecord) -> None:
+        if not peer.admin and peer.name not in (owner_in(record.name), record.owner):
+            raise UsageError(
+                f"{record.name} is shared by all users: only an admin may change it",
+                hint="add one of your own: your jobs then use that",
+            )
+
+    @contextmanager
+    def _one_at_a_time(self) -> Iterator[Site]:
+        if not self._busy.acquire(timeout=WAIT_S):
+            raise BerthError("forecasts of other users are being made", hint="try again later")
+        try:
+            yield self._watcher.poll().site
+        finally:
+            self._busy.release()
+
+    def _forecaster(self, site: Site) -> Forecaster:
+        if self._made is None or self._made[0] != site.digest:
+            self._made = site.digest, forecaster_for(site)
+        return self._made[1]

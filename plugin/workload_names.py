@@ -1,0 +1,44 @@
+"""Names of workloads: ``alice/app`` is alice's own, ``app`` is shared by all users of the site.
+
+A job that names ``app`` gets its user's own where there is one, else the shared one. Nobody gets
+another user's: what bob measured, or made up, never places alice's jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from berth.pilot.errors import UsageError
+
+LONGEST = 128
+
+
+def own_name(user: str, name: str) -> str:
+    """``name`` as the user's own. Raises UsageError for another user's, or one too long."""
+    owner, slash, _ = name.rpartition("/")
+    if slash and owner != user:
+        raise UsageError(
+            f"{name} would be {owner}'s workload, not yours", hint=f"name it without {owner}/"
+        )
+    found = name if slash else f"{user}/{name}"
+    if len(found) > LONGEST:
+        raise UsageError(f"{found[:40]}...: a name with its owner is at most {LONGEST} characters")
+    return found
+
+
+def owner_in(name: str) -> str | None:
+    """Whose a name says that it is; None: shared by all."""
+    owner, slash, _ = name.rpartition("/")
+    return owner if slash else None
+
+
+def resolved(user: str, name: str, names: Container[str]) -> str:
+    """Which of ``names`` the user means by ``name``: the own one, else ``name`` itself."""
+    own = f"{user}/{name}"
+    return own if own in names else name
+
+
+def may_use(user: str, name: str) -> bool:
+    """Whether a workload may place this user's jobs: the user's own, or a shared one."""
+    owner = owner_in(name)
+    return owner is None or owner == user
