@@ -161,11 +161,21 @@ def test_a_script_stands_for_its_profile() -> None:
     script = "#!/bin/bash\n#SBATCH -n 4\nsrun ./stream\n"
     shelf = Shelf.of([forecast("stream")])
     digest = fingerprint(script, ["big"])
-    service.shelf = Shelf(1, ["stream"], shelf._packed, {digest: Attached("stream", None)})
+    attached = {(digest, ""): Attached("stream", None)}
+    service.shelf = Shelf(1, ["stream"], shelf._packed, attached)
     assert decide(service, comment=None, script=script, arguments=["big"])["action"] == "edit"
     assert decide(service, comment=None, script=script)["code"] == "no-profile"
     assert decide(service, comment=None, script=script, arguments=["small"])["action"] == "keep"
     assert recorded[0].request.profile == "stream"
+
+
+def test_a_script_that_another_user_attached_places_nobody_else() -> None:
+    service, _ = knowing_service()
+    script = "#!/bin/bash\nsrun ./stream\n"
+    shelf = Shelf.of([forecast("stream")])
+    attached = {(fingerprint(script), "mallory"): Attached("stream", None)}
+    service.shelf = Shelf(1, ["stream"], shelf._packed, attached)
+    assert decide(service, comment=None, script=script)["code"] == "no-profile"
 
 
 def test_a_profile_without_a_forecast_says_what_to_do() -> None:
