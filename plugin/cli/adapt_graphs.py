@@ -44,8 +44,9 @@ def adapt_model(
         f"{' '.join(map(str, kept))} --out {out}, with {len(models)} ONNX files"
     )
     found = adapt.adapt(start, platform, samples, out, command=command)
-    click.echo(f"{found.manifest.id}: {name} by {found.samples} runs, written to {out}")
-    for words, off in (("none of them", found.before), ("all the others", found.after)):
+    learnt = f"{found.samples} runs of {found.models} models"
+    click.echo(f"{found.manifest.id}: {name} by {learnt}, written to {out}")
+    for words, off in (("none of them", found.before), ("those of other models", found.after)):
         error = np.expm1(off)
         click.echo(
             f"  each run predicted from {words}: median error {float(np.median(error)):.0%}, "

@@ -103,6 +103,6 @@ NEW_CPU = "new CPU"
 
 
 def with_runs(runs: int, *, gpu: bool) -> str:
-    """So many runs of the site's own; the next smaller number that errors are known of."""
+    """The site ran so many models; the next smaller number that errors are known of."""
     known = max((k for k in RUNS if k <= runs), default=RUNS[0])
     return f"new {'GPU' if gpu else 'CPU'}, {known} runs"

@@ -68,8 +68,8 @@ class Time:
         """For people."""
         return f"{self.source} ({self.detail})" if self.detail else self.source
 
-    runs: int = 0
-    """Of a site's own, on the platform."""
+    models: int = 0
+    """How many a site measured itself on the platform."""
 
 
 Platforms: TypeAlias = Mapping[str, Platform]
@@ -279,12 +279,12 @@ def _combined(bare: Roofline, answers: Sequence[Time], errors: SourceErrors) -> 
 
 def _situation(bare: Roofline, answers: Sequence[Time]) -> str:
     gpu = bare.roof.is_gpu
-    runs = max((one.runs for one in answers), default=0)
+    models = max((one.models for one in answers), default=0)
     measured = next((one for one in answers if one.source == MEASURED), None)
     if measured is not None and not measured.guessed:
         return known_device(unlike=bool(measured.unlike))
-    if runs:
-        return with_runs(runs, gpu=gpu)
+    if models:
+        return with_runs(models, gpu=gpu)
     if not gpu:
         return NEW_CPU
     plain = bare.numbers is Numbers.FP32 and not _is_image_model(bare)
@@ -308,7 +308,7 @@ def _estimate(answer: Time, situation: str, errors: SourceErrors) -> SourceEstim
         return None
     seconds = source_errors.corrected(answer.seconds, error)
     width = math.log(seconds.high / seconds.mid)
-    if answer.runs and answer.source == TRANSFER:
+    if answer.models and answer.source == TRANSFER:
         width = max(width, math.log(answer.seconds.high / answer.seconds.mid))
     seconds = around(seconds.mid, width + answer.beyond)
     return SourceEstimate(answer.label, seconds, answer.basis, situation)

@@ -20,6 +20,7 @@ from berth.pilot.host import sha256_of
 from berth.pilot.platform import Platform
 from berth.predictor.core.bundle import CARD
 from berth.predictor.core.bundle_writing import write_bundle
+from berth.predictor.core.intervals import group_quantile
 from berth.predictor.core.provenance import now
 from berth.predictor.families.graph.latency.features import Floats, GraphWork, work_of
 from berth.predictor.families.graph.latency.transfer import bundle as bundles
@@ -32,9 +33,10 @@ from berth.predictor.learning.graphs.card import card
 from berth.predictor.learning.graphs.posterior import Posterior, fit_cases
 from berth.predictor.learning.graphs.run_seconds import seconds
 
-LEAST_FOR_WIDTH = 8
-"""Samples from which on their own errors, each left out, may widen the interval."""
-LEVEL = 0.9
+MODELS_FOR_WIDTH = 9
+"""Models from which on their own errors, each left out, are the interval; with fewer it is that of
+held-out devices with runs of as many."""
+LEAST_LOG_WIDTH = 1e-3
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,8 @@ class Adapted:
     before: Floats
     """[samples] absolute log errors without any sample,"""
     after: Floats
-    """and of each with the others."""
+    """and of each with those of other models."""
+    models: int
     log_width: float
 
 
@@ -173,13 +176,15 @@ def adapt(
         model=samples.cases.model + cases.model.max(initial=-1) + 1,
     ))  # fmt: skip
     joint = after.joint(new)
-    moved = joint.moved(np.arange(len(new)), samples.residual)
+    moved = joint.moved(np.arange(len(new)), samples.residual, groups=new.model)
     weights = np.concatenate((_corrected(after, new, moved.weights), moved.weights))
     before = np.abs(joint.mean - samples.residual)
     left = np.abs(moved.left_out - samples.residual)
-    width = belief.log_width_of(len(samples), gpu=platform.is_gpu)
-    if len(samples) >= LEAST_FOR_WIDTH:
-        width = max(width, float(np.quantile(left, LEVEL)))
+    models = len(np.unique(new.model))
+    if models >= MODELS_FOR_WIDTH:
+        width = max(group_quantile(left.tolist(), [str(n) for n in new.model]), LEAST_LOG_WIDTH)
+    else:
+        width = belief.log_width_of(models, gpu=platform.is_gpu)
     entry = bundles.PlatformEntry(
         platform=platform.name, bold=moved.bold, shift=moved.shift, samples=len(samples),
         threads=samples.threads, log_width=width,
@@ -198,7 +203,7 @@ def adapt(
     })  # fmt: skip
     made_of = {bundles.CASES: arrays, CARD: card(filled).encode()}
     written = write_bundle(out, filled, made_of, load=bundles.load)
-    return Adapted(written, platform.name, len(samples), before, left, width)
+    return Adapted(written, platform.name, len(samples), before, left, models, width)
 
 
 def advised(

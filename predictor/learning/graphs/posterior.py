@@ -82,7 +82,7 @@ class Moved:
     weights: Floats
     """[samples]"""
     left_out: Floats
-    """[samples] each predicted from the others and from known platforms."""
+    """[samples] each predicted from those of other groups and from known platforms."""
 
 
 @dataclass(frozen=True)
@@ -96,9 +96,10 @@ class Joint:
     """By its own levels."""
     noise: float
 
-    def moved(self, samples: Codes, residual: Floats) -> Moved:
+    def moved(self, samples: Codes, residual: Floats, groups: Codes | None = None) -> Moved:
         """All cases after ``residual`` was measured of ``samples``.
 
+        ``groups``: [samples] those of one (a model) are left out together; default: each alone.
         The factors on its own levels and on the noise, and the shift, are means over a grid,
         weighed by the evidence of the samples and a prior that holds to 1, 1 and 0.
         """
@@ -128,11 +129,15 @@ class Joint:
         factor = solved(bold, shift, noise)
         weights = cho_solve(factor, wanted)
         across = self.shared[:, samples] + bold**2 * self.own[:, samples] + shift**2
-        precision = np.diag(cho_solve(factor, np.eye(len(samples))))
-        return Moved(
-            self.mean + across @ weights, bold, shift, noise, weights,
-            residual - weights / precision,
-        )  # fmt: skip
+        alone = np.arange(len(samples)) if groups is None else groups
+        precision = cho_solve(factor, np.eye(len(samples)))
+        left_out = np.empty(len(samples))
+        for group in np.unique(alone):
+            held = np.flatnonzero(alone == group)
+            left_out[held] = residual[held] - np.linalg.solve(
+                precision[np.ix_(held, held)], weights[held]
+            )
+        return Moved(self.mean + across @ weights, bold, shift, noise, weights, left_out)
 
     def advised(self, pool: Codes, count: int) -> Codes:
         """Of ``pool`` the cases whose measurement leaves least variance over all of it, the best

@@ -116,6 +116,23 @@ def test_the_same_samples_give_the_same_bundle(
     assert len(ids) == 1
 
 
+def test_the_interval_counts_models_and_not_their_runs(
+    adapted: Path, files: list[Path], known: dict[str, platforms.Platform], tmp_path: Path
+) -> None:
+    roof = roof_of(known[NEW], known, 1)
+    runs = [
+        model_samples.run_of(files[0], roof, batch=batch) for batch in (1, 2, 3, 4, 6, 8, 12, 16)
+    ]
+    samples = adapt.samples_of(runs, adapt.from_files(files), known[NEW], known)
+    found = adapt.adapt(adapted, known[NEW], samples, tmp_path / "one", command="a test")
+    assert (found.samples, found.models) == (8, 1)
+    one = bundle.load(tmp_path / "one")
+    assert one.models(NEW) == 1
+    assert one.log_width(NEW, gpu=False) == one.log_width_of(1, gpu=False)
+    assert one.log_width_of(1, gpu=False) > one.log_width_of(8, gpu=False)
+    assert bundle.load(adapted).models(NEW) == 8
+
+
 def test_runs_that_say_nothing_are_left_out_and_none_at_all_is_refused(
     files: list[Path], known: dict[str, platforms.Platform]
 ) -> None:

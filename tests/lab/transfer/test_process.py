@@ -105,15 +105,17 @@ def test_a_platform_far_from_all_others_is_told_by_one_constant(
     assert off.mean == pytest.approx(new.residual + 3.0, abs=0.6)
 
 
-def test_each_sample_left_out_is_predicted_as_if_it_had_not_been_given(
-    known: Measured, new: Measured, start: learn.Kernel
+@pytest.mark.parametrize("together", [False, True])
+def test_samples_left_out_are_predicted_as_if_they_had_not_been_given(
+    known: Measured, new: Measured, start: learn.Kernel, *, together: bool
 ) -> None:
     joint = learn.fit(known, start).joint(new.cases)
     given = np.arange(0, len(new), 4)
-    moved = joint.moved(given, new.residual[given])
+    groups = new.cases.model[given] if together else np.arange(len(given))
+    moved = joint.moved(given, new.residual[given], groups if together else None)
     whole = joint.shared + moved.bold**2 * joint.own + moved.shift**2
     for place, sample in enumerate(given):
-        others = np.delete(given, place)
+        others = given[groups != groups[place]]
         matrix = whole[np.ix_(others, others)] + moved.noise**2 * np.eye(len(others))
         weights = np.linalg.solve(matrix, new.residual[others] - joint.mean[others])
         alone = joint.mean[sample] + whole[sample, others] @ weights

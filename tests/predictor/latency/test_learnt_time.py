@@ -234,8 +234,8 @@ def test_more_work_takes_longer(learnt: LatencyPredictor) -> None:
     assert wide.seconds.mid > narrow.seconds.mid
 
 
-def answer(source: str, seconds: float, *, basis: Basis = Basis.PRIOR, runs: int = 0) -> Time:
-    return Time(around(seconds, 0.4), basis, source, runs=runs)
+def answer(source: str, seconds: float, *, basis: Basis = Basis.PRIOR, models: int = 0) -> Time:
+    return Time(around(seconds, 0.4), basis, source, models=models)
 
 
 def test_sources_are_combined_by_their_errors_and_the_roofline_is_last() -> None:
@@ -276,7 +276,7 @@ def test_a_new_device_is_told_by_all_that_know_others_and_by_its_own_runs_when_i
     (new,) = times(image_model(64), gpu, KNOWN, half)
     assert {share.source for share in new.shares} >= {TRANSFER, NEAREST, OPERATORS}
     assert {share.situation for share in new.shares} == {IMAGES_IN_HALF}
-    ran = answer(TRANSFER, 1.0, basis=Basis.CALIBRATED, runs=20)
+    ran = answer(TRANSFER, 1.0, basis=Basis.CALIBRATED, models=20)
     (known,) = times(image_model(64), gpu, KNOWN, half, [lambda *_: {"a100-80gb": [ran]}])
     assert known.shares[0].situation == "new GPU, 16 runs"
     assert known.basis is Basis.CALIBRATED

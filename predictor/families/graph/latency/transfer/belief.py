@@ -120,6 +120,13 @@ class Belief:
         known = [one for one in self.widths if one.gpu == gpu and one.samples <= samples]
         return max(known, key=lambda one: one.samples).log_width
 
+    def models(self, platform: str) -> int:
+        """How many models a site's own runs on the platform are of: runs of one are no new case."""
+        if platform not in self.samples:
+            return 0
+        of = self.cases.model[self.cases.device == _place(platform, self.devices)]
+        return len(np.unique(of))
+
     def basis(self, platform: str) -> Basis:
         """Calibrated where the site added samples of the platform."""
         return Basis.CALIBRATED if self.samples.get(platform) else Basis.PRIOR

@@ -61,7 +61,7 @@ def transferred(
             Time(
                 around(batch * math.exp(float(log_seconds)), width),
                 belief.basis(roof.platform), source, note, _detail(belief, roof.platform),
-                runs=belief.samples.get(roof.platform, 0), guessed=beyond > 0, beyond=beyond,
+                models=belief.models(roof.platform), guessed=beyond > 0, beyond=beyond,
             )
             for source, log_seconds in answers
         ]  # fmt: skip
@@ -70,7 +70,7 @@ def transferred(
 
 def _detail(belief: Belief, platform: str) -> str:
     runs = belief.samples.get(platform)
-    return f"{runs} runs measured on it" if runs else ""
+    return f"{runs} runs of {belief.models(platform)} models there" if runs else ""
 
 
 def _beyond(belief: Belief, roof: Roof, batch: int) -> tuple[float, str | None]:
