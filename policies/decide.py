@@ -105,6 +105,11 @@ class Decider:
         if not fits:
             return self._decision(inputs, forecast, *_nothing_fits(ruled_out), ranked=ranked)
         best = fits[0]
+        edit = self._edit(request, self._by_name[best.candidate], best, forecast)
+        alike = self._alike(request, edit, fits, forecast)
+        edit = replace(
+            edit, queue=_queues(edit, [self._by_name[row.candidate].queue for row in alike])
+        )
         return self._decision(
             inputs,
             forecast,
@@ -117,10 +122,28 @@ class Decider:
                 self.objective,
                 unit=forecast.unit,
                 is_slice=self._by_name[best.candidate].slice_of is not None,
+                alike=alike,
             ),
             ranked=ranked,
-            edit=self._edit(request, self._by_name[best.candidate], best, forecast),
+            edit=edit,
         )
+
+    def _alike(
+        self, request: Request, edit: Edit, fits: Sequence[Ranked], forecast: Forecast
+    ) -> list[Ranked]:
+        """Places that cannot be told apart from the best, ``fits[0]``, by the same edit."""
+        best, settings = fits[0], self.settings
+        if not settings.list_queues or edit.queue is None or settings.alike_within <= 1:
+            return []
+        found = []
+        for row in fits[1:]:
+            candidate = self._by_name[row.candidate]
+            if not _within(best, row, settings.alike_within) or candidate.slice_of is not None:
+                continue
+            other = self._edit(request, candidate, row, forecast)
+            if other.queue is not None and replace(other, queue=edit.queue) == edit:
+                found.append(row)
+        return found
 
     def _at_present(
         self, request: Request, row: Ranked, state: CandidateState | None, now_s: float
@@ -247,6 +270,24 @@ class Decider:
             inputs_digest=inputs,
             code=str(code),
         )
+
+
+def _within(best: Ranked, row: Ranked, most: float) -> bool:
+    """Whether the scores differ by less than their intervals can tell, and than ``most``."""
+    if not best.score or not row.score or best.runtime_s is None or row.runtime_s is None:
+        return False
+    if best.guess or row.guess:
+        return False
+    widths = (math.log(t.high / t.low) / 2 for t in (best.runtime_s, row.runtime_s))
+    apart = math.log(row.score / best.score)
+    return apart <= min(math.log(most), math.hypot(*widths))
+
+
+def _queues(edit: Edit, others: Sequence[str]) -> str | None:
+    """The queue of the edit and those of ``others``, each once, in that order."""
+    if edit.queue is None:
+        return None
+    return ",".join(dict.fromkeys((edit.queue, *others)))
 
 
 def _left_alone(request: Request, forecast: Forecast | None) -> tuple[Code, str] | None:

@@ -30,8 +30,12 @@ def placed(
     *,
     unit: Unit = Unit.JOB,
     is_slice: bool = False,
+    alike: Sequence[Ranked] = (),
 ) -> str:
-    """Why the chosen one: what is predicted, and how much better than the next best."""
+    """Why the chosen one: what is predicted, and how much better than the next best.
+
+    ``alike``: places that the job may start in as well.
+    """
     assert best.runtime_s is not None  # noqa: S101 - only rows with a score come here
     runtime = best.runtime_s
     words = _SLICE.get(settings.slices) if is_slice else None
@@ -42,6 +46,12 @@ def placed(
         f"{words or objective.superlative}: "
         f"{format_seconds(runtime.mid)} ({spread}){per}"
     )
+    if alike:
+        names = ", ".join(row.candidate for row in alike)
+        return f"{head}; {names} cannot be told apart from it: the job starts where it can first."
+    quicker = _quicker(best, [*others, *ruled_out])
+    if quicker is not None:
+        head = f"{head}; {quicker}"
     next_best = next((row for row in others if row.guess == best.guess), None)
     if next_best is not None and next_best.score and best.score:
         ratio = next_best.score / best.score
@@ -52,6 +62,19 @@ def placed(
     if ruled_out:
         return f"{head}; no other place fits."
     return f"{head}."
+
+
+def _quicker(best: Ranked, rows: Sequence[Ranked]) -> str | None:
+    """What is to be known of a row with a shorter time than that of the chosen one."""
+    assert best.runtime_s is not None  # noqa: S101 - only rows with a score come here
+    mid = best.runtime_s.mid
+    shorter = [r for r in rows if r.runtime_s is not None and r.runtime_s.mid < mid]
+    if not shorter:
+        return None
+    row = min(shorter, key=lambda r: (r.runtime_s.mid if r.runtime_s else mid, r.candidate))
+    assert row.runtime_s is not None  # noqa: S101 - as chosen above
+    why = "is only a guess" if row.guess else row.excluded or "ranks behind it"
+    return f"{row.candidate} with {format_seconds(row.runtime_s.mid)} {why}"
 
 
 def nothing_fits(ruled_out: Sequence[Ranked], *, same: bool) -> str:

@@ -32,7 +32,7 @@ class Weights:
 
     time: float = 1.0
     cost: float = 1.0
-    wait: float = 0.0
+    wait: float = 1.0
     """Seconds of predicted time that one second of expected waiting counts as; 0: ignored."""
 
 
@@ -56,5 +56,10 @@ class PolicySettings:
     """Largest upper / lower bound of the predicted time that is still acted on: a factor of five
     and a half either way. Limits are held by the upper bound, so width costs gain, not jobs."""
     stale_after_s: float = 120.0
+    list_queues: bool = False
+    """The scheduler takes several queues for a job, and starts it where it can first."""
+    alike_within: float = 1.25
+    """Places whose predicted finish is within this factor of the best, and cannot be told apart by
+    their intervals, are listed together; 1: never."""
     slices: SliceAim = SliceAim.SMALLEST
     untyped_gpus: UntypedGpus = UntypedGpus.TYPE

@@ -68,6 +68,8 @@ class Scheduler(Protocol):
     """What a submitter writes so that Berth leaves one job alone."""
     typed_gpus: ClassVar[bool] = False
     """GPUs and slices have types (``gpu:h100``); else all of a node are counted as ``gpu``."""
+    lists_queues: ClassVar[bool] = False
+    """A job may name several queues, separated by commas, and starts where it can first."""
     stamps_are_private: ClassVar[bool] = False
     """No user can write, or copy to another job, the stamp that ties a job to its decision."""
     job_variable: ClassVar[str | None] = None

@@ -72,7 +72,7 @@ class WeightsTable(Document):
     time: NonNegative = Field(1.0, description="exponent of the time, objective balanced")
     cost: NonNegative = Field(1.0, description="exponent of the cost, objective balanced")
     wait: NonNegative = Field(
-        0.0, description="seconds that one second of expected waiting counts as; 0: ignored"
+        1.0, description="seconds that one second of expected waiting counts as; 0: ignored"
     )
 
 
@@ -96,6 +96,14 @@ class PolicyTable(Document):
     )
     max_interval_ratio: float = Field(
         30.0, gt=1, description="act only where upper / lower predicted time is at most this"
+    )
+    alike_within: float = Field(
+        1.25,
+        ge=1,
+        le=10,
+        description="Slurm: places whose predicted finish is within this factor of the best, that "
+        "their intervals cannot tell apart and that need the same changes of the job, are given as "
+        "a list of partitions: the job starts where it can first; 1: never",
     )
     stale_after_s: Positive = Field(
         120.0, description="age in seconds from which a candidate's state is not trusted"

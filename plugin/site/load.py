@@ -62,7 +62,7 @@ def build_site(document: SiteDocument, path: Path) -> Site:
         reference_platform=reference,
         reference_queue=document.site.reference_partition,
         auto_queue=auto,
-        policy=_policy(document.policy),
+        policy=_policy(document.policy, scheduler),
         daemon=DaemonSettings(
             socket=_beside(path, daemon.socket),
             user_socket=_beside(path, daemon.user_socket),
@@ -293,7 +293,7 @@ def _check_auto(document: SiteDocument, auto: str | None, path: Path) -> None:
             )
 
 
-def _policy(table: PolicyTable) -> PolicySettings:
+def _policy(table: PolicyTable, scheduler: type[Scheduler]) -> PolicySettings:
     return PolicySettings(
         objective=table.objective,
         weights=Weights(table.weights.time, table.weights.cost, table.weights.wait),
@@ -302,6 +302,8 @@ def _policy(table: PolicyTable) -> PolicySettings:
         time_margin=table.time_margin,
         max_interval_ratio=table.max_interval_ratio,
         stale_after_s=table.stale_after_s,
+        list_queues=scheduler.lists_queues,
+        alike_within=table.alike_within,
         slices=table.slices,
         untyped_gpus=table.untyped_gpus,
     )

@@ -445,7 +445,9 @@ local function plain(value, pattern)
 end
 
 local CHECKS = {
-  queue = function(value) return plain(value, "^[%w_.%-]+$") end,
+  queue = function(value)
+    return plain(value, "^[%w_.%-][%w_.,%-]*$") and not value:find(",,") and not value:find(",$")
+  end,
   features = function(value) return plain(value, "^[%w_.:=&|!%[%]()*,%-]+$") end,
   gres = function(value) return plain(value, "^[%w_.:,/%-]+$") end,
   nodes = function(value) return whole(value, 100000) end,
@@ -459,6 +461,20 @@ local CHECKS = {
 local function adds_type(edits, details)
   return edits.gres ~= nil and details.gres ~= nil and names_no_type(details.gres)
     and type(edits.gres) == "string" and edits.gres:find("^gpu:[%w_.%-]*%a[%w_.%-]*:%d+$") ~= nil
+end
+
+-- Why a job with these edits cannot go to a partition, or nil.
+local function over_limits(part, name, edits, details, limit)
+  if not part then return "partition " .. name .. " is not open to this submitter" end
+  -- What is over a partition's limits would be refused or never start.
+  if limit and part.max_time and limit > part.max_time then return "over the partition's time limit" end
+  local nodes = edits.nodes or details.nodes or 1
+  if part.max_nodes and nodes > part.max_nodes then return "over the partition's node limit" end
+  if part.min_nodes and nodes < part.min_nodes then return "under the partition's node limit" end
+  if part.total_nodes and nodes > part.total_nodes then return "more nodes than the partition has" end
+  local cpus = (edits.tasks or details.tasks or 1) * (edits.cpus_per_task or details.cpus_per_task or 1)
+  if part.total_cpus and cpus > part.total_cpus then return "more CPUs than the partition has" end
+  return nil
 end
 
 -- Why these edits must not be made, or nil.
@@ -492,16 +508,11 @@ local function objection(edits, details, partitions)
     return "the time limit would be lowered"
   end
   if not edits.queue then return not explicit and next(edits) and "no partition is named" or nil end
-  local part = partitions[edits.queue]
-  if not part then return "partition " .. edits.queue .. " is not open to this submitter" end
-  -- What is over a partition's limits would be refused or never start.
-  if limit and part.max_time and limit > part.max_time then return "over the partition's time limit" end
-  local nodes = edits.nodes or details.nodes or 1
-  if part.max_nodes and nodes > part.max_nodes then return "over the partition's node limit" end
-  if part.min_nodes and nodes < part.min_nodes then return "under the partition's node limit" end
-  if part.total_nodes and nodes > part.total_nodes then return "more nodes than the partition has" end
-  local cpus = (edits.tasks or details.tasks or 1) * (edits.cpus_per_task or details.cpus_per_task or 1)
-  if part.total_cpus and cpus > part.total_cpus then return "more CPUs than the partition has" end
+  -- Several are a list: Slurm starts the job in the one where it can first.
+  for name in edits.queue:gmatch("[^,]+") do
+    local problem = over_limits(partitions[name], name, edits, details, limit)
+    if problem then return problem end
+  end
   return nil
 end
 

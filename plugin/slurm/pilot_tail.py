@@ -108,8 +108,12 @@ def apply(job: str, change: Change) -> None:
 
 def _check_open(queue: str | None) -> None:
     """Slurm may accept a job for a partition closed to its user, and keep it waiting for ever."""
-    if queue is None:
-        return
+    for name in (queue or "").split(","):
+        if name:
+            _check_one_open(name)
+
+
+def _check_one_open(queue: str) -> None:
     text = commands.run(("scontrol", "-o", "show", "partition", queue))
     partition = next(iter(records(text, "PartitionName")), {})
     if partition.get("State", "UP") != "UP":

@@ -42,6 +42,7 @@ class Slurm(Scheduler):
     config_file = "slurm.conf"
     opt_out = "--comment=berth:off"
     typed_gpus = True
+    lists_queues = True
     # A stamp is in AdminComment, and Slurm counts a requeued job as submitted anew.
     stamps_are_private = True
     job_variable = "SLURM_JOB_ID"

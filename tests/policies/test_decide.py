@@ -361,3 +361,59 @@ def test_an_unlike_problem_size_widens_until_berth_abstains() -> None:
     decision = run(request(size=8000.0))
     assert {r.code for r in decision.ranked} <= {"interval-too-wide", "time-over-queue", "memory"}
     assert decision.chosen is None
+
+
+LISTS = PolicySettings(list_queues=True)
+
+
+def twins(other_s: float, factor: float = 1.5) -> Forecast:
+    """The same job on two kinds of nodes: 800 core seconds on one, ``other_s`` on the other."""
+    return forecast(curve("cpu", 800.0, factor=factor), curve("other", other_s, factor=factor))
+
+
+def test_places_that_cannot_be_told_apart_are_listed_and_the_sentence_says_so() -> None:
+    places = (CPU, cpu("other"))
+    decision = run(candidates=places, predicted=twins(880.0), settings=LISTS)
+    assert decision.edit is not None
+    assert (decision.chosen, decision.edit.queue) == ("cpu", "cpu,other")
+    assert decision.reason.endswith(
+        "; other cannot be told apart from it: the job starts where it can first."
+    )
+
+
+def test_places_are_not_listed_where_they_can_be_told_apart() -> None:
+    places = (CPU, cpu("other"))
+    for predicted in (twins(1200.0), twins(880.0, factor=1.02)):
+        edit = run(candidates=places, predicted=predicted, settings=LISTS).edit
+        assert edit is not None
+        assert edit.queue == "cpu"
+
+
+def test_places_that_need_other_changes_or_a_scheduler_without_lists_are_not_listed() -> None:
+    marked = cpu("other", constraint="big", features=("big",))
+    for places, settings in (
+        ((CPU, marked), LISTS),
+        ((CPU, cpu("other")), PolicySettings()),
+        ((CPU, cpu("other")), replace(LISTS, alike_within=1.0)),
+    ):
+        edit = run(candidates=places, predicted=twins(880.0), settings=settings).edit
+        assert edit is not None
+        assert edit.queue == "cpu"
+
+
+def test_an_idle_equal_place_beats_a_full_one_by_default() -> None:
+    places = (CPU, cpu("other"))
+    full = {"cpu": state(idle_cores=0, pending_jobs=5)}
+    decision = decide(request(), places, states(*places) | full, twins(880.0), LISTS, now_s=NOW_S)
+    assert decision.edit is not None
+    assert decision.edit.queue == "other"
+
+
+def test_a_sentence_does_not_contradict_its_table() -> None:
+    """The row with the shortest time is named where it is not the one that was chosen."""
+    predicted = forecast(
+        curve("cpu", 800.0), curve("gpu", 20.0, gpus=True, abstained="counters are missing")
+    )
+    decision = run(predicted=predicted, settings=PolicySettings(strict=False))
+    assert decision.chosen == "cpu"
+    assert "gpu with 20 s is only a guess" in decision.reason

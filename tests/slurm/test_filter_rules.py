@@ -288,6 +288,14 @@ def test_in_a_partition_of_ones_own_nothing_else_is_changed(
     }
 
 
+def test_a_list_of_partitions_is_taken_where_each_takes_the_job(bench: FilterBench) -> None:
+    assert answered(bench, move_to("gpu,cpu"), AUTO).job["partition"] == "gpu,cpu"
+    for listed in ("gpu,secret", "cpu,auto", "gpu,", ",", ""):
+        assert answered(bench, move_to(listed), AUTO).job["partition"] == "auto"
+    long = {**AUTO, "time_limit": 1441}
+    assert answered(bench, move_to("cpu,gpu"), long).job["partition"] == "auto"
+
+
 def test_a_keep_with_stamp_and_message_changes_nothing_else(bench: FilterBench) -> None:
     reply = {**KEEP, "stamp": "berth=1 advise=gpu", "message": "berth: gpu would be 3x faster"}
     outcome = answered(bench, reply, AUTO)
