@@ -92,7 +92,7 @@ def assemble(plan: Plan, native: Native, extra: Extra) -> Profile:
         complete=first.succeeded and not interrupted,
         runtime=_as_sure_as(native.runtime, shared),
         peak_memory_bytes=memory.bytes if memory is not None else None,
-        peak_memory_is_bound=memory is not None and memory.is_bound,
+        peak_memory_is_bound=(memory is not None and memory.is_bound) or None,
         counters=with_missing(derive(counters), reports),
         sizes=extra.sizes,
         scaling=extra.scaling,

@@ -85,8 +85,8 @@ class SizePoint(Document):
     size: Positive
     runtime_s: Positive
     peak_memory_bytes: Positive
-    peak_memory_is_bound: bool = False
-    """The program was too small to tell its peak: it is at most this."""
+    peak_memory_is_bound: bool | None = None
+    """True: the program was too small to tell its peak, which is at most this."""
 
 
 class ScalingPoint(Document):
@@ -152,8 +152,8 @@ class Profile(Document):
     """False when the program failed, was killed or ran into the time limit."""
     runtime: Runtime | None
     peak_memory_bytes: Positive | None
-    peak_memory_is_bound: bool = False
-    """The program was too small to tell its peak: it is at most this."""
+    peak_memory_is_bound: bool | None = None
+    """True: the program was too small to tell its peak, which is at most this."""
     counters: dict[str, Measurement] = Field(max_length=2_000)
     """By catalogue name; totals of one complete run."""
     sizes: tuple[SizePoint, ...] = Field(default=(), max_length=100)

@@ -149,7 +149,7 @@ class _Pilot:
                         size=size,
                         runtime_s=time_s,
                         peak_memory_bytes=memory.bytes,
-                        peak_memory_is_bound=memory.is_bound,
+                        peak_memory_is_bound=memory.is_bound or None,
                     )
                 )
         self._extra.sizes = tuple(points)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 import time
@@ -16,8 +17,12 @@ from toy_profiles import PLATFORM, profile
 from berth.pilot.errors import UsageError
 from berth.pilot.profile import Profile, ScalingPoint, SizePoint
 from berth.predictor.core.prediction import Basis
+from berth.predictor.families.program.ceilings import Point
+from berth.predictor.families.program.estimate import Estimate, estimate
 from berth.predictor.families.program.predictor import Predictor, at_size
+from berth.predictor.families.program.time_only import combined, stand_ins
 from berth.predictor.hardware import platforms
+from lab.kernels.examples import read_examples
 
 ALL = platforms.shipped()
 HERE = ALL[PLATFORM]
@@ -181,3 +186,80 @@ def test_serving_imports_no_training_library(toy_bundle: Path) -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
     )
     assert done.stdout.strip() == "[]"
+
+
+def _time_only(**changed: object) -> Profile:
+    own = profile(runtime_s=3.0)
+    counters = {name: m for name, m in own.counters.items() if m.source == "proc"}
+    return own.model_copy(update={"counters": counters, **changed})
+
+
+def test_time_and_memory_alone_rank_with_a_wide_interval(predictor: Predictor) -> None:
+    own = _time_only()
+    found = {p.platform: p for p in predictor.predict_all(own, ALL.values(), HERE)}
+    known = {p.platform: p for p in predictor.predict_all(profile(), ALL.values(), HERE)}
+    assert found[PLATFORM].runtime_s.mid == pytest.approx(3.0)
+    assert found["quartz"].abstained is None
+    assert found["quartz"].basis is Basis.CALIBRATED
+    wide, narrow = found["quartz"].runtime_s, known["quartz"].runtime_s
+    assert wide.high / wide.low > narrow.high / narrow.low
+    assert found["quartz"].memory_bytes.mid == 3e8
+
+
+def test_time_alone_does_not_hide_a_run_that_failed(predictor: Predictor) -> None:
+    found = predictor.predict(_time_only(complete=False), ALL["quartz"], reference=HERE)
+    assert found.abstained == "the pilot run did not complete"
+
+
+def test_kernels_held_out_are_within_what_their_time_alone_says() -> None:
+    shipped = Predictor.load()
+    entries = {entry.platform: entry for entry in shipped.bundle.manifest.labelled}
+    points = [Point(e.hardware, e.cores or e.gpus) for e in entries.values()]
+    inside: dict[str, list[bool]] = {}
+    for example in read_examples():
+        if example.size != 1_048_576 or len(inside.get("quartz", [])) >= 30:
+            continue
+        bare = {n: m for n, m in example.profile.counters.items() if m.source == "proc"}
+        own = example.profile.model_copy(update={"counters": bare})
+
+        def estimates(one: Profile) -> list[Estimate]:
+            return estimate(*shipped.read(one, points, reference=HERE), shipped.bundle)
+
+        found = combined(stand_ins(own, without=example.kernel), estimates)
+        for name, one in zip(entries, found, strict=True):
+            if name in example.seconds:
+                off = abs(math.log(example.seconds[name]) - one.log_time)
+                inside.setdefault(name, []).append(off <= one.log_width)
+    assert all(sum(hits) >= 0.8 * len(hits) for hits in inside.values())
+    assert len(inside["quartz"]) >= 30
+
+
+def test_single_precision_is_left_to_the_roofline_with_a_wider_interval() -> None:
+    shipped = Predictor.load()
+    double = profile()
+    flops = double.counters["fp64_ops"]
+    none = flops.model_copy(update={"value": 0.0})
+    single = double.model_copy(
+        update={"counters": {**double.counters, "fp32_ops": flops, "fp64_ops": none}}
+    )
+    as_double, as_single = (
+        shipped.predict(own, ALL["quartz"], reference=HERE) for own in (double, single)
+    )
+    assert as_single.abstained is None
+    usual, wider = (p.runtime_s.high / p.runtime_s.low for p in (as_double, as_single))
+    assert wider > usual
+
+
+def test_the_interval_grows_with_the_distance_before_berth_abstains() -> None:
+    check = Predictor.load().bundle.range_check
+    widths, known = [], check.centre.copy()
+    for odd in range(12):
+        values = known.copy()
+        values[:odd] = check.high[:odd] + 20 * check.scale[:odd]
+        if check.unlike(values) is not None:
+            break
+        widths.append(check.widening(values))
+    assert widths == sorted(widths)
+    assert widths[0] == 1.0
+    assert 1.5 < widths[-1] < 3.0
+    assert odd < 12

@@ -17,12 +17,13 @@ from berth.pilot.profile import Profile
 from berth.predictor.core.family import Answer
 from berth.predictor.core.intervals import around
 from berth.predictor.core.memory_need import memory_on
-from berth.predictor.core.prediction import Basis, Interval, Prediction, PredictionCurve
+from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
 from berth.predictor.core.sizes import SizeLaw
 from berth.predictor.families.program import bundle as bundles
 from berth.predictor.families.program.bundle import Bundle
 from berth.predictor.families.program.ceilings import Ceilings, Point, core_grid
 from berth.predictor.families.program.estimate import Estimate, Layout, Reading, estimate, read
+from berth.predictor.families.program.time_only import combined, is_time_only, stand_ins
 
 WIDEST_USEFUL_FACTOR = 20.0
 """An upper time beyond this many times the middle says nothing: abstain."""
@@ -98,6 +99,8 @@ class Predictor:
         self, profile: Profile, points: Sequence[Point], *, reference: Platform | None = None
     ) -> list[Prediction]:
         """One profile at every point, in their order."""
+        if is_time_only(profile):
+            return self._by_time_alone(profile, points, reference)
         reading, layout = self.read(profile, points, reference=reference)
         law, doubt = _own_size(profile), self._doubt(reading)
         return [
@@ -105,6 +108,24 @@ class Predictor:
             for index, (point, found) in enumerate(
                 zip(points, estimate(reading, layout, self._bundle), strict=True)
             )
+        ]
+
+    def _by_time_alone(
+        self, profile: Profile, points: Sequence[Point], reference: Platform | None
+    ) -> list[Prediction]:
+        def estimates(one: Profile) -> list[Estimate]:
+            return estimate(*self.read(one, points, reference=reference), self._bundle)
+
+        likely = stand_ins(profile)
+        found = combined(likely, estimates)
+        reading, _ = self.read(likely[0], points, reference=reference)
+        law, doubt = _own_size(profile), _incomplete(profile)
+        return [
+            replace(
+                _prediction(reading, point, one, index=index, law=law, doubt=doubt),
+                bound=Bound.UNKNOWN,
+            )
+            for index, (point, one) in enumerate(zip(points, found, strict=True))
         ]
 
     def read(
@@ -150,9 +171,14 @@ class Predictor:
         return layout
 
     def _doubt(self, reading: Reading) -> str | None:
-        if not reading.profile.complete or reading.profile.exit_status != 0:
-            return "the pilot run did not complete"
-        return self._bundle.range_check.explain(reading.work_features)
+        if (why := _incomplete(reading.profile)) is not None:
+            return why
+        return self._bundle.range_check.unlike(reading.work_features)
+
+
+def _incomplete(profile: Profile) -> str | None:
+    failed = not profile.complete or profile.exit_status != 0
+    return "the pilot run did not complete" if failed else None
 
 
 def usable_cores(profile: Profile, platform: Platform) -> int:
@@ -197,7 +223,7 @@ def _own_size(profile: Profile) -> SizeLaw:
     if profile.peak_memory_bytes is None and points:
         return size_law(profile)
     sizes = tuple(point[0] for point in points)
-    bound = profile.peak_memory_is_bound
+    bound = bool(profile.peak_memory_is_bound)
     return SizeLaw(profile.workload.size, profile.peak_memory_bytes, sizes, peak_is_bound=bound)
 
 

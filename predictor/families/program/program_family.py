@@ -9,6 +9,7 @@ from berth.predictor.core.workload import Workload
 from berth.predictor.families.program.bundle import BUNDLE_SCHEMA
 from berth.predictor.families.program.ceilings import Point
 from berth.predictor.families.program.predictor import Predictor, usable_cores
+from berth.predictor.families.program.time_only import is_time_only
 
 
 class ProgramFamily:
@@ -38,6 +39,8 @@ class ProgramFamily:
         from berth.predictor.families.program.explain import explain  # noqa: PLC0415 - when asked
 
         profile = _profile(question)
+        if is_time_only(profile):
+            return Explanation("only its time and memory are known: typical of the suite", ())
         units = 1 if platform.is_gpu else usable_cores(profile, platform)
         (found,) = explain(
             self._predictor, profile, [Point(platform, units)], reference=question.measured_on
