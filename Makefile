@@ -30,6 +30,7 @@ tools:  ## a C compiler and valgrind, installed when missing and allowed
 slurm:  ## Slurm's daemons for the tests on a private cluster, likewise
 	@deploy/system-packages --optional slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge \
 	  lua5.1 lua-socket lua-cjson
+	@deploy/system-packages --optional slurmdbd slurm-wlm-mysql-plugin mariadb-server
 
 flux-python: venv  ## Flux's Python classes in an environment of their own, for the tests; optional
 	@test -x $(VENV)/flux-python/bin/python \

@@ -33,6 +33,8 @@ class Code(StrEnum):
     PINNED_NODES = "pinned-nodes"
     PINNED_SHAPE = "pinned-shape"
     PINNED_RESERVATION = "pinned-reservation"
+    UNTRANSLATED = "untranslated"
+    TOGETHER = "together"
     NO_CANDIDATE = "no-candidate"
 
     # One candidate is ruled out.
@@ -48,6 +50,10 @@ class Code(StrEnum):
     ACCOUNT_NOT_ALLOWED = "account-not-allowed"
     QOS_NOT_ALLOWED = "qos-not-allowed"
     TOO_FEW_RESOURCES = "too-few-resources"
+    QUEUE_LIMIT = "queue-limit"
+    ACCOUNT_LIMIT = "account-limit"
+    NOT_ASSOCIATED = "not-associated"
+    RULED_OUT = "ruled-out"
     DOWN = "down"
     NOT_CUT = "not-cut"
     OTHER_SLICE = "other-slice"

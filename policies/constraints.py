@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from berth.pilot.units import format_bytes, format_seconds
+from berth.policies.bounds import holds, over_bounds
 from berth.policies.codes import Code
+from berth.policies.limits import Denied, Scope, broken
 from berth.policies.settings import PolicySettings, UntypedGpus
 from berth.policies.values import Candidate, CandidateState, Request, Resources
 from berth.predictor.core.forecast import Forecast
@@ -57,6 +59,8 @@ class Moment:
     resources: Resources
     state: CandidateState | None
     now_s: float
+    time_limit_s: float | None = None
+    """What the job would have there, the site file's or the edit's; None: not known."""
 
 
 LastingConstraint = Callable[[Case], Exclusion | None]
@@ -99,26 +103,33 @@ def own_queue(case: Case) -> Exclusion | None:
 def own_features(case: Case) -> Exclusion | None:
     """Node features that the user wrote are kept, and the candidate must have them."""
     asked = case.request.features
+    prefer = case.request.needs.prefer
+    if prefer and case.candidate.constraint is not None:
+        return Exclusion(Code.OTHER_FEATURES, f"you prefer nodes with {prefer}")
     if not asked:
         if "constraint" in case.request.pinned and case.candidate.constraint is not None:
             return Exclusion(Code.OTHER_FEATURES, "you chose the node features yourself")
         return None
     candidate = case.candidate
-    if asked == candidate.constraint:
-        return None
-    names = asked.replace(",", "&").split("&")
-    if candidate.constraint is None and all(name in candidate.features for name in names):
+    if asked == candidate.constraint or _has(candidate, asked):
         return None
     return Exclusion(Code.OTHER_FEATURES, f"you asked for nodes with {asked}")
+
+
+def _has(candidate: Candidate, asked: str) -> bool:
+    """Every node of the place has these features, and nothing else is demanded there."""
+    names = asked.replace(",", "&").split("&")
+    return candidate.constraint is None and all(name in candidate.features for name in names)
 
 
 def own_gres(case: Case) -> Exclusion | None:
     """GPUs that the user asked for are kept: their type, and that they are GPUs at all."""
     request, candidate = case.request, case.candidate
-    if request.gres is None:
+    if request.gres is None or asks_for_none(request.gres):
         if request.resources.gpus > 0 and not candidate.is_gpu:
             return Exclusion(Code.OTHER_GRES, f"you asked for {_gpus(request.resources.gpus)}")
-        if "gres" in request.pinned and request.resources.gpus == 0 and candidate.is_gpu:
+        chosen = "gres" in request.pinned or request.gres is not None
+        if chosen and request.resources.gpus == 0 and candidate.is_gpu:
             return Exclusion(Code.OTHER_GRES, "you chose the resources (gres) yourself")
         return None
     if not candidate.is_gpu or not gres_matches(request.gres, candidate.gres):
@@ -140,6 +151,12 @@ def gres_matches(asked: str, offered: str | None) -> bool:
     if parts[-1].isdigit():
         parts.pop()
     return offered.split(":")[: len(parts)] == parts
+
+
+def asks_for_none(asked: str) -> bool:
+    """``none``, ``gpu:0``, ``gres/gpu:h200=0``: the user wants no GPU, which is a choice."""
+    parts = asked.removeprefix("gres/").removeprefix("gres:").replace("=", ":").split(":")
+    return parts == ["none"] or (len(parts) > 1 and parts[-1].isdigit() and int(parts[-1]) == 0)
 
 
 def names_no_type(asked: str) -> bool:
@@ -314,6 +331,52 @@ def fresh_and_up(case: Moment) -> Exclusion | None:
     return None
 
 
+def not_ruled_out(case: Moment) -> Exclusion | None:
+    """No job of this user or this profile was put back from here and not looked at since."""
+    if case.state is None:
+        return None
+    for one in case.state.ruled_out:
+        if case.request.user == one.user or (one.profile and case.request.profile == one.profile):
+            return Exclusion(Code.RULED_OUT, f"job {one.job} was put back from here ({one.reason})")
+    return None
+
+
+def within_queue_bounds(case: Moment) -> Exclusion | None:
+    """The scheduler would take the job in that queue: it is over none of the queue's limits."""
+    if case.state is None or case.request.queue == case.candidate.queue:
+        return None
+    problem = over_bounds(case.request, case.resources, case.candidate, case.state.bounds)
+    if problem is None:
+        return None
+    return Exclusion(Code.QUEUE_LIMIT, f"{case.candidate.queue} {problem}")
+
+
+def within_account_limits(case: Moment) -> Exclusion | None:
+    """The submitter may hold there what the job would hold."""
+    state, request, candidate = case.state, case.request, case.candidate
+    if state is None or state.rights is None or request.queue == candidate.queue:
+        return None
+    found = state.rights.limits(request.user, request.account, request.qos, candidate.queue)
+    if isinstance(found, Denied):
+        return Exclusion(Code.NOT_ASSOCIATED, found.sentence)
+    if not found:
+        return None
+    nodes = max(1, case.resources.nodes)
+    held = holds(request, case.resources, candidate, state.bounds)
+    limit = broken(found, held, nodes, case.time_limit_s)
+    if limit is None:
+        return None
+    if limit.scope is Scope.TIME:
+        return Exclusion(
+            Code.ACCOUNT_LIMIT, f"{limit.source} allows {format_seconds(limit.amount)} a job"
+        )
+    if limit.scope is Scope.LEAST:
+        what = f"demands {limit.amount:g} {limit.resource}"
+    else:
+        what = f"allows {limit.amount:g} {limit.resource} ({limit.scope.value})"
+    return Exclusion(Code.ACCOUNT_LIMIT, f"{limit.source} {what}")
+
+
 def enough_nodes_work(case: Moment) -> Exclusion | None:
     """As many nodes as it needs are neither down nor drained."""
     state = case.state
@@ -338,7 +401,15 @@ LASTING: tuple[LastingConstraint, ...] = (
     memory_fits,
     time_fits,
 )
-PRESENT: tuple[PresentConstraint, ...] = (allowed, cut_now, fresh_and_up, enough_nodes_work)
+PRESENT: tuple[PresentConstraint, ...] = (
+    allowed,
+    cut_now,
+    fresh_and_up,
+    enough_nodes_work,
+    not_ruled_out,
+    within_queue_bounds,
+    within_account_limits,
+)
 
 
 def _or(names: tuple[str, ...]) -> str:

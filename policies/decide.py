@@ -89,7 +89,7 @@ class Decider:
                 ruled_out.append(row)
                 continue
             state = states.get(row.candidate)
-            excluded = self._at_present(request, row, state, now_s)
+            excluded = self._at_present(request, row, state, forecast, now_s)
             if excluded is None:
                 fits.append(self._waiting(request, row, state, forecast))
             else:
@@ -146,10 +146,17 @@ class Decider:
         return found
 
     def _at_present(
-        self, request: Request, row: Ranked, state: CandidateState | None, now_s: float
+        self,
+        request: Request,
+        row: Ranked,
+        state: CandidateState | None,
+        forecast: Forecast,
+        now_s: float,
     ) -> Exclusion | None:
         candidate = self._by_name[row.candidate]
-        moment = Moment(request, candidate, self.settings, row.resources, state, now_s)
+        raised_s = self._new_limit_s(request, candidate, row) if forecast.whole_job else None
+        limit_s = raised_s or present_limit_s(request, candidate)
+        moment = Moment(request, candidate, self.settings, row.resources, state, now_s, limit_s)
         for constraint in PRESENT:
             excluded = constraint(moment)
             if excluded is not None:
@@ -298,6 +305,11 @@ def _left_alone(request: Request, forecast: Forecast | None) -> tuple[Code, str]
         return Code.NO_PROFILE, sentences.NO_PROFILE
     if "nodelist" in request.pinned:
         return Code.PINNED_NODES, "You named the nodes yourself."
+    if request.component is not None:
+        return (
+            Code.TOGETHER,
+            "Components of a heterogeneous job must start together, and each is seen alone.",
+        )
     if "reservation" in request.pinned:
         return Code.PINNED_RESERVATION, "You named a reservation."
     return None

@@ -49,7 +49,8 @@ def of_states(states: Mapping[str, CandidateState]) -> str:
     return of_text(
         *(
             f"{name} {s.up} {s.idle_cores} {s.idle_gpus} {s.pending_jobs} {s.usable_nodes} "
-            f"{s.gpu_types}"
+            f"{s.gpu_types} {s.bounds} {s.ruled_out} "
+            f"{None if s.rights is None else s.rights.digest}"
             for name, s in sorted(states.items())
         )
     )
@@ -87,7 +88,8 @@ def of_request(request: Request) -> str:
     return (
         f"{r.nodes} {r.tasks} {r.cpus_per_task} {r.gpus} {r.memory_bytes_per_node} "
         f"{q.wants_placement} {q.time_limit_s} {q.size} {q.opted_out} {q.array_tasks} "
-        f"{(q.user, q.account, q.qos, q.queue, q.pinned, q.features, q.gres, q.profile)} {queues}"
+        f"{(q.user, q.account, q.qos, q.queue, q.pinned, q.features, q.gres, q.profile)} {queues} "
+        f"{q.needs} {q.component}"
     )
 
 

@@ -78,6 +78,7 @@ class Ranking:
             request.features,
             request.gres,
             request.time_limit_s,
+            request.needs,
         )
         rows = self._shapes.get(key)
         if rows is None:
@@ -91,7 +92,7 @@ class Ranking:
         return rows
 
     def _translate(self, request: Request) -> tuple[Resources | str, ...]:
-        key = (request.resources, request.pinned)
+        key = (request.resources, request.pinned, request.needs)
         found = self._translations.get(key)
         if found is None:
             found = tuple(translate(request, candidate) for candidate in self._candidates)

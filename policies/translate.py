@@ -7,7 +7,11 @@ the reason why the candidate is ruled out.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from berth.policies.values import Candidate, Request, Resources
+
+_MIB = 2**20
 
 
 def translate(request: Request, candidate: Candidate) -> Resources | str:
@@ -62,32 +66,71 @@ def _spread(request: Request, candidate: Candidate, held: Resources) -> Resource
 
     ``held.nodes`` is the fewest nodes that the tasks, cores and GPUs fit on.
     """
-    nodes, tasks, cpus, gpus = held.nodes, held.tasks, held.cpus_per_task, held.gpus
-    asked = request.resources
-    moves_to_gpu = gpus > 0 and asked.gpus == 0
-    if "nodes" in request.pinned and asked.nodes > 0:
-        if nodes > asked.nodes:
-            return f"it needs {nodes} nodes here and you asked for {asked.nodes}"
-        nodes = asked.nodes
-    elif not moves_to_gpu:
-        nodes = max(nodes, asked.nodes)
-    limit = candidate.translation.max_nodes
+    problem = _layout_problem(request, candidate, held)
+    if problem is not None:
+        return problem
+    nodes, asked = _nodes(request, held), request.resources
+    problem = _too_many_nodes(request, candidate, nodes, held.gpus)
+    if problem is not None:
+        return problem
+    spread = replace(held, nodes=nodes)
+    if asked.memory_bytes_per_node is None or not candidate.translation.keep_memory:
+        return spread
+    memory = _memory(request, candidate, spread, asked.memory_bytes_per_node)
+    return memory if isinstance(memory, str) else replace(spread, memory_bytes_per_node=memory)
+
+
+def _too_many_nodes(request: Request, candidate: Candidate, nodes: int, gpus: int) -> str | None:
+    asked, limit = request.resources.nodes, candidate.translation.max_nodes
+    if "nodes" in request.pinned and 0 < asked < nodes:
+        return f"it needs {nodes} nodes here and you asked for {asked}"
     if limit is not None and nodes > limit:
         return f"it needs {nodes} nodes and the site allows {limit} here"
     if candidate.nodes is not None and nodes > candidate.nodes:
         return f"it needs {nodes} nodes and there are {candidate.nodes}"
     if gpus and gpus < nodes:
         return f"it takes {nodes} nodes, which is more than its {gpus} GPUs"
-    memory = asked.memory_bytes_per_node
-    if memory is not None and candidate.translation.keep_memory:
-        memory = _ceil(memory * max(1, asked.nodes), nodes)
-        capacity = candidate.memory_bytes_per_node
-        if capacity is not None and memory > capacity:
-            return (
-                f"you asked for {memory / 2**30:.0f} GiB a node and a node has "
-                f"{capacity / 2**30:.0f} GiB"
-            )
-    return Resources(nodes, tasks, cpus, gpus, memory)
+    return None
+
+
+def _nodes(request: Request, held: Resources) -> int:
+    """Nodes by what fits, by tasks per node, and by what the user wrote."""
+    nodes, asked, needs = held.nodes, request.resources, request.needs
+    if needs.tasks_per_node is not None and held.tasks == max(1, asked.tasks):
+        nodes = max(nodes, _ceil(held.tasks, needs.tasks_per_node))
+    moves_to_gpu = held.gpus > 0 and asked.gpus == 0
+    if ("nodes" in request.pinned and asked.nodes > 0) or not moves_to_gpu:
+        nodes = max(nodes, asked.nodes)
+    return nodes
+
+
+def _layout_problem(request: Request, candidate: Candidate, held: Resources) -> str | None:
+    """What the user wrote about cores of a node or of a GPU, and a node here has not."""
+    needs, cores = request.needs, candidate.cores_per_node
+    if needs.min_cores_per_node > cores:
+        return f"you asked for nodes with {needs.min_cores_per_node} cores and a node has {cores}"
+    if needs.cores_per_gpu * _ceil(held.gpus, max(1, held.nodes)) > cores:
+        return f"{needs.cores_per_gpu} cores a GPU are more than a node has"
+    return None
+
+
+def _memory(request: Request, candidate: Candidate, held: Resources, asked: int) -> int | str:
+    """Bytes a node: the memory in all stays, shared by the nodes; by core where so asked."""
+    capacity, needs = candidate.memory_bytes_per_node, request.needs
+    memory = _ceil(asked * max(1, request.resources.nodes), held.nodes)
+    if needs.memory_per_core:
+        cores = _ceil(held.tasks, held.nodes) * held.cpus_per_task
+        per_core = _ceil(memory, cores * _MIB) * _MIB
+        memory = per_core * cores
+        whole = needs.exclusive or needs.min_cores_per_node > cores
+        if whole and capacity is not None and per_core * candidate.cores_per_node > capacity:
+            return "the memory by core, on all cores of a node, is more than a node has"
+    if capacity is not None and memory > capacity:
+        return (
+            f"you asked for {memory / 2**30:.0f} GiB a node and a node has "
+            f"{capacity / 2**30:.0f} GiB"
+        )
+    return memory
 
 
 def _ceil(a: int, b: int) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from berth.policies.limits import Rights
 from berth.predictor.core.prediction import Basis, Interval
 
 
@@ -36,6 +37,22 @@ class Resources:
 
 
 @dataclass(frozen=True, slots=True)
+class Needs:
+    """What the user wrote about the job's layout; each is kept wherever the job goes."""
+
+    tasks_per_node: int | None = None
+    """At most so many tasks on one node, as long as the number of tasks stays."""
+    min_cores_per_node: int = 0
+    memory_per_core: bool = False
+    """Memory was asked by core: it is counted, and limited, in whole MiB a core."""
+    exclusive: bool = False
+    """Whole nodes: all their cores count, whatever is asked of them."""
+    cores_per_gpu: int = 0
+    prefer: str | None = None
+    """Node features that are wanted, not demanded."""
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """The job as its submitter asked for it, in scheduler-neutral terms."""
 
@@ -63,9 +80,45 @@ class Request:
     array_tasks: int = 1
     allowed_queues: frozenset[str] | None = None
     """Queues this submitter may use; None: the scheduler did not say (no filtering)."""
+    needs: Needs = Needs()
+    component: int | None = None
+    """Of a heterogeneous job: which; None: the job is one piece."""
     scheduler_since_s: float | None = None
     """Unix time since when the scheduler runs as it is now; older readings of slices do not
     count, for GPUs may have been cut anew before that. None: it does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueBounds:
+    """What a queue allows each job. None: unlimited."""
+
+    min_nodes: int = 0
+    max_nodes: int | None = None
+    max_cores_per_node: int | None = None
+    max_memory_bytes_per_node: int | None = None
+    max_memory_bytes_per_core: int | None = None
+    default_memory_bytes_per_node: int | None = None
+    """What a job that asks for no memory gets."""
+    default_memory_bytes_per_core: int | None = None
+    max_time_s: float | None = None
+    default_time_s: float | None = None
+    exclusive: bool = False
+    """Every job gets whole nodes."""
+    weighted: bool = False
+    """Billing is counted by weights of the queue's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuledOut:
+    """A place that a job was put back from: not for that user nor that profile until cleared."""
+
+    candidate: str
+    user: str
+    profile: str
+    reason: str
+    """As the scheduler gave it, for example ``QOSMaxCpuPerJobLimit``."""
+    job: str
+    since_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +134,10 @@ class CandidateState:
     """Nodes that are neither down nor drained; None: the scheduler did not say."""
     gpu_types: tuple[str, ...] = ()
     """GPU types (as in ``gres``) that the queue's nodes have at present, sorted."""
+    bounds: QueueBounds = QueueBounds()
+    ruled_out: tuple[RuledOut, ...] = ()
+    rights: Rights | None = None
+    """Limits of users, accounts and their like; None: the scheduler enforces none."""
 
 
 @dataclass(frozen=True, slots=True)

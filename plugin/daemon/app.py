@@ -32,6 +32,7 @@ from berth.plugin.daemon.service import Service, killed
 from berth.plugin.daemon.spool import Spool
 from berth.plugin.daemon.view import Kept, SiteView
 from berth.plugin.scheduler import SCHEDULERS, ReadStates, state_reader
+from berth.plugin.scheduler.ruled_out import with_ruled_out
 from berth.plugin.site.site import Site
 from berth.plugin.site.watch import SiteWatcher
 from berth.plugin.store.store import Store
@@ -268,4 +269,5 @@ def _raise_descriptor_limit() -> None:
 
 def read_states_of(site: Site) -> ReadStates:
     """What reads the candidates' states on this site's scheduler."""
-    return state_reader(site.open_scheduler(), site.candidates)
+    read = state_reader(site.open_scheduler(), site.candidates)
+    return with_ruled_out(read, site.daemon.ruled_out)

@@ -48,6 +48,11 @@ class Job:
     gpus: int | None = None
     memory_mib_per_node: int | None = None
     memory_mib_per_cpu: int | None = None
+    memory_mib_per_gpu: int | None = None
+    cpus_per_gpu: int | None = None
+    min_cpus_per_node: int | None = None
+    exclusive: int | None = None
+    prefer: str | None = None
     gres: str | None = None
     features: str | None = None
     time_limit_min: int | None = None
@@ -81,6 +86,7 @@ _TEXTS = frozenset(
         "kind",
         "gres",
         "features",
+        "prefer",
         "array",
     ]
 )
@@ -94,6 +100,10 @@ _NUMBERS = frozenset(
         "gpus",
         "memory_mib_per_node",
         "memory_mib_per_cpu",
+        "memory_mib_per_gpu",
+        "cpus_per_gpu",
+        "min_cpus_per_node",
+        "exclusive",
         "time_limit_min",
         "time_limit_s",
         "het",

@@ -42,7 +42,10 @@ def edits(request: Request, decision: Decision) -> Edits:
         if held.cpus_per_task != asked.cpus_per_task:
             changes["cpus_per_task"] = held.cpus_per_task
         memory = held.memory_bytes_per_node
-        if memory is not None and memory != asked.memory_bytes_per_node:
+        # Memory by core is another number as soon as the cores of a node are.
+        if memory is not None and (
+            memory != asked.memory_bytes_per_node or request.needs.memory_per_core
+        ):
             changes["memory_mib_per_node"] = -(-memory // _MIB)
     if edit.time_limit_s is not None:
         changes["time_limit_min"] = int(-(-edit.time_limit_s // 60))

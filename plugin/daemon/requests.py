@@ -10,7 +10,7 @@ import re
 from typing import NamedTuple
 
 from berth.plugin.daemon.messages import Job
-from berth.policies.values import Mode, Request, Resources
+from berth.policies.values import Mode, Needs, Request, Resources
 
 _MIB = 2**20
 _MARK = re.compile(r"(?:^|[\s,;])berth:([^\s,;]*)")
@@ -83,7 +83,7 @@ def request(job: Job, chosen: Choice, *, auto_queue: str | None) -> Request:
     return Request(
         user=job.user or (f"uid:{job.uid}" if job.uid is not None else ""),
         account=job.account or None,
-        resources=Resources(nodes, tasks, cpus, gpus, _memory(job, nodes, tasks * cpus)),
+        resources=Resources(nodes, tasks, cpus, gpus, _memory(job, nodes, tasks * cpus, gpus)),
         queue=queue,
         wants_placement=wants,
         pinned=_pinned(job),
@@ -96,6 +96,15 @@ def request(job: Job, chosen: Choice, *, auto_queue: str | None) -> Request:
         opted_out=chosen.opted_out,
         array_tasks=array_tasks(job.array),
         allowed_queues=None if job.queues is None else frozenset(job.queues),
+        needs=Needs(
+            tasks_per_node=job.tasks_per_node or None,
+            min_cores_per_node=job.min_cpus_per_node or 0,
+            memory_per_core=bool(job.memory_mib_per_cpu) and not job.memory_mib_per_node,
+            exclusive=bool(job.exclusive),
+            cores_per_gpu=job.cpus_per_gpu or 0,
+            prefer=job.prefer or None,
+        ),
+        component=job.het,
         scheduler_since_s=job.scheduler_since_s,
     )
 
@@ -128,11 +137,13 @@ def _time_limit_s(job: Job) -> float | None:
     return 60.0 * job.time_limit_min if job.time_limit_min else None
 
 
-def _memory(job: Job, nodes: int, cores: int) -> int | None:
+def _memory(job: Job, nodes: int, cores: int, gpus: int) -> int | None:
     if job.memory_mib_per_node:
         return job.memory_mib_per_node * _MIB
     if job.memory_mib_per_cpu:
         return job.memory_mib_per_cpu * _MIB * -(-cores // max(1, nodes))
+    if job.memory_mib_per_gpu and gpus:
+        return job.memory_mib_per_gpu * _MIB * -(-gpus // max(1, nodes))
     return None
 
 

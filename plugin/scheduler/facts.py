@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from berth.policies.limits import Rights
+from berth.policies.values import QueueBounds
+
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
@@ -37,6 +40,9 @@ class QueueFacts:
     allowed_accounts: tuple[str, ...] | None = None
     allowed_qos: tuple[str, ...] | None = None
     pending_jobs: int = 0
+    bounds: QueueBounds = field(default_factory=QueueBounds)
+    qos: str | None = None
+    """Quality of service whose limits hold for all jobs of the queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +56,5 @@ class ClusterFacts:
     nodes: tuple[NodeFacts, ...]
     owner: str | None = None
     """The user that the scheduler runs as, where it says so."""
+    rights: Rights | None = None
+    """Limits of users and accounts; None: the scheduler enforces none."""

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from berth.plugin.scheduler.facts import ClusterFacts, NodeFacts
 from berth.plugin.scheduler.protocol import Scheduler
-from berth.policies.values import Candidate, CandidateState
+from berth.policies.values import Candidate, CandidateState, QueueBounds
 
 ReadStates = Callable[[], Mapping[str, CandidateState]]
 """Reads the candidates' states, by name. Raises SchedulerError or ToolMissing."""
@@ -46,6 +46,8 @@ def _state(
         pending_jobs=0 if queue is None else queue.pending_jobs,
         as_of_s=facts.as_of_s,
         usable_nodes=len(nodes),
+        bounds=QueueBounds() if queue is None else queue.bounds,
+        rights=facts.rights,
         gpu_types=tuple(sorted({kind for n in working for kind in n.gpus})),
     )
 

@@ -160,6 +160,11 @@ class DaemonTable(Document):
     kill_switch: Text = Field(
         "/etc/berth/off", description="while this file exists, every job is left alone"
     )
+    ruled_out: Text = Field(
+        "/var/lib/berth-putback/ruled-out.json",
+        description="places that jobs were put back from (`berth slurm putback` writes it, the "
+        "daemon keeps such jobs away)",
+    )
     scheduler_users: Names | None = Field(
         None,
         min_length=1,

@@ -72,6 +72,7 @@ def build_site(document: SiteDocument, path: Path) -> Site:
             store=daemon.store,
             deadline_ms=daemon.deadline_ms,
             kill_switch=_beside(path, daemon.kill_switch),
+            ruled_out=_beside(path, daemon.ruled_out),
             scheduler_users=daemon.scheduler_users or scheduler.daemon_users or (scheduler.name,),
             state_refresh_s=daemon.state_refresh_s,
             outcomes_refresh_s=daemon.outcomes_refresh_s,

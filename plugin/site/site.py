@@ -33,6 +33,7 @@ class DaemonSettings:
     outcomes_refresh_s: float
     breaker_failures: int
     breaker_open_s: float
+    ruled_out: Path = Path("/var/lib/berth-putback/ruled-out.json")
 
 
 @dataclass(frozen=True, slots=True)

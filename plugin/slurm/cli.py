@@ -15,6 +15,16 @@ def slurm() -> None:
     """
 
 
+_site_option = click.option(
+    "--site",
+    "site_file",
+    required=True,
+    type=click.Path(path_type=Path),
+    envvar="BERTH_SITE",
+    help="Site file (berth.toml).",
+)
+
+
 @slurm.command("filter-path")
 def filter_path() -> None:
     """Print where the filter (job_submit.lua) is.
@@ -26,15 +36,94 @@ def filter_path() -> None:
     click.echo(FILTER_PATH)
 
 
+@slurm.group()
+def putback() -> None:
+    """Give jobs their own request back where Slurm keeps them waiting after an edit.
+
+    Example: berth slurm putback list
+    """
+
+
+@putback.command("run")
+@_site_option
+@click.option("--every", type=click.FloatRange(min=1), help="Look again and again, every N s.")
+def putback_run(site_file: Path, every: float | None) -> None:
+    """Look at pending jobs that Berth moved, and put those back that cannot start there.
+
+    Needs the rights of SlurmUser or an operator.
+
+    Example: berth slurm putback run --every 30
+    """
+    import time  # noqa: PLC0415
+
+    from berth.pilot.errors import BerthError  # noqa: PLC0415
+    from berth.plugin.scheduler import ruled_out  # noqa: PLC0415
+    from berth.plugin.site import load_site  # noqa: PLC0415 - pydantic is slow to import
+    from berth.plugin.slurm import put_back  # noqa: PLC0415
+
+    path = load_site(site_file).daemon.ruled_out
+    while True:
+        try:
+            for stuck in put_back.stuck_jobs(time.time()):
+                ruled_out.add(path, put_back.put_back(stuck, time.time()))
+                click.echo(f"job {stuck.job} of {stuck.user}: {stuck.reason} in {stuck.candidate}")
+        except BerthError as error:
+            if every is None:
+                raise
+            click.echo(error.message, err=True)
+        if every is None:
+            return
+        time.sleep(every)
+
+
+@putback.command("list")
+@_site_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def putback_list(site_file: Path, as_json: bool) -> None:
+    """Print the places that jobs were put back from, and for whom they are ruled out.
+
+    Example: berth slurm putback list
+    """
+    import json  # noqa: PLC0415
+    from dataclasses import asdict  # noqa: PLC0415
+
+    from berth.plugin.scheduler import ruled_out  # noqa: PLC0415
+    from berth.plugin.site import load_site  # noqa: PLC0415
+
+    found = ruled_out.load(load_site(site_file).daemon.ruled_out)
+    if as_json:
+        click.echo(json.dumps([asdict(one) for one in found]))
+        return
+    for one in found:
+        click.echo(
+            f"{one.candidate}: not for user {one.user} nor profile {one.profile or '(none)'}: "
+            f"Slurm kept job {one.job} waiting ({one.reason})"
+        )
+    if not found:
+        click.echo("no place is ruled out")
+
+
+@putback.command("clear")
+@_site_option
+@click.argument("candidate", required=False)
+@click.option("--all", "everything", is_flag=True, help="Of every place.")
+def putback_clear(site_file: Path, candidate: str | None, everything: bool) -> None:
+    """Let jobs go to CANDIDATE again.
+
+    Example: berth slurm putback clear gpu
+    """
+    from berth.pilot.errors import UsageError  # noqa: PLC0415
+    from berth.plugin.scheduler import ruled_out  # noqa: PLC0415
+    from berth.plugin.site import load_site  # noqa: PLC0415
+
+    if (candidate is None) is not everything:
+        raise UsageError("name one candidate, or --all")
+    count = ruled_out.clear(load_site(site_file).daemon.ruled_out, candidate)
+    click.echo(f"{count} forgotten")
+
+
 @slurm.command("filter-config")
-@click.option(
-    "--site",
-    "site_file",
-    required=True,
-    type=click.Path(path_type=Path),
-    envvar="BERTH_SITE",
-    help="Site file (berth.toml).",
-)
+@_site_option
 def config(site_file: Path) -> None:
     """Print the filter's configuration, made from the site file.
 

@@ -11,6 +11,7 @@ from berth.pilot.errors import SchedulerError
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts
 from berth.plugin.slurm import commands
 from berth.plugin.slurm.records import Record, allowed, duration_s, gres, names, records, whole
+from berth.policies.values import QueueBounds
 
 _MIB = 2**20
 UNUSABLE = re.compile(
@@ -62,6 +63,33 @@ def _queue(record: Record, pending: Mapping[str, int]) -> QueueFacts:
         allowed_accounts=allowed(record, "AllowAccounts"),
         allowed_qos=allowed(record, "AllowQos"),
         pending_jobs=pending.get(name, 0),
+        bounds=_bounds(record),
+        qos=(names(record, "QoS") or (None,))[0],
+    )
+
+
+def _bounds(record: Record) -> QueueBounds:
+    """Limits of a partition; Slurm writes UNLIMITED, or nothing, where there is none."""
+
+    def most(key: str) -> int | None:
+        return whole(record, key) if record.get(key, "").isdigit() else None
+
+    def memory(key: str) -> int | None:
+        mib = most(key)
+        return None if not mib else mib * _MIB
+
+    return QueueBounds(
+        min_nodes=whole(record, "MinNodes"),
+        max_nodes=most("MaxNodes"),
+        max_cores_per_node=most("MaxCPUsPerNode"),
+        max_memory_bytes_per_node=memory("MaxMemPerNode"),
+        max_memory_bytes_per_core=memory("MaxMemPerCPU"),
+        default_memory_bytes_per_node=memory("DefMemPerNode"),
+        default_memory_bytes_per_core=memory("DefMemPerCPU"),
+        max_time_s=duration_s(record.get("MaxTime")),
+        default_time_s=duration_s(record.get("DefaultTime")),
+        exclusive=record.get("OverSubscribe", "").startswith("EXCLUSIVE"),
+        weighted="TRESBillingWeights" in record,
     )
 
 

@@ -110,10 +110,17 @@ local function read_config()
   end
 end
 
+local NO_SUCH_FILE, NOT_A_FOLDER = 2, 20
+
+-- A switch that cannot be looked at (its file or folder is another user's alone) stops us, too.
 local function killed()
-  local file = io.open(config.kill_switch, "r")
-  if not file then return false end
-  file:close()
+  local file, problem, number = io.open(config.kill_switch, "r")
+  if file then
+    file:close()
+    return true
+  end
+  if number == NO_SUCH_FILE or number == NOT_A_FOLDER then return false end
+  log("kill switch", tostring(problem) .. ": jobs go on unchanged")
   return true
 end
 
@@ -360,6 +367,25 @@ local function arguments(job)
   return found
 end
 
+-- Whether the user wrote anything there, whatever its length and its bytes.
+local function written(value)
+  return type(value) == "string" and value ~= ""
+end
+
+-- Texts that decide where a job can run: one that cannot be sent leaves the job where it is.
+local DECISIVE = {
+  "account", "qos", "partition", "features", "prefer", "gres", "tres_per_job", "tres_per_task",
+  "tres_per_socket", "array_inx",
+}
+
+-- The comment, or Berth's own words in it where the rest cannot be sent.
+local function sendable_comment(comment)
+  if text_of(comment) or not written(comment) then return text_of(comment) end
+  local words = {}
+  for word in comment:gmatch("berth:[%w_.+@-]*") do words[#words + 1] = word end
+  return text_of(table.concat(words, " "))
+end
+
 -- Nodes that the user excludes might be all that have what Berth would ask for.
 local PINS = {
   req_nodes = "nodelist", exc_nodes = "nodelist", reservation = "reservation", licenses = "licenses", qos = "qos",
@@ -376,6 +402,40 @@ local function wants_special_nodes(job)
     or over("cores_per_socket", nil, 1) or over("threads_per_core", nil, 1)
 end
 
+-- What sbatch keeps from Lua, but may stand in the script: "no GPU", a deadline, cores set aside.
+local UNSEEN = {
+  "%-%-gres[=%s]+none%f[^%w]", "%-%-deadline%f[^%w]", "%-%-core%-spec%f[^%w]",
+  "%-%-thread%-spec%f[^%w]", "^#SBATCH%s+%-S%f[^%a]", "%s%-S%f[^%a]",
+}
+
+local function unseen_directive(script)
+  for line in script:gmatch("[^\r\n]+") do
+    if line:find("^#SBATCH%s") then
+      for _, pattern in ipairs(UNSEEN) do
+        if line:find(pattern) then return line end
+      end
+    elseif not line:find("^%s*#") then
+      return nil -- sbatch reads directives up to the first command
+    end
+  end
+  return nil
+end
+
+-- "gres:gpu:2" as the number in it; nil where there is none, or more than one kind.
+local function per_gpu(value)
+  local text = text_of(value)
+  return text and tonumber(text:match("^gres[:/]gpu[:=](%d+)$") or text:match("^gpu[:=](%d+)$"))
+end
+
+-- Tasks that share cores (--overcommit) or are counted by GPU have a shape of their own.
+local function keeps_shape(job, details)
+  local tasks, cpus = details.tasks, count_of(job.min_cpus, slurm.NO_VAL)
+  if tasks and cpus and cpus < tasks * (details.cpus_per_task or 1) then return true end
+  return details.gres ~= nil and count_of(job.ntasks_per_tres) ~= nil
+end
+
+local NODE_OF_ITS_OWN = 0 -- `shared` of --exclusive
+
 local function describe(job, partitions)
   local script = job.script
   local details = {
@@ -387,7 +447,7 @@ local function describe(job, partitions)
     name = text_of(job.name),
     queue = text_of(job.partition),
     queues = partitions,
-    comment = text_of(job.comment),
+    comment = sendable_comment(job.comment),
     nodes = count_of(job.min_nodes, slurm.NO_VAL),
     tasks = count_of(job.num_tasks, slurm.NO_VAL),
     cpus_per_task = count_of(job.cpus_per_task),
@@ -396,6 +456,8 @@ local function describe(job, partitions)
     memory_mib_per_cpu = count_of(job.min_mem_per_cpu, 2 ^ 53),
     gres = first_gres(job),
     features = text_of(job.features),
+    prefer = text_of(job.prefer),
+    exclusive = job.shared == NODE_OF_ITS_OWN and 1 or nil,
     time_limit_min = count_of(job.time_limit, slurm.NO_VAL),
     array = text_of(job.array_inx),
     het = count_of(job.het_job_offset, slurm.NO_VAL),
@@ -403,6 +465,14 @@ local function describe(job, partitions)
   }
   local nodes = details.nodes or 1
   details.gpus = gpus_in_all(job, details.tasks or nodes * (details.tasks_per_node or 1))
+  local least = count_of(job.pn_min_cpus)
+  -- sbatch derives it from the tasks of a node; more than those need was asked by --mincpus.
+  local derived = (details.cpus_per_task or 1) * (details.tasks_per_node or 1)
+  if least and least > derived then details.min_cpus_per_node = least end
+  if details.gres then
+    details.cpus_per_gpu = per_gpu(job.cpus_per_tres)
+    details.memory_mib_per_gpu = per_gpu(job.mem_per_tres)
+  end
   if script then
     local words = arguments(job)
     if words ~= false then -- a script without its arguments would be another program
@@ -410,27 +480,85 @@ local function describe(job, partitions)
       details.arguments = words
     end
     -- Only batch jobs carry their environment; asking others for it fills slurmctld's log.
-    details.profile = text_of(job.environment["BERTH_PROFILE"])
-    details.mode = text_of(job.environment["BERTH_MODE"])
+    local profile, mode = job.environment["BERTH_PROFILE"], job.environment["BERTH_MODE"]
+    details.profile, details.mode = text_of(profile), text_of(mode)
+    -- What cannot be read might say "off".
+    if written(profile) and not details.profile or written(mode) and not details.mode then
+      details.mode = "off"
+    end
   end
   -- Later components of a batch het job have no script either, but are no less batch.
   local component = details.het and details.het > 0
   details.kind = (script or component) and "batch" or "interactive"
   local pinned = {}
   for field, name in pairs(PINS) do
-    if text_of(job[field]) then pinned[#pinned + 1] = name end
+    if written(job[field]) then pinned[#pinned + 1] = name end
   end
+  if keeps_shape(job, details) then pinned[#pinned + 1] = "shape" end
   if wants_special_nodes(job) then pinned[#pinned + 1] = "nodelist" end
   if #pinned > 0 then details.pinned = pinned end
   return details
 end
 
-local function opted_out(details)
+local function opted_out(details, comment)
   if details.mode == "off" then return true end
-  for word in (details.comment or ""):gmatch("[^%s,;]+") do
+  for word in (type(comment) == "string" and comment or ""):gmatch("[^%s,;]+") do
     if word == "berth:off" then return true end
   end
   return false
+end
+
+---------------------------------------------------------------------------------------------------
+-- What Berth does not know how to carry to another place: read only where a job is to be moved.
+
+-- `alone`: no matter on one node. Numbers are set from 1 on; bits are of `bitflags`.
+local UNTRANSLATED = {
+  { "batch_features", "--batch" }, { "burst_buffer", "--bb" }, { "clusters", "--clusters" },
+  { "network", "--network" }, { "power_flags", "--power" }, { "reboot", "--reboot" },
+  { "contiguous", "--contiguous", alone = true }, { "req_switch", "--switches", alone = true },
+  { "req_context", "the SELinux context" }, { "selinux_context", "the SELinux context" },
+  { "ntasks_per_board", "tasks by board" }, { "segment_size", "--segment", alone = true },
+}
+local BOUND_TO_SOCKETS = 0x10 -- --gres-flags=enforce-binding
+local UNKNOWN_HERE = {} -- numbers that this version's Lua does not show
+
+local function is_set(value)
+  if type(value) == "number" then
+    return value >= 1 and value ~= 65534 and value ~= 65535 and value < 4294967293
+  end
+  return value == true or written(value)
+end
+
+-- Why this job must not be moved as the edits say: the option's name, or nil.
+local function untranslated(job, edits, details)
+  for _, field in ipairs(DECISIVE) do
+    local value = job[field]
+    if written(value) and not text_of(value) then
+      return "a " .. field .. " that is too long or not in UTF-8"
+    end
+  end
+  local nodes = edits.nodes or details.nodes or 1
+  local tasks = edits.tasks or details.tasks or 1
+  for _, rule in ipairs(UNTRANSLATED) do
+    local field, option = rule[1], rule[2]
+    if not UNKNOWN_HERE[field] and not (rule.alone and nodes == 1) then
+      local value = job[field]
+      if field == "segment_size" and value == nil then UNKNOWN_HERE[field] = true end
+      if is_set(value) then return option end
+    end
+  end
+  local flags = job.bitflags
+  if type(flags) == "number" and flags % (2 * BOUND_TO_SOCKETS) >= BOUND_TO_SOCKETS
+    and (edits.gres or details.gres) then
+    return "--gres-flags=enforce-binding"
+  end
+  local per_socket = count_of(job.ntasks_per_socket)
+  if per_socket and per_socket >= 1 and tasks > per_socket then return "--ntasks-per-socket" end
+  if details.script then
+    local line = unseen_directive(details.script)
+    if line then return line end
+  end
+  return nil
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -456,6 +584,8 @@ local CHECKS = {
   memory_mib_per_node = function(value) return whole(value, 2 ^ 40) end,
   time_limit_min = function(value) return whole(value, 5256000) end,
 }
+
+local SHAPE = { "nodes", "tasks", "cpus_per_task", "memory_mib_per_node" }
 
 -- True where the edit only adds a type to GPUs that were asked for without one.
 local function adds_type(edits, details)
@@ -487,6 +617,9 @@ local function objection(edits, details, partitions)
   if details.pinned then
     for _, pin in ipairs(details.pinned) do
       if pin == "nodelist" or pin == "reservation" then return "the user chose a " .. pin end
+      for _, key in ipairs(pin == "shape" and SHAPE or {}) do
+        if edits[key] then return "the user chose a shape that cannot be written anew" end
+      end
     end
   end
   for key, value in pairs(edits) do
@@ -498,7 +631,7 @@ local function objection(edits, details, partitions)
   if edits.gres and details.gres and not typing then return "the user chose gres" end
   if details.kind == "interactive" then
     -- srun and salloc start their steps with the shape they were given, not with the job's.
-    for _, key in ipairs({ "nodes", "tasks", "cpus_per_task", "memory_mib_per_node" }) do
+    for _, key in ipairs(SHAPE) do
       if edits[key] then return "an interactive job keeps its shape" end
     end
   end
@@ -550,8 +683,12 @@ local function plan(job, edits, details)
     if per_task then set("tres_per_task", (per_task:gsub(CPUS_OF_TASK, "cpu=" .. cpus))) end
     -- sbatch derives these from the tasks it was given; left alone they would contradict the edit.
     set("min_cpus", tasks * cpus)
-    set("pn_min_cpus", cpus)
-    if details.tasks_per_node then set("ntasks_per_node", tasks_per_node) end
+    if not details.min_cpus_per_node or details.min_cpus_per_node < cpus then
+      set("pn_min_cpus", cpus)
+    end
+    if details.tasks_per_node and tasks_per_node < details.tasks_per_node then
+      set("ntasks_per_node", tasks_per_node)
+    end
   end
   if edits.tasks or edits.cpus_per_task or edits.nodes then
     -- srun inside the job takes its defaults from these, which sbatch has set for the old shape.
@@ -599,13 +736,35 @@ local function carry_out(steps)
     end
     done[#done + 1] = { target, key, before == nil and "" or before }
   end
-  return true
+  return done
 end
 
-local function stamp(job, text)
+-- What the edit replaced, so that `berth slurm putback` can restore it: `was=partition:auto;gres:-;...`.
+-- `-` is unset; what is no plain character of a value is written %XX.
+local function was(job, done, details)
+  local found = {}
+  local function note(key, value)
+    local text = "-"
+    if type(value) == "number" then
+      if value < 4294967293 and value ~= 65534 then text = string.format("%.0f", value) end
+    elseif written(value) then
+      text = value:gsub("[^%w_.]", function(c) return string.format("%%%02X", c:byte()) end)
+    end
+    found[#found + 1] = key .. ":" .. text
+  end
+  for _, undo in ipairs(done) do
+    if undo[1] == job then note(undo[2], undo[3]) end
+  end
+  note("memory_mib_per_node", details.memory_mib_per_node)
+  note("memory_mib_per_cpu", details.memory_mib_per_cpu)
+  return " was=" .. table.concat(found, ";")
+end
+
+local function stamp(job, text, addition)
   if not text_of(text, MAX_STAMP_BYTES) then return end
+  text = one_line(text, MAX_STAMP_BYTES) .. (addition or "")
   local before = job.admin_comment -- another filter of this site may have written one
-  job.admin_comment = one_line(before and before .. " " .. text or text, 2 * MAX_STAMP_BYTES)
+  job.admin_comment = one_line(before and before .. " " .. text or text, 4 * MAX_STAMP_BYTES)
 end
 
 local function tell(text)
@@ -615,6 +774,13 @@ local function tell(text)
 end
 
 ---------------------------------------------------------------------------------------------------
+
+-- What stays on a job that was to be moved and is not: the same decision, with our reason.
+local function stamp_kept(job, text, code)
+  if not text_of(text, MAX_STAMP_BYTES) then return end
+  text = text:gsub(" action=%S+", " action=keep", 1):gsub(" code=%S+", " code=" .. code, 1)
+  stamp(job, text)
+end
 
 local function ask(details)
   local fine, line = pcall(json.encode, {
@@ -629,25 +795,36 @@ local function ask(details)
 end
 
 local function consider(job, part_list)
-  if not usable or not breaker.allows() then return false end
+  if not usable then return false end
   read_config()
-  if killed() then return false end
+  if killed() or not breaker.allows() then return false end
   local names, partitions = usable_partitions(job, part_list)
   if #names == 0 then return true end
   local details = describe(job, names)
-  if opted_out(details) then return true end
+  if opted_out(details, job.comment) then return true end
   local reply = ask(details)
   if not reply then return false end
+  local before
   if reply.action == "edit" and type(reply.edits) == "table" then
+    local option = untranslated(job, reply.edits, details)
+    if option then
+      stamp_kept(job, reply.stamp, "untranslated")
+      tell("the job stays as it is: Berth cannot carry " .. option .. " to another place")
+      return true
+    end
     local problem = objection(reply.edits, details, partitions)
-    local fine = problem == nil
-    if fine then fine, problem = carry_out(plan(job, reply.edits, details)) end
-    if not fine then
+    if not problem and not text_of(reply.stamp, MAX_STAMP_BYTES) then
+      problem = "no stamp would explain it"
+    end
+    local done
+    if not problem then done, problem = carry_out(plan(job, reply.edits, details)) end
+    if not done then
       log("refused", "an answer was not carried out: " .. tostring(problem))
       return false
     end
+    before = was(job, done, details)
   end
-  stamp(job, reply.stamp)
+  stamp(job, reply.stamp, before)
   tell(reply.message)
   return true
 end

@@ -22,6 +22,7 @@ from berth.plugin.scheduler import (
 from berth.plugin.scheduler.protocol import PilotPlan
 from berth.plugin.slurm import accounting, cluster, commands, pilot_tail, with_pyslurm
 from berth.plugin.slurm.render import node_sbatch, sbatch
+from berth.plugin.slurm.rights import RightsReader
 from berth.plugin.slurm.settings import SlurmSettings
 from berth.policies.values import Edit, Request
 
@@ -34,7 +35,7 @@ READERS = {"commands": cluster.read_cluster, "pyslurm": with_pyslurm.read_cluste
 
 
 class Slurm(Scheduler):
-    """The Scheduler that speaks to Slurm. Remembers nothing: each call asks again."""
+    """The Scheduler that speaks to Slurm. Each call asks again, but for limits of accounts."""
 
     name = "slurm"
     title = "Slurm"
@@ -50,11 +51,13 @@ class Slurm(Scheduler):
 
     def __init__(self, settings: SlurmSettings | None = None) -> None:
         self.settings = settings or SlurmSettings()
+        self._rights = RightsReader(self.settings.accounts_refresh_s)
 
     def read(self, *, full: bool = True) -> ClusterFacts:
         """See Scheduler. By what ``[slurm] read_with`` names."""
         read = READERS[self.settings.read_with]
         facts = read()
+        facts = replace(facts, rights=self._rights.of(facts))
         return replace(facts, name=_cluster_name()) if full else facts
 
     def render(self, job: Job, request: Request, edit: Edit | None) -> tuple[str, ...]:

@@ -93,7 +93,9 @@ def test_both_filters_do_the_same_with_an_answer(
     edits = answer.get("edits", {})
     queue = edits.get("queue", "auto")
     assert slurm["partition"] == flux["attributes"]["system"]["queue"] == queue
-    assert slurm["admin_comment"] == flux["attributes"]["user"]["berth"]["decision"]
+    stamp, _, was = slurm["admin_comment"].partition(" was=")
+    assert was.startswith("partition:auto;") == bool(edits)
+    assert stamp == flux["attributes"]["user"]["berth"]["decision"]
     (slot,) = flux["resources"]
     has = {leaf["type"]: leaf["count"] for leaf in slot["with"]}
     assert has["core"] == slurm.get("cpus_per_task", 1) == edits.get("cpus_per_task", 1)

@@ -10,7 +10,7 @@ import json
 import shutil
 import socket
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ auto_partition = "auto"
 socket = "{root}/run/berth.sock"
 store = "sqlite:///{root}/store/berth.db"
 kill_switch = "{root}/run/off"
+ruled_out = "{root}/run/ruled-out.json"
 scheduler_users = ["root"]
 state_refresh_s = 2
 outcomes_refresh_s = 1
@@ -171,19 +172,20 @@ class RealDaemon:
         self.site_file = cluster.etc / "berth.toml"
         self.store_file = cluster.root / "store" / "berth.db"
         self.pid = 0
+        self.amend: Callable[[str], str] = str
+        """What a test changes in the site file's text."""
 
     def write_site(
         self, mode: str = "enforce", *, interactive: bool = True, het: bool = True
     ) -> None:
         """Write the site file; a running daemon notices."""
-        self.site_file.write_text(
-            SITE.format(
-                mode=mode,
-                root=self.cluster.root,
-                interactive=str(interactive).lower(),
-                het=str(het).lower(),
-            )
+        text = SITE.format(
+            mode=mode,
+            root=self.cluster.root,
+            interactive=str(interactive).lower(),
+            het=str(het).lower(),
         )
+        self.site_file.write_text(self.amend(text))
 
     def start(self) -> None:
         """Start it and wait until it answers and knows the partitions' state."""
@@ -223,9 +225,16 @@ class RealDaemon:
 
 
 @contextmanager
-def real_daemon(cluster: Cluster, mode: str = "enforce", **site: bool) -> Iterator[RealDaemon]:
-    """A daemon with a filled store, ended at the end."""
+def real_daemon(
+    cluster: Cluster,
+    mode: str = "enforce",
+    *,
+    amend: Callable[[str], str] = str,
+    **site: bool,
+) -> Iterator[RealDaemon]:
+    """A daemon with a filled store, ended at the end. ``amend`` changes the site file's text."""
     daemon = RealDaemon(cluster)
+    daemon.amend = amend
     daemon.store_file.parent.mkdir(exist_ok=True)
     daemon.write_site(mode, **site)
     store = Store.open(f"sqlite:///{daemon.store_file}")

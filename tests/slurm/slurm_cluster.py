@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from accounting_database import AccountingDatabase
 from slurm_conf import NO_OP_FILTER, NODE_NAMES, NODES, configuration
 
 OTHER_ROOT = os.environ.get("BERTH_TEST_SLURM_ROOT")
@@ -72,8 +73,19 @@ class Cluster:
     nodes: str = NODES
     """Lines of ``slurm.conf`` for nodes and partitions."""
 
-    def __init__(self, *, job_submit: str = NO_OP_FILTER, min_job_age_s: int = 300) -> None:
+    def __init__(
+        self,
+        *,
+        job_submit: str = NO_OP_FILTER,
+        min_job_age_s: int = 300,
+        amend: Callable[[dict[str, str]], dict[str, str]] = dict,
+        database: Sequence[str] | None = None,
+    ) -> None:
+        """``amend`` changes the configuration files' texts; ``database``: with slurmdbd, and with
+        QOS of these names."""
         require_slurm()
+        self._amend = amend
+        self._database = None if database is None else AccountingDatabase(database)
         self.root = _short_folder()
         self._state = _state_folder(self.root)
         self.etc = self.root / "etc"
@@ -144,6 +156,7 @@ class Cluster:
             stdin=None if stdin is not None else subprocess.DEVNULL,
             capture_output=True,
             text=True,
+            errors="surrogateescape",
             timeout=timeout_s,
             check=False,
             **identity,
@@ -297,8 +310,12 @@ class Cluster:
             version=version,
             nodes=self.nodes,
         )
-        for name, text in {**files, "job_submit.lua": self._job_submit}.items():
+        if self._database is not None:
+            files = self._database.configured(files, self.root)
+        for name, text in {**self._amend(files), "job_submit.lua": self._job_submit}.items():
             (self.etc / name).write_text(text)
+            if name == "slurmdbd.conf":
+                (self.etc / name).chmod(0o600)
 
     def _start(self) -> None:
         keeper = Path(__file__).with_name("cluster_keeper.py")
@@ -320,6 +337,8 @@ class Cluster:
             "--num-threads=4",
         )
         wait_until((self.root / "run" / "munge.sock").exists, "munged's socket is there")
+        if self._database is not None:
+            self._database.start(self)
         self.launch("slurmctld", "slurmctld", "-D", "-c", "-f", str(self.etc / "slurm.conf"))
         # A slurmd that starts before slurmctld answers waits long before it registers.
         wait_until(

@@ -12,11 +12,15 @@ local NUMBERS = {
   ntasks_per_node = NO_VAL16, min_cpus = NO_VAL, pn_min_cpus = NO_VAL16, time_limit = NO_VAL,
   het_job_offset = NO_VAL, user_id = NO_VAL, pn_min_memory = NO_VAL64, pn_min_tmp_disk = NO_VAL,
   sockets_per_node = NO_VAL16, cores_per_socket = NO_VAL16, threads_per_core = NO_VAL16,
+  shared = NO_VAL16, contiguous = 0, reboot = NO_VAL16, req_switch = NO_VAL, power_flags = 0,
+  bitflags = 503316480, ntasks_per_socket = NO_VAL16, ntasks_per_board = 0,
+  ntasks_per_tres = NO_VAL16, segment_size = NO_VAL16,
 }
 local TEXTS = {}
 for name in ([[account default_account qos default_qos reservation name partition comment
   admin_comment gres tres_per_job tres_per_task tres_per_socket features array_inx req_nodes exc_nodes
-  licenses user_name script argv]]):gmatch("%S+") do TEXTS[name] = true end
+  licenses user_name script argv prefer cpus_per_tres mem_per_tres batch_features burst_buffer
+  clusters network req_context selinux_context]]):gmatch("%S+") do TEXTS[name] = true end
 
 local result = { user = {}, log = {}, complaints = {}, seconds = {} }
 local function complain(text) table.insert(result.complaints, text) end

@@ -183,7 +183,9 @@ def test_an_edit_is_carried_out_and_stamped_and_told(bench: FilterBench) -> None
     assert outcome.job["partition"] == "gpu"
     assert outcome.job["gres"] == "gpu:h200:1"
     assert outcome.job["time_limit"] == 60
-    assert outcome.job["admin_comment"] == "berth=1 place=gpu"
+    stamp, _, was = outcome.job["admin_comment"].partition(" was=")
+    assert stamp == "berth=1 place=gpu"
+    assert was.startswith("partition:auto;")
     assert outcome.user == ["berth: this job runs in gpu; opt out with --comment=berth:off"]
     assert outcome.complaints == []
     assert outcome.codes == [0]
@@ -259,7 +261,7 @@ def test_gpus_of_any_type_get_a_type_and_keep_their_words(
 ) -> None:
     moved = answered(bench, move_to("mig", gres="gpu:1g.5gb:1"), {**AUTO, field: text})
     assert (moved.job["partition"], moved.job[field]) == ("mig", typed)
-    only = {"v": 1, "action": "edit", "edits": {"gres": "gpu:1g.5gb:1"}}
+    only = {"v": 1, "action": "edit", "edits": {"gres": "gpu:1g.5gb:1"}, "stamp": "berth/1 id=d1"}
     own = answered(bench, only, {"partition": "mig", field: text})
     assert (own.job["partition"], own.job[field]) == ("mig", typed)
 

@@ -162,13 +162,13 @@ def test_a_time_limit_that_the_place_would_break_keeps_the_job_away(
     assert slurm.job(long.id)["Partition"] != "gpu"
 
 
-def test_arrays_and_het_jobs_are_placed(slurm: Cluster, daemon: RealDaemon) -> None:
+def test_arrays_are_placed_and_het_jobs_stay_together(slurm: Cluster, daemon: RealDaemon) -> None:
     array = slurm.sbatch("-p", "auto", "--array=0-3", "--comment=berth:stream")
     het = slurm.sbatch("-p", "auto", "--comment=berth:stream", ":", "-p", "cpu")
     for task in range(4):
         assert slurm.wait_for_state(f"{array.id}_{task}") == "COMPLETED"
         assert slurm.job(f"{array.id}_{task}")["Partition"] == "gpu"
-    assert slurm.job(f"{het.id}+0")["Partition"] == "gpu"
+    assert slurm.job(f"{het.id}+0")["Partition"] == "auto"
     assert slurm.job(f"{het.id}+1")["Partition"] == "cpu"
     slurm.wait_for_state(f"{het.id}+0", "COMPLETED")
 

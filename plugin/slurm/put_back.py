@@ -1,0 +1,220 @@
+"""Gives jobs back their own request where Slurm keeps them waiting because Berth changed it.
+
+The last net under the promise: what the filter could not know (a limit that nobody lists, an option
+that Slurm's Lua does not show) may leave a moved job pending for a reason that it did not have as
+its user wrote it. Such a job gets what the filter wrote down of it (``was=`` beside the stamp in
+AdminComment, which no user can write), once, and is told so; its place is ruled out for the same
+user and for the same profile until somebody has looked.
+
+Runs as SlurmUser or an operator, apart from the daemon, and does only this: it takes nothing but
+the job's own record.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+from berth.pilot.errors import BerthError, SchedulerError
+from berth.plugin.scheduler.ruled_out import RuledOut
+from berth.plugin.slurm import commands
+from berth.plugin.slurm.records import Record, records
+
+log = logging.getLogger("berth.putback")
+
+PATIENCE_S = 600.0
+"""So long a job may wait for what may pass by itself (a group's limit, nodes that are down)."""
+
+_AT_ONCE = re.compile(
+    r"Partition(Config|NodeLimit|TimeLimit|Inactive)|BadConstraints|Invalid(Account|QOS)|"
+    r"(Account|QOS)NotAllowed|(Assoc|QOS)(Max|Min)(?!\w*Jobs?Limit$)\w*|DeadLine"
+)
+"""Reasons that no waiting ends. How many jobs somebody runs is no matter of the place."""
+_IN_TIME = re.compile(r"(Assoc|QOS)Grp(?!Jobs|SubmitJobs)\w*|ReqNodeNotAvail\S*|PartitionDown")
+_STAMP = re.compile(r"(?:^|\s)berth/1 (?P<words>.*)$")
+_DONE = "putback="
+_FAILED = "failed"
+_SAID = "(berth: put back, Slurm said {reason})"
+_SORRY = "(berth: cannot be put back, cancel it and submit it with --comment=berth:off)"
+_UPDATES = {
+    "features": "Features",
+    "gres": "Gres",
+    "num_tasks": "NumTasks",
+    "cpus_per_task": "CPUsPerTask",
+    "min_cpus": "NumCPUs",
+    "pn_min_cpus": "MinCPUsNode",
+    "ntasks_per_node": "NtasksPerNode",
+}
+"""What ``scontrol update`` calls what the filter set. Nodes, memory and time come on top."""
+_UNSET = {"features": "", "gres": "", "num_tasks": "1", "cpus_per_task": "1", "min_cpus": "1",
+          "pn_min_cpus": "1", "ntasks_per_node": None}  # fmt: skip
+_FOREIGN = frozenset(("tres_per_job", "tres_per_task"))
+"""Fields that ``scontrol update`` cannot put back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """A job that waits where Berth sent it, for a reason of that place."""
+
+    job: str
+    user: str
+    candidate: str
+    profile: str
+    reason: str
+    was: Mapping[str, str]
+    admin_comment: str
+    comment: str
+    tried: bool = False
+    """It was put back before and still cannot start: GPUs that were added to a pending job cannot
+    be taken away again (seen with Slurm 22.05)."""
+
+
+def stuck_jobs(now_s: float) -> Iterator[Stuck]:
+    """Those to put back now. Raises SchedulerError or ToolMissing."""
+    waiting = commands.run(("squeue", "-a", "-h", "-t", "PENDING", "-o", "%A|%r|%V"))
+    for line in dict.fromkeys(waiting.splitlines()):
+        number, _, rest = line.strip().partition("|")
+        reason, _, submitted = rest.rpartition("|")
+        if not number.isdigit() or not _is_due(reason, submitted, now_s):
+            continue
+        found = _stuck(number, reason)
+        if found is not None:
+            yield found
+
+
+def _is_due(reason: str, submitted: str, now_s: float) -> bool:
+    if _AT_ONCE.fullmatch(reason):
+        return True
+    if not _IN_TIME.fullmatch(reason):
+        return False
+    try:
+        since_s = time.mktime(time.strptime(submitted, "%Y-%m-%dT%H:%M:%S"))
+    except ValueError:
+        return False
+    return now_s - since_s >= PATIENCE_S
+
+
+def _stuck(number: str, reason: str) -> Stuck | None:
+    record = _record(number)
+    stamp = _STAMP.search(record.get("AdminComment", ""))
+    if stamp is None or record.get("JobState") != "PENDING":
+        return None
+    words = dict(word.split("=", 1) for word in stamp["words"].split() if "=" in word)
+    tried = words.get("putback")
+    if words.get("action") != "edit" or "was" not in words or tried == _FAILED:
+        return None
+    if tried is not None and reason != "BadConstraints":
+        return None  # once: what it waits for now is its own request's
+    pairs = (pair.partition(":") for pair in words["was"].split(";"))
+    return Stuck(
+        job=number,
+        user=record.get("UserId", "").partition("(")[0],
+        candidate=words.get("to", ""),
+        profile=words.get("profile", ""),
+        reason=reason,
+        was={key: unquote(value) for key, _, value in pairs},
+        admin_comment=record["AdminComment"],
+        comment=record.get("Comment", ""),
+        tried=tried is not None,
+    )
+
+
+def put_back(stuck: Stuck, now_s: float) -> RuledOut:
+    """Restore the job's request, say so, and tell which place to leave alone.
+
+    A job that Slurm does not let us change is only marked and told, so that nobody tries again.
+    Raises SchedulerError where not even that works.
+    """
+    outcome, said = stuck.reason, _SAID.format(reason=stuck.reason)
+    try:
+        if stuck.tried or not _FOREIGN.isdisjoint(stuck.was):
+            raise SchedulerError("the GPUs that were added to it cannot be taken away")
+        commands.run(("scontrol", "update", f"JobId={stuck.job}", *words_back(stuck.was)))
+        if stuck.reason == "BadConstraints":  # Slurm holds such jobs
+            commands.run(("scontrol", "release", stuck.job))
+        log.info("job %s put back: Slurm said %s", stuck.job, stuck.reason)
+    except BerthError as error:
+        outcome, said = _FAILED, _SORRY
+        log.warning("job %s cannot be put back: %s", stuck.job, error.message)
+    stamp = stuck.admin_comment.partition(f" {_DONE}")[0]
+    comment = " ".join(filter(None, (stuck.comment.partition("(berth: ")[0].strip(), said)))
+    commands.run(
+        (
+            "scontrol",
+            "update",
+            f"JobId={stuck.job}",
+            f"AdminComment={stamp} {_DONE}{outcome}",
+            f"Comment={comment}",
+        )
+    )
+    return RuledOut(stuck.candidate, stuck.user, stuck.profile, stuck.reason, stuck.job, now_s)
+
+
+def words_back(was: Mapping[str, str]) -> Sequence[str]:
+    """``scontrol update`` words that restore ``was``, in the terms of the job's own partition."""
+    partition = _partition(was.get("partition", "-"))
+    words = [f"Partition={partition['PartitionName']}"]
+    if "min_nodes" in was:
+        least, most = was["min_nodes"], was.get("max_nodes", "-")
+        if least == "-":
+            least, most = "1", "-"
+        words.append(
+            f"NumNodes={least}-{partition.get('TotalNodes', '1') if most == '-' else most}"
+        )
+    for key, name in _UPDATES.items():
+        value = was.get(key)
+        if value == "-":
+            value = _UNSET[key]
+        if value is not None:
+            words.append(f"{name}={re.sub(r'^gres[:/]', '', value)}")
+    words += _memory_back(was, partition)
+    if "time_limit" in was:
+        default = partition.get("DefaultTime", "NONE")
+        unset = partition.get("MaxTime", "UNLIMITED") if default == "NONE" else default
+        words.append(f"TimeLimit={unset if was['time_limit'] == '-' else was['time_limit']}")
+    return words
+
+
+def _memory_back(was: Mapping[str, str], partition: Record) -> Iterator[str]:
+    """The memory as asked; else what the partition gives those who ask for none."""
+    for key, name, default in (
+        ("memory_mib_per_cpu", "MinMemoryCPU", "DefMemPerCPU"),
+        ("memory_mib_per_node", "MinMemoryNode", "DefMemPerNode"),
+    ):
+        asked = was.get(key, "-")
+        if asked == "-" and {was.get("memory_mib_per_cpu"), was.get("memory_mib_per_node")} == {
+            "-"
+        }:
+            asked = partition.get(default, "-")
+        if asked.isdigit():
+            yield f"{name}={asked}"
+            return
+
+
+def _partition(name: str) -> Record:
+    """The partition of that name; of ``-`` the default one."""
+    text = commands.run(("scontrol", "-a", "-o", "show", "partition"))
+    for record in records(text, "PartitionName"):
+        if record["PartitionName"] == name or (name == "-" and record.get("Default") == "YES"):
+            return record
+    raise SchedulerError(f"there is no partition {name} any more")
+
+
+def _record(number: str) -> dict[str, str]:
+    """One job, with the lines that users write kept whole."""
+    text = commands.run(("scontrol", "show", "job", number)).split("\n\n")[0]
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        key, _, value = line.strip().partition("=")
+        if key in ("Comment", "AdminComment"):
+            found.setdefault(key, value)
+        elif key not in ("Command", "WorkDir", "StdErr", "StdIn", "StdOut"):
+            for word in line.split():
+                name, mark, rest = word.partition("=")
+                if mark:
+                    found.setdefault(name, rest)
+    return found

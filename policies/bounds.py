@@ -1,0 +1,105 @@
+"""What a job would hold in a queue, and whether the queue's own limits admit that."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+from berth.pilot.units import format_bytes, format_seconds
+from berth.policies.values import Candidate, QueueBounds, Request, Resources
+
+_MIB = 2**20
+
+
+def holds(
+    request: Request, held: Resources, candidate: Candidate, bounds: QueueBounds
+) -> Mapping[str, float]:
+    """How much the job holds in all, by resource as limits name them. Memory in MiB."""
+    nodes = max(1, held.nodes)
+    cores = cores_on_node(request, held, candidate, bounds)
+    found = {
+        "cpu": float(max(held.cores, cores * nodes if _takes_more(request, bounds) else 0)),
+        "node": float(nodes),
+        "billing": math.inf if bounds.weighted else 0.0,
+        "mem": memory_on_node(request, held, candidate, bounds) * nodes / _MIB,
+    }
+    found["billing"] = found["billing"] or found["cpu"]
+    if held.gpus:
+        found["gres/gpu"] = float(held.gpus)
+        kind = (candidate.gres or "gpu").partition(":")[2]
+        if kind:
+            found[f"gres/gpu:{kind}"] = float(held.gpus)
+    return found
+
+
+def cores_on_node(
+    request: Request, held: Resources, candidate: Candidate, bounds: QueueBounds
+) -> int:
+    """Cores that the job takes of its fullest node."""
+    nodes = max(1, held.nodes)
+    if request.needs.exclusive or bounds.exclusive:
+        return candidate.cores_per_node
+    gpus = -(-held.gpus // nodes)
+    return max(
+        -(-max(1, held.tasks) // nodes) * max(1, held.cpus_per_task),
+        request.needs.min_cores_per_node,
+        request.needs.cores_per_gpu * gpus,
+    )
+
+
+def memory_on_node(
+    request: Request, held: Resources, candidate: Candidate, bounds: QueueBounds
+) -> int:
+    """Memory in bytes that the job takes of its fullest node, the queue's default where unasked."""
+    if held.memory_bytes_per_node is not None:
+        return held.memory_bytes_per_node
+    if bounds.default_memory_bytes_per_core is not None:
+        cores = cores_on_node(request, held, candidate, bounds)
+        return bounds.default_memory_bytes_per_core * cores
+    if bounds.default_memory_bytes_per_node is not None:
+        return bounds.default_memory_bytes_per_node
+    return candidate.memory_bytes_per_node or 0  # Slurm: a job that says nothing gets all of it
+
+
+def over_bounds(
+    request: Request, held: Resources, candidate: Candidate, bounds: QueueBounds
+) -> str | None:
+    """Which limit the job would break, as the end of a sentence; None: none."""
+    nodes = max(1, held.nodes)
+    cores = cores_on_node(request, held, candidate, bounds)
+    memory = memory_on_node(request, held, candidate, bounds)
+    by_core = None
+    if bounds.max_memory_bytes_per_core is not None:
+        by_core = bounds.max_memory_bytes_per_core * cores
+    by_default = None
+    if held.memory_bytes_per_node is None:
+        by_default = candidate.memory_bytes_per_node
+    most: tuple[tuple[float, float | None, Callable[[float], str], str], ...] = (
+        (nodes, bounds.max_nodes, _count, "nodes a job"),
+        (cores, bounds.max_cores_per_node, _count, "cores a node"),
+        (memory, bounds.max_memory_bytes_per_node, format_bytes, "memory a node"),
+        (memory, by_core, format_bytes, "memory for its cores"),
+        (memory, by_default, format_bytes, "memory a node, less than the default of the queue"),
+        (request.time_limit_s or 0.0, bounds.max_time_s, format_seconds, "a job"),
+    )
+    for needed, limit, shown, what in most:
+        if limit is not None and needed > limit:
+            return f"allows {shown(limit)} {what} and it needs {shown(needed)}"
+    if nodes < bounds.min_nodes:
+        return f"wants at least {bounds.min_nodes} nodes a job and it needs {nodes}"
+    return None
+
+
+def _count(number: float) -> str:
+    return f"{number:g}"
+
+
+def _takes_more(request: Request, bounds: QueueBounds) -> bool:
+    """Whether the job holds cores beyond those of its tasks."""
+    needs = request.needs
+    return (
+        needs.exclusive
+        or bounds.exclusive
+        or needs.min_cores_per_node > 0
+        or needs.cores_per_gpu > 0
+    )

@@ -1,0 +1,89 @@
+"""Limits on what one job may hold, whoever sets them: users, accounts, qualities of service.
+
+A scheduler's front end gives the ``Limit``s that hold for a submitter in a queue (``Rights``);
+whether a job that would be sent there stays within them is decided here, in no scheduler's terms.
+Of limits on everything that a user or an account holds together, only what one job alone exceeds
+is looked at: the rest is a matter of waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+
+class Scope(StrEnum):
+    """What a Limit counts."""
+
+    JOB = "a job"
+    NODE = "a node"
+    LEAST = "at least"
+    """A job must hold so much."""
+    SECONDS = "seconds"
+    """Amount times the time limit."""
+    TIME = "time"
+    """The time limit itself, in seconds; no resource."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """At most (or at least) ``amount`` of ``resource`` by ``scope``."""
+
+    scope: Scope
+    amount: float
+    source: str
+    """Who sets it, for the user's sentence: ``account physics``."""
+    resource: str = ""
+    """``cpu``, ``mem`` (MiB), ``node``, ``gres/gpu``, ``gres/gpu:h200``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Denied:
+    """The submitter may not use a queue at all, or nobody knows; with a sentence."""
+
+    sentence: str
+
+
+class Rights(Protocol):
+    """What submitters may hold in a queue. Equal digests: equal answers."""
+
+    @property
+    def digest(self) -> str:
+        """Of all that it holds."""
+        ...
+
+    def limits(
+        self, user: str, account: str | None, qos: str | None, queue: str
+    ) -> tuple[Limit, ...] | Denied:
+        """The limits on a job of that user in ``queue``, or why it cannot be there."""
+        ...
+
+
+def broken(
+    limits: tuple[Limit, ...],
+    holds: Mapping[str, float],
+    nodes: int,
+    time_limit_s: float | None,
+) -> Limit | None:
+    """The first limit that a job breaks which holds so much in all; None: it keeps them all.
+
+    ``time_limit_s`` None: not known, then limits on time cannot be judged and count as broken
+    only where nothing at all may be held.
+    """
+    for limit in limits:
+        held = holds.get(limit.resource, 0.0)
+        if limit.scope is Scope.TIME:
+            over = time_limit_s is not None and time_limit_s > limit.amount
+        elif limit.scope is Scope.NODE:
+            over = -(-held // max(1, nodes)) > limit.amount
+        elif limit.scope is Scope.LEAST:
+            over = held < limit.amount
+        elif limit.scope is Scope.SECONDS:
+            over = held > 0 and (time_limit_s is None or held * time_limit_s > limit.amount)
+        else:
+            over = held > limit.amount
+        if over:
+            return limit
+    return None

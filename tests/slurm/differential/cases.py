@@ -1,0 +1,151 @@
+"""Every job that Berth once broke, by name: submitted on each run, with ``berth:off`` and without.
+
+``world`` names where it broke; ``to_gpu`` says whether Berth is to move it to a GPU (None: either).
+A case is never removed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from differential.pairs import Ask
+from differential.worlds import World
+
+LONG_EXCLUDE = "--exclude=cpu1," + ",".join(["cpu1"] * 250)
+"""More than 1,024 characters."""
+LATIN_1 = b"caf\xe9 berth:off".decode("utf-8", "surrogateescape")
+
+KEEPING = (
+    "translation = { gpus = 1, cpus_per_gpu = 4 }",
+    "translation = { gpus = 1, cpus_per_gpu = 16, keep_tasks = true }",
+)
+"""GPU places where the tasks stay and the cores grow."""
+
+PLAIN = World("plain")
+KEEP = World("keep-tasks", site=(KEEPING,))
+LIMITS = World(
+    "limits",
+    conf=("EnforcePartLimits=ALL",),
+    partitions=(
+        ("gpu", "MaxMemPerNode=64000 MaxCPUsPerNode=20 MaxNodes=1 MaxTime=06:00:00"),
+        ("reserved", "MaxMemPerCPU=4000 MinNodes=1 DefMemPerCPU=1000"),
+    ),
+)
+MANY_NODES = World(
+    "min-nodes",
+    conf=("EnforcePartLimits=ANY",),
+    partitions=(("gpu", "MinNodes=2"), ("cpu", "MaxNodes=1 MaxCPUsPerNode=20")),
+)
+ACCOUNTS = World(
+    "accounts",
+    conf=("EnforcePartLimits=ALL",),
+    partitions=(("gpu", "QOS=tight"),),
+    qualities=("tight",),
+    accounting=(
+        ("add", "account", "free"),
+        ("add", "account", "narrow"),
+        ("add", "account", "poor", "GrpTRES=cpu=3"),
+        ("add", "account", "small", "parent=poor"),
+        ("add", "qos", "long", "MaxWall=20"),
+        ("modify", "qos", "tight", "set", "flags=DenyOnLimit", "MaxTRESPerJob=cpu=4,node=1"),
+        ("add", "user", "games", "account=free", "qos=normal,long"),
+        ("add", "user", "games", "account=narrow", "partition=auto"),
+        ("add", "user", "games", "account=small"),
+        ("add", "account", "nogpu", "MaxTRESPerJob=gres/gpu=0"),
+        ("add", "user", "games", "account=nogpu"),
+        ("add", "account", "brief", "MaxWall=30"),
+        ("add", "user", "games", "account=brief"),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One job, where it broke, and whether it goes to a GPU."""
+
+    name: str
+    world: World
+    words: tuple[str, ...]
+    to_gpu: bool | None = None
+    profile: str = "stream"
+    script: str = "#!/bin/sh\nexec true\n"
+
+    @property
+    def ask(self) -> Ask:
+        return Ask(("-p", "auto", *self.words), profile=self.profile, script=self.script)
+
+
+def _cases(world: World, *rows: tuple[str, str, bool | None]) -> tuple[Case, ...]:
+    return tuple(Case(name, world, tuple(words.split()), to_gpu) for name, words, to_gpu in rows)
+
+
+CASES = (
+    *_cases(
+        KEEP,
+        ("V1 tasks per node on a place of one node", "-n4 --ntasks-per-node=2", False),
+        ("V1 tasks per node that fit", "-n2 --ntasks-per-node=2", True),
+        ("V1 tasks per node by -N", "-N2 --ntasks-per-node=1", False),
+        ("V3 40G a core on more cores", "-n4 --mem-per-cpu=40G", True),
+        ("V3 20G a core on more cores", "-n4 --mem-per-cpu=20G", True),
+        ("V3 a core's memory with whole nodes", "--exclusive --mem-per-cpu=2000", True),
+        ("V4 mincpus beyond the task", "--mincpus=40", True),
+        ("V4 mincpus and tasks", "-n2 --mincpus=20", True),
+        ("overcommit", "-n4 --overcommit", None),
+        ("tasks of a socket", "-n4 --ntasks-per-socket=2", False),
+        ("tasks of a core", "-n4 --ntasks-per-core=1", True),
+        ("several nodes side by side", "-n4 -N2 --contiguous", None),
+    ),
+    *_cases(
+        PLAIN,
+        ("V2 excluded nodes over 1,024 characters", LONG_EXCLUDE, False),
+        ("V4 preferred features elsewhere", "--prefer=avx2", True),
+        ("V4 preferred features there", "--prefer=h200", True),
+        ("V8 --gpus-per-node=0", "--gpus-per-node=0", None),
+        ("V8 --gpus=0", "--gpus=0", None),
+        ("V8 --gpus-per-task=0", "--gpus-per-task=0 -n2", None),
+        ("V8 mincpus", "--mincpus=8", True),
+        ("burst buffer", "--bb=x", False),
+        ("network", "--network=x", False),
+        ("bound to sockets", "--gres-flags=enforce-binding", False),
+        ("nodes from two to two", "-N2-2 -n4", True),
+        ("nodes from one to two", "-N1-2 -n4", True),
+        ("whole nodes", "--exclusive", True),
+        ("all memory", "--mem=0", True),
+        ("a layout of nodes", "-B 1:2:1", False),
+        ("an array", "--array=0-2", True),
+    ),
+    Case("V2 opt-out beside Latin-1", PLAIN, (f"--comment={LATIN_1}",), False),
+    Case("V8 --gres=none in the script", PLAIN, (), False,
+         script="#!/bin/sh\n#SBATCH --gres=none\nexec true\n"),
+    Case("a deadline in the script", PLAIN, ("-t", "30"), False,
+         script="#!/bin/sh\n#SBATCH --deadline=now+40minutes\nexec true\n"),
+    *_cases(
+        LIMITS,
+        ("V5 within the limits", "-n4", True),
+        ("V5 MaxMemPerNode", "--mem=100G", False),
+        ("V5 MaxMemPerNode by core", "-n4 --mem-per-cpu=20G", False),
+        ("V5 MaxCPUsPerNode", "--mincpus=30", False),
+        ("V5 whole nodes over MaxCPUsPerNode", "--exclusive", False),
+        ("V5 MaxTime", "-t 08:00:00", False),
+    ),
+    *_cases(
+        MANY_NODES,
+        ("V5 MinNodes without -N", "-n4", None),
+        ("V5 MaxNodes without -N", "-n80", None),
+        ("V5 MaxCPUsPerNode on cores", "-n30", None),
+    ),
+    *_cases(
+        ACCOUNTS,
+        ("V6 within all limits", "-A free", True),
+        ("V6 an association for auto alone", "-A narrow", False),
+        ("V6 GrpTRES of an account above", "-A small -n2", None),
+        ("V6 no GPU by MaxTRESPerJob", "-A nogpu", None),
+        ("V6 MaxWall of the account", "-A brief -t 20", True),
+        ("V6 over the partition's QOS", "-A free --mincpus=10", None),
+        ("V6 MaxWall of the QOS", "-A free --qos=long -t 15", None),
+        ("V6 the default account", "", None),
+    ),
+)  # fmt: skip
+
+HET = ("-p", "auto", ":", "-p", "gpu")
+"""V7: two components, the first to be placed on the only node of the second."""

@@ -1,0 +1,277 @@
+"""Submits each job twice to a real Slurm, with ``berth:off`` and with a profile, and compares.
+
+The promise as a test: a job that Slurm takes and starts as its user wrote it is also taken and
+started with Berth, and nothing that the user chose is another thing afterwards. What Berth is there
+to change (partition, nodes, tasks, cores, memory, a longer time limit) may differ.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from slurm_cluster import USER, Cluster
+
+STARTED = frozenset(
+    ("RUNNING", "COMPLETING", "COMPLETED", "FAILED", "TIMEOUT", "CONFIGURING", "STAGE_OUT")
+)
+"""States of a job that Slurm did start, whatever became of it then."""
+
+_OWN = frozenset(
+    [
+        "JobId",
+        "JobName",
+        "Comment",
+        "AdminComment",
+        "SubmitTime",
+        "EligibleTime",
+        "AccrueTime",
+        "StartTime",
+        "EndTime",
+        "LastSchedEval",
+        "Priority",
+        "StdOut",
+        "StdErr",
+        "StdIn",
+        "RunTime",
+        "SuspendTime",
+        "Reason",
+        "JobState",
+        "Scheduler",
+        "NodeList",
+        "BatchHost",
+        "Command",
+        "UserId",
+        "GroupId",
+        "ArrayJobId",
+        "ArrayTaskId",
+        "HetJobId",
+        "HetJobOffset",
+        "HetJobIdSet",
+        "PreemptEligibleTime",
+        "PreemptTime",
+        "ExitCode",
+        "Restarts",
+        "Deadline",
+        "SchedNodeList",
+        "ReqTRES",
+        "AllocTRES",
+        "TRES",
+        "AllocNode:Sid",
+        "Socks/Node",
+    ]
+)
+"""Keys of ``scontrol show job`` that differ between any two jobs, or follow from the others."""
+_WHOLE_LINES = frozenset(("Comment", "AdminComment", "Command", "WorkDir", "StdErr", "StdOut"))
+_PLACE = frozenset(
+    [
+        "Partition",
+        "NumNodes",
+        "NumCPUs",
+        "NumTasks",
+        "CPUs/Task",
+        "MinCPUsNode",
+        "MinMemoryNode",
+        "MinMemoryCPU",
+        "TimeLimit",
+        "Features",
+        "TresPerNode",
+        "Gres",
+        "NtasksPerN:B:S:C",
+    ]
+)
+"""Keys that Berth may change where its user did not write them."""
+_CHOICES = {
+    "TresPerNode": r"--gres=|--gpus-per-node",
+    "TresPerJob": r"--gpus[= ]|-G",
+    "Features": r"--constraint|-C",
+    "Partition": r"(--partition=|-p )(?!auto\b)",
+}
+"""Which of those a user wrote by which option."""
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One job as a user submits it."""
+
+    words: tuple[str, ...]
+    command: str = "sbatch"
+    profile: str = "stream"
+    user: str = USER
+    script: str = "#!/bin/sh\nexec true\n"
+
+    def __str__(self) -> str:
+        return " ".join((self.command, *self.words))
+
+    @property
+    def kept_comment(self) -> bool:
+        """The user writes a comment of his own: the profile goes by the environment."""
+        return any(word.startswith("--comment") for word in self.words)
+
+
+@dataclass
+class Seen:
+    """What became of one submission."""
+
+    accepted: bool
+    message: str
+    job_id: int | None = None
+    record: dict[str, str] = field(default_factory=dict)
+    state: str = ""
+    reason: str = ""
+
+    @property
+    def started(self) -> bool:
+        return self.state in STARTED
+
+    @property
+    def was_edited(self) -> bool:
+        return " action=edit " in self.record.get("AdminComment", "")
+
+    @property
+    def code(self) -> str:
+        """Berth's reason, by its code."""
+        found = re.search(r" code=(\S+)", self.record.get("AdminComment", ""))
+        return found.group(1) if found else "-"
+
+
+@dataclass
+class Verdict:
+    """One pair and how its halves differ."""
+
+    ask: Ask
+    plain: Seen
+    placed: Seen
+    differences: list[str]
+
+    def __str__(self) -> str:
+        return f"{self.ask}: {'; '.join(self.differences) or 'no difference'}"
+
+
+def judge(slurm: Cluster, asks: Sequence[Ask], *, settle_s: float = 20.0) -> list[Verdict]:
+    """Submit, look, let go, wait until nothing moves, compare, cancel."""
+    halves = [(_submit(slurm, ask, off=True), _submit(slurm, ask, off=False)) for ask in asks]
+    seen = [one for pair in halves for one in pair if one.job_id is not None]
+    records = _records(slurm)
+    for one in seen:
+        one.record = records.get(one.job_id or 0, {})
+    _let_go(slurm, seen, settle_s)
+    slurm.cancel_everything()
+    return [
+        Verdict(ask, plain, placed, differences(ask, plain, placed))
+        for ask, (plain, placed) in zip(asks, halves, strict=True)
+    ]
+
+
+def differences(ask: Ask, plain: Seen, placed: Seen) -> list[str]:
+    """What Berth broke; nothing where the promise held."""
+    found: list[str] = []
+    if plain.accepted and not placed.accepted:
+        return [f"rejected: {placed.message.strip()[-200:]}"]
+    if placed.accepted and not plain.accepted:
+        return [f"accepted, and Slurm refuses it as written: {plain.message.strip()[-200:]}"]
+    if not plain.accepted:
+        return []
+    if plain.started and not placed.started:
+        found.append(f"does not start: {placed.state} {placed.reason}")
+    if not plain.started and not placed.started and plain.reason != placed.reason:
+        found.append(f"waits for {placed.reason}, and as written for {plain.reason}")
+    if placed.was_edited and "berth/1 id=" not in placed.record.get("AdminComment", ""):
+        found.append("edited without a stamp")
+    found += _choices_changed(ask, plain.record, placed.record)
+    return found
+
+
+def _choices_changed(ask: Ask, plain: dict[str, str], placed: dict[str, str]) -> list[str]:
+    found, text = [], " ".join(ask.words)
+    for key in sorted((plain.keys() | placed.keys()) - _OWN):
+        before, after = plain.get(key), placed.get(key)
+        if before == after:
+            continue
+        written = key in _CHOICES and re.search(_CHOICES[key], text) is not None
+        if key not in _PLACE or written:
+            found.append(f"{key} was {before}, is {after}")
+    shorter = _seconds(placed.get("TimeLimit")) < _seconds(plain.get("TimeLimit"))
+    if shorter and re.search(r"(^| )(-t|--time)", text):
+        found.append(f"TimeLimit was {plain['TimeLimit']}, is {placed['TimeLimit']}")
+    wanted = re.search(r"--mincpus=(\d+)", text)
+    if wanted and int(placed.get("MinCPUsNode", "0")) < int(wanted[1]):
+        found.append(f"MinCPUsNode is {placed.get('MinCPUsNode')} and {wanted[1]} were asked")
+    if re.search(r"--gres=none|--gpus(-per-\w+)?=0", text) and "gpu" in _gpus(placed):
+        found.append(f"it has {_gpus(placed)} and no GPU was wanted")
+    return found
+
+
+def _gpus(record: dict[str, str]) -> str:
+    text = record.get("TresPerNode", "")
+    return "" if text.endswith(":0") else text
+
+
+def _seconds(text: str | None) -> float:
+    match = re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+):(\d+)", text or "")
+    if match is None:
+        return float("inf")
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    return days * 86400 + hours * 3600 + minutes * 60 + seconds
+
+
+def _submit(slurm: Cluster, ask: Ask, *, off: bool) -> Seen:
+    environment = None
+    words = ["sbatch", "--hold", *ask.words]
+    if ask.kept_comment:
+        environment = {"BERTH_PROFILE": "off" if off else ask.profile}
+    else:
+        words.insert(2, f"--comment=berth:{'off' if off else ask.profile}")
+    done = slurm.run(*words, user=ask.user, env=environment, stdin=ask.script, check=False)
+    found = re.search(r"Submitted batch job (\d+)", done.stdout)
+    return Seen(done.returncode == 0, done.stderr, int(found[1]) if found else None)
+
+
+def _records(slurm: Cluster) -> dict[int, dict[str, str]]:
+    """``scontrol show job``, by job id; the first record of an array or a heterogeneous job."""
+    found: dict[int, dict[str, str]] = {}
+    for text in slurm.run("scontrol", "show", "job", check=False).stdout.split("\n\n"):
+        record: dict[str, str] = {}
+        for line in text.splitlines():
+            key, _, value = line.strip().partition("=")
+            if key in _WHOLE_LINES:
+                record[key] = value
+                continue
+            words = [word.partition("=") for word in line.split() if "=" in word]
+            record.update((word[0], word[2]) for word in words)
+        if record.get("JobId", "").isdigit():
+            found.setdefault(int(record["JobId"]), record)
+    return found
+
+
+def _let_go(slurm: Cluster, seen: Sequence[Seen], settle_s: float) -> None:
+    """Release all, and wait until each has started or waits for a reason of its own."""
+    ids = [str(one.job_id) for one in seen]
+    for first in range(0, len(ids), 100):
+        slurm.run("scontrol", "release", ",".join(ids[first : first + 100]), check=False)
+    deadline, before, still_since = time.monotonic() + settle_s, "", time.monotonic()
+    while time.monotonic() < deadline:
+        text = slurm.run("squeue", "-h", "-a", "-r", "-t", "all", "-o", "%A|%T|%r").stdout
+        _take_states(text, seen)
+        waiting = [one for one in seen if not one.started]
+        if not waiting:
+            return
+        if text != before:
+            before, still_since = text, time.monotonic()
+        moving = any(one.reason in ("None", "Priority", "Resources", "") for one in waiting)
+        if time.monotonic() - still_since > (6.0 if moving else 2.5):
+            return
+        time.sleep(0.25)
+
+
+def _take_states(text: str, seen: Sequence[Seen]) -> None:
+    states: dict[int, tuple[str, str]] = {}
+    for line in text.splitlines():
+        number, state, reason = line.split("|", 2)
+        if number.isdigit() and states.get(int(number), ("", ""))[0] not in STARTED:
+            states[int(number)] = state, reason
+    for one in seen:
+        if one.job_id in states and not one.started:
+            one.state, one.reason = states[one.job_id]

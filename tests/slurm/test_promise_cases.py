@@ -1,0 +1,84 @@
+"""Every job that Berth once broke is taken and started as if Berth were not there (V1 to V10)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from accounting_database import DatabaseUnavailable
+from differential.cases import ACCOUNTS, CASES, HET, KEEP, LIMITS, MANY_NODES, PLAIN, Case
+from differential.pairs import Verdict, judge
+from differential.worlds import World, open_world, placing
+from fake_daemon import FakeDaemon, move_to
+from slurm_cluster import Cluster, ClusterUnavailable, require_slurm
+
+pytestmark = pytest.mark.slurm
+
+
+def _opened(world: World) -> Iterator[dict[str, Verdict]]:
+    try:
+        require_slurm()
+        mine = [case for case in CASES if case.world is world]
+        with open_world(world) as slurm:
+            found = judge(slurm, [case.ask for case in mine])
+    except (ClusterUnavailable, DatabaseUnavailable) as missing:
+        pytest.skip(f"SLURM TESTS SKIPPED: {missing}")
+    yield {case.name: verdict for case, verdict in zip(mine, found, strict=True)}
+
+
+@pytest.fixture(scope="module")
+def verdicts() -> dict[str, dict[str, Verdict]]:
+    """All cases of a world are submitted at once, when the first of them is looked at."""
+    return {}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_job_is_taken_and_started_as_without_berth(
+    case: Case, verdicts: dict[str, dict[str, Verdict]]
+) -> None:
+    if case.world.name not in verdicts:
+        verdicts[case.world.name] = next(_opened(case.world))
+    verdict = verdicts[case.world.name][case.name]
+    assert not verdict.differences, str(verdict)
+    assert verdict.plain.accepted, verdict.plain.message
+    if case.to_gpu is not None:
+        went = verdict.placed.record["Partition"] in ("gpu", "reserved")
+        assert went is case.to_gpu, f"{verdict.placed.code}: {verdict.placed.message}"
+
+
+def test_every_world_has_cases() -> None:
+    worlds = (ACCOUNTS, KEEP, LIMITS, MANY_NODES, PLAIN)
+    assert {case.world.name for case in CASES} == {world.name for world in worlds}
+    assert len({case.name for case in CASES}) == len(CASES)
+
+
+def test_components_of_a_heterogeneous_job_stay_together(slurm: Cluster) -> None:
+    with placing(slurm):
+        job = slurm.sbatch("--comment=berth:stream", *HET)
+        slurm.wait_for_state(f"{job.id}+0", "COMPLETED", timeout_s=40)
+        assert slurm.job(f"{job.id}+0")["Partition"] == "auto"
+        assert " code=together " in slurm.job(f"{job.id}+0")["AdminComment"]
+
+
+def test_an_edit_without_a_stamp_is_not_carried_out(slurm: Cluster) -> None:
+    reply = {key: value for key, value in move_to("gpu").items() if key != "stamp"}
+    with FakeDaemon(slurm.berth_socket, lambda _: reply):
+        job = slurm.sbatch("-p", "auto", "--hold")
+    assert slurm.job(job.id)["Partition"] == "auto"
+
+
+def test_a_kill_switch_that_cannot_be_read_is_on(slurm: Cluster) -> None:
+    """As where it was made with ``umask 077`` and slurmctld is not root: here its folder is a
+    file's loop, which root cannot look into either."""
+    loop = slurm.root / "run" / "loop"
+    loop.symlink_to(loop)
+    slurm.set_filter_config(
+        socket=slurm.berth_socket, kill_switch=loop / "off", deadline_ms=1000, reread_config_s=0
+    )
+    with FakeDaemon(slurm.berth_socket, lambda _: move_to("gpu")) as daemon:
+        job = slurm.sbatch("-p", "auto", "--hold")
+    loop.unlink()
+    assert slurm.job(job.id)["Partition"] == "auto"
+    assert not daemon.requests
+    assert re.search(r"berth: .*: jobs go on unchanged", slurm.log())

@@ -1,0 +1,108 @@
+"""A moved job that Slurm keeps waiting gets its own request back, once, and its place is left."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fake_daemon import FakeDaemon, move_to
+from real_daemon import RealDaemon, real_daemon
+from slurm_cluster import Cluster, wait_until
+
+BERTH = str(Path(sys.executable).with_name("berth"))
+KEYS = ("Partition", "NumTasks", "CPUs/Task", "TresPerNode", "Features", "TimeLimit", "NumCPUs",
+        "MinMemoryCPU", "MinMemoryNode", "NumNodes")  # fmt: skip
+
+
+@pytest.fixture
+def narrow(slurm: Cluster) -> Iterator[Cluster]:
+    """``gpu`` takes no job of more than two cores a node: a limit that nobody told Berth of."""
+    slurm.run("scontrol", "update", "PartitionName=gpu", "MaxCPUsPerNode=2")
+    yield slurm
+    slurm.run("scontrol", "update", "PartitionName=gpu", "MaxCPUsPerNode=UNLIMITED")
+
+
+def moved(slurm: Cluster, *options: str, **edits: object) -> int:
+    """A job that a daemon which knows nothing of the limit sends to ``gpu``."""
+    reply = move_to("gpu", **edits)
+    reply["stamp"] = "berth/1 id=d1 action=edit code=placed to=gpu profile=stream bundle=test"
+    with FakeDaemon(slurm.berth_socket, lambda _: reply):
+        job = slurm.sbatch("-p", "auto", *options, script="#!/bin/sh\nexec sleep 30\n")
+    assert slurm.job(job.id)["Partition"] == "gpu"
+    return job.id
+
+
+def putback(slurm: Cluster, *words: str) -> str:
+    site = slurm.etc / "berth.toml"
+    if not site.exists():
+        RealDaemon(slurm).write_site()
+    return slurm.run(BERTH, "slurm", "putback", words[0], "--site", str(site), *words[1:]).stdout
+
+
+def reason(slurm: Cluster, job: int) -> str:
+    return slurm.job(job)["Reason"]
+
+
+def test_it_gets_its_request_back_and_starts(narrow: Cluster) -> None:
+    as_written = narrow.sbatch("-p", "auto", "-n", "8", "-t", "30", "--mem-per-cpu=500", "--hold")
+    wanted = narrow.job(as_written.id)
+    job = moved(
+        narrow, "-n", "8", "-t", "30", "--mem-per-cpu=500",
+        tasks=1, cpus_per_task=4, nodes=1, memory_mib_per_node=4000, time_limit_min=60,
+    )  # fmt: skip
+    wait_until(lambda: reason(narrow, job) not in ("None", "Priority"), "Slurm gave a reason", 30)
+    assert f"job {job} of" in putback(narrow, "run")
+    narrow.wait_for_state(job, "RUNNING", "COMPLETED", timeout_s=40)
+    found = narrow.job(job)
+    for key in KEYS:
+        if key != "NumNodes":
+            assert found.get(key) == wanted.get(key), key
+    assert "put back" in found["Comment"]
+    assert " putback=" in found["AdminComment"]
+    assert putback(narrow, "run") == ""
+    assert "gpu: not for user games" in putback(narrow, "list")
+    assert putback(narrow, "clear", "gpu") == "1 forgotten\n"
+
+
+def test_gpus_that_cannot_be_taken_away_are_told_to_the_user(narrow: Cluster) -> None:
+    job = moved(narrow, "-n", "8", gres="gpu:h200:1", tasks=1, cpus_per_task=4, nodes=1)
+    wait_until(lambda: reason(narrow, job) not in ("None", "Priority"), "Slurm gave a reason", 30)
+    putback(narrow, "run")
+    wait_until(
+        lambda: reason(narrow, job) == "BadConstraints" or narrow.job(job)["JobState"] != "PENDING",
+        "Slurm has looked at it again",
+        30,
+    )
+    putback(narrow, "run")
+    found = narrow.job(job)
+    if found["JobState"] == "PENDING":  # a Slurm that cannot take GPUs away
+        assert "submit it with --comment=berth:off" in found["Comment"]
+        assert found["AdminComment"].rstrip().endswith("putback=failed")
+    assert putback(narrow, "run") == ""
+    putback(narrow, "clear", "--all")
+
+
+def test_the_place_is_ruled_out_until_somebody_looked(narrow: Cluster) -> None:
+    job = moved(narrow, "-n", "8", tasks=1, cpus_per_task=4, nodes=1)
+    wait_until(lambda: reason(narrow, job) not in ("None", "Priority"), "Slurm gave a reason", 30)
+    putback(narrow, "run")
+    narrow.run("scontrol", "update", "PartitionName=gpu", "MaxCPUsPerNode=UNLIMITED")
+    with real_daemon(narrow):
+        kept = narrow.sbatch("-p", "auto", "--hold", "--comment=berth:stream")
+        assert narrow.job(kept.id)["Partition"] != "gpu"
+        putback(narrow, "clear", "--all")
+
+        def goes_again() -> bool:
+            again = narrow.sbatch("-p", "auto", "--hold", "--comment=berth:stream")
+            return narrow.job(again.id)["Partition"] == "gpu"
+
+        wait_until(goes_again, "the place is open again", 20)
+
+
+def test_what_berth_did_not_move_is_left_alone(narrow: Cluster) -> None:
+    own = narrow.sbatch("-p", "gpu", "-n", "8")
+    wait_until(lambda: reason(narrow, own.id) not in ("None", "Priority"), "a reason", 30)
+    assert putback(narrow, "run") == ""
+    assert narrow.job(own.id)["Partition"] == "gpu"
