@@ -6,7 +6,7 @@ BERTH := $(VENV)/bin/berth
 ROOMS := pilot predictor policies plugin
 TYPING := $(VENV)/typing
 
-.PHONY: help venv tools slurm flux-python deep demo test test-quick gate gate-full lint typecheck mig-sweep bench evaluate ablations train profiles docs fuzz-models clean
+.PHONY: differential help venv tools slurm flux-python deep demo test test-quick gate gate-full lint typecheck mig-sweep bench evaluate ablations train profiles docs fuzz-models clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -67,6 +67,9 @@ lint: venv  ## style and import direction
 typecheck: venv  ## mypy --strict
 	@cd $(TYPING) && MYPYPATH=.:../.. ../../$(VENV)/bin/mypy --config-file ../../pyproject.toml \
 	  $(foreach room,$(ROOMS),-p berth.$(room)) -p lab
+
+differential: venv tools slurm  ## 5,000 random jobs with and without Berth on real Slurms; goes on where it was stopped
+	PYTHONPATH=tests/slurm:tests/support $(PY) -m differential.run --pairs 5000
 
 mig-sweep: venv tools slurm  ## every fault at every NVML call of an apply, counted (long)
 	BERTH_MIG_SWEEP=full $(PY) -m pytest tests/plugin/mig/test_faults.py \

@@ -13,7 +13,7 @@ from differential.worlds import World, open_world, placing
 from fake_daemon import FakeDaemon, move_to
 from slurm_cluster import Cluster, ClusterUnavailable, require_slurm
 
-pytestmark = pytest.mark.slurm
+pytestmark = [pytest.mark.slurm, pytest.mark.timeout(600)]
 
 
 def _opened(world: World) -> Iterator[dict[str, Verdict]]:

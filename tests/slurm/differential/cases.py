@@ -57,6 +57,20 @@ ACCOUNTS = World(
         ("add", "user", "games", "account=brief"),
     ),
 )
+OVERLAP = World(
+    "overlap",
+    conf=(
+        "PartitionName=all Nodes=cpu1,cpu2,gpu1 MaxTime=1-00:00:00 DefaultTime=00:20:00 "
+        "DefMemPerCPU=1000",
+        "PartitionName=whole Nodes=cpu1,gpu1 OverSubscribe=EXCLUSIVE MaxTime=1-00:00:00",
+    ),
+    site=(
+        ('partition = "gpu"', 'partition = "all"\nconstraint = "h200"'),
+        ('partition = "reserved"', 'partition = "whole"'),
+    ),
+)
+"""Partitions over the same nodes; the GPUs by a feature, and by whole nodes."""
+WORLDS = (PLAIN, KEEP, LIMITS, MANY_NODES, OVERLAP, ACCOUNTS)
 
 
 @dataclass(frozen=True)
