@@ -6,7 +6,7 @@ BERTH := $(VENV)/bin/berth
 ROOMS := pilot predictor policies plugin
 TYPING := $(VENV)/typing
 
-.PHONY: differential help venv tools slurm flux-python deep demo test test-quick gate gate-full lint typecheck mig-sweep bench evaluate ablations train profiles docs fuzz-models clean
+.PHONY: differential help venv tools slurm flux-python deep demo test test-quick gate gate-full lint typecheck mig-sweep fresh-site bench evaluate ablations train profiles docs fuzz-models clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -74,6 +74,9 @@ differential: venv tools slurm  ## 5,000 random jobs with and without Berth on r
 mig-sweep: venv tools slurm  ## every fault at every NVML call of an apply, counted (long)
 	BERTH_MIG_SWEEP=full $(PY) -m pytest tests/plugin/mig/test_faults.py \
 	  tests/plugin/mig/test_crash_points.py --timeout=1800 -q
+
+fresh-site: venv tools slurm  ## calibrate two kinds of nodes, place real programs there; half an hour
+	cd tests/slurm && $(abspath $(PY)) fresh_site.py
 
 bench: venv tools slurm  ## every speed and size bar, as tables with the machine named
 	$(PY) benchmarks/run_all.py

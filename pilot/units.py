@@ -60,6 +60,11 @@ def format_seconds(seconds: float) -> str:
     return f"{seconds // 3600:.0f}h {seconds % 3600 // 60:02.0f}m"
 
 
+def format_elapsed(seconds: float) -> str:
+    """How long a job ran, as schedulers count it: in whole seconds, so that 0 is under one."""
+    return "under 1 s" if seconds == 0 else format_seconds(seconds)
+
+
 def format_count(value: float) -> str:
     """A plain count or rate with an SI prefix: ``1.23e9`` as ``"1.23 G"``."""
     for factor, prefix in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")):

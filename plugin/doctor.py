@@ -14,9 +14,10 @@ from typing import Any
 from berth.pilot.collectors.registry import COLLECTORS, collectors_of
 from berth.pilot.errors import BerthError, SchedulerError, ToolMissing
 from berth.pilot.plugins import Registry
+from berth.plugin.calibrate.state import check_calibration
 from berth.plugin.daemon.app import uids_of
 from berth.plugin.daemon.client import ask
-from berth.plugin.doctor_bundles import check_bundles, check_forecasts
+from berth.plugin.doctor_bundles import check_bundles, check_forecasts, check_places
 from berth.plugin.findings import Finding, Findings, Status
 from berth.plugin.scheduler import ClusterFacts, Scheduler
 from berth.plugin.site.site import Site
@@ -31,6 +32,8 @@ def examine(site: Site) -> Findings:
     """Every check that needs a site file, in the order in which they build on each other."""
     yield from _guarded("site file", lambda: _site(site))
     yield from _guarded("bundle", lambda: check_bundles(site))
+    yield from _guarded("platform", lambda: check_places(site))
+    yield from _guarded("calibration", lambda: check_calibration(site))
     yield from _guarded("store", lambda: _store(site))
     yield from _guarded("daemon", lambda: _daemon(site))
     scheduler = site.open_scheduler()

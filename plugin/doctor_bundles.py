@@ -8,12 +8,16 @@ from pathlib import Path
 
 from berth.pilot.errors import BerthError
 from berth.plugin.bundle_readers import reader_of
+from berth.plugin.calibrate.install import CALIBRATED
+from berth.plugin.calibrate.learning import program_bundle
 from berth.plugin.findings import Finding, Findings, Status
 from berth.plugin.site.site import Site
+from berth.plugin.site.stub import STUB_MARK
 from berth.plugin.store import ForecastRecord
 from berth.predictor.core.bundle import SHIPPED_BUNDLES, BundleManifest, schema_of_bundle
 from berth.predictor.core.forecast import OLDER_SCHEMA
 from berth.predictor.families.program.bundle import DEFAULT_BUNDLE, verify
+from berth.predictor.families.program.estimate import CALIBRATED_KERNELS
 
 
 def check_bundles(site: Site) -> Findings:
@@ -28,7 +32,11 @@ def check_bundles(site: Site) -> Findings:
             found: BundleManifest = reader_of(folder).verify(folder)
             schema = schema_of_bundle(folder)
         except BerthError as error:
-            yield Finding("bundle", Status.FAIL, error.message, error.hint or advice)
+            again = f"berth calibrate --site {site.source} installs it again; nothing is measured"
+            made = folder.name.startswith(CALIBRATED)
+            yield Finding(
+                "bundle", Status.FAIL, error.message, again if made else error.hint or advice
+            )
             continue
         if schema in seen:
             text = f"{folder} and {seen[schema]} are both of schema {schema}"
@@ -36,6 +44,45 @@ def check_bundles(site: Site) -> Findings:
             continue
         seen[schema] = folder
         yield Finding("bundle", Status.OK, f"{folder}: {found.id}, in place of shipped {schema}")
+
+
+def check_places(site: Site) -> Findings:
+    """Platforms that nobody measured, and places that the filter can never act on."""
+    calibrate = f"berth calibrate --site {site.source}"
+    labelled = _labelled(site)
+    for platform in site.platforms.values():
+        if STUB_MARK in platform.description:
+            yield Finding(
+                "platform",
+                Status.WARN,
+                f"{platform.name} is a stub: rules of thumb, nothing measured",
+                calibrate,
+            )
+    if site.policy.allow_prior:
+        return
+    for name in dict.fromkeys(c.platform for c in site.candidates):
+        if name in labelled:
+            continue
+        places = ", ".join(c.name for c in site.candidates if c.platform == name)
+        gpu = site.platforms[name].is_gpu
+        yield Finding(
+            "placement",
+            Status.WARN,
+            f"{places}: programs are never placed there: no measured times of {name} "
+            "(only a prior)",
+            "berth train --adapt with programs that ran there; models and slices need none"
+            if gpu
+            else calibrate,
+        )
+
+
+def _labelled(site: Site) -> set[str]:
+    """Platforms that the present bundle of programs has an interval for."""
+    try:
+        manifest = verify(program_bundle(site.bundles))
+    except BerthError:
+        return set()
+    return {e.platform for e in manifest.labelled if e.kernels >= CALIBRATED_KERNELS}
 
 
 def check_forecasts(
@@ -54,14 +101,14 @@ def check_forecasts(
             "forecasts",
             Status.WARN,
             f"{older} forecasts were made by an older Berth; they are read as times of whole jobs",
-            "berth workload refresh",
+            f"berth workload refresh --site {site.source}",
         )
     if other:
         yield Finding(
             "forecasts",
             Status.WARN,
             f"{other} workloads are not predicted by the present bundles",
-            "berth workload refresh",
+            f"berth workload refresh --site {site.source}",
         )
 
 

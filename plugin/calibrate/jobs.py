@@ -13,7 +13,7 @@ from pathlib import Path
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.node import QUICK_KERNELS, NodeMeasurement
 from berth.plugin.calibrate.kinds import Kind, chosen_nodes
-from berth.plugin.calibrate.state import CalibrationState, Folder, Step
+from berth.plugin.calibrate.state import CalibrationState, Folder, Step, outdated
 from berth.plugin.scheduler import ENDED, ClusterFacts, NodeFacts, NodeJob, Outcome, Scheduler
 
 EXPECTED_S = {"quick": 60.0, "normal": 120.0, "full": 480.0}
@@ -83,13 +83,6 @@ def plan(
             if settings.again or result is None or not result.complete or stale is not None:
                 found.append(Todo(kind, node, stale=stale))
     return found
-
-
-def outdated(result: NodeMeasurement, node: NodeFacts) -> str | None:
-    """Why a measurement is not of the node as it is now, in one sentence; None: it is."""
-    if node.system is None or not result.kernel or node.system == result.kernel:
-        return None
-    return f"{node.name} was measured under {result.kernel} and runs {node.system} now"
 
 
 def follow(

@@ -11,8 +11,13 @@ from berth.pilot.documents import Document, read_json, write_json
 from berth.pilot.errors import UsageError
 from berth.pilot.node import NodeMeasurement
 from berth.pilot.profile import Name, NonNegative
+from berth.plugin.findings import Finding, Findings, Status
+from berth.plugin.scheduler.facts import NodeFacts
+from berth.plugin.site.site import Site
 
 STATE_SCHEMA = "berth.calibration/1"
+FOLDER = "calibration"
+"""Beside the site file, where no other folder is named."""
 STATE_FILE = "calibration.json"
 
 
@@ -89,3 +94,25 @@ class Folder:
             except UsageError:
                 continue
         return [one for one in found if one.complete]
+
+
+def check_calibration(site: Site) -> Findings:
+    """For ``berth doctor``: nodes that run another kernel now than when they were measured."""
+    folder = Folder(Path(site.source).absolute().parent / FOLDER)
+    if not (folder.path / STATE_FILE).exists():
+        return
+    nodes = {node.name: node for node in site.open_scheduler().read().nodes}
+    again = f"berth calibrate --site {site.source}"
+    for kind in dict.fromkeys(step.kind for step in folder.read().steps):
+        for result in folder.results(kind):
+            node = nodes.get(result.node)
+            old = None if node is None else outdated(result, node)
+            if old is not None:
+                yield Finding("calibration", Status.WARN, old, again)
+
+
+def outdated(result: NodeMeasurement, node: NodeFacts) -> str | None:
+    """Why a measurement is not of the node as it is now, in one sentence; None: it is."""
+    if node.system is None or not result.kernel or node.system == result.kernel:
+        return None
+    return f"{node.name} was measured under {result.kernel} and runs {node.system} now"

@@ -11,7 +11,7 @@ from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.units import parse_duration_s
 from berth.plugin.calibrate.jobs import EXPECTED_S, Progress, Settings, Todo, follow, plan
 from berth.plugin.calibrate.kinds import Kind, kinds_of, named_kinds
-from berth.plugin.calibrate.state import CalibrationState, Folder
+from berth.plugin.calibrate.state import FOLDER, CalibrationState, Folder
 from berth.plugin.cli.training_input import command_line, require_training
 from berth.plugin.cli.where import SITE_FILE, find_site
 from berth.plugin.scheduler import ClusterFacts, Scheduler
@@ -99,7 +99,7 @@ def calibrate(
             hint="there are: " + ", ".join(kind.name for kind in every),
         ) from None
     settings = Settings(depth or "normal", nodes, time_limit_s, at_once, account, qos, again=again)
-    folder = Folder(results or Path(site.source).absolute().parent / "calibration")
+    folder = Folder(results or Path(site.source).absolute().parent / FOLDER)
     todo = plan(chosen, facts, folder, settings)
     for line in _cost(chosen, todo, folder, settings):
         click.echo(line)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-APART = "-- below: priors and abstentions, which the submit filter does not act on --"
+APART = "-- below: priors, abstentions and places without code for them: not acted on --"
 
 
 def columns(

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from berth.pilot.errors import UsageError
-from berth.pilot.units import format_bytes, format_seconds
+from berth.pilot.units import format_bytes, format_elapsed, format_seconds
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.outcomes import in_a_line
 from berth.plugin.cli.where import open_view, store_options
@@ -183,7 +183,7 @@ def _times(record: DecisionRecord, ended: list[OutcomeRecord]) -> tuple[str, str
             if row["candidate"] == record.chosen and row.get("runtime_s")
         ]
     ran = [o.elapsed_s for o in ended if o.elapsed_s is not None and o.state == "completed"]
-    text = format_seconds(statistics.median(ran)) if ran else ended[0].state if ended else "-"
+    text = format_elapsed(statistics.median(ran)) if ran else ended[0].state if ended else "-"
     if len(ended) > 1:
         text += f" ({len(ran)} of {len(ended)})"
     return format_seconds(predicted[0]) if predicted else "-", text

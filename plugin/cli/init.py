@@ -7,13 +7,15 @@ from pathlib import Path
 
 import click
 
-from berth.pilot.documents import validate, write_json, write_text
+from berth.pilot.documents import read_json, validate, write_json, write_text
 from berth.pilot.errors import SchedulerError, UsageError
+from berth.pilot.platform import Platform
 from berth.plugin.cli.named import Named
 from berth.plugin.scheduler import SCHEDULERS, scheduler_named
 from berth.plugin.scheduler.registry import DEFAULT
 from berth.plugin.site.document import SiteDocument
 from berth.plugin.site.first import FirstSite, first_site
+from berth.plugin.site.stub import STUB_MARK
 from berth.plugin.site.write import PLATFORM_FOLDER, auto_lines, toml_text
 from berth.predictor.hardware import platforms as known_platforms
 
@@ -44,7 +46,9 @@ def init(output: Path, scheduler: str | None, name: str | None, dry_run: bool, f
     Example: berth init --output /etc/berth/berth.toml
     """
     asked = scheduler_named(scheduler or _here())
-    site = first_site(asked.read(), known_platforms.load(), asked)
+    folder = output.parent / PLATFORM_FOLDER
+    added = known_platforms.load(folder) if folder.is_dir() else {}
+    site = first_site(asked.read(), {**added, **known_platforms.load()}, asked)
     if not site.candidates:
         raise SchedulerError(f"{asked.title} has no {asked.queue_word} with nodes in it")
     text = toml_text(site, name=name or site.facts.name)
@@ -55,6 +59,7 @@ def init(output: Path, scheduler: str | None, name: str | None, dry_run: bool, f
     stubs = {
         output.parent / PLATFORM_FOLDER / f"{stub.name}.json": stub for stub in site.stubs.values()
     }
+    stubs = {path: stub for path, stub in stubs.items() if not _measured(path)}
     there = [path for path in (output, *stubs) if path.exists()]
     if there and not force:
         raise UsageError(
@@ -70,6 +75,11 @@ def init(output: Path, scheduler: str | None, name: str | None, dry_run: bool, f
             f"{error.filename or output} cannot be written: {error.strerror}"
         ) from None
     click.echo(_summary(site, output))
+
+
+def _measured(path: Path) -> bool:
+    """Whether a platform that was added or calibrated stands there already: it stays."""
+    return path.exists() and STUB_MARK not in read_json(path, Platform).description
 
 
 def _here() -> str:
@@ -92,4 +102,6 @@ def _summary(site: FirstSite, output: Path) -> str:
             *(f"  {line}" for line in auto),
             f'and auto_{word} = "auto" to [site].',
         ]
+    if any(STUB_MARK in stub.description for stub in site.stubs.values()):
+        lines.append(f"Next: berth calibrate --site {output}")
     return "\n".join(lines)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from berth.pilot.units import format_seconds
+from berth.pilot.units import format_elapsed, format_seconds
 from berth.plugin.accuracy import GROUPS, Accuracy, is_inside, ratio, summarise
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.where import open_store, store_options
@@ -121,7 +121,7 @@ def _jobs(found: list[OutcomeRecord]) -> str:
 
 
 def _time(seconds: float | None) -> str:
-    return "-" if seconds is None else format_seconds(seconds)
+    return "-" if seconds is None else format_elapsed(seconds)
 
 
 def predicted_time(outcome: OutcomeRecord) -> str:

@@ -46,7 +46,9 @@ _COUNT = click.IntRange(min=1)
 )
 @click.option("--nodes", "-N", type=_COUNT, help="Keep to so many nodes.")
 @click.option("--mem", help="Memory for each node, for example 16G.")
-@click.option("--time-limit", "-t", help="Of the real job, for example 90m or 12h.")
+@click.option(
+    "--time-limit", "-t", help="Of the real job, for example 90m or 12h; a number is minutes."
+)
 @click.option("--partition", "-p", help="Of the real job where the pilot decides nothing.")
 @click.option("--constraint", "-C", help="Node features to keep.")
 @click.option("--account", "-A", help="Account to charge.")

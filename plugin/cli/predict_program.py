@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -54,6 +55,7 @@ def predict_program(asked: Asked) -> None:
         found = updated(found, {name: run.runtime_s for name, run in runs.items()})
     advice = advice_for(found) if asked.probe else None
     ranking = ranked([at_size(p, measured, asked.size) for p in found])
+    ranking.sort(key=lambda p: not (usable(p) and _runs_on(measured, platforms[p.platform])))
     order = {p.platform: index for index, p in enumerate(ranking)}
     reasons: list[Explanation] = []
     if asked.why or asked.picture is not None:
@@ -72,8 +74,7 @@ def predict_program(asked: Asked) -> None:
             document["probe"] = as_document(advice)
         click.echo(json.dumps(document, indent=2))
     else:
-        anchored = measured.platform in platforms
-        _show(measured, forecast.bundle, ranking, asked.size, anchored=anchored)
+        _show(measured, forecast.bundle, ranking, asked.size, platforms)
         _advise(advice, ranking)
         if asked.why:
             explain_sources(forecast, list(order))
@@ -84,6 +85,11 @@ def predict_program(asked: Asked) -> None:
 
         explained.draw(asked.picture, measured.name, reasons)
         click.echo(f"picture written to {asked.picture}", err=True)
+
+
+def _runs_on(profile: Profile, platform: Platform) -> bool:
+    """Whether the program has code for it: not a GPU for a program that only runs on CPUs."""
+    return not platform.is_gpu or any(t in platform.targets for t in profile.runs_on.targets)
 
 
 def _advise(advice: Advice | None, ranking: list[Prediction]) -> None:
@@ -127,9 +133,9 @@ def _show(
     bundle: str,
     ranking: list[Prediction],
     size: float | None,
-    *,
-    anchored: bool,
+    platforms: Mapping[str, Platform],
 ) -> None:
+    no_code = {p.platform for p in ranking if not _runs_on(profile, platforms[p.platform])}
     header = (
         "platform", "with", "speedup", "90 % interval", "time", "90 % interval", "memory, at most",
         "bound", "basis",
@@ -147,19 +153,32 @@ def _show(
             f"{format_seconds(p.runtime_s.low)} to {format_seconds(p.runtime_s.high)}",
             "-" if memory is None else format_bytes(memory.high),
             p.bound.value,
-            p.basis.value + (" (abstains)" if p.abstained else ""),
+            p.basis.value
+            + (" (abstains)" if p.abstained else "")
+            + (" (no GPU code)" if p.platform in no_code else ""),
         ))  # fmt: skip
     at = f" at size {size:g}" if size is not None else ""
     click.echo(f"{profile.name}{at}, measured on {profile.platform}; bundle {bundle}\n")
-    click.echo(columns(header, rows, indent=0, first=sum(map(usable, ranking))))
+    click.echo(
+        columns(
+            header,
+            rows,
+            indent=0,
+            first=sum(usable(p) and p.platform not in no_code for p in ranking),
+        )
+    )
     click.echo()
     for reason in dict.fromkeys(p.abstained for p in ranking if p.abstained):
         click.echo(f"abstains: {reason}")
-    if any(p.gpus and Basis.MEASURED is not p.basis for p in ranking):
+    if no_code:
+        click.echo(
+            "no GPU code: the program does not run there; the time is of an equivalent GPU build."
+        )
+    elif any(p.gpus and Basis.MEASURED is not p.basis for p in ranking):
         click.echo("GPU rows are of an equivalent GPU build of the program.")
     if any(p.basis is Basis.PRIOR for p in ranking):
         click.echo("prior: roofline only, no measured times of that platform in the bundle.")
-    if not anchored:
+    if profile.platform not in platforms:
         click.echo(
             f"{profile.platform} has no signature here, so nothing is anchored on the measured "
             "time: `berth pilot bench` there, then `berth platform add`."

@@ -18,8 +18,11 @@ from berth.plugin.site.guess import (
     instruction_sets,
 )
 from berth.plugin.site.slices import is_padding
-from berth.plugin.site.stub import cpu_stub, gpu_stub
+from berth.plugin.site.stub import STUB_MARK, cpu_stub, gpu_stub
+from berth.predictor.hardware.platforms import shipped
 
+SAME_MEMORY = 0.1
+"""Share by which the memory that nodes report differs from what a benchmark saw there."""
 AUTO_QUEUE = "auto"
 _SLICE = "a MIG slice; where GPUs are cut anew, [candidates.slices] covers every profile at once"
 
@@ -53,6 +56,8 @@ class FirstSite:
     stubs: dict[str, Platform] = field(default_factory=dict)
     reference_platform: str | None = None
     reference_queue: str | None = None
+    nodes: dict[str, frozenset[str]] = field(default_factory=dict)
+    """Of each kind of CPU node, by the name of its stub."""
     has_auto: bool = False
 
     @property
@@ -130,7 +135,8 @@ def _add(
     ]
     for gres in types or [None]:
         if gres is None:
-            guess, of_stub = guess_cpu(smallest, known), _cpu_stub(kind)
+            guess, of_stub = guess_cpu(smallest, known), _own_stub(site, queue, kind)
+            guess = _added(of_stub, smallest, known) or guess
         else:
             guess, of_stub = (
                 guess_gpu(gres, smallest, known),
@@ -168,6 +174,33 @@ def _add(
         )
 
 
+def _added(stub: Platform, node: NodeFacts, known: Mapping[str, Platform]) -> Guess | None:
+    """The platform that the site itself added for such nodes: of the stub's name, else the only
+    benchmarked one of their size."""
+    own = {n: p for n, p in known.items() if n not in shipped() and STUB_MARK not in p.description}
+    if stub.name in own:
+        return Guess(own[stub.name])
+    alike = [
+        p
+        for p in own.values()
+        if (p.kind, p.architecture, p.cores) == (PlatformKind.CPU, node.architecture, node.cores)
+        and abs(p.memory_bytes / max(1, node.memory_bytes) - 1) <= SAME_MEMORY
+    ]
+    if len(alike) != 1:
+        return None
+    return Guess(alike[0], f"{alike[0].name} was added and has as many cores and as much memory")
+
+
+def _own_stub(site: FirstSite, queue: QueueFacts, kind: Sequence[NodeFacts]) -> Platform:
+    """A stub of its own for nodes of which no other place with a stub of that name has one."""
+    stub, nodes = _cpu_stub(kind), frozenset(n.name for n in kind)
+    name = stub.name
+    if site.nodes.setdefault(name, nodes).isdisjoint(nodes):
+        name = _name(f"{name}-{queue.name}")
+    site.nodes[name] = site.nodes.get(name, frozenset()) | nodes
+    return stub.model_copy(update={"name": name})
+
+
 def _cpu_stub(kind: Sequence[NodeFacts]) -> Platform:
     node = min(kind, key=lambda n: n.cores)
     memory = min(n.memory_bytes for n in kind)
@@ -184,6 +217,8 @@ def _cpu_stub(kind: Sequence[NodeFacts]) -> Platform:
 def _settle(site: FirstSite, guess: Guess | None, stub: Platform) -> tuple[Platform, list[str]]:
     """The guessed platform with its doubt as a remark, or the stub, kept for writing."""
     if guess is not None:
+        if guess.platform.name not in shipped():
+            site.stubs.setdefault(guess.platform.name, guess.platform)
         return guess.platform, [f"check the platform: {guess.doubt}"] if guess.doubt else []
     site.stubs.setdefault(stub.name, stub)
     return stub, ["an unknown kind of hardware: the platform file is a stub, to be benchmarked"]

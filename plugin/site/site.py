@@ -124,6 +124,12 @@ class Site:
     scheduler_settings: Document | None = None
     """The scheduler's own table; None: its defaults."""
 
+    @property
+    def reference_place(self) -> Candidate | None:
+        """The place that pilot jobs run in; None: no candidate is in that queue."""
+        here = [c for c in self.candidates if c.queue == self.reference_queue and not c.is_gpu]
+        return next((c for c in here if c.platform == self.reference_platform), None)
+
     def open_scheduler(self, name: str | None = None) -> Scheduler:
         """The site's scheduler with its settings; of another ``name``: with its defaults.
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from berth.plugin.scheduler.registry import DEFAULT
 from berth.plugin.site.first import AUTO_QUEUE, FirstCandidate, FirstSite
+from berth.plugin.site.stub import STUB_MARK
 
 PLATFORM_FOLDER = "platforms"
 
@@ -62,7 +63,8 @@ def _lines(site: FirstSite, name: str) -> Iterator[str]:
     for stub in site.stubs.values():
         yield ""
         yield "[[platforms]]"
-        yield "# Not measured: run `berth pilot bench` on such a node and put its file here."
+        if STUB_MARK in stub.description:
+            yield "# Not measured yet: `berth calibrate` writes this file anew."
         yield f"name = {_string(stub.name)}"
         yield f"file = {_string(f'{PLATFORM_FOLDER}/{stub.name}.json')}"
         yield "# price_per_hour = 0.0"

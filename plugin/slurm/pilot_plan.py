@@ -91,6 +91,7 @@ class SlurmPilot:
         return (
             "sbatch", f"--job-name=pilot-{self.name}", "--comment=berth:off",
             f"--partition={self._site.reference_queue}", *self._shape.sbatch_options(),
+            *self._on_reference(),
             f"--time={math.ceil(self._pilot_s / 60)}", f"--deadline=now+{minutes}minutes",
             *self._who(), f"--output={self._stem}.log", str(self._pilot_file),
         )  # fmt: skip
@@ -127,6 +128,16 @@ class SlurmPilot:
     @property
     def _constraint(self) -> bool:
         return bool(self._options["constraint"])
+
+    def _on_reference(self) -> list[str]:
+        """What tells nodes of the reference platform from others of its partition."""
+        place = self._site.reference_place
+        wanted = [self._options["constraint"], None if place is None else place.constraint]
+        named = [text for text in dict.fromkeys(wanted) if text]
+        if not named:
+            return []
+        both = named[0] if len(named) == 1 else "&".join(f"({text})" for text in named)
+        return [f"--constraint={both}"]
 
     def _who(self) -> list[str]:
         given = self._options
@@ -168,6 +179,8 @@ class SlurmPilot:
 def _seconds(option: str, text: str | None) -> float | None:
     if text is None:
         return None
+    if text.isascii() and text.isdigit():
+        return float(text) * 60  # as sbatch reads it
     try:
         return parse_duration_s(text)
     except ValueError as error:

@@ -73,11 +73,17 @@ def _size(given: Input, axis: int, size: int | str, known: Mapping[str, int], ba
         where = f"dimension {size!r}" if size else f"unnamed dimension {axis}"
         raise Problem(
             f"leaves the {where} of input {shown(given.name)} open",
-            f"give it, for example: --dim {size}=128"
+            f"give it, for example: --dim {_open_name(size, known)}=16"
             if size
             else "export it with a name or a size",
         )
     return found
+
+
+def _open_name(text: str, known: Mapping[str, int]) -> str:
+    """The first name in a dimension's text that has no size: ``h32`` of ``32*h32``."""
+    words = (w for w in _WORD.findall(text) if not w[0].isdigit() and w not in "+-*")
+    return next((w for w in words if w not in known), text)
 
 
 def _sum(text: str, known: Mapping[str, int]) -> int | None:

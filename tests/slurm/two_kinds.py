@@ -21,8 +21,8 @@ SHARE = 0.62
 _LAYOUT = """\
 NodeName=a1 NodeHostname={host} NodeAddr=127.0.0.1 Port={a1} CPUs=1 RealMemory=4000
 NodeName=b1 NodeHostname={host} NodeAddr=127.0.0.1 Port={b1} CPUs=2 RealMemory=4000
-PartitionName=full Nodes=a1 Default=YES MaxTime=1-00:00:00 DefaultTime=01:00:00
-PartitionName=pair Nodes=b1 MaxTime=1-00:00:00 DefaultTime=01:00:00
+PartitionName=full Nodes=a1 MaxTime=1-00:00:00 DefaultTime=01:00:00
+PartitionName=pair Nodes=b1 Default=YES MaxTime=1-00:00:00 DefaultTime=01:00:00
 PartitionName=auto Nodes=a1,b1 MaxTime=1-00:00:00 DefaultTime=01:00:00
 PartitionName=closed Nodes=b1 State=INACTIVE DefaultTime=01:00:00
 """
@@ -67,6 +67,10 @@ class TwoKinds(Cluster):
                 if not group.exists():
                     break
                 time.sleep(0.05)
+
+    def before_others(self, *argv: str) -> tuple[str, ...]:
+        """A command of which what else this machine does must wait."""
+        return ("sh", "-c", f'echo $$ > {self._first}/cgroup.procs; exec "$@"', "sh", *argv)
 
     def slurmd(self, node: str) -> tuple[str, ...]:
         """On A's processor, or on both of B and in the group that is throttled."""

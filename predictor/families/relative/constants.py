@@ -17,6 +17,10 @@ WIDEST_SAME_FACTOR = 1.5
 """Two threads are unlike one."""
 _LEAST, _LEAST_RATIO = 1.0, 0.1
 """What is below counts as this: of nothing there is no factor. Of ratios the second."""
+_LEAST_EVENTS = 1000.0
+"""Of events: two page faults, or atomic updates, among millions of instructions are none."""
+_UNITS_OF_RUN = frozenset(("threads", "processes"))
+"""Counters of the run's shape, where 2 is not nearly 1."""
 _COUNTED_IN = 0.5
 """Share of the training programs that must have the counter."""
 
@@ -42,8 +46,7 @@ def unlike(constants: Mapping[str, float], values: Mapping[str, float]) -> str |
     for name, usual in constants.items():
         if name not in values:
             continue
-        entry = BY_NAME.get(name)
-        least = _LEAST_RATIO if entry is not None and entry.unit == "ratio" else _LEAST
+        least = _least(name)
         low, high = sorted((max(values[name], least), max(usual, least)))
         if high > WIDEST_SAME_FACTOR * low:
             return (
@@ -51,3 +54,12 @@ def unlike(constants: Mapping[str, float], values: Mapping[str, float]) -> str |
                 "was trained on"
             )
     return None
+
+
+def _least(name: str) -> float:
+    entry = BY_NAME.get(name)
+    if entry is None or name in _UNITS_OF_RUN:
+        return _LEAST
+    if entry.unit == "ratio":
+        return _LEAST_RATIO
+    return _LEAST_EVENTS if entry.unit == "count" else _LEAST

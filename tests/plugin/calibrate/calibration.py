@@ -12,6 +12,7 @@ from berth.pilot.node import NodeMeasurement
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, NodeJob, Outcome, QueueFacts
 from berth.plugin.site.load import load_site
 from berth.plugin.site.site import Site
+from berth.plugin.site.stub import STUB_MARK
 from berth.plugin.slurm.scheduler import Slurm
 from berth.predictor.hardware import platforms
 from berth.predictor.learning.programs.suite import suite_profiles
@@ -78,7 +79,7 @@ def write_site(folder: Path) -> Site:
     """A site with a stub, a shipped platform and a GPU."""
     known = platforms.load()
     (folder / "platforms").mkdir()
-    stub = known["rome-7742"].model_copy(update={"name": "quick", "description": "STUB"})
+    stub = known["rome-7742"].model_copy(update={"name": "quick", "description": STUB_MARK})
     write_json(folder / "platforms" / "quick.json", stub)
     (folder / "berth.toml").write_text(SITE)
     return load_site(folder / "berth.toml")

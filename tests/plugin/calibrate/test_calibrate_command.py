@@ -14,7 +14,10 @@ from click.testing import CliRunner, Result
 from berth.pilot.errors import BerthError
 from berth.pilot.node import NodeMeasurement
 from berth.plugin.calibrate import jobs
+from berth.plugin.calibrate.state import check_calibration
 from berth.plugin.cli.calibrate import calibrate as command
+from berth.plugin.doctor_bundles import check_bundles, check_places
+from berth.plugin.findings import Status
 from berth.plugin.scheduler import NodeJob
 from berth.plugin.site.load import load_site
 from berth.plugin.site.site import Site
@@ -215,3 +218,33 @@ def test_one_kind_by_the_name_of_its_place(calibrate: Callable[..., Result]) -> 
     scheduler = FakeScheduler(usual)
     calibrate(scheduler, "--kind", "slow")
     assert {job.node for job in scheduler.jobs.values()} == {"s1"}
+
+
+def test_doctor_names_stubs_places_never_acted_on_and_old_measurements(
+    calibrate: Callable[..., Result], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduler = FakeScheduler(usual)
+    monkeypatch.setattr(Site, "open_scheduler", lambda *_: scheduler)
+    before = [f.text for f in check_places(load_site(tmp_path / "berth.toml"))]
+    assert any(text.startswith("quick is a stub") for text in before)
+    assert any(text.startswith("slow: programs are never placed there") for text in before)
+    calibrate(scheduler)
+    site = load_site(tmp_path / "berth.toml")
+    after = [f.text for f in check_places(site)]
+    assert len(after) == 1
+    assert after[0].startswith("gpu: programs are never placed there")
+    assert not list(check_calibration(site))
+    scheduler._cluster = facts(node("s1", "slow", system="Linux 7.0"))
+    assert [f.text for f in check_calibration(site)] == [
+        "s1 was measured under Linux 6.1.0-18-amd64 and runs Linux 7.0 now"
+    ]
+
+
+def test_a_half_installed_bundle_is_named_with_what_to_do(
+    calibrate: Callable[..., Result], tmp_path: Path
+) -> None:
+    calibrate(FakeScheduler(usual))
+    site = load_site(tmp_path / "berth.toml")
+    (site.bundles[0] / "range.json").unlink()
+    (found,) = [f for f in check_bundles(site) if f.status is Status.FAIL]
+    assert "berth calibrate" in (found.advice or "")

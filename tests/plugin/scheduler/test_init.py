@@ -258,3 +258,25 @@ def test_an_unmeasured_gpu_gets_a_stub_by_its_data_sheet() -> None:
     assert stub.signature.flops_f32_per_s == 91.6e12
     assert "STUB" in stub.description
     assert [c.platform for c in site.candidates] == ["gpu-nvidia_l40s"]
+
+
+def test_platforms_that_were_measured_are_used() -> None:
+    small, large = node(name="a", cores=4), node(name="b", cores=8)
+    site = first_site(cluster(small, large), KNOWN, Slurm())
+    stub = next(s for s in site.stubs.values() if s.cores == 4)
+    measured = stub.model_copy(update={"description": "4 cores of something"})
+    again = first_site(cluster(small, large), {**KNOWN, measured.name: measured}, Slurm())
+    assert again.stubs[measured.name] == measured
+    other = measured.model_copy(update={"name": "ours"})
+    added = first_site(cluster(small, large), {**KNOWN, "ours": other}, Slurm())
+    assert "ours" in {c.platform for c in added.candidates}
+    assert "ours" in added.stubs
+
+
+def test_kinds_without_common_nodes_are_platforms_of_their_own() -> None:
+    one, two = node(name="a", queues=("x",)), node(name="b", queues=("y",))
+    both = node(name="a", queues=("x", "z"))
+    site = first_site(cluster(one, two, queues=("x", "y")), KNOWN, Slurm())
+    assert len({c.platform for c in site.candidates}) == 2
+    site = first_site(cluster(both, queues=("x", "z")), KNOWN, Slurm())
+    assert len({c.platform for c in site.candidates}) == 1
