@@ -12,12 +12,12 @@ from lab.datasets.rajaperf import LABELS, RAJAPERF
 from lab.experiments.learn import read_figures
 from lab.experiments.options import Options
 from lab.ground.report import Report, Section
-from lab.kernels import evaluate as kernels
-from lab.kernels.evaluate import INNER_FOLDS, Evaluation, Result
+from lab.kernels import evaluate_programs as kernels
+from lab.kernels.evaluate_programs import INNER_FOLDS, Evaluation, Result
 from lab.kernels.examples import read_examples
 from lab.kernels.explained_kernels import draw_kernels
 from lab.kernels.methods import SHIPPED
-from lab.kernels.train import train as train_bundle
+from lab.kernels.program_bundle import train as train_bundle
 
 _SHOWN = (
     ("R2 log speedup", "r2_log_speedup", "{:.2f}"),

@@ -72,9 +72,12 @@ class Combination:
 Errors = dict[tuple[str, str], SourceError]
 
 
-def evaluate(rows: SourceTimes) -> Combination:
-    """All situations; each group that is reported has told nothing of the errors it is given."""
-    above = threshold(rows)
+def evaluate(rows: SourceTimes, above: float | None = None) -> Combination:
+    """All situations; each group that is reported has no part in the errors it is given.
+
+    ``above``: difficulty from which on a model is of an unseen family; default: ``threshold``.
+    """
+    above = threshold(rows) if above is None else above
     rows = situated(rows, above)
     shown: list[Shown] = []
     errors: list[SourceError] = []

@@ -9,9 +9,10 @@ which other platforms are asked for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
@@ -34,6 +35,8 @@ from berth.predictor.hardware.mig.slices import relatives
 DEFAULT_REFERENCES = ("epyc-genoa-vm", "a100-40gb")
 """What speedups of workloads that were measured nowhere are over, unless a site says: the first
 one that is predicted (no family predicts a language model on a CPU)."""
+
+T = TypeVar("T")
 
 
 class Forecaster:
@@ -66,7 +69,7 @@ class Forecaster:
         can predict it.
         """
         question = self._question(workload, platforms, known, reference)
-        answers = [(family, family.forecast(question)) for family in self.families(workload)]
+        answers = _each(self.families(workload), lambda family: family.forecast(question))
         curves, sources = self._adjusted(question, *_combined(answers))
         reference, reference_s, measured = _reference_time(question, answers, curves)
         if not measured and reference_s is not None:
@@ -110,9 +113,8 @@ class Forecaster:
     ) -> Mapping[str, Explanation]:
         """By family: why its prediction for that platform is as it is."""
         question = self._question(workload, {platform.name: platform}, known, reference)
-        return {
-            family.name: family.explain(question, platform) for family in self.families(workload)
-        }
+        found = _each(self.families(workload), lambda family: family.explain(question, platform))
+        return {family.name: explanation for family, explanation in found}
 
     def families(self, workload: Workload) -> list[Family]:
         """Those that accept it. Raises UsageError where none does."""
@@ -181,6 +183,23 @@ class Forecaster:
                 )
             found[schema] = folder
         return found
+
+
+def _each(families: Sequence[Family], ask: Callable[[Family], T]) -> list[tuple[Family, T]]:
+    """What they answer, without those that can say nothing of this workload.
+
+    Raises UsageError, the first one's, where none can.
+    """
+    found: list[tuple[Family, T]] = []
+    refusals: list[UsageError] = []
+    for family in families:
+        try:
+            found.append((family, ask(family)))
+        except UsageError as refusal:
+            refusals.append(refusal)
+    if not found:
+        raise refusals[0]
+    return found
 
 
 def _combined(

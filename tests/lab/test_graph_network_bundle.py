@@ -17,23 +17,36 @@ pytest.importorskip("xgboost")
 
 import tiny_latency
 from click.testing import CliRunner
-from small_models import convolutional, graph_of
+from onnx import ModelProto
+from small_models import attention, convolutional, graph_of
 
+from berth.pilot.documents import to_json
 from berth.pilot.errors import DocumentError, UsageError
-from berth.plugin.cli import main
+from berth.plugin.cli import berth, main
+from berth.predictor.families.graph.kind import Mode, ModelWorkload
 from berth.predictor.families.graph.latency.graph_network_bundle import ONNX, RunSetting, load
+from berth.predictor.families.graph.latency.network_source import of_one
+from berth.predictor.families.graph.latency.node_features import static_features
+from berth.predictor.families.graph.source_errors import SourceError, known_device
+from berth.predictor.graphs.stored import to_lines
 from lab.__main__ import lab
 from lab.graphs.model_runs import runs
 from lab.ground.table import Places
 from lab.latency import own_runs, timm_runs
 from lab.latency.timm_runs import MODEL, Runs
 from lab.published.graph_networks import evaluate_networks as networks
+from lab.published.graph_networks import network_errors
 from lab.published.graph_networks import timm_examples as made
 from lab.published.graph_networks.evaluate_networks import Part
 from lab.published.graph_networks.fit_network import Training
 from lab.published.graph_networks.network_bundle import train
 
 SHORT = Training(epochs=10)
+ERRORS = tuple(
+    SourceError(source=source, situation=known_device(unlike=unlike), log_bias=0.0,
+                log_width=width, groups=20, rows=200, coverage=0.9)
+    for unlike in (False, True) for source, width in (("graph network", 0.2), ("combined", 1.0))
+)  # fmt: skip
 OWN = [
     run.model_copy(update={"model": run.model.model_copy(update={"name": f"{one.model}_8"})})
     for one, run in zip(tiny_latency.graphs().architectures, runs(), strict=False)
@@ -57,7 +70,7 @@ def _tiny() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def bundle(tmp_path_factory: pytest.TempPathFactory, _tiny: None) -> Path:
     folder = tmp_path_factory.mktemp("bundles") / "net"
-    train(folder, tiny_latency.runs(), command="berth train", training=SHORT)
+    train(folder, tiny_latency.runs(), command="berth train", training=SHORT, errors=ERRORS)
     return folder
 
 
@@ -70,6 +83,51 @@ def test_a_bundle_predicts_every_setting_of_a_graph(bundle: Path) -> None:
     assert seconds[0] == pytest.approx(load(bundle).seconds(graph, asked[:1])[0])
 
 
+@pytest.mark.parametrize("model", [convolutional(2), attention()])
+def test_a_graph_of_many_images_is_taken_back_to_one(model: ModelProto) -> None:
+    alone = graph_of(model, batch=1, sizes={"sequence": 16})
+    found = of_one(graph_of(model, batch=32, sizes={"sequence": 16}))
+    assert found.batch == 1
+    assert np.array_equal(found.kinds, alone.kinds)
+    assert np.array_equal(static_features(found), static_features(alone))
+
+
+@pytest.fixture
+def workload(tmp_path: Path) -> Path:
+    document = ModelWorkload(
+        name="net", mode=Mode.INFERENCE, batch=8, precision="fp32",
+        graph=to_lines(graph_of(convolutional(2), batch=8)),
+    )  # fmt: skip
+    path = tmp_path / "net.json"
+    path.write_text(to_json(document))
+    return path
+
+
+def _sources(bundle: Path, workload: Path) -> dict[str, set[str]]:
+    words = ["predict", str(workload), "--bundle", str(bundle), "--json"]
+    said = CliRunner().invoke(berth, words, catch_exceptions=False)
+    lines = json.loads(said.stdout)["predictions"]
+    return {one["platform"]: {s["source"] for s in one["sources"]} for one in lines}
+
+
+def test_a_forecast_takes_it_as_one_source_on_its_devices(bundle: Path, workload: Path) -> None:
+    found = _sources(bundle, workload)
+    with_it = {name for name, own in found.items() if any("graph network" in one for one in own)}
+    assert with_it == {one.platform for one in load(bundle).manifest.places}
+
+
+def test_without_known_errors_it_has_no_part(workload: Path, tmp_path: Path) -> None:
+    train(tmp_path / "b", tiny_latency.runs(), command="berth train", training=SHORT)
+    shown = _sources(tmp_path / "b", workload)
+    assert not any("graph network" in one for own in shown.values() for one in own)
+
+
+def test_a_job_is_placed_by_it(bundle: Path, workload: Path) -> None:
+    words = ["place", str(workload), "--bundle", str(bundle), "--explain", "--", "true"]
+    said = CliRunner().invoke(berth, words, catch_exceptions=False)
+    assert "is predicted fastest" in said.output
+
+
 def test_the_command_shows_and_checks_it(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for asked in ("show", "verify"):
         main(["bundle", asked, str(bundle)])
@@ -78,7 +136,7 @@ def test_the_command_shows_and_checks_it(bundle: Path, capsys: pytest.CaptureFix
 
 def test_same_rows_and_seed_give_the_same_bundle(bundle: Path, tmp_path: Path) -> None:
     rows = tiny_latency.runs()
-    again = train(tmp_path / "again", rows, command="berth train", training=SHORT)
+    again = train(tmp_path / "again", rows, command="berth train", training=SHORT, errors=ERRORS)
     other = train(tmp_path / "other", rows, command="berth train", training=SHORT, seed=1)
     assert load(bundle).manifest.id == again.id != other.id
 
@@ -174,9 +232,11 @@ def test_the_commands_train_and_evaluate(tmp_path: Path, monkeypatch: pytest.Mon
     assert "sage, sum" in said.output
     assert "network, ONNX" in said.output
     assert json.loads((out / "graph-networks.json").read_text())["models"] == 14
+    monkeypatch.setattr(network_errors, "network_errors", lambda *_, **__: ERRORS)
     said = CliRunner().invoke(
         lab, ["graph-networks", "--train", str(tmp_path / "b")],
         catch_exceptions=False,
     )  # fmt: skip
     assert "56 measurements" in said.output
     assert load(tmp_path / "b").manifest.rows == 56
+    assert load(tmp_path / "b").manifest.errors == ERRORS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from small_models import convolutional, graph_of
+from small_network import networked
 from toy_profiles import profile
 
 from berth.pilot.profile import RunsOn, Target
@@ -38,9 +39,13 @@ def model(name: str, mode: Mode, steps: float | None = None) -> ModelWorkload:
 
 
 def workloads(cpu: str, gpu: str, gpu_model: str) -> dict[str, Workload]:
-    """By name. The history ran on the platforms ``cpu`` and ``gpu``; ``gpu_model`` has slices."""
+    """By name. The history ran on the platforms ``cpu`` and ``gpu``; ``gpu_model`` has slices.
+
+    ``networked-2`` is a program that the bundle of ``small_network`` predicts, on its platforms.
+    """
     documents = (
         profile(name="program"),
+        networked(),
         model("inference", Mode.INFERENCE),
         model("training", Mode.TRAINING, steps=1000),
         LanguageModelWorkload(

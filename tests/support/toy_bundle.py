@@ -9,7 +9,7 @@ from toy_profiles import QUICK, examples
 
 from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.hardware import platforms
-from lab.kernels.train import train
+from lab.kernels.program_bundle import train
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from berth.predictor.hardware import platforms
 from lab.gate.part import Work
-from lab.kernels.evaluate import evaluate
+from lab.kernels.evaluate_programs import evaluate
 from lab.kernels.examples import read_examples
 from lab.kernels.methods import METHODS
 

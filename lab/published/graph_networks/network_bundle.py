@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,12 +20,22 @@ from berth.predictor.families.graph.latency.graph_network_bundle import (
     ONNX,
     OUTPUT,
     NetworkManifest,
+    NetworkPlace,
 )
 from berth.predictor.families.graph.latency.node_features import NODE_FEATURES, STATIC_FEATURES
-from berth.predictor.learning.model_card import library_line, model_card, source_lines
+from berth.predictor.families.graph.source_errors import SourceError
+from berth.predictor.learning.model_card import (
+    library_line,
+    markdown_table,
+    model_card,
+    source_lines,
+)
 from berth.predictor.learning.onnx_export import agreement
 from lab.datasets.timm import BENCHMARK, GRAPHS
 from lab.ground.onnx_networks import network_onnx
+from lab.latency.latency_bundle import usual_settings
+from lab.latency.samples import settings
+from lab.latency.timm_devices import NUMBERS, platform_of
 from lab.latency.timm_runs import Runs
 from lab.published.graph_networks.fit_network import Training, fit
 from lab.published.graph_networks.latency_network import TARGETS, Network, Readout, Shape
@@ -33,6 +43,7 @@ from lab.published.graph_networks.timm_examples import COLUMNS, examples
 
 SHAPE = Shape(readout=Readout.SUM)
 TOLERANCE = 1e-4
+_SETTING = ("device", "precision", "layout")
 _CHECKED_EACH = 20
 """Of so many graphs one is asked of PyTorch and of ONNX."""
 _LIBRARIES = ("numpy", "onnx", "onnxruntime", "torch", "torch-geometric")
@@ -76,6 +87,23 @@ def check_agreement(raw: bytes, network: Network, data: Data) -> float:
     return agreement(raw, inputs, own, TOLERANCE)
 
 
+def places(rows: Runs) -> tuple[NetworkPlace, ...]:
+    """The usual setting of each platform and precision, as of the learnt times."""
+    of_row = settings(rows)
+    found = []
+    for name in sorted(usual_settings(sorted(set(of_row.tolist())))):
+        mine = rows[of_row == name]
+        if len(mine):
+            device, precision, layout = (str(getattr(mine, key)[0]) for key in _SETTING)
+            found.append(NetworkPlace(
+                platform=platform_of(device), numbers=NUMBERS[precision], device=device,
+                precision=precision, torch=int(mine.torch[0]), cuda=float(np.median(mine.cuda)),
+                compiled=bool(mine.compiled[0]), channels_last=layout == "nhwc",
+                batches=(int(mine.batch.min()), int(mine.batch.max())),
+            ))  # fmt: skip
+    return tuple(found)
+
+
 def train(
     folder: Path,
     rows: Runs,
@@ -83,10 +111,13 @@ def train(
     command: str,
     seed: int = 0,
     figures: Mapping[str, float] | None = None,
+    errors: Sequence[SourceError] = (),
     training: Training | None = None,
     advance: Callable[..., None] = lambda *_: None,
 ) -> NetworkManifest:
     """A bundle learnt from ``rows`` that have a graph; ``advance`` is called once an epoch.
+
+    ``errors``: of held-out models (``network_errors``); without them no forecast uses it.
 
     Same rows and seed, same id. Raises BerthError where the exported network is not the trained.
     """
@@ -98,6 +129,7 @@ def train(
     manifest = NetworkManifest(
         schema=NETWORK_SCHEMA, **made_by(command, figures), targets=TARGETS[:1],
         node_features=NODE_FEATURES, static_features=STATIC_FEATURES, columns=COLUMNS,
+        places=places(rows), errors=tuple(errors),
         sources={one.path: one.sha256 for one in (BENCHMARK, GRAPHS)}, rows=len(rows), seed=seed,
         libraries=versions(_LIBRARIES),
     )  # fmt: skip
@@ -107,8 +139,18 @@ def train(
             "What it is": [
                 "GraphSAGE over model graphs; a model's time is the sum of its nodes'",
                 "(docs/model-networks.md). Targets: logarithm of seconds an image. ONNX differs",
-                f"from PyTorch by at most {apart:.1e}. It knows the devices below alone and gives",
-                "no interval; nothing was measured of memory or energy there.",
+                f"from PyTorch by at most {apart:.1e}. It knows the devices below alone; nothing",
+                "was measured of memory or energy there. In a forecast it is one source beside",
+                "the measured models, weighed by the errors below.",
+            ],
+            "Errors on models that it was not trained on": [
+                "Half width of the 90 % interval in log time (of all sources together: a factor on",
+                "theirs), and how many groups of held-out models it covers.", "",
+                *markdown_table(
+                    ("situation", "source", "half width", "covered", "groups"),
+                    [(e.situation, e.source, f"{e.log_width:.3f}", f"{e.coverage:.0%}",
+                      str(e.groups)) for e in manifest.errors],
+                ),
             ],
             "Data": [
                 *source_lines(manifest.sources),

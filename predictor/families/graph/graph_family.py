@@ -9,9 +9,11 @@ from berth.pilot.platform import Platform
 from berth.predictor.core.family import Answer, Bundles, Effect, Explanation, Question
 from berth.predictor.core.prediction import Bound, Prediction, PredictionCurve
 from berth.predictor.core.workload import Workload
+from berth.predictor.families.graph import source_errors
 from berth.predictor.families.graph.kind import Mode
 from berth.predictor.families.graph.latency.bundle import DEFAULT_LATENCY
 from berth.predictor.families.graph.latency.bundle import load as load_latency
+from berth.predictor.families.graph.latency.graph_network_bundle import verify as verify_network
 from berth.predictor.families.graph.latency.transfer.bundle import DEFAULT_TRANSFER
 from berth.predictor.families.graph.latency.transfer.bundle import verify as verify_transfer
 from berth.predictor.families.graph.model import (
@@ -23,15 +25,17 @@ from berth.predictor.families.graph.model import (
 )
 from berth.predictor.families.graph.operators.bundle import DEFAULT_OPERATORS_BUNDLE
 from berth.predictor.families.graph.operators.bundle import verify as verify_operators
+from berth.predictor.families.graph.source_errors import SourceErrors
 from berth.predictor.families.graph.times import SOURCES, Source, sources, times
 from berth.predictor.footprint.energy import energy
 from berth.predictor.footprint.footprint import Task, count, footprint
 from berth.predictor.hardware.roofs import Numbers, roof_of
 
-LATENCY, OPERATORS, TRANSFER = (
+LATENCY, OPERATORS, TRANSFER, NETWORK = (
     "berth.model-latency/1",
     "berth.operators-bundle/1",
     "berth.model-transfer/1",
+    "berth.graph-network/2",
 )
 
 
@@ -40,22 +44,31 @@ class GraphFamily:
 
     name = "graph"
 
-    def __init__(self, bundle: str, used: Sequence[Source]) -> None:
+    def __init__(
+        self, bundle: str, used: Sequence[Source], errors: SourceErrors | None = None
+    ) -> None:
+        """``errors``: of the sources; default: as shipped."""
         self._bundle = bundle
         self._sources = used
+        self._errors = errors
 
     @classmethod
     def load(cls, bundles: Bundles) -> GraphFamily:
-        """With a site's bundles in place of the shipped ones of their schema."""
+        """With a site's bundles in place of the shipped ones of their schema, and its network."""
         latency, operators, transfer = (bundles.get(one) for one in (LATENCY, OPERATORS, TRANSFER))
+        network, errors = bundles.get(NETWORK), None
         ids = [
             load_latency(latency or DEFAULT_LATENCY).id,
             verify_operators(operators or DEFAULT_OPERATORS_BUNDLE).id,
             verify_transfer(transfer or DEFAULT_TRANSFER).id,
         ]
-        own = any(one is not None for one in (latency, operators, transfer))
-        used = sources(latency, operators, transfer) if own else SOURCES
-        return cls("+".join(ids), used)
+        if network is not None:
+            manifest = verify_network(network)
+            ids.append(manifest.id)
+            errors = source_errors.shipped().with_errors(manifest.errors)
+        own = any(one is not None for one in (latency, operators, transfer, network))
+        used = sources(latency, operators, transfer, network) if own else SOURCES
+        return cls("+".join(ids), used, errors)
 
     def accepts(self, workload: Workload) -> bool:
         """Model graphs to be run, not trained."""
@@ -73,7 +86,9 @@ class GraphFamily:
         points: dict[str, list[Prediction]] = {}
         shares = {}
         for units, places in places_by_units(question.platforms, question.known).items():
-            for one in times(graph, places, question.known, numbers, self._sources):
+            for one in times(
+                graph, places, question.known, numbers, self._sources, errors=self._errors
+            ):
                 roof = one.roof
                 used = energy(one.seconds, roof.power_w, None, one.time_share(Bound.LAUNCH))
                 points.setdefault(roof.platform, []).append(
@@ -103,7 +118,7 @@ class GraphFamily:
         graph = graph_of(document)
         numbers = None if document.precision is None else Numbers(document.precision)
         place = roof_of(platform, question.known, platform.cores)
-        (one,) = times(graph, [place], question.known, numbers, self._sources)
+        (one,) = times(graph, [place], question.known, numbers, self._sources, errors=self._errors)
         whole = sum(spot.seconds for spot in one.spots) or 1.0
         effects = tuple(
             Effect(f"{spot.operator} x {spot.nodes}", spot.seconds / whole)

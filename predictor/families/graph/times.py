@@ -28,6 +28,7 @@ from berth.predictor.families.graph.source_errors import (
     IMAGES_IN_HALF,
     LANGUAGE_IN_FP32,
     MEASURED,
+    NETWORK,
     NEW_CPU,
     OPERATORS,
     ROOFLINE,
@@ -141,16 +142,43 @@ def transfer(
     return transferred(graph, places, platforms, numbers or native_numbers(graph), folder)
 
 
+def network(
+    graph: ModelGraph,
+    places: Sequence[Roof],
+    _: Platforms,
+    numbers: Numbers | None,
+    folder: Path,
+) -> Mapping[str, Sequence[Time]]:
+    """Devices that a site's graph network was trained on."""
+    if (graph.family == _RECURRENT).any():
+        return {}
+    from berth.predictor.families.graph.latency.network_source import network_times  # noqa: PLC0415
+
+    names = [place.platform for place in places]
+    found = network_times(graph, names, numbers or native_numbers(graph), folder)
+    return {
+        name: [Time(
+            around(one.seconds, 0.0), Basis.CALIBRATED, NETWORK, detail=one.setting,
+            guessed=one.beyond > 1, beyond=math.log(one.beyond),
+        )]
+        for name, one in found.items()
+    }  # fmt: skip
+
+
 SOURCES: tuple[Source, ...] = (learnt, operators, transfer)
 
 
 def sources(
-    latency: Path | None = None, operator: Path | None = None, transferred: Path | None = None
+    latency: Path | None = None,
+    operator: Path | None = None,
+    transferred: Path | None = None,
+    graph_network: Path | None = None,
 ) -> tuple[Source, ...]:
-    """``SOURCES`` with a site's own bundle in place of a shipped one."""
+    """``SOURCES`` with a site's own bundle in place of a shipped one; a graph network beside."""
+    beside = () if graph_network is None else (partial(network, folder=graph_network),)
     return (
         partial(learnt, folder=latency), partial(operators, folder=operator),
-        partial(transfer, folder=transferred),
+        partial(transfer, folder=transferred), *beside,
     )  # fmt: skip
 
 
@@ -168,18 +196,22 @@ def times(
     platforms: Platforms,
     numbers: Numbers | None = None,
     sources: Sequence[Source] = SOURCES,
+    *,
+    errors: SourceErrors | None = None,
 ) -> list[Roofline]:
     """The model on each place by all sources that answer: those where it fits first, fastest
-    first. Raises DocumentError for a broken bundle.
+    first; ``errors`` of sources: default as shipped. Raises DocumentError for a broken bundle.
 
     A GPU or slice at least as good in every respect as another one of ``platforms`` is not slower,
     whichever places are asked. With the usual sources cached by the graph's hash, its batch, and
     what places can do.
     """
+    known = errors or source_errors.shipped()
     if sources is not SOURCES:
-        return _times(graph, places, platforms, numbers, sources)
+        return _times(graph, places, platforms, numbers, sources, errors=known)
     key = (graph.digest, graph.batch, numbers, tuple(map(_identity, places)))
-    return list(_ANSWERS.made(key, lambda: _times(graph, places, platforms, numbers, sources)))
+    made = partial(_times, graph, places, platforms, numbers, sources, errors=known)
+    return list(_ANSWERS.made(key, made))
 
 
 def _identity(place: Roof) -> tuple[object, ...]:
@@ -197,12 +229,14 @@ def _times(
     platforms: Platforms,
     numbers: Numbers | None,
     sources: Sequence[Source],
+    *,
+    errors: SourceErrors,
 ) -> list[Roofline]:
     computed_in = numbers or native_numbers(graph)
     asked = {place.platform for place in places}
     gpus = [one for one in roofs(platforms).values() if one.is_gpu and one.platform not in asked]
     every = [*places, *(gpus if any(place.is_gpu for place in places) else [])]
-    found = _each(graph, every, platforms, numbers, sources)
+    found = _each(graph, every, platforms, numbers, sources, errors=errors)
     own = ordered(
         {one.roof.platform: one.seconds for one in found if one.roof.is_gpu},
         better_pairs([one.roof for one in found], platforms, computed_in),
@@ -220,9 +254,10 @@ def _each(
     platforms: Platforms,
     numbers: Numbers | None,
     sources: Sequence[Source],
+    *,
+    errors: SourceErrors,
 ) -> list[Roofline]:
     """In the order of ``places``, each by itself."""
-    errors = source_errors.shipped()
     answers: dict[str, list[Time]] = {}
     for source in sources:
         for name, given in source(graph, places, platforms, numbers).items():
@@ -280,9 +315,9 @@ def _combined(bare: Roofline, answers: Sequence[Time], errors: SourceErrors) -> 
 def _situation(bare: Roofline, answers: Sequence[Time]) -> str:
     gpu = bare.roof.is_gpu
     models = max((one.models for one in answers), default=0)
-    measured = next((one for one in answers if one.source == MEASURED), None)
-    if measured is not None and not measured.guessed:
-        return known_device(unlike=bool(measured.unlike))
+    measured = [one for one in answers if one.source in (MEASURED, NETWORK) and not one.guessed]
+    if measured:
+        return known_device(unlike=any(one.unlike for one in measured))
     if models:
         return with_runs(models, gpu=gpu)
     if not gpu:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -78,12 +79,12 @@ def taus(measured: Floats, predicted: Floats) -> Floats:
 
 
 def pairs_right(measured: Floats, predicted: Floats) -> float:
-    """Share of (row, pair of columns) that differ noticeably whose order is right."""
+    """Share of (row, pair of columns) that differ noticeably whose order is right; NaN: none do."""
     first, second = np.triu_indices(measured.shape[1], 1)
     real = measured[:, first] - measured[:, second]
     guess = predicted[:, first] - predicted[:, second]
     counted = np.abs(real) > np.log1p(NOTICEABLE)
-    return float((np.sign(real) == np.sign(guess))[counted].mean())
+    return float((np.sign(real) == np.sign(guess))[counted].mean()) if counted.any() else math.nan
 
 
 def orders_right(measured: Floats, predicted: Floats) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -110,7 +111,7 @@ def train(
     advance()
     manifest = RelativeManifest(
         schema=RELATIVE_SCHEMA,
-        **made_by(command, asdict(vector_figures(rows, found))),
+        **made_by(command, known_figures(asdict(vector_figures(rows, found)))),
         family=family.name,
         what=family.what,
         kind=exported.kind,
@@ -172,6 +173,11 @@ def _check_items(fitted: LawModel) -> None:
             "more than a bundle of the law holds",
             hint="leave out platforms, or sizes that tell the same",
         )
+
+
+def known_figures(of: Mapping[str, float]) -> dict[str, float]:
+    """Those that are defined: of a single target there are no pairs to order."""
+    return {name: value for name, value in of.items() if math.isfinite(value)}
 
 
 def _asked(model: Fitted, rows: Rows) -> Floats:

@@ -16,7 +16,7 @@ from berth.predictor.learning.metrics import kendall, r2
 from berth.predictor.learning.programs.columns import columns
 from berth.predictor.learning.programs.model import Settings
 from lab.experiments.programs import report_of
-from lab.kernels.evaluate import evaluate, leave_one_kernel_out, steps
+from lab.kernels.evaluate_programs import evaluate, leave_one_kernel_out, steps
 from lab.kernels.figures import figures
 from lab.kernels.methods import METHODS, SHIPPED
 from lab.kernels.select import Guess

@@ -18,8 +18,8 @@ from berth.predictor.learning.programs.columns import columns, kernel_and_size, 
 from berth.predictor.learning.programs.model import Settings, fit, fit_prior
 from berth.predictor.learning.trees_onnx import check_agreement, to_onnx
 from lab.kernels.examples import Example, join
+from lab.kernels.program_bundle import train
 from lab.kernels.select import Guess, select
-from lab.kernels.train import train
 
 ALL = platforms.shipped()
 

@@ -8,8 +8,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import small_network
 from click.testing import CliRunner
 from site_profiles import profile, write_site
+from small_network import NETWORK, networked
 from xamm_tables import BANDWIDTH, COUNTERS, write_case, write_runs
 
 pytest.importorskip("torch", reason="needs the extra `deep`")
@@ -89,6 +91,19 @@ def test_xamm_is_served_as_one_graph_also_for_a_machine_without_times(
     assert found["beta"]["basis"] == "calibrated"
     assert found["delta"]["basis"] == "prior"
     assert found["beta"]["runtime_s"]["low"] < found["beta"]["runtime_s"]["high"]
+
+
+def test_the_committed_network_is_what_training_gives(tmp_path: Path) -> None:
+    folders = small_network.trained(tmp_path), NETWORK
+    sources = [bundle.verify(folder).training.sources for folder in folders]
+    assert sources[0] == sources[1]
+    asked = json.dumps(networked().model_dump(mode="json", by_alias=True))
+    (tmp_path / "new.json").write_text(asked)
+    times = [
+        predicted(tmp_path / "new.json", f)["h100-80gb"] for f in (tmp_path / "network", NETWORK)
+    ]
+    assert times[0]["runtime_s"]["mid"] == pytest.approx(times[1]["runtime_s"]["mid"], rel=0.1)
+    assert {one["basis"] for one in times} == {"calibrated"}
 
 
 def test_the_page_says_how_to_train_both() -> None:

@@ -13,6 +13,7 @@ import onnxruntime
 from numpy.typing import NDArray
 from pydantic import Field
 
+from berth.pilot.documents import Document
 from berth.pilot.errors import DocumentError, UsageError
 from berth.predictor.core.bundle import (
     CARD,
@@ -29,7 +30,9 @@ from berth.predictor.families.graph.latency.node_features import (
     compact,
     static_features,
 )
+from berth.predictor.families.graph.source_errors import SourceError
 from berth.predictor.graphs.graph import ModelGraph
+from berth.predictor.hardware.roofs import Numbers
 
 NETWORK_SCHEMA: Literal["berth.graph-network/2"] = "berth.graph-network/2"
 ONNX = "network.onnx"
@@ -70,6 +73,21 @@ class RunSetting:
         return [float(numbers.get(name, name in mine)) for name in names]
 
 
+class NetworkPlace(Document):
+    """A platform that is predicted, in the words of what was measured there."""
+
+    platform: str
+    numbers: Numbers
+    device: str
+    precision: str
+    torch: int
+    cuda: float
+    compiled: bool
+    channels_last: bool
+    batches: tuple[int, int]
+    """Smallest and largest that was measured."""
+
+
 class NetworkManifest(BundleManifest):
     """``manifest.json``."""
 
@@ -78,6 +96,11 @@ class NetworkManifest(BundleManifest):
     node_features: tuple[str, ...]
     static_features: tuple[str, ...]
     columns: tuple[str, ...] = Field(min_length=len(SETTINGS))
+    places: tuple[NetworkPlace, ...] = ()
+    """What a forecast covers; one for each platform and precision."""
+    errors: tuple[SourceError, ...] = ()
+    """Of the network, and of all sources with it, on models that neither was trained on. Without
+    them it has no part in a forecast."""
     sources: dict[str, str]
     """Data set -> SHA-256."""
     rows: int
