@@ -74,8 +74,10 @@ def over_bounds(
     by_default = None
     if held.memory_bytes_per_node is None:
         by_default = candidate.memory_bytes_per_node
+    asked = request.resources.nodes
+    most_nodes = max(nodes, request.needs.max_nodes if asked in (0, held.nodes) else 0)
     most: tuple[tuple[float, float | None, Callable[[float], str], str], ...] = (
-        (nodes, bounds.max_nodes, _count, "nodes a job"),
+        (most_nodes, bounds.max_nodes, _count, "nodes a job"),
         (cores, bounds.max_cores_per_node, _count, "cores a node"),
         (memory, bounds.max_memory_bytes_per_node, format_bytes, "memory a node"),
         (memory, by_core, format_bytes, "memory for its cores"),

@@ -42,6 +42,8 @@ class Needs:
 
     tasks_per_node: int | None = None
     """At most so many tasks on one node, as long as the number of tasks stays."""
+    max_nodes: int = 0
+    """As long as the least number of nodes stays as asked, this most stays, too."""
     min_cores_per_node: int = 0
     memory_per_core: bool = False
     """Memory was asked by core: it is counted, and limited, in whole MiB a core."""

@@ -42,6 +42,7 @@ class Job:
     arguments: tuple[str, ...] | None = None
     kind: str | None = None
     nodes: int | None = None
+    max_nodes: int | None = None
     tasks: int | None = None
     cpus_per_task: int | None = None
     tasks_per_node: int | None = None
@@ -94,6 +95,7 @@ _NUMBERS = frozenset(
     [
         "uid",
         "nodes",
+        "max_nodes",
         "tasks",
         "cpus_per_task",
         "tasks_per_node",

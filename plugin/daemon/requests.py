@@ -98,6 +98,7 @@ def request(job: Job, chosen: Choice, *, auto_queue: str | None) -> Request:
         allowed_queues=None if job.queues is None else frozenset(job.queues),
         needs=Needs(
             tasks_per_node=job.tasks_per_node or None,
+            max_nodes=job.max_nodes or 0,
             min_cores_per_node=job.min_cpus_per_node or 0,
             memory_per_core=bool(job.memory_mib_per_cpu) and not job.memory_mib_per_node,
             exclusive=bool(job.exclusive),

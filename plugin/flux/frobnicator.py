@@ -495,6 +495,23 @@ def describe(spec: Spec, userid: Any, shape: Shape, queues: Dict[str, Queue]) ->
     return {key: value for key, value in details.items() if value is not None}
 
 
+def unread(spec: Spec) -> bool:
+    """Whether the user wrote something about Berth or the queue that is no text of ours.
+
+    ``berth.mode=false`` may mean off, and a queue that Flux would refuse is not to be replaced.
+    """
+    system, mine = spec["attributes"]["system"], at(spec, "attributes", "user", NAME)
+    environment = at(system, "environment")
+    written = [at(system, "queue"), at(system, "bank"), at(system, "duration")]
+    if mine is not None and not isinstance(mine, dict):
+        return True
+    for key in ("profile", "mode"):
+        written += [at(mine, key), at(environment, "BERTH_" + key.upper())]
+    return any(isinstance(value, (bool, list, dict)) for value in written) or any(
+        value not in (None, "") and text_of(value) is None for value in (*written[:2], *written[3:])
+    )
+
+
 def is_interactive(spec: Spec, command: Any, script: Optional[str]) -> bool:
     """A job that somebody sits before: `flux alloc`, or a terminal for its tasks."""
     if is_broker(command):
@@ -696,7 +713,7 @@ class Filter:
             details = describe(spec, userid, shape, self.queues)
         except (LookupError, TypeError, ValueError, AttributeError):
             return False  # none of the forms that we know
-        if details.get("mode") == "off" or details.get("profile") == "off":
+        if details.get("mode") == "off" or details.get("profile") == "off" or unread(spec):
             return False
         reply = self.ask(details, stop_s)
         if reply is None:

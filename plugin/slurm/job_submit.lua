@@ -449,6 +449,7 @@ local function describe(job, partitions)
     queues = partitions,
     comment = sendable_comment(job.comment),
     nodes = count_of(job.min_nodes, slurm.NO_VAL),
+    max_nodes = count_of(job.max_nodes, slurm.NO_VAL),
     tasks = count_of(job.num_tasks, slurm.NO_VAL),
     cpus_per_task = count_of(job.cpus_per_task),
     tasks_per_node = count_of(job.ntasks_per_node),
@@ -553,7 +554,10 @@ local function untranslated(job, edits, details)
     return "--gres-flags=enforce-binding"
   end
   local per_socket = count_of(job.ntasks_per_socket)
-  if per_socket and per_socket >= 1 and tasks > per_socket then return "--ntasks-per-socket" end
+  -- Slurm wants as many cores of a socket as so many tasks take, whether or not there are so many.
+  if per_socket and per_socket >= 1 and (tasks > per_socket or edits.cpus_per_task) then
+    return "--ntasks-per-socket"
+  end
   if details.script then
     local line = unseen_directive(details.script)
     if line then return line end
@@ -599,7 +603,8 @@ local function over_limits(part, name, edits, details, limit)
   -- What is over a partition's limits would be refused or never start.
   if limit and part.max_time and limit > part.max_time then return "over the partition's time limit" end
   local nodes = edits.nodes or details.nodes or 1
-  if part.max_nodes and nodes > part.max_nodes then return "over the partition's node limit" end
+  local most = not edits.nodes and details.max_nodes or nodes
+  if part.max_nodes and most > part.max_nodes then return "over the partition's node limit" end
   if part.min_nodes and nodes < part.min_nodes then return "under the partition's node limit" end
   if part.total_nodes and nodes > part.total_nodes then return "more nodes than the partition has" end
   local cpus = (edits.tasks or details.tasks or 1) * (edits.cpus_per_task or details.cpus_per_task or 1)

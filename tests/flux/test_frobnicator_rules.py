@@ -149,6 +149,24 @@ def test_a_job_that_says_off_is_not_even_asked_about(
     assert daemon.requests == []
 
 
+@pytest.mark.parametrize("word", [False, True, ["off"], {"off": True}, 0, "\ud800"])
+def test_what_is_written_about_berth_and_is_no_text_leaves_the_job_alone(
+    bench: FluxBench, word: Any
+) -> None:
+    """V8: ``--setattr=user.berth.mode=false`` is a boolean, and means off."""
+    for key in ("mode", "profile"):
+        spec = asking()
+        spec["attributes"]["user"]["berth"][key] = word
+        refused(bench, spec, move_to("gpu"))
+
+
+@pytest.mark.parametrize("queue", [5, ["gpu"], True])
+def test_a_queue_that_flux_would_refuse_is_not_replaced(bench: FluxBench, queue: Any) -> None:
+    spec = asking()
+    spec["attributes"]["system"]["queue"] = queue
+    refused(bench, spec, move_to("gpu"))
+
+
 def test_the_kill_switch_holds_at_once_and_ends_at_once(bench: FluxBench) -> None:
     with FakeDaemon(bench.socket, lambda _: move_to("gpu")) as daemon:
         bench.kill_switch.touch()

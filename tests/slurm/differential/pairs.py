@@ -78,12 +78,20 @@ _PLACE = frozenset(
         "TimeLimit",
         "Features",
         "TresPerNode",
+        "OverSubscribe",
         "Gres",
         "NtasksPerN:B:S:C",
     ]
 )
 """Keys that Berth may change where its user did not write them."""
+_OF_THE_PLACE = re.compile(
+    r"Node count specification invalid|Requested node configuration is not available|"
+    r"Requested partition configuration not available|Requested time limit is invalid|"
+    r"Memory required by task is not available|More processors requested than permitted"
+)
+"""Why Slurm refuses a job in one partition and takes it in another."""
 _CHOICES = {
+    "OverSubscribe": r"--oversubscribe|--exclusive|-s\b",
     "TresPerNode": r"--gres=|--gpus-per-node",
     "TresPerJob": r"--gpus[= ]|-G",
     "Features": r"--constraint|-C",
@@ -173,6 +181,9 @@ def differences(ask: Ask, plain: Seen, placed: Seen) -> list[str]:
     if plain.accepted and not placed.accepted:
         return [f"rejected: {placed.message.strip()[-200:]}"]
     if placed.accepted and not plain.accepted:
+        # Who asks Berth to choose may get a place where there is what ``auto`` has not.
+        if placed.was_edited and _OF_THE_PLACE.search(plain.message):
+            return []
         return [f"accepted, and Slurm refuses it as written: {plain.message.strip()[-200:]}"]
     if not plain.accepted:
         return []
@@ -180,7 +191,11 @@ def differences(ask: Ask, plain: Seen, placed: Seen) -> list[str]:
         found.append(f"does not start: {placed.state} {placed.reason}")
     if not plain.started and not placed.started and plain.reason != placed.reason:
         found.append(f"waits for {placed.reason}, and as written for {plain.reason}")
-    if placed.was_edited and "berth/1 id=" not in placed.record.get("AdminComment", ""):
+    if (
+        placed.was_edited
+        and placed.record
+        and "berth/1 id=" not in placed.record.get("AdminComment", "")
+    ):
         found.append("edited without a stamp")
     found += _choices_changed(ask, plain.record, placed.record)
     return found
@@ -198,7 +213,7 @@ def _choices_changed(ask: Ask, plain: dict[str, str], placed: dict[str, str]) ->
     shorter = _seconds(placed.get("TimeLimit")) < _seconds(plain.get("TimeLimit"))
     if shorter and re.search(r"(^| )(-t|--time)", text):
         found.append(f"TimeLimit was {plain['TimeLimit']}, is {placed['TimeLimit']}")
-    wanted = re.search(r"--mincpus=(\d+)", text)
+    wanted = placed and re.search(r"--mincpus=(\d+)", text)
     if wanted and int(placed.get("MinCPUsNode", "0")) < int(wanted[1]):
         found.append(f"MinCPUsNode is {placed.get('MinCPUsNode')} and {wanted[1]} were asked")
     if re.search(r"--gres=none|--gpus(-per-\w+)?=0", text) and "gpu" in _gpus(placed):
