@@ -11,7 +11,7 @@ from functools import cache
 
 import numpy as np
 
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 from lab.datasets import DataSet, locate
 
 AIWC = DataSet(

@@ -16,7 +16,7 @@ from functools import cache
 
 import numpy as np
 
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 from lab.datasets import DataSet, locate
 
 _SOURCE = "UoB-HPC, https://github.com/UoB-HPC/performance-portability"

@@ -18,9 +18,10 @@ from pydantic import ValidationError
 from berth.pilot.errors import DocumentError
 from berth.pilot.version import VERSION
 from berth.plugin.cli.step_bar import step_bar
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.language_model.bundle import Likeness, Width
 from berth.predictor.families.language_model.memory import memory
-from berth.predictor.families.language_model.physics import HEADS, OFFLINE, TPOT, TTFT, Floats
+from berth.predictor.families.language_model.physics import HEADS, OFFLINE, TPOT, TTFT
 from berth.predictor.learning.resume import Resume
 from lab.datasets.llm import BENCH, SERVING
 from lab.experiments.learn import learn, read_figures

@@ -10,7 +10,7 @@ import numpy as np
 from berth.plugin.cli.site_rows import SiteInput, site_input
 from berth.plugin.cli.step_bar import step_bar
 from berth.plugin.cli.train import train_relative
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.folds import folds
 from berth.predictor.learning.relative.evaluation import Result, steps

@@ -12,8 +12,8 @@ from scipy.optimize import nnls
 from scipy.special import ndtr
 from scipy.stats import t as student
 
+from berth.predictor.core.arrays import Floats
 from berth.predictor.core.prediction import Interval
-from berth.predictor.families.program.ceilings import Floats
 from berth.predictor.footprint.footprint import Need
 from berth.predictor.footprint.runtimes import DeviceLaw, HostLaw, Span
 from lab.footprint.memory_labels import (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 from berth.predictor.footprint.footprint import Task, memory_of
 from berth.predictor.footprint.runtimes import Runtime
 from lab.footprint.fit_memory import fit_host, left_out_ratios

@@ -18,9 +18,10 @@ import numpy as np
 import pandas as pd
 
 from berth.pilot.documents import write_json
+from berth.predictor.core.arrays import Floats
 from berth.predictor.graphs.kinds import FAMILIES
 from berth.predictor.graphs.operators import Family
-from berth.predictor.graphs.roofline import SHARES, Floats, Load, Reach, RoofShares, roof_seconds
+from berth.predictor.graphs.roofline import SHARES, Load, Reach, RoofShares, roof_seconds
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.roofs import Numbers, Roof, roofs
 from lab.datasets import DataSet, locate

@@ -15,8 +15,8 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from berth.pilot.platform import Platform
+from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import group_quantile
-from berth.predictor.families.program.ceilings import Floats
 from berth.predictor.learning.metrics import row_taus
 from berth.predictor.learning.programs.columns import Columns
 from berth.predictor.learning.programs.model import Settings

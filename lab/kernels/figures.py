@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import LEVEL
-from berth.predictor.families.program.ceilings import Floats
 from berth.predictor.learning.metrics import group_mean, kendall, r2
 
 

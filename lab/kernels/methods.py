@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.ensemble import ExtraTreesRegressor
 
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.program.features import FEATURES, WORK_FEATURES
 from berth.predictor.learning.programs.columns import Columns
 from berth.predictor.learning.programs.model import (

@@ -11,6 +11,7 @@ import numpy as np
 
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
+from berth.predictor.core.arrays import Floats
 from berth.predictor.core.bundle import CARD
 from berth.predictor.core.bundle_writing import write_bundle
 from berth.predictor.core.intervals import DIFFICULTY_FLOOR, group_quantile
@@ -24,7 +25,6 @@ from berth.predictor.families.program.bundle import (
     load,
     write_range,
 )
-from berth.predictor.families.program.ceilings import Floats
 from berth.predictor.families.program.features import FEATURES, WORK_FEATURES
 from berth.predictor.families.program.range_check import RangeCheck
 from berth.predictor.learning.folds import folds

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from berth.pilot.errors import UsageError
+from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import difficulty
-from berth.predictor.families.program.ceilings import Floats
 from berth.predictor.learning.folds import folds
 from berth.predictor.learning.programs.columns import Columns
 from berth.predictor.learning.programs.model import Model, Settings, fit, kernel_weights

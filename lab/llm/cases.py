@@ -10,9 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.language_model.config import LanguageModel, from_mapping
 from berth.predictor.families.language_model.load import Load
-from berth.predictor.families.language_model.physics import OFFLINE, TTFT, Case, Floats, log_terms
+from berth.predictor.families.language_model.physics import OFFLINE, TTFT, Case, log_terms
 from berth.predictor.families.language_model.residual import (
     Codes,
     Integers,

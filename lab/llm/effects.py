@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.language_model.physics import (
     OFFLINE,
     TERMS,
     TPOT,
     TTFT,
     Effects,
-    Floats,
     combine,
     group_names,
 )

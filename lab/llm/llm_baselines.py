@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 import xgboost
 
-from berth.predictor.families.language_model.physics import Floats, combine
-from berth.predictor.families.language_model.table import hardware_features, model_features
+from berth.predictor.core.arrays import Floats
+from berth.predictor.families.language_model.physics import combine
 from lab.ground.evaluate import Family
 from lab.llm.cases import Cases
 from lab.llm.effects import fit_effects, physics, start_of
+from lab.llm.thesis_features import hardware_features, model_features
 
 THESIS: dict[str, Any] = {"n_estimators": 2000, "max_depth": 8, "learning_rate": 0.1}
 """Section 6.5.3."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from berth.pilot.documents import to_json
 from berth.pilot.errors import UsageError
-from berth.predictor.core.bundle import CARD
+from berth.predictor.core.bundle import CARD, Training
 from berth.predictor.core.bundle_writing import write_bundle
 from berth.predictor.core.provenance import made_by, versions
 from berth.predictor.families.language_model import bundle as bundles
@@ -20,7 +20,6 @@ from berth.predictor.families.language_model.bundle import (
     HeadEntry,
     Likeness,
     LlmManifest,
-    LlmTraining,
     Width,
     residual_file,
 )
@@ -75,7 +74,7 @@ def train(
         heads=tuple(entries),
         ties=TIES,
         numbers=NUMBERS,
-        training=LlmTraining(
+        training=Training(
             sources={d.path: d.sha256 for d in (BENCH, SERVING)},
             seed=seed,
             libraries=versions(LIBRARIES),

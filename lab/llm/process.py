@@ -19,7 +19,8 @@ from scipy.linalg import cholesky, solve_triangular
 from scipy.linalg.lapack import dpotri
 from scipy.optimize import minimize
 
-from berth.predictor.families.language_model.physics import OFFLINE, TPOT, TTFT, Floats
+from berth.predictor.core.arrays import Floats
+from berth.predictor.families.language_model.physics import OFFLINE, TPOT, TTFT
 from berth.predictor.families.language_model.residual import NUMBERS, TIES, Integers
 
 LIKELIHOOD_ROWS = {OFFLINE: 1200, TTFT: 400, TPOT: 400}

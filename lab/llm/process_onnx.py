@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from berth.predictor.families.language_model.physics import Floats
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.language_model.residual import NUMBERS, TIES, Integers
 from berth.predictor.learning.onnx_export import OnnxGraph, agreement
 from lab.llm.process import Process

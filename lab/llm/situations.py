@@ -17,9 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import group_quantile
 from berth.predictor.families.language_model.bundle import Likeness, Width
-from berth.predictor.families.language_model.physics import OFFLINE, TPOT, TTFT, Effects, Floats
+from berth.predictor.families.language_model.physics import OFFLINE, TPOT, TTFT, Effects
 from berth.predictor.learning.metrics import group_mean
 from berth.predictor.learning.resume import Resume
 from lab.ground.evaluate import Family, held_out

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from berth.predictor.families.language_model.physics import HEADS, Effects, Floats, combine
+from berth.predictor.core.arrays import Floats
+from berth.predictor.families.language_model.physics import HEADS, Effects, combine
 from berth.predictor.families.language_model.siblings import sibling
 from lab.llm.cases import Cases, table
 from lab.llm.effects import fit_effects

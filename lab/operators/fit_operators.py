@@ -13,8 +13,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import xgboost
 
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.graph.operators.bundle import KINDS, Group
-from berth.predictor.families.graph.operators.calls import Calls, Floats
+from berth.predictor.families.graph.operators.calls import Calls
 from berth.predictor.families.graph.operators.physics import (
     Features,
     Places,

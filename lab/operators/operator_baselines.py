@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import xgboost
 
-from berth.predictor.families.graph.operators.calls import Floats
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.graph.operators.physics import Places, PowerLaw, roof_seconds
 from berth.predictor.hardware.roofs import Numbers
 from berth.predictor.hardware.unit import Unit, unit_named

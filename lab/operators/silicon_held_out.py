@@ -14,8 +14,8 @@ from functools import cache
 
 import numpy as np
 
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.graph.operators.bundle import KINDS, Group, Width
-from berth.predictor.families.graph.operators.calls import Floats
 from berth.predictor.families.graph.operators.physics import PowerLaw
 from lab.ground.table import Strings
 from lab.operators.fit_operators import FULL, QUICK, Fitted, Size, fit

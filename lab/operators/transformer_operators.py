@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from berth.predictor.families.graph.operators.calls import MATRIX, Calls, Floats, Kind
+from berth.predictor.core.arrays import Floats
+from berth.predictor.families.graph.operators.calls import MATRIX, Calls, Kind
 from berth.predictor.families.graph.operators.graph_calls import calls_of
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.hardware.roofs import Numbers

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.probes import expected_regret
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.families.relative.trust import Trust

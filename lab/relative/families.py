@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from berth.pilot.errors import UsageError
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.relative.baselines import MeanSpeedup, NearestWorkload
 from berth.predictor.learning.relative.family import Entry, Family, Fitted

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import LEVEL
-from berth.predictor.families.program.ceilings import Floats
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.relative.figures import per_application
 from berth.predictor.learning.relative.trust import next_application_quantile

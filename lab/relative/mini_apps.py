@@ -19,7 +19,7 @@ from itertools import combinations
 
 import numpy as np
 
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 from lab.datasets.machines import KERNELS, PEAKS, MiniApps
 
 SPLIT = (

@@ -13,7 +13,7 @@ from itertools import combinations
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.relative.figures import orders_right
 

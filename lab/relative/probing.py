@@ -10,7 +10,7 @@ from itertools import combinations
 
 import numpy as np
 
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.joint import Joint
 from berth.predictor.families.relative.probes import advise
 from berth.predictor.families.relative.rows import Rows

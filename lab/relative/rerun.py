@@ -12,7 +12,7 @@ from dataclasses import asdict
 
 import numpy as np
 
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.relative.figures import vector_figures
 from lab.relative.orders import order_figures

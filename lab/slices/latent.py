@@ -9,6 +9,7 @@ from itertools import combinations
 
 import numpy as np
 
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.slices.latent import (
     Family,
     Latents,
@@ -17,7 +18,7 @@ from berth.predictor.families.slices.latent import (
     kernel,
     latents,
 )
-from berth.predictor.families.slices.physics import Floats, ShareLaw, log_slowdown
+from berth.predictor.families.slices.physics import ShareLaw, log_slowdown
 from lab.slices.slice_cases import SHARES, Case
 
 SHARPNESS = (1.5, 2.0, 3.0)

@@ -9,7 +9,8 @@ from functools import cache
 
 import numpy as np
 
-from berth.predictor.families.slices.physics import Floats, Share
+from berth.predictor.core.arrays import Floats
+from berth.predictor.families.slices.physics import Share
 from berth.predictor.families.slices.sweep import SweepLaw
 from berth.predictor.families.slices.sweep import fit as fit_law
 from berth.predictor.families.slices.sweep_model import Loads

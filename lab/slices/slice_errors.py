@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.slices.equivalence import log_slowdowns as batch_equivalence
 from berth.predictor.families.slices.equivalence import mixed
 from berth.predictor.families.slices.latent import Latents
 from berth.predictor.families.slices.manifest import LARGE_BATCH, Width
-from berth.predictor.families.slices.physics import Floats, ShareLaw
+from berth.predictor.families.slices.physics import ShareLaw
 from berth.predictor.families.slices.predictor import EASE
 from berth.predictor.families.slices.sweep import SweepLaw
 from berth.predictor.families.slices.sweep_model import Loads, SeenProbe, SweepModel

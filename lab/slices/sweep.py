@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import xgboost
 
-from berth.predictor.families.slices.physics import Floats, MeasuredShare, ShareLaw
+from berth.predictor.core.arrays import Floats
+from berth.predictor.families.slices.physics import MeasuredShare, ShareLaw
 from berth.predictor.families.slices.sweep import SweepLaw
 from berth.predictor.families.slices.sweep_model import (
     Loads,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from berth.predictor.core.bundle import CARD
+from berth.predictor.core.bundle import CARD, Training
 from berth.predictor.core.bundle_writing import write_bundle
 from berth.predictor.core.provenance import made_by, versions
 from berth.predictor.families.graph.latency.features import GRAPH_FEATURES
@@ -18,7 +18,6 @@ from berth.predictor.families.training_step.bundle import (
     STEPS_SCHEMA,
     StepHead,
     StepManifest,
-    StepTraining,
     Width,
     learner_files,
 )
@@ -73,7 +72,7 @@ def train(
         graph_features=GRAPH_FEATURES,
         features=STEP_FEATURES,
         heads=tuple(heads),
-        training=StepTraining(
+        training=Training(
             sources={
                 **{d.path: d.sha256 for d in (BENCHMARK, GRAPHS)},
                 DATA.name: hashlib.sha256(DATA.read_bytes()).hexdigest(),

@@ -13,10 +13,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
 import onnxruntime
 
 from berth.pilot.documents import Document, read_json
 from berth.pilot.errors import DocumentError
+from berth.predictor.core.arrays import Floats
 
 SHIPPED_BUNDLES = Path(__file__).parents[1] / "bundles"
 """The folder of the bundles that come with Berth, one folder each."""
@@ -48,6 +50,15 @@ class BundleManifest(Document):
         data["files"] = {k: v for k, v in self.files.items() if k != CARD}
         text = json.dumps(data, sort_keys=True, separators=(",", ":"))
         return "berth-" + hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class Training(Document):
+    """What a bundle was made of."""
+
+    sources: dict[str, str]
+    """Data set -> SHA-256."""
+    seed: int
+    libraries: dict[str, str]
 
 
 M = TypeVar("M", bound=BundleManifest)
@@ -135,6 +146,13 @@ def open_model(path: Path) -> onnxruntime.InferenceSession:
         )
     except Exception as error:  # onnxruntime raises a dozen classes of its own
         raise DocumentError(path, f"is not a model that can run: {error}") from None
+
+
+def regressed(model: onnxruntime.InferenceSession, rows: Floats) -> Floats:
+    """[rows] what an ONNX regressor with one output makes of [rows, features]."""
+    (asked,) = model.get_inputs()
+    given = rows if asked.type == "tensor(double)" else rows.astype(np.float32)
+    return np.asarray(model.run(None, {asked.name: given})[0], np.float64).reshape(-1)
 
 
 def _sha256(path: Path) -> str:

@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +21,7 @@ from pydantic import Field
 
 from berth.pilot.documents import Document, read_json
 from berth.pilot.profile import Positive
+from berth.predictor.core.arrays import Floats
 from berth.predictor.core.forecast import SourceShare
 from berth.predictor.core.prediction import Basis, Bound, Interval
 from berth.predictor.graphs.graph import ModelGraph
@@ -30,7 +30,6 @@ from berth.predictor.graphs.operators import Family
 from berth.predictor.graphs.values import BITS, FLOATS
 from berth.predictor.hardware.roofs import Numbers, Roof
 
-Floats: TypeAlias = NDArray[np.float64]
 SHARES = Path(__file__).with_name("roof_shares.json")
 CACHED_SHARE = 0.5
 """Of the second-level cache that an operator's activations may take to be found there."""

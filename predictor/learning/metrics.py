@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 
 
 def r2(measured: Floats, predicted: Floats) -> float:

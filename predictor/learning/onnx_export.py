@@ -20,7 +20,7 @@ from onnx import (
 )
 
 from berth.pilot.errors import BerthError
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 
 _OPSET, _IR = 15, 8
 _TYPES = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE, "int64": TensorProto.INT64}

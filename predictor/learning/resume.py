@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from berth.pilot.documents import write_bytes
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import xgboost
 from onnxmltools.convert import convert_xgboost
 from onnxmltools.convert.common.data_types import FloatTensorType
 
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 from berth.predictor.learning.onnx_export import agreement
 
 TOLERANCE = 1e-5

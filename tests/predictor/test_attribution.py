@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.program.attribution import MOST_EXACT, attribute
-from berth.predictor.families.program.ceilings import Floats
 
 
 def curved(rows: Floats) -> Floats:

@@ -22,11 +22,7 @@ import numpy as np
 import torch
 import xgboost
 
-from berth.predictor.families.graph.latency.features import (
-    ROOF_FEATURES,
-    graph_features,
-    work_of,
-)
+from berth.predictor.families.graph.latency.features import ROOF_FEATURES, graph_features, work_of
 from berth.predictor.families.graph.latency.graph_network_bundle import logarithms
 from berth.predictor.families.graph.latency.node_features import (
     CompactGraph,

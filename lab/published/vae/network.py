@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from berth.pilot.errors import UsageError
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 from lab.published.relative_networks.calibrated import (
     CalibratedVae,
     divergence,

@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.metrics import r2
 from berth.predictor.learning.relative.splits import by_application

@@ -9,7 +9,7 @@ import numpy as np
 import xgboost
 from sklearn.ensemble import AdaBoostRegressor, BaggingRegressor, RandomForestRegressor
 
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 from lab.published.xamm.choices import Downstream
 from lab.published.xamm.samples import Samples, joined
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 from lab.published.relative_networks.attention import Attention, SequentialAttention
 from lab.published.relative_networks.calibrated import (
     CalibratedVae,

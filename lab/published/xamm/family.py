@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from berth.pilot.errors import UsageError
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.benchmarks import Benchmarks
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.onnx_export import agreement

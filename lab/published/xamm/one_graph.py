@@ -10,7 +10,7 @@ import skl2onnx
 import xgboost
 from skl2onnx.common.data_types import FloatTensorType
 
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 from berth.predictor.learning import trees_onnx as convert
 from berth.predictor.learning.onnx_export import OnnxGraph, agreement
 from lab.published.relative_networks.export import OPSET, TOLERANCE, check_agreement, to_onnx

@@ -12,7 +12,7 @@ from sklearn.manifold import TSNE
 from sklearn.metrics import silhouette_score
 
 from berth.plugin.pictures.figure import save
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
 from lab.published.relative_networks.export import apply
 from lab.published.xamm.ablation import Found

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
-from berth.predictor.families.relative.tables import Runs
+from lab.published.xamm.machine_tables import Runs
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,16 +13,16 @@ import numpy as np
 
 from berth.pilot.documents import write_text
 from berth.pilot.errors import UsageError
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.benchmarks import Benchmarks
 from berth.predictor.families.relative.rows import Rows
-from berth.predictor.families.relative.tables import Runs, read_benchmarks, read_runs
 from berth.predictor.families.relative.xamm import XammManifest, XammModel, load
 from lab.published.relative_networks.attention import Attention
 from lab.published.xamm import bundle
 from lab.published.xamm.choices import Machines
 from lab.published.xamm.config import Step, XammConfig
 from lab.published.xamm.family import XammFamily, fit
+from lab.published.xamm.machine_tables import Runs, read_benchmarks, read_runs
 from lab.published.xamm.machines import machine_labels
 from lab.published.xamm.samples import samples_of_runs, times
 

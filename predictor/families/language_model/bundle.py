@@ -14,6 +14,7 @@ from berth.predictor.core.bundle import (
     MANIFEST,
     SHIPPED_BUNDLES,
     BundleManifest,
+    Training,
     check_complete,
     check_features,
     open_model,
@@ -73,15 +74,6 @@ class HeadEntry(Document):
     widths: dict[Likeness, Width]
 
 
-class LlmTraining(Document):
-    """What the bundle was made of."""
-
-    sources: dict[str, str]
-    """Data set -> SHA-256."""
-    seed: int
-    libraries: dict[str, str]
-
-
 class LlmManifest(BundleManifest):
     """``manifest.json``."""
 
@@ -89,7 +81,7 @@ class LlmManifest(BundleManifest):
     heads: tuple[HeadEntry, ...]
     ties: tuple[str, ...]
     numbers: tuple[str, ...]
-    training: LlmTraining
+    training: Training
 
 
 class EffectsFile(Document):

@@ -14,16 +14,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from berth.pilot.documents import Document
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.language_model.config import LanguageModel
 from berth.predictor.families.language_model.load import Load
 from berth.predictor.families.language_model.memory import memory
 from berth.predictor.hardware.unit import Unit
-
-Floats = NDArray[np.float64]
 
 OFFLINE, TTFT, TPOT = "offline", "ttft", "tpot"
 HEADS = (OFFLINE, TTFT, TPOT)

@@ -17,9 +17,10 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.language_model.config import LanguageModel
 from berth.predictor.families.language_model.memory import memory
-from berth.predictor.families.language_model.physics import Case, Floats
+from berth.predictor.families.language_model.physics import Case
 
 TIES = ("accelerator", "framework", "model", "gpus", "length", "batch", "bits", "experts")
 """``length`` is that of equal input and output, ``experts`` how they are dealt."""

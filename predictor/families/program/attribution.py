@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 
 Model = Callable[[Floats], Floats]
 """Rows (n x inputs) to outputs (n x platforms), in log."""

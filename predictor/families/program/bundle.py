@@ -22,6 +22,7 @@ from berth.pilot.documents import Document
 from berth.pilot.errors import DocumentError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Name, Positive
+from berth.predictor.core.arrays import Floats
 from berth.predictor.core.bundle import (
     SHIPPED_BUNDLES,
     BundleManifest,
@@ -29,8 +30,8 @@ from berth.predictor.core.bundle import (
     check_features,
     open_model,
     read_manifest,
+    regressed,
 )
-from berth.predictor.families.program.ceilings import Floats
 from berth.predictor.families.program.features import FEATURES, WORK_FEATURES
 from berth.predictor.families.program.range_check import RangeCheck
 
@@ -123,10 +124,7 @@ class Bundle:
 
     def residual(self, platform: str, rows: Floats) -> Floats:
         """Log residuals of the parallel part for feature rows (n x features)."""
-        session = self.models[platform]
-        (output,) = session.run(None, {"features": rows.astype(np.float32)})
-        raw = np.asarray(output, dtype=np.float64).reshape(-1)
-        return firm(raw, self.dead_zones[platform])
+        return firm(regressed(self.models[platform], rows), self.dead_zones[platform])
 
 
 def firm(residuals: Floats, dead_zone: float) -> Floats:

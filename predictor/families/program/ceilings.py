@@ -15,9 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from berth.pilot.platform import MemoryLevel, Platform, Signature
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.program.work import EMULATED_L1_BYTES
-
-Floats = npt.NDArray[np.float64]
 
 FLOATS_CHAIN_CYCLES = 4.0
 """Latency of a floating-point add on current cores: turns the serial rate into a clock."""

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.program.bundle import Bundle
-from berth.predictor.families.program.ceilings import Floats
 from berth.predictor.families.program.estimate import Layout, Reading, estimate
 from berth.predictor.families.program.features import WORK_FEATURES, Reference
 from berth.predictor.families.program.roofline import times

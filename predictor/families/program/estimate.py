@@ -14,10 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.pilot.profile import Profile
+from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import difficulty
 from berth.predictor.core.prediction import Basis
 from berth.predictor.families.program.bundle import Bundle, Calibration, Labelled
-from berth.predictor.families.program.ceilings import Ceilings, Floats, Point
+from berth.predictor.families.program.ceilings import Ceilings, Point
 from berth.predictor.families.program.features import Reference, feature_row, work_features
 from berth.predictor.families.program.roofline import Times, times
 from berth.predictor.families.program.scaling import ThreadScaling

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.program.roofline import Times
 from berth.predictor.families.program.scaling import ThreadScaling
 from berth.predictor.families.program.work import LINE_BYTES, Work

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from berth.predictor.core.arrays import Floats
 from berth.predictor.core.prediction import Bound
-from berth.predictor.families.program.ceilings import Ceilings, Floats
+from berth.predictor.families.program.ceilings import Ceilings
 from berth.predictor.families.program.scaling import ThreadScaling
 from berth.predictor.families.program.work import (
     EMULATED_L1_BYTES,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.pilot.profile import Profile
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 
 
 @dataclass(frozen=True, slots=True)

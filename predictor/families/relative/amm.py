@@ -15,7 +15,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 
 LEAK = 0.01
 

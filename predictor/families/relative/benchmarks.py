@@ -10,7 +10,7 @@ import numpy as np
 
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform, Signature
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 
 LEVELS = ("l1", "l2", "l3", "dram")
 

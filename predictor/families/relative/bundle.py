@@ -16,16 +16,17 @@ import numpy as np
 import onnxruntime
 from pydantic import Field
 
-from berth.pilot.documents import Document, read_json
+from berth.pilot.documents import read_json
 from berth.pilot.errors import DocumentError, UsageError
+from berth.predictor.core.arrays import Floats
 from berth.predictor.core.bundle import (
     MANIFEST,
     BundleManifest,
+    Training,
     check_complete,
     open_model,
     read_manifest,
 )
-from berth.predictor.families.program.ceilings import Floats
 from berth.predictor.families.program.range_check import RangeCheck
 from berth.predictor.families.relative.law_file import LawFile, law_model
 from berth.predictor.families.relative.rows import Rows
@@ -38,15 +39,11 @@ LAW, ONNX, TRUST = "model.json", "model.onnx", "trust.json"
 Kind = Literal["law", "onnx"]
 
 
-class RelativeTraining(Document):
+class RelativeTraining(Training):
     """What the bundle was made of."""
 
-    sources: dict[str, str]
-    """Data set -> SHA-256."""
     rows: int = Field(ge=1)
     applications: tuple[str, ...] = Field(min_length=1)
-    seed: int
-    libraries: dict[str, str]
 
 
 class RelativeManifest(BundleManifest):

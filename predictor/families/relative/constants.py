@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from berth.pilot.catalogue import BY_NAME
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 
 WIDEST_SAME_FACTOR = 1.5
 """Two threads are unlike one."""

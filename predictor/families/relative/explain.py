@@ -16,9 +16,9 @@ from typing import ClassVar
 import numpy as np
 
 from berth.pilot.errors import UsageError
+from berth.predictor.core.arrays import Floats
 from berth.predictor.core.prediction import Bound
 from berth.predictor.families.program.attribution import attribute
-from berth.predictor.families.program.ceilings import Floats
 from berth.predictor.families.program.explain import Effect, Explanation, largest_first
 from berth.predictor.families.relative.bundle import RelativeModel
 from berth.predictor.families.relative.law import LawModel

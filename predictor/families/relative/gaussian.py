@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats, matern32
 
-_ROOT3 = float(np.sqrt(3.0))
 Group = tuple[str, str]
 """Application and kernel of a row."""
 
@@ -65,8 +64,8 @@ class Gaussian:
         """Rows x outputs."""
         places = self.place(features)
         squared = (places**2).sum(axis=1)[:, None] + self._norms - 2 * (places @ self.points.T)
-        far = (_ROOT3 / self.lengths)[:, None] * np.sqrt(np.maximum(squared, 0.0))[:, None, :]
-        nearness = (1 + far) * np.exp(-far)
+        apart = np.sqrt(np.maximum(squared, 0.0))[:, None, :]
+        nearness = matern32(apart / self.lengths[:, None])
         count, lengths, known = nearness.shape
         found = self.constant + places @ self.linear
         found += nearness.reshape(count, lengths * known) @ self.near.reshape(lengths * known, -1)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.pilot.errors import UsageError
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 
 PROBE_NOISE = 0.05
 """Standard deviation of log time between a short pilot run and the run that it stands for."""

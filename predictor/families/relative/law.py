@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.pilot.errors import UsageError
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.gaussian import Gaussian, Group
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.families.relative.views import Seen, View, check_counters

@@ -10,8 +10,7 @@ from pydantic import Field
 
 from berth.pilot.documents import Document
 from berth.pilot.errors import DocumentError
-from berth.predictor.families.program.ceilings import Floats
-from berth.predictor.families.relative.arrays import Row, array_of, row_of
+from berth.predictor.core.arrays import Floats, Row, array_of, row_of
 from berth.predictor.families.relative.gaussian import Gaussian
 from berth.predictor.families.relative.law import Law, LawModel
 from berth.predictor.families.relative.views import TERMS, VIEWS

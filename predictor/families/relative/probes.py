@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.joint import PROBE_NOISE, Joint
 
 DRAWS = 512

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,8 @@ from pydantic import Field
 
 from berth.pilot.documents import Document
 from berth.pilot.errors import DocumentError
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats, Row, array_of, row_of
 from berth.predictor.families.program.range_check import RangeCheck
-from berth.predictor.families.relative.arrays import Row, array_of, row_of
 from berth.predictor.families.relative.neighbours import Neighbours
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.families.relative.trust import Difficulty, Trust

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.pilot.errors import UsageError
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
 
 LAUNCH, SERIAL, WORK, REFERENCE = "launch", "serial", "work", "reference"

@@ -16,6 +16,7 @@ from pydantic import Field
 
 from berth.pilot.documents import Document
 from berth.pilot.errors import DocumentError
+from berth.predictor.core.arrays import Floats
 from berth.predictor.core.bundle import (
     MANIFEST,
     BundleManifest,
@@ -23,7 +24,6 @@ from berth.predictor.core.bundle import (
     open_model,
     read_manifest,
 )
-from berth.predictor.families.program.ceilings import Floats
 from berth.predictor.families.relative.amm import Aggregation, Scale, machine_model
 
 XAMM_SCHEMA = "berth.xamm-bundle/1"

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-
-import numpy as np
-import onnxruntime
 
 from berth.pilot.documents import read_json
 from berth.pilot.errors import DocumentError
-from berth.predictor.core.bundle import open_model
+from berth.predictor.core.bundle import open_model, regressed
 from berth.predictor.families.slices.latent import Family, LatentFile
 from berth.predictor.families.slices.manifest import (
     DEFAULT_SLICES_BUNDLE,
@@ -20,7 +18,7 @@ from berth.predictor.families.slices.manifest import (
     MethodEntry,
     verify,
 )
-from berth.predictor.families.slices.physics import Floats, ShareLaw
+from berth.predictor.families.slices.physics import ShareLaw
 from berth.predictor.families.slices.sweep_model import SweepModel
 
 __all__ = ["SliceModel", "load", "verify"]
@@ -49,7 +47,7 @@ def load(folder: Path = DEFAULT_SLICES_BUNDLE) -> SliceModel:
         _check(family, folder / LATENTS)
     residual = None
     if manifest.training.residual != NO_RESIDUAL:
-        residual = _Correction(open_model(folder / RESIDUAL))
+        residual = partial(regressed, open_model(folder / RESIDUAL))
     return SliceModel(
         shares=manifest.shares,
         families=families,
@@ -66,14 +64,3 @@ def _check(family: Family, path: Path) -> None:
         sizes = {len(m.centre), len(m.scale), *(len(row) for row in m.rows)}
         if sizes != {width} or len(m.weights) != len(m.rows) or min(m.scale) <= 0:
             raise DocumentError(path, f"has a member of {family.name!r} that does not fit together")
-
-
-@dataclass(frozen=True, slots=True)
-class _Correction:
-    """The ONNX ensemble as a function."""
-
-    session: onnxruntime.InferenceSession
-
-    def __call__(self, rows: Floats) -> Floats:
-        (output,) = self.session.run(None, {"features": rows.astype(np.float32)})
-        return np.asarray(output, dtype=np.float64).reshape(-1)

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from berth.predictor.core.arrays import Floats
 from berth.predictor.core.combine import SourceEstimate, combine
 from berth.predictor.core.intervals import around
 from berth.predictor.core.prediction import Basis
-from berth.predictor.families.slices.physics import Floats
 from berth.predictor.families.slices.workload import Point
 
 LAW, EQUIVALENCE = "law", "equivalence"

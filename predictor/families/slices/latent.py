@@ -17,12 +17,8 @@ import numpy as np
 from pydantic import Field
 
 from berth.pilot.documents import Document
-from berth.predictor.families.slices.physics import (
-    LATENT_LEAST,
-    LATENT_MOST,
-    Floats,
-    log_slowdown,
-)
+from berth.predictor.core.arrays import Floats
+from berth.predictor.families.slices.physics import LATENT_LEAST, LATENT_MOST, log_slowdown
 from berth.predictor.families.slices.workload import Point, SliceWorkload
 
 LATENT_SCHEMA = "berth.slice-latents/1"

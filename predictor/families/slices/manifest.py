@@ -10,6 +10,7 @@ from berth.pilot.documents import Document
 from berth.predictor.core.bundle import (
     SHIPPED_BUNDLES,
     BundleManifest,
+    Training,
     check_complete,
     check_features,
     read_manifest,
@@ -61,15 +62,11 @@ class MethodEntry(Document):
         )
 
 
-class SliceTraining(Document):
+class SliceTraining(Training):
     """What the bundle was made of."""
 
-    sources: dict[str, str]
-    """Data set -> SHA-256."""
-    seed: int
     residual: str
     """Name of the correction that the folds chose; ``none``: the law alone."""
-    libraries: dict[str, str]
 
 
 class SliceManifest(BundleManifest):

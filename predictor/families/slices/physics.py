@@ -14,12 +14,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from berth.pilot.documents import Document
-
-Floats = NDArray[np.float64]
+from berth.predictor.core.arrays import Floats
 
 LATENT_LEAST, LATENT_MOST = -5.0, 4.0
 _SAME = 1e-6

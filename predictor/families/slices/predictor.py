@@ -15,13 +15,14 @@ from functools import lru_cache
 import numpy as np
 
 from berth.pilot.errors import UsageError
+from berth.predictor.core.arrays import Floats
 from berth.predictor.core.forecast import SourceShare
 from berth.predictor.core.prediction import Basis, Bound, Interval
 from berth.predictor.families.slices.bundle import SliceModel
 from berth.predictor.families.slices.equivalence import log_slowdowns, mixed
 from berth.predictor.families.slices.latent import Family, Latents, features, latents, outside
 from berth.predictor.families.slices.manifest import MethodEntry, Width
-from berth.predictor.families.slices.physics import Floats, Share, launch_share
+from berth.predictor.families.slices.physics import Share, launch_share
 from berth.predictor.families.slices.sweep import SweepLaw, can_fit, fit
 from berth.predictor.families.slices.sweep_model import MOST_MISFIT, Loads, SeenProbe
 from berth.predictor.families.slices.workload import Point, SliceWorkload

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.pilot.errors import UsageError
-from berth.predictor.families.slices.physics import Floats, log_smooth_max
+from berth.predictor.core.arrays import Floats
+from berth.predictor.families.slices.physics import log_smooth_max
 
 LEAST_POINTS = 4
 LEAST_RANGE = 8.0

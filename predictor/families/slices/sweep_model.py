@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from berth.predictor.families.slices.physics import Floats
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.slices.sweep import SweepLaw
 
 ANCHOR = 0.5

@@ -10,15 +10,18 @@ import onnxruntime
 from pydantic import Field
 
 from berth.pilot.documents import Document
+from berth.predictor.core.arrays import Floats
 from berth.predictor.core.bundle import (
     SHIPPED_BUNDLES,
     BundleManifest,
+    Training,
     check_complete,
     check_features,
     open_model,
     read_manifest,
+    regressed,
 )
-from berth.predictor.families.graph.latency.features import GRAPH_FEATURES, Floats
+from berth.predictor.families.graph.latency.features import GRAPH_FEATURES
 from berth.predictor.families.training_step.law import STEP_FEATURES, TERMS
 
 STEPS_SCHEMA = "berth.dl-training-bundle/1"
@@ -56,15 +59,6 @@ class StepHead(Document):
     """On others, moved by the ratio of roofs."""
 
 
-class StepTraining(Document):
-    """What the bundle was made of."""
-
-    sources: dict[str, str]
-    """Data set -> SHA-256."""
-    seed: int
-    libraries: dict[str, str]
-
-
 class StepManifest(BundleManifest):
     """``manifest.json``."""
 
@@ -73,7 +67,7 @@ class StepManifest(BundleManifest):
     graph_features: tuple[str, ...]
     features: tuple[str, ...]
     heads: tuple[StepHead, ...] = Field(min_length=1)
-    training: StepTraining
+    training: Training
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +80,7 @@ class Head:
 
     def rest(self, rows: Floats) -> Floats:
         """[rows] log seconds beyond the law, of ``step_features``."""
-        said = []
-        for learner in self.learners:
-            wide = learner.get_inputs()[0].type == "tensor(double)"
-            given = rows if wide else rows.astype(np.float32)
-            (found,) = learner.run(None, {"features": given})
-            said.append(np.asarray(found, np.float64).reshape(-1))
-        found_all: Floats = np.mean(said, axis=0)
-        return found_all
+        return np.asarray(np.mean([regressed(one, rows) for one in self.learners], axis=0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from berth.predictor.families.graph.latency.features import (
-    GRAPH_FEATURES,
-    GROUPS,
-    MATRIX_GROUPS,
-    Floats,
-)
+from berth.predictor.core.arrays import Floats
+from berth.predictor.families.graph.latency.features import GRAPH_FEATURES, GROUPS, MATRIX_GROUPS
 
 TERMS = ("products", "grouped", "product elements", "other elements", "parameters", "launches")
 """Flops of products, of convolutions in groups (which no matrix unit likes), activations that

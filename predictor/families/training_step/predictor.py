@@ -15,8 +15,9 @@ from functools import cache
 import numpy as np
 
 from berth.pilot.platform import Platform
+from berth.predictor.core.arrays import Floats
 from berth.predictor.core.prediction import Basis, Bound, Interval
-from berth.predictor.families.graph.latency.features import Floats, graph_features, work_of
+from berth.predictor.families.graph.latency.features import graph_features, work_of
 from berth.predictor.families.training_step import bundle as bundles
 from berth.predictor.families.training_step.bundle import Head, StepModel
 from berth.predictor.families.training_step.law import law_seconds, step_features, terms

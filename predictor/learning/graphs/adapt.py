@@ -18,11 +18,12 @@ from berth.pilot.dl.document import Device, ModelRun, Task
 from berth.pilot.errors import UsageError
 from berth.pilot.host import sha256_of
 from berth.pilot.platform import Platform
+from berth.predictor.core.arrays import Floats
 from berth.predictor.core.bundle import CARD
 from berth.predictor.core.bundle_writing import write_bundle
 from berth.predictor.core.intervals import group_quantile
 from berth.predictor.core.provenance import now
-from berth.predictor.families.graph.latency.features import Floats, GraphWork, work_of
+from berth.predictor.families.graph.latency.features import GraphWork, work_of
 from berth.predictor.families.graph.latency.transfer import bundle as bundles
 from berth.predictor.families.graph.latency.transfer.belief import is_fused, stack_name
 from berth.predictor.families.graph.latency.transfer.cases import Cases, Codes, case_of, stacked

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 
-from berth.predictor.families.graph.latency.features import Floats
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.graph.latency.transfer.cases import Cases, Codes
 from berth.predictor.families.graph.latency.transfer.kernel import LEVELS, OWN, Kernel, Own
 

@@ -17,13 +17,13 @@ from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
 from berth.pilot.version import VERSION
+from berth.predictor.core.arrays import Floats
 from berth.predictor.core.bundle import CARD
 from berth.predictor.core.bundle_writing import write_bundle
 from berth.predictor.core.intervals import DIFFICULTY_FLOOR, difficulty, group_quantile
 from berth.predictor.core.provenance import now
 from berth.predictor.families.program import bundle as bundles
 from berth.predictor.families.program.bundle import Calibration, Labelled, Manifest
-from berth.predictor.families.program.ceilings import Floats
 from berth.predictor.families.program.features import FEATURES
 from berth.predictor.learning.folds import folds
 from berth.predictor.learning.programs.columns import Columns

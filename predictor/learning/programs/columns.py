@@ -15,7 +15,8 @@ from berth.pilot.documents import parse_json
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
-from berth.predictor.families.program.ceilings import Ceilings, Floats, Point
+from berth.predictor.core.arrays import Floats
+from berth.predictor.families.program.ceilings import Ceilings, Point
 from berth.predictor.families.program.features import Reference, feature_row
 from berth.predictor.families.program.roofline import times
 from berth.predictor.families.program.scaling import ThreadScaling

@@ -9,8 +9,8 @@ import numpy as np
 import xgboost
 
 from berth.pilot.errors import UsageError
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.program.bundle import firm
-from berth.predictor.families.program.ceilings import Floats
 from berth.predictor.learning.programs.columns import Columns
 
 MODE_WIDTH = 0.15

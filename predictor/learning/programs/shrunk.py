@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import DIFFICULTY_FLOOR, group_quantile
-from berth.predictor.families.program.ceilings import Floats
 from berth.predictor.families.program.estimate import CALIBRATED_KERNELS, NEW_PLATFORM_WIDENING
 from berth.predictor.learning.programs.columns import Columns
 from berth.predictor.learning.programs.model import CARRIES, REDUCTIONS_S, Prior, kernel_weights

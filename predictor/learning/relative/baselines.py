@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.neighbours import Neighbours
 from berth.predictor.families.relative.rows import Rows
 

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from berth.pilot.version import VERSION
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.relative.checks import (
     check_applications,

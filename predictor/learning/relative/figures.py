@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.metrics import r2, row_taus
 

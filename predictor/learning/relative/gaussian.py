@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats, matern32
 from berth.predictor.families.relative.gaussian import Gaussian, Group
 
 _LEAST_SCALE = 1e-6
-_ROOT3 = float(np.sqrt(3.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +39,9 @@ class _Points:
     common: Floats
     """0, 1 (same application) or 2 (and same kernel)."""
 
-    def nearness(self, length: float) -> Floats:
-        far = _ROOT3 / length * self.distance
-        return np.asarray((1 + far) * np.exp(-far))
-
     def noisy(self, kernel: Kernel) -> Floats:
         """The covariance of what is measured at the points."""
-        near = self.nearness(kernel.length)
+        near = matern32(self.distance / kernel.length)
         own = kernel.shared**2 * (kernel.everywhere + (1 - kernel.everywhere) * near)
         found = kernel.constant**2 + kernel.linear**2 * self.product + kernel.local**2 * near
         return np.asarray(found + self.common * own + kernel.noise**2 * np.eye(len(near)))

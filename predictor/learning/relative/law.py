@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.optimize import minimize
 
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.law import ABSENT, Law, LawModel
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.families.relative.views import LAUNCH, SERIAL, Seen, fitting

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.gaussian import Gaussian, Group
 from berth.predictor.families.relative.law import LawModel
 from berth.predictor.families.relative.rows import Rows

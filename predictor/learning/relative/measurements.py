@@ -22,7 +22,7 @@ from berth.pilot.catalogue import BY_NAME
 from berth.pilot.documents import parse_json, read_json
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.profile import NAME_PATTERN, Profile
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.constants import constants
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.families.relative.views import VIEWS

@@ -14,10 +14,10 @@ import numpy as np
 from berth.pilot.documents import MAX_KEYS, to_json
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.version import VERSION
+from berth.predictor.core.arrays import Floats
 from berth.predictor.core.bundle import CARD
 from berth.predictor.core.bundle_writing import write_bundle
 from berth.predictor.core.provenance import made_by, versions
-from berth.predictor.families.program.ceilings import Floats
 from berth.predictor.families.relative import bundle as bundles
 from berth.predictor.families.relative.bundle import (
     LAW,

@@ -19,8 +19,8 @@ import numpy as np
 from scipy.stats import t as student
 
 from berth.pilot.errors import UsageError
+from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import LEVEL
-from berth.predictor.families.program.ceilings import Floats
 from berth.predictor.families.relative.neighbours import Neighbours
 from berth.predictor.families.relative.probes import expected_regret
 from berth.predictor.families.relative.rows import Rows

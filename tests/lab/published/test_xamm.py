@@ -16,7 +16,6 @@ from xamm_tables import write_case, write_machines, write_runs
 pytest.importorskip("torch", reason="needs the extra `deep`")
 
 from berth.pilot.errors import DocumentError, UsageError
-from berth.predictor.families.relative.tables import read_benchmarks, read_runs
 from berth.predictor.families.relative.xamm import load
 from lab.__main__ import lab
 from lab.published.relative_networks.attention import Attention
@@ -29,6 +28,7 @@ from lab.published.xamm.choices import (
 from lab.published.xamm.config import read_config
 from lab.published.xamm.downstream import make
 from lab.published.xamm.family import XammFamily
+from lab.published.xamm.machine_tables import read_benchmarks, read_runs
 from lab.published.xamm.samples import samples_of
 from lab.published.xamm.steps import run
 

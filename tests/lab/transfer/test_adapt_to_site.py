@@ -12,8 +12,8 @@ import pytest
 from berth.pilot.dl.document import Outcome
 from berth.pilot.errors import DocumentError, UsageError
 from berth.plugin.cli import main
+from berth.predictor.core.arrays import read_arrays
 from berth.predictor.core.prediction import Basis
-from berth.predictor.families.graph.latency.arrays import read_arrays
 from berth.predictor.families.graph.latency.features import work_of
 from berth.predictor.families.graph.latency.transfer import bundle
 from berth.predictor.graphs.reader import read_graph

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from berth.pilot.errors import UsageError
-from berth.predictor.families.graph.latency.features import Floats
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.graph.latency.transfer.cases import Cases, Codes
 from berth.predictor.families.graph.latency.transfer.kernel import Kernel
 from lab.ground.few_shot import curve

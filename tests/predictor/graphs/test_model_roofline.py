@@ -16,13 +16,7 @@ from berth.pilot.errors import ToolMissing, UsageError
 from berth.plugin.cli import main
 from berth.predictor.core.prediction import Basis, Bound
 from berth.predictor.graphs.graph import ModelGraph
-from berth.predictor.graphs.roofline import (
-    Roofline,
-    load_of,
-    operator_times,
-    roofline,
-    shares,
-)
+from berth.predictor.graphs.roofline import Roofline, load_of, operator_times, roofline, shares
 from berth.predictor.graphs.what_if import changes, fused
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.roofs import Numbers, Roof, roof_of, roofs

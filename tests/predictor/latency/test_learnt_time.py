@@ -14,6 +14,7 @@ from small_models import constant, convolutional, graph_of, model, tensor
 from berth.pilot.errors import DocumentError, UsageError
 from berth.plugin.cli import main
 from berth.predictor import predict
+from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import around
 from berth.predictor.core.prediction import Basis
 from berth.predictor.families.graph.latency import bundle
@@ -21,7 +22,6 @@ from berth.predictor.families.graph.latency.features import (
     GRAPH_FEATURES,
     GROUPS,
     ROOF_FEATURES,
-    Floats,
     graph_features,
     roof_features,
     work_of,

@@ -17,14 +17,14 @@ from pydantic import Field
 
 from berth.pilot.documents import Document
 from berth.pilot.errors import DocumentError
+from berth.predictor.core.arrays import Floats, read_arrays
 from berth.predictor.core.bundle import (
     SHIPPED_BUNDLES,
     BundleManifest,
+    Training,
     check_complete,
     read_manifest,
 )
-from berth.predictor.families.graph.latency.arrays import read_arrays
-from berth.predictor.families.graph.latency.features import Floats
 from berth.predictor.families.graph.latency.inputs import LIKENESS, TERMS
 from berth.predictor.families.graph.latency.process import Process, Scale
 from berth.predictor.hardware.roofs import Numbers
@@ -53,16 +53,12 @@ class SettingEntry(Document):
     """Half width of the 90 % interval in log time, for a difficulty of 1."""
 
 
-class LatencyTraining(Document):
+class LatencyTraining(Training):
     """What the bundle was made of."""
 
-    sources: dict[str, str]
-    """Data set -> SHA-256."""
-    seed: int
     length: float = Field(gt=0)
     noise: float = Field(gt=0)
     graphs: int = Field(ge=1)
-    libraries: dict[str, str]
 
 
 class LatencyManifest(BundleManifest):

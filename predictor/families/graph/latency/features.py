@@ -16,6 +16,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from berth.predictor.core.arrays import Floats
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.kinds import COLUMNS, FAMILIES
 from berth.predictor.graphs.operators import Family
@@ -23,7 +24,6 @@ from berth.predictor.graphs.roofline import CACHED_SHARE, FREE
 from berth.predictor.graphs.values import BITS
 from berth.predictor.hardware.roofs import Numbers, Roof
 
-Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
 
 GROUPS = (

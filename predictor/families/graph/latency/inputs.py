@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.graph.latency.features import (
     GRAPH_FEATURES,
     GROUPS,
     MATRIX_GROUPS,
     ROOF_FEATURES,
-    Floats,
 )
 
 _SECONDS_AN_ELEMENT, _SECONDS_A_MAC, _SECONDS_A_LAUNCH = 1e-12, 1e-14, 1e-6

@@ -16,6 +16,7 @@ import numpy as np
 
 from berth.pilot.bounded import BoundedCache
 from berth.predictor.core import intervals as conformal
+from berth.predictor.core.arrays import Floats
 from berth.predictor.core.prediction import Basis, Interval
 from berth.predictor.families.graph.latency.bundle import (
     DEFAULT_LATENCY,
@@ -24,7 +25,6 @@ from berth.predictor.families.graph.latency.bundle import (
     load,
 )
 from berth.predictor.families.graph.latency.features import (
-    Floats,
     GraphWork,
     graph_features,
     roof_features,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from berth.predictor.families.graph.latency.features import Floats
+from berth.predictor.core.arrays import Floats, matern32
 
 _CLIP = 4.0
 _LEAST_S = 1e-12
@@ -42,9 +42,7 @@ def similarity(asked: Floats, points: Floats, length: float) -> Floats:
     """[asked, points] in (0, 1]: 1 for the same; ``length`` in spreads of an average column."""
     square = (asked * asked).sum(axis=1)[:, None] + (points * points).sum(axis=1)[None, :]
     square -= 2 * asked @ points.T
-    apart = np.sqrt(3 * np.maximum(square, 0) / asked.shape[1]) / length
-    found: Floats = (1 + apart) * np.exp(-apart)
-    return found
+    return matern32(np.sqrt(np.maximum(square, 0) / asked.shape[1]) / length)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from berth.pilot.profile import Positive
 from berth.predictor.core.bundle import (
     SHIPPED_BUNDLES,
     BundleManifest,
+    Training,
     check_complete,
     check_features,
     open_model,
@@ -74,15 +75,11 @@ class Law(Document):
     """Of image models, on GPUs and at a precision (half) never fitted."""
 
 
-class OperatorsTraining(Document):
+class OperatorsTraining(Training):
     """What the bundle was made of."""
 
-    sources: dict[str, str]
-    """Data set -> SHA-256."""
     gpus: tuple[str, ...]
     rows: int
-    seed: int
-    libraries: dict[str, str]
 
 
 class OperatorsManifest(BundleManifest):

@@ -15,7 +15,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Floats: TypeAlias = NDArray[np.float64]
+from berth.predictor.core.arrays import Floats
+
 Integers: TypeAlias = NDArray[np.int64]
 
 WINOGRAD = 2.25

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from berth.predictor.families.graph.operators.calls import Calls, Floats, Integers, Kind
+from berth.predictor.core.arrays import Floats
+from berth.predictor.families.graph.operators.calls import Calls, Integers, Kind
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.kinds import AXES, COLUMNS, FAMILIES
 from berth.predictor.graphs.operators import Family

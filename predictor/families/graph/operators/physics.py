@@ -16,7 +16,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from berth.predictor.families.graph.operators.calls import WINOGRAD, Calls, Floats, Integers, Kind
+from berth.predictor.core.arrays import Floats
+from berth.predictor.families.graph.operators.calls import WINOGRAD, Calls, Integers, Kind
 from berth.predictor.hardware.roofs import Numbers
 from berth.predictor.hardware.unit import Unit
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from berth.predictor.core.arrays import Floats
+from berth.predictor.core.bundle import regressed
 from berth.predictor.core.prediction import Interval
 from berth.predictor.families.graph.operators import bundle as bundles
 from berth.predictor.families.graph.operators.bundle import (
@@ -17,7 +19,7 @@ from berth.predictor.families.graph.operators.bundle import (
     Group,
     Loaded,
 )
-from berth.predictor.families.graph.operators.calls import Calls, Floats, Kind
+from berth.predictor.families.graph.operators.calls import Calls, Kind
 from berth.predictor.families.graph.operators.graph_calls import calls_of
 from berth.predictor.families.graph.operators.physics import (
     KERNEL_S,
@@ -60,8 +62,8 @@ class OperatorModel:
                 continue
             of = calls[chosen]
             features = (vector_features if group is Group.VECTORS else product_features)(of, places)
-            (margin,) = self.loaded.ensembles[group].run(None, {"features": features})
-            share = utilisation(np.asarray(margin, np.float64).reshape(len(gpus), len(of)))
+            margin = regressed(self.loaded.ensembles[group], features)
+            share = utilisation(margin.reshape(len(gpus), len(of)))
             found[:, chosen] = launch_s + base_seconds(of, places) / share
         return found
 

@@ -7,8 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
+from berth.predictor.core.arrays import Floats
 from berth.predictor.core.prediction import Basis, Interval
-from berth.predictor.families.graph.latency.features import Floats, GraphWork
+from berth.predictor.families.graph.latency.features import GraphWork
 from berth.predictor.families.graph.latency.transfer.cases import GRAPH, NOBODY, Cases, case_of
 from berth.predictor.families.graph.latency.transfer.kernel import Kernel, Own
 from berth.predictor.families.graph.latency.transfer.nearest import nearest_residual

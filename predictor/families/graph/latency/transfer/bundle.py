@@ -16,14 +16,14 @@ from pydantic import Field
 
 from berth.pilot.documents import Document
 from berth.pilot.errors import DocumentError
+from berth.predictor.core.arrays import Floats, read_arrays
 from berth.predictor.core.bundle import (
     SHIPPED_BUNDLES,
     BundleManifest,
+    Training,
     check_complete,
     read_manifest,
 )
-from berth.predictor.families.graph.latency.arrays import read_arrays
-from berth.predictor.families.graph.latency.features import Floats
 from berth.predictor.families.graph.latency.transfer.belief import Belief, Width
 from berth.predictor.families.graph.latency.transfer.cases import GRAPH, PLACE, SPEC, Cases
 from berth.predictor.families.graph.latency.transfer.kernel import LEVELS, TERMS, Kernel, Own, Scale
@@ -61,14 +61,10 @@ class PlatformEntry(Document):
     """Half width of the 90 % interval, of a platform that a site added."""
 
 
-class TransferTraining(Document):
+class TransferTraining(Training):
     """What the bundle was made of."""
 
-    sources: dict[str, str]
-    """Data set -> SHA-256."""
-    seed: int
     rows: int = Field(ge=1)
-    libraries: dict[str, str]
 
 
 class TransferManifest(BundleManifest):

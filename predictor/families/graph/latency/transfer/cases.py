@@ -15,12 +15,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.graph.latency.features import (
     GRAPH_FEATURES,
     GROUPS,
     MATRIX_GROUPS,
     ROOF_FEATURES,
-    Floats,
     GraphWork,
     graph_features,
     roof_features,

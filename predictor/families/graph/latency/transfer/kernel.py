@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from berth.predictor.families.graph.latency.features import Floats
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.graph.latency.transfer.cases import GRAPH, NOBODY, PLACE, Cases, Codes
 
 LEVELS = ("all", "kind", "fusing", "specs", "device", "stack")

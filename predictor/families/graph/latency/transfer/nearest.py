@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from berth.predictor.families.graph.latency.features import Floats
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.graph.latency.transfer.cases import Cases
 from berth.predictor.families.graph.latency.transfer.kernel import Scale, squared
 

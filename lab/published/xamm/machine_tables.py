@@ -12,7 +12,7 @@ import numpy as np
 from berth.pilot.documents import read_json
 from berth.pilot.errors import DocumentError
 from berth.pilot.platform import Platform
-from berth.predictor.families.program.ceilings import Floats
+from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.benchmarks import Benchmarks, from_platforms
 from berth.predictor.hardware import platforms as known
 
