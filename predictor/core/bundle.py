@@ -15,6 +15,7 @@ from typing import TypeVar
 
 import numpy as np
 import onnxruntime
+from numpy.typing import NDArray
 
 from berth.pilot.documents import Document, read_json
 from berth.pilot.errors import DocumentError
@@ -148,10 +149,10 @@ def open_model(path: Path) -> onnxruntime.InferenceSession:
         raise DocumentError(path, f"is not a model that can run: {error}") from None
 
 
-def regressed(model: onnxruntime.InferenceSession, rows: Floats) -> Floats:
+def regressed(model: onnxruntime.InferenceSession, rows: NDArray[np.floating]) -> Floats:
     """[rows] what an ONNX regressor with one output makes of [rows, features]."""
     (asked,) = model.get_inputs()
-    given = rows if asked.type == "tensor(double)" else rows.astype(np.float32)
+    given = rows.astype(np.float64 if asked.type == "tensor(double)" else np.float32, copy=False)
     return np.asarray(model.run(None, {asked.name: given})[0], np.float64).reshape(-1)
 
 
