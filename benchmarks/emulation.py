@@ -19,9 +19,11 @@ from berth.pilot.collectors import cachegrind, valgrind
 from berth.pilot.collectors.base import Collector
 from berth.pilot.collectors.emulator import EmulatorCollector
 from berth.pilot.launch import Order, Outcome, run_one
+from berth.pilot.run import SAMPLED_S
 
 NATIVE_RUNS = 3
 BAR_SLOWDOWN, BAR_MEDIAN, BAR_WORST = 10.0, 0.05, 0.15
+NORMAL_90 = 1.645
 FEW = 10_000
 """Counts below this are compared by what they would cost, not by their ratio: left out."""
 SHOWN = (
@@ -58,19 +60,22 @@ def simulated(order: Order, level: cachegrind.Level, folder: Path) -> dict[str, 
     }
 
 
-def one(program: RealProgram, folder: Path) -> tuple[float, float, dict[str, tuple[float, float]]]:
-    """(native seconds, slow-down, counter -> (counted, complete simulation))."""
+Pairs = dict[str, tuple[float, float, float]]
+
+
+def one(program: RealProgram, folder: Path) -> tuple[float, float, Pairs]:
+    """(native seconds, slow-down, counter -> (counted, its error, complete simulation))."""
     order = Order(program.command, dict(os.environ), cwd=str(folder / program.name), discard=True)
     native = statistics.median(seconds(run_one(order)) for _ in range(NATIVE_RUNS))
     collector: Collector = EmulatorCollector(folder / f"{program.name}-counts")
     if (why := collector.probe()) is not None:
         sys.exit(f"the emulator cannot be used here: {why}")
-    outcome = run_one(collector.prepare(replace(order)))
+    outcome = run_one(collector.prepare(replace(order, sampled=native > SAMPLED_S)))
     counted = collector.finish(outcome).counters
     complete = simulated(order, cachegrind.L2, folder / f"{program.name}-l2")
     complete |= simulated(order, cachegrind.LLC, folder / f"{program.name}-llc")
     pairs = {
-        name: (counted[name].value or 0.0, complete[name])
+        name: (counted[name].value or 0.0, counted[name].standard_error or 0.0, complete[name])
         for name in SHOWN
         if name in complete and complete[name] >= FEW
     }
@@ -81,6 +86,7 @@ def main() -> int:
     """Print one row a program and the bars."""
     chosen = set(sys.argv[1:])
     apart: dict[str, list[float]] = {}
+    inside: list[bool] = []
     slowest = 0.0
     with tempfile.TemporaryDirectory(prefix="berth-emulation-") as name:
         print(f"{'program':10} {'native s':>9} {'times':>6}  off by, of the complete simulation")
@@ -90,10 +96,13 @@ def main() -> int:
             native, factor, pairs = one(program, Path(name))
             slowest = max(slowest, factor)
             words = []
-            for counter, (counted, complete) in pairs.items():
+            for counter, (counted, error, complete) in pairs.items():
                 off = counted / complete - 1
                 apart.setdefault(counter, []).append(abs(off))
                 words.append(f"{counter} {off:+.2%}")
+                if error:
+                    words[-1] += f" (error {error / complete:.2%})"
+                    inside.append(abs(counted - complete) <= NORMAL_90 * error)
             print(f"{program.name:10} {native:9.2f} {factor:6.1f}  {', '.join(words)}", flush=True)
     print(f"\nslow-down: at most {slowest:.1f} (bar {BAR_SLOWDOWN:g})")
     for counter, found in apart.items():
@@ -101,6 +110,8 @@ def main() -> int:
             f"{counter}: median {statistics.median(found):.2%} (bar {BAR_MEDIAN:.0%}), "
             f"worst {max(found):.2%} (bar {BAR_WORST:.0%}) of {len(found)} programs"
         )
+    if inside:
+        print(f"within 1.645 standard errors: {sum(inside)} of {len(inside)} (90 % wanted)")
     return 0
 
 

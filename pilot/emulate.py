@@ -106,6 +106,12 @@ def merge(readings: Sequence[Readings]) -> dict[str, Measurement]:
     return result
 
 
+def scaled_error(measurement: Measurement, factor: float) -> float | None:
+    """The standard error of ``factor`` times the measurement."""
+    error = measurement.standard_error
+    return None if error is None else error * factor
+
+
 def _scaled(measurement: Measurement, ratio: float) -> Measurement:
     if ratio == 1.0 or measurement.value is None:
         return measurement
@@ -113,6 +119,7 @@ def _scaled(measurement: Measurement, ratio: float) -> Measurement:
     return measurement.model_copy(
         update={
             "value": measurement.value * ratio,
+            "standard_error": scaled_error(measurement, ratio),
             "note": f"{measurement.note}; {note}" if measurement.note else note,
         }
     )

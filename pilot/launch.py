@@ -44,6 +44,8 @@ class Order:
     nice: int = 0
     cgroup: str | None = None
     """Control group folder that the program is to run in."""
+    sampled: bool = False
+    """An emulator may simulate a part of the caches and state the error."""
     folders: PrivateFolders | None = None
     """Each run gets a copy of this folder to work in, in place of ``cwd``."""
 

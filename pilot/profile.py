@@ -47,6 +47,8 @@ class Measurement(Document):
     quality: Quality
     source: str
     note: str | None = None
+    standard_error: NonNegative | None = None
+    """Of a count of which a part was simulated, in the same unit; None: there is none."""
     complete: bool = True
     """False where the run that counted it was cut short: the total is of a part of the program."""
 

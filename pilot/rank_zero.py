@@ -16,7 +16,7 @@ from pathlib import Path
 from berth.pilot.assemble import with_missing
 from berth.pilot.collectors.perf import PerfCollector
 from berth.pilot.derive import derive
-from berth.pilot.emulate import emulate
+from berth.pilot.emulate import emulate, scaled_error
 from berth.pilot.launch import Order, run_all
 from berth.pilot.profile import CollectorReport, Measurement, Profile, Quality
 from berth.pilot.run import EMULATION_FLOOR_S
@@ -98,6 +98,7 @@ def _times(measurement: Measurement, ranks: int) -> Measurement:
     return measurement.model_copy(
         update={
             "value": measurement.value * ranks,
+            "standard_error": scaled_error(measurement, ranks),
             "note": f"{measurement.note}; {note}" if measurement.note else note,
         }
     )

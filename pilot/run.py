@@ -26,6 +26,8 @@ from berth.pilot.runs_on import is_rank
 
 EMULATION_FLOOR_S = 10.0
 """Emulation may take this long whatever the native time: starting valgrind takes a second."""
+SAMPLED_S = 1.0
+"""Programs with more processor time than this have a part of the caches simulated."""
 SHOWN_OUTPUT_BYTES = 1 << 20
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -79,7 +81,7 @@ class _Pilot:
                 self._own_runs()
                 self._sizes(native)
                 self._threads()
-                self._emulated(native.runtime)
+                self._emulated(native.runtime, native.first.cpu_s)
             except KeyboardInterrupt:
                 self._extra.interrupted = True
         if self._folders is not None and (kept := self._folders.sentence()) is not None:
@@ -169,7 +171,7 @@ class _Pilot:
             points.append(ScalingPoint(threads=threads, runtime_s=found.runtime.median_s))
         self._extra.scaling = tuple(points)
 
-    def _emulated(self, runtime: Runtime) -> None:
+    def _emulated(self, runtime: Runtime, cpu_s: float) -> None:
         tools = [tool for tool in names_of(Stage.EMULATED) if self._wants(tool)]
         if not tools:
             return
@@ -179,7 +181,8 @@ class _Pilot:
         budget = max(EMULATION_FLOOR_S, self._options.max_slowdown * runtime.median_s)
         budget = min(budget, self._left_s())
         self._say(f"emulated run, at most {budget:.0f} s")
-        order = replace(self._order(self._plan.main), discard=True)
+        sampled = cpu_s > SAMPLED_S
+        order = replace(self._order(self._plan.main), discard=True, sampled=sampled)
         found = emulate(order, tools=tools, budget_s=budget)
         for name, measurement in found.counters.items():
             present = self._extra.counters.get(name)

@@ -1,6 +1,11 @@
 /* A valgrind tool: in one run the exact counts of each instruction address, of the bytes that are
    loaded and stored, of the misses of three levels of cache and of mispredicted branches.
 
+   Caches are simulated for all of their sets or for a part of them, chosen by two bits that are
+   mixed from the address: whole sets at every level, with all that ever reaches them, so that
+   nothing is ever cold. Misses are then counted by the set of the first level that they belong to,
+   whose spread gives the error of their sum.
+
    A superblock is cut into segments at its exits. A segment has one counter, added to inline; its
    static list of instructions turns that into how often each address ran, its static sums of bytes
    into what it moved. The first level of cache is checked inline against the line that its set used
@@ -50,8 +55,10 @@ typedef struct Segment_ {
 static Segment *segments;
 static Segment **last_segment = &segments;
 
+static ULong misses[2][3][L1_SETS]; /* of loads and stores; by level: first, second, last */
+
 static struct {
-   ULong load[3], store[3], fetch; /* misses; data by level: first, second, last */
+   ULong fetch;                    /* misses */
    ULong branches, taken, missed;  /* conditional */
    ULong indirect, indirect_missed;
 } totals;
@@ -101,25 +108,39 @@ static inline UInt reach(ULong line)
    return touch(data_l1[line % L1_SETS], L1_WAYS, line) ? beyond_l1(line) : 0;
 }
 
-static inline void access(Addr address, UWord size, ULong *misses)
+/* Which quarter of the sets an address belongs to, at bits 6 and 7. */
+#define MIX_SHIFT 3
+#define MIX_MASK (3ul << LINE_BITS)
+static ULong part; /* the quarter that is simulated where not all are */
+static Long quarters = 4;
+
+static inline Bool chosen(Addr address)
+{
+   return quarters == 4 || ((address ^ address >> MIX_SHIFT) & MIX_MASK) == part;
+}
+
+static inline void access(Addr address, UWord size, ULong counts[3][L1_SETS])
 {
    ULong line = address >> LINE_BITS, end = (address + size - 1) >> LINE_BITS;
    UInt missed = reach(line);
-   if (end != line)
+   if (end != line && chosen(end << LINE_BITS))
       missed |= reach(end);
-   misses[0] += missed & 1;
-   misses[1] += missed >> 1 & 1;
-   misses[2] += missed >> 2 & 1;
+   if (missed) {
+      UInt set = line % L1_SETS;
+      counts[0][set] += 1;
+      counts[1][set] += missed >> 1 & 1;
+      counts[2][set] += missed >> 2 & 1;
+   }
 }
 
 static VG_REGPARM(2) void on_load(Addr address, UWord size)
 {
-   access(address, size, totals.load);
+   access(address, size, misses[0]);
 }
 
 static VG_REGPARM(2) void on_store(Addr address, UWord size)
 {
-   access(address, size, totals.store);
+   access(address, size, misses[1]);
 }
 
 static VG_REGPARM(1) void on_fetch(ULong line)
@@ -219,17 +240,25 @@ static void access_of(Block *block, Bool load, IRExpr *address, UInt size, IRExp
       return;
    if (size > 1 << LINE_BITS)
       size = 1 << LINE_BITS;
-   /* A set's lines fill 64 bytes, so an address's bits 6 to 11 are its set's offset, too. */
-   recent = let(out, Ity_I64,
-                IRExpr_Binop(Iop_And64, address, constant((L1_SETS - 1) << LINE_BITS)));
-   recent = let(out, Ity_I64,
-                IRExpr_Binop(Iop_Add64, recent, constant((ULong)(Addr)data_l1)));
-   recent = let(out, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, recent));
-   if (size > 1)
-      end = let(out, Ity_I64, IRExpr_Binop(Iop_Add64, address, constant(size - 1)));
-   end = let(out, Ity_I64,
-             IRExpr_Binop(Iop_Shr64, end, IRExpr_Const(IRConst_U8(LINE_BITS))));
-   differs = let(out, Ity_I1, IRExpr_Binop(Iop_CmpNE64, recent, end));
+   if (quarters == 4) {
+      /* A set's lines fill 64 bytes, so an address's bits 6 to 11 are its set's offset, too. */
+      recent = let(out, Ity_I64,
+                   IRExpr_Binop(Iop_And64, address, constant((L1_SETS - 1) << LINE_BITS)));
+      recent = let(out, Ity_I64,
+                   IRExpr_Binop(Iop_Add64, recent, constant((ULong)(Addr)data_l1)));
+      recent = let(out, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, recent));
+      if (size > 1)
+         end = let(out, Ity_I64, IRExpr_Binop(Iop_Add64, address, constant(size - 1)));
+      end = let(out, Ity_I64,
+                IRExpr_Binop(Iop_Shr64, end, IRExpr_Const(IRConst_U8(LINE_BITS))));
+      differs = let(out, Ity_I1, IRExpr_Binop(Iop_CmpNE64, recent, end));
+   } else {
+      end = let(out, Ity_I64,
+                IRExpr_Binop(Iop_Shr64, address, IRExpr_Const(IRConst_U8(MIX_SHIFT))));
+      end = let(out, Ity_I64, IRExpr_Binop(Iop_Xor64, address, end));
+      end = let(out, Ity_I64, IRExpr_Binop(Iop_And64, end, constant(MIX_MASK)));
+      differs = let(out, Ity_I1, IRExpr_Binop(Iop_CmpEQ64, end, constant(part)));
+   }
    if (guard) {
       IRExpr *one = let(out, Ity_I64, IRExpr_Unop(Iop_1Uto64, differs));
       IRExpr *other = let(out, Ity_I64, IRExpr_Unop(Iop_1Uto64, guard));
@@ -406,6 +435,7 @@ static void forget(void)
    for (segment = segments; segment; segment = segment->next)
       segment->count = 0;
    VG_(memset)(&totals, 0, sizeof totals);
+   VG_(memset)(misses, 0, sizeof misses);
 }
 
 static void write_segment(VgFile *file, const Segment *segment)
@@ -455,15 +485,26 @@ static VgFile *new_file(void)
    return file;
 }
 
+static void write_misses(VgFile *file)
+{
+   static const HChar *const kinds[] = {"load", "store"}, *const levels[] = {"l1", "l2", "llc"};
+   UInt kind, level, set;
+   for (kind = 0; kind < 2; kind++)
+      for (level = 0; level < 3; level++) {
+         VG_(fprintf)(file, "%s_%s", levels[level], kinds[kind]);
+         for (set = 0; set < L1_SETS; set++)
+            if (chosen((Addr)set << LINE_BITS))
+               VG_(fprintf)(file, " %llu", misses[kind][level][set]);
+         VG_(fprintf)(file, "\n");
+      }
+}
+
 static void write_results(void)
 {
    VgFile *file = new_file();
    if (!file)
       return;
-   VG_(fprintf)(file, "l1_load %llu\nl2_load %llu\nllc_load %llu\n", totals.load[0],
-                totals.load[1], totals.load[2]);
-   VG_(fprintf)(file, "l1_store %llu\nl2_store %llu\nllc_store %llu\n", totals.store[0],
-                totals.store[1], totals.store[2]);
+   write_misses(file);
    VG_(fprintf)(file, "l1_fetch %llu\n", totals.fetch);
    VG_(fprintf)(file, "conditional %llu\ntaken %llu\nconditional_missed %llu\n", totals.branches,
                 totals.taken, totals.missed);
@@ -494,6 +535,7 @@ static Bool option(const HChar *argument)
 {
    return VG_STR_CLO(argument, "--counts-file", output) ||
           VG_BOOL_CLO(argument, "--caches", caches) ||
+          VG_BINT_CLO(argument, "--quarters", quarters, 1, 4) ||
           VG_BOOL_CLO(argument, "--branches", branches);
 }
 
@@ -501,6 +543,7 @@ static void usage(void)
 {
    VG_(printf)("    --counts-file=FILE  where to write (%%p: the process)\n"
                "    --caches=yes|no     simulate caches\n"
+               "    --quarters=1|4      of the caches' sets that are simulated\n"
                "    --branches=yes|no   predict branches\n");
 }
 

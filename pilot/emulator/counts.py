@@ -1,11 +1,13 @@
 """Reads what the counting tool writes: totals, and executions and code of each segment.
 
-    l1_load 3546
+    l1_load 3546 12 ...
+    l1_fetch 88
     ...
     object /usr/bin/app
     COUNT ADDRESS LOADS STORES LOAD_BYTES STORE_BYTES REGION LENGTHS CODE
     end
 
+Misses of data are by the set of the first-level cache, of those sets that were simulated.
 A segment is a run of instructions without an exit between them. Loads, stores and bytes are of
 one execution; REGION is 1 where a parallel region begins; LENGTHS is one hexadecimal digit an
 instruction, CODE their bytes; ``-`` where the segment holds accesses but no instruction's start.
@@ -13,14 +15,19 @@ instruction, CODE their bytes; ``-`` where the segment holds accesses but no ins
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+MISSES = frozenset(f"{level}_{kind}" for level in ("l1", "l2", "llc") for kind in ("load", "store"))
 TOTALS = frozenset(
-    f"{level}_{kind}" for level in ("l1", "l2", "llc") for kind in ("load", "store")
-) | {"l1_fetch", "conditional", "taken", "conditional_missed", "indirect", "indirect_missed"}
+    {"l1_fetch", "conditional", "taken", "conditional_missed", "indirect", "indirect_missed"}
+)
+SETS = 64
+"""Of the first-level cache."""
 NAMED = re.compile(r"(\w+) (\d{1,19})", re.ASCII)
+BY_SET = re.compile(r"(\w+)((?: \d{1,19}){1,64})", re.ASCII)
 SEGMENT = re.compile(
     r"(\d{1,19}) ([0-9a-f]{1,16}) (\d{1,9}) (\d{1,9}) (\d{1,9}) (\d{1,9}) ([01]) ([0-9a-f]+|-) "
     r"((?:[0-9a-f][0-9a-f])+|-)",
@@ -33,6 +40,8 @@ class Counts:
     """Of all processes and parts that were read."""
 
     totals: dict[str, int] = field(default_factory=dict)
+    misses: dict[str, list[int]] = field(default_factory=dict)
+    """By each simulated set of the first-level cache."""
     executed: dict[str, dict[int, int]] = field(default_factory=dict)
     """Object file ("": code made at run time) -> address -> times."""
     code: dict[str, dict[int, bytes]] = field(default_factory=dict)
@@ -45,6 +54,16 @@ class Counts:
     regions: int = 0
     cut: int = 0
     """Parts without their end."""
+
+    def missed(self, name: str) -> tuple[float, float]:
+        """Misses of all sets, and the standard error where only a part was simulated."""
+        found = self.misses.get(name, [0] * SETS)
+        many = len(found)
+        mean = sum(found) / many
+        if many == SETS or many < 2:
+            return SETS * mean, 0.0
+        variance = sum((one - mean) ** 2 for one in found) / (many - 1)
+        return SETS * mean, SETS * math.sqrt((1 - many / SETS) * variance / many)
 
     @property
     def instructions(self) -> int:
@@ -66,6 +85,11 @@ def read(lines: Iterable[str], into: Counts) -> None:
             whole = True
         elif (segment := SEGMENT.fullmatch(text)) is not None:
             _add(segment, counts, code, into)
+        elif (by_set := BY_SET.fullmatch(text)) is not None and by_set.group(1) in MISSES:
+            found = [int(word) for word in by_set.group(2).split()]
+            before = into.misses.get(by_set.group(1), [0] * len(found))
+            if len(before) == len(found):
+                into.misses[by_set.group(1)] = [a + b for a, b in zip(before, found, strict=True)]
         elif (named := NAMED.fullmatch(text)) is not None and named.group(1) in TOTALS:
             name = named.group(1)
             into.totals[name] = into.totals.get(name, 0) + int(named.group(2))

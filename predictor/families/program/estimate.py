@@ -38,6 +38,8 @@ UNKNOWN_DIFFICULTY = 1.0
 """Where no labelled platform can tell: nothing is anchored on the measured run."""
 CALIBRATED_KERNELS = 9
 """With labels of fewer kernels a platform has no interval of its own: its basis stays a prior."""
+NORMAL_90 = 1.645
+"""Standard errors to each side that hold 90 % of a normal distribution."""
 LEAST_LOG_WIDTH = math.log(1.03)
 """Runs repeat to within a few per cent at best."""
 
@@ -116,6 +118,7 @@ def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]
     entries = {entry.platform: entry for entry in bundle.manifest.labelled}
     residuals = _residuals(reading, layout, bundle)
     difficulties = _difficulties(reading, layout, bundle, residuals)
+    counting = NORMAL_90 * counting_error(profile)
     found = []
     for index, point in enumerate(layout.table.points[: layout.count]):
         name = point.platform.name
@@ -144,11 +147,23 @@ def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]
             found.append(
                 Estimate(
                     _calibrated(prior, reading, index, 0.0),
-                    spread * NEW_PLATFORM_WIDENING,
+                    math.hypot(spread * NEW_PLATFORM_WIDENING, counting),
                     Basis.PRIOR,
                 )
             )
     return found
+
+
+def counting_error(profile: Profile) -> float:
+    """Largest relative standard error of the misses: time is at most proportional to them."""
+    return max(
+        (
+            m.standard_error / m.value
+            for name, m in profile.counters.items()
+            if name.endswith("_misses") and m.standard_error and m.value
+        ),
+        default=0.0,
+    )
 
 
 def _basis(entry: Labelled, apart: float) -> Basis:

@@ -6,6 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,22 @@ def test_what_valgrinds_own_tools_count_is_what_ours_counts(program: Program) ->
         # The dynamic linker reads another environment, and callgrind leaves out rare objects.
         near = 0.003 if name in exact else 0.02
         assert ours[name].value == pytest.approx(measurement.value, rel=near, abs=1000), name
+
+
+def test_a_quarter_of_the_sets_gives_the_misses_within_its_error(program: Program) -> None:
+    order = Order((program("mixed"), "300000"), dict(os.environ), discard=True)
+    whole, part = (
+        emulate(replace(order, sampled=sampled), tools=("emulator",), budget_s=120).counters
+        for sampled in (False, True)
+    )
+    assert part["instructions"] == whole["instructions"]
+    assert part["branch_misses"] == whole["branch_misses"]
+    for name in ("l1_load_misses", "l1_store_misses", "llc_load_misses"):
+        error = part[name].standard_error
+        assert error
+        assert whole[name].standard_error is None
+        assert part[name].value == pytest.approx(whole[name].value, abs=4 * error)
+        assert error < 0.15 * (part[name].value or 0)
 
 
 def test_what_a_program_did_before_it_became_another_is_counted(program: Program) -> None:

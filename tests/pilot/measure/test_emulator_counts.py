@@ -18,7 +18,7 @@ from berth.pilot.errors import ToolMissing
 # add %rcx,%rax; mulsd (%rdi),%xmm0; jne
 CODE = ("4801c8", "f20f5907", "75f7")
 LINES = (
-    "l1_load 7",
+    "l1_load 7 3 0 2",
     "conditional 10",
     "object /usr/bin/app",
     f"10 401000 1 0 8 0 1 342 {''.join(CODE)}",
@@ -37,7 +37,8 @@ def counted(*lines: str) -> Counts:
 
 def test_segments_are_executions_of_addresses_and_bytes() -> None:
     found = counted(*LINES)
-    assert found.totals == {"l1_load": 7, "conditional": 10}
+    assert found.totals == {"conditional": 10}
+    assert found.misses == {"l1_load": [7, 3, 0, 2]}
     assert found.executed["/usr/bin/app"] == {0x401000: 10, 0x401003: 10, 0x401007: 10}
     assert found.executed[""] == {0x7000: 5}
     assert found.code["/usr/bin/app"][0x401003] == bytes.fromhex(CODE[1])
@@ -55,7 +56,16 @@ def test_files_of_several_processes_add_up() -> None:
     for _ in range(2):
         read(LINES, both)
     assert both.executed["/usr/bin/app"][0x401000] == 20
-    assert both.totals["l1_load"] == 14
+    assert both.misses["l1_load"] == [14, 6, 0, 4]
+
+
+def test_misses_of_a_part_of_the_sets_have_a_standard_error() -> None:
+    value, error = counted(*LINES).missed("l1_load")
+    assert value == 64 * 3
+    # Four of 64 sets, variance 26/3.
+    assert error == pytest.approx(64 * (60 / 64 * 26 / 3 / 4) ** 0.5)
+    whole = counted("l1_load" + " 5" * 64)
+    assert whole.missed("l1_load") == (320, 0)
 
 
 @given(st.lists(st.text(max_size=60) | st.sampled_from(LINES), max_size=20))
