@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.pilot.errors import UsageError
-from berth.predictor.families.graph.latency.transfer.belief import Width
 from berth.predictor.families.graph.latency.transfer.cases import Codes
+from berth.predictor.families.graph.latency.transfer.posterior import Width
 from berth.predictor.learning.graphs.posterior import Joint
 from lab.ground.few_shot import Point, curve, over
 from lab.ground.figures import Figures, figures

@@ -12,8 +12,8 @@ from berth.predictor.core.bundle import CARD
 from berth.predictor.core.bundle_writing import write_bundle
 from berth.predictor.core.provenance import made_by, versions
 from berth.predictor.families.graph.latency.transfer import bundle as bundles
-from berth.predictor.families.graph.latency.transfer.belief import Belief, Width
 from berth.predictor.families.graph.latency.transfer.kernel import LEVELS, Own
+from berth.predictor.families.graph.latency.transfer.posterior import TransferPosterior, Width
 from berth.predictor.learning.graphs.adapt import rounded
 from berth.predictor.learning.graphs.card import card
 from lab.datasets import timm
@@ -38,11 +38,11 @@ def train(
     after = fit(used, kernel)
     devices = tuple(platform_of(str(name)) for name in np.unique(table.device))
     stacks = tuple(str(name) for name in np.unique(table.stack))
-    belief = Belief(
+    posterior = TransferPosterior(
         kernel, after.offset, used.cases, after.weights, devices, stacks,
         Own.as_learnt(len(devices)), {}, {}, {}, tuple(widths),
     )  # fmt: skip
-    arrays = bundles.arrays_of(belief, used.residual, np.full(len(used), kernel.noise))
+    arrays = bundles.arrays_of(posterior, used.residual, np.full(len(used), kernel.noise))
     manifest = bundles.TransferManifest(
         **made_by(command),
         amplitudes={

@@ -66,7 +66,7 @@ M = TypeVar("M", bound=BundleManifest)
 
 
 def replaced(folder: Path) -> Path:
-    """Where the bundle ``folder`` is kept while another takes its place."""
+    """Where the bundle ``folder`` stands while another takes its place."""
     return folder.parent / f".{folder.name}.old"
 
 

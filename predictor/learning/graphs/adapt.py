@@ -25,9 +25,9 @@ from berth.predictor.core.intervals import group_quantile
 from berth.predictor.core.provenance import now
 from berth.predictor.families.graph.latency.features import GraphWork, work_of
 from berth.predictor.families.graph.latency.transfer import bundle as bundles
-from berth.predictor.families.graph.latency.transfer.belief import is_fused, stack_name
 from berth.predictor.families.graph.latency.transfer.cases import Cases, Codes, case_of, stacked
 from berth.predictor.families.graph.latency.transfer.kernel import Own
+from berth.predictor.families.graph.latency.transfer.posterior import is_fused, stack_name
 from berth.predictor.graphs.reader import read_graph
 from berth.predictor.hardware.roofs import Numbers, Roof, roof_of
 from berth.predictor.learning.graphs.card import card
@@ -152,24 +152,26 @@ def adapt(
     Samples of the platform that a site added before are replaced. Raises DocumentError,
     UsageError where the platform is one of the data set's.
     """
-    belief, residual, noise, manifest = bundles.read(folder)
+    posterior, residual, noise, manifest = bundles.read(folder)
     old = {one.platform: one for one in manifest.platforms}
     if platform.name in old and old[platform.name].samples is None:
         raise UsageError(
             f"{platform.name} is in the data set already", hint="give your platform its own name"
         )
-    kept = np.array([belief.devices[n] != platform.name for n in belief.cases.device])
-    cases, residual, noise = belief.cases[kept], residual[kept], noise[kept]
-    devices = [name for name in belief.devices if name != platform.name]
-    cases = replace(cases, device=_recoded(cases.device, belief.devices, devices))
+    kept = np.array([posterior.devices[n] != platform.name for n in posterior.cases.device])
+    cases, residual, noise = posterior.cases[kept], residual[kept], noise[kept]
+    devices = [name for name in posterior.devices if name != platform.name]
+    cases = replace(cases, device=_recoded(cases.device, posterior.devices, devices))
     own = Own(
-        np.array([old[name].bold for name in devices]),
+        np.array([old[name].novelty_scale for name in devices]),
         np.array([old[name].shift for name in devices]),
     )
     after = fit_cases(
-        cases, residual, belief.kernel, belief.offset, noise=noise, own=own[cases.device]
+        cases, residual, posterior.kernel, posterior.offset, noise=noise, own=own[cases.device]
     )
-    stacks = list(belief.stacks) + [name for name in samples.stacks if name not in belief.stacks]
+    stacks = list(posterior.stacks) + [
+        name for name in samples.stacks if name not in posterior.stacks
+    ]
     new = rounded(replace(
         samples.cases,
         device=np.full(len(samples), len(devices)),
@@ -185,14 +187,14 @@ def adapt(
     if models >= MODELS_FOR_WIDTH:
         width = max(group_quantile(left.tolist(), [str(n) for n in new.model]), LEAST_LOG_WIDTH)
     else:
-        width = belief.log_width_of(models, gpu=platform.is_gpu)
+        width = posterior.log_width_of(models, gpu=platform.is_gpu)
     entry = bundles.PlatformEntry(
-        platform=platform.name, bold=moved.bold, shift=moved.shift, samples=len(samples),
+        platform=platform.name, bold=moved.novelty_scale, shift=moved.shift, samples=len(samples),
         threads=samples.threads, log_width=width,
     )  # fmt: skip
     made = replace(
-        belief, cases=cases.joined(new), weights=weights, devices=(*devices, platform.name),
-        stacks=tuple(stacks), own=own.joined(moved.bold, moved.shift),
+        posterior, cases=cases.joined(new), weights=weights, devices=(*devices, platform.name),
+        stacks=tuple(stacks), own=own.joined(moved.novelty_scale, moved.shift),
     )  # fmt: skip
     arrays = bundles.arrays_of(
         made, np.concatenate((residual, samples.residual)),
@@ -215,16 +217,16 @@ def advised(
     Raises DocumentError.
     """
     roof, numbers = place
-    belief, residual, noise, _ = bundles.read(folder)
+    posterior, residual, noise, _ = bundles.read(folder)
     after = fit_cases(
-        belief.cases, residual, belief.kernel, belief.offset, noise=noise,
-        own=belief.own[belief.cases.device],
+        posterior.cases, residual, posterior.kernel, posterior.offset, noise=noise,
+        own=posterior.own[posterior.cases.device],
     )  # fmt: skip
     cases = stacked([
         case_of(work, roof, numbers, batch, fused=not roof.is_gpu) for work in works
     ])  # fmt: skip
-    alone = np.full(len(cases), len(belief.devices))
-    new = replace(cases, device=alone, stack=np.full(len(cases), len(belief.stacks)))
+    alone = np.full(len(cases), len(posterior.devices))
+    new = replace(cases, device=alone, stack=np.full(len(cases), len(posterior.stacks)))
     return [int(n) for n in after.joint(new).advised(np.arange(len(cases)), count)]
 
 

@@ -12,7 +12,7 @@ from berth.predictor.core.arrays import Floats
 from berth.predictor.families.graph.latency.transfer.cases import Cases, Codes
 from berth.predictor.families.graph.latency.transfer.kernel import LEVELS, OWN, Kernel, Own
 
-BOLD = (0.5, 1.0, 2.0, 3.0)
+NOVELTY_SCALES = (0.5, 1.0, 2.0, 3.0)
 """Factors on a new platform's own levels that its samples choose among: how unlike others it is."""
 SHIFTS = (0.0, 0.5, 1.5)
 """Standard deviations of one more constant of its own: another framework, other clocks."""
@@ -32,7 +32,7 @@ class Posterior:
     weights: Floats
 
     def joint(self, asked: Cases, *, new_platform: bool = True) -> Joint:
-        """Of cases of one new platform: what is believed of them before any sample.
+        """Of cases of one new platform: mean and covariance before any sample.
 
         ``new_platform=False``: of known ones; nothing is then taken for their own.
         """
@@ -76,7 +76,7 @@ class Moved:
     """What few samples make of it."""
 
     mean: Floats
-    bold: float
+    novelty_scale: float
     shift: float
     noise: float
     weights: Floats
@@ -108,27 +108,27 @@ class Joint:
         at = np.ix_(samples, samples)
         wanted = residual - self.mean[samples]
 
-        def solved(bold: float, shift: float, noise: float) -> tuple[Floats, bool]:
-            matrix = self.shared[at] + bold**2 * self.own[at] + shift**2
+        def solved(novelty_scale: float, shift: float, noise: float) -> tuple[Floats, bool]:
+            matrix = self.shared[at] + novelty_scale**2 * self.own[at] + shift**2
             matrix[np.diag_indices(len(samples))] += noise**2
             return cho_factor(matrix, lower=True)  # type: ignore[no-any-return]
 
-        grid = np.array(list(product(BOLD, SHIFTS, NOISES)))
+        grid = np.array(list(product(NOVELTY_SCALES, SHIFTS, NOISES)))
         scores = np.empty(len(grid))
-        for place, (bold, shift, rough) in enumerate(grid.tolist()):
-            factor = solved(bold, shift, rough * self.noise)
+        for place, (novelty_scale, shift, rough) in enumerate(grid.tolist()):
+            factor = solved(novelty_scale, shift, rough * self.noise)
             scores[place] = -0.5 * float(wanted @ cho_solve(factor, wanted)) - float(
                 np.log(np.diag(factor[0])).sum()
             )
-            scores[place] -= 0.5 * (np.log(bold) ** 2 + np.log(rough) ** 2) + shift
+            scores[place] -= 0.5 * (np.log(novelty_scale) ** 2 + np.log(rough) ** 2) + shift
         chance = np.exp(scores - scores.max())
         chance /= chance.sum()
-        bold, noise = np.exp(chance @ np.log(grid[:, [0, 2]])).tolist()
+        novelty_scale, noise = np.exp(chance @ np.log(grid[:, [0, 2]])).tolist()
         shift = float(np.sqrt(chance @ grid[:, 1] ** 2))
         noise *= self.noise
-        factor = solved(bold, shift, noise)
+        factor = solved(novelty_scale, shift, noise)
         weights = cho_solve(factor, wanted)
-        across = self.shared[:, samples] + bold**2 * self.own[:, samples] + shift**2
+        across = self.shared[:, samples] + novelty_scale**2 * self.own[:, samples] + shift**2
         alone = np.arange(len(samples)) if groups is None else groups
         precision = cho_solve(factor, np.eye(len(samples)))
         left_out = np.empty(len(samples))
@@ -137,7 +137,7 @@ class Joint:
             left_out[held] = residual[held] - np.linalg.solve(
                 precision[np.ix_(held, held)], weights[held]
             )
-        return Moved(self.mean + across @ weights, bold, shift, noise, weights, left_out)
+        return Moved(self.mean + across @ weights, novelty_scale, shift, noise, weights, left_out)
 
     def advised(self, pool: Codes, count: int) -> Codes:
         """Of ``pool`` the cases whose measurement leaves least variance over all of it, the best

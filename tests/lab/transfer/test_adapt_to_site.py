@@ -74,23 +74,25 @@ def test_a_case_is_asked_of_its_own_device_and_stack(
     adapted: Path, files: list[Path], known: dict[str, platforms.Platform]
 ) -> None:
     """A model that was measured is predicted as the process stands on its own case."""
-    belief, residual, _, _ = bundle.read(adapted)
-    own = np.flatnonzero(belief.cases.device == belief.devices.index(NEW))
-    told = belief.log_seconds(belief.cases[own]) - belief.cases.log_roof[own]
+    posterior, residual, _, _ = bundle.read(adapted)
+    own = np.flatnonzero(posterior.cases.device == posterior.devices.index(NEW))
+    told = posterior.log_seconds(posterior.cases[own]) - posterior.cases.log_roof[own]
     assert np.abs(told - residual[own]).max() < 0.1
     roof = roof_of(known[NEW], known, 1)
     work = work_of(read_graph(files[0], batch=1))
-    one = belief.cases[own[:1]]
-    found = belief.seconds(work, roof, Numbers.FP32, 1).mid
-    assert belief.stacks[int(one.stack[0])] == f"{NEW}/fp32/onnxruntime/1"
-    assert np.log(found) == pytest.approx(float(belief.log_seconds(one)[0]), abs=0.05)
+    one = posterior.cases[own[:1]]
+    found = posterior.seconds(work, roof, Numbers.FP32, 1).mid
+    assert posterior.stacks[int(one.stack[0])] == f"{NEW}/fp32/onnxruntime/1"
+    assert np.log(found) == pytest.approx(float(posterior.log_seconds(one)[0]), abs=0.05)
 
 
 def test_weights_are_those_of_all_cases_solved_at_once(adapted: Path) -> None:
-    belief, residual, noise, _ = bundle.read(adapted)
-    matrix = belief.kernel.covariance(belief.cases, belief.cases, belief.own[belief.cases.device])
+    posterior, residual, noise, _ = bundle.read(adapted)
+    matrix = posterior.kernel.covariance(
+        posterior.cases, posterior.cases, posterior.own[posterior.cases.device]
+    )
     matrix += np.diag(noise**2)
-    assert matrix @ belief.weights == pytest.approx(residual - belief.offset, abs=1e-3)
+    assert matrix @ posterior.weights == pytest.approx(residual - posterior.offset, abs=1e-3)
 
 
 def test_samples_given_again_replace_the_former_ones(
@@ -99,9 +101,9 @@ def test_samples_given_again_replace_the_former_ones(
     runs = model_samples.runs(files[:4], roof_of(known[NEW], known, 1))
     samples = adapt.samples_of(runs, adapt.from_files(files), known[NEW], known)
     adapt.adapt(adapted, known[NEW], samples, tmp_path / "again", command="a test")
-    belief = bundle.load(tmp_path / "again")
-    assert belief.samples == {NEW: 8}
-    assert len(belief.cases) == len(bundle.load(adapted).cases) - 8
+    posterior = bundle.load(tmp_path / "again")
+    assert posterior.samples == {NEW: 8}
+    assert len(posterior.cases) == len(bundle.load(adapted).cases) - 8
 
 
 def test_the_same_samples_give_the_same_bundle(
@@ -224,10 +226,10 @@ def test_advice_names_as_many_models_as_asked(
 
 
 def test_the_shipped_bundle_is_whole_and_knows_its_devices() -> None:
-    belief = bundle.load()
-    assert {platform_of(name) for name in DEVICES} == set(belief.devices)
-    assert not belief.samples
-    assert belief.log_width_of(32, gpu=True) < belief.log_width_of(0, gpu=True)
-    assert belief.log_width_of(32, gpu=False) < belief.log_width_of(0, gpu=False)
-    told = belief.log_seconds(belief.cases[:50]) - belief.cases.log_roof[:50]
+    posterior = bundle.load()
+    assert {platform_of(name) for name in DEVICES} == set(posterior.devices)
+    assert not posterior.samples
+    assert posterior.log_width_of(32, gpu=True) < posterior.log_width_of(0, gpu=True)
+    assert posterior.log_width_of(32, gpu=False) < posterior.log_width_of(0, gpu=False)
+    told = posterior.log_seconds(posterior.cases[:50]) - posterior.cases.log_roof[:50]
     assert np.abs(told - bundle.read(bundle.DEFAULT_TRANSFER)[1][:50]).max() < 0.2

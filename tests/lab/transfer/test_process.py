@@ -113,7 +113,7 @@ def test_samples_left_out_are_predicted_as_if_they_had_not_been_given(
     given = np.arange(0, len(new), 4)
     groups = new.cases.model[given] if together else np.arange(len(given))
     moved = joint.moved(given, new.residual[given], groups if together else None)
-    whole = joint.shared + moved.bold**2 * joint.own + moved.shift**2
+    whole = joint.shared + moved.novelty_scale**2 * joint.own + moved.shift**2
     for place, sample in enumerate(given):
         others = given[groups != groups[place]]
         matrix = whole[np.ix_(others, others)] + moved.noise**2 * np.eye(len(others))

@@ -1,7 +1,7 @@
 """The bundle of learnt times: a manifest, and one process a setting as arrays.
 
 The arrays hold weights and the likeness of measured models (no names, no graphs). A *setting* is a
-platform with a precision, a layout and a software; each platform has one that is told unless
+platform with a precision, a layout and a software; each platform has one that is used unless
 another is asked for.
 """
 
@@ -44,7 +44,7 @@ class SettingEntry(Document):
     numbers: Numbers
     software: str
     usual: bool
-    """Told unless another is asked for."""
+    """Predicted unless another is asked for."""
     offset: float
     rows: int = Field(ge=1)
     batches: tuple[int, int]

@@ -46,7 +46,7 @@ def similarity(asked: Floats, points: Floats, length: float) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class LearntTimes:
     """[rows] each."""
 
     log_seconds: Floats
@@ -74,10 +74,10 @@ class Process:
         """[rows] log seconds of one image by the sum of operators alone."""
         return np.asarray(np.log(np.maximum(terms @ self.coefficients, _LEAST_S)))
 
-    def __call__(self, terms: Floats, likeness: Floats) -> Told:
+    def __call__(self, terms: Floats, likeness: Floats) -> LearntTimes:
         """[rows, terms] and [rows, columns] as ``inputs`` makes them."""
         near = similarity(self.scale(likeness), self.points, self.length)
-        return Told(
+        return LearntTimes(
             self.base(terms) + self.offset + near @ self.pull,
             DIFFICULTY_FLOOR + 1 - near.max(axis=1),
         )

@@ -24,9 +24,9 @@ from berth.predictor.core.bundle import (
     check_complete,
     read_manifest,
 )
-from berth.predictor.families.graph.latency.transfer.belief import Belief, Width
 from berth.predictor.families.graph.latency.transfer.cases import GRAPH, PLACE, SPEC, Cases
 from berth.predictor.families.graph.latency.transfer.kernel import LEVELS, TERMS, Kernel, Own, Scale
+from berth.predictor.families.graph.latency.transfer.posterior import TransferPosterior, Width
 
 TRANSFER_SCHEMA = "berth.model-transfer/1"
 CASES = "cases.npz"
@@ -49,7 +49,7 @@ class PlatformEntry(Document):
     """A platform whose cases are in the bundle."""
 
     platform: str
-    bold: float = Field(gt=0)
+    novelty_scale: float = Field(gt=0, alias="bold")
     """How unlike others it is: factor on its own part of the covariance,"""
     shift: float = Field(default=0.0, ge=0)
     """and standard deviation of one more constant of its own."""
@@ -90,23 +90,23 @@ class TransferManifest(BundleManifest):
 COLUMNS = (*GRAPH, *PLACE, *SPEC)
 
 
-def arrays_of(belief: Belief, residual: Floats, noise: Floats) -> bytes:
+def arrays_of(posterior: TransferPosterior, residual: Floats, noise: Floats) -> bytes:
     """The file of arrays: what ``read_arrays`` reads."""
-    cases, scale = belief.cases, belief.kernel.scale
+    cases, scale = posterior.cases, posterior.kernel.scale
     held = {
         "graph": cases.graph.astype(np.float32), "place": cases.place.astype(np.float32),
         **{name: getattr(cases, name) for name in _WIDE},
         **{name: getattr(cases, name).astype(np.int32) for name in _CODES},
         **{name: getattr(scale, name) for name in _SCALES},
-        "weights": belief.weights, "residual": residual, "noise": noise,
+        "weights": posterior.weights, "residual": residual, "noise": noise,
     }  # fmt: skip
     stream = io.BytesIO()
     np.savez_compressed(stream, allow_pickle=False, **held)
     return stream.getvalue()
 
 
-def load(folder: Path = DEFAULT_TRANSFER) -> Belief:
-    """The belief of a bundle. Raises DocumentError."""
+def load(folder: Path = DEFAULT_TRANSFER) -> TransferPosterior:
+    """The posterior of a bundle. Raises DocumentError."""
     return read(folder)[0]
 
 
@@ -115,8 +115,8 @@ def verify(folder: Path = DEFAULT_TRANSFER) -> TransferManifest:
     return read(folder)[3]
 
 
-def read(folder: Path) -> tuple[Belief, Floats, Floats, TransferManifest]:
-    """(belief, [cases] residual, [cases] noise, manifest). Raises DocumentError."""
+def read(folder: Path) -> tuple[TransferPosterior, Floats, Floats, TransferManifest]:
+    """(posterior, [cases] residual, [cases] noise, manifest). Raises DocumentError."""
     manifest = read_manifest(folder, TransferManifest)
     check_complete(folder, manifest, [CASES])
     path = folder / CASES
@@ -152,11 +152,11 @@ def read(folder: Path) -> tuple[Belief, Floats, Floats, TransferManifest]:
     kernel = Kernel(
         scale, amplitudes, manifest.graph_length, manifest.place_length, manifest.noise
     )  # fmt: skip
-    belief = Belief(
+    posterior = TransferPosterior(
         kernel, manifest.offset, cases, held["weights"],
         tuple(one.platform for one in manifest.platforms), manifest.stacks,
         Own(
-            np.array([one.bold for one in manifest.platforms]),
+            np.array([one.novelty_scale for one in manifest.platforms]),
             np.array([one.shift for one in manifest.platforms]),
         ),
         {one.platform: one.samples for one in manifest.platforms if one.samples is not None},
@@ -166,4 +166,4 @@ def read(folder: Path) -> tuple[Belief, Floats, Floats, TransferManifest]:
         manifest.id,
         held["residual"],
     )  # fmt: skip
-    return belief, held["residual"], held["noise"], manifest
+    return posterior, held["residual"], held["noise"], manifest

@@ -70,22 +70,22 @@ class Scale:
 class Own:
     """How unlike others the device of each case is, beyond what was learnt."""
 
-    bold: Floats
+    novelty_scale: Floats
     """[n] factor on the amplitudes of ``OWN`` levels."""
     shift: Floats
     """[n] standard deviation of one more constant of the device: another framework, threads."""
 
     def __getitem__(self, rows: Codes | slice) -> Own:
-        return Own(self.bold[rows], self.shift[rows])
+        return Own(self.novelty_scale[rows], self.shift[rows])
 
     @classmethod
     def as_learnt(cls, count: int) -> Own:
         """Of devices that the kernel was learnt on."""
         return cls(np.ones(count), np.zeros(count))
 
-    def joined(self, bold: float, shift: float) -> Own:
+    def joined(self, novelty_scale: float, shift: float) -> Own:
         """One more."""
-        return Own(np.append(self.bold, bold), np.append(self.shift, shift))
+        return Own(np.append(self.novelty_scale, novelty_scale), np.append(self.shift, shift))
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class Kernel:
                 summed += weight * term
             summed *= shared
             if own is not None and level in OWN:
-                summed *= own.bold[:, None] ** 2
+                summed *= own.novelty_scale[:, None] ** 2
             if own is not None and level == "device":
                 summed += shared * own.shift[:, None] ** 2
             total += summed

@@ -11,9 +11,9 @@ from berth.pilot.platform import Platform
 from berth.predictor.core.intervals import around
 from berth.predictor.families.graph.latency.features import work_of
 from berth.predictor.families.graph.latency.predictor import BATCH_SLACK
-from berth.predictor.families.graph.latency.transfer.belief import Belief
 from berth.predictor.families.graph.latency.transfer.bundle import DEFAULT_TRANSFER, load
 from berth.predictor.families.graph.latency.transfer.cases import stacked
+from berth.predictor.families.graph.latency.transfer.posterior import TransferPosterior
 from berth.predictor.families.graph.source_errors import NEAREST, TRANSFER
 from berth.predictor.families.graph.times import Time
 from berth.predictor.graphs.graph import ModelGraph
@@ -23,7 +23,7 @@ _HALF = (Numbers.FP16, Numbers.BF16)
 
 
 @cache
-def shared(folder: Path = DEFAULT_TRANSFER) -> Belief:
+def shared(folder: Path = DEFAULT_TRANSFER) -> TransferPosterior:
     """One a process and bundle. Raises DocumentError."""
     return load(folder)
 
@@ -40,42 +40,42 @@ def transferred(
     On a CPU with runs the time is of as many threads as these had. GPUs in fp32 without runs are
     left to other sources; on devices of the data set it answers what was measured there.
     """
-    belief = shared() if folder is None else shared(folder)
-    asked = [one for one in places if _answers(belief, one, numbers)]
+    posterior = shared() if folder is None else shared(folder)
+    asked = [one for one in places if _answers(posterior, one, numbers)]
     if not asked:
         return {}
     work, batch = work_of(graph), max(graph.batch, 1)
     roofs = [
-        roof_of(known[one.platform], known, belief.threads[one.platform])
-        if one.platform in belief.threads else one
+        roof_of(known[one.platform], known, posterior.threads[one.platform])
+        if one.platform in posterior.threads else one
         for one in asked
     ]  # fmt: skip
-    cases = stacked([belief.asked(work, roof, numbers, batch) for roof in roofs])
+    cases = stacked([posterior.asked(work, roof, numbers, batch) for roof in roofs])
     found = {}
-    for n, (roof, log_s) in enumerate(zip(roofs, belief.log_seconds(cases), strict=True)):
-        beyond, note = _beyond(belief, roof, batch)
-        width = belief.log_width(roof.platform, gpu=roof.is_gpu)
-        near = belief.nearest_log_seconds(cases[n : n + 1], roof.platform)
+    for n, (roof, log_s) in enumerate(zip(roofs, posterior.log_seconds(cases), strict=True)):
+        beyond, note = _beyond(posterior, roof, batch)
+        width = posterior.log_width(roof.platform, gpu=roof.is_gpu)
+        near = posterior.nearest_log_seconds(cases[n : n + 1], roof.platform)
         answers = [(TRANSFER, log_s), *([] if near is None else [(NEAREST, near[0])])]
         found[roof.platform] = [
             Time(
                 around(batch * math.exp(float(log_seconds)), width),
-                belief.basis(roof.platform), source, note, _detail(belief, roof.platform),
-                models=belief.models(roof.platform), guessed=beyond > 0, beyond=beyond,
+                posterior.basis(roof.platform), source, note, _detail(posterior, roof.platform),
+                models=posterior.models(roof.platform), guessed=beyond > 0, beyond=beyond,
             )
             for source, log_seconds in answers
         ]  # fmt: skip
     return found
 
 
-def _detail(belief: Belief, platform: str) -> str:
-    runs = belief.samples.get(platform)
-    return f"{runs} runs of {belief.models(platform)} models there" if runs else ""
+def _detail(posterior: TransferPosterior, platform: str) -> str:
+    runs = posterior.samples.get(platform)
+    return f"{runs} runs of {posterior.models(platform)} models there" if runs else ""
 
 
-def _beyond(belief: Belief, roof: Roof, batch: int) -> tuple[float, str | None]:
+def _beyond(posterior: TransferPosterior, roof: Roof, batch: int) -> tuple[float, str | None]:
     """(what a batch unlike those measured on such platforms adds to the half width, note)."""
-    low, high = belief.batches(gpu=roof.is_gpu)
+    low, high = posterior.batches(gpu=roof.is_gpu)
     beyond = math.log(max(low / batch, batch / high, BATCH_SLACK) / BATCH_SLACK)
     if not beyond:
         return 0.0, None
@@ -83,9 +83,9 @@ def _beyond(belief: Belief, roof: Roof, batch: int) -> tuple[float, str | None]:
     return beyond, f"batch {batch} is far from those measured on {kind} ({low:.0f} to {high:.0f})"
 
 
-def _answers(belief: Belief, place: Roof, numbers: Numbers) -> bool:
-    if place.platform in belief.samples:
+def _answers(posterior: TransferPosterior, place: Roof, numbers: Numbers) -> bool:
+    if place.platform in posterior.samples:
         return True
-    if place.platform in belief.devices:
-        return any(one.startswith(f"{place.platform}/{numbers.value}/") for one in belief.stacks)
+    if place.platform in posterior.devices:
+        return any(one.startswith(f"{place.platform}/{numbers.value}/") for one in posterior.stacks)
     return not place.is_gpu or numbers in _HALF

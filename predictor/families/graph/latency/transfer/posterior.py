@@ -1,4 +1,4 @@
-"""What is believed of any platform, once the process has seen its cases: a weighted sum of them."""
+"""Times on any platform by the process after its cases: a weighted sum of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Width:
 
 
 @dataclass(frozen=True)
-class Belief:
+class TransferPosterior:
     """The process after its cases, and those that a site added. Raises nothing of its own."""
 
     kernel: Kernel
