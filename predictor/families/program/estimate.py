@@ -94,7 +94,8 @@ def read(profile: Profile, runtime_s: float, layout: Layout, typical: float) -> 
     run = Reference(runtime_s, layout.reference)
     roofs = times(work, layout.table, scaling)
     if not work.complete:
-        anchor = max(layout.reference, 0)
+        # Without a reference by a platform of the bundle: never by what else is asked for.
+        anchor = layout.reference if layout.reference >= 0 else min(layout.labelled.values())
         wanted = math.exp(math.log(runtime_s) - typical)
         work = work.scaled(wanted / float(roofs.total[anchor]))
         roofs = times(work, layout.table, scaling)

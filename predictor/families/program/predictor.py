@@ -173,6 +173,11 @@ class Predictor:
     def _doubt(self, reading: Reading) -> str | None:
         if (why := _incomplete(reading.profile)) is not None:
             return why
+        if math.isnan(reading.log_efficiency):
+            return (
+                f"it was measured on {reading.profile.platform!r}, of which there is no platform "
+                "file: nothing ties the prediction to its time (berth pilot bench makes one)"
+            )
         return self._bundle.range_check.unlike(reading.work_features)
 
 

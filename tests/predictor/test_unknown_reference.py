@@ -1,0 +1,45 @@
+"""A profile of a machine that nobody described: one number whatever is listed, and it abstains."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from toy_profiles import profile
+
+from berth.pilot.profile import Profile
+from berth.predictor.core.forecaster import Forecaster
+from berth.predictor.core.prediction import Basis
+from berth.predictor.core.workload import workload_of
+from berth.predictor.hardware import platforms
+
+KNOWN = platforms.load()
+NAMES = sorted(KNOWN)
+FORECASTER = Forecaster(families=("program",))
+
+
+def local(*, complete: bool) -> Profile:
+    made = profile("app", platform="local", runtime_s=2.0)
+    counters = {
+        name: m.model_copy(update={"complete": complete}) for name, m in made.counters.items()
+    }
+    return made.model_copy(update={"counters": counters})
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.sampled_from(NAMES), min_size=1, max_size=6, unique=True), st.booleans())
+def test_the_number_does_not_depend_on_what_is_listed(names: list[str], complete: bool) -> None:
+    workload = workload_of(local(complete=complete))
+    together = FORECASTER.forecast(workload, {n: KNOWN[n] for n in names}, KNOWN)
+    for name in names:
+        alone = FORECASTER.forecast(workload, {name: KNOWN[name]})
+        ours, theirs = together.curves[name].points, alone.curves[name].points
+        assert [p.runtime_s for p in ours] == [p.runtime_s for p in theirs]
+
+
+def test_it_abstains_everywhere_and_says_what_to_do() -> None:
+    forecast = FORECASTER.forecast(workload_of(local(complete=True)), KNOWN)
+    for curve in forecast.curves.values():
+        for point in curve.points:
+            assert point.abstained is not None
+            assert "no platform file" in point.abstained
+            assert point.basis is Basis.PRIOR
