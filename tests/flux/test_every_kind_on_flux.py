@@ -64,7 +64,15 @@ def flux() -> Iterator[LiveFlux]:
         instance.run("cancel", "--all", "--user=all")
 
 
-_POLICY = "[policy]\nallow_prior = true\nmax_interval_ratio = 1e9\n\n[daemon]"
+_POLICY = """[policy]
+allow_prior = true
+max_interval_ratio = 1e9
+
+[policy.weights]
+wait = 0
+
+[daemon]"""
+"""By predicted time alone, whoever waits."""
 
 
 @pytest.mark.parametrize("name", PLACES)

@@ -37,6 +37,18 @@ SENTENCES = {"sliced": "is the smallest slice that will do"}
 PARTITIONS = {"slice": "mig"}
 SLICE = "h100-80gb-mig-1g.10gb"
 PLATFORMS = {"cpu": "quartz", "gpu": GPU, "slice": SLICE}
+POLICY = f"""
+[policy]
+allow_prior = true
+
+[policy.weights]
+wait = 0
+
+[predictor]
+bundles = ["{NETWORK}"]
+
+"""
+"""By predicted time alone, whoever waits."""
 CANDIDATE = f"""
 [[candidates]]
 name = "slice"
@@ -89,8 +101,7 @@ def _filled(daemon: RealDaemon) -> dict[str, Forecast]:
     text = text.replace('max_time = "1d"', 'max_time = "5m"').replace(
         'default_time = "1h"\ntranslation', 'default_time = "5m"\ntranslation'
     )
-    policy = f"[policy]\nallow_prior = true\n\n[predictor]\nbundles = ['{NETWORK}']\n\n"
-    daemon.site_file.write_text(text.replace("[daemon]", f"{policy}[daemon]") + CANDIDATE)
+    daemon.site_file.write_text(text.replace("[daemon]", f"{POLICY}[daemon]") + CANDIDATE)
     site = load_site(daemon.site_file)
     store, forecaster = Store.open(f"sqlite:///{daemon.store_file}"), forecaster_for(site)
     found = {
