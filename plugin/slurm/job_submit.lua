@@ -434,7 +434,8 @@ local function keeps_shape(job, details)
   return details.gres ~= nil and count_of(job.ntasks_per_tres) ~= nil
 end
 
-local NODE_OF_ITS_OWN = 0 -- `shared` of --exclusive
+-- `shared` of --exclusive, --exclusive=user and --exclusive=mcs.
+local WHOLE_NODES = { [0] = true, [2] = true, [3] = true }
 
 local function describe(job, partitions)
   local script = job.script
@@ -458,7 +459,7 @@ local function describe(job, partitions)
     gres = first_gres(job),
     features = text_of(job.features),
     prefer = text_of(job.prefer),
-    exclusive = job.shared == NODE_OF_ITS_OWN and 1 or nil,
+    exclusive = WHOLE_NODES[job.shared] and 1 or nil,
     time_limit_min = count_of(job.time_limit, slurm.NO_VAL),
     array = text_of(job.array_inx),
     het = count_of(job.het_job_offset, slurm.NO_VAL),

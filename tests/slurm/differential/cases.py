@@ -141,6 +141,7 @@ CASES = (
         ("V5 MaxCPUsPerNode", "--mincpus=30", False),
         ("V5 whole nodes over MaxCPUsPerNode", "--exclusive", False),
         ("V5 MaxNodes below the range", "-N1-2", False),
+        ("V5 nodes that one MCS label has alone", "-n30 --exclusive=mcs", False),
         ("V5 MaxTime", "-t 08:00:00", False),
         ("more tasks of a socket than cores", "--mem=8G --ntasks-per-socket=8", False),
     ),

@@ -211,7 +211,7 @@ def _choices_changed(ask: Ask, plain: dict[str, str], placed: dict[str, str]) ->
         if key not in _PLACE or written:
             found.append(f"{key} was {before}, is {after}")
     shorter = _seconds(placed.get("TimeLimit")) < _seconds(plain.get("TimeLimit"))
-    if shorter and re.search(r"(^| )(-t|--time)", text):
+    if shorter and re.search(r"(^| )(-t|--time(?!-min))", text):
         found.append(f"TimeLimit was {plain['TimeLimit']}, is {placed['TimeLimit']}")
     wanted = placed and re.search(r"--mincpus=(\d+)", text)
     if wanted and int(placed.get("MinCPUsNode", "0")) < int(wanted[1]):
@@ -238,13 +238,13 @@ def _submit(slurm: Cluster, ask: Ask, *, off: bool) -> Seen:
     if ask.command != "sbatch":
         return _run(slurm, ask, off=off)
     environment = None
-    words = ["sbatch", "--hold", *ask.words]
+    words = ["sbatch", "--hold", "--parsable", *ask.words]
     if ask.kept_comment:
         environment = {"BERTH_PROFILE": "off" if off else ask.profile}
     else:
         words.insert(2, f"--comment=berth:{'off' if off else ask.profile}")
     done = slurm.run(*words, user=ask.user, env=environment, stdin=ask.script, check=False)
-    found = re.search(r"Submitted batch job (\d+)", done.stdout)
+    found = re.match(r"(\d+)", done.stdout)
     return Seen(done.returncode == 0, done.stderr, int(found[1]) if found else None)
 
 
