@@ -6,7 +6,7 @@ BERTH := $(VENV)/bin/berth
 ROOMS := pilot predictor policies plugin
 TYPING := $(VENV)/typing
 
-.PHONY: differential help venv tools slurm flux-python deep demo test test-quick gate gate-full lint typecheck mig-sweep fresh-site bench evaluate ablations train profiles docs fuzz-models clean
+.PHONY: differential help venv tools slurm flux-python deep demo test test-quick gate gate-full lint audit typecheck mig-sweep fresh-site bench evaluate ablations train profiles docs fuzz-models clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -63,6 +63,11 @@ gate-full: deep  ## the same with the long ones; hours
 lint: venv  ## style and import direction
 	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
 	$(VENV)/bin/lint-imports
+
+audit: venv  ## bandit over the code, pip-audit over what is installed
+	$(VENV)/bin/pip install -q -e '.[audit]'
+	$(VENV)/bin/bandit -q -c pyproject.toml -r pilot predictor policies plugin
+	$(VENV)/bin/pip-audit
 
 typecheck: venv  ## mypy --strict
 	@cd $(TYPING) && MYPYPATH=.:../.. ../../$(VENV)/bin/mypy --config-file ../../pyproject.toml \

@@ -96,7 +96,7 @@ def environment_of(order: MeasureOrder) -> dict[str, str]:
     found.update(dict.fromkeys(_THREAD_VARIABLES, str(order.setting.threads)))
     share = order.setting.sm_percentage
     if share is not None:
-        pipes = Path(found.get(MPS_PIPE, "/tmp/nvidia-mps"))  # noqa: S108 - CUDA's own default
+        pipes = Path(found.get(MPS_PIPE, "/tmp/nvidia-mps"))  # noqa: S108  # nosec B108
         if not (pipes / "control").exists():
             raise UsageError(
                 "a share of the multiprocessors needs CUDA MPS, which does not run here",

@@ -35,7 +35,7 @@ class Decisions:
         holes = ", ".join("?" if database.path is not None else "%s" for _ in _COLUMNS)
         names = ", ".join(f'"{name}"' for name in _COLUMNS)
         self._insert = (
-            f"INSERT INTO decisions ({names}) VALUES ({holes}) "  # noqa: S608 - our own names
+            f"INSERT INTO decisions ({names}) VALUES ({holes}) "  # noqa: S608  # nosec B608
             "ON CONFLICT (id) DO NOTHING"
         )
 

@@ -15,7 +15,7 @@ _REMEMBERED = 10_000
 class Limits:
     """Bounds of the users' socket."""
 
-    connections: int = 64
+    connections: int = 32
     """Of all users at a time."""
     connections_per_user: int = 4
     requests_per_minute: float = 120.0

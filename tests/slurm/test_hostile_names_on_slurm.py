@@ -30,10 +30,12 @@ def test_outcomes_of_jobs_with_hostile_names_are_their_own(
         slurm.sbatch("--partition=cpu", "--job-name", name, "--comment", name, "--mem=10").id
         for name in NAMES
     ]
-    wait_until(
-        lambda: len(ended(begun_s - 5, time.time() + 5, {}).outcomes) >= len(jobs),
-        "all jobs have ended",
-    )
+
+    def all_ended() -> bool:
+        there = {o.job_id for o in ended(begun_s - 5, time.time() + 5, {}).outcomes}
+        return there >= {str(job) for job in jobs}
+
+    wait_until(all_ended, "all jobs have ended", 60)
     found = ended(begun_s - 5, time.time() + 5, {})
     own = {o.job_id: (o.user, o.state, o.decision) for o in found.outcomes}
     assert found.problem is None
