@@ -208,14 +208,19 @@ def test_a_broken_site_file_at_the_start_is_one_sentence(ready: Harbour) -> None
     assert "Traceback" not in daemon.log
 
 
-def test_a_full_disk_costs_records_and_no_answer(ready: Harbour) -> None:
+def test_a_full_disk_costs_neither_records_nor_answers(ready: Harbour) -> None:
     daemon = ready.start()
     (ready.folder / "store.db.spool.jsonl").mkdir()
     (ready.folder / "store.db").rename(ready.folder / "away")
     for _ in range(5):
         assert daemon.decide(**ASK)["action"] == "edit"
-    wait_until(lambda: daemon.stats()["recorder"]["dropped"] == 5)
+    wait_until(lambda: daemon.stats()["recorder"]["problem"] is not None)
     assert daemon.decide(**ASK)["action"] == "edit"
+    found = daemon.stats()["recorder"]
+    assert (found["queued"], found["dropped"]) == (6, 0)
+    (ready.folder / "away").rename(ready.folder / "store.db")
+    wait_until(lambda: daemon.stats()["recorder"]["stored"] == 6)
+    assert ready.store().decisions.count() == 6
 
 
 def test_a_removed_socket_is_made_again(ready: Harbour) -> None:
