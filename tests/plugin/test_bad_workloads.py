@@ -90,6 +90,16 @@ def test_a_file_that_is_no_workload(
         assert "Traceback" not in shown
 
 
+@pytest.mark.parametrize("seconds", [1e308, 1e31, 1e-308, -1.0, 0.0])
+def test_a_time_that_no_program_takes(
+    files: Path, seconds: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    profile = json.loads((files / "triad.json").read_text())
+    profile["runtime"] |= {"median_s": seconds, "repeats_s": [seconds]}
+    (files / "odd.json").write_text(json.dumps(profile))
+    assert "runtime.median_s" in refused(capsys, files, files / "odd.json")
+
+
 @pytest.mark.parametrize(
     "text", ["nan steps", "-5 steps", "0 steps", "inf steps", "1e99 steps", "x steps", "5",
              "5 apples", "5 steps more", "", "steps 5", "1e6tokens"],
