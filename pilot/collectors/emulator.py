@@ -1,6 +1,6 @@
 """Everything that emulation counts, in one run, by Berth's own valgrind tool.
 
-It costs 4 to 10 times the program's processor time; callgrind, cachegrind and lackey together 70
+It costs 6 to 20 times the program's processor time; callgrind, cachegrind and lackey together 70
 to 170 times. Instructions, bytes and branches are exact. Of longer programs a quarter of the
 caches' sets is simulated: misses then have a standard error. See ``pilot/emulator/counts.c``.
 """

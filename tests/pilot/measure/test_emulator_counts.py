@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from berth.pilot.collectors import disassembly
 from berth.pilot.collectors.instruction_mix import mix_of_code
 from berth.pilot.emulator import tool
-from berth.pilot.emulator.counts import Counts, read
+from berth.pilot.emulator.counts import SET_DOUBT, Counts, read
 from berth.pilot.errors import ToolMissing
 
 # add %rcx,%rax; mulsd (%rdi),%xmm0; jne
@@ -63,7 +63,7 @@ def test_misses_of_a_part_of_the_sets_have_a_standard_error() -> None:
     value, error = counted(*LINES).missed("l1_load")
     assert value == 64 * 3
     # Four of 64 sets, variance 26/3.
-    assert error == pytest.approx(64 * (60 / 64 * 26 / 3 / 4) ** 0.5)
+    assert error == pytest.approx(SET_DOUBT * 64 * (60 / 64 * 26 / 3 / 4) ** 0.5)
     whole = counted("l1_load" + " 5" * 64)
     assert whole.missed("l1_load") == (320, 0)
 
