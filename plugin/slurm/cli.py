@@ -26,14 +26,18 @@ _site_option = click.option(
 
 
 @slurm.command("filter-path")
-def filter_path() -> None:
+@click.option("--client", is_flag=True, help="The optional filter of sbatch, srun and salloc.")
+def filter_path(client: bool) -> None:
     """Print where the filter (job_submit.lua) is.
 
     Example: cp "$(berth slurm filter-path)" /etc/slurm/job_submit.lua
     """
-    from berth.plugin.slurm.filter import FILTER_PATH  # noqa: PLC0415 - pydantic is slow
+    from berth.plugin.slurm.filter import (  # noqa: PLC0415 - pydantic is slow
+        CLIENT_FILTER_PATH,
+        FILTER_PATH,
+    )
 
-    click.echo(FILTER_PATH)
+    click.echo(CLIENT_FILTER_PATH if client else FILTER_PATH)
 
 
 @slurm.group()

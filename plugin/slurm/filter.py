@@ -12,6 +12,9 @@ from berth.plugin.site.site import Site
 FILTER_PATH = Path(__file__).with_name("job_submit.lua")
 """The Lua file to install beside ``slurm.conf``, or to load from the site's own."""
 
+CLIENT_FILTER_PATH = Path(__file__).with_name("cli_filter.lua")
+"""What sbatch, srun and salloc may load, so that options that slurmctld keeps from Lua count."""
+
 _CONFIG_PATH = "/etc/berth/filter.conf"
 """Where the filter looks for its configuration unless BERTH_FILTER_CONFIG names another file."""
 

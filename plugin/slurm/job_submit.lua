@@ -522,6 +522,7 @@ local UNTRANSLATED = {
   { "ntasks_per_board", "tasks by board" }, { "segment_size", "--segment", alone = true },
 }
 local BOUND_TO_SOCKETS = 0x10 -- --gres-flags=enforce-binding
+local SPREAD = 0x100 -- --spread-job: over all nodes of the partition
 local UNKNOWN_HERE = {} -- numbers that this version's Lua does not show
 
 local function is_set(value)
@@ -550,9 +551,14 @@ local function untranslated(job, edits, details)
     end
   end
   local flags = job.bitflags
-  if type(flags) == "number" and flags % (2 * BOUND_TO_SOCKETS) >= BOUND_TO_SOCKETS
-    and (edits.gres or details.gres) then
+  local function flagged(bit) return type(flags) == "number" and flags % (2 * bit) >= bit end
+  if flagged(BOUND_TO_SOCKETS) and (edits.gres or details.gres) then
     return "--gres-flags=enforce-binding"
+  end
+  if flagged(SPREAD) and not (tasks == 1 and edits.tasks) then return "--spread-job" end
+  if edits.gres and not details.gres then -- they would hold for the GPUs that are added
+    if written(job.cpus_per_tres) then return "--cpus-per-gpu" end
+    if written(job.mem_per_tres) then return "--mem-per-gpu" end
   end
   local per_socket = count_of(job.ntasks_per_socket)
   -- Slurm wants as many cores of a socket as so many tasks take, whether or not there are so many.

@@ -117,6 +117,8 @@ CASES = (
         ("V8 --gpus-per-node=0", "--gpus-per-node=0", None),
         ("V8 --gpus=0", "--gpus=0", None),
         ("V8 --gpus-per-task=0", "--gpus-per-task=0 -n2", None),
+        ("V8 --gres=none", "--gres=none", False),
+        ("a deadline", "--deadline=now+40minutes -t 30", False),
         ("V8 mincpus", "--mincpus=8", True),
         ("burst buffer", "--bb=x", False),
         ("network", "--network=x", False),
@@ -150,6 +152,7 @@ CASES = (
         ("V5 MinNodes without -N", "-n4", None),
         ("V5 MaxNodes without -N", "-n80", None),
         ("V5 MaxCPUsPerNode on cores", "-n30", None),
+        ("spread over more nodes than MaxNodes", "-n4 -c2 --spread-job", False),
     ),
     *_cases(
         ACCOUNTS,
@@ -161,6 +164,7 @@ CASES = (
         ("V6 over the partition's QOS", "-A free --mincpus=10", None),
         ("V6 MaxWall of the QOS", "-A free --qos=long -t 15", None),
         ("V6 the default account", "", None),
+        ("cores of a GPU that is not asked for", "--cpus-per-gpu=2", None),
     ),
 )  # fmt: skip
 

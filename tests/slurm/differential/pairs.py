@@ -216,7 +216,8 @@ def _choices_changed(ask: Ask, plain: dict[str, str], placed: dict[str, str]) ->
     wanted = placed and re.search(r"--mincpus=(\d+)", text)
     if wanted and int(placed.get("MinCPUsNode", "0")) < int(wanted[1]):
         found.append(f"MinCPUsNode is {placed.get('MinCPUsNode')} and {wanted[1]} were asked")
-    if re.search(r"--gres=none|--gpus(-per-\w+)?=0", text) and "gpu" in _gpus(placed):
+    none = re.search(r"--gres=none|--gpus(-per-\w+)?=0", text) and not _gpus(plain)
+    if none and "gpu" in _gpus(placed):
         found.append(f"it has {_gpus(placed)} and no GPU was wanted")
     return found
 

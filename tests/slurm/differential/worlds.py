@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from real_daemon import RealDaemon, real_daemon
 from slurm_cluster import Cluster, cluster, wait_until
 
-from berth.plugin.slurm.filter import FILTER_PATH
+from berth.plugin.slurm.filter import CLIENT_FILTER_PATH, FILTER_PATH
 
 CHAINED = 'dofile("{filter}")\nreturn slurm.SUCCESS\n'
 
@@ -31,13 +31,20 @@ class World:
     site: tuple[tuple[str, str], ...] = ()
     """Replacements in the site file's text."""
 
+    client: bool = True
+    """sbatch, srun and salloc load Berth's client filter."""
+
     def amend(self, files: dict[str, str]) -> dict[str, str]:
         text = files["slurm.conf"]
         for name, words in self.partitions:
             text = re.sub(
                 rf"^(PartitionName={name} .*)$", rf"\g<1> {words}", text, flags=re.MULTILINE
             )
-        return {**files, "slurm.conf": text + "".join(f"{line}\n" for line in self.conf)}
+        lines = (*self.conf, *(("CliFilterPlugins=lua",) if self.client else ()))
+        files = {**files, "slurm.conf": text + "".join(f"{line}\n" for line in lines)}
+        if self.client:
+            files["cli_filter.lua"] = CLIENT_FILTER_PATH.read_text()
+        return files
 
 
 @contextlib.contextmanager
