@@ -191,7 +191,7 @@ class RealDaemon:
         """Start it and wait until it answers and knows the partitions' state."""
         self.launch()
         wait_until(
-            self.is_ready, "berth serve is ready", 20, note=lambda: self.cluster.log("berth")
+            self.is_ready, "berth serve is ready", 60, note=lambda: self.cluster.log("berth")
         )
 
     def launch(self) -> None:

@@ -77,5 +77,5 @@ def placing(slurm: Cluster, replaced: Sequence[tuple[str, str]] = ()) -> Iterato
         return text
 
     with real_daemon(slurm, amend=changed) as daemon:
-        wait_until(daemon.is_ready, "berth serve is ready", 20)
+        wait_until(daemon.is_ready, "berth serve is ready", 60)
         yield daemon
