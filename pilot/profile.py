@@ -10,14 +10,22 @@ import math
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from berth.pilot.documents import Document
 
 PROFILE_SCHEMA = "berth.profile/1"
 
 NonNegative = Annotated[float, Field(ge=0)]
-Positive = Annotated[float, Field(ge=1e-30, le=1e30)]
+
+
+def _not_tiny(value: float) -> float:
+    if value < 1e-30:
+        raise ValueError("is too small: at least 1e-30")
+    return value
+
+
+Positive = Annotated[float, Field(gt=0, le=1e30), AfterValidator(_not_tiny)]
 """Above zero, and within what quotients and products of such numbers can be written in."""
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.+-]{0,127}$"
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]

@@ -56,7 +56,7 @@ def test_other_dimensions_are_given_by_name(tmp_path: Path) -> None:
     with pytest.raises(BerthError) as error:
         show(path)
     assert error.value.exit_status == 2
-    assert "--dim sequence=128" in str(error.value.hint)
+    assert "--dim sequence=16" in str(error.value.hint)
 
 
 @pytest.mark.parametrize("text", ["sequence", "=3", "sequence=x", "sequence=-1", "n=99999999999"])

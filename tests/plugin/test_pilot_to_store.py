@@ -46,10 +46,25 @@ def test_a_run_is_in_the_store_at_once_and_the_daemon_knows_it(site: Harbour, ru
     assert "profile=app" in wait_until(decided)["stamp"]
 
 
-def test_a_run_that_nothing_can_be_predicted_from_is_kept_in_a_file(
+def test_a_run_with_time_and_memory_alone_is_in_the_store(
     site: Harbour, run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    words = ("--name", "app", "--collectors", "proc", *QUICK, "--", "/bin/ls")
+    done = run("pilot", "run", "--store", *words)
+    assert done.exit_code == 0, (done.output, done.exception)
+    assert [w.name for w in site.store().workloads()] == ["app"]
+    assert not (tmp_path / "app.profile.json").exists()
+
+
+def test_a_run_that_nothing_can_be_predicted_from_is_kept_in_a_file(
+    site: Harbour, run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> str:
+        raise UsageError("no family can predict it")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("berth.plugin.cli.pilot_store.Destination.add", refuse)
     done = run(
         "pilot", "run", "--store", "--name", "app", "--collectors", "proc", *QUICK, "--", "/bin/ls"
     )

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 
 import pytest
 from fake_daemon import FakeDaemon, move_to
-from real_daemon import RealDaemon, real_daemon
+from real_daemon import RealDaemon, by_time_alone, real_daemon
 from slurm_cluster import Cluster, wait_until
 
 JOBS = 100
@@ -61,14 +61,14 @@ def answering(raw: bytes, *, trickle_s: float = 0.0) -> Fault:
 
 @contextmanager
 def stopped(slurm: Cluster) -> Iterator[None]:
-    with real_daemon(slurm) as daemon:
+    with real_daemon(slurm, amend=by_time_alone) as daemon:
         os.kill(daemon.pid, signal.SIGSTOP)
         yield
 
 
 @contextmanager
 def killed(slurm: Cluster) -> Iterator[None]:
-    with real_daemon(slurm) as daemon:
+    with real_daemon(slurm, amend=by_time_alone) as daemon:
         os.kill(daemon.pid, signal.SIGKILL)
         yield
 
@@ -144,7 +144,7 @@ def test_a_daemon_killed_while_jobs_come_in_harms_none_of_them(
     """Each job is either placed or unchanged, never in between, never lost."""
     slurm = cluster_under_fault
     unchanged = unchanged_shape(slurm)
-    with real_daemon(slurm) as daemon:
+    with real_daemon(slurm, amend=by_time_alone) as daemon:
         placed = slurm.shapes(slurm.submit_many(1, *ASKED))
         killer = threading.Timer(0.25, os.kill, (daemon.pid, signal.SIGKILL))
         killer.start()
@@ -224,7 +224,7 @@ def test_a_fault_behind_the_daemon_changes_no_decision(
     slurm = cluster_under_fault
     unknown = ("-p", "auto", "-n", "4", "--comment=berth:nobody")
     slurm.set_filter_config(socket=slurm.berth_socket, deadline_ms=PATIENT_S * 1000)
-    with real_daemon(slurm) as daemon, ExitStack() as stack:
+    with real_daemon(slurm, amend=by_time_alone) as daemon, ExitStack() as stack:
         before = slurm.submit_many(1, *ASKED) + slurm.submit_many(1, *unknown)
         stack.enter_context(BEHIND[name](daemon))
         slurm.timings.unlink()

@@ -28,7 +28,7 @@ def test_a_job_for_auto_runs_in_the_partition_it_was_given(slurm: Cluster) -> No
     assert found["Partition"] == "gpu"
     assert found["NodeList"] == "gpu1"
     assert found["TresPerNode"] in ("gres:gpu:h200:1", "gres/gpu:h200:1")
-    assert found["AdminComment"] == "berth=1 place=gpu"
+    assert found["AdminComment"].startswith("berth=1 place=gpu was=partition:auto;")
 
 
 def test_a_job_of_a_new_shape_runs_its_steps_in_that_shape(slurm: Cluster) -> None:
@@ -79,6 +79,7 @@ def test_the_daemon_sees_what_the_user_asked(slurm: Cluster) -> None:
         "mode": "shadow",
         "kind": "batch",
         "nodes": 2,
+        "max_nodes": 2,
         "tasks": 4,
         "cpus_per_task": 2,
         "memory_mib_per_node": 100,

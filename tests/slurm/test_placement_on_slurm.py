@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from real_daemon import RealDaemon, real_daemon
+from real_daemon import RealDaemon, by_time_alone, real_daemon
 from slurm_cluster import OTHER_USER, USER, Cluster, wait_until
 
 from berth.plugin.daemon.replies import parse_stamp
@@ -14,7 +14,7 @@ from berth.plugin.store import Store
 
 @pytest.fixture
 def daemon(slurm: Cluster) -> Iterator[RealDaemon]:
-    with real_daemon(slurm) as running:
+    with real_daemon(slurm, amend=by_time_alone) as running:
         yield running
 
 

@@ -37,7 +37,7 @@ def test_an_open_dimension_that_is_not_given_is_named() -> None:
     made = relu(tensor("x", "batch", "sequence"))
     with pytest.raises(Problem, match="leaves the dimension 'sequence' of input 'x' open") as error:
         graph_of(made, 2)
-    assert "--dim sequence=128" in error.value.hint
+    assert "--dim sequence=16" in error.value.hint
     assert graph_of(made, 2, {"sequence": 7}).inputs[0].shape == (2, 7)
 
 

@@ -7,11 +7,11 @@ import math
 import pytest
 
 from berth.pilot.errors import UsageError
-from berth.predictor.families.language_model import table
 from berth.predictor.families.language_model.load import Load
 from berth.predictor.families.language_model.memory import memory
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.unit import get_unit, unit_named, units
+from lab.llm import thesis_features
 from lab.llm.cases import models
 
 LLAMA2, LLAMA3 = "meta-llama/Llama-2-7b-hf", "meta-llama/Meta-Llama-3-8B"
@@ -122,14 +122,14 @@ def test_narrower_operands_are_never_slower() -> None:
 
 
 def test_the_features_are_those_of_table_6_3() -> None:
-    assert len(table.MODEL_FEATURES) == 14
-    assert len(table.HARDWARE_FEATURES) == 20
-    model = table.model_features(models()[LLAMA2], Load(8, 512, 128))
-    assert tuple(model) == table.MODEL_FEATURES
+    assert len(thesis_features.MODEL_FEATURES) == 14
+    assert len(thesis_features.HARDWARE_FEATURES) == 20
+    model = thesis_features.model_features(models()[LLAMA2], Load(8, 512, 128))
+    assert tuple(model) == thesis_features.MODEL_FEATURES
     assert (model["BS"], model["SL"], model["NHL"], model["HS"]) == (8, 512, 32, 4096)
     host = platforms.shipped()["rome-7742"]
-    hardware = table.hardware_features(unit_named("a100-sxm-40gb"), host)
-    assert tuple(hardware) == table.HARDWARE_FEATURES
+    hardware = thesis_features.hardware_features(unit_named("a100-sxm-40gb"), host)
+    assert tuple(hardware) == thesis_features.HARDWARE_FEATURES
     assert (hardware["CM"], hardware["SMS"], hardware["WS"]) == (8, 108, 32)
     assert hardware["NC"] == 128
-    assert math.isnan(table.hardware_features(unit_named("mi250-128gb"))["CM"])
+    assert math.isnan(thesis_features.hardware_features(unit_named("mi250-128gb"))["CM"])
