@@ -560,8 +560,8 @@ local function untranslated(job, edits, details)
     if written(job.cpus_per_tres) then return "--cpus-per-gpu" end
     if written(job.mem_per_tres) then return "--mem-per-gpu" end
   end
-  if details.memory_mib_per_cpu == 0 or details.memory_mib_per_node == 0 then
-    return "--mem=0 (all memory of a node)" -- another node's is more than its queue may allow
+  if details.memory_mib_per_cpu == 0 then
+    return "--mem-per-cpu=0 (all memory of a node)" -- another node's is more than its queue may allow
   end
   local per_socket = count_of(job.ntasks_per_socket)
   -- Slurm wants as many cores of a socket as so many tasks take, whether or not there are so many.
