@@ -92,7 +92,8 @@ class Server:
         self._space = bytearray(MAX_REQUEST_BYTES + 1)
         self._poll = select.epoll()
         self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        self._wake_read, self._wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._waker, self._woken = socket.socketpair()
+        self._waker.setblocking(False)
         self._stopping_s: float | None = None
         self._wrong_uids_told: set[int] = set()
 
@@ -100,13 +101,13 @@ class Server:
         """Finish what is under way and end. From a signal handler or another thread."""
         if self._stopping_s is None:
             self._stopping_s = time.monotonic() + GRACE_S
-        with suppress(BlockingIOError):
-            os.write(self._wake_write, b"s")
+        with suppress(OSError):  # full, so it wakes anyway; or closed, so it has ended
+            self._waker.send(b"s")
 
     def run(self) -> End:
         """The loop. Gives why it ended; everything is closed then."""
         self._poll.register(self._listener.fileno(), select.EPOLLIN)
-        self._poll.register(self._wake_read, select.EPOLLIN)
+        self._poll.register(self._woken, select.EPOLLIN)
         try:
             return self._loop()
         finally:
@@ -114,8 +115,9 @@ class Server:
                 self._close(connection)
             self._listener.close()
             self._poll.close()
-            for handle in (self._spare, self._wake_read, self._wake_write):
-                os.close(handle)
+            self._waker.close()
+            self._woken.close()
+            os.close(self._spare)
 
     def _loop(self) -> End:
         next_tick_s = time.monotonic() + TICK_S
@@ -129,8 +131,8 @@ class Server:
                     self._serve(connection, mask)
                 elif fd == listening:
                     self._accept()
-                elif fd == self._wake_read:
-                    os.read(self._wake_read, 4096)
+                elif fd == self._woken.fileno():
+                    self._woken.recv(4096)
             if self._pipelined:
                 waiting, self._pipelined = self._pipelined, []
                 for connection in waiting:

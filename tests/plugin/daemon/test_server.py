@@ -89,6 +89,13 @@ def test_one_line_one_reply(running: Running) -> None:
     assert running.ask(b"") == b"<>\n"
 
 
+def test_stopping_one_that_has_ended_does_nothing(running: Running) -> None:
+    running.server.stop()
+    running.thread.join(10)
+    running.server.stop()
+    assert running.ended == [End.STOPPED]
+
+
 def test_several_lines_in_turn_on_a_kept_connection(running: Running) -> None:
     with running.connect() as peer:
         for n in range(100):
