@@ -154,8 +154,10 @@ class Decider:
         now_s: float,
     ) -> Exclusion | None:
         candidate = self._by_name[row.candidate]
-        raised_s = self._new_limit_s(request, candidate, row) if forecast.whole_job else None
-        limit_s = raised_s or present_limit_s(request, candidate)
+        limit_s = None
+        if state is not None and state.rights is not None:  # nothing else asks for it
+            raised_s = self._new_limit_s(request, candidate, row) if forecast.whole_job else None
+            limit_s = raised_s or present_limit_s(request, candidate)
         moment = Moment(request, candidate, self.settings, row.resources, state, now_s, limit_s)
         for constraint in PRESENT:
             excluded = constraint(moment)
