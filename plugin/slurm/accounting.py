@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from berth.pilot.errors import SchedulerError, ToolMissing
 from berth.plugin.scheduler import ENDED, EndedJobs, Outcome, stamped_decision
 from berth.plugin.slurm import commands, remembered
-from berth.plugin.slurm.records import Record, gres
+from berth.plugin.slurm.records import Record, gpus_in
 from berth.plugin.slurm.states import state_of
 
 SACCT_FIELDS = (
@@ -154,7 +154,7 @@ def _accounted(job_id: str, record: Record) -> Outcome:
         end_s=_moment(record["End"]),
         node_count=_whole(record["NNodes"]),
         cores=_whole(record["NCPUS"]),
-        gpus=_gpus(record["AllocTRES"]),
+        gpus=gpus_in(record["AllocTRES"]),
         time_limit_s=None if minutes is None else _MINUTE_S * minutes,
         energy_j=_whole(record["ConsumedEnergyRaw"]) or None,  # 0: nothing measures it
     )
@@ -209,10 +209,3 @@ def _exit_status(text: str) -> int | None:
         return None
     status, signal = int(match[1]), int(match[2])
     return 128 + signal if signal and not status else status
-
-
-def _gpus(tres: str) -> int | None:
-    """Of ``cpu=4,gres/gpu=2,gres/gpu:h200=2,node=1``; None where no GPUs are told of: there are
-    none, or the site does not account for them (AccountingStorageTRES)."""
-    found = gres(tres.replace("gres/", ""))
-    return found.pop("gpu", None) or sum(found.values()) or None

@@ -72,3 +72,13 @@ def gres(text: str | None) -> dict[str, int]:
         name = f"gpu:{match['type']}" if match["type"] else "gpu"
         found[name] = found.get(name, 0) + int(match["count"])
     return found
+
+
+def gpus_in(tres: str) -> int | None:
+    """How many GPUs ``cpu=4,gres/gpu=2,gres/gpu:h200=2,node=1`` names.
+
+    None where it names none: there are none, or the site does not account for them
+    (AccountingStorageTRES).
+    """
+    found = gres(tres.replace("gres/", ""))
+    return found.pop("gpu", None) or sum(found.values()) or None

@@ -14,7 +14,7 @@ from typing import Any
 
 from berth.pilot.errors import SchedulerError
 from berth.plugin.scheduler import Outcome, stamped_decision
-from berth.plugin.slurm.records import gres
+from berth.plugin.slurm.records import gpus_in, gres
 from berth.plugin.slurm.states import state_of
 
 COMMAND = ("squeue", "-a", "-t", "all", "--json")
@@ -100,7 +100,7 @@ def _outcome(job: Mapping[str, Any]) -> tuple[str, Outcome]:
         end_s=end_s,
         node_count=node_count,
         cores=_whole(job.get("cpus")),
-        gpus=_gpus(tres) or _requested_gpus(_text(job.get("tres_per_node")), node_count),
+        gpus=gpus_in(tres) or _requested_gpus(_text(job.get("tres_per_node")), node_count),
         time_limit_s=None if minutes is None else _MINUTE_S * minutes,
     )
 
@@ -153,11 +153,6 @@ def _exit_status(value: Any) -> int | None:
         raw = _whole(value)
         status, signal = (None, 0) if raw is None else (raw >> 8 & 0xFF, raw & 0x7F)
     return 128 + signal if signal and not status else status
-
-
-def _gpus(tres: str) -> int | None:
-    found = gres(tres.replace("gres/", ""))
-    return found.pop("gpu", None) or sum(found.values()) or None
 
 
 def _requested_gpus(by_node: str, nodes: int | None) -> int | None:
