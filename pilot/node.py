@@ -7,7 +7,6 @@ of repetitions, so that a node whose cores are throttled shows what they deliver
 
 from __future__ import annotations
 
-import os
 import platform
 import statistics
 import time
@@ -23,6 +22,7 @@ from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.host import cpu_model
 from berth.pilot.platform import Platform
 from berth.pilot.profile import NonNegative, Positive
+from berth.pilot.shepherd import TICKS_PER_S, machine_ticks
 from berth.pilot.suite import Suite
 
 NODE_SCHEMA = "berth.node/1"
@@ -164,9 +164,10 @@ def kernel_seconds(suite: Suite, kernel: str, wanted_s: float) -> tuple[float, f
     trial = suite.run(kernel, SIZE, reps=1, fraction=fraction)
     each_s = max(trial.rep_s * trial.fraction, 1e-6)
     reps = int(min(max(wanted_s / each_s, REPS[0]), REPS[1]))
-    before, begun = _busy_s(), time.monotonic()
+    before, begun = sum(machine_ticks().values()), time.monotonic()
     run = suite.run(kernel, SIZE, reps=reps, fraction=fraction)
-    others = (_busy_s() - before) / max(time.monotonic() - begun, 1e-3) - 1.0
+    busy_s = (sum(machine_ticks().values()) - before) / TICKS_PER_S
+    others = busy_s / max(time.monotonic() - begun, 1e-3) - 1.0
     size = max(1, len(run.seconds) // BLOCKS)
     starts = range(0, len(run.seconds) - size + 1, size)
     means = [statistics.fmean(run.seconds[i : i + size]) for i in starts]
@@ -181,13 +182,3 @@ def doubts(found: NodeMeasurement) -> tuple[str, ...]:
         f"other programs took {found.other_load:.1f} cores of {found.node} meanwhile: "
         "its times are too long by an unknown part",
     )
-
-
-def _busy_s(stat: Path = Path("/proc/stat")) -> float:
-    """Seconds that all processors were busy since the machine started; 0 where not told."""
-    try:
-        words = stat.read_text(encoding="ascii").splitlines()[0].split()[1:]
-        user, nice, system, _idle, _wait, irq, soft, steal = (int(w) for w in words[:8])
-    except (OSError, ValueError, IndexError):
-        return 0.0
-    return (user + nice + system + irq + soft + steal) / os.sysconf("SC_CLK_TCK")

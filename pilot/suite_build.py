@@ -15,6 +15,8 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from importlib import resources
 from pathlib import Path
@@ -101,16 +103,26 @@ def build(*, sources: Path | None = None, cache: Path | None = None) -> Build:
     existing = _read(folder)
     if existing is not None:
         return existing
+    with folder_to_build_in(cache, "the reference kernels") as temporary:
+        return _build_into(temporary, folder, sources, command, identity)
+
+
+@contextmanager
+def folder_to_build_in(cache: Path, what: str) -> Iterator[Path]:
+    """A folder of one's own in ``cache``, removed afterwards unless it was renamed.
+
+    Raises PilotError that names ``what`` where the cache cannot be written.
+    """
     try:
         cache.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix="building-", dir=cache))
     except OSError as error:
         raise PilotError(
-            f"the reference kernels cannot be built in {cache}: {error.strerror}",
+            f"{what} cannot be built in {cache}: {error.strerror}",
             hint="name a folder that you may write in the variable BERTH_CACHE",
-        ) from error
+        ) from None
     try:
-        return _build_into(temporary, folder, sources, command, identity)
+        yield temporary
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 

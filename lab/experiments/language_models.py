@@ -19,7 +19,7 @@ from berth.pilot.errors import DocumentError
 from berth.pilot.version import VERSION
 from berth.plugin.cli.step_bar import step_bar
 from berth.predictor.core.arrays import Floats
-from berth.predictor.families.language_model.bundle import Likeness, Width
+from berth.predictor.families.language_model.bundle import Situation, Width
 from berth.predictor.families.language_model.memory import memory
 from berth.predictor.families.language_model.physics import HEADS, OFFLINE, TPOT, TTFT
 from berth.predictor.learning.resume import Resume
@@ -175,12 +175,12 @@ def refused_but_ran(head: str) -> tuple[int, int]:
     return no, len(cases)
 
 
-def read_widths(path: Path) -> dict[str, dict[Likeness, Width]]:
+def read_widths(path: Path) -> dict[str, dict[Situation, Width]]:
     """Head -> situation -> width, of an evaluation's JSON. Raises DocumentError."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))["widths"]
         return {
-            head: {Likeness(name): Width(**width) for name, width in found.items()}
+            head: {Situation(name): Width(**width) for name, width in found.items()}
             for head, found in data.items()
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ValidationError):

@@ -18,8 +18,8 @@ from berth.predictor.families.language_model.bundle import (
     LLM_SCHEMA,
     EffectsFile,
     HeadEntry,
-    Likeness,
     LlmManifest,
+    Situation,
     Width,
     residual_file,
 )
@@ -34,7 +34,7 @@ from lab.llm.situations import SITUATION, fit, folds, leave_out, width
 LIBRARIES = ("numpy", "onnx", "onnxruntime", "scipy")
 STEPS = len(HEADS) + 1
 REPORT = "python -m lab language-models --report DIR"
-Widths = Mapping[Likeness, Width]
+Widths = Mapping[Situation, Width]
 _WHAT = {
     OFFLINE: "latency of a batch of equal requests (LLM-Inference-Bench)",
     TTFT: "time to the first token under a closed load (aiconfigurator)",
@@ -95,14 +95,14 @@ def _widths(data: Cases, seed: int) -> Widths:
 
 
 def _entry(data: Cases, widths: Widths) -> HeadEntry:
-    if absent := [situation.value for situation in Likeness if situation not in widths]:
+    if absent := [situation.value for situation in Situation if situation not in widths]:
         raise UsageError(
             f"there is no width for {data.head!r} in the situation {absent[0]!r}",
             hint=f"give the evaluation.json of `{REPORT}`",
         )
     # What is less similar is never predicted with more certainty.
     widest, widened = 0.0, {}
-    for situation in Likeness:
+    for situation in Situation:
         widest = max(widest, widths[situation].log_width)
         widened[situation] = widths[situation].model_copy(update={"log_width": widest})
     return HeadEntry(

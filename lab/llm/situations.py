@@ -19,7 +19,7 @@ import numpy as np
 
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import group_quantile
-from berth.predictor.families.language_model.bundle import Likeness, Width
+from berth.predictor.families.language_model.bundle import Situation, Width
 from berth.predictor.families.language_model.physics import OFFLINE, TPOT, TTFT, Effects
 from berth.predictor.learning.metrics import group_mean
 from berth.predictor.learning.resume import Resume
@@ -33,10 +33,10 @@ from lab.llm.process import SERVED_ROWS, Process, fit_process, fit_terms
 FOLDS = {OFFLINE: 5, TTFT: 3, TPOT: 3}
 ROWS, BLOCKS, PAIRS, ACCELERATORS = "rows", "blocks", "pairs", "accelerators"
 SITUATION = {
-    ROWS: Likeness.BLOCK,
-    BLOCKS: Likeness.PAIR,
-    PAIRS: Likeness.APART,
-    ACCELERATORS: Likeness.NEW,
+    ROWS: Situation.BLOCK,
+    BLOCKS: Situation.PAIR,
+    PAIRS: Situation.APART,
+    ACCELERATORS: Situation.NEW,
 }
 """What each split measures: the rows that are in this situation."""
 FEWEST_BLOCKS = 10
@@ -94,7 +94,7 @@ def folds(table: Cases, split: str, seed: int) -> list[Fold]:
 
 def as_served(learnt: Cases, asked: Cases, seed: int) -> Floats:
     """[asked, 2] as ``Fit``; where nothing on the accelerator was measured, physics alone."""
-    new = situations(learnt, asked) == Likeness.NEW
+    new = situations(learnt, asked) == Situation.NEW
     if new.all():
         return np.repeat(physics(asked, fit_effects(learnt))[:, None], 2, axis=1)
     found = fit(learnt, seed).log_seconds(asked)
@@ -126,7 +126,7 @@ def leave_out(
 
 
 def situations(learnt: Cases, asked: Cases) -> Strings:
-    """[asked] the ``Likeness`` of each case to what was learnt from."""
+    """[asked] the ``Situation`` of each case to what was learnt from."""
     accelerators, frameworks = set(learnt.accelerators), set(learnt.frameworks)
     pairs = set(zip(learnt.accelerators, learnt.frameworks, strict=True))
     blocks = set(learnt.groups("accelerators", "frameworks", "models").tolist())
@@ -134,11 +134,11 @@ def situations(learnt: Cases, asked: Cases) -> Strings:
     names = asked.groups("accelerators", "frameworks", "models").tolist()
     for a, f, block in zip(asked.accelerators, asked.frameworks, names, strict=True):
         if a not in accelerators or f not in frameworks:
-            found.append(Likeness.NEW)
+            found.append(Situation.NEW)
         elif (a, f) not in pairs:
-            found.append(Likeness.APART)
+            found.append(Situation.APART)
         else:
-            found.append(Likeness.BLOCK if block in blocks else Likeness.PAIR)
+            found.append(Situation.BLOCK if block in blocks else Situation.PAIR)
     return np.array([one.value for one in found])
 
 

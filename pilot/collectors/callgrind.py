@@ -15,15 +15,13 @@ from pathlib import Path
 
 from berth.pilot.collectors import cachegrind, disassembly, valgrind
 from berth.pilot.collectors.base import Collector, Readings, Stage, emulated
-from berth.pilot.collectors.instruction_mix import Executed, mix_of
+from berth.pilot.collectors.instruction_mix import LEAST_CLASSIFIED, OPERATIONS, Executed, mix_of
 from berth.pilot.launch import Order, Outcome
 from berth.pilot.private_folder import original
 from berth.pilot.profile import Measurement
 
 SOURCE = "callgrind"
 COST = re.compile(r"^(0x[0-9a-f]{1,16}) (\d{1,18})(?: \d{1,18})*$", re.ASCII)
-LEAST = 0.95
-"""Below this classified share the mix is not given; above, the rest counts as of no kind."""
 REGION_ENTRY = re.compile(r"cfn=.*\b(GOMP_parallel\w*|__kmpc_fork_call)$", re.ASCII)
 """Called once for each parallel region, in GNU's and LLVM's OpenMP runtime."""
 CALLS = re.compile(r"calls=(\d{1,18}) ", re.ASCII)
@@ -121,22 +119,11 @@ class CallgrindCollector(Collector):
         counters["parallel_regions"] = emulated(SOURCE, regions, note, complete=complete)
         share = mix.classified / total
         noticed = valgrind.notices(note)
-        if share < LEAST:
+        if share < LEAST_CLASSIFIED:
             why = f"only {share:.0%} of the instructions could be disassembled (generated code?)"
             warnings = (*noticed, f"no instruction mix: {why}")
             return Readings(counters, why, warnings, seen=total, extensions=extensions)
-        for name in (
-            "fp32_ops",
-            "fp64_ops",
-            "fp32_instructions",
-            "fp64_instructions",
-            "int_ops",
-            "control_instructions",
-            "vector_instructions",
-            "atomic_ops",
-            "loads",
-            "stores",
-        ):
+        for name in OPERATIONS:
             counters[name] = emulated(SOURCE, getattr(mix, name), note, complete=complete)
         detail = f"{share:.1%} of the instructions classified, {outcome.wall_s:.1f} s"
         return Readings(counters, detail, noticed, seen=total, extensions=extensions)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from berth.pilot.collectors import disassembly, valgrind
 from berth.pilot.collectors.base import Collector, Readings, Stage, emulated
-from berth.pilot.collectors.instruction_mix import mix_of_code
+from berth.pilot.collectors.instruction_mix import LEAST_CLASSIFIED, OPERATIONS, mix_of_code
 from berth.pilot.emulator import tool
 from berth.pilot.emulator.counts import MISSES, Counts, read
 from berth.pilot.errors import PilotError, ToolMissing
@@ -30,20 +30,6 @@ TOTALS = {
     "branches_taken": ("taken",),
     "branch_misses": ("conditional_missed", "indirect_missed"),
 }
-OPERATIONS = (
-    "fp32_ops",
-    "fp64_ops",
-    "fp32_instructions",
-    "fp64_instructions",
-    "int_ops",
-    "control_instructions",
-    "vector_instructions",
-    "atomic_ops",
-    "loads",
-    "stores",
-)
-LEAST = 0.95
-"""Below this classified share operations are not given; above, the rest counts as of no kind."""
 
 
 class EmulatorCollector(Collector):
@@ -104,7 +90,7 @@ class EmulatorCollector(Collector):
         missed = {f"{name}_misses": counts.missed(name) for name in MISSES}
         warnings = list(valgrind.notices(note))
         share = mix.classified / total
-        if share >= LEAST:
+        if share >= LEAST_CLASSIFIED:
             values |= {name: getattr(mix, name) for name in OPERATIONS}
         else:
             values |= {"loads": counts.loads, "stores": counts.stores}

@@ -21,6 +21,21 @@ STRING = re.compile(r"rep\w* (?:movs|stos|lods|scas|cmps)([bwlq]?)\b(.*)")
 ACCUMULATORS = {"%al": 1, "%ax": 2, "%eax": 4, "%rax": 8}
 SUFFIXES = {"b": 1, "w": 2, "l": 4, "q": 8}
 STRING_ACCESS_BYTES = 32
+OPERATIONS = (
+    "fp32_ops",
+    "fp64_ops",
+    "fp32_instructions",
+    "fp64_instructions",
+    "int_ops",
+    "control_instructions",
+    "vector_instructions",
+    "atomic_ops",
+    "loads",
+    "stores",
+)
+"""The fields of a Mix that become counters."""
+LEAST_CLASSIFIED = 0.95
+"""Below this classified share operations are not given; above, the rest counts as of no kind."""
 LONGEST_INSTRUCTION_BYTES = 15
 
 Executed = dict[str, dict[int, int]]

@@ -13,13 +13,12 @@ import os
 import platform
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from berth.pilot.errors import PilotError, ToolMissing
-from berth.pilot.suite_build import cache_folder, find_compiler
+from berth.pilot.suite_build import cache_folder, find_compiler, folder_to_build_in
 
 SOURCE = Path(__file__).with_name("counts.c")
 NAME = "berth"
@@ -90,24 +89,14 @@ def built(cache: Path | None = None) -> Path:
     folder = cache / f"emulator-{_digest(valgrind, compiler)}"
     if (folder / f"{NAME}-{TARGET}").exists():
         return folder
-    try:
-        cache.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix="building-", dir=cache))
-    except OSError as error:
-        raise PilotError(
-            f"the counting tool cannot be built in {cache}: {error.strerror}",
-            hint="name a folder that you may write in the variable BERTH_CACHE",
-        ) from None
-    try:
+    with folder_to_build_in(cache, "the counting tool") as temporary:
         _build(valgrind, compiler, temporary)
         try:
             temporary.rename(folder)
         except OSError:  # another process was faster
             if not (folder / f"{NAME}-{TARGET}").exists():
                 raise PilotError(f"the counting tool cannot be put at {folder}") from None
-        return folder
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    return folder
 
 
 def _folders(roots: Sequence[Path], below: Sequence[str]) -> Iterator[Path]:

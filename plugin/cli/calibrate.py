@@ -8,12 +8,12 @@ from pathlib import Path
 import click
 
 from berth.pilot.errors import BerthError, UsageError
-from berth.pilot.units import parse_duration_s
 from berth.plugin.calibrate.jobs import EXPECTED_S, Progress, Settings, Todo, follow, plan
 from berth.plugin.calibrate.kinds import Kind, kinds_of, named_kinds
 from berth.plugin.calibrate.state import FOLDER, CalibrationState, Folder
+from berth.plugin.cli.shared_options import SITE_FILE, seconds_of
 from berth.plugin.cli.training_input import command_line, require_training
-from berth.plugin.cli.where import SITE_FILE, find_site
+from berth.plugin.cli.where import find_site
 from berth.plugin.scheduler import ClusterFacts, Scheduler
 from berth.plugin.site.site import Site
 
@@ -21,10 +21,7 @@ from berth.plugin.site.site import Site
 def _duration(
     _context: click.Context, parameter: click.Parameter, value: str | None
 ) -> float | None:
-    try:
-        return None if value is None else parse_duration_s(value)
-    except ValueError as error:
-        raise UsageError(f"{parameter.opts[0]} {value!r} {error}") from None
+    return None if value is None else seconds_of(parameter.opts[0], value)
 
 
 @click.command(epilog="Example: berth calibrate --site /etc/berth/berth.toml --dry-run")

@@ -11,7 +11,8 @@ import click
 from berth.pilot.collectors.registry import COLLECTORS
 from berth.pilot.errors import BerthError
 from berth.plugin.cli import REGISTERED
-from berth.plugin.cli.where import SITE_FILE, find_site
+from berth.plugin.cli.shared_options import SITE_FILE
+from berth.plugin.cli.where import find_site
 from berth.plugin.doctor import examine, examine_machine, examine_packages
 from berth.plugin.findings import Finding, Status
 from berth.plugin.scheduler import SCHEDULERS

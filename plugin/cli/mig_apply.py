@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from berth.pilot.errors import UsageError
-from berth.pilot.units import parse_duration_s
+from berth.plugin.cli.shared_options import seconds_of
 from berth.plugin.mig import wire
 from berth.plugin.mig.access import open_access
 from berth.plugin.mig.apply import GpuPreview, Report
@@ -65,10 +65,7 @@ def apply(  # noqa: PLR0917 - one parameter an option
     if not yes:
         _show_previews(gpus.preview(target), json_)
         return
-    try:
-        wait_s = parse_duration_s(wait)
-    except ValueError as error:
-        raise UsageError(f"--wait: {wait!r} {error}") from None
+    wait_s = seconds_of("--wait", wait)
     _show_report(gpus.apply(target, wait_s=wait_s, enable_mig=enable_mig), json_)
 
 

@@ -9,8 +9,8 @@ import click
 
 from berth.pilot.documents import Document, read_json, read_toml, to_json, write_json
 from berth.pilot.errors import UsageError
-from berth.pilot.units import parse_duration_s
 from berth.plugin.cli.columns import columns
+from berth.plugin.cli.shared_options import seconds_of
 from berth.plugin.cli.where import find_site, open_store, store_options
 from berth.plugin.mig.recommending import demands_of, predictions_for, with_workloads
 from berth.policies.mig.documents import (
@@ -110,9 +110,9 @@ def plan(  # noqa: PLR0917 - one parameter an option
         demands,
         objectives,
         now_s=fleet.as_of_s,
-        horizon_s=_seconds("--horizon", horizon),
+        horizon_s=seconds_of("--horizon", horizon),
         solver=solver,
-        time_limit_s=_seconds("--time-limit", time_limit),
+        time_limit_s=seconds_of("--time-limit", time_limit),
         recut=recut,
     )
     document = plan_document(made, fleet)
@@ -131,13 +131,6 @@ D = TypeVar("D", bound=Document)
 
 def _read(path: Path, model: type[D]) -> D:
     return read_toml(path, model) if path.suffix == ".toml" else read_json(path, model)
-
-
-def _seconds(option: str, text: str) -> float:
-    try:
-        return parse_duration_s(text)
-    except ValueError as error:
-        raise UsageError(f"{option}: {text!r} {error}") from None
 
 
 def _text(document: PlanDocument) -> str:

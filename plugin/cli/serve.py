@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-SITE_FILE = Path("/etc/berth/berth.toml")
+from berth.plugin.cli.shared_options import installed_site_option
 
 
 def _mode(_context: click.Context, _option: click.Parameter, text: str) -> int:
@@ -19,15 +19,7 @@ def _mode(_context: click.Context, _option: click.Parameter, text: str) -> int:
 
 
 @click.command()
-@click.option(
-    "--site",
-    "site_file",
-    type=click.Path(path_type=Path),
-    envvar="BERTH_SITE",
-    default=SITE_FILE,
-    show_default=True,
-    help="Site file (berth.toml).",
-)
+@installed_site_option
 @click.option("--status", is_flag=True, help="Ask the running daemon how it is, and end.")
 @click.option("--json", "json_", is_flag=True, help="With --status: as JSON.")
 @click.option(

@@ -10,12 +10,11 @@ from typing import Any
 import click
 
 from berth.pilot.errors import UsageError
+from berth.plugin.cli.shared_options import SITE_FILE
 from berth.plugin.site.load import load_site
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store
 from berth.plugin.users.client import RemoteStore
-
-SITE_FILE = Path("/etc/berth/berth.toml")
 
 
 def store_options(command: Callable[..., Any]) -> Callable[..., Any]:

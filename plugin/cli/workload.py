@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import getpass
 import json
 import time
 from pathlib import Path
@@ -11,12 +10,12 @@ from pathlib import Path
 import click
 
 from berth.pilot.documents import to_json
-from berth.pilot.errors import BerthError, DocumentError, UsageError
+from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.units import format_bytes, format_seconds
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.forecast_text import best_points, doubts, forecast_json, per, table
+from berth.plugin.cli.storing import store_workload
 from berth.plugin.cli.where import (
-    SITE_FILE,
     find_site,
     open_store,
     open_view,
@@ -24,20 +23,17 @@ from berth.plugin.cli.where import (
     users_socket,
 )
 from berth.plugin.cli.workload_options import workload_options
+from berth.plugin.cli.workload_sharing import collect, share
 from berth.plugin.cli.workload_text import Summary, described, summary
 from berth.plugin.daemon.fingerprint import fingerprint
 from berth.plugin.daemon.messages import MAX_SCRIPT_BYTES
 from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
 from berth.plugin.site import Site
-from berth.plugin.site.watch import SiteWatcher
 from berth.plugin.store import Store
 from berth.plugin.store.records import FingerprintRecord
 from berth.plugin.users.client import RemoteStore
-from berth.plugin.users.collecting import collect as brought_in
-from berth.plugin.users.workloads import UserWorkloads
 from berth.plugin.workload_files import WorkloadOptions, read_file
-from berth.plugin.workload_names import owner_in
-from berth.plugin.workloads import add_workload, refresh, stored, workload_in
+from berth.plugin.workloads import refresh, stored, workload_in
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.workload import Workload
 
@@ -131,7 +127,7 @@ def add(
     else:
         shared, site = found.name, find_site(site_file)
         store = direct = open_store(site_file, store_url)
-        forecast = _add(found, direct, bundles, site, replace=replace)
+        forecast = store_workload(found, direct, bundles, site, replace=replace)
         if digest is not None:
             direct.attach_script(FingerprintRecord(digest, found.name, size, time.time()))
     if json_:
@@ -317,66 +313,6 @@ def refresh_(
         click.echo(f"predicted again: {len(done)} workloads")
 
 
-@workload.command()
-@click.argument("folder", type=click.Path(path_type=Path))
-@click.option(
-    "--site",
-    "site_file",
-    type=click.Path(path_type=Path),
-    envvar="BERTH_SITE",
-    default=SITE_FILE,
-    show_default=True,
-    help="Site file (berth.toml).",
-)
-def collect(folder: Path, *, site_file: Path) -> None:
-    """Bring in what pilot jobs of other hosts left in FOLDER, as the files' owners' workloads.
-
-    For a timer of the daemon's user, who must own FOLDER (mode 1733). Links, FIFOs, devices and
-    files with two names are refused and renamed to *.refused.
-
-    \b
-    Example:
-      berth workload collect /shared/berth-spool
-    """
-    watcher = SiteWatcher(site_file)
-    workloads = UserWorkloads(Store.open(watcher.site.daemon.store), watcher)
-    refused = 0
-    for one in brought_in(folder, workloads):
-        refused += one.problem is not None
-        done = f"{one.name} (of {one.user})" if one.problem is None else f"refused: {one.problem}"
-        click.echo(f"{one.file!r}: {done}")
-    if refused:
-        raise BerthError(f"{refused} files were refused")
-
-
-@workload.command()
-@click.argument("name")
-@click.option("--as", "alias", help="The name for all users. Default: the same.")
-@store_options
-def share(name: str, *, alias: str | None, site_file: Path | None, store_url: str | None) -> None:
-    """Let a workload serve all users: ask an admin for it, or, as an admin, do it.
-
-    All users get a copy: what its owner changes later stays the owner's.
-
-    \b
-    Example:
-      berth workload share stream
-      berth workload share alice/stream --as stream-3.1
-    """
-    users = users_socket(site_file, store_url)
-    if users is not None:
-        shared = RemoteStore(users).share(name, alias)
-    else:
-        shared = alias or name.rpartition("/")[2]
-        store = open_store(site_file, store_url)
-        found = dataclasses.replace(workload_in(store, stored(store, name)), name=shared)
-        _add(found, store, (), find_site(site_file), replace=True)
-    if shared is None:
-        click.echo(f"{name}: an admin is asked to share it (berth workload share USER/{name})")
-    else:
-        click.echo(f"{shared}: all users have it now")
-
-
 def _cells(s: Summary) -> tuple[str, ...]:
     return (
         s.kind,
@@ -384,26 +320,6 @@ def _cells(s: Summary) -> tuple[str, ...]:
         s.measured_on,
         format_seconds(s.runtime_s) if s.runtime_s else "-",
         format_bytes(s.memory_bytes) if s.memory_bytes else "-",
-    )
-
-
-def _add(
-    found: Workload,
-    store: Store,
-    bundles: tuple[Path, ...],
-    site: Site | None,
-    *,
-    replace: bool,
-) -> Forecast:
-    owner, platforms = owner_in(found.name) or getpass.getuser(), platforms_for(site)
-    return add_workload(
-        store,
-        found,
-        forecaster=forecaster_for(site, bundles),
-        platforms=platforms,
-        owner=owner,
-        reference=reference_of(site),
-        replace=replace,
     )
 
 
@@ -444,6 +360,8 @@ def _day(unix_s: float) -> str:
     return time.strftime("%Y-%m-%d", time.localtime(unix_s))
 
 
+workload.add_command(collect)
+workload.add_command(share)
 profile = click.Group(
     "profile",
     commands=workload.commands,

@@ -10,7 +10,7 @@ import click
 
 from berth.pilot.errors import UsageError
 from berth.pilot.profile import Target
-from berth.pilot.units import parse_duration_s
+from berth.plugin.cli.shared_options import seconds_of
 from berth.plugin.workload_files import WorkloadOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -65,12 +65,13 @@ def workload_options(command: F) -> F:
 def _described(asked: dict[str, Any]) -> WorkloadOptions:
     """Raises UsageError."""
     bits, cache_bits = asked.pop("quantise"), asked.pop("quantise_cache")
+    runtime = asked.pop("runtime")
     return WorkloadOptions(
         sizes=read_sizes(asked.pop("dim")),
         weight_bits=None if bits is None else BITS[bits],
         kv_bits=None if cache_bits is None else BITS[cache_bits],
         runs_on=_targets(asked.pop("runs_on")),
-        runtime_s=_seconds(asked.pop("runtime")),
+        runtime_s=None if runtime is None else seconds_of("--runtime", runtime),
         **asked,
     )
 
@@ -92,10 +93,3 @@ def _targets(text: str | None) -> tuple[Target, ...]:
     except ValueError:
         known = ", ".join(target.value for target in Target)
         raise UsageError(f"--runs-on {text!r}: there are {known}") from None
-
-
-def _seconds(text: str | None) -> float | None:
-    try:
-        return None if text is None else parse_duration_s(text)
-    except ValueError as error:
-        raise UsageError(f"--runtime: {text!r} {error}") from None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Literal
@@ -35,7 +36,7 @@ class HelperSettings(Document):
     """How long a caller waits for the next word of the helper."""
 
 
-class NodeSettings(Document):
+class NodeSettings(Document, ABC):
     """A table that bears a scheduler's name: this node there. Each scheduler has its own kind."""
 
     node: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
@@ -49,17 +50,17 @@ class NodeSettings(Document):
             raise ValueError("must hold {profile} once")
         return value
 
+    @abstractmethod
     def keeper(self) -> Keeper:
         """Keeps jobs off the node while it is cut."""
-        raise NotImplementedError
 
+    @abstractmethod
     def pending(self, profiles: Collection[str]) -> tuple[Demand, ...]:
         """Jobs that wait for slices of these profiles. Raises SchedulerError."""
-        raise NotImplementedError
 
+    @abstractmethod
     def asked(self, profiles: Collection[str]) -> Iterable[Asked]:
         """What all jobs that the scheduler still knows asked for. Raises SchedulerError."""
-        raise NotImplementedError
 
 
 class TriggerSettings(Document):

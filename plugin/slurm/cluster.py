@@ -117,6 +117,6 @@ def _node(record: Record) -> NodeFacts:
 
 
 def _system(text: str | None) -> str | None:
-    """``Linux 6.1.0-18-amd64`` from that and the build's date; None where it is not told."""
+    """``Linux 6.1.0-18-amd64`` from that and the build's date; None where it is not given."""
     words = (text or "").split()
     return " ".join(words[:2]) if len(words) >= 2 else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Protocol
 
 from berth.pilot.errors import BerthError
 from berth.plugin.slurm.mig import config_files, gres_files
+from berth.plugin.slurm.mig.site_command import run_site_command
 
 CONTROLLER_TIMEOUT_S = 300.0
 
@@ -62,21 +62,8 @@ class ControllerPublisher:
     @contextmanager
     def published(self, gres: str, lines: str) -> Iterator[None]:
         """See Publisher."""
-        name = self._command[0]
-        try:
-            done = subprocess.run(
-                self._command,
-                input=json.dumps({"v": 1, "gres": gres, "lines": lines}).encode() + b"\n",
-                capture_output=True,
-                env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"},
-                timeout=CONTROLLER_TIMEOUT_S,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise BerthError(f"{name} did not end within {CONTROLLER_TIMEOUT_S:.0f} s") from None
-        except OSError as error:
-            raise BerthError(f"{name} could not be started: {error.strerror}") from None
-        if done.returncode != 0:
-            said = done.stderr.decode(errors="replace").strip().splitlines()
-            raise BerthError(f"the controller refused: {said[-1][:300] if said else 'no reason'}")
+        asked = json.dumps({"v": 1, "gres": gres, "lines": lines}).encode() + b"\n"
+        done = run_site_command(self._command, timeout_s=CONTROLLER_TIMEOUT_S, sent=asked)
+        if done.status != 0:
+            raise BerthError(f"the controller refused: {done.last_line[:300] or 'no reason'}")
         yield

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Sequence
 
 from berth.pilot.errors import BerthError
+from berth.plugin.slurm.mig.site_command import run_site_command
 
 RESTART_TIMEOUT_S = 120.0
 
@@ -25,21 +25,7 @@ class CommandRestarter:
         self._run(self._node)
 
     def _run(self, command: Sequence[str]) -> None:
-        environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
-        try:
-            done = subprocess.run(
-                command,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                env=environment,
-                timeout=RESTART_TIMEOUT_S,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise BerthError(f"{command[0]} did not end within {RESTART_TIMEOUT_S:.0f} s") from None
-        except OSError as error:
-            raise BerthError(f"{command[0]} could not be started: {error.strerror}") from None
-        if done.returncode != 0:
-            said = done.stderr.decode(errors="replace").strip().splitlines()
-            last = f": {said[-1][:200]}" if said else ""
-            raise BerthError(f"{' '.join(command)} failed with status {done.returncode}{last}")
+        done = run_site_command(command, timeout_s=RESTART_TIMEOUT_S)
+        if done.status != 0:
+            last = f": {done.last_line[:200]}" if done.last_line else ""
+            raise BerthError(f"{' '.join(command)} failed with status {done.status}{last}")

@@ -34,7 +34,7 @@ def residual_file(head: str) -> str:
     return f"residual-{head}.onnx"
 
 
-class Likeness(StrEnum):
+class Situation(StrEnum):
     """How like what was measured a case is; each has its own width, from its own split."""
 
     BLOCK = "block"
@@ -71,7 +71,7 @@ class HeadEntry(Document):
     blocks: tuple[str, ...]
     """``accelerator | framework | signature``."""
     rows: int = Field(ge=1)
-    widths: dict[Likeness, Width]
+    widths: dict[Situation, Width]
 
 
 class LlmManifest(BundleManifest):

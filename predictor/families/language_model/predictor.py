@@ -24,8 +24,8 @@ from berth.predictor.core.prediction import Basis, Bound, Interval
 from berth.predictor.families.language_model.bundle import (
     DEFAULT_LLM_BUNDLE,
     Head,
-    Likeness,
     LlmModel,
+    Situation,
     load,
 )
 from berth.predictor.families.language_model.config import LanguageModel
@@ -54,10 +54,10 @@ DRAWN_SHARE = Interval(0.4, 0.7, 1.0)
 WIDEST = math.log(3.0)
 """Half width in log beyond which a prediction is not one to act on."""
 _BASIS = {
-    Likeness.BLOCK: Basis.CALIBRATED,
-    Likeness.PAIR: Basis.CALIBRATED,
-    Likeness.APART: Basis.SCALED,
-    Likeness.NEW: Basis.PRIOR,
+    Situation.BLOCK: Basis.CALIBRATED,
+    Situation.PAIR: Basis.CALIBRATED,
+    Situation.APART: Basis.SCALED,
+    Situation.NEW: Basis.PRIOR,
 }
 _BOUNDS = {
     "weights": Bound.MEMORY, "weights_one_gpu": Bound.MEMORY, "cache": Bound.MEMORY,
@@ -73,7 +73,7 @@ class Estimate:
     """A quantity in seconds, what it stands on, and what bounds it."""
 
     seconds: Interval
-    likeness: Likeness
+    situation: Situation
     bound: Bound
     by_sibling: bool = False
     """The accelerator is unmeasured and has the effects of its nearest sibling."""
@@ -191,23 +191,23 @@ class LlmPredictor:
         # One model under one load: only the accelerator differs.
         tied = np.repeat(ties(cases[:1], [framework], head.codes), len(cases), axis=0)
         tied[:, 0] = [head.codes.accelerator(c) for c in cases]
-        alike = [_likeness(head, c, framework, t) for c, t in zip(cases, tied, strict=True)]
+        alike = [_situation(head, c, framework, t) for c, t in zip(cases, tied, strict=True)]
         widths = head.entry.widths
         added = np.flatnonzero([widths[one].process for one in alike])
         log_time[added] += head.residual(tied[added], numbered[added])
         for i, case in enumerate(cases):
             log_time[i] = self._in_order(head, case, framework, float(log_time[i]))
         found = []
-        for i, likeness in enumerate(alike):
-            width = widths[likeness].log_width
-            by_sibling = likeness is Likeness.NEW and _has_sibling(head, cases[i])
+        for i, situation in enumerate(alike):
+            width = widths[situation].log_width
+            by_sibling = situation is Situation.NEW and _has_sibling(head, cases[i])
             if by_sibling:
                 width = LOG_WIDTHS.get(name, width)
             term = head.effects.terms[int(np.argmax(shares[i]))]
             found.append(
                 Estimate(
                     around(math.exp(min(max(log_time[i], -20.0), 20.0)), width),
-                    likeness,
+                    situation,
                     _BOUNDS.get(term, Bound.LAUNCH),
                     by_sibling and name in LOG_WIDTHS,
                 )
@@ -228,18 +228,18 @@ def _both(one: Interval, other: Interval, basis: Basis) -> Interval:
     return found.seconds
 
 
-def _likeness(head: Head, case: Case, framework: str, tied: np.ndarray) -> Likeness:
+def _situation(head: Head, case: Case, framework: str, tied: np.ndarray) -> Situation:
     name = case.device.sheet.name
     if tied[0] == UNKNOWN:
         known = not case.device.whole and name in head.codes.accelerators
-        return Likeness.APART if known and tied[1] != UNKNOWN else Likeness.NEW
+        return Situation.APART if known and tied[1] != UNKNOWN else Situation.NEW
     if tied[1] == UNKNOWN:
-        return Likeness.NEW
+        return Situation.NEW
     pair = f"{name} | {framework}"
     if pair not in head.pairs:
-        return Likeness.APART
+        return Situation.APART
     signature = head.codes.models[tied[2]] if tied[2] != UNKNOWN else ""
-    return Likeness.BLOCK if f"{pair} | {signature}" in head.blocks else Likeness.PAIR
+    return Situation.BLOCK if f"{pair} | {signature}" in head.blocks else Situation.PAIR
 
 
 def _alias(framework: str, head: Head) -> str:
@@ -268,12 +268,12 @@ def _join(
             (ttft.seconds.high, tpot.seconds.high),
         )
     ))  # fmt: skip
-    order = list(Likeness)
-    worse = max(ttft.likeness, tpot.likeness, key=order.index)
-    likeness, source = min(
-        (offline.likeness, OFFLINE), (worse, SERVING), key=lambda one: order.index(one[0])
+    order = list(Situation)
+    worse = max(ttft.situation, tpot.situation, key=order.index)
+    situation, source = min(
+        (offline.situation, OFFLINE), (worse, SERVING), key=lambda one: order.index(one[0])
     )
-    if order.index(offline.likeness) == order.index(worse):
+    if order.index(offline.situation) == order.index(worse):
         whole = _both(offline.seconds, served, _BASIS[worse])
     else:
         whole = offline.seconds if source == OFFLINE else served
@@ -305,14 +305,14 @@ def _join(
         energy_j_per_token=energy,
         price_per_million=price,
         carbon_g_per_million=carbon,
-        basis=_BASIS[likeness],
+        basis=_BASIS[situation],
         latency_basis=_BASIS[worse],
         bound=(offline if source == OFFLINE else tpot).bound,
         source=source,
         abstained=_abstention(
             case,
             framework,
-            likeness,
+            situation,
             whole,
             fits=fits,
             known=known,
@@ -324,7 +324,7 @@ def _join(
 def _abstention(
     case: Case,
     framework: str,
-    likeness: Likeness,
+    situation: Situation,
     whole: Interval,
     *,
     fits: bool,
@@ -336,7 +336,7 @@ def _abstention(
         return f"does not fit on {case.device.name}: nothing to predict"
     if not known:
         return f"nothing was measured with the framework {framework!r}"
-    if likeness is Likeness.NEW and not by_sibling:
+    if situation is Situation.NEW and not by_sibling:
         return f"nothing was measured on {name}; physics only"
     if _width(whole) > WIDEST:
         return f"the interval on {name} is wider than a factor {math.exp(WIDEST):.0f} to each side"

@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 
 from berth.pilot.errors import BerthError
-from berth.predictor.families.language_model.bundle import Likeness
+from berth.predictor.families.language_model.bundle import Situation
 from berth.predictor.families.language_model.physics import HEADS, OFFLINE, TERMS
 from berth.predictor.families.language_model.residual import Residual
 from lab.llm.cases import Cases
@@ -117,11 +117,11 @@ def test_an_unseen_accelerator_is_predicted_by_physics_alone(campaign: Campaign)
     part = [one for one in folds(table, ACCELERATORS, 0)
             if table.accelerators[one.test[0]] == "mi300x-192gb"]  # fmt: skip
     held = leave_out(table, part, 0)
-    assert set(held.situation) == {Likeness.NEW.value}
+    assert set(held.situation) == {Situation.NEW.value}
     assert (held.process == held.physics).all()
 
 
-def _held(situation: Likeness, blocks: int) -> Held:
+def _held(situation: Situation, blocks: int) -> Held:
     rows = np.arange(2000)
     return Held(
         row=rows, fold=rows % 5, block=np.array([f"b{i % blocks}" for i in rows]),
@@ -131,7 +131,7 @@ def _held(situation: Likeness, blocks: int) -> Held:
 
 
 def test_widths_hold_nine_in_ten() -> None:
-    held = _held(Likeness.BLOCK, 100)
+    held = _held(Situation.BLOCK, 100)
     found = width(held, ROWS)
     assert found is not None
     assert found.log_width == pytest.approx(1.645, rel=0.1)
@@ -141,12 +141,12 @@ def test_widths_hold_nine_in_ten() -> None:
 
 
 def test_too_few_blocks_give_no_width() -> None:
-    assert width(_held(Likeness.BLOCK, 9), ROWS) is None
-    assert width(_held(Likeness.BLOCK, 100), BLOCKS) is None
+    assert width(_held(Situation.BLOCK, 9), ROWS) is None
+    assert width(_held(Situation.BLOCK, 100), BLOCKS) is None
 
 
 def test_the_process_is_left_out_where_the_other_parts_say_so() -> None:
-    held = _held(Likeness.PAIR, 100)
+    held = _held(Situation.PAIR, 100)
     assert process_helps(held, BLOCKS)
     assert (predicted(held, BLOCKS) == held.process).all()
     worse = replace(held, physics=np.zeros(2000))

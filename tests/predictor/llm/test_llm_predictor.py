@@ -17,7 +17,7 @@ from berth.predictor.families.language_model import bundle as bundles
 from berth.predictor.families.language_model.bundle import (
     DEFAULT_LLM_BUNDLE,
     EFFECTS,
-    Likeness,
+    Situation,
     residual_file,
 )
 from berth.predictor.families.language_model.load import Load
@@ -72,7 +72,7 @@ def test_what_does_not_fit_is_not_predicted(predictor: LlmPredictor) -> None:
 
 def test_intervals_widen_with_what_is_unknown() -> None:
     for head in bundles.verify().heads:
-        widths = [head.widths[one].log_width for one in Likeness]
+        widths = [head.widths[one].log_width for one in Situation]
         assert widths == sorted(widths), head.head
         assert all(w.rows >= w.groups >= 10 for w in head.widths.values())
 
