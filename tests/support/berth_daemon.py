@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -397,14 +397,13 @@ def raw(path: Path, *parts: bytes, timeout_s: float = 10.0) -> bytes:
         peer.settimeout(timeout_s)
         peer.connect(str(path))
         received = b""
-        try:
+        with suppress(BrokenPipeError, ConnectionResetError):  # refused before all is sent
             for part in parts:
                 peer.sendall(part)
             peer.shutdown(socket.SHUT_WR)
+        with suppress(BrokenPipeError, ConnectionResetError):
             while part := peer.recv(65536):
                 received += part
-        except (BrokenPipeError, ConnectionResetError):
-            pass
         return received
 
 
