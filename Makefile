@@ -74,7 +74,7 @@ typecheck: venv  ## mypy --strict
 	  $(foreach room,$(ROOMS),-p berth.$(room)) -p lab
 
 differential: venv tools slurm  ## 5,000 random jobs with and without Berth on real Slurms; goes on where it was stopped
-	PYTHONPATH=tests/slurm:tests/support $(PY) -m differential.run --pairs 5000
+	PYTHONPATH=tests/slurm:tests/support $(PY) -m slurm_differential.run --pairs 5000
 
 mig-sweep: venv tools slurm  ## every fault at every NVML call of an apply, counted (long)
 	BERTH_MIG_SWEEP=full $(PY) -m pytest tests/plugin/mig/test_faults.py \

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -142,14 +142,24 @@ _STATS = ("flux", "module", "stats", "job-ingest")
 
 
 @contextmanager
-def live_flux(ingest: str, *, size: int = 4, extra: str = "") -> Iterator[LiveFlux]:
-    """Start an instance with ``ingest`` as its frobnicators; it ends with the block."""
+def live_flux(
+    ingest: str,
+    *,
+    size: int = 4,
+    queues: str = QUEUES,
+    extra: str = "",
+    prefix: Sequence[str] = (),
+) -> Iterator[LiveFlux]:
+    """Start an instance with ``ingest`` as its frobnicators; it ends with the block.
+
+    ``prefix``: words before the command that starts it (``setpriv`` and its options).
+    """
     folder = Path(tempfile.mkdtemp(prefix="berth-flux-live-"))
     folder.chmod(0o755)
     config = folder / "config"
     config.mkdir()
     (config / "resource.toml").write_text(RESOURCES)
-    (config / "queues.toml").write_text(QUEUES + extra)
+    (config / "queues.toml").write_text(queues + extra)
     (config / "ingest.toml").write_text(ingest)
     ready = folder / "uri"
     new = folder / "uri.new"
@@ -160,6 +170,7 @@ def live_flux(ingest: str, *, size: int = 4, extra: str = "") -> Iterator[LiveFl
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
             [
+                *prefix,
                 "flux",
                 "start",
                 f"--test-size={size}",

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import pytest
 from accounting_database import DatabaseUnavailable
-from differential.cases import ACCOUNTS, LIMITS, PLAIN
-from differential.options import asks, option_names
-from differential.pairs import judge
-from differential.worlds import World, open_world
 from slurm_cluster import ClusterUnavailable, require_slurm
+from slurm_differential.cases import ACCOUNTS, LIMITS, PLAIN
+from slurm_differential.options import asks, option_names
+from slurm_differential.pairs import judge
+from slurm_differential.worlds import World, open_world
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(900)]
 PAIRS = 100

@@ -7,16 +7,17 @@ from collections.abc import Iterator
 
 import pytest
 from accounting_database import DatabaseUnavailable
-from differential.cases import ACCOUNTS, CASES, HET, KEEP, LIMITS, MANY_NODES, PLAIN, Case
-from differential.pairs import Verdict, judge
-from differential.worlds import World, open_world, placing
+from differential.verdicts import Verdict
 from fake_daemon import FakeDaemon, move_to
 from slurm_cluster import Cluster, ClusterUnavailable, require_slurm
+from slurm_differential.cases import ACCOUNTS, CASES, HET, KEEP, LIMITS, MANY_NODES, PLAIN, Case
+from slurm_differential.pairs import Seen, judge
+from slurm_differential.worlds import World, open_world, placing
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(600)]
 
 
-def _opened(world: World) -> Iterator[dict[str, Verdict]]:
+def _opened(world: World) -> Iterator[dict[str, Verdict[Seen]]]:
     try:
         require_slurm()
         mine = [case for case in CASES if case.world is world]
@@ -28,14 +29,14 @@ def _opened(world: World) -> Iterator[dict[str, Verdict]]:
 
 
 @pytest.fixture(scope="module")
-def verdicts() -> dict[str, dict[str, Verdict]]:
+def verdicts() -> dict[str, dict[str, Verdict[Seen]]]:
     """All cases of a world are submitted at once, when the first of them is looked at."""
     return {}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_job_is_taken_and_started_as_without_berth(
-    case: Case, verdicts: dict[str, dict[str, Verdict]]
+    case: Case, verdicts: dict[str, dict[str, Verdict[Seen]]]
 ) -> None:
     if case.world.name not in verdicts:
         verdicts[case.world.name] = next(_opened(case.world))

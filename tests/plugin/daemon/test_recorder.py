@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from views import knowing_service
 
 from berth.plugin.daemon import recorder as recorder_module
 from berth.plugin.daemon.journal import Journal
-from berth.plugin.daemon.recorder import Recorder
+from berth.plugin.daemon.recorder import QUEUE_LENGTH, Recorder
 from berth.plugin.daemon.service import Answered
 from berth.plugin.daemon.spool import Spool
 from berth.plugin.daemon.written import Writer
@@ -149,9 +150,10 @@ def test_a_spool_line_cut_off_by_a_crash_is_set_aside(tmp_path: Path) -> None:
 def full(folder: Path) -> Iterator[None]:
     """No byte can be written there any more."""
     ballast = folder / "ballast"
-    with ballast.open("wb", buffering=0) as stream, suppress(OSError):
-        while True:
-            stream.write(b"x" * 512)
+    for size in (2**20, 512):
+        with ballast.open("ab", buffering=0) as stream, suppress(OSError):
+            while True:
+                stream.write(b"x" * size)
     yield
     ballast.unlink()
 
@@ -174,16 +176,22 @@ def locked(folder: Path) -> Iterator[None]:
     (folder / "spool").rmdir()
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 4 MiB of its own."""
-    folder = tmp_path / "disk"
+@contextmanager
+def disk(folder: Path, size: str) -> Iterator[Path]:
+    """A file system of its own."""
     folder.mkdir()
-    words = ["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(folder)]
+    words = ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(folder)]
     if os.geteuid() != 0 or subprocess.run(words, check=False).returncode != 0:
         pytest.skip("NOT TESTED: only root can mount a disk that gets full")
     yield folder
     subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """4 MiB."""
+    with disk(tmp_path / "disk", "4m") as folder:
+        yield folder
 
 
 @pytest.mark.parametrize("trouble", [full, read_only, locked])
@@ -206,6 +214,30 @@ def test_no_decision_is_lost_up_to_the_bound_and_overflow_is_counted(
     journal.close(remove=True)
     assert {r.id for r in store.decisions.last(1000)} == {one.id for one in made[:300]}
     assert recorder.summary()["queued"] == 0
+
+
+def test_at_the_real_bound_a_full_disk_loses_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As many as the daemon holds, and 500 more."""
+    one = answered()[0]
+    made = [replace(one, id=f"{number:016d}") for number in range(QUEUE_LENGTH + 500)]
+    with disk(tmp_path / "large", "256m") as folder:
+        store = Store.open(folder / "store.db", busy_timeout_s=0.05)
+        recorder = started(store, folder)
+        with full(folder):
+            recorder.record(made[0])
+            wait_until(lambda: recorder.problem is not None)
+            for answer in made[1:]:
+                recorder.record(answer)
+            held, dropped = recorder.summary()["queued"], recorder.dropped
+        wait_until(lambda: store.decisions.count() == QUEUE_LENGTH, timeout_s=60)
+        recorder.stop(30)
+        found = {r.id for r in store.decisions.last(QUEUE_LENGTH + 500)}
+    with capsys.disabled():
+        print(f"\ndisk full: {held} decisions waited, {len(found)} stored, {dropped} counted")
+    assert (held, dropped) == (QUEUE_LENGTH, 500)
+    assert found == {answer.id for answer in made[:QUEUE_LENGTH]}
 
 
 def test_a_full_disk_leaves_the_spool_as_it_was(tmp_path: Path) -> None:

@@ -10,14 +10,19 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from differential.verdicts import Ask, Verdict, compared, judged_again
 from slurm_cluster import USER, Cluster
 
 STARTED = frozenset(
     ("RUNNING", "COMPLETING", "COMPLETED", "FAILED", "TIMEOUT", "CONFIGURING", "STAGE_OUT")
 )
 """States of a job that Slurm did start, whatever became of it then."""
+
+SUBMITTERS = 4
+"""Jobs submitted at once: ``salloc`` may wait for seconds."""
 
 _OWN = frozenset(
     [
@@ -101,17 +106,12 @@ _CHOICES = {
 
 
 @dataclass(frozen=True)
-class Ask:
-    """One job as a user submits it."""
+class SlurmAsk(Ask):
+    """One job as a user submits it to Slurm."""
 
-    words: tuple[str, ...]
     command: str = "sbatch"
-    profile: str = "stream"
     user: str = USER
     script: str = "#!/bin/sh\nexec true\n"
-
-    def __str__(self) -> str:
-        return " ".join((self.command, *self.words))
 
     @property
     def kept_comment(self) -> bool:
@@ -135,6 +135,10 @@ class Seen:
         return self.state in STARTED
 
     @property
+    def waits_for(self) -> str:
+        return f"{self.state} {self.reason}".strip()
+
+    @property
     def was_edited(self) -> bool:
         if not self.record:  # srun --test-only leaves no job
             return "berth: " in self.message and "is predicted" in self.message
@@ -147,22 +151,16 @@ class Seen:
         return found.group(1) if found else "-"
 
 
-@dataclass
-class Verdict:
-    """One pair and how its halves differ."""
-
-    ask: Ask
-    plain: Seen
-    placed: Seen
-    differences: list[str]
-
-    def __str__(self) -> str:
-        return f"{self.ask}: {'; '.join(self.differences) or 'no difference'}"
+def judge(
+    slurm: Cluster, asks: Sequence[SlurmAsk], *, settle_s: float = 20.0
+) -> list[Verdict[Seen]]:
+    """Submit, look, let go, wait until nothing moves, compare, cancel; what differs once more."""
+    return judged_again(lambda some: _judge(slurm, some, settle_s), asks)
 
 
-def judge(slurm: Cluster, asks: Sequence[Ask], *, settle_s: float = 20.0) -> list[Verdict]:
-    """Submit, look, let go, wait until nothing moves, compare, cancel."""
-    halves = [(_submit(slurm, ask, off=True), _submit(slurm, ask, off=False)) for ask in asks]
+def _judge(slurm: Cluster, asks: Sequence[SlurmAsk], settle_s: float) -> list[Verdict[Seen]]:
+    with ThreadPoolExecutor(SUBMITTERS) as pool:
+        halves = list(pool.map(lambda ask: _both(slurm, ask), asks))
     seen = [one for pair in halves for one in pair if one.job_id is not None]
     records = _records(slurm)
     for one in seen:
@@ -175,33 +173,25 @@ def judge(slurm: Cluster, asks: Sequence[Ask], *, settle_s: float = 20.0) -> lis
     ]
 
 
-def differences(ask: Ask, plain: Seen, placed: Seen) -> list[str]:
+def _both(slurm: Cluster, ask: SlurmAsk) -> tuple[Seen, Seen]:
+    return _submit(slurm, ask, off=True), _submit(slurm, ask, off=False)
+
+
+def differences(ask: SlurmAsk, plain: Seen, placed: Seen) -> list[str]:
     """What Berth broke; nothing where the promise held."""
-    found: list[str] = []
-    if plain.accepted and not placed.accepted:
-        return [f"rejected: {placed.message.strip()[-200:]}"]
-    if placed.accepted and not plain.accepted:
-        # Who asks Berth to choose may get a place where there is what ``auto`` has not.
-        if placed.was_edited and _OF_THE_PLACE.search(plain.message):
-            return []
-        return [f"accepted, and Slurm refuses it as written: {plain.message.strip()[-200:]}"]
-    if not plain.accepted:
-        return []
-    if plain.started and not placed.started:
-        found.append(f"does not start: {placed.state} {placed.reason}")
-    if not plain.started and not placed.started and plain.reason != placed.reason:
-        found.append(f"waits for {placed.reason}, and as written for {plain.reason}")
+    found = compared(plain, placed, _OF_THE_PLACE)
+    if not plain.accepted or not placed.accepted:
+        return found
     if (
         placed.was_edited
         and placed.record
         and "berth/1 id=" not in placed.record.get("AdminComment", "")
     ):
         found.append("edited without a stamp")
-    found += _choices_changed(ask, plain.record, placed.record)
-    return found
+    return [*found, *_choices_changed(ask, plain.record, placed.record)]
 
 
-def _choices_changed(ask: Ask, plain: dict[str, str], placed: dict[str, str]) -> list[str]:
+def _choices_changed(ask: SlurmAsk, plain: dict[str, str], placed: dict[str, str]) -> list[str]:
     found, text = [], " ".join(ask.words)
     for key in sorted((plain.keys() | placed.keys()) - _OWN):
         before, after = plain.get(key), placed.get(key)
@@ -235,7 +225,7 @@ def _seconds(text: str | None) -> float:
     return days * 86400 + hours * 3600 + minutes * 60 + seconds
 
 
-def _submit(slurm: Cluster, ask: Ask, *, off: bool) -> Seen:
+def _submit(slurm: Cluster, ask: SlurmAsk, *, off: bool) -> Seen:
     if ask.command != "sbatch":
         return _run(slurm, ask, off=off)
     environment = None
@@ -249,7 +239,7 @@ def _submit(slurm: Cluster, ask: Ask, *, off: bool) -> Seen:
     return Seen(done.returncode == 0, done.stderr, int(found[1]) if found else None)
 
 
-def _run(slurm: Cluster, ask: Ask, *, off: bool) -> Seen:
+def _run(slurm: Cluster, ask: SlurmAsk, *, off: bool) -> Seen:
     """``srun`` asks only whether and where it would start; ``salloc`` is given back at once."""
     more = ["--test-only"] if ask.command == "srun" else ["--no-shell", "--immediate=10"]
     words = [ask.command, *more, f"--comment=berth:{'off' if off else ask.profile}", *ask.words]

@@ -10,8 +10,9 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 
-from differential.pairs import Ask
+from differential.random_jobs import random_options
 from slurm_cluster import Cluster
+from slurm_differential.pairs import SlurmAsk
 
 _OPTION = re.compile(r"^\s+(?:-\w, )?--([a-z][a-z0-9-]*)(\[?=\S+)?", re.MULTILINE)
 _LEFT_OUT = frozenset(
@@ -125,28 +126,16 @@ def option_names(slurm: Cluster, command: str) -> dict[str, str]:
 
 def asks(
     seed: int, count: int, names: Mapping[str, Mapping[str, str]], *, batch_only: bool = False
-) -> list[Ask]:
+) -> list[SlurmAsk]:
     """``count`` jobs of ``seed``; ``names``: the options of each command."""
     made = random.Random(seed)  # noqa: S311 - reproducible, no secret
     return [_ask(made, names, batch_only) for _ in range(count)]
 
 
-def _ask(made: random.Random, names: Mapping[str, Mapping[str, str]], batch_only: bool) -> Ask:
+def _ask(made: random.Random, names: Mapping[str, Mapping[str, str]], batch_only: bool) -> SlurmAsk:
     command = "sbatch" if batch_only else made.choice(_COMMANDS)
     words: list[str] = list(made.choice(_SHAPES))
-    known = names[command]
-    for name in made.sample(sorted(known), made.choice((1, 1, 1, 2, 2, 3))):
-        words.append(_word(made, name, known[name]))
+    words += random_options(made, names[command], VALUES, _BY_PLACEHOLDER)
     if not any(word.startswith("--partition") for word in words):
         words += made.choice((("-p", "auto"),) * 9 + ((),))
-    return Ask(tuple(words), command=command, profile=made.choice(_PROFILES))
-
-
-def _word(made: random.Random, name: str, placeholder: str) -> str:
-    values = VALUES.get(name)
-    if values is None:
-        if not placeholder:
-            return f"--{name}"
-        values = next(v for mark, v in _BY_PLACEHOLDER if placeholder.startswith(mark))
-    value = made.choice(values)
-    return f"--{name}={value}" if value else f"--{name}"
+    return SlurmAsk(tuple(words), command=command, profile=made.choice(_PROFILES))

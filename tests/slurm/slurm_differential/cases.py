@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from differential.pairs import Ask
-from differential.worlds import World
+from slurm_differential.pairs import SlurmAsk
+from slurm_differential.worlds import World
 
 LONG_EXCLUDE = "--exclude=cpu1," + ",".join(["cpu1"] * 250)
 """More than 1,024 characters."""
@@ -85,8 +85,8 @@ class Case:
     script: str = "#!/bin/sh\nexec true\n"
 
     @property
-    def ask(self) -> Ask:
-        return Ask(("-p", "auto", *self.words), profile=self.profile, script=self.script)
+    def ask(self) -> SlurmAsk:
+        return SlurmAsk(("-p", "auto", *self.words), profile=self.profile, script=self.script)
 
 
 def _cases(world: World, *rows: tuple[str, str, bool | None]) -> tuple[Case, ...]:
