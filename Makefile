@@ -6,7 +6,7 @@ BERTH := $(VENV)/bin/berth
 ROOMS := pilot predictor policies plugin
 TYPING := $(VENV)/typing
 
-.PHONY: differential help venv tools slurm flux-python deep demo test test-quick gate gate-full lint audit typecheck mig-sweep fresh-site bench evaluate ablations train profiles docs fuzz-models clean
+.PHONY: differential differential-flux help venv tools slurm flux-python deep demo test test-quick gate gate-full lint audit typecheck mig-sweep fresh-site bench evaluate ablations train profiles docs fuzz-models clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -75,6 +75,9 @@ typecheck: venv  ## mypy --strict
 
 differential: venv tools slurm  ## 5,000 random jobs with and without Berth on real Slurms; goes on where it was stopped
 	PYTHONPATH=tests/slurm:tests/support $(PY) -m slurm_differential.run --pairs 5000
+
+differential-flux: venv  ## 2,000 random jobs with and without Berth on real Flux instances, likewise
+	PYTHONPATH=tests/flux:tests/support $(PY) -m flux_differential.run --pairs 2000
 
 mig-sweep: venv tools slurm  ## every fault at every NVML call of an apply, counted (long)
 	BERTH_MIG_SWEEP=full $(PY) -m pytest tests/plugin/mig/test_faults.py \

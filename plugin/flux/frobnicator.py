@@ -61,6 +61,7 @@ DEFAULTS: Dict[str, Any] = {
     "socket": "/run/berth/berth.sock",
     "kill_switch": "/etc/berth/off",
     "auto_queue": "auto",
+    "leave_alone": "alloc-bypass",
     "deadline_ms": 50,
     "breaker_failures": 3,
     "breaker_first_pause_s": 1,
@@ -420,9 +421,13 @@ class Shape:
             self.tasks = self._tasks_by(per_resource)
         self.cpus_per_task = max(1, self.slots * self.cores_per_slot // self.tasks)
         self.fixed = (
-            self.exclusive or not known or not per_slot or (per_resource is not None and not nested)
+            self.exclusive
+            or not known
+            or not per_slot
+            or (per_resource is not None and not nested)
+            or lays_out_tasks(spec, task["command"])
         )
-        """Whole nodes and unusual forms keep their nodes, tasks and cores."""
+        """Whole nodes, unusual forms and laid out tasks keep their nodes, tasks and cores."""
 
     def _tasks_by(self, per_resource: Any) -> int:
         count = per_resource.get("count", 1)
@@ -440,6 +445,53 @@ class Shape:
 
 _VERTEX_KEYS = frozenset(("type", "count", "with", "label", "exclusive"))
 _LEAVES = frozenset(("core", "gpu"))
+
+
+_ANY_SHAPE = frozenset(
+    (
+        "exit-on-error",
+        "exit-timeout",
+        "hwloc",
+        "initrc",
+        "input",
+        "mpi",
+        "nosetpgrp",
+        "output",
+        "per-resource",  # looked at by itself
+        "pmi",
+        "pty",
+        "rlimit",
+        "signal",
+        "stop-tasks-in-exec",
+        "userrc",
+        "verbose",
+    )
+)
+"""Options of the job shell that mean the same for every number of nodes, tasks and cores."""
+
+
+def lays_out_tasks(spec: Spec, command: Any) -> bool:
+    """Whether the user said which task runs where or on what, or wrote shell options unknown here.
+
+    With another number of tasks such a job may not start (``--taskmap=manual:...``, ``cyclic:2``).
+    """
+    options = at(spec, "attributes", "system", "shell", "options")
+    for key, value in (options if isinstance(options, dict) else {}).items():
+        if key == "taskmap":
+            unusual = at(value, "scheme") != "block"
+        elif key in ("cpu-affinity", "gpu-affinity"):
+            unusual = isinstance(value, str) and "map:" in value
+        else:
+            unusual = key not in _ANY_SHAPE
+        if unusual:
+            return True
+    return isinstance(command, list) and command[:2] == ["flux", "multi-prog"]
+
+
+def untranslated(spec: Spec, names: str) -> Optional[str]:
+    """Which of the attributes ``names`` the job has: their meaning elsewhere is not known."""
+    found = [name for name in names.split() if name in spec["attributes"]["system"]]
+    return "attribute system.%s" % found[0] if found else None
 
 
 def _total_tasks(count: Any) -> int:
@@ -668,6 +720,15 @@ def reshape(spec: Spec, edits: Edits, shape: Shape) -> Dict[str, int]:
     return sizes
 
 
+def kept(reply: Dict[str, Any], option: str) -> Dict[str, Any]:
+    """The answer for a job that stays because of ``option``."""
+    stamp = text_of(reply.get("stamp"), MAX_STAMP_BYTES) or ""
+    stamp = re.sub(r" action=\S+", " action=keep", stamp, count=1)
+    stamp = re.sub(r" code=\S+", " code=untranslated", stamp, count=1)
+    message = "the job stays as it is: Berth cannot carry %s to another place" % option
+    return {"stamp": stamp, "message": message}
+
+
 def write_down(spec: Spec, reply: Dict[str, Any]) -> Dict[str, str]:
     """The decision and the line for the user into ``attributes.user.berth``; what was written."""
     notes: Dict[str, str] = {}
@@ -720,6 +781,9 @@ class Filter:
             return False
         edits = reply.get("edits")
         if reply["action"] == "edit" and isinstance(edits, dict) and edits:
+            option = untranslated(spec, self.settings["leave_alone"])
+            if option is not None:
+                return bool(write_down(spec, kept(reply, option)))
             try:
                 check(edits, details, shape, self.settings["auto_queue"])
                 carry_out(spec, edits, shape, self.queues)

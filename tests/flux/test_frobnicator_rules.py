@@ -239,3 +239,55 @@ def test_stamps_and_messages_are_one_short_line(bench: FluxBench) -> None:
     assert notes == {"decision": "a b c", "message": "x" * 400}
     for bad in ({"stamp": "x" * 600}, {"stamp": 5, "message": {}}, {"stamp": "\ud800"}):
         refused(bench, recorded("n1"), {**KEEP, **bad})
+
+
+LAID_OUT: dict[str, Any] = {
+    "cyclic by two": {"taskmap": {"scheme": "cyclic", "value": "2"}},
+    "by hand": {"taskmap": {"scheme": "manual", "value": "[[0,2,2,1]]"}},
+    "cores of tasks": {"cpu-affinity": "map:0-1;2-3"},
+    "GPUs of tasks": {"gpu-affinity": "map:0;1"},
+    "an unknown plugin": {"cluster-tool": {"ranks": 4}},
+}
+
+
+@pytest.mark.parametrize("name", LAID_OUT)
+def test_tasks_that_are_laid_out_keep_their_shape(bench: FluxBench, name: str) -> None:
+    spec = asking("N2n4c2")
+    spec["attributes"]["system"]["shell"]["options"].update(LAID_OUT[name])
+    refused(bench, spec, move_to("gpu", nodes=1, tasks=1))
+    with FakeDaemon(bench.socket, lambda _: move_to("gpu")):
+        assert bench.frob(spec)["attributes"]["system"]["queue"] == "gpu"
+
+
+def test_options_that_mean_the_same_in_every_shape_are_no_hindrance(bench: FluxBench) -> None:
+    spec = asking("n1")
+    spec["attributes"]["system"]["shell"]["options"].update(
+        {"taskmap": {"scheme": "block", "value": ""}, "cpu-affinity": "per-task", "verbose": 1}
+    )
+    with FakeDaemon(bench.socket, lambda _: move_to("gpu", nodes=1, tasks=2)):
+        assert bench.frob(spec)["resources"][0]["with"][0]["count"] == 2
+
+
+def test_several_programs_keep_their_number_of_tasks(bench: FluxBench) -> None:
+    spec = asking("n1")
+    spec["tasks"][0]["command"] = ["flux", "multi-prog", "programs.conf"]
+    refused(bench, spec, move_to("gpu", nodes=1, tasks=2))
+
+
+@pytest.mark.parametrize(
+    ("key", "settings"), [("alloc-bypass", {}), ("wish", {"leave_alone": "x wish"})]
+)
+def test_an_attribute_that_cannot_be_carried_keeps_the_job_and_is_named(
+    bench: FluxBench, key: str, settings: dict[str, str]
+) -> None:
+    bench.settings.update(settings)
+    spec = asking()
+    spec["attributes"]["system"][key] = {"R": {}}
+    answer = {**move_to("gpu"), "stamp": "berth/1 id=x action=edit code=placed to=gpu"}
+    with FakeDaemon(bench.socket, lambda _: answer):
+        found = bench.frob(spec)
+    notes = found["attributes"]["user"]["berth"]
+    assert found["attributes"]["system"] == spec["attributes"]["system"]
+    assert found["resources"] == spec["resources"]
+    assert notes["decision"] == "berth/1 id=x action=keep code=untranslated to=gpu"
+    assert f"system.{key}" in notes["message"]

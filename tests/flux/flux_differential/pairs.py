@@ -56,6 +56,10 @@ class Seen:
         return next((s for s in map(_state, self.jobs) if s != "started"), "")
 
     @property
+    def hopeless(self) -> bool:
+        return self.waits_for.startswith("exception")
+
+    @property
     def stamp(self) -> str:
         """What Berth wrote of its decision."""
         mine = self.spec.get("attributes", {}).get("user", {})
@@ -163,9 +167,6 @@ def differences(
     return [*found, *_choices_changed(ask, plain.spec, placed.spec, required)]
 
 
-_SHAPE_OPTIONS = ("per-resource",)
-
-
 def _without_notes(spec: Mapping[str, Any]) -> dict[str, Any]:
     """A jobspec without what Berth or the pair itself writes."""
     found: dict[str, Any] = json.loads(json.dumps(spec))
@@ -178,6 +179,9 @@ def _without_notes(spec: Mapping[str, Any]) -> dict[str, Any]:
                 user.pop("berth")
         if not user:
             found["attributes"].pop("user")
+    for dependency in found["attributes"]["system"].get("dependencies", ()):
+        if isinstance(dependency, dict) and dependency.get("scheme") == "begin-time":
+            dependency["value"] = "so long after the moment of submitting"
     for key in ("BERTH_MODE", "BERTH_PROFILE", "FLUX_JOB_CC"):
         found["attributes"]["system"].get("environment", {}).pop(key, None)
     return found

@@ -19,7 +19,7 @@ from flux_differential.pairs import judge
 from flux_differential.worlds import WORLDS, World, open_world
 from flux_instance import why_no_flux
 
-BATCH = 20
+BATCH = 50
 
 
 def main() -> int:

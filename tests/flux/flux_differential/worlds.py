@@ -84,7 +84,7 @@ ANONYMOUS = World(
     commands=(),
     site=(
         ('queue = "cpu"', 'queue = "anonymous"\nproperties = ["cpunode"]'),
-        ('queue = "old"', 'queue = "anonymous"\nproperties = ["cpunode"]'),
+        ('queue = "old"', 'queue = "anonymous"\nproperties = ["gpunode", "h200"]'),
         ('queue = "gpu"', 'queue = "anonymous"\nproperties = ["gpunode"]'),
         ('queue = "mig-1g.10gb"', 'queue = "anonymous"\nproperties = ["mig-1g.10gb"]'),
     ),

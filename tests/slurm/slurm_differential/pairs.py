@@ -95,6 +95,11 @@ _OF_THE_PLACE = re.compile(
     r"Memory required by task is not available|More processors requested than permitted"
 )
 """Why Slurm refuses a job in one partition and takes it in another."""
+_HOPELESS = re.compile(
+    r"^(BadConstraints|PartitionConfig|PartitionTimeLimit|PartitionNodeLimit|AccountNotAllowed|"
+    r"QOSNotAllowed|InvalidQOS|InvalidAccount|ReqNodeNotAvail.*Reserved.*|\w+PerJob\w*)$"
+)
+"""Reasons that no waiting ends."""
 _CHOICES = {
     "OverSubscribe": r"--oversubscribe|--exclusive|-s\b",
     "TresPerNode": r"--gres=|--gpus-per-node",
@@ -126,6 +131,8 @@ class Seen:
     accepted: bool
     message: str
     job_id: int | None = None
+    silent: bool = False
+    """Neither a job nor a message tells whether Berth moved it (``srun --test-only --quiet``)."""
     record: dict[str, str] = field(default_factory=dict)
     state: str = ""
     reason: str = ""
@@ -139,7 +146,13 @@ class Seen:
         return f"{self.state} {self.reason}".strip()
 
     @property
+    def hopeless(self) -> bool:
+        return _HOPELESS.search(self.reason) is not None
+
+    @property
     def was_edited(self) -> bool:
+        if self.silent and self.accepted:
+            return True
         if not self.record:  # srun --test-only leaves no job
             return "berth: " in self.message and "is predicted" in self.message
         return " action=edit " in self.record.get("AdminComment", "")
@@ -247,7 +260,8 @@ def _run(slurm: Cluster, ask: SlurmAsk, *, off: bool) -> Seen:
         "timeout", "20", *words, *(["true"] if ask.command == "srun" else []),
         user=ask.user, check=False,
     )  # fmt: skip
-    seen = Seen(done.returncode == 0, done.stderr)
+    silent = ask.command == "srun" and "--quiet" in ask.words and not off
+    seen = Seen(done.returncode == 0, done.stderr, silent=silent)
     found = re.search(r"Granted job allocation (\d+)", done.stderr)
     if found is not None:
         seen.record = _records(slurm).get(int(found[1]), {})

@@ -41,6 +41,10 @@ class Half(Protocol):
         """Why it has not started."""
 
     @property
+    def hopeless(self) -> bool:
+        """Whether what it waits for never comes."""
+
+    @property
     def was_edited(self) -> bool: ...
 
     @property
@@ -81,7 +85,8 @@ def compared(plain: Half, placed: Half, of_the_place: re.Pattern[str]) -> list[s
         return [f"accepted, and refused as written: {plain.message.strip()[-200:]}"]
     if plain.started and not placed.started:
         return [f"does not start: {placed.waits_for}"]
-    if not plain.started and not placed.started and plain.waits_for != placed.waits_for:
+    worse = plain.waits_for != placed.waits_for and (placed.hopeless or not plain.hopeless)
+    if not plain.started and not placed.started and worse:
         return [f"waits for {placed.waits_for}, and as written for {plain.waits_for}"]
     return []
 
