@@ -28,7 +28,10 @@ from berth.pilot.suite import Suite
 NODE_SCHEMA = "berth.node/1"
 SIZE = 1_048_576
 """Problem size of the kernels: that of the shipped counts."""
-QUICK_KERNELS = ANCHORS
+QUICK_KERNELS = (
+    *ANCHORS, "Integer_MATCH", "Integer_QUICK_SORT", "Irregular_CHASE", "Irregular_INTERPRETER",
+    "Single_GEMM", "Single_PAIRS",
+)  # fmt: skip
 KERNEL_S = 0.3
 """Seconds of repetitions for one time,"""
 FULL_KERNEL_S = 1.0

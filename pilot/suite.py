@@ -1,7 +1,9 @@
-"""The reference suite: sixty small kernels with known work, and the machine benchmark.
+"""The reference suite: small kernels with known work, and the machine benchmark.
 
-Names, problem sizes and the work of one repetition are those of the RAJA Performance Suite, so
-that what is counted here can be joined with its published times. ``build_suite()`` builds the C
+Names, problem sizes and the work of one repetition of sixty of them are those of the RAJA
+Performance Suite, so that what is counted here can be joined with its published times. The groups
+Integer, Irregular and Single stand for what those do not: compressors, sorters, graphs,
+interpreters, molecular dynamics. Their times are a site's own. ``build_suite()`` builds the C
 sources in ``pilot/kernels/`` at first use::
 
     suite = build_suite()

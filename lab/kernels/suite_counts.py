@@ -1,24 +1,28 @@
 """What the reference kernels count, as Berth ships it: ``python -m lab.kernels.suite_counts``.
 
-The profiles of ``kernel_profiles.jsonl`` at the size that nodes are calibrated with, without
-what calibration does not read.
+The profiles of ``kernel_profiles.jsonl`` and ``program_profiles.jsonl`` at the size that nodes are
+calibrated with, without what calibration does not read.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from berth.pilot.node import SIZE
 from berth.predictor.learning.programs.suite import COUNTS
 from lab.kernels.examples import PROFILES
 
+UNLABELLED = PROFILES.with_name("program_profiles.jsonl")
+"""Of the kernels that no public measurement is of; sites measure them."""
 
-def shipped_bytes(profiles: Path = PROFILES) -> bytes:
+
+def shipped_bytes(profiles: Sequence[Path] = (PROFILES, UNLABELLED)) -> bytes:
     """The shipped file's content; the same profiles give the same bytes."""
     lines = []
-    for line in profiles.read_text(encoding="utf-8").splitlines():
+    for line in (one for p in profiles for one in p.read_text(encoding="utf-8").splitlines()):
         profile = json.loads(line)
         if not profile["name"].endswith(f"-{SIZE}"):
             continue

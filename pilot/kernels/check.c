@@ -8,8 +8,8 @@ static const int64_t sizes[] = {1000, 4096};
 
 static const struct check *find(const char *name)
 {
-    const struct check *const tables[] = {vector_checks, grid_checks};
-    for (int t = 0; t < 2; t++)
+    const struct check *const tables[] = {vector_checks, grid_checks, program_checks};
+    for (int t = 0; t < 3; t++)
         for (const struct check *check = tables[t]; check->name; check++)
             if (!strcmp(check->name, name))
                 return check;

@@ -14,6 +14,7 @@ struct check {
 
 extern const struct check vector_checks[]; /* ended by a NULL name */
 extern const struct check grid_checks[];
+extern const struct check program_checks[];
 
 static inline bool near(double got, double wanted)
 {

@@ -1,8 +1,9 @@
 /* The reference suite: what a kernel is, and what the driver needs to know of it.
  *
  * A kernel is described by two functions. `plan` turns a target problem size into a plan: the
- * actual size, the work of one repetition (the definitions are those of the RAJA Performance
- * Suite, so that published measurements can be joined by name and size) and the arrays it needs.
+ * actual size, the work of one repetition and the arrays it needs. Where a kernel is also one of
+ * the RAJA Performance Suite, name, size and work are defined as there, so that published
+ * measurements can be joined; the groups Integer, Single and Irregular are our own.
  * `rep` runs one repetition on a work set that the driver allocated and filled after the plan.
  */
 #ifndef BERTH_KERNELS_H
@@ -36,7 +37,7 @@ enum fill {
     FILL_POSITION     /* the element's own index */
 };
 
-enum element { REAL, INT32, INDEX };
+enum element { REAL, INT32, INDEX, SINGLE };
 
 struct array_plan {
     int64_t count;
@@ -84,9 +85,12 @@ extern const struct kernel_group apps_halo_group;
 extern const struct kernel_group apps_mesh_group;
 extern const struct kernel_group basic_group;
 extern const struct kernel_group basic_reduce_group;
+extern const struct kernel_group integer_group;
+extern const struct kernel_group irregular_group;
 extern const struct kernel_group lcals_group;
 extern const struct kernel_group polybench_group;
 extern const struct kernel_group polybench_stencil_group;
+extern const struct kernel_group single_group;
 extern const struct kernel_group stream_group;
 
 #define KERNEL_GROUP(group, group_name, table)                                                     \
@@ -104,6 +108,8 @@ void plan_ints(struct plan *plan, int64_t count, enum fill fill);
 void plan_indices(struct plan *plan, int64_t count);
 void plan_output(struct plan *plan, int64_t count, enum fill fill); /* reals in the checksum */
 void plan_int_output(struct plan *plan, int64_t count, enum fill fill);
+void plan_singles(struct plan *plan, int64_t count); /* the ramp in single precision */
+void plan_single_output(struct plan *plan, int64_t count); /* from zeros */
 
 /* The ramp's element i in the array (or scalar) that was set up as number `order`. */
 static inline double ramp(int order, int64_t i)

@@ -45,6 +45,16 @@ void plan_int_output(struct plan *plan, int64_t count, enum fill fill)
     plan_array(plan, (struct array_plan){count, INT32, fill, true});
 }
 
+void plan_singles(struct plan *plan, int64_t count)
+{
+    plan_array(plan, (struct array_plan){count, SINGLE, FILL_RAMP, false});
+}
+
+void plan_single_output(struct plan *plan, int64_t count)
+{
+    plan_array(plan, (struct array_plan){count, SINGLE, FILL_ZERO, true});
+}
+
 void plan_indices(struct plan *plan, int64_t count)
 {
     plan_array(plan, (struct array_plan){count, INDEX, FILL_ZERO, false});
@@ -77,7 +87,7 @@ int64_t cube_root(int64_t value)
 
 static int64_t element_bytes(enum element element)
 {
-    return element == INT32 ? (int64_t)sizeof(int) : 8;
+    return element == INT32 || element == SINGLE ? 4 : 8;
 }
 
 int64_t plan_memory(const struct plan *plan)
@@ -98,6 +108,7 @@ static void fill_array(const struct array_plan *array, int order, void *memory)
 {
     const int64_t n = array->count;
     double *reals = memory;
+    float *singles = memory;
     int *ints = memory;
     int64_t *indices = memory;
     if (array->element == INDEX) {
@@ -111,6 +122,13 @@ static void fill_array(const struct array_plan *array, int order, void *memory)
         OMP(parallel for)
         for (int64_t i = 0; i < n; i++)
             ints[i] = random ? (negative(i) ? -1 : 1) : 0;
+        return;
+    }
+    if (array->element == SINGLE) {
+        const bool zero = array->fill == FILL_ZERO;
+        OMP(parallel for)
+        for (int64_t i = 0; i < n; i++)
+            singles[i] = zero ? 0.0f : (float)ramp(order, i);
         return;
     }
     switch (array->fill) {
@@ -195,6 +213,7 @@ double work_checksum(const struct work *work)
     for (int k = 0; k < work->plan.array_count; k++) {
         const struct array_plan *array = &work->plan.arrays[k];
         const double *reals = work->array[k];
+        const float *singles = work->array[k];
         const int *ints = work->array[k];
         if (!array->output)
             continue;
@@ -202,6 +221,9 @@ double work_checksum(const struct work *work)
         if (array->element == INT32)
             for (int64_t i = 0; i < array->count; i++)
                 sum += (double)ints[i] * (double)(1 + i % 8);
+        else if (array->element == SINGLE)
+            for (int64_t i = 0; i < array->count; i++)
+                sum += (double)singles[i] * (double)(1 + i % 8);
         else
             for (int64_t i = 0; i < array->count; i++)
                 sum += reals[i] * (double)(1 + i % 8);

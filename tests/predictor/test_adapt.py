@@ -15,15 +15,20 @@ from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.profile import Profile
 from berth.plugin.cli import main
 from berth.predictor.core.prediction import Basis
-from berth.predictor.families.program.bundle import load
+from berth.predictor.families.program.bundle import DEFAULT_BUNDLE, load
+from berth.predictor.families.program.features import work_features
 from berth.predictor.families.program.predictor import Predictor
+from berth.predictor.families.program.scaling import ThreadScaling
+from berth.predictor.families.program.work import work_of
 from berth.predictor.hardware import platforms
 from berth.predictor.learning.programs.adapt import adapt, adapted
 from berth.predictor.learning.programs.model import Prior
 from berth.predictor.learning.programs.pairs import pair_columns, pairs_of
 from berth.predictor.learning.programs.shrunk import honest_quantile, shrunk_prior
+from berth.predictor.learning.programs.suite import suite_profiles, timed
 
 NEW = "p100-16gb"
+NODE = "rome-7742"
 SLOWER = 1.6
 """The made-up P100 is so much slower than its roofline says."""
 
@@ -128,6 +133,50 @@ def test_the_same_labels_give_the_same_bundle(tmp_path, toy_bundle) -> None:
     one = write(tmp_path / "one", toy_bundle, campaign(3))
     two = write(tmp_path / "two", toy_bundle, campaign(3))
     assert load(one).id == load(two).id != load(toy_bundle).id
+
+
+@pytest.fixture(scope="module")
+def by_suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The shipped bundle adapted to a node on which the whole suite was timed."""
+    known, out = platforms.load(), tmp_path_factory.mktemp("suite") / "adapted"
+    here = list(suite_profiles().values())
+    there = timed(NODE, {p.name: 2.0 * p.runtime.median_s for p in here})
+    adapt(DEFAULT_BUNDLE, [*here, *there], known[NODE], known, out, seed=0, command="test")
+    return out
+
+
+def features_of(name: str) -> np.ndarray:
+    own = suite_profiles()[name]
+    return np.array(work_features(work_of(own), ThreadScaling.of(own)))
+
+
+def test_what_a_site_timed_is_known_there_and_nowhere_else(by_suite: Path) -> None:
+    bundle = load(by_suite)
+    single = features_of("Single_NBODY-1048576")
+    assert bundle.range_of(NODE).widening(single) == 1.0
+    assert bundle.range_of("quartz").widening(single) > 1.0
+    loop = features_of("Stream_TRIAD-1048576")
+    assert bundle.range_of("quartz").widening(loop) == bundle.range_of(NODE).widening(loop) == 1.0
+
+
+def test_a_single_precision_program_has_the_usual_interval_where_the_suite_ran(
+    by_suite: Path,
+) -> None:
+    known, own = platforms.load(), suite_profiles()["Single_PAIRS-1048576"]
+    before, after = (
+        Predictor.load(folder).predict(own, known[NODE], reference=known[own.platform]).runtime_s
+        for folder in (DEFAULT_BUNDLE, by_suite)
+    )
+    assert after.low < 2.0 * own.runtime.median_s < after.high
+    assert after.high / after.low < before.high / before.low
+
+
+def test_a_bundle_without_its_own_range_data_is_refused(by_suite: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(by_suite, broken)
+    (broken / f"range-{NODE}.json").unlink()
+    with pytest.raises(DocumentError, match=f"range-{NODE}"):
+        load(broken)
 
 
 def test_a_residual_is_learnt_only_where_it_does_better(toy_bundle) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,6 +76,8 @@ class Labelled(Document):
     """The platform as it was described when the model was trained."""
     reference: Name | None = None
     """Platform that its programs were measured on, where that is not the bundle's."""
+    range_file: str | None = None
+    """Range data of what was timed there; None: the bundle's."""
 
 
 class Training(Document):
@@ -116,6 +118,12 @@ class Bundle:
     """By labelled platform."""
     dead_zones: Mapping[str, float]
     range_check: RangeCheck
+    own_ranges: Mapping[str, RangeCheck]
+    """Of labelled platforms on which other programs were timed than the bundle was trained on."""
+
+    def range_of(self, platform: str) -> RangeCheck:
+        """What a program must be like for the bundle to know it there."""
+        return self.own_ranges.get(platform, self.range_check)
 
     @property
     def id(self) -> str:
@@ -140,9 +148,15 @@ def firm(residuals: Floats, dead_zone: float) -> Floats:
 def verify(folder: Path) -> Manifest:
     """The manifest, after every checksum has been compared. Raises DocumentError."""
     manifest = read_manifest(folder, Manifest)
-    check_complete(folder, manifest, {RANGE, *(entry.model for entry in manifest.labelled)})
+    check_complete(folder, manifest, files_of(manifest.labelled))
     check_features(folder, same=manifest.features == FEATURES, key="features")
     return manifest
+
+
+def files_of(labelled: Iterable[Labelled]) -> set[str]:
+    """What a bundle with these platforms consists of, besides its manifest and card."""
+    entries = tuple(labelled)
+    return {RANGE, *(e.model for e in entries), *(e.range_file for e in entries if e.range_file)}
 
 
 def load(folder: Path = DEFAULT_BUNDLE) -> Bundle:
@@ -150,7 +164,8 @@ def load(folder: Path = DEFAULT_BUNDLE) -> Bundle:
     manifest = verify(folder)
     models = {entry.platform: open_model(folder / entry.model) for entry in manifest.labelled}
     dead_zones = {entry.platform: entry.dead_zone for entry in manifest.labelled}
-    return Bundle(folder, manifest, models, dead_zones, read_range(folder / RANGE))
+    own = {e.platform: read_range(folder / e.range_file) for e in manifest.labelled if e.range_file}
+    return Bundle(folder, manifest, models, dead_zones, read_range(folder / RANGE), own)
 
 
 def write_range(check: RangeCheck) -> str:

@@ -110,9 +110,11 @@ def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]
     profile = reading.profile
     doubling = SCALED_WIDENING if reading.scaling.measured else GUESSED_SCALING_WIDENING
     partial = 1.0 if reading.work.complete else PARTIAL_WIDENING
+    odd = bundle.range_check.widening(reading.work_features)
 
-    def widening(reference: str) -> float:
-        return partial * (1.0 if profile.platform == reference else OTHER_REFERENCE_WIDENING)
+    def widening(reference: str, odd: float) -> float:
+        elsewhere = 1.0 if profile.platform == reference else OTHER_REFERENCE_WIDENING
+        return odd * partial * elsewhere
 
     general = bundle.manifest.reference
     measured = _measured_log_times(profile)
@@ -128,13 +130,15 @@ def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]
             found.append(_at_home(reading, point, measured, log_roof, doubling))
         elif name in residuals:
             entry = entries[name]
+            own = bundle.own_ranges.get(name)
+            own_odd = odd if own is None else own.widening(reading.work_features)
             apart = abs(math.log2(point.units / (entry.cores or entry.gpus)))
             found.append(
                 Estimate(
                     _calibrated(entry.prior, reading, index, residuals[name]),
                     entry.score_quantile
                     * difficulties[name]
-                    * widening(entry.reference or general)
+                    * widening(entry.reference or general, own_odd)
                     * (1 + doubling * apart),
                     _basis(entry, apart),
                 )
@@ -144,7 +148,7 @@ def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]
             prior = bundle.manifest.priors[kind]
             apart = 0.0 if point.gpus else math.log2(point.units)
             hard = difficulties.get(kind, UNKNOWN_DIFFICULTY)
-            spread = prior.score_quantile * hard * widening(general) * (1 + doubling * apart)
+            spread = prior.score_quantile * hard * widening(general, odd) * (1 + doubling * apart)
             found.append(
                 Estimate(
                     _calibrated(prior, reading, index, 0.0),

@@ -102,9 +102,11 @@ class Predictor:
         if is_time_only(profile):
             return self._by_time_alone(profile, points, reference)
         reading, layout = self.read(profile, points, reference=reference)
-        law, doubt = _own_size(profile), self._doubt(reading)
+        law, doubts = _own_size(profile), self._doubts(reading, points)
         return [
-            _prediction(reading, point, found, index=index, law=law, doubt=doubt)
+            _prediction(
+                reading, point, found, index=index, law=law, doubt=doubts[point.platform.name]
+            )
             for index, (point, found) in enumerate(
                 zip(points, estimate(reading, layout, self._bundle), strict=True)
             )
@@ -170,6 +172,16 @@ class Predictor:
         self._layouts[key] = layout
         return layout
 
+    def _doubts(self, reading: Reading, points: Sequence[Point]) -> dict[str, str | None]:
+        """Why a platform's prediction is not one to act on, by its name."""
+        names = dict.fromkeys(point.platform.name for point in points)
+        if (why := self._doubt(reading)) is not None:
+            return dict.fromkeys(names, why)
+        values = reading.work_features
+        general = self._bundle.range_check.unlike(values)
+        own = self._bundle.own_ranges
+        return {name: own[name].unlike(values) if name in own else general for name in names}
+
     def _doubt(self, reading: Reading) -> str | None:
         if (why := _incomplete(reading.profile)) is not None:
             return why
@@ -178,7 +190,7 @@ class Predictor:
                 f"it was measured on {reading.profile.platform!r}, of which there is no platform "
                 "file: nothing ties the prediction to its time (berth pilot bench makes one)"
             )
-        return self._bundle.range_check.unlike(reading.work_features)
+        return None
 
 
 def _incomplete(profile: Profile) -> str | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -73,6 +73,19 @@ class RangeCheck:
             check.names, centre, scale, standard, check.low, check.high, max(threshold, 1e-6)
         )
 
+    def raw_rows(self) -> Floats:
+        """The training rows as they were given."""
+        return self.rows * self.scale + self.centre
+
+    def with_rows(self, rows: Floats) -> RangeCheck:
+        """The same scales and threshold, with more rows of training to be near to."""
+        return replace(
+            self,
+            rows=np.vstack([self.rows, (rows - self.centre) / self.scale]),
+            low=np.fmin(self.low, np.nan_to_num(np.fmin.reduce(rows), nan=math.inf)),
+            high=np.fmax(self.high, np.nan_to_num(np.fmax.reduce(rows), nan=-math.inf)),
+        )
+
     def distance(self, values: Floats) -> float:
         """To the nearest training row, as a multiple of the threshold: above 1 is outside."""
         return _nearest((values - self.centre) / self.scale, self.rows) / self.threshold
@@ -83,10 +96,13 @@ class RangeCheck:
         return np.asarray(self.high > self.low)
 
     def widening(self, values: Floats) -> float:
-        """How many times wider than usual the log interval must be for a program like this."""
+        """How many times wider than usual the log interval must be for a program like this.
+
+        Beyond ``FURTHEST`` it grows no more: nothing is known there.
+        """
         others = ~self._learnt & ~np.isnan(values)
         strange = bool((np.abs(values - self.centre)[others] > _LEAST_SCALE).any())
-        apart = self._learnt_distance(values)
+        apart = min(self._learnt_distance(values), FURTHEST)
         return (UNLEARNT if strange else 1.0) * (1.0 + GROWTH * apart if apart > 1.0 else 1.0)
 
     def unlike(self, values: Floats) -> str | None:

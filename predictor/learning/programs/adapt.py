@@ -24,7 +24,8 @@ from berth.predictor.core.intervals import DIFFICULTY_FLOOR, difficulty, group_q
 from berth.predictor.core.provenance import now
 from berth.predictor.families.program import bundle as bundles
 from berth.predictor.families.program.bundle import Calibration, Labelled, Manifest
-from berth.predictor.families.program.features import FEATURES
+from berth.predictor.families.program.features import FEATURES, WORK_FEATURES
+from berth.predictor.families.program.range_check import RangeCheck
 from berth.predictor.learning.folds import folds
 from berth.predictor.learning.programs.columns import Columns
 from berth.predictor.learning.programs.model import (
@@ -93,6 +94,7 @@ def adapt(
     onnx = to_onnx(found.model.residual, len(FEATURES))
     check_agreement(onnx, found.model.residual, data.features)
     prior = found.model.prior
+    own_range = _own_range(data, bundles.read_range(source / bundles.RANGE))
     entry = Labelled(
         platform=platform.name,
         cores=0 if platform.is_gpu else units,
@@ -111,11 +113,13 @@ def adapt(
         score_quantile=found.score_quantile,
         hardware=platform,
         reference=reference,
+        range_file=None if own_range is None else f"range-{platform.name}.json",
     )
     others = tuple(e for e in manifest.labelled if e.platform != platform.name)
-    kept = {e.model for e in others} | {bundles.RANGE}
-    files = {f: (source / f).read_bytes() for f in kept}
+    files = {f: (source / f).read_bytes() for f in bundles.files_of(others)}
     files[name] = onnx
+    if entry.range_file is not None and own_range is not None:
+        files[entry.range_file] = bundles.write_range(own_range).encode()
     files[CARD] = ((source / CARD).read_text() + _card(entry, found, command)).encode()
     updated = manifest.model_copy(
         update={
@@ -129,6 +133,14 @@ def adapt(
         }
     )
     return write_bundle(folder, updated, files, bundles.load)
+
+
+def _own_range(data: Columns, source: RangeCheck) -> RangeCheck | None:
+    """Where there are enough kernels: how far programs may be from them and the bundle's own."""
+    if len(set(data.kernels)) < RESIDUAL_KERNELS:
+        return None
+    rows = data.features[:, : len(WORK_FEATURES)]
+    return RangeCheck.fit(WORK_FEATURES, rows, data.kernels).with_rows(source.raw_rows())
 
 
 def adapted(data: Columns, kind: Calibration, seed: int) -> Adapted:
