@@ -140,6 +140,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "berth.plugin.cli.outcomes:outcomes",
         "Show how well predicted times held for jobs that have run.",
     ),
+    "history": (
+        "berth.plugin.cli.history:history",
+        "Import past jobs, so that jobs nobody piloted are predicted.",
+    ),
+    "advise": (
+        "berth.plugin.cli.advise:advise_command",
+        "Show what jobs needed of the time and memory that they asked for.",
+    ),
     "doctor": (
         "berth.plugin.cli.doctor:doctor",
         "Check this installation and say what to do.",

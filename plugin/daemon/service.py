@@ -19,6 +19,7 @@ from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.daemon.stats import Stats
 from berth.plugin.daemon.usernames import UserNames
 from berth.plugin.daemon.view import Kept, SiteView, Snapshot
+from berth.plugin.history.matching import keys
 from berth.plugin.site.slices import is_padding
 from berth.plugin.workload_names import may_use, resolved
 from berth.policies.codes import Code
@@ -166,9 +167,14 @@ class Service:
         return site.covers(job)
 
     def _by_script(self, job: Job) -> requests.Choice:
-        if not job.script or not self.shelf.has_scripts:
+        shelf, user = self.shelf, job.user or ""
+        if not shelf.has_scripts:
             return requests.Choice()
-        found = self.shelf.attached(fingerprint(job.script, job.arguments or ()), job.user or "")
+        found = None
+        if job.script:
+            found = shelf.attached(fingerprint(job.script, job.arguments or ()), user)
+        if found is None and user:
+            found = next(filter(None, (shelf.attached(k, user) for k in _past_keys(job))), None)
         return requests.Choice() if found is None else requests.Choice(found.profile, found.size)
 
     def _in_own_queue(
@@ -266,6 +272,13 @@ class Service:
         )
         self._keep(now_s, mode.value, self._line, reply)
         return reply
+
+
+def _past_keys(job: Job) -> tuple[str, ...]:
+    """What its past jobs may be found by."""
+    asked = requests.request(job, requests.Choice(), auto_queue=None)
+    cores = asked.resources.tasks * asked.resources.cpus_per_task
+    return keys(job.user or "", job.name or "", cores, asked.time_limit_s)
 
 
 def untyped_gpu(gres: str, queue: str, state: CandidateState | None) -> Kept:

@@ -103,3 +103,37 @@ class OutcomeRecord:
     """What had been predicted for the place where it ran, with the 90 % interval."""
     predicted_s: float | None = None
     predicted_high_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PastJobRecord:
+    """A job that ran, from accounting; nothing was decided about it, or nothing is known of that.
+
+    None and empty texts: not recorded.
+    """
+
+    cluster: str
+    job_id: str
+    user: str
+    state: str
+    """As ``plugin.scheduler.Outcome`` names it."""
+    submit_s: float
+    start_s: float
+    end_s: float
+    elapsed_s: float
+    """Without the time it was suspended."""
+    cores: int
+    nodes: int = 1
+    account: str = ""
+    name: str = ""
+    script: str = ""
+    """Fingerprint of its script."""
+    queue: str = ""
+    gpus: int | None = None
+    time_limit_s: float | None = None
+    request_bytes: int | None = None
+    """Memory asked for on each node."""
+    peak_bytes: int | None = None
+    """Most memory held on a node."""
+    peak_source: str = ""
+    """``cgroup``: the kernel's own peak; ``polled``: sampled, short peaks are missed."""

@@ -15,6 +15,7 @@ from berth.plugin.store import tables
 from berth.plugin.store.database import BUSY_TIMEOUT_S, CHECKED_BYTES, Database
 from berth.plugin.store.history import Decisions, in_pieces
 from berth.plugin.store.outcomes import Outcomes
+from berth.plugin.store.past_jobs import PastJobs
 from berth.plugin.store.records import FingerprintRecord, ForecastRecord, WorkloadRecord
 from berth.plugin.store.upgrade import HEAD, schema_version, upgrade
 
@@ -45,6 +46,7 @@ class Store:
         self.database = database
         self.decisions = Decisions(database)
         self.outcomes = Outcomes(database)
+        self.past_jobs = PastJobs(database)
 
     @classmethod
     def open(

@@ -19,7 +19,7 @@ from sqlalchemy import (
     Text,
 )
 
-REVISIONS = ("v0001", "v0002", "v0003", "v0004")
+REVISIONS = ("v0001", "v0002", "v0003", "v0004", "v0005")
 """Every schema this Berth knows, oldest first. Checked without importing Alembic."""
 
 metadata = MetaData(
@@ -134,4 +134,29 @@ outcomes = Table(
     Column("predicted_s", Double, nullable=True),
     Column("predicted_high_s", Double, nullable=True),
     Index("ix_outcomes_cluster_end_s", "cluster", "end_s"),
+)
+
+past_jobs = Table(
+    "past_jobs",
+    metadata,
+    Column("cluster", String(64), primary_key=True),
+    Column("job_id", String(64), primary_key=True),
+    Column("user", String(255), nullable=False),
+    Column("account", String(255), nullable=False),
+    Column("name", String(255), nullable=False),
+    Column("script", String(80), nullable=False),
+    Column("queue", String(255), nullable=False),
+    Column("state", String(32), nullable=False),
+    Column("submit_s", Double, nullable=False),
+    Column("start_s", Double, nullable=False),
+    Column("end_s", Double, nullable=False),
+    Column("elapsed_s", Double, nullable=False),
+    Column("cores", Integer, nullable=False),
+    Column("nodes", Integer, nullable=False),
+    Column("gpus", Integer, nullable=True),
+    Column("time_limit_s", Double, nullable=True),
+    Column("request_bytes", BigInteger, nullable=True),
+    Column("peak_bytes", BigInteger, nullable=True),
+    Column("peak_source", String(16), nullable=False),
+    Index("ix_past_jobs_user_end_s", "user", "end_s"),
 )

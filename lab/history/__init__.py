@@ -1,0 +1,1 @@
+"""Run times from past jobs on a trace, in order of time, beside simple predictors."""

@@ -1,0 +1,101 @@
+"""A trace replayed in order of time: what a predictor is told, and when it is asked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from berth.predictor.learning.history import AskedJob, EndedJob, RunTimePredictor
+from lab.datasets.ricc import Trace
+from lab.ground.table import Flags, Floats, Places
+
+
+class Event(IntEnum):
+    """At one moment in this order."""
+
+    END = 0
+    ASKED = 1
+    START = 2
+    """The job is asked about again, then starts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """[jobs] predictions at submission, and again at the start of jobs that waited."""
+
+    mid_s: Floats
+    low_s: Floats
+    high_s: Floats
+    accuracy: Floats
+    """Expected."""
+    trusted: Flags
+    renewed_s: Floats
+    renewed_trusted: Flags
+    seconds: float
+    """Processor time of the whole replay."""
+    prediction_us: float
+    """Median of one prediction at submission."""
+
+
+def events(trace: Trace) -> Iterator[tuple[Event, int]]:
+    """Ends, submissions and starts in order of time: what ended at a moment is known then."""
+    jobs = len(trace)
+    times = np.concatenate([trace.end_s, trace.submit_s, trace.start_s])
+    kinds = np.repeat([Event.END, Event.ASKED, Event.START], jobs)
+    order = np.lexsort((kinds, times))
+    for place in order.tolist():
+        yield Event(int(kinds[place])), place % jobs
+
+
+def asked_jobs(trace: Trace) -> list[AskedJob]:
+    """[jobs] as they were submitted."""
+    columns: tuple[Floats | Places, ...] = (
+        trace.user, trace.submit_s, trace.cores, trace.request_s, trace.request_bytes,
+        trace.account,
+    )  # fmt: skip
+    return [
+        AskedJob(str(user), submit_s, cores, request_s, request_bytes, str(account))
+        for user, submit_s, cores, request_s, request_bytes, account in zip(
+            *(column.tolist() for column in columns), strict=True
+        )
+    ]
+
+
+def replay(trace: Trace, predictor: RunTimePredictor) -> Predicted:
+    """Every job is predicted at its submission and again at its start."""
+    jobs = len(trace)
+    mid, low, high, accuracy, renewed = (np.full(jobs, np.nan) for _ in range(5))
+    trusted, renewed_trusted = np.zeros(jobs, bool), np.zeros(jobs, bool)
+    asked, took = asked_jobs(trace), np.zeros(jobs)
+    began = time.process_time()
+    for event, job in events(trace):
+        one = asked[job]
+        if event is Event.END:
+            ended = EndedJob(
+                one, float(trace.end_s[job]), float(trace.runtime_s[job]),
+                bool(trace.completed[job]),
+            )  # fmt: skip
+            predictor.ended(str(job), ended)
+        elif event is Event.ASKED:
+            moment = time.perf_counter()
+            said = predictor.predict(one, one.submit_s, job_id=str(job))
+            took[job] = time.perf_counter() - moment
+            mid[job], low[job], high[job] = (
+                said.runtime_s.mid, said.runtime_s.low, said.runtime_s.high,
+            )  # fmt: skip
+            accuracy[job], trusted[job] = said.accuracy, said.trusted
+        else:
+            start_s = float(trace.start_s[job])
+            renewed[job], renewed_trusted[job] = mid[job], trusted[job]
+            if start_s > one.submit_s:
+                again = predictor.predict(one, start_s)
+                renewed[job], renewed_trusted[job] = again.runtime_s.mid, again.trusted
+            predictor.started(str(job), one, start_s)
+    return Predicted(
+        mid, low, high, accuracy, trusted, renewed, renewed_trusted,
+        time.process_time() - began, 1e6 * float(np.median(took)),
+    )  # fmt: skip

@@ -1,0 +1,122 @@
+"""What jobs needed of the time and memory that they asked for, a sentence for each kind of job."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from berth.pilot.units import format_bytes, format_elapsed
+from berth.plugin.history.matching import plain_name
+from berth.plugin.store.records import PastJobRecord
+
+LAST_RUNS = 50
+LEAST_RUNS = 3
+"""Fewer say too little."""
+MEMORY_MARGIN = 1.2
+"""What is advised is the largest peak seen times this; of polled peaks, which miss short ones, the
+larger one."""
+POLLED_MARGIN = 1.5
+WORTH_SAYING = 2.0
+"""Asked for over advised, at least."""
+_RAN = frozenset(("completed", "failed", "timeout", "out-of-memory"))
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Of one user's jobs of one name, or one script."""
+
+    user: str
+    name: str
+    """Digits stand as ``#``."""
+    runs: int
+    asked_bytes: int | None
+    """On each node, by the newest run that says it."""
+    peak_bytes: int | None
+    """The largest of all runs."""
+    peak_runs: int
+    """Runs whose peak was recorded."""
+    polled: bool
+    advised_bytes: int | None
+    """None: nothing is advised."""
+    asked_s: float | None
+    longest_s: float
+    median_s: float
+    out_of_memory: int
+    timeouts: int
+
+    def sentence(self) -> str:
+        """``asks 64 GB, needed at most 3.1 GB in 14 runs``."""
+        parts = []
+        if self.asked_bytes is not None and self.peak_bytes is not None:
+            polled = " (polled: short peaks are missed)" if self.polled else ""
+            parts.append(
+                f"asks {format_bytes(self.asked_bytes)} a node, needed at most "
+                f"{format_bytes(self.peak_bytes)} in {_runs(self.peak_runs)}{polled}"
+            )
+        if self.asked_s is not None:
+            parts.append(
+                f"asks {format_elapsed(self.asked_s)}, ran at most {format_elapsed(self.longest_s)}"
+                f" (median {format_elapsed(self.median_s)}) in {_runs(self.runs)}"
+            )
+        if self.out_of_memory:
+            parts.append(f"{_runs(self.out_of_memory)} ended out of memory")
+        if self.timeouts:
+            parts.append(f"{_runs(self.timeouts)} reached the time limit")
+        if self.advised_bytes is not None:
+            parts.append(f"{format_bytes(self.advised_bytes)} would do")
+        return "; ".join(parts) or f"ran {_runs(self.runs)}, what it asked for is not recorded"
+
+    @property
+    def saved_share(self) -> float:
+        """Of the memory asked for, what the advice would leave to others."""
+        if self.advised_bytes is None or not self.asked_bytes:
+            return 0.0
+        return 1.0 - self.advised_bytes / self.asked_bytes
+
+
+def advise(jobs: Iterable[PastJobRecord], *, least_runs: int = LEAST_RUNS) -> list[Advice]:
+    """For each user and name (script, where it is known), the most to save first."""
+    groups: dict[tuple[str, str], list[PastJobRecord]] = {}
+    for job in jobs:
+        if job.state in _RAN:
+            groups.setdefault((job.user, job.script or plain_name(job.name)), []).append(job)
+    found = [
+        _advice(user, sorted(runs, key=lambda job: job.end_s)[-LAST_RUNS:])
+        for (user, _), runs in groups.items()
+        if len(runs) >= least_runs
+    ]
+    return sorted(found, key=lambda one: (-one.saved_share, one.user, one.name))
+
+
+def _advice(user: str, runs: Sequence[PastJobRecord]) -> Advice:
+    # A job that was killed for memory needed more than its peak.
+    measured = [job for job in runs if job.peak_bytes and job.state != "out-of-memory"]
+    peak = max((job.peak_bytes or 0 for job in measured), default=None)
+    asked = next((job.request_bytes for job in reversed(runs) if job.request_bytes), None)
+    polled = any(job.peak_source != "cgroup" for job in measured)
+    killed = sum(job.state == "out-of-memory" for job in runs)
+    advised = None
+    if peak is not None and asked is not None and not killed and len(measured) >= LEAST_RUNS:
+        wanted = int(peak * (POLLED_MARGIN if polled else MEMORY_MARGIN))
+        advised = wanted if asked >= WORTH_SAYING * wanted else None
+    times = [job.elapsed_s for job in runs]
+    return Advice(
+        user=user,
+        name=plain_name(runs[-1].name) or f"jobs of {runs[-1].cores} cores",
+        runs=len(runs),
+        asked_bytes=asked,
+        peak_bytes=peak,
+        peak_runs=len(measured),
+        polled=polled and bool(measured),
+        advised_bytes=advised,
+        asked_s=next((job.time_limit_s for job in reversed(runs) if job.time_limit_s), None),
+        longest_s=max(times),
+        median_s=statistics.median(times),
+        out_of_memory=killed,
+        timeouts=sum(job.state == "timeout" for job in runs),
+    )
+
+
+def _runs(count: int) -> str:
+    return "1 run" if count == 1 else f"{count} runs"

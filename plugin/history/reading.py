@@ -1,0 +1,117 @@
+"""What a reader of accounting gives: jobs that ran, and what could not be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from berth.plugin.store.records import PastJobRecord
+
+SHOWN = 80
+"""Characters of a line that a message shows."""
+MOST_EXAMPLES = 5
+LONGEST_NAME = 255
+LONGEST_RUN_S = 10 * 365 * 86_400.0
+EARLIEST_S, LATEST_S = 0.0, 4_102_444_800.0
+"""Times outside are no times of jobs: 1970 to 2100."""
+
+
+class Unreadable(ValueError):
+    """Why a line says nothing; ``str()`` ends a sentence that begins with the line's number."""
+
+
+@dataclass
+class Read:
+    """Jobs by their id, and what was left out."""
+
+    jobs: dict[str, PastJobRecord] = field(default_factory=dict)
+    repeated: int = 0
+    """Lines about a job that was there already: the run that ended last counts."""
+    not_ended: int = 0
+    """Jobs that wait, run, or were cancelled before they ran."""
+    broken: int = 0
+    examples: list[str] = field(default_factory=list)
+    """Of broken lines, the first few, with their numbers and what is wrong."""
+
+    def add(self, job: PastJobRecord) -> None:
+        """A job, or a later run of it."""
+        there = self.jobs.get(job.job_id)
+        if there is not None:
+            self.repeated += 1
+            if (job.end_s or 0.0) < (there.end_s or 0.0):
+                return
+        self.jobs[job.job_id] = job
+
+    def refuse(self, number: int, line: str, why: object) -> None:
+        """Count a broken line."""
+        self.broken += 1
+        if len(self.examples) < MOST_EXAMPLES:
+            self.examples.append(f"line {number}: {why}: {line[:SHOWN]!r}")
+
+
+def read_lines(
+    lines: Iterable[tuple[int, str]], read: Read, parse: Callable[[str], PastJobRecord | None]
+) -> None:
+    """``parse`` each line; None: a job that has not ended. It raises Unreadable."""
+    for number, line in lines:
+        try:
+            job = parse(line)
+        except Unreadable as error:
+            read.refuse(number, line, error)
+            continue
+        if job is None:
+            read.not_ended += 1
+        else:
+            read.add(job)
+
+
+def text_of(data: bytes) -> str:
+    """UTF-8, or Latin-1 where a line is not; without control characters."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        text = data.decode("latin-1")
+    return text.replace("\0", "")
+
+
+def name_of(text: str) -> str:
+    """A name that every database takes."""
+    return "".join(c for c in text if c.isprintable())[:LONGEST_NAME]
+
+
+def checked_times(
+    submit_s: float | None, start_s: float | None, end_s: float | None, elapsed_s: float | None
+) -> float:
+    """The run time in seconds. Raises Unreadable for times that cannot be."""
+    if start_s is None or end_s is None:
+        raise Unreadable("it says no start or no end")
+    for moment in (submit_s, start_s, end_s):
+        if moment is not None and not EARLIEST_S <= moment <= LATEST_S:
+            raise Unreadable("a time outside 1970 to 2100")
+    if end_s < start_s:
+        raise Unreadable("it ends before it starts")
+    if submit_s is not None and start_s < submit_s - 1.0:
+        raise Unreadable("it starts before it was submitted")
+    found = end_s - start_s if elapsed_s is None else elapsed_s
+    if found < 0:
+        raise Unreadable("a negative run time")
+    if found > min(end_s - start_s + 1.0, LONGEST_RUN_S):
+        raise Unreadable("it ran longer than from its start to its end")
+    return found
+
+
+def summary(read: Read) -> list[str]:
+    """What an import did, in lines for the user."""
+    lines = []
+    if read.repeated:
+        lines.append(
+            f"{read.repeated} lines repeat a job or tell of an earlier run: last run counts"
+        )
+    if read.not_ended:
+        lines.append(f"{read.not_ended} jobs have not run or not ended: left out")
+    if read.broken:
+        lines.append(f"{read.broken} lines could not be read and are left out:")
+        lines += [f"  {example}" for example in read.examples]
+        if read.broken > len(read.examples):
+            lines.append(f"  and {read.broken - len(read.examples)} more")
+    return lines

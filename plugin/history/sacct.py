@@ -1,0 +1,199 @@
+"""Jobs from ``sacct --parsable2`` (or ``-P``) with a header, of Slurm 22.05 to 26.05.
+
+Columns are found by name, in any order; what a version or a site does not have may be absent. A
+job needs JobID, User, State, Start and End. The lines of steps (``12.batch``) give peak memory.
+"""
+
+from __future__ import annotations
+
+import calendar
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from berth.pilot.errors import DocumentError
+from berth.plugin.history.reading import Read, Unreadable, checked_times, name_of
+from berth.plugin.slurm.records import duration_s, gpus_in
+from berth.plugin.slurm.states import state_of
+from berth.plugin.store.records import PastJobRecord
+
+COLUMNS = (
+    "JobID", "User", "Account", "Partition", "State", "Submit", "Start", "End", "ElapsedRaw",
+    "TimelimitRaw", "AllocCPUS", "NNodes", "NTasks", "ReqMem", "MaxRSS", "AllocTRES", "JobName",
+)  # fmt: skip
+"""What is asked of a running Slurm; the name last, as users write it and it may hold a ``|``."""
+_NEEDED = ("JobID", "User", "State", "Start", "End")
+_ENDED = frozenset(("completed", "failed", "timeout", "out-of-memory", "cancelled"))
+_NEVER = frozenset(("", "Unknown", "None", "N/A"))
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)([KMGTP]?)B?([nc]?)")
+_JOB = re.compile(r"\d{1,18}(?:_\d{1,18}|\+\d{1,9})?")
+_MINUTE_S = 60.0
+_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50}
+
+Fields = Mapping[str, str]
+
+
+def read_sacct(lines: Iterable[str], cluster: str, *, source: str, utc: bool = False) -> Read:
+    """Times are the local ones of this machine, or ``utc``. Raises DocumentError for no header."""
+    read, header = Read(), None
+    steps: dict[str, int] = {}
+    for number, raw in enumerate(lines, 1):
+        line = raw.rstrip("\r\n")
+        if not line.strip():
+            continue
+        if header is None:
+            header = _header(line, source)
+            continue
+        if line.split("|")[: len(header)] == list(header):
+            continue  # two files, one after the other
+        try:
+            fields = _fields(line, header)
+            job_id, dot, _ = fields["JobID"].partition(".")
+            if dot:
+                _step(job_id, fields, steps)
+                continue
+            job = _job(job_id, fields, cluster, utc=utc)
+        except Unreadable as error:
+            read.refuse(number, line, error)
+            continue
+        if job is None:
+            read.not_ended += 1
+        else:
+            read.add(job)
+    if header is None:
+        raise DocumentError(source, "is empty: sacct writes a header unless it is given -n")
+    for job_id, peak in steps.items():
+        known = read.jobs.get(job_id)
+        if known is not None and peak > (known.peak_bytes or 0):
+            read.jobs[job_id] = replace(known, peak_bytes=peak, peak_source="polled")
+    return read
+
+
+def _header(line: str, source: str) -> tuple[str, ...]:
+    names = {name.lower(): name for name in (*COLUMNS, *_OLDER)}
+    header = tuple(names.get(part.strip().lower(), part.strip()) for part in line.split("|"))
+    missing = [name for name in _NEEDED if name not in header]
+    if missing:
+        raise DocumentError(
+            source,
+            f"the header of sacct's output lacks {', '.join(missing)}",
+            hint=f"write it with: sacct -a -P --noconvert -o {','.join(COLUMNS)}",
+        )
+    return header
+
+
+_OLDER = ("Elapsed", "Timelimit", "NCPUS", "AllocNodes", "JobIDRaw")
+
+
+def _fields(line: str, header: Sequence[str]) -> Fields:
+    parts = line.split("|")
+    if len(parts) == len(header) + 1 and not parts[-1]:
+        parts.pop()  # sacct -p ends each line with a bar
+    extra = len(parts) - len(header)
+    if extra > 0 and "JobName" in header:
+        at = header.index("JobName")
+        parts[at : at + extra + 1] = ["|".join(parts[at : at + extra + 1])]
+    if len(parts) != len(header):
+        raise Unreadable(f"{len(parts)} fields where the header has {len(header)}")
+    return dict(zip(header, (part.strip() for part in parts), strict=True))
+
+
+def _step(job_id: str, fields: Fields, steps: dict[str, int]) -> None:
+    peak = _bytes(fields.get("MaxRSS", ""))
+    if peak is None or _JOB.fullmatch(job_id) is None:
+        return
+    tasks = max(_whole(fields.get("NTasks", "")) or 1, 1)
+    nodes = max(_whole(fields.get("NNodes") or fields.get("AllocNodes", "")) or 1, 1)
+    # MaxRSS is that of the largest task: a node held at most so many of it.
+    steps[job_id] = max(steps.get(job_id, 0), peak * -(-tasks // min(nodes, tasks)))
+
+
+def _job(job_id: str, fields: Fields, cluster: str, *, utc: bool) -> PastJobRecord | None:
+    if _JOB.fullmatch(job_id) is None:
+        if re.fullmatch(r"\d{1,18}_\[.*", job_id):
+            return None  # tasks of an array that wait
+        raise Unreadable("JobID is not a job's")
+    state = state_of(fields["State"])
+    if state == "unknown":
+        raise Unreadable(f"the state {fields['State'][:30]!r} is not known")
+    if state not in _ENDED or fields["Start"] in _NEVER or fields["End"] in _NEVER:
+        return None
+    start_s, end_s = _moment(fields["Start"], utc=utc), _moment(fields["End"], utc=utc)
+    submit = fields.get("Submit", "")
+    submit_s = None if submit in _NEVER else _moment(submit, utc=utc)
+    runtime_s = checked_times(submit_s, start_s, end_s, _elapsed(fields))
+    nodes = _whole(fields.get("NNodes") or fields.get("AllocNodes", "")) or 1
+    cores = _whole(fields.get("AllocCPUS") or fields.get("NCPUS", "")) or 1
+    return PastJobRecord(
+        cluster=cluster,
+        job_id=job_id,
+        user=name_of(fields["User"]),
+        account=name_of(fields.get("Account", "")),
+        name=name_of(fields.get("JobName", "")),
+        queue=name_of(fields.get("Partition", "")),
+        state=state,
+        submit_s=start_s if submit_s is None else submit_s,
+        start_s=start_s,
+        end_s=end_s,
+        elapsed_s=runtime_s,
+        cores=cores,
+        nodes=nodes,
+        gpus=gpus_in(fields.get("AllocTRES", "")),
+        time_limit_s=_limit_s(fields),
+        request_bytes=_request(fields.get("ReqMem", ""), cores, nodes),
+        peak_bytes=_bytes(fields.get("MaxRSS", "")),
+        peak_source="polled" if _bytes(fields.get("MaxRSS", "")) else "",
+    )
+
+
+def _elapsed(fields: Fields) -> float | None:
+    raw = fields.get("ElapsedRaw", "")
+    if raw:
+        if not (raw.isascii() and raw.lstrip("-").isdigit()):
+            raise Unreadable("ElapsedRaw is not a number")
+        return float(raw)
+    return duration_s(fields.get("Elapsed"))
+
+
+def _limit_s(fields: Fields) -> float | None:
+    minutes = _whole(fields.get("TimelimitRaw", ""))
+    if minutes is not None:
+        return _MINUTE_S * minutes or None
+    return duration_s(fields.get("Timelimit")) or None
+
+
+def _request(text: str, cores: int, nodes: int) -> int | None:
+    """Of one node: since 21.08 of the whole job, before that per node (n) or per core (c)."""
+    match = _SIZE.fullmatch(text)
+    if match is None or not float(match[1]):
+        return None
+    size = float(match[1]) * 2.0 ** _UNITS[match[2] or "M"]
+    if match[3] == "c":
+        size *= cores / max(nodes, 1)
+    elif match[3] == "":
+        size /= max(nodes, 1)
+    return int(size) if size < 2**60 else None
+
+
+def _bytes(text: str) -> int | None:
+    match = _SIZE.fullmatch(text)
+    if match is None or match[3]:
+        return None
+    size = float(match[1]) * 2.0 ** _UNITS[match[2]]
+    return int(size) if 1 <= size < 2**60 else None
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
+
+
+def _moment(text: str, *, utc: bool) -> float:
+    """``2026-11-21T19:00:00``, or Unix time (SLURM_TIME_FORMAT=%s)."""
+    if text.isascii() and text.isdigit() and len(text) < 12:
+        return float(text)
+    try:
+        parsed = time.strptime(text, "%Y-%m-%dT%H:%M:%S")
+        return float(calendar.timegm(parsed) if utc else time.mktime(parsed))
+    except (ValueError, OverflowError):
+        raise Unreadable(f"{text[:30]!r} is no time") from None

@@ -1,0 +1,75 @@
+"""Past jobs from accounting, by cluster and job id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sqlalchemy import delete, func, select, tuple_
+from sqlalchemy.dialects import postgresql, sqlite
+
+from berth.plugin.store import tables
+from berth.plugin.store.database import Database
+from berth.plugin.store.records import PastJobRecord
+
+_KEYS = ("cluster", "job_id")
+_PAGE = 1_000
+
+
+class PastJobs:
+    """Jobs that ran, whether Berth knew of them or not."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def put(self, records: Sequence[PastJobRecord]) -> None:
+        """Store a batch in one transaction; a job that is there already is replaced."""
+        if not records:
+            return
+        dialect = sqlite if self._database.path is not None else postgresql
+        rows = [{name: getattr(r, name) for name in r.__slots__} for r in records]
+        insert: postgresql.Insert | sqlite.Insert = dialect.insert(tables.past_jobs)
+        fresh = {name: insert.excluded[name] for name in rows[0] if name not in _KEYS}
+        statement = insert.on_conflict_do_update(index_elements=list(_KEYS), set_=fresh)
+        rows.sort(key=lambda row: (row["cluster"], row["job_id"]))
+        with self._database.write() as connection:
+            for begin in range(0, len(rows), _PAGE):
+                connection.execute(statement, rows[begin : begin + _PAGE])
+
+    def of_users(self, user: str | None = None) -> Iterator[PastJobRecord]:
+        """Of one user or all, in order of user and end; read in pages."""
+        table = tables.past_jobs
+        order = (table.c.user, table.c.end_s, table.c.cluster, table.c.job_id)
+        query = select(table).order_by(*order).limit(_PAGE)
+        if user is not None:
+            query = query.where(table.c.user == user)
+        page = query
+        while True:
+            with self._database.read() as connection:
+                found = [PastJobRecord(**row._mapping) for row in connection.execute(page)]
+            yield from found
+            if len(found) < _PAGE:
+                return
+            last = found[-1]
+            page = query.where(
+                tuple_(*order) > tuple_(last.user, last.end_s, last.cluster, last.job_id)
+            )
+
+    def count(self) -> int:
+        """How many there are."""
+        with self._database.read() as connection:
+            query = select(func.count()).select_from(tables.past_jobs)
+            return int(connection.execute(query).scalar_one())
+
+    def newest_end_s(self, cluster: str) -> float | None:
+        """When the last known job of this cluster ended; None: none is known."""
+        table = tables.past_jobs
+        with self._database.read() as connection:
+            query = select(func.max(table.c.end_s)).where(table.c.cluster == cluster)
+            found = connection.execute(query).scalar()
+        return None if found is None else float(found)
+
+    def prune(self, before_s: float) -> int:
+        """Delete jobs that ended before Unix time ``before_s``; gives how many."""
+        table = tables.past_jobs
+        with self._database.write() as connection:
+            return int(connection.execute(delete(table).where(table.c.end_s < before_s)).rowcount)

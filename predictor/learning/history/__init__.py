@@ -1,0 +1,11 @@
+"""Run time and peak memory of the next job from past jobs alone: nobody piloted the program.
+
+``jobs`` says what is known of a job, ``rings`` remembers ended ones within bounds, ``evidence``
+weighs them for a new job, ``run_time`` predicts its time, ``intervals`` holds the coverage of the
+interval online, ``memory`` sizes its memory.
+"""
+
+from berth.predictor.learning.history.jobs import AskedJob, EndedJob
+from berth.predictor.learning.history.run_time import RunTime, RunTimePredictor
+
+__all__ = ["AskedJob", "EndedJob", "RunTime", "RunTimePredictor"]

@@ -1,0 +1,96 @@
+"""Intervals whose coverage holds online: the level moves with each job that ends.
+
+At each of some levels an interval is the shortest one that holds a share of the weights, with a
+margin on both sides. Which level is wanted is a site-wide term and one of the user: each is moved
+by every job that ended, up where the present level would have missed it and down where it would
+have held it (quantile tracking; Gibbs and Candes 2021), so that in the long run 90 % hold. It is
+the present level that is compared, not that of the prediction: a thousand jobs that were predicted
+together move it no further than they must.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+
+import numpy as np
+
+from berth.predictor.learning.history.evidence import Evidence
+from berth.predictor.learning.history.rings import Floats
+
+MISSES = 0.1
+SHARES: Floats = np.array([0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.995, 1.0, 1.0, 1.0])[:, None]
+MARGINS: Floats = np.array([0.02, 0.03, 0.05, 0.08, 0.12, 0.2, 0.4, 0.8, 1.6, 4.0])
+"""Natural logarithms added on both sides."""
+_HIGHEST = len(MARGINS) - 1.0
+_BEGIN = 4.0
+_SITE_STEP = 0.02
+_USER_STEP = 0.1
+_USERS = 20_000
+
+
+class Nested:
+    """Intervals of one prediction by level, each within the next."""
+
+    __slots__ = ("_highs", "_lows")
+
+    def __init__(self, evidence: Evidence, mid: float) -> None:
+        logs, weights = evidence.log_runs, evidence.weights
+        reached = np.cumsum(weights)
+        before = reached - weights
+        total = reached[-1]
+        targets = before + SHARES * total
+        last = np.searchsorted(reached, np.minimum(targets, total) - 1e-12)
+        np.minimum(last, len(logs) - 1, out=last)
+        widths = logs[last] - logs
+        # What begins too late for its share does not count; the first always does.
+        widths[targets > total + 1e-9] = np.inf
+        widths[:, 0] = logs[last[:, 0]] - logs[0]
+        first = widths.argmin(axis=1)
+        ends = last[np.arange(len(first)), first]
+        self._lows: Floats = np.minimum(np.minimum.accumulate(logs[first] - MARGINS), mid)
+        self._highs: Floats = np.maximum(np.maximum.accumulate(logs[ends] + MARGINS), mid)
+
+    def at(self, level: float) -> tuple[float, float]:
+        """Lower and upper logarithm of the time."""
+        below = min(int(level), len(MARGINS) - 2)
+        part = level - below
+        low = self._lows[below] * (1 - part) + self._lows[below + 1] * part
+        high = self._highs[below] * (1 - part) + self._highs[below + 1] * part
+        return float(low), float(high)
+
+    def level_of(self, log_run: float) -> float:
+        """The lowest level whose interval holds it; over the highest: none does."""
+        inside = (self._lows <= log_run) & (log_run <= self._highs)
+        place = int(inside.argmax())
+        if not inside[place]:
+            return _HIGHEST + 1.0
+        if place == 0:
+            return 0.0
+        outer, inner = (
+            (self._lows[place], self._lows[place - 1])
+            if log_run < self._lows[place - 1]
+            else (self._highs[place], self._highs[place - 1])
+        )
+        return place - 1 + float((log_run - inner) / (outer - inner)) if outer != inner else place
+
+
+class Levels:
+    """Which level is wanted, learnt from jobs that ended."""
+
+    def __init__(self) -> None:
+        self._site = _BEGIN
+        self._users: OrderedDict[Hashable, float] = OrderedDict()
+
+    def of(self, user: Hashable) -> float:
+        """The present one of a user."""
+        return min(max(self._site + self._users.get(user, 0.0), 0.0), _HIGHEST)
+
+    def learn(self, user: Hashable, level: float) -> None:
+        """One more job ended, which an interval of ``level`` would just have held."""
+        step = (1.0 if level > self.of(user) else 0.0) - MISSES
+        self._site = min(max(self._site + _SITE_STEP * step, 0.0), _HIGHEST)
+        moved = self._users.pop(user, 0.0) + _USER_STEP * step
+        self._users[user] = min(max(moved, -_HIGHEST), _HIGHEST)
+        if len(self._users) > _USERS:
+            self._users.popitem(last=False)

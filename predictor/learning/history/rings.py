@@ -1,0 +1,123 @@
+"""The last ended jobs of each key, in arrays of bounded size; keys long unused are dropped."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections import OrderedDict
+from collections.abc import Hashable
+from functools import cache, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from berth.predictor.learning.history.jobs import AskedJob, EndedJob
+
+Floats = NDArray[np.float64]
+
+LOG_RUN, LOG_CORES, LOG_REQUEST, LOG_BYTES, END, SUBMIT, FAILED, USER, NAME, SCRIPT, PLATFORM = (
+    range(11)
+)
+"""What is remembered of a job."""
+COLUMNS = 11
+NO_REQUEST_S = 7 * 86_400.0
+"""Stands for a time limit that was not given."""
+_NO_BYTES = 1.0
+_FIRST_JOBS = 4
+
+
+@cache
+def _log_ranks(capacity: int) -> Floats:
+    """[newest, job] log(1 + how many jobs are newer) over 4, for a full ring."""
+    rows = np.arange(capacity)
+    return np.log1p((rows[:, None] - rows[None, :]) % capacity) / 4.0
+
+
+class Ring:
+    """The last ``capacity`` jobs; grows to it as jobs come."""
+
+    __slots__ = ("_capacity", "_columns", "seen")
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._columns: Floats = np.empty((COLUMNS, min(_FIRST_JOBS, capacity)))
+        self.seen = 0
+        """How many jobs there ever were."""
+
+    def add(self, job: Floats) -> None:
+        """In place of the oldest where it is full."""
+        have = self._columns.shape[1]
+        if self.seen == have and have < self._capacity:
+            grown = np.empty((COLUMNS, min(2 * have, self._capacity)))
+            grown[:, :have] = self._columns
+            self._columns = grown
+        self._columns[:, self.seen % self._columns.shape[1]] = job
+        self.seen += 1
+
+    def __len__(self) -> int:
+        return min(self.seen, self._columns.shape[1])
+
+    @property
+    def columns(self) -> Floats:
+        """[columns, jobs] in no order; a view."""
+        return self._columns[:, : len(self)]
+
+    @property
+    def log_ranks(self) -> Floats:
+        """[jobs] log(1 + how many jobs are newer) over 4."""
+        return _log_ranks(len(self))[(self.seen - 1) % len(self)]
+
+
+class Rings:
+    """A ring for each key. At most ``keys`` of them: the one unused for longest goes first."""
+
+    def __init__(self, keys: int) -> None:
+        self._keys = keys
+        self._rings: OrderedDict[Hashable, Ring] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._rings)
+
+    def add(self, key: Hashable, job: Floats, capacity: int) -> None:
+        """Remember a job (``column_of``) under ``key``."""
+        ring = self._rings.get(key)
+        if ring is None:
+            ring = self._rings[key] = Ring(capacity)
+            if len(self._rings) > self._keys:
+                self._rings.popitem(last=False)
+        else:
+            self._rings.move_to_end(key)
+        ring.add(job)
+
+    def get(self, key: Hashable) -> Ring | None:
+        """The ring of ``key``; None: nothing is remembered."""
+        return self._rings.get(key)
+
+
+def column_of(job: EndedJob) -> Floats:
+    """[columns] of an ended job."""
+    asked = job.asked
+    row = np.empty(COLUMNS)
+    row[LOG_RUN] = math.log(max(job.runtime_s, 1.0))
+    row[LOG_CORES], row[LOG_REQUEST], row[LOG_BYTES] = shape_of(asked)
+    row[SUBMIT], row[END] = asked.submit_s, job.end_s
+    row[FAILED] = 0.0 if job.completed else 1.0
+    row[USER] = code(asked.user)
+    row[NAME], row[SCRIPT] = code(asked.name), code(asked.script)
+    row[PLATFORM] = code(asked.platform)
+    return row
+
+
+def shape_of(asked: AskedJob) -> tuple[float, float, float]:
+    """Logarithms of cores, time limit in seconds and memory in bytes."""
+    return (
+        math.log(max(asked.cores, 1)),
+        math.log(max(asked.request_s or NO_REQUEST_S, 1.0)),
+        math.log(max(asked.request_bytes or _NO_BYTES, 1.0)),
+    )
+
+
+@lru_cache(maxsize=4_096)
+def code(text: str) -> float:
+    """A number that stands for a text; 0: not known."""
+    return float(zlib.crc32(text.encode("utf-8", "surrogatepass"))) if text else 0.0

@@ -1,0 +1,140 @@
+"""From last month's accounting to the placing of a job that nobody piloted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from berth_daemon import Harbour, wait_until
+from click.testing import CliRunner
+
+from berth.plugin.cli import berth
+from berth.plugin.history.advice import advise
+from berth.plugin.history.matching import keys, plain_name
+from berth.plugin.store import Store
+from berth.plugin.store.records import PastJobRecord
+from berth.policies.codes import Code
+
+HEADER = "JobID|User|Partition|State|Start|End|TimelimitRaw|AllocCPUS|NNodes|ReqMem|MaxRSS|JobName"
+
+
+def accounting(user: str = "alice", *, seconds: int = 600, first: int = 1) -> str:
+    lines = [HEADER]
+    for number in range(first, first + 6):
+        start = 1_793_527_200 + 5000 * number
+        took = seconds + 10 * (number % 3)
+        lines.append(
+            f"{number}|{user}|cpu|COMPLETED|{start}|{start + took}|60|16|1|64G||align_{number}.sh"
+        )
+        lines.append(f"{number}.batch||||{start}|{start + took}||16|1||3G|batch")
+    return "\n".join(lines) + "\n"
+
+
+def run(*words: str) -> str:
+    done = CliRunner().invoke(berth, words)
+    assert done.exit_code == 0, (done.output, done.exception)
+    return done.output
+
+
+def test_a_job_without_a_pilot_is_placed_by_its_past(
+    site: Harbour, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BERTH_SITE", str(site.site_file))
+    file = site.folder / "jobs.txt"
+    file.write_text(accounting())
+    said = run("history", "import", str(file))
+    assert "6 jobs that ran, 6 of them new" in said
+    assert "workloads from" in said
+    again = json.loads(run("history", "import", str(file), "--json"))
+    assert (again["jobs"], again["new"], again["broken"]) == (6, 0, 0)
+    daemon = site.start()
+    wait_until(lambda: daemon.stats()["forecasts"] >= 1)
+    asked = {"queue": "auto", "user": "alice", "tasks": 16, "time_limit_min": 60}
+    reply = daemon.decide(name="align_99.sh", **asked)
+    assert reply["code"] == Code.PLACED, reply
+    assert reply["edits"]["queue"] == "cpu"
+    assert "profile=alice/history-align" in reply["stamp"]
+    # Another time limit is a weaker match; another user's jobs never are one.
+    assert (
+        daemon.decide(name="align_99.sh", **asked | {"time_limit_min": 90})["code"] == Code.PLACED
+    )
+    assert daemon.decide(name="align_99.sh", **asked | {"user": "bob"})["code"] != Code.PLACED
+    assert daemon.decide(name="other.sh", **asked)["code"] != Code.PLACED
+
+
+def test_import_without_a_site_stores_and_advises(tmp_path: Path) -> None:
+    store = f"{tmp_path}/store.db"
+    file = tmp_path / "jobs.txt"
+    file.write_bytes(accounting().encode() + b"rubbish \xff\n")
+    said = run("history", "import", str(file), "--store", store)
+    assert "1 lines could not be read" in said
+    assert "no site file" in said
+    sentence = run("advise", "align_1.sh", "--store", store)
+    assert "alice align_#.sh: asks 64.0 GiB a node, needed at most 3.0 GiB in 6 runs" in sentence
+    assert "polled" in sentence
+    assert json.loads(run("advise", "--user", "bob", "--store", store, "--json")) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ((), "nothing to import"),
+        (("--swf", "--slurm", "x"), "one of --slurm"),
+        (("absent.txt",), "does not exist"),
+    ],
+)
+def test_wrong_usage_is_one_sentence(tmp_path: Path, words: tuple[str, ...], why: str) -> None:
+    done = CliRunner().invoke(berth, ["history", "import", *words, "--store", f"{tmp_path}/s.db"])
+    assert done.exception is not None
+    assert why in getattr(done.exception, "message", done.output)
+
+
+def test_past_jobs_are_stored_once_and_pruned(store: Store) -> None:
+    jobs = [
+        PastJobRecord("lab", str(n), "alice", "completed", n, n + 1.0, n + 2.0, 1.0, 4)
+        for n in range(2_500)
+    ]
+    store.past_jobs.put(jobs)
+    store.past_jobs.put(jobs[:10])
+    assert store.past_jobs.count() == 2_500
+    assert [job.job_id for job in store.past_jobs.of_users("alice")] == [j.job_id for j in jobs]
+    assert list(store.past_jobs.of_users("bob")) == []
+    assert store.past_jobs.newest_end_s("lab") == 2_501.0
+    assert store.past_jobs.prune(1_000.0) == 998
+    assert store.past_jobs.newest_end_s("elsewhere") is None
+
+
+def test_keys_are_of_one_user_and_forget_numbers() -> None:
+    assert plain_name("Run_007.sh") == plain_name("run_12.sh") == "run_#.sh"
+    assert keys("alice", "run_1", 4, 60.0) == keys("alice", "run_2", 8, 60.0)
+    assert keys("alice", "run_1", 4, 60.0)[0] != keys("alice", "run_1", 4, 120.0)[0]
+    assert keys("alice", "run_1", 4, 60.0)[1] == keys("alice", "run_1", 4, 120.0)[1]
+    assert not set(keys("alice", "run", 4, 60.0)) & set(keys("bob", "run", 4, 60.0))
+    assert keys("alice", "sbatch", 4, None) != keys("alice", "sbatch", 8, None)
+    assert keys("", "run", 4, None) == ()
+
+
+def job(number: int, **changes: object) -> PastJobRecord:
+    known: dict[str, object] = {
+        "cluster": "lab", "job_id": str(number), "user": "alice", "state": "completed",
+        "submit_s": 0.0, "start_s": 1.0, "end_s": 100.0 + number, "elapsed_s": 99.0, "cores": 4,
+        "name": "align", "request_bytes": 64 * 2**30, "peak_bytes": 3 * 2**30,
+        "peak_source": "cgroup", "time_limit_s": 3600.0,
+    }  # fmt: skip
+    return PastJobRecord(**known | changes)  # type: ignore[arg-type]
+
+
+def test_memory_is_advised_above_the_largest_peak_and_never_after_a_kill() -> None:
+    (found,) = advise([job(n) for n in range(5)])
+    assert found.advised_bytes is not None
+    assert found.advised_bytes > 3 * 2**30
+    assert not found.polled
+    (larger,) = advise([*(job(n) for n in range(5)), job(6, peak_bytes=40 * 2**30)])
+    assert larger.advised_bytes is None
+    (killed,) = advise([*(job(n) for n in range(5)), job(6, state="out-of-memory")])
+    assert killed.advised_bytes is None
+    assert "1 run ended out of memory" in killed.sentence()
+    (unknown,) = advise([job(n, peak_bytes=None, request_bytes=None) for n in range(3)])
+    assert "needed" not in unknown.sentence()
+    assert advise([job(1), job(2)]) == []

@@ -1,0 +1,206 @@
+"""Accounting as it comes: every version's columns, and every way in which it is broken."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from berth.pilot.errors import DocumentError
+from berth.plugin.history.flux_jobs import read_flux
+from berth.plugin.history.reading import Read, summary, text_of
+from berth.plugin.history.sacct import COLUMNS, read_sacct
+from berth.plugin.history.swf import read_swf
+
+GIB = 2**30
+HEADER = (
+    "JobID|User|Account|Partition|State|Submit|Start|End|ElapsedRaw|TimelimitRaw|AllocCPUS|NNodes"
+    "|NTasks|ReqMem|MaxRSS|AllocTRES|JobName"
+)
+
+
+def row(
+    job_id: str = "7",
+    *,
+    user: str = "alice",
+    state: str = "COMPLETED",
+    submit: str = "2026-11-01T10:00:00",
+    start: str = "2026-11-01T10:00:10",
+    end: str = "2026-11-01T10:10:10",
+    elapsed: str = "600",
+    nodes: str = "1",
+    tasks: str = "",
+    memory: str = "64G",
+    peak: str = "",
+    name: str = "align.sh",
+) -> str:
+    return "|".join(
+        (job_id, user, "phys", "cpu", state, submit, start, end, elapsed, "60", "4", nodes, tasks,
+         memory, peak, "cpu=4,gres/gpu=2", name)
+    )  # fmt: skip
+
+
+def sacct(*lines: str, header: str = HEADER) -> Read:
+    return read_sacct([header, *lines], "lab", source="jobs.txt", utc=True)
+
+
+def step(job_id: str, peak: str, *, tasks: str = "1", nodes: str = "1") -> str:
+    return row(job_id, user="", peak=peak, tasks=tasks, nodes=nodes, name="batch")
+
+
+def test_a_job_with_its_steps() -> None:
+    read = sacct(row(), step("7.batch", "1000K"), step("7.0", "3G"), step("7.extern", ""))
+    job = read.jobs["7"]
+    assert (job.user, job.account, job.queue, job.name) == ("alice", "phys", "cpu", "align.sh")
+    assert (job.elapsed_s, job.cores, job.gpus, job.time_limit_s) == (600.0, 4, 2, 3600.0)
+    assert (job.request_bytes, job.peak_bytes, job.peak_source) == (64 * GIB, 3 * GIB, "polled")
+    assert job.submit_s == 1793527200.0
+    assert summary(read) == []
+
+
+def test_a_node_held_several_of_the_largest_task() -> None:
+    read = sacct(row(nodes="2"), step("7.0", "2G", tasks="8", nodes="2"))
+    assert read.jobs["7"].peak_bytes == 8 * GIB
+    assert read.jobs["7"].request_bytes == 32 * GIB
+
+
+def test_columns_come_in_any_order_and_older_versions_have_other_ones() -> None:
+    header = "State|End|Start|JobID|User|Elapsed|Timelimit|NCPUS|ReqMem"
+    line = "TIMEOUT|2026-11-01T12:00:00|2026-11-01T10:00:00|9_3|bob|02:00:00|02:00:00|8|2Gc"
+    job = sacct(line, header=header).jobs["9_3"]
+    assert (job.state, job.elapsed_s, job.time_limit_s) == ("timeout", 7200.0, 7200.0)
+    assert (job.request_bytes, job.peak_bytes, job.peak_source) == (16 * GIB, None, "")
+
+
+def test_the_same_job_twice_is_once_and_the_last_run_of_a_requeued_one_counts() -> None:
+    later = row(start="2026-11-01T11:00:00", end="2026-11-01T11:30:00", elapsed="1800")
+    for lines in ((row(), later), (later, row())):
+        read = sacct(*lines)
+        assert len(read.jobs) == 1
+        assert read.jobs["7"].elapsed_s == 1800.0
+        assert read.repeated == 1
+    assert "last run counts" in summary(read)[0]
+
+
+def test_components_of_het_jobs_and_tasks_of_arrays_are_jobs() -> None:
+    read = sacct(row("12+0"), row("12+1"), step("12+1.0", "5G"), row("13_4"), row("14_[5-9]"))
+    assert set(read.jobs) == {"12+0", "12+1", "13_4"}
+    assert read.jobs["12+1"].peak_bytes == 5 * GIB
+    assert read.not_ended == 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"state": "PENDING", "start": "Unknown", "end": "Unknown"},
+        {"state": "RUNNING", "end": "Unknown"},
+        {"state": "CANCELLED by 1000", "start": "None"},
+        {"state": "REQUEUED"},
+    ],
+)
+def test_what_has_not_run_or_not_ended_is_left_out(changes: dict[str, str]) -> None:
+    read = sacct(row(**changes))  # type: ignore[arg-type]
+    assert (read.jobs, read.not_ended, read.broken) == ({}, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (row(end="2026-11-01T09:00:00"), "ends before it starts"),
+        (row(submit="2026-11-02T10:00:00"), "starts before it was submitted"),
+        (row(elapsed="-600"), "negative run time"),
+        (row(elapsed="99999"), "ran longer than"),
+        (row(elapsed="ten"), "not a number"),
+        (row(start="2026-13-45T10:00:00"), "is no time"),
+        (row(end="9999-01-01T00:00:00", elapsed=""), "outside 1970 to 2100"),
+        (row(state="SINGING"), "not known"),
+        (row("seven"), "not a job's"),
+        ("7|alice|half a line", "3 fields where the header has 17"),
+    ],
+)
+def test_broken_lines_are_counted_and_shown_and_the_rest_is_read(line: str, why: str) -> None:
+    read = sacct(row("1"), line, row("2"))
+    assert set(read.jobs) == {"1", "2"}
+    assert read.broken == 1
+    assert why in read.examples[0]
+    assert "line 3" in read.examples[0]
+
+
+def test_many_broken_lines_show_a_few() -> None:
+    read = sacct(*(["rubbish"] * 40))
+    assert read.broken == 40
+    assert summary(read)[-1] == "  and 35 more"
+
+
+def test_a_name_may_hold_a_bar_an_odd_character_or_latin_1() -> None:
+    bar = sacct(row(name="a|b|c"))
+    assert bar.jobs["7"].name == "a|b|c"
+    latin = text_of(row(name="M\u00fcller\x00\x07").encode("latin-1"))
+    assert sacct(latin).jobs["7"].name == "M\u00fcller"
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "JobID|State\n", "no header at all\n"])
+def test_without_a_header_the_message_says_how_to_write_one(text: str) -> None:
+    with pytest.raises(DocumentError) as caught:
+        read_sacct(text.split("\n"), "lab", source="jobs.txt")
+    assert "jobs.txt" in caught.value.message
+    assert "header" in caught.value.message
+
+
+def test_the_columns_that_are_asked_for_can_be_read() -> None:
+    assert HEADER.split("|") == list(COLUMNS)
+
+
+def flux_job(**changes: object) -> dict[str, object]:
+    return {
+        "id": 42, "userid": 1000, "username": "alice", "state": "INACTIVE", "result": "COMPLETED",
+        "t_submit": 100.0, "t_run": 110.0, "t_cleanup": 170.5, "t_inactive": 171.0, "ncores": 8,
+        "nnodes": 1, "duration": 600.0, "name": "align.sh", "queue": "batch", "bank": "phys",
+    } | changes  # fmt: skip
+
+
+def test_flux_jobs_that_ran() -> None:
+    text = json.dumps(
+        {"jobs": [flux_job(), flux_job(id=43, state="RUN"), flux_job(id=44, t_run=0)]}
+    )
+    read = read_flux(text, "lab", source="flux.json")
+    job = read.jobs["42"]
+    assert (job.elapsed_s, job.cores, job.time_limit_s, job.account) == (60.5, 8, 600.0, "phys")
+    assert (len(read.jobs), read.not_ended) == (1, 2)
+    assert read_flux(json.dumps(flux_job()), "lab", source="x").jobs == {"42": job}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"t_cleanup": 50.0}, {"t_run": "soon"}, {"ncores": float("nan")}, {"id": None},
+     {"t_submit": 1e12}],
+)  # fmt: skip
+def test_broken_flux_jobs_are_counted(changes: dict[str, object]) -> None:
+    text = json.dumps({"jobs": [flux_job(), flux_job(id=43) | changes, "no job"]})
+    read = read_flux(text, "lab", source="flux.json")
+    assert (list(read.jobs), read.broken) == (["42"], 2)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"jobs": 3}', "[" * 100_000])
+def test_what_is_no_list_of_flux_jobs_is_refused(text: str) -> None:
+    with pytest.raises(DocumentError):
+        read_flux(text, "lab", source="flux.json")
+
+
+def test_swf_with_a_beginning() -> None:
+    read = read_swf(
+        [
+            "; UnixStartTime: 1000",
+            "1 10 5 60 4 -1 2048 4 120 -1 1 3 2 -1 1 -1 -1 -1",
+            "2 10 5 -1 4 -1 -1 4 120 -1 5 3 2 -1 1 -1 -1 -1",
+            "3 10 5 -60 4 -1 -1 4 120 -1 1 3 2 -1 1 -1 -1 -1",
+            "4 10 5 60 -1 -1 -1 -1 120 -1 1 3 2 -1 1 -1 -1 -1",
+            "5 10 5 nan 4 -1 -1 4 120 -1 1 3 2 -1 1 -1 -1 -1",
+            "6 ten",
+        ],
+        "lab",
+    )
+    job = read.jobs["1"]
+    assert (job.submit_s, job.start_s, job.end_s, job.elapsed_s) == (1010.0, 1015.0, 1075.0, 60.0)
+    assert (job.user, job.account, job.peak_bytes) == ("user3", "group2", 4 * 2048 * 1024)
+    assert (len(read.jobs), read.not_ended, read.broken) == (1, 1, 4)
