@@ -62,6 +62,7 @@ class Code(StrEnum):
     OUT_OF_RANGE = "out-of-range"
     PRIOR_ONLY = "prior-only"
     INTERVAL_TOO_WIDE = "interval-too-wide"
+    INTERVALS_FAIL = "intervals-fail"
     MEMORY = "memory"
     TIME_OVER_LIMIT = "time-over-limit"
     TIME_OVER_QUEUE = "time-over-queue"

@@ -241,6 +241,14 @@ def narrow_enough(case: Case) -> Exclusion | None:
     )
 
 
+def intervals_hold(case: Case) -> Exclusion | None:
+    """Predicted intervals on this platform have held for the jobs that ended (strict only)."""
+    sentence = case.forecast.doubted.get(case.candidate.platform)
+    if sentence is None or not case.settings.strict:
+        return None
+    return Exclusion(Code.INTERVALS_FAIL, sentence)
+
+
 def memory_fits(case: Case) -> Exclusion | None:
     """The upper predicted memory fits the nodes' memory, or that of the GPUs or slices."""
     memory, candidate, resources = case.memory_bytes, case.candidate, case.resources
@@ -398,6 +406,7 @@ LASTING: tuple[LastingConstraint, ...] = (
     predicted,
     better_than_a_prior,
     narrow_enough,
+    intervals_hold,
     memory_fits,
     time_fits,
 )

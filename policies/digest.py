@@ -72,6 +72,8 @@ def of_forecast(forecast: Forecast, platforms: Iterable[str]) -> str:
     ]
     for name in sorted(set(platforms)):
         curve = forecast.curves.get(name)
+        if name in forecast.doubted:
+            lines.append(f"{name} {forecast.doubted[name]}")
         for p in () if curve is None else curve.points:
             time, memory = p.runtime_s, p.memory_bytes
             lines.append(

@@ -15,6 +15,8 @@ from berth.predictor.core.prediction import Basis, Interval, Prediction
 NO_PROFILE = "There is no profile of this program: measure it once with berth pilot run."
 PRIOR = "prior only: no data for this platform"
 UNCERTAIN = "very uncertain"
+LEARNT = "finished jobs"
+"""How the sources of times begin that finished jobs have moved."""
 _SLICE = {
     SliceAim.SMALLEST: "is the smallest slice that will do",
     SliceAim.THROUGHPUT: "is the slice that does most for its part of the GPU",
@@ -44,7 +46,7 @@ def placed(
     head = (
         f"{best.candidate} ({resources(best.resources)} of {best.platform}) "
         f"{words or objective.superlative}: "
-        f"{format_seconds(runtime.mid)} ({spread}){per}"
+        f"{format_seconds(runtime.mid)} ({spread}){per}{_learnt(best)}"
     )
     if alike:
         names = ", ".join(row.candidate for row in alike)
@@ -62,6 +64,12 @@ def placed(
     if ruled_out:
         return f"{head}; no other place fits."
     return f"{head}."
+
+
+def _learnt(best: Ranked) -> str:
+    """From which finished jobs the time was learnt; empty where it was not."""
+    what, colon, jobs = best.source.partition(": ")
+    return f", learnt from finished jobs ({jobs})" if colon and what == LEARNT else ""
 
 
 def _quicker(best: Ranked, rows: Sequence[Ranked]) -> str | None:

@@ -148,6 +148,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "berth.plugin.cli.advise:advise_command",
         "Show what jobs needed of the time and memory that they asked for.",
     ),
+    "learn": (
+        "berth.plugin.cli.learn:learn",
+        "Let finished jobs change forecasts, or undo it.",
+    ),
     "doctor": (
         "berth.plugin.cli.doctor:doctor",
         "Check this installation and say what to do.",

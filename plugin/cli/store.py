@@ -65,4 +65,5 @@ def prune(
     count = f"{opened.decisions.prune(before_s)} decisions"
     if outcomes:
         count += f" and {opened.outcomes.prune(before_s)} outcomes"
+        opened.learning.prune(before_s)
     click.echo(f"{opened.name}: {count} deleted")

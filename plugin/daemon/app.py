@@ -22,6 +22,7 @@ from berth.plugin.daemon.background import (
     follow_store,
 )
 from berth.plugin.daemon.journal import Journal
+from berth.plugin.daemon.learning import follow_jobs
 from berth.plugin.daemon.listener import Listener
 from berth.plugin.daemon.messages import Job
 from berth.plugin.daemon.notify import Notifier
@@ -149,6 +150,7 @@ class Daemon:
         self._store_thread.once()
         self._cluster_thread = self._new_cluster_thread(site)
         self._outcome_thread = self._new_outcome_thread(site)
+        self._learning_thread = self._new_learning_thread(site)
         self._site_thread = Periodic("site watcher", SITE_PERIOD_S, self._look_at_site)
         self._hup = False
         self.server = Server(
@@ -213,12 +215,13 @@ class Daemon:
         for key in ("socket", "store"):
             if getattr(site.daemon, key) != getattr(before.daemon, key):
                 log.warning("daemon.%s has changed: that needs a restart", key)
-        for before_it in (self._cluster_thread, self._outcome_thread):
+        for before_it in (self._cluster_thread, self._outcome_thread, self._learning_thread):
             if before_it is not None:
                 before_it.stop()
         self._cluster_thread = self._new_cluster_thread(site)
         self._outcome_thread = self._new_outcome_thread(site)
-        for fresh in (self._cluster_thread, self._outcome_thread):
+        self._learning_thread = self._new_learning_thread(site)
+        for fresh in (self._cluster_thread, self._outcome_thread, self._learning_thread):
             if fresh is not None:
                 fresh.start()
         log.info(
@@ -243,9 +246,20 @@ class Daemon:
             delay_s=min(_OUTCOMES_AFTER_S, period_s),
         )
 
+    def _new_learning_thread(self, site: Site) -> Periodic | None:
+        if not site.learning.enabled or not site.daemon.outcomes_refresh_s:
+            return None
+        return Periodic(
+            "learning",
+            min(site.learning.period_s, max(1.0, site.daemon.outcomes_refresh_s)),
+            follow_jobs(self._store, site),
+            delay_s=min(_OUTCOMES_AFTER_S, site.daemon.outcomes_refresh_s),
+        )
+
     def _threads(self) -> list[Periodic]:
         threads = [self._store_thread, self._cluster_thread, self._site_thread]
-        return threads if self._outcome_thread is None else [*threads, self._outcome_thread]
+        more = (self._outcome_thread, self._learning_thread)
+        return [*threads, *(thread for thread in more if thread is not None)]
 
     def _summary(self) -> dict[str, object]:
         problems = {t.name: t.problem for t in self._threads() if t.problem is not None}

@@ -113,6 +113,7 @@ class Service:
             "candidates": len(self.site.decider.candidates),
             "profiles": len(self.shelf.names),
             "forecasts": len(self.shelf),
+            "learnt": self.shelf.learnt,
             "store_revision": self.shelf.revision,
             **self._background(),
         }
@@ -144,7 +145,9 @@ class Service:
         if kept is None and request.queue is not None and not request.wants_placement:
             kept, decision = self._in_own_queue(site, request, request.queue)
         elif kept is None:
-            forecast = self.shelf.forecast(chosen.profile) if chosen.profile else None
+            forecast = (
+                self.shelf.forecast(chosen.profile, job.user or "") if chosen.profile else None
+            )
             if forecast is None and chosen.profile is not None:
                 kept = self._no_forecast(chosen.profile)
             else:
@@ -184,7 +187,7 @@ class Service:
         names = site.slice_queues.get(queue)
         if not names or request.gres is None or not names_no_type(request.gres):
             return Kept(Code.OWN_QUEUE, f"You chose {queue} yourself."), None
-        forecast = self.shelf.forecast(request.profile) if request.profile else None
+        forecast = self.shelf.forecast(request.profile, request.user) if request.profile else None
         if forecast is not None:
             decision = self._decisions.decide(site, self.snapshot, request, forecast)
             changes = replies.edits(request, decision)

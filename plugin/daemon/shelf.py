@@ -1,4 +1,4 @@
-"""The look-up tables of the answering thread: profile name -> Forecast, fingerprint -> profile.
+"""The look-up tables of the answering thread: workload -> Forecast, fingerprint -> workload.
 
 Forecasts stay compressed until they are asked for, and only the most recent stay unpacked, so
 that thousands of profiles fit the daemon's memory. A Shelf is never changed but by its own
@@ -36,6 +36,7 @@ class Shelf:
         packed: Mapping[str, bytes] | None = None,
         scripts: Mapping[tuple[str, str], Attached] | None = None,
         *,
+        learnt: Mapping[tuple[str, str], bytes] | None = None,
         identity: int = 0,
     ) -> None:
         self.identity = identity
@@ -44,7 +45,10 @@ class Shelf:
         self.names = frozenset(names)
         self._packed = dict(packed or {})
         self._scripts = dict(scripts or {})
-        self._unpacked: BoundedCache[str, Forecast] = BoundedCache(UNPACKED_KEPT, by_use=True)
+        self._learnt = dict(learnt or {})
+        self._unpacked: BoundedCache[tuple[str, str | None], Forecast] = BoundedCache(
+            UNPACKED_KEPT, by_use=True
+        )
 
     @classmethod
     def of(cls, forecasts: Iterable[Forecast]) -> Shelf:
@@ -55,19 +59,38 @@ class Shelf:
     def __len__(self) -> int:
         return len(self._packed)
 
-    def forecast(self, name: str) -> Forecast | None:
-        """The forecast of that profile, or None where there is none (or an unreadable one)."""
-        found = self._unpacked.get(name)
+    @property
+    def learnt(self) -> int:
+        """How many forecasts finished jobs have moved."""
+        return len(self._learnt)
+
+    def forecast(self, name: str, user: str = "") -> Forecast | None:
+        """The forecast of that workload for a user's jobs; None where there is none (or an
+        unreadable one).
+
+        What the user's own finished jobs taught comes first, then what everybody's forecast
+        learnt, then the forecast without learning.
+        """
+        key: tuple[str, str | None] = (name, user)
+        packed = self._learnt.get((name, user)) if user else None
+        if packed is None:
+            key, packed = (name, ""), self._learnt.get((name, ""))
+        if packed is not None:
+            found = self._unpacked_of(key, packed)
+            if found is not None:
+                return found
+        packed = self._packed.get(name)
+        return None if packed is None else self._unpacked_of((name, None), packed)
+
+    def _unpacked_of(self, key: tuple[str, str | None], packed: bytes) -> Forecast | None:
+        found = self._unpacked.get(key)
         if found is not None:
             return found
-        packed = self._packed.get(name)
-        if packed is None:
-            return None
         try:
             found = Forecast.from_json(zlib.decompress(packed))
         except (DocumentError, zlib.error):
             return None
-        return self._unpacked.put(name, found)
+        return self._unpacked.put(key, found)
 
     def attached(self, digest: str, user: str) -> Attached | None:
         """What a script's fingerprint stands for: for this user, else for all; None: nothing."""
@@ -86,6 +109,14 @@ class Shelf:
         for record in changes.forecasts:
             packed[record.profile] = zlib.compress(record.document.encode(), level=1)
         scripts = {(r.digest, r.owner): Attached(r.profile, r.size) for r in changes.fingerprints}
+        learnt = {key: data for key, data in self._learnt.items() if key in changes.learnt_keys}
+        for one in changes.learnt:
+            learnt[one.profile, one.user] = zlib.compress(one.document.encode(), level=1)
         return Shelf(
-            changes.revision, changes.workloads, packed, scripts, identity=changes.identity
+            changes.revision,
+            changes.workloads,
+            packed,
+            scripts,
+            learnt=learnt,
+            identity=changes.identity,
         )

@@ -194,6 +194,22 @@ class PredictorTable(Document):
     )
 
 
+class LearningTable(Document):
+    """`[learning]`: what finished jobs may change."""
+
+    enabled: bool = Field(
+        True, description="the daemon learns from finished jobs; false: only `berth learn` does"
+    )
+    period_s: Positive = Field(
+        20.0, description="seconds between two looks for jobs that have ended"
+    )
+    everybody: bool = Field(
+        False,
+        description="jobs of all users move everybody's forecasts of shared workloads; false: "
+        "only those of a workload's owner do, and each user's own jobs move that user's",
+    )
+
+
 class IncludeExclude(Document):
     """Names taken in and left out; an empty `include` takes everybody."""
 
@@ -377,6 +393,7 @@ class SiteDocument(Document, extra="allow"):
     predictor: PredictorTable = Field(
         default_factory=PredictorTable, description="see `[predictor]`"
     )
+    learning: LearningTable = Field(default_factory=LearningTable, description="see `[learning]`")
     coverage: CoverageTable = Field(default_factory=CoverageTable, description="see `[coverage]`")
     platforms: tuple[PlatformTable, ...] = Field(
         (), max_length=1_000, description="see `[[platforms]]`"

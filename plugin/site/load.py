@@ -19,7 +19,7 @@ from berth.plugin.site.document import (
     PolicyTable,
     SiteDocument,
 )
-from berth.plugin.site.site import Coverage, DaemonSettings, NameFilter, Site
+from berth.plugin.site.site import Coverage, DaemonSettings, LearningSettings, NameFilter, Site
 from berth.plugin.site.slices import expanded
 from berth.policies import digest
 from berth.policies.settings import PolicySettings, Weights
@@ -82,6 +82,7 @@ def build_site(document: SiteDocument, path: Path) -> Site:
         coverage=_coverage(document.coverage),
         platforms=kept,
         bundles=tuple(_beside(path, name) for name in document.predictor.bundles),
+        learning=LearningSettings(**document.learning.model_dump()),
         candidates=candidates,
     )
 

@@ -98,6 +98,16 @@ class Coverage:
 
 
 @dataclass(frozen=True, slots=True)
+class LearningSettings:
+    """What finished jobs may change."""
+
+    enabled: bool = True
+    period_s: float = 20.0
+    everybody: bool = False
+    """Jobs of all users move everybody's forecasts of shared workloads."""
+
+
+@dataclass(frozen=True, slots=True)
 class Site:
     """One site file, checked and resolved."""
 
@@ -121,6 +131,7 @@ class Site:
     candidates: tuple[Candidate, ...]
     bundles: tuple[Path, ...] = ()
     """Folders of bundles in place of shipped ones."""
+    learning: LearningSettings = LearningSettings()
     scheduler_settings: Document | None = None
     """The scheduler's own table; None: its defaults."""
 

@@ -137,3 +137,42 @@ class PastJobRecord:
     """Most memory held on a node."""
     peak_source: str = ""
     """``cgroup``: the kernel's own peak; ``polled``: sampled, short peaks are missed."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceRecord:
+    """A finished job as it was looked at for learning."""
+
+    cluster: str
+    job_id: str
+    ended_s: float
+    state: str
+    use: str
+    """``used``; ``censored`` (killed by its time limit: a lower bound); or why it is left out."""
+    user: str
+    profile: str
+    digest: str
+    """Of the workload then: runs of another content say nothing of this one."""
+    platform: str | None = None
+    cores: int | None = None
+    gpus: int | None = None
+    size: float | None = None
+    runtime_s: float | None = None
+    memory_bytes: int | None = None
+    score: float | None = None
+    """Standard deviations between its log time and what was expected from all jobs before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LearntRecord:
+    """A forecast (JSON text) after finished jobs."""
+
+    profile: str
+    user: str
+    """Whose jobs it is for; empty: everybody's."""
+    document: str
+    inputs: str
+    """Digest of what it was made from: made anew only when that changes."""
+    runs: int
+    """That moved it."""
+    created_s: float

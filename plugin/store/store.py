@@ -14,9 +14,15 @@ from berth.pilot.errors import StoreError, UsageError
 from berth.plugin.store import tables
 from berth.plugin.store.database import BUSY_TIMEOUT_S, CHECKED_BYTES, Database
 from berth.plugin.store.history import Decisions, in_pieces
+from berth.plugin.store.learning import Learning, changed_since
 from berth.plugin.store.outcomes import Outcomes
 from berth.plugin.store.past_jobs import PastJobs
-from berth.plugin.store.records import FingerprintRecord, ForecastRecord, WorkloadRecord
+from berth.plugin.store.records import (
+    FingerprintRecord,
+    ForecastRecord,
+    LearntRecord,
+    WorkloadRecord,
+)
 from berth.plugin.store.upgrade import HEAD, schema_version, upgrade
 
 
@@ -33,6 +39,10 @@ class Changes:
     """The newest one of each workload whose forecast changed."""
     fingerprints: tuple[FingerprintRecord, ...]
     """All of them."""
+    learnt: tuple[LearntRecord, ...] = ()
+    """Those that changed."""
+    learnt_keys: frozenset[tuple[str, str]] = frozenset()
+    """Workload and user of all that hold."""
 
 
 class Store:
@@ -47,6 +57,7 @@ class Store:
         self.decisions = Decisions(database)
         self.outcomes = Outcomes(database)
         self.past_jobs = PastJobs(database)
+        self.learning = Learning(database)
 
     @classmethod
     def open(
@@ -264,6 +275,7 @@ class Store:
                 FingerprintRecord(**row._mapping)
                 for row in connection.execute(select(tables.fingerprints))
             ]
+            learnt, learnt_keys = changed_since(connection, revision)
         return Changes(
             identity,
             now,
@@ -271,6 +283,8 @@ class Store:
             frozenset(names) - frozenset(forecast),
             tuple(newest.values()),
             tuple(scripts),
+            tuple(learnt),
+            frozenset(learnt_keys),
         )
 
     def _upsert(

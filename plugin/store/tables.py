@@ -19,7 +19,7 @@ from sqlalchemy import (
     Text,
 )
 
-REVISIONS = ("v0001", "v0002", "v0003", "v0004", "v0005")
+REVISIONS = ("v0001", "v0002", "v0003", "v0004", "v0005", "v0006")
 """Every schema this Berth knows, oldest first. Checked without importing Alembic."""
 
 metadata = MetaData(
@@ -159,4 +159,42 @@ past_jobs = Table(
     Column("peak_bytes", BigInteger, nullable=True),
     Column("peak_source", String(16), nullable=False),
     Index("ix_past_jobs_user_end_s", "user", "end_s"),
+
+evidence = Table(
+    "evidence",
+    metadata,
+    Column("cluster", String(64), primary_key=True),
+    Column("job_id", String(64), primary_key=True),
+    Column("ended_s", Double, nullable=False),
+    Column("state", String(32), nullable=False),
+    Column("use", String(32), nullable=False),
+    Column("user", String(128), nullable=False),
+    Column("profile", String(128), nullable=False),
+    Column("digest", String(80), nullable=False),
+    Column("platform", String(128), nullable=True),
+    Column("cores", Integer, nullable=True),
+    Column("gpus", Integer, nullable=True),
+    Column("size", Double, nullable=True),
+    Column("runtime_s", Double, nullable=True),
+    Column("memory_bytes", BigInteger, nullable=True),
+    Column("score", Double, nullable=True),
+    Index("ix_evidence_user_ended_s", "user", "ended_s"),
+    Index("ix_evidence_profile_ended_s", "profile", "ended_s"),
+    comment="'use': used, censored, or why the job is left out; 'score': standard deviations "
+    "between its time and what was expected from all jobs before it",
+)
+
+learnt = Table(
+    "learnt",
+    metadata,
+    Column(
+        "profile", String(128), ForeignKey("workloads.name", ondelete="CASCADE"), primary_key=True
+    ),
+    Column("user", String(128), primary_key=True),
+    Column("document", Text, nullable=False),
+    Column("inputs", String(80), nullable=False),
+    Column("runs", Integer, nullable=False),
+    Column("created_s", Double, nullable=False),
+    Column("revision", BigInteger, nullable=False, index=True),
+    comment="forecasts after finished jobs; 'user': whose jobs they are for, empty: everybody's",
 )

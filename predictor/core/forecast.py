@@ -79,6 +79,8 @@ class Forecast:
     """Those that answered."""
     sources: Mapping[str, tuple[SourceShare, ...]] = field(default_factory=dict)
     """By platform name: what each prediction is combined from, most weight first."""
+    doubted: Mapping[str, str] = field(default_factory=dict)
+    """Platforms on which intervals have failed of late, each with a sentence."""
 
     @property
     def whole_job(self) -> bool:
@@ -166,6 +168,8 @@ class Forecast:
             },
             "curves": {name: _curve_out(curve) for name, curve in self.curves.items()},
         }
+        if self.doubted:
+            data["doubted"] = dict(self.doubted)
         return json.dumps(data, separators=(",", ":"), allow_nan=False)
 
     @classmethod
@@ -206,6 +210,7 @@ class Forecast:
                     name: _curve_in(points, data["workload"], name)
                     for name, points in data["curves"].items()
                 },
+                doubted=dict(data.get("doubted", {})),
             )
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise DocumentError("forecast", f"is not one that Berth wrote: {error!r}") from None

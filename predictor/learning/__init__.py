@@ -1,4 +1,5 @@
-"""What a site trains from its own runs: platforms added to bundles, relative performance.
+"""What a site learns: from finished jobs, and by training from its own runs.
 
-Needs the extra ``train``; nothing that serves imports it.
+Modules of this folder need numpy alone; its sub-packages need the extra ``train``. The daemon
+imports none of them.
 """

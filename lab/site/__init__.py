@@ -1,0 +1,1 @@
+"""A site that learns from its finished jobs, simulated on public measurements."""

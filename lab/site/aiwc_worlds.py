@@ -1,0 +1,101 @@
+"""AIWC's 15 devices as a site: each application in turn arrives unseen.
+
+Nested: forecasts of an application are by a cost model without it, their stated deviations by
+residuals of the others, and what the posterior assumes (shares of the error, interval factors)
+by the others, each forecast by a model that had seen neither it nor the arriving application.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from berth.predictor.core.arrays import Floats
+from berth.predictor.families.relative.rows import Rows
+from berth.predictor.learning.cells import LEAST_DEVIATION
+from berth.predictor.learning.drift import NORMAL_90
+from berth.predictor.learning.relative.baselines import MeanSpeedup
+from berth.predictor.learning.relative.trust import fit_residuals
+from berth.predictor.learning.resume import Resume
+from lab.datasets import aiwc
+from lab.relative import families
+from lab.relative.data import aiwc_rows
+from lab.relative.nested import Fold, nested
+from lab.site.world import World, places_of, rows_of
+
+SIZES = {name: n * math.log(8.0) for n, name in enumerate(("tiny", "small", "medium", "large"))}
+"""Named sizes of AIWC fit one cache level after the next: about a factor of eight apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """One application, and the others as they would have arrived without it."""
+
+    world: World
+    others: tuple[World, ...]
+
+
+def arrivals(
+    seed: int, resume: Resume | None = None, advance: Callable[[], None] = lambda: None
+) -> list[Arrival]:
+    """One an application, with the shipped cost model. ``advance``: after each fit, 45 times."""
+    rows = aiwc_rows()
+    folds = nested(rows, families.COST_MODEL, seed=seed, resume=resume, advance=advance)
+    return [_arrival(fold) for fold in folds]
+
+
+def without_counters(rows: Rows, application: str) -> World:
+    """The application with the mean speedup of each device over the others as its forecast."""
+    here = np.array([name == application for name in rows.applications])
+    train, held = (
+        rows.take(np.flatnonzero(~here).tolist()),
+        rows.take(np.flatnonzero(here).tolist()),
+    )
+    fitted = MeanSpeedup().fit(train, 0)
+    left = train.log_seconds - fitted.log_seconds(train.knowing())
+    weight = train.weights() / train.weights().sum()
+    deviation = np.sqrt((weight[:, None] * left**2).sum(axis=0))
+    log_forecast = fitted.log_seconds(held.knowing())
+    return _world(held, log_forecast, np.tile(deviation, (len(held), 1)), _noise()[here])
+
+
+def _arrival(fold: Fold) -> Arrival:
+    widths = fold.trust.log_widths(fold.asked, fold.log_predicted)
+    world = _world(fold.held, fold.log_predicted, widths / NORMAL_90, _noise()[list(fold.index)])
+    others = []
+    for name in sorted(set(fold.train.applications)):
+        mine = np.array([one == name for one in fold.train.applications])
+        rest, held = np.flatnonzero(~mine).tolist(), np.flatnonzero(mine).tolist()
+        trust = fit_residuals(fold.train.take(rest), fold.log_inner[rest])
+        asked = fold.train.take(held)
+        scale = trust.log_widths(asked.knowing(), fold.log_inner[held]) / NORMAL_90
+        others.append(
+            _world(asked, fold.log_inner[held], scale, np.full(scale.shape, LEAST_DEVIATION))
+        )
+    return Arrival(world, tuple(others))
+
+
+def _world(rows: Rows, log_forecast: Floats, deviation: Floats, noise: Floats) -> World:
+    forecast, stated = log_forecast.copy(), deviation.copy()
+    reference = rows.reference_column
+    forecast[:, reference] = rows.log_reference  # the pilot ran there
+    stated[:, reference] = LEAST_DEVIATION
+    return World(
+        rows.applications[0],
+        places_of(rows.platforms, aiwc.KINDS),
+        rows_of(rows.kernels, rows.sizes, SIZES),
+        forecast,
+        stated,
+        rows.log_seconds,
+        noise,
+    )
+
+
+def _noise() -> Floats:
+    """Rows x devices: deviation of log time between runs, at most a third."""
+    measured = aiwc.rows()
+    spread = np.nan_to_num(measured.spread_seconds / measured.seconds)
+    return np.asarray(np.clip(spread, 0.005, 0.33))

@@ -1,0 +1,1 @@
+"""Learning from finished jobs: which count, for whom, and the forecasts that follow."""

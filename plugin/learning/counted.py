@@ -1,0 +1,144 @@
+"""Which finished jobs count for learning, and as what."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import Any
+
+from berth.plugin.store.records import DecisionRecord, EvidenceRecord, OutcomeRecord, WorkloadRecord
+from berth.predictor.core.forecast import Forecast
+
+CLOCKS_S = 3_600.0
+"""An end further in the future is a clock's mistake."""
+SUSPENDED_S = 5.0
+"""A job whose time lacks more of what lies between its start and end was suspended."""
+_LONGEST_S = 10 * 366 * 86_400.0
+
+
+class Use(StrEnum):
+    """What a job counts for."""
+
+    USED = "used"
+    CENSORED = "censored"
+    """Killed by its time limit: it would have taken longer."""
+    NOT_COMPLETED = "not-completed"
+    """Failed, was cancelled or ran out of memory: its time says nothing."""
+    SUSPENDED = "suspended"
+    REQUEUED = "requeued"
+    """It ended more than once: a second run may begin where the first one stopped."""
+    BAD_TIMES = "bad-times"
+    """Negative, reversed, zero, absent or in the future."""
+    NO_PREDICTION = "no-prediction"
+    """Nothing was predicted for the place and shape in which it ran."""
+    AMOUNT_UNKNOWN = "amount-unknown"
+    """The forecast is of a step or a token, and nobody said how many a job does."""
+    OTHER_CONTENT = "other-content"
+    """The workload was replaced after the job was submitted."""
+    HISTORY = "history"
+    """The workload is made of its past jobs itself."""
+    BY_HAND = "by-hand"
+    """An admin left it out (`berth learn --without`)."""
+
+
+COUNTED = (Use.USED, Use.CENSORED)
+
+
+def evidence_of(
+    outcome: OutcomeRecord,
+    decision: DecisionRecord | None,
+    workload: WorkloadRecord | None,
+    forecast: Forecast | None,
+    *,
+    seen: EvidenceRecord | None,
+    now_s: float,
+) -> EvidenceRecord:
+    """What becomes of an outcome that has a workload and an end.
+
+    ``forecast``: of the workload, without learning; None: there is no such workload any more, or
+    nothing is predicted of it. ``seen``: what was made of the job before.
+    """
+    row, size = _ran_as(outcome, decision)
+    use = _use(outcome, decision, workload, forecast, seen=seen, now_s=now_s)
+    return EvidenceRecord(
+        cluster=outcome.cluster,
+        job_id=outcome.job_id,
+        ended_s=outcome.end_s or 0.0,
+        state=outcome.state,
+        use=use.value,
+        user=outcome.user,
+        profile=outcome.profile or "",
+        digest="" if workload is None else workload.digest,
+        platform=outcome.platform,
+        cores=None if row is None else row["cores"],
+        gpus=None if row is None else row["gpus"],
+        size=size,
+        runtime_s=outcome.elapsed_s,
+        memory_bytes=outcome.max_rss_bytes,
+    )
+
+
+def _use(
+    outcome: OutcomeRecord,
+    decision: DecisionRecord | None,
+    workload: WorkloadRecord | None,
+    forecast: Forecast | None,
+    *,
+    seen: EvidenceRecord | None,
+    now_s: float,
+) -> Use:
+    """The first thing that speaks against it."""
+    row, _ = _ran_as(outcome, decision)
+    curves = forecast.curves if forecast is not None else {}
+    submitted_s = decision.time_s if decision is not None else 0.0
+    checks = (
+        (Use.BY_HAND, seen is not None and seen.use == Use.BY_HAND),
+        (Use.NOT_COMPLETED, outcome.state not in ("completed", "timeout")),
+        (Use.REQUEUED, seen is not None and seen.ended_s != outcome.end_s),
+        (Use.BAD_TIMES, not _times_hold(outcome, now_s)),
+        (Use.SUSPENDED, _was_suspended(outcome)),
+        (Use.HISTORY, workload is not None and workload.kind == "history"),
+        (Use.AMOUNT_UNKNOWN, forecast is not None and not forecast.whole_job),
+        (Use.NO_PREDICTION, workload is None or row is None or outcome.platform not in curves),
+        (Use.OTHER_CONTENT, workload is not None and submitted_s < workload.created_s),
+        (Use.CENSORED, outcome.state == "timeout"),
+    )
+    return next((use for use, holds in checks if holds), Use.USED)
+
+
+def _times_hold(outcome: OutcomeRecord, now_s: float) -> bool:
+    start_s, end_s, elapsed_s = outcome.start_s, outcome.end_s, outcome.elapsed_s
+    if elapsed_s is None or end_s is None or not 0 < elapsed_s < _LONGEST_S:
+        return False
+    if end_s > now_s + CLOCKS_S or (start_s is not None and not 0 < start_s <= end_s):
+        return False
+    if outcome.submit_s is not None and start_s is not None and start_s < outcome.submit_s - 60:
+        return False
+    return start_s is None or elapsed_s <= end_s - start_s + SUSPENDED_S
+
+
+def _was_suspended(outcome: OutcomeRecord) -> bool:
+    if outcome.start_s is None or outcome.end_s is None or outcome.elapsed_s is None:
+        return False
+    return outcome.end_s - outcome.start_s - outcome.elapsed_s > SUSPENDED_S
+
+
+def _ran_as(
+    outcome: OutcomeRecord, decision: DecisionRecord | None
+) -> tuple[dict[str, Any] | None, float | None]:
+    """The row of the decision's ranking for where it ran, and the problem size."""
+    if decision is None:
+        return None, None
+    try:
+        rows = json.loads(decision.ranked)
+        found = next((r for r in rows if r["candidate"] == outcome.candidate), None)
+        size = json.loads(decision.request).get("size")
+        if found is None or not _whole(found["cores"]) or not _whole(found["gpus"]):
+            return None, None
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return None, None
+    return found, float(size) if isinstance(size, int | float) and size > 0 else None
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10_000_000

@@ -1,0 +1,185 @@
+"""One round of learning: outcomes become evidence, and the forecasts that it moves are made anew.
+
+Everything is a function of what the store holds, in the order in which jobs ended: two daemons
+that learn at once find the same, and the second one stores nothing. A user's jobs move that
+user's forecasts only; those of a shared workload move everybody's when they are its owner's, or
+where the site says that all users are trusted (``learning.everybody``).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from berth.plugin.learning.counted import COUNTED, Use, evidence_of
+from berth.plugin.learning.scope import EVERYBODY, MOST_OF_ALL, Programs, Scope, with_score
+from berth.plugin.store.records import EvidenceRecord, LearntRecord, OutcomeRecord
+from berth.plugin.store.store import Store
+from berth.predictor.learning.learnt import learnt_forecast
+from berth.predictor.learning.site_history import Changed, SiteHistory
+
+BATCH = 500
+"""Jobs of one round; what is left comes in the next one."""
+LOOKED_BACK_S = 30 * 86_400.0
+_TRIES = 5
+MOST_FORECASTS = 400
+"""Made in one round; the others follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Learnt:
+    """What one round did."""
+
+    jobs: int
+    """That were looked at."""
+    used: int
+    """... and counted."""
+    forecasts: tuple[tuple[str, str], ...]
+    """Workload and user (empty: everybody) of those made anew."""
+    notices: tuple[str, ...]
+    """Sentences about what has changed."""
+    more: bool
+    """There is more to do."""
+    stored: bool = True
+    """False: another daemon was first, and nothing was stored."""
+
+
+class Learner:
+    """Learns into a store. Not safe to share between threads."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        everybody: bool = False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """``everybody``: jobs of all users count for all users."""
+        self._store = store
+        self._everybody = everybody
+        self._clock = clock
+
+    def has_work(self) -> bool:
+        """Whether jobs have ended that were not looked at: two look-ups."""
+        learning = self._store.learning
+        return bool(learning.pending(self._clock() - LOOKED_BACK_S, 1)) or learning.outdated()
+
+    def round(self, *, all_of_them: bool = False) -> Learnt:
+        """Look at what has ended; ``all_of_them``: check every forecast that has evidence."""
+        now_s = self._clock()
+        learning = self._store.learning
+        pending = learning.pending(now_s - LOOKED_BACK_S, BATCH)
+        programs = Programs(self._store)
+        fresh, replaces = self._looked_at(pending, programs, now_s)
+        check_all = all_of_them or bool(replaces) or learning.outdated()
+        readers = {r.user for r in fresh if r.use in COUNTED}
+        if check_all:
+            readers |= {r.user for r in learning.of_all(MOST_OF_ALL)}
+        scopes: list[Scope] = []
+        scores: dict[tuple[str, str], float] = {}
+        for reader in (*(() if self._everybody else sorted(readers)), EVERYBODY):
+            scope = Scope(
+                self._store, programs, reader, fresh, everybody=self._everybody, scores=scores
+            )
+            scopes.append(scope)
+            for record in scope.records:
+                key = (record.cluster, record.job_id)
+                if key in scope.scored and (self._everybody or record.user == reader):
+                    scores[key] = scope.scored[key]
+        learnt, more = self._forecasts(scopes, now_s)
+        scored = [with_score(r, scores.get((r.cluster, r.job_id))) for r in fresh]
+        if not learning.put(scored, learnt, replaces=replaces):
+            return Learnt(0, 0, (), (), more=True, stored=False)
+        since_s = min((r.ended_s for r in fresh), default=now_s)
+        return Learnt(
+            len(pending),
+            sum(record.use in COUNTED for record in fresh),
+            tuple((record.profile, record.user) for record in learnt),
+            tuple(dict.fromkeys(n for s in scopes for n in notices(s.history, since_s))),
+            more=more or len(pending) == BATCH,
+        )
+
+    def without(self, job_id: str) -> list[str]:
+        """Leave a job out for good, and make anew what it moved; gives the workloads."""
+        found = [r for r in self._store.learning.of_all(1_000_000) if r.job_id == job_id]
+        for record in found:
+            self._store.learning.set_use(record.cluster, record.job_id, Use.BY_HAND.value)
+        return sorted({record.profile for record in found})
+
+    def rebuild(self) -> Learnt:
+        """Forget all and learn anew from the outcomes that the store holds."""
+        self._store.learning.clear(keep=Use.BY_HAND.value)
+        return self.until_done()
+
+    def until_done(self) -> Learnt:
+        """Rounds until nothing is left to do, or others keep being first."""
+        total = self.round(all_of_them=True)
+        beaten = 0
+        while total.more and beaten < _TRIES:
+            one = self.round(all_of_them=True)
+            beaten = 0 if one.stored else beaten + 1
+            total = Learnt(
+                total.jobs + one.jobs,
+                total.used + one.used,
+                tuple(dict.fromkeys((*total.forecasts, *one.forecasts))),
+                tuple(dict.fromkeys((*total.notices, *one.notices))),
+                more=one.more,
+            )
+        return total
+
+    def _looked_at(
+        self, pending: Sequence[OutcomeRecord], programs: Programs, now_s: float
+    ) -> tuple[list[EvidenceRecord], list[tuple[str, str]]]:
+        """What becomes of each, and which of them were looked at before."""
+        decisions = self._store.decisions.of_ids({o.decision for o in pending if o.decision})
+        fresh: list[EvidenceRecord] = []
+        replaces: list[tuple[str, str]] = []
+        for outcome in pending:
+            seen = self._store.learning.of_job(outcome.job_id, cluster=outcome.cluster)
+            if seen is not None:
+                replaces.append((outcome.cluster, outcome.job_id))
+            name = outcome.profile or ""
+            fresh.append(
+                evidence_of(
+                    outcome,
+                    decisions.get(outcome.decision or ""),
+                    programs.workload(name),
+                    programs.forecast(name),
+                    seen=seen,
+                    now_s=now_s,
+                )
+            )
+        return fresh, replaces
+
+    def _forecasts(self, scopes: Sequence[Scope], now_s: float) -> tuple[list[LearntRecord], bool]:
+        found: list[LearntRecord] = []
+        for scope in scopes:
+            for program in scope.programs():
+                if len(found) >= MOST_FORECASTS:
+                    return found, True
+                inputs = scope.inputs(program)
+                user = scope.user_of(program)
+                if self._store.learning.standing(program, user) == inputs:
+                    continue
+                base = scope.forecast(program)
+                runs = scope.history.runs(program)
+                made = learnt_forecast(base, runs, scope.history.standing(program))
+                found.append(LearntRecord(program, user, made.to_json(), inputs, len(runs), now_s))
+        return found, False
+
+
+def notices(history: SiteHistory, since_s: float) -> list[str]:
+    """Sentences about changes that were noticed by jobs that ended after a Unix time."""
+    return [sentence(one) for one in history.changes if one.noticed_s >= since_s]
+
+
+def sentence(one: Changed) -> str:
+    """A change in words."""
+    what = "platform" if one.is_platform else "workload"
+    way = "longer" if one.slower else "shorter"
+    moment = time.strftime("%Y-%m-%d %H:%M", time.localtime(one.since_s))
+    return (
+        f"{what} {one.what}: jobs take clearly {way} than before since {moment} (noticed after "
+        f"{one.jobs} jobs); what was learnt before counts less"
+    )

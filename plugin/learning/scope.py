@@ -1,0 +1,211 @@
+"""Whose finished jobs count for whom, and all that follows from them for one reader.
+
+A reader is a user, or everybody (the empty name). Everybody's forecast of a shared workload learns
+from its owner's jobs, since anybody may run whatever under a shared name; a user's forecasts learn
+from the user's own jobs beside those.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from berth.pilot.errors import DocumentError
+from berth.plugin.learning.counted import COUNTED, Use
+from berth.plugin.store.records import EvidenceRecord, WorkloadRecord
+from berth.plugin.store.store import Store
+from berth.plugin.workload_names import may_use, owner_in
+from berth.predictor.core.forecast import Forecast
+from berth.predictor.learning.evidence import Evidence
+from berth.predictor.learning.site_history import SiteHistory
+
+EVERYBODY = ""
+MOST_OF_USER = 5_000
+MOST_OF_ALL = 20_000
+"""Evidence that is looked at: the last of a user's, and of all."""
+
+
+class Programs:
+    """Workloads and their forecasts without learning, each read from the store once."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._records: dict[str, WorkloadRecord | None] = {}
+        self._forecasts: dict[str, tuple[Forecast, str] | None] = {}
+
+    def workload(self, name: str) -> WorkloadRecord | None:
+        """None: there is none of that name any more."""
+        if name not in self._records:
+            self._records[name] = self._store.workload(name)
+        return self._records[name]
+
+    def forecast(self, name: str) -> Forecast | None:
+        """The newest forecast without learning; None: there is none that can be read."""
+        found = self._found(name)
+        return None if found is None else found[0]
+
+    def digest(self, name: str) -> str:
+        """Of that forecast."""
+        found = self._found(name)
+        return "" if found is None else found[1]
+
+    def names(self) -> list[str]:
+        """Of all workloads."""
+        return [record.name for record in self._store.workloads()]
+
+    def _found(self, name: str) -> tuple[Forecast, str] | None:
+        if name not in self._forecasts:
+            newest = next(iter(self._store.forecasts(name)), None)
+            try:
+                found = None if newest is None else Forecast.from_json(newest.document)
+            except DocumentError:
+                found = None
+            text = "" if newest is None else newest.document
+            digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+            self._forecasts[name] = None if found is None else (found, digest)
+        return self._forecasts[name]
+
+
+class Scope:
+    """All that one reader may learn from, in the order in which jobs ended."""
+
+    def __init__(
+        self,
+        store: Store,
+        programs: Programs,
+        reader: str,
+        fresh: Sequence[EvidenceRecord] = (),
+        *,
+        everybody: bool = False,
+        scores: Mapping[tuple[str, str], float] | None = None,
+    ) -> None:
+        """``fresh``: evidence that is not in the store yet; ``scores``: by cluster and job."""
+        self.reader = reader
+        self._store = store
+        self._programs = programs
+        self._everybody = everybody
+        self.records = self._records(fresh)
+        known = scores or {}
+        self.history = SiteHistory(
+            {name: f for name in {r.profile for r in self.records}
+             if (f := programs.forecast(name)) is not None}
+        )  # fmt: skip
+        self.scored: dict[tuple[str, str], float] = {}
+        """Of those that had none."""
+        for record in self.records:
+            key = (record.cluster, record.job_id)
+            score = known.get(key, record.score)
+            found = self.history.add(_evidence(record), score)
+            if score is None and found is not None:
+                self.scored[key] = found
+
+    def programs(self) -> list[str]:
+        """Workloads whose forecast for this reader may differ from that without learning."""
+        ran = {record.profile for record in self.records if self._is_own(record)}
+        if self.history.platforms:
+            ran |= {name for name in self._programs.names() if self._belongs(name)}
+        there = {
+            one.profile
+            for one in self._store.learning.forecasts()
+            if one.user == self.user_of(one.profile) and self._may_have(one.profile)
+        }
+        return sorted(n for n in ran | there if self._learns(n))
+
+    def user_of(self, program: str) -> str:
+        """Under whose name the forecast is kept: everybody's where nobody else may use it."""
+        return EVERYBODY if owner_in(program) is not None else self.reader
+
+    def forecast(self, program: str) -> Forecast:
+        """Without learning."""
+        found = self._programs.forecast(program)
+        assert found is not None  # noqa: S101 - programs() names only those that have one
+        return found
+
+    def inputs(self, program: str) -> str:
+        """Digest of all that the forecast is made from."""
+        jobs = [
+            (r.cluster, r.job_id, r.use, r.ended_s) for r in self.records if r.profile == program
+        ]
+        text = json.dumps(
+            [self._programs.digest(program), jobs, self.history.standing_digest(program)]
+        )
+        return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+    def _learns(self, name: str) -> bool:
+        record, forecast = self._programs.workload(name), self._programs.forecast(name)
+        return (
+            record is not None
+            and record.kind != "history"
+            and forecast is not None
+            and forecast.whole_job
+        )
+
+    def _is_own(self, record: EvidenceRecord) -> bool:
+        return self.reader in {EVERYBODY, record.user}
+
+    def _belongs(self, name: str) -> bool:
+        """Whether what other programs teach concerns it: shared ones are everybody's."""
+        owner = owner_in(name)
+        return owner == self.reader if owner is not None else self.reader == EVERYBODY
+
+    def _may_have(self, name: str) -> bool:
+        if self.reader == EVERYBODY:
+            return owner_in(name) is None or self._everybody
+        return may_use(self.reader, name)
+
+    def _records(self, fresh: Sequence[EvidenceRecord]) -> list[EvidenceRecord]:
+        learning = self._store.learning
+        found = learning.of_all(MOST_OF_ALL) if self.reader == EVERYBODY else []
+        if self.reader != EVERYBODY:
+            shared = [r for r in learning.of_all(MOST_OF_ALL) if self._counts_for_all(r)]
+            found = [*shared, *learning.of_user(self.reader, MOST_OF_USER)]
+        by_key = {(r.cluster, r.job_id): r for r in (*found, *fresh)}
+        kept = [r for r in by_key.values() if self._counts(r)]
+        return sorted(kept, key=lambda r: (r.ended_s, r.cluster, r.job_id))
+
+    def _counts(self, record: EvidenceRecord) -> bool:
+        if record.use not in (Use.USED, Use.CENSORED):
+            return False
+        if self._current(record) is None:
+            return False
+        if self._is_own(record) and self.reader != EVERYBODY:
+            return may_use(self.reader, record.profile)
+        return self._counts_for_all(record)
+
+    def _counts_for_all(self, record: EvidenceRecord) -> bool:
+        workload = self._current(record)
+        if workload is None or record.use not in COUNTED:
+            return False
+        if self._everybody:
+            return may_use(record.user, record.profile)
+        return owner_in(record.profile) is None and record.user == workload.owner != ""
+
+    def _current(self, record: EvidenceRecord) -> WorkloadRecord | None:
+        workload = self._programs.workload(record.profile)
+        if workload is None or workload.digest != record.digest:
+            return None
+        return workload
+
+
+def with_score(record: EvidenceRecord, score: float | None) -> EvidenceRecord:
+    """The record with what it came as a surprise."""
+    return record if score is None else replace(record, score=score)
+
+
+def _evidence(record: EvidenceRecord) -> Evidence:
+    return Evidence(
+        job=f"{record.cluster}/{record.job_id}",
+        user=record.user,
+        workload=record.profile,
+        digest=record.digest,
+        platform=record.platform or "",
+        cores=record.cores or 0,
+        gpus=record.gpus or 0,
+        size=record.size,
+        runtime_s=record.runtime_s or 0.0,
+        ended_s=record.ended_s,
+        censored=record.use == Use.CENSORED,
+        peak_memory_bytes=record.memory_bytes,
+    )

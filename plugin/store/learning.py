@@ -1,0 +1,206 @@
+"""What finished jobs teach: evidence, one row a job, and the forecasts made from it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from sqlalchemy import Connection, Select, delete, func, or_, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from berth.plugin.store import tables
+from berth.plugin.store.database import Database
+from berth.plugin.store.records import EvidenceRecord, LearntRecord, OutcomeRecord
+
+_KEYS = ("cluster", "job_id")
+
+
+class Learning:
+    """Evidence by cluster and job id; learnt forecasts by workload and user."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def pending(self, since_s: float, count: int) -> list[OutcomeRecord]:
+        """The first ``count`` outcomes with a workload that ended after Unix time ``since_s`` and
+        were not looked at, or ended once more since then, in order of their ends."""
+        jobs, seen = tables.outcomes, tables.evidence
+        same = (jobs.c.cluster == seen.c.cluster) & (jobs.c.job_id == seen.c.job_id)
+        changed = or_(
+            seen.c.job_id.is_(None), seen.c.ended_s != jobs.c.end_s, seen.c.state != jobs.c.state
+        )
+        query = (
+            select(jobs)
+            .select_from(jobs.outerjoin(seen, same))
+            .where(jobs.c.end_s >= since_s, jobs.c.profile.is_not(None), changed)
+            .order_by(jobs.c.end_s, jobs.c.cluster, jobs.c.job_id)
+            .limit(count)
+        )
+        with self._database.read() as connection:
+            return [OutcomeRecord(**row._mapping) for row in connection.execute(query)]
+
+    def outdated(self) -> bool:
+        """Whether a workload was predicted anew after what was learnt of it."""
+        table, base = tables.learnt, tables.forecasts
+        older = select(table.c.profile).join(base, base.c.profile == table.c.profile)
+        query = older.where(base.c.revision > table.c.revision).limit(1)
+        with self._database.read() as connection:
+            return connection.execute(query).first() is not None
+
+    def of_job(self, job_id: str, *, cluster: str | None = None) -> EvidenceRecord | None:
+        """What was made of a job, or None."""
+        table = tables.evidence
+        query = select(table).where(table.c.job_id == job_id).limit(1)
+        if cluster is not None:
+            query = query.where(table.c.cluster == cluster)
+        return next(iter(self._found(query)), None)
+
+    def of_profile(self, profile: str, count: int) -> list[EvidenceRecord]:
+        """The last ``count`` jobs of a workload, in order of their ends."""
+        return self._last(tables.evidence.c.profile == profile, count)
+
+    def of_user(self, user: str, count: int) -> list[EvidenceRecord]:
+        """The last ``count`` jobs of a user."""
+        return self._last(tables.evidence.c.user == user, count)
+
+    def of_all(self, count: int) -> list[EvidenceRecord]:
+        """The last ``count`` jobs."""
+        return self._last(tables.evidence.c.job_id.is_not(None), count)
+
+    def put(
+        self,
+        evidence: Sequence[EvidenceRecord],
+        learnt: Sequence[LearntRecord],
+        *,
+        replaces: Collection[tuple[str, str]] = (),
+    ) -> bool:
+        """Store evidence with the forecasts made from it, all or nothing.
+
+        ``replaces``: (cluster, job id) of evidence that is there and stands for an earlier end of
+        the job. False: another daemon was first with some of it, and nothing is stored.
+        """
+        rows = [{name: getattr(r, name) for name in r.__slots__} for r in evidence]
+        rows.sort(key=lambda row: (row["cluster"], row["job_id"]))
+        try:
+            self._put(rows, learnt, replaces)
+        except _NotFirst:
+            return False
+        return True
+
+    def _put(
+        self,
+        rows: Sequence[dict[str, object]],
+        learnt: Sequence[LearntRecord],
+        replaces: Collection[tuple[str, str]],
+    ) -> None:
+        table, dialect = tables.evidence, sqlite if self._database.path is not None else postgresql
+        with self._database.write() as connection:
+            revision = _next_revision(connection) if learnt else 0
+            for cluster, job_id in sorted(replaces):
+                connection.execute(
+                    delete(table).where(table.c.cluster == cluster, table.c.job_id == job_id)
+                )
+            for row in rows:
+                insert: postgresql.Insert | sqlite.Insert = dialect.insert(table).values(row)
+                fresh = insert.on_conflict_do_nothing(index_elements=_KEYS)
+                if connection.execute(fresh.returning(table.c.job_id)).first() is None:
+                    raise _NotFirst
+            for record in learnt:
+                values = {name: getattr(record, name) for name in record.__slots__}
+                put = dialect.insert(tables.learnt).values({**values, "revision": revision})
+                rest = {n: v for n, v in values.items() if n not in ("profile", "user")}
+                connection.execute(
+                    put.on_conflict_do_update(
+                        index_elements=["profile", "user"], set_={**rest, "revision": revision}
+                    )
+                )
+
+    def set_use(self, cluster: str, job_id: str, use: str) -> bool:
+        """Say anew what a job counts for; False: it is not known."""
+        table = tables.evidence
+        with self._database.write() as connection:
+            found = connection.execute(
+                update(table)
+                .where(table.c.cluster == cluster, table.c.job_id == job_id)
+                .values(use=use)
+            )
+        return bool(found.rowcount)
+
+    def clear(self, keep: str) -> int:
+        """Forget all that was learnt; gives how many jobs. Evidence with ``use`` equal to
+        ``keep`` stays: an admin's word is not forgotten."""
+        table = tables.evidence
+        with self._database.write() as connection:
+            _next_revision(connection)
+            connection.execute(delete(tables.learnt))
+            return int(connection.execute(delete(table).where(table.c.use != keep)).rowcount)
+
+    def forecasts(self, profile: str | None = None) -> list[LearntRecord]:
+        """Of a workload (None: of all), by user."""
+        table = tables.learnt
+        query = select(table).order_by(table.c.profile, table.c.user)
+        if profile is not None:
+            query = query.where(table.c.profile == profile)
+        with self._database.read() as connection:
+            return [_learnt(row._mapping) for row in connection.execute(query)]
+
+    def standing(self, profile: str, user: str) -> str | None:
+        """``inputs`` of a learnt forecast; None: there is none."""
+        table = tables.learnt
+        query = select(table.c.inputs).where(table.c.profile == profile, table.c.user == user)
+        with self._database.read() as connection:
+            found = connection.execute(query).scalar()
+        return None if found is None else str(found)
+
+    def prune(self, before_s: float) -> int:
+        """Delete evidence of jobs that ended before a Unix time; gives how many."""
+        table = tables.evidence
+        with self._database.write() as connection:
+            return int(connection.execute(delete(table).where(table.c.ended_s < before_s)).rowcount)
+
+    def _last(self, where: object, count: int) -> list[EvidenceRecord]:
+        table = tables.evidence
+        order = (table.c.ended_s.desc(), table.c.cluster.desc(), table.c.job_id.desc())
+        query = select(table).where(where).order_by(*order).limit(count)  # type: ignore[arg-type]
+        return self._found(query)[::-1]
+
+    def _found(self, query: Select[tuple[object, ...]]) -> list[EvidenceRecord]:
+        with self._database.read() as connection:
+            return [EvidenceRecord(**row._mapping) for row in connection.execute(query)]
+
+
+class _NotFirst(Exception):
+    """Another daemon has stored some of it."""
+
+
+def changed_since(
+    connection: Connection, revision: int
+) -> tuple[list[LearntRecord], set[tuple[str, str]]]:
+    """Learnt forecasts newer than ``revision``, and the workload and user of all that hold.
+
+    One that is older than its workload's own forecast holds no more.
+    """
+    table, base = tables.learnt, tables.forecasts
+    newest = (
+        select(base.c.profile, func.max(base.c.revision).label("newest"))
+        .group_by(base.c.profile)
+        .subquery()
+    )
+    valid = (
+        select(table)
+        .join(newest, newest.c.profile == table.c.profile)
+        .where(table.c.revision > newest.c.newest)
+    )
+    keys = connection.execute(valid.with_only_columns(table.c.profile, table.c.user)).all()
+    fresh = connection.execute(valid.where(table.c.revision > revision))
+    return [_learnt(row._mapping) for row in fresh], {(profile, user) for profile, user in keys}
+
+
+def _learnt(row: object) -> LearntRecord:
+    return LearntRecord(**{name: row[name] for name in LearntRecord.__slots__})  # type: ignore
+
+
+def _next_revision(connection: Connection) -> int:
+    table = tables.counters
+    own = table.c.name == "revision"
+    connection.execute(update(table).where(own).values(value=table.c.value + 1))
+    return int(connection.execute(select(table.c.value).where(own)).scalar_one())

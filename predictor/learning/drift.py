@@ -1,0 +1,136 @@
+"""Has something changed? Sums of surprises, and a level of intervals that follows what is missed.
+
+A surprise is a finished job's log time less what was expected from all jobs before it, in
+standard deviations. CUSUM (Page, "Continuous inspection schemes", 1954) adds up what is over half
+a deviation, upwards and downwards; surprises are cut off at three, so that one odd job is no
+change. Adaptive conformal inference (Gibbs and Candes, "Adaptive conformal inference under
+distribution shift", 2021) widens intervals after each miss and narrows them after each hit, so
+that in the long run nine in ten hold whatever happens.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+LEVEL = 0.9
+ALLOWANCE = 0.5
+"""Of a surprise that is not added up."""
+LIMIT = 8.0
+"""Of the sum at which something has changed: four jobs of 3 deviations, 16 of one."""
+CUT = 3.0
+"""Larger surprises count as this."""
+STEP = 0.03
+"""By which the level moves after a miss, times 0.9; after a hit times 0.1."""
+_LEAST_MISS, _MOST_MISS = 0.005, 0.4
+WINDOW = 20
+"""Jobs over which intervals are said to hold or to fail."""
+FEWEST = 10
+_NORMAL = NormalDist()
+NORMAL_90 = _NORMAL.inv_cdf(0.5 + LEVEL / 2)
+_Z = 1.96
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Something is not as it was."""
+
+    first: int
+    """Index of the first surprise of the excursion: what came before is of another epoch."""
+    seen: int
+    """Index at which it was noticed."""
+    slower: bool
+
+
+class Cusum:
+    """Sums of surprises in both directions."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._sums = [0.0, 0.0]
+        self._begins = [0, 0]
+
+    @property
+    def sums(self) -> tuple[float, float]:
+        """Upwards (slower than expected) and downwards; at ``LIMIT`` something has changed."""
+        return self._sums[0], self._sums[1]
+
+    def add(self, surprise: float) -> Change | None:
+        """One more surprise; a Change where the sum has reached the limit (it then begins anew)."""
+        cut = min(max(surprise, -CUT), CUT)
+        index, self.count = self.count, self.count + 1
+        for way, sign in enumerate((1.0, -1.0)):
+            if self._sums[way] == 0.0:
+                self._begins[way] = index
+            self._sums[way] = max(0.0, self._sums[way] + sign * cut - ALLOWANCE)
+        for way in (0, 1):
+            if self._sums[way] >= LIMIT:
+                first = self._begins[way]
+                self._sums = [0.0, 0.0]
+                return Change(first, index, slower=way == 0)
+        return None
+
+
+def changes_of(surprises: Iterable[float]) -> list[Change]:
+    """All changes in a row of surprises."""
+    sums = Cusum()
+    found = (sums.add(one) for one in surprises)
+    return [change for change in found if change is not None]
+
+
+def epochs_of(surprises: Sequence[float]) -> list[int]:
+    """The epoch of each: it goes up at the first surprise of each change."""
+    begins = [change.first for change in changes_of(surprises)]
+    return [sum(begin <= n for begin in begins) for n in range(len(surprises))]
+
+
+class OnlineLevel:
+    """By what factor the 90 % half width must be multiplied for nine in ten to hold."""
+
+    def __init__(self) -> None:
+        self.miss = 1.0 - LEVEL
+
+    @property
+    def factor(self) -> float:
+        """On the half width of a normal 90 % interval."""
+        return _NORMAL.inv_cdf(1.0 - self.miss / 2) / NORMAL_90
+
+    def add(self, surprise: float) -> bool:
+        """One more surprise; whether it was inside the interval as it stood."""
+        inside = abs(surprise) <= NORMAL_90 * self.factor
+        moved = self.miss + STEP * ((1.0 - LEVEL) - (0.0 if inside else 1.0))
+        self.miss = min(max(moved, _LEAST_MISS), _MOST_MISS)
+        return inside
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """How intervals did that were widened as they went."""
+
+    factor: float
+    """On the half width of the next ones."""
+    jobs: int
+    inside: int
+    """Of the last ``WINDOW`` jobs."""
+
+    @property
+    def fails(self) -> bool:
+        """Even so, clearly fewer than nine in ten hold."""
+        return self.jobs >= FEWEST and _wilson_high(self.inside, self.jobs) < LEVEL
+
+
+def holding(surprises: Iterable[float]) -> Holding:
+    """After a row of surprises, the oldest first."""
+    level = OnlineLevel()
+    inside = [level.add(one) for one in surprises][-WINDOW:]
+    return Holding(level.factor, len(inside), sum(inside))
+
+
+def _wilson_high(hits: int, count: int) -> float:
+    """Upper end of Wilson's 95 % interval (1927) of a share."""
+    share, z2 = hits / count, _Z * _Z
+    middle = (share + z2 / (2 * count)) / (1 + z2 / count)
+    half = _Z * math.sqrt(share * (1 - share) / count + z2 / (4 * count**2)) / (1 + z2 / count)
+    return min(1.0, middle + half)

@@ -1,0 +1,95 @@
+"""Evidence: a finished job as the predictor learns from it, and as a run of the posterior."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.prediction import Interval
+from berth.predictor.learning.cells import Cell, Place, Row, Run
+
+NORMAL_90 = 1.6449
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One finished job of a workload. Plain data, whatever scheduler it is from."""
+
+    job: str
+    """Unique at the site."""
+    user: str
+    workload: str
+    """Its name."""
+    digest: str
+    """Of the workload's content: evidence of another content says nothing of this one."""
+    platform: str
+    cores: int
+    gpus: int
+    size: float | None
+    runtime_s: float
+    ended_s: float
+    """Unix time."""
+    censored: bool = False
+    """Its time limit killed it: it would have taken longer than ``runtime_s``."""
+    peak_memory_bytes: float | None = None
+    epoch: int = 0
+    """Of the workload: goes up with each detected change of it."""
+    place_epoch: int = 0
+    """Of the platform."""
+
+    @property
+    def units(self) -> int:
+        """GPUs, or cores where it had none."""
+        return self.gpus or self.cores
+
+
+def place_of(platform: str, forecast: Forecast, families: Mapping[str, str]) -> Place | None:
+    """What the platform is; None: nothing is forecast there. ``families``: vendors by name."""
+    curve = forecast.curves.get(platform)
+    if curve is None:
+        return None
+    kind = "gpu" if curve.points[0].gpus else "cpu"
+    return Place(platform, kind, families.get(platform, ""))
+
+
+def cell_of(
+    forecast: Forecast, place: Place, units: int, size: float | None,
+    *, epoch: int = 0, place_epoch: int = 0,
+) -> Cell | None:  # fmt: skip
+    """The cell of a run with so many cores or GPUs; None: nothing is forecast for it."""
+    interval = forecast.runtime_at(place.platform, units, size)
+    if interval is None or interval.mid <= 0:
+        return None
+    own = forecast.sizes.size
+    asked = size if size is not None else own
+    return Cell(
+        place,
+        Row("", math.log(asked) if asked else 0.0, math.log(max(units, 1))),
+        log_deviation(interval),
+        epoch,
+        place_epoch,
+    )
+
+
+def run_of(evidence: Evidence, forecast: Forecast, families: Mapping[str, str]) -> Run | None:
+    """The job beside what ``forecast``, without learning, says of it; None: it says nothing."""
+    place = place_of(evidence.platform, forecast, families)
+    if place is None:
+        return None
+    cell = cell_of(
+        forecast, place, evidence.units, evidence.size,
+        epoch=evidence.epoch, place_epoch=evidence.place_epoch,
+    )  # fmt: skip
+    interval = forecast.runtime_at(evidence.platform, evidence.units, evidence.size)
+    if cell is None or interval is None:
+        return None
+    residual = math.log(evidence.runtime_s / interval.mid)
+    return Run(cell, residual, evidence.censored, evidence.job)
+
+
+def log_deviation(interval: Interval) -> float:
+    """Standard deviation of log time that a 90 % interval states."""
+    low = max(interval.low, interval.mid * 1e-6)
+    return max(0.0, math.log(max(interval.high, low) / low) / 2 / NORMAL_90)

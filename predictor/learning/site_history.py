@@ -1,0 +1,255 @@
+"""Finished jobs of many programs in the order of their ends: changes, effects, levels, surprises.
+
+Each job is first expected, from all before it, and then learnt from. What was expected and what
+came gives its surprise, in standard deviations; sums of surprises find changes of a program or a
+platform (``drift``), and a level widens or narrows intervals for nine in ten to hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from berth.predictor.core.forecast import Forecast
+from berth.predictor.learning.cells import Place, Run
+from berth.predictor.learning.components import SHIPPED, Components
+from berth.predictor.learning.drift import Change, Cusum, Holding, holding
+from berth.predictor.learning.evidence import Evidence, place_of, run_of
+from berth.predictor.learning.learnt import Standing
+from berth.predictor.learning.platform_effects import Information, effects_of
+from berth.predictor.learning.posterior import MOST_RUNS, NO_EFFECTS, Effects, Posterior
+
+LATEST = 200
+"""Surprises of a platform that levels are made from."""
+_SEVERAL = 2
+"""Programs that must be surprised for a platform to have changed."""
+
+
+@dataclass(slots=True)
+class _Seen:
+    """One job."""
+
+    evidence: Evidence
+    run: Run
+    score: float | None
+    """Its surprise; None: a time limit cut it off."""
+    epoch: int = 0
+    place_epoch: int = 0
+
+
+@dataclass(slots=True)
+class _Program:
+    jobs: list[_Seen] = field(default_factory=list)
+    sums: Cusum = field(default_factory=Cusum)
+    summed: list[_Seen] = field(default_factory=list)
+    epoch: int = 0
+    told: Information | None = None
+    """What its runs say of platforms; None: to be worked out."""
+
+
+@dataclass(slots=True)
+class _Platform:
+    place: Place
+    scores: list[float] = field(default_factory=list)
+    sums: Cusum = field(default_factory=Cusum)
+    summed: list[_Seen] = field(default_factory=list)
+    epoch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A change that was found."""
+
+    what: str
+    """Name of the workload or of the platform."""
+    is_platform: bool
+    slower: bool
+    since_s: float
+    """End of the first job that was surprising."""
+    noticed_s: float
+    jobs: int
+    """It took so many to notice."""
+
+
+class SiteHistory:
+    """What one reader's finished jobs teach. Deterministic in their order."""
+
+    def __init__(
+        self,
+        forecasts: Mapping[str, Forecast],
+        *,
+        families: Mapping[str, str] | None = None,
+        parts: Components = SHIPPED,
+    ) -> None:
+        """``forecasts``: without learning, by workload; ``families``: vendors by platform."""
+        self._forecasts = forecasts
+        self._families = families or {}
+        self._parts = parts
+        self._programs: dict[str, _Program] = {}
+        self._platforms: dict[str, _Platform] = {}
+        self.changes: list[Changed] = []
+
+    @property
+    def platforms(self) -> tuple[str, ...]:
+        """On which jobs ran."""
+        return tuple(sorted(self._platforms))
+
+    def add(self, evidence: Evidence, score: float | None = None) -> float | None:
+        """One more job; its surprise (``score`` where that is known), None where there is none."""
+        forecast = self._forecasts.get(evidence.workload)
+        place = None if forecast is None else place_of(evidence.platform, forecast, self._families)
+        if forecast is None or place is None:
+            return None
+        program = self._programs.setdefault(evidence.workload, _Program())
+        platform = self._platforms.setdefault(place.platform, _Platform(place))
+        stamped = replace(evidence, epoch=program.epoch, place_epoch=platform.epoch)
+        run = run_of(stamped, forecast, self._families)
+        if run is None:
+            return None
+        if score is None and not evidence.censored:
+            posterior = Posterior(self.runs(evidence.workload), self._parts,
+                                  self._effects(evidence.workload))  # fmt: skip
+            expected = posterior.expected([run.cell])
+            score = float((run.log_residual - expected.mean[0]) / expected.deviation[0])
+        seen = _Seen(evidence, run, score, program.epoch, platform.epoch)
+        ran_before = any(one.run.cell.place == place for one in program.jobs)
+        program.jobs.append(seen)
+        del program.jobs[:-MOST_RUNS]
+        program.told = None
+        if score is not None:
+            platform.scores.append(score)
+            del platform.scores[:-LATEST]
+            if ran_before:  # a first run tells of the forecast, not of a change
+                self._look_for_changes(seen, program, platform, score)
+        return score
+
+    def runs(self, workload: str) -> list[Run]:
+        """Of a workload, with the epochs that are known by now."""
+        program = self._programs.get(workload)
+        return [] if program is None else [_run(seen) for seen in program.jobs]
+
+    def evidence(self, workload: str) -> list[Evidence]:
+        """Beside ``runs``."""
+        program = self._programs.get(workload)
+        return [] if program is None else [seen.evidence for seen in program.jobs]
+
+    def standing(self, workload: str) -> Standing:
+        """What is known beside the workload's own runs."""
+        program = self._programs.get(workload)
+        own = [] if program is None else [s.score for s in program.jobs if s.score is not None]
+        holds = {name: self.holding(name) for name in self.platforms}
+        return Standing(
+            effects=self._effects(workload),
+            factors={name: one.factor for name, one in holds.items()},
+            factor=holding(own).factor,
+            epoch=0 if program is None else program.epoch,
+            place_epochs={name: one.epoch for name, one in self._platforms.items()},
+            doubted={name: _doubt(name, one) for name, one in holds.items() if one.fails},
+            families=self._families,
+        )
+
+    def holding(self, platform: str) -> Holding:
+        """How well intervals did on a platform of late."""
+        found = self._platforms.get(platform)
+        return holding([] if found is None else found.scores)
+
+    def surprise(self, platform: str) -> tuple[float, float]:
+        """Sums of surprises on a platform, slower and faster; ``drift.LIMIT`` is a change."""
+        found = self._platforms.get(platform)
+        return (0.0, 0.0) if found is None else found.sums.sums
+
+    def standing_digest(self, workload: str) -> list[object]:
+        """``standing``, rounded to what makes a forecast anew worth while."""
+        at = self.standing(workload)
+        spread = at.effects.covariance.diagonal() ** 0.5
+        program = self._programs.get(workload)
+        return [
+            list(at.effects.places),
+            [round(float(one), 2) for one in at.effects.mean],
+            [round(float(one), 1) for one in spread],
+            {name: round(one, 1) for name, one in at.factors.items()},
+            round(at.factor, 1),
+            [] if program is None else [[s.epoch, s.place_epoch] for s in program.jobs],
+            at.epoch,
+            dict(at.place_epochs),
+            sorted(at.doubted),
+        ]
+
+    def _effects(self, workload: str) -> Effects:
+        """Of the platforms in their epochs, from all programs but this one."""
+        places = [
+            (self._platforms[name].place, epoch)
+            for name in self.platforms
+            for epoch in range(self._platforms[name].epoch + 1)
+        ]
+        keys = [(place.platform, epoch) for place, epoch in places]
+        told = []
+        for name, program in self._programs.items():
+            if name == workload or not program.jobs:
+                continue
+            if program.told is None or len(program.told.shift) != len(places):
+                posterior = Posterior([_run(seen) for seen in program.jobs], self._parts)
+                program.told = Information(*posterior.information(keys))
+            told.append(program.told)
+        chosen = [
+            n
+            for n, (place, _) in enumerate(places)
+            if self._platforms[place.platform].epoch or any(one.precision[n, n] > 0 for one in told)
+        ]
+        if not chosen:
+            return NO_EFFECTS
+        of_these = [
+            Information(one.precision[chosen][:, chosen], one.shift[chosen]) for one in told
+        ]
+        return effects_of([places[n] for n in chosen], of_these, self._parts)
+
+    def _look_for_changes(
+        self, seen: _Seen, program: _Program, platform: _Platform, score: float
+    ) -> None:
+        platform.summed.append(seen)
+        program.summed.append(seen)
+        change = platform.sums.add(score)
+        if change is not None:
+            excursion = platform.summed[change.first : change.seen + 1]
+            if len({one.evidence.workload for one in excursion}) >= _SEVERAL:
+                platform.epoch += 1
+                for one in excursion:
+                    one.place_epoch = platform.epoch
+                self._note(platform.place.platform, True, change, excursion)
+                for name in {one.evidence.workload for one in excursion}:
+                    self._programs[name].sums = Cusum()
+                    self._programs[name].summed.clear()
+                    self._programs[name].told = None
+                return
+        own = program.sums.add(score)
+        if own is not None:
+            excursion = program.summed[own.first : own.seen + 1]
+            program.epoch += 1
+            for one in excursion:
+                one.epoch = program.epoch
+            program.told = None
+            self._note(seen.evidence.workload, False, own, excursion)
+
+    def _note(self, what: str, is_platform: bool, change: Change, excursion: list[_Seen]) -> None:
+        self.changes.append(
+            Changed(
+                what,
+                is_platform,
+                change.slower,
+                excursion[0].evidence.ended_s,
+                excursion[-1].evidence.ended_s,
+                len(excursion),
+            )
+        )
+
+
+def _run(seen: _Seen) -> Run:
+    cell = seen.run.cell._replace(epoch=seen.epoch, place_epoch=seen.place_epoch)
+    return replace(seen.run, cell=cell)
+
+
+def _doubt(platform: str, found: Holding) -> str:
+    return (
+        f"predicted times on {platform} held for only {found.inside} of the last {found.jobs} "
+        "jobs: not relied on until they hold again"
+    )

@@ -1,0 +1,300 @@
+"""Finished jobs change forecasts: whose, by how much, and how it is undone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from site_jobs import CPU, GPU, NOW_S, SiteJobs, factor, forecast, width
+
+from berth.plugin.learning.counted import Use
+from berth.plugin.learning.learner import Learner
+from berth.plugin.store import Store
+from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.prediction import Basis
+
+
+@pytest.fixture
+def store_url(tmp_path: Path) -> str:
+    """Most of this is arithmetic; what databases differ in is in ``test_evidence_stored``."""
+    return f"sqlite:///{tmp_path}/store.db"
+
+
+@pytest.fixture
+def jobs(store: Store) -> SiteJobs:
+    return SiteJobs(store)
+
+
+def learner(store: Store, *, everybody: bool = False) -> Learner:
+    return Learner(store, everybody=everybody, clock=lambda: NOW_S)
+
+
+def documents(store: Store) -> list[tuple[str, str, str]]:
+    return [(r.profile, r.user, r.document) for r in store.learning.forecasts()]
+
+
+def use_of(store: Store, job: str) -> str:
+    found = store.learning.of_job(job)
+    assert found is not None
+    return found.use
+
+
+def test_a_forecast_that_is_wrong_by_three_is_put_right_within_three_jobs(
+    store: Store, jobs: SiteJobs
+) -> None:
+    jobs.workload(forecast("app", {CPU: 100, GPU: 50}))
+    for _ in range(3):
+        jobs.job("app", 300)
+    done = learner(store).until_done()
+    assert done.used == 3
+    assert factor(store, "app", "alice") == pytest.approx(3.0, rel=0.1)
+    learnt = Forecast.from_json(store.learning.forecasts("app")[0].document)
+    point = learnt.at(CPU, 1)
+    assert point is not None
+    assert point.basis is Basis.MEASURED
+    assert learnt.source_of(CPU) == "finished jobs: 3 here"
+    elsewhere = learnt.at(GPU, 1)
+    assert elsewhere is not None
+    assert elsewhere.basis is Basis.LEARNED
+    assert 1.2 < factor(store, "app", "alice", GPU) < 2.5
+    assert width(store, "app", "alice", GPU) > width(store, "app", "alice") + math.log(1.2)
+
+
+def test_nothing_new_makes_nothing_anew(store: Store, jobs: SiteJobs) -> None:
+    jobs.workload(forecast("app", {CPU: 100}))
+    jobs.job("app", 120)
+    assert learner(store).until_done().forecasts == (("app", "alice"),)
+    revision = store.revision()
+    again = learner(store).until_done()
+    assert (again.jobs, again.forecasts) == (0, ())
+    assert store.revision() == revision
+    assert not learner(store).has_work()
+
+
+def test_learning_in_pieces_and_learning_anew_give_the_same(store: Store, jobs: SiteJobs) -> None:
+    for name in ("a", "b", "c"):
+        jobs.workload(forecast(name, {CPU: 100, GPU: 40}))
+    for n in range(12):
+        jobs.job("abc"[n % 3], 200 + 7 * n, platform=GPU if n % 4 == 0 else CPU)
+        if n % 5 == 0:
+            learner(store).until_done()
+    learner(store).until_done()
+    before = documents(store)
+    learner(store).rebuild()
+    assert documents(store) == before
+
+
+def test_a_job_can_be_taken_back(store: Store, jobs: SiteJobs) -> None:
+    jobs.workload(forecast("app", {CPU: 100}))
+    jobs.job("app", 110)
+    learner(store).until_done()
+    without = factor(store, "app", "alice"), width(store, "app", "alice")
+    odd = jobs.job("app", 200)
+    learner(store).until_done()
+    assert factor(store, "app", "alice") > without[0] * 1.02
+    one = learner(store)
+    assert one.without(odd) == ["app"]
+    one.until_done()
+    assert (factor(store, "app", "alice"), width(store, "app", "alice")) == pytest.approx(without)
+    learner(store).rebuild()
+    assert use_of(store, odd) == Use.BY_HAND
+    assert factor(store, "app", "alice") == pytest.approx(without[0])
+    assert one.without("4711") == []
+
+
+def test_one_odd_run_hardly_counts(store: Store, jobs: SiteJobs) -> None:
+    jobs.workload(forecast("app", {CPU: 100}))
+    for seconds in (101, 99, 100, 10_000, 102, 98):
+        jobs.job("app", seconds)
+    learner(store).until_done()
+    assert factor(store, "app", "alice") == pytest.approx(1.0, abs=0.05)
+
+
+def test_a_user_moves_nobody_elses_forecasts(store: Store, jobs: SiteJobs) -> None:
+    jobs.workload(forecast("app", {CPU: 100, GPU: 50}), owner="olga")
+    jobs.workload(forecast("alice/own", {CPU: 100}), owner="alice")
+    for _ in range(3):
+        jobs.job("app", 105, user="alice")
+        jobs.job("alice/own", 100, user="alice")
+    learner(store).until_done()
+    before = documents(store)
+    for _ in range(12):
+        jobs.job("app", 1, user="mallory")
+        jobs.job("app", 1, user="mallory", platform=GPU)
+        jobs.job("alice/own", 1, user="mallory")
+    learner(store).until_done()
+    assert [d for d in documents(store) if d[1] != "mallory"] == before
+    assert factor(store, "app", "mallory") < 0.1
+    assert factor(store, "alice/own") == pytest.approx(1.0, abs=0.05)
+
+
+def test_the_owners_jobs_count_for_all(store: Store, jobs: SiteJobs) -> None:
+    jobs.workload(forecast("app", {CPU: 100}), owner="olga")
+    for _ in range(3):
+        jobs.job("app", 200, user="olga")
+    learner(store).until_done()
+    assert factor(store, "app") == pytest.approx(2.0, rel=0.1)
+
+
+def test_where_the_site_trusts_everybody_all_jobs_count_for_all(
+    store: Store, jobs: SiteJobs
+) -> None:
+    jobs.workload(forecast("app", {CPU: 100}), owner="root")
+    for user in ("alice", "bob", "carol"):
+        jobs.job("app", 200, user=user)
+    learner(store, everybody=True).until_done()
+    assert factor(store, "app") == pytest.approx(2.0, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "use"),
+    [
+        ({"state": "failed"}, Use.NOT_COMPLETED),
+        ({"state": "cancelled"}, Use.NOT_COMPLETED),
+        ({"state": "out-of-memory"}, Use.NOT_COMPLETED),
+        ({"elapsed_s": -5.0}, Use.BAD_TIMES),
+        ({"elapsed_s": 0.0}, Use.BAD_TIMES),
+        ({"elapsed_s": None}, Use.BAD_TIMES),
+        ({"start_s": NOW_S + 50.0}, Use.BAD_TIMES),
+        ({"start_s": NOW_S - 50.0, "elapsed_s": 100.0}, Use.BAD_TIMES),
+        ({"end_s": NOW_S + 1e7, "start_s": NOW_S + 1e7 - 100}, Use.BAD_TIMES),
+        ({"submit_s": NOW_S + 5000.0}, Use.BAD_TIMES),
+        ({"submit_s": NOW_S - 950.0, "start_s": NOW_S - 900.0}, Use.SUSPENDED),
+        ({"platform": None}, Use.NO_PREDICTION),
+        ({"candidate": "elsewhere"}, Use.NO_PREDICTION),
+    ],
+)
+def test_what_says_nothing_of_the_time_is_left_out(
+    store: Store, jobs: SiteJobs, wrong: dict[str, object], use: Use
+) -> None:
+    jobs.workload(forecast("app", {CPU: 100}))
+    state = str(wrong.pop("state", "completed"))
+    platform = wrong.pop("platform", CPU)
+    job = jobs.job("app", 100, state=state, at_s=NOW_S, **({"candidate": CPU} | wrong))
+    if platform is None:
+        found = store.outcomes.of_job(job)
+        assert found is not None
+        store.outcomes.put([replace(found, platform=None)])
+    done = learner(store).until_done()
+    assert (done.jobs, done.used, done.forecasts) == (1, 0, ())
+    assert use_of(store, job) == use
+
+
+def test_a_requeued_job_is_taken_back(store: Store, jobs: SiteJobs) -> None:
+    jobs.workload(forecast("app", {CPU: 100}))
+    job = jobs.job("app", 300, at_s=NOW_S - 5000)
+    learner(store).until_done()
+    assert factor(store, "app", "alice") > 1.5
+    found = store.outcomes.of_job(job)
+    assert found is not None
+    store.outcomes.put([replace(found, end_s=NOW_S - 100, start_s=NOW_S - 140, elapsed_s=40.0)])
+    learner(store).until_done()
+    assert use_of(store, job) == Use.REQUEUED
+    assert factor(store, "app", "alice") == pytest.approx(1.0, abs=0.01)
+
+
+def test_a_time_limit_that_kills_is_a_lower_bound(store: Store, jobs: SiteJobs) -> None:
+    jobs.workload(forecast("app", {CPU: 100}))
+    early = jobs.job("app", 10, state="timeout")
+    learner(store).until_done()
+    assert use_of(store, early) == Use.CENSORED
+    assert factor(store, "app", "alice") == pytest.approx(1.0, abs=0.1)
+    for _ in range(3):
+        jobs.job("app", 300, state="timeout")
+    learner(store).until_done()
+    assert factor(store, "app", "alice") > 2
+
+
+def test_a_workload_that_was_replaced_begins_anew(store: Store, jobs: SiteJobs) -> None:
+    jobs.workload(forecast("app", {CPU: 100}))
+    for _ in range(3):
+        jobs.job("app", 300)
+    learner(store).until_done()
+    other = replace(forecast("app", {CPU: 100}), digest="sha256:other")
+    jobs.workload(other, created_s=NOW_S - 10)
+    assert store.learning.outdated()
+    late = jobs.job("app", 300, at_s=NOW_S - 1)
+    learner(store).until_done()
+    assert use_of(store, late) == Use.OTHER_CONTENT
+    assert factor(store, "app", "alice") == pytest.approx(1.0)
+
+
+def test_a_new_forecast_without_learning_is_learnt_upon(store: Store, jobs: SiteJobs) -> None:
+    jobs.workload(forecast("app", {CPU: 100}))
+    for _ in range(4):
+        jobs.job("app", 300)
+    learner(store).until_done()
+    shelf = {r.profile for r in store.changes_since(0).learnt}
+    assert shelf == {"app"}
+    jobs.workload(forecast("app", {CPU: 290}))
+    assert store.changes_since(0).learnt == ()
+    assert learner(store).has_work()
+    learner(store).until_done()
+    assert factor(store, "app", "alice") == pytest.approx(300 / 290, rel=0.05)
+
+
+def test_a_wrong_platform_is_learnt_from_all_programs(store: Store, jobs: SiteJobs) -> None:
+    names = [f"alice/p{n}" for n in range(5)]
+    for name in names:
+        jobs.workload(forecast(name, {CPU: 100, GPU: 50}), owner="alice")
+    for name in names[:4]:
+        for _ in range(3):
+            jobs.job(name, 150, platform=GPU)
+    learner(store).until_done()
+    assert factor(store, names[4], platform=GPU) > 1.6
+    assert factor(store, names[4], platform=CPU) == pytest.approx(1.0, abs=0.05)
+
+
+def test_a_change_is_noticed_within_ten_jobs_and_recovered_from(
+    store: Store, jobs: SiteJobs
+) -> None:
+    jobs.workload(forecast("app", {CPU: 100}))
+    for n in range(15):
+        jobs.job("app", 100 + n % 3)
+    assert learner(store).until_done().notices == ()
+    settled = width(store, "app", "alice")
+    notices: tuple[str, ...] = ()
+    count = 0
+    while not notices and count < 11:
+        jobs.job("app", 200 + count % 3)
+        notices = learner(store).until_done().notices
+        count += 1
+    assert count <= 10
+    assert notices[0].startswith("workload app: jobs take clearly longer than before since ")
+    assert width(store, "app", "alice") > settled
+    for n in range(10):
+        jobs.job("app", 200 + n % 3)
+    learner(store).until_done()
+    assert factor(store, "app", "alice") == pytest.approx(2.0, rel=0.03)
+    assert width(store, "app", "alice") < 0.3
+
+
+def test_a_platform_that_changed_widens_programs_that_did_not_run_since(
+    store: Store, jobs: SiteJobs
+) -> None:
+    for name in ("a", "b", "c"):
+        jobs.workload(forecast(name, {CPU: 100, GPU: 50}))
+    for n in range(8):
+        for name in ("a", "b", "c"):
+            jobs.job(name, 100 + n % 3)
+    learner(store).until_done()
+    before = width(store, "c", "alice")
+    for n in range(4):
+        for name in ("a", "b"):
+            jobs.job(name, 200 + n % 3)
+    (notice,) = learner(store).until_done().notices
+    assert notice.startswith(f"platform {CPU}: jobs take clearly longer")
+    assert width(store, "c", "alice") > before
+    assert 1.4 < factor(store, "c", "alice") < 2.2
+
+
+def test_a_platform_whose_intervals_fail_is_said_to(store: Store, jobs: SiteJobs) -> None:
+    jobs.workload(forecast("app", {CPU: 100, GPU: 50}))
+    for n in range(12):
+        jobs.job("app", 100 * (30.0 if n % 2 else 1 / 30.0) * 1.9 ** (n % 5))
+    learner(store).until_done()
+    learnt = Forecast.from_json(store.learning.forecasts("app")[0].document)
+    assert set(learnt.doubted) <= {CPU}
+    assert width(store, "app", "alice") > 1

@@ -1,0 +1,127 @@
+"""Finished jobs of a made-up site, put into a store as the daemon would."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+
+from berth.plugin.store import Store
+from berth.plugin.store.records import DecisionRecord, ForecastRecord, OutcomeRecord, WorkloadRecord
+from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
+from berth.predictor.core.sizes import SizeLaw
+
+NOW_S = 1_800_000_000.0
+CPU, GPU = "quartz", "lassen-v100"
+
+
+def forecast(
+    name: str,
+    seconds: Mapping[str, float],
+    *,
+    width: float = 1.2,
+    basis: Basis = Basis.CALIBRATED,
+    abstained: str | None = None,
+) -> Forecast:
+    """``seconds`` by platform, within a factor of ``width``; one and two cores or GPUs."""
+
+    def curve(platform: str, mid: float) -> PredictionCurve:
+        gpu = platform != CPU
+        return PredictionCurve(
+            tuple(
+                Prediction(
+                    name, platform, 0 if gpu else units, units if gpu else 0, basis,
+                    Interval(1, 1, 1), Interval(mid / width, mid, mid * width),
+                    Interval(1e9, 1e9, 2e9), None, Bound.MEMORY, abstained,
+                )
+                for units in (1, 2)
+            )
+        )  # fmt: skip
+
+    return Forecast(
+        workload=name, kind="program", digest=f"sha256:{name}", bundle="test",
+        targets=("cpu", "cuda"), architecture="x86_64", instruction_sets=(), threads=1, ranks=1,
+        gpus=0, container=None, reference_platform=CPU, reference_runtime_s=seconds.get(CPU, 1.0),
+        sizes=SizeLaw(size=None, peak_memory_bytes=1e9),
+        curves={platform: curve(platform, mid) for platform, mid in seconds.items()},
+    )  # fmt: skip
+
+
+class SiteJobs:
+    """Puts workloads and finished jobs into a store."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.count = 0
+
+    def workload(self, one: Forecast, owner: str = "", *, created_s: float = 0.0) -> None:
+        self.store.add(
+            WorkloadRecord(one.workload, one.kind, one.digest, "{}", owner, created_s), replace=True
+        )
+        self.store.put_forecast(ForecastRecord(one.workload, one.bundle, one.to_json(), 0.0))
+
+    def job(
+        self,
+        profile: str,
+        seconds: float | None,
+        *,
+        platform: str = CPU,
+        user: str = "alice",
+        state: str = "completed",
+        at_s: float | None = None,
+        job_id: str | None = None,
+        units: int = 1,
+        size: float | None = None,
+        **other: object,
+    ) -> str:
+        """A job that ran so long; its id. Jobs end one minute after the other."""
+        self.count += 1
+        name = job_id or str(1000 + self.count)
+        end_s = NOW_S - 86_400 + 60.0 * self.count if at_s is None else at_s
+        ran_s = seconds or 0.0
+        decision = f"d{name}"
+        row = {
+            "candidate": platform, "platform": platform, "nodes": 1,
+            "cores": 1 if platform != CPU else units, "gpus": 0 if platform == CPU else units,
+            "score": 1.0, "runtime_s": [1.0, 2.0, 3.0],
+        }  # fmt: skip
+        self.store.decisions.add(
+            [
+                DecisionRecord(
+                    decision, end_s - 1000, "host", "slurm", user, None, "auto", profile, "enforce",
+                    "edit", "placed", "because", platform, "test", "fastest", "", 1,
+                    request=json.dumps({"size": size}), ranked=json.dumps([row]),
+                )
+            ]
+        )  # fmt: skip
+        values: dict[str, object] = {
+            "submit_s": end_s - ran_s - 10, "start_s": end_s - ran_s, "end_s": end_s,
+            "elapsed_s": seconds, "queue": platform, "platform": platform, "candidate": platform,
+            **other,
+        }  # fmt: skip
+        self.store.outcomes.put(
+            [OutcomeRecord("test", name, user, state, decision, profile=profile, **values)]  # type: ignore[arg-type]
+        )
+        return name
+
+
+def factor(store: Store, profile: str, user: str = "", platform: str = CPU) -> float:
+    """By what factor the learnt time of a workload differs from the one without learning."""
+    learnt = {(r.profile, r.user): r for r in store.learning.forecasts(profile)}
+    before = Forecast.from_json(store.forecasts(profile)[0].document)
+    if (profile, user) not in learnt:
+        return 1.0
+    after = Forecast.from_json(learnt[profile, user].document)
+    a, b = after.runtime_at(platform, 1), before.runtime_at(platform, 1)
+    assert a is not None
+    assert b is not None
+    return a.mid / b.mid
+
+
+def width(store: Store, profile: str, user: str = "", platform: str = CPU) -> float:
+    """Half the learnt 90 % interval of log time."""
+    learnt = {(r.profile, r.user): r for r in store.learning.forecasts(profile)}
+    found = Forecast.from_json(learnt[profile, user].document).runtime_at(platform, 1)
+    assert found is not None
+    return math.log(found.high / found.low) / 2
