@@ -52,7 +52,7 @@ def _problem(world: World) -> tuple[list[Cell], Floats, float]:
     chosen = np.linspace(0, len(world.rows) - 1, min(MOST_ROWS, len(world.rows))).astype(int)
     devices = [d for d in range(len(world.places)) if world.deviation[:, d].max() > 1e-6]
     cells = [world.cell(row, device) for row in chosen.tolist() for device in devices]
-    residual = world.log_residual[np.ix_(chosen, devices)].ravel()
+    residual = world.log_residual[chosen][:, devices].ravel()
     return cells, residual, 1.0 / len(chosen)
 
 

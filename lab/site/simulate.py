@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,7 +83,9 @@ def _log_regret(step: Step) -> float:
     return step.log_regret
 
 
-def _by_application(steps, first, end, value):  # type: ignore[no-untyped-def]
+def _by_application(
+    steps: Sequence[Step], first: int, end: int, value: Callable[[Step], float]
+) -> dict[str, float]:
     chosen = [s for s in steps if first <= s.number < end]
     names = sorted({s.application for s in chosen})
     return {a: float(np.mean([value(s) for s in chosen if s.application == a])) for a in names}

@@ -130,26 +130,23 @@ def _curve(
                     else speedup(reference_s, time)
                 ),
                 energy_j=None if point.energy_j is None else point.energy_j.scaled(moved),
-                **_basis(point, cell, posterior, standing),
+                basis=(basis := _basis(point, cell, posterior, standing)),
+                abstained=None if basis is Basis.MEASURED else point.abstained,
             )
         )
     return PredictionCurve(tuple(points))
 
 
-def _basis(
-    point: Prediction, cell: Cell, posterior: Posterior, standing: Standing
-) -> dict[str, object]:
+def _basis(point: Prediction, cell: Cell, posterior: Posterior, standing: Standing) -> Basis:
     """Measured where it ran with these resources; a prior stays one where no program ran."""
     here = [r for r in posterior.runs if r.cell.place == cell.place and not r.censored]
     newest = [r for r in here if r.cell.place_epoch == cell.place_epoch]
     if any(_same_row(run.cell, cell) for run in newest):
-        return {"basis": Basis.MEASURED, "abstained": None}
+        return Basis.MEASURED
     if point.basis in (Basis.MEASURED, Basis.LEARNED):
-        return {}
+        return point.basis
     ran = bool(here) or cell.place.platform in standing.effects.platforms
-    if point.basis is Basis.PRIOR and not ran:
-        return {}
-    return {"basis": Basis.LEARNED}
+    return point.basis if point.basis is Basis.PRIOR and not ran else Basis.LEARNED
 
 
 def _same_row(run: Cell, asked: Cell) -> bool:

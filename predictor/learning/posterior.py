@@ -153,8 +153,10 @@ class Posterior:
     @property
     def weights(self) -> list[float]:
         """Of each run: 1 is a usual one, near 0 an outlier."""
-        mixed = sum(s * f.weights for s, f in zip(self.shares, self._fits, strict=True))
-        return [float(one) for one in np.minimum(np.asarray(mixed), 1.0)]
+        mixed = np.zeros(len(self.runs))
+        for share, fit in zip(self.shares, self._fits, strict=True):
+            mixed += share * fit.weights
+        return [float(one) for one in np.minimum(mixed, 1.0)]
 
     def information(self, places: Sequence[tuple[str, int]]) -> tuple[Floats, Floats]:
         """What the runs say of effects of platforms in their epochs, beside the program's own:
@@ -166,8 +168,8 @@ class Posterior:
         for share, fit in zip(self.shares, self._fits, strict=True):
             bare = fit.noisy - self.effects.between(self.cells, self.cells)
             inverse = np.linalg.inv(bare)
-            seen = np.bincount(self._of, fit.weights * fit.filled, len(self.cells))
-            seen = seen / np.bincount(self._of, fit.weights, len(self.cells))
+            sums = np.bincount(self._of, fit.weights * fit.filled, len(self.cells))
+            seen = sums / np.bincount(self._of, fit.weights, len(self.cells))
             precision += share * design.T @ inverse @ design
             shift += share * design.T @ inverse @ seen
         return precision, shift
@@ -188,8 +190,9 @@ class Posterior:
         filled = self._seen.copy()
         # Begin with what each run is worth before the others are looked at.
         first = np.diag(prior)[self._of] + noise
-        weights = (DEGREES + 1) / (DEGREES + (filled - mean[self._of]) ** 2 / first)
-        noisy, solved = prior, np.zeros(count)
+        weights: Floats = (DEGREES + 1) / (DEGREES + (filled - mean[self._of]) ** 2 / first)
+        noisy: Floats = prior
+        solved: Floats = np.zeros(count)
         for _ in range(_ROUNDS):
             before = weights
             precision = np.bincount(self._of, weights / noise, count)
