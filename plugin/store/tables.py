@@ -159,6 +159,7 @@ past_jobs = Table(
     Column("peak_bytes", BigInteger, nullable=True),
     Column("peak_source", String(16), nullable=False),
     Index("ix_past_jobs_user_end_s", "user", "end_s"),
+)
 
 evidence = Table(
     "evidence",

@@ -198,7 +198,7 @@ class Posterior:
             precision = np.bincount(self._of, weights / noise, count)
             seen = np.bincount(self._of, weights / noise * filled, count) / precision
             noisy = prior + np.diag(1 / precision + _JITTER)
-            solved = np.linalg.solve(noisy, seen - mean)
+            solved = np.asarray(np.linalg.solve(noisy, seen - mean), dtype=np.float64)
             middle = mean + prior @ solved
             spread = (prior * np.linalg.solve(noisy, prior).T).sum(axis=1)
             left = np.maximum(np.diag(prior) - spread, 0.0)
