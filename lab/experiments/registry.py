@@ -57,6 +57,11 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "12 min", "a bundle of relative performance",
         ("profiles", "reference", "platforms", "only", "seeds"),
     ),
+    "site-simulation": Experiment(
+        "lab.experiments.site_simulation",
+        "a site of 15 devices that learns from finished jobs: regret and coverage by submission",
+        "10 min", "what posteriors assume (components.json)",
+    ),
     "uncertainty": Experiment(
         "lab.experiments.uncertainty",
         "intervals, abstention and advised probes of relative performance", "2 min",

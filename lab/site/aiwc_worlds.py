@@ -17,7 +17,7 @@ from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.cells import LEAST_DEVIATION
 from berth.predictor.learning.drift import NORMAL_90
-from berth.predictor.learning.relative.baselines import MeanSpeedup
+from berth.predictor.learning.relative.family import Family
 from berth.predictor.learning.relative.trust import fit_residuals
 from berth.predictor.learning.resume import Resume
 from lab.datasets import aiwc
@@ -47,19 +47,16 @@ def arrivals(
     return [_arrival(fold) for fold in folds]
 
 
-def without_counters(rows: Rows, application: str) -> World:
-    """The application with the mean speedup of each device over the others as its forecast."""
+def forecast_by(rows: Rows, family: Family, application: str) -> World:
+    """The application with another family's forecasts; deviations from its training rows."""
     here = np.array([name == application for name in rows.applications])
-    train, held = (
-        rows.take(np.flatnonzero(~here).tolist()),
-        rows.take(np.flatnonzero(here).tolist()),
-    )
-    fitted = MeanSpeedup().fit(train, 0)
+    train, held = (rows.take(np.flatnonzero(mask).tolist()) for mask in (~here, here))
+    fitted = family.fit(train, 0)
     left = train.log_seconds - fitted.log_seconds(train.knowing())
     weight = train.weights() / train.weights().sum()
     deviation = np.sqrt((weight[:, None] * left**2).sum(axis=0))
-    log_forecast = fitted.log_seconds(held.knowing())
-    return _world(held, log_forecast, np.tile(deviation, (len(held), 1)), _noise()[here])
+    stated = np.tile(deviation, (len(held), 1))
+    return _world(held, fitted.log_seconds(held.knowing()), stated, _noise()[here])
 
 
 def _arrival(fold: Fold) -> Arrival:

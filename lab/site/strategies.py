@@ -8,7 +8,6 @@ from typing import Protocol
 
 import numpy as np
 
-from berth.predictor.core.arrays import Floats
 from berth.predictor.learning.cells import Run
 from berth.predictor.learning.components import Components
 from berth.predictor.learning.posterior import Posterior
@@ -45,7 +44,8 @@ class Learning:
         if self.thompson:
             judged = mean + expected.deviation * rng.standard_normal(len(mean))
         picked = int(np.argmin(judged))
-        return picked, float(mean[picked]), float(expected.deviation[picked])
+        deviation = float(expected.deviation[picked]) * self.parts.factor(len(runs))
+        return picked, float(mean[picked]), deviation
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +85,24 @@ class EpsilonGreedy:
         return picked, float(log_seconds[picked]), float(world.deviation[row, picked])
 
 
-def told_all(world: World, row: int, seen: Sequence[int], parts: Components) -> Floats:
-    """Log seconds expected on each device after the times of all devices for ``seen`` rows."""
-    runs = [
-        Run(world.cell(one, device), float(world.log_residual[one, device]))
-        for one in dict.fromkeys(seen)
-        for device in range(len(world.places))
-    ]
-    found = Posterior(runs, parts).expected(world.cells(row))
-    return np.asarray(world.log_forecast[row] + found.mean)
+@dataclass(frozen=True, slots=True)
+class ToldAll:
+    """As ``Learning``, but after each job it is given the times of all devices: a bound."""
+
+    name: str
+    parts: Components
+
+    def choose(
+        self, world: World, row: int, runs: Sequence[Run], rng: np.random.Generator
+    ) -> tuple[int, float, float]:
+        """By the usual times of all devices for the rows of earlier jobs."""
+        seen = [world.rows.index(run.cell.row) for run in runs]
+        known = [
+            Run(world.cell(one, device), float(world.log_residual[one, device]))
+            for one in dict.fromkeys(seen)
+            for device in range(len(world.places))
+        ]
+        expected = Posterior(known, self.parts).expected(world.cells(row))
+        mean = world.log_forecast[row] + expected.mean
+        picked = int(np.argmin(mean))
+        return picked, float(mean[picked]), float(expected.deviation[picked])

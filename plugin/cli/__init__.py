@@ -148,6 +148,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "berth.plugin.cli.advise:advise_command",
         "Show what jobs needed of the time and memory that they asked for.",
     ),
+    "why": (
+        "berth.plugin.cli.why:why",
+        "Explain where a job is, what it waits for, what was predicted.",
+    ),
     "learn": (
         "berth.plugin.cli.learn:learn",
         "Let finished jobs change forecasts, or undo it.",

@@ -67,6 +67,22 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
+class JobNow:
+    """A job that the scheduler knows at present. None: it does not say. Times are Unix seconds."""
+
+    state: str
+    """As ``Outcome`` names it."""
+    queue: str
+    waits_for: str | None = None
+    """Why it waits, in a few words that a user understands, with the scheduler's own word."""
+    start_s: float | None = None
+    """When it started, or by the scheduler's own estimate will start."""
+    nodes: str = ""
+    elapsed_s: float | None = None
+    time_limit_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class EndedJobs:
     """Jobs that ended, with Berth's stamp or without."""
 

@@ -19,7 +19,7 @@ from berth.pilot.documents import Document
 from berth.pilot.errors import UsageError
 from berth.plugin.findings import Findings
 from berth.plugin.scheduler.facts import ClusterFacts
-from berth.plugin.scheduler.jobs import EndedJobs, Job, NodeJob, Outcome, Replacing
+from berth.plugin.scheduler.jobs import EndedJobs, Job, JobNow, NodeJob, Outcome, Replacing
 from berth.policies.values import Edit, Request
 
 if TYPE_CHECKING:
@@ -128,6 +128,20 @@ class Scheduler(Protocol):
     def stamped(self, job_id: str) -> str | None:
         """Id of the decision whose stamp the job carries; None: none, or no longer known."""
         return None
+
+    def job_now(self, job_id: str) -> JobNow | None:
+        """How a job stands, by one short question; None: the scheduler knows it no more."""
+        found = self.outcomes([job_id]).get(job_id)
+        if found is None or found.state == "unknown":
+            return None
+        return JobNow(
+            found.state,
+            found.queue,
+            start_s=found.start_s,
+            nodes=found.nodes,
+            elapsed_s=found.elapsed_s,
+            time_limit_s=found.time_limit_s,
+        )
 
     def auto_queue(self, name: str, like: str, facts: ClusterFacts) -> tuple[str, ...]:
         """Lines for ``config_file`` that make a queue ``name`` with the nodes of ``like``."""

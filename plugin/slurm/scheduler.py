@@ -14,13 +14,14 @@ from berth.plugin.scheduler import (
     ClusterFacts,
     EndedJobs,
     Job,
+    JobNow,
     NodeJob,
     Outcome,
     Scheduler,
     stamped_decision,
 )
 from berth.plugin.scheduler.protocol import PilotPlan
-from berth.plugin.slurm import accounting, cluster, commands, pilot_tail, with_pyslurm
+from berth.plugin.slurm import accounting, cluster, commands, now, pilot_tail, with_pyslurm
 from berth.plugin.slurm.render import node_sbatch, sbatch
 from berth.plugin.slurm.rights import RightsReader
 from berth.plugin.slurm.settings import SlurmSettings
@@ -101,6 +102,10 @@ class Slurm(Scheduler):
             if found is not None:
                 return found
         return None
+
+    def job_now(self, job_id: str) -> JobNow | None:
+        """See Scheduler. By squeue, which knows a job for MinJobAge after its end."""
+        return now.job_now(job_id)
 
     def auto_queue(self, name: str, like: str, facts: ClusterFacts) -> tuple[str, ...]:
         """See Scheduler."""

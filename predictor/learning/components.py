@@ -12,6 +12,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+SEVERAL = 5
+"""Runs from which on a program's own intervals have a factor of their own."""
+
 
 @dataclass(frozen=True, slots=True)
 class Components:
@@ -44,6 +47,10 @@ class Components:
     """Deviation of log time across a detected change: a factor of two either way."""
     interval: tuple[float, ...] = (1.0, 1.0, 1.0)
     """Factors on the 90 % half width after 0, 1 to 4, and more runs of the program."""
+
+    def factor(self, runs: int) -> float:
+        """On the 90 % half width after so many runs of the program."""
+        return self.interval[0 if not runs else 1 if runs < SEVERAL else 2]
 
     @property
     def total(self) -> float:

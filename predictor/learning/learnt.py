@@ -111,7 +111,7 @@ def _curve(
     if not posterior.runs and name not in standing.effects.platforms and factor <= 1.0:
         return None
     expected = posterior.expected(cells)
-    factor *= posterior.parts.interval[_phase(len(posterior.runs))]
+    factor *= posterior.parts.factor(len(posterior.runs))
     points = []
     for point, cell, mean, deviation in zip(
         curve.points, cells, expected.mean, expected.deviation, strict=True
@@ -162,10 +162,6 @@ def _what(name: str, posterior: Posterior, standing: Standing) -> str:
     if name in standing.effects.platforms:
         parts.append("other programs here" if here or elsewhere else "of other programs here")
     return f"{SOURCE}: {', '.join(parts) or 'wider intervals'}"
-
-
-def _phase(runs: int) -> int:
-    return 0 if not runs else 1 if runs < 5 else 2
 
 
 def _log_width(point: Prediction) -> float:

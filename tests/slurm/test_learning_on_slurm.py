@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from real_daemon import FORECASTS, RealDaemon, by_time_alone, forecast, real_daemon, sure
@@ -71,3 +74,16 @@ def test_jobs_go_to_the_right_kind_once_others_have_finished(
     later = [slurm.sbatch("-p", "auto", "--hold", f"--comment=berth:{name}") for name in PROGRAMS]
     assert {slurm.job(job.id)["Partition"] for job in later} == {"cpu"}
     assert all("learnt from finished jobs (1 elsewhere" in job.message for job in later)
+    pending, finished = (
+        slurm.run(
+            str(Path(sys.executable).with_name("berth")), "why", str(job.id), "--store",
+            f"sqlite:///{daemon.store_file}",
+        ).stdout
+        for job in (later[0], first[0])
+    )  # fmt: skip
+    assert "pending in cpu, waits for its owner, who holds it: scontrol release" in pending
+    assert "gpu instead: predicted" in pending
+    assert re.search(r": completed after \d", finished)
+    assert "predicted 1.3 s" in finished
+    assert "for later forecasts it counts" in finished
+    assert "cpu instead: predicted 2.2 s" in finished

@@ -1,0 +1,150 @@
+"""A site that learns: AIWC's 15 devices, unseen applications arriving one after another."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+from berth.pilot.documents import write_text
+from berth.plugin.cli.step_bar import step_bar
+from berth.predictor.learning.components import SHIPPED, Components
+from berth.predictor.learning.drift import NORMAL_90
+from berth.predictor.learning.relative.baselines import MeanSpeedup
+from berth.predictor.learning.resume import Resume
+from lab.experiments.options import Options
+from lab.ground.report import Report, Section
+from lab.relative.data import AIWC_DATA, aiwc_rows
+from lab.relative.families import RIDGE_REGRESSION
+from lab.site.aiwc_worlds import Arrival, arrivals, forecast_by
+from lab.site.fit_components import SHARES, fit_components
+from lab.site.simulate import PHASES, SUBMISSIONS, Step, coverage, half_width, regret, simulate
+from lab.site.strategies import EpsilonGreedy, Fixed, Learning, Strategy, ToldAll
+from lab.site.world import World
+
+ORDERS = 10
+ORDERS_TOLD_ALL = 3
+"""Its posterior is over all devices: dear."""
+CALIBRATION_ORDERS = 2
+BARS = (1.16, 1.10, 1.06)
+COVERED = (0.87, 0.93)
+_FITS = 45
+SPLIT = (
+    f"each application in turn unseen, {SUBMISSIONS} submissions of random rows (kernel and size) "
+    f"with replacement in {ORDERS} random orders; evidence only from the device that a job was "
+    "sent to, with the measured noise between runs. Forecasts, their deviations, the shares of "
+    "their error and the factors of intervals come from the other applications. The cost model's "
+    "terms were chosen on these folds: expect 1.16 to 1.17 for a first submission elsewhere"
+)
+SHIPS = "cost model, posterior"
+
+
+def train(options: Options) -> str:
+    """The components that ship: of all applications."""
+    found = arrivals(options.seed, Resume(options.unfinished))
+    worlds = [one.world for one in found]
+    parts = calibrated(fit_components(worlds), worlds, options.seed)
+    text = json.dumps({name: getattr(parts, name) for name in (*SHARES, "length", "interval")})
+    write_text(options.bundle / "components.json", text)
+    return text
+
+
+def evaluate(options: Options) -> Report:
+    """Every strategy on every application."""
+    with step_bar("cost models", _FITS) as advance:
+        found = arrivals(options.seed, Resume(options.unfinished), advance)
+    steps: dict[str, list[Step]] = {}
+    learnt: dict[str, dict[str, float]] = {}
+    rows = aiwc_rows()
+    with step_bar("arriving", len(found)) as advance:
+        for one in found:
+            name = one.world.application
+            parts = calibrated(fit_components(one.others), one.others, options.seed)
+            learnt[name] = {share: getattr(parts, share) for share in SHARES}
+            flat = forecast_by(rows, MeanSpeedup(), name)
+            ridge = forecast_by(rows, RIDGE_REGRESSION, name)
+            for world, strategy in _strategies(one, flat, ridge, parts):
+                orders = ORDERS_TOLD_ALL if isinstance(strategy, ToldAll) else ORDERS
+                made = simulate(world, strategy, orders=orders, seed=options.seed)
+                steps.setdefault(strategy.name, []).extend(made)
+            advance()
+    return report_of(steps, learnt)
+
+
+def calibrated(parts: Components, worlds: Sequence[World], seed: int) -> Components:
+    """With the factors on intervals that make nine in ten hold where ``worlds`` arrive."""
+    plain = replace(parts, interval=(1.0, 1.0, 1.0))
+    made = [
+        step
+        for world in worlds
+        for step in simulate(world, Learning("", plain), orders=CALIBRATION_ORDERS, seed=seed)
+    ]
+    widths = [half_width(made, first, end) / NORMAL_90 for _, first, end in PHASES]
+    return replace(parts, interval=(widths[0], widths[1], widths[2]))
+
+
+def _strategies(
+    one: Arrival, flat: World, ridge: World, parts: Components
+) -> list[tuple[World, Strategy]]:
+    return [
+        (flat, Fixed("static best device")),
+        (flat, EpsilonGreedy("epsilon-greedy, no counters")),
+        (flat, Learning("Thompson sampling, no counters", SHIPPED, thompson=True)),
+        (flat, Learning("posterior, no counters", SHIPPED)),
+        (ridge, Fixed("ridge on counters, no learning")),
+        (one.world, Fixed("cost model, no learning")),
+        (one.world, Learning("cost model, Thompson sampling", parts, thompson=True)),
+        (one.world, Learning(SHIPS, parts)),
+        (one.world, ToldAll("cost model, given the times of all devices", parts)),
+    ]
+
+
+def report_of(steps: dict[str, list[Step]], learnt: dict[str, dict[str, float]]) -> Report:
+    """Regret and coverage by phase, the bars, and regret by application."""
+    phases = [f"submission{'s' * (end - first > 1)} {title}" for title, first, end in PHASES]
+    data = {
+        name: {
+            "regret": [regret(made, first, end) for _, first, end in PHASES],
+            "coverage": [coverage(made, first, end, NORMAL_90) for _, first, end in PHASES],
+        }
+        for name, made in steps.items()
+    }
+    table = [
+        (name, *(f"{v:.3f}" for v in one["regret"]), *(f"{v:.1%}" for v in one["coverage"]))
+        for name, one in data.items()
+    ]
+    table.append(("oracle", *("1.000" for _ in PHASES), *("-" for _ in PHASES)))
+    header = ("strategy", *phases, *(f"in 90 %, {title}" for title, _, _ in PHASES))
+    names = sorted({step.application for step in steps[SHIPS]})
+    by_application = [
+        (name, *(f"{regret(_of(steps[SHIPS], name), first, end):.2f}" for _, first, end in PHASES))
+        for name in names
+    ]
+    return Report(
+        "A site that learns from its finished jobs",
+        (AIWC_DATA, SPLIT, "Regret: geometric mean of the chosen device's time over the best's."),
+        (
+            Section("Regret and coverage by phase", header, table),
+            Section(f"Bars, and what {SHIPS!r} reaches", ("figure", "bar", "is", ""), _bars(data)),
+            Section(f"{SHIPS}: regret by application", ("application", *phases), by_application),
+        ),
+        {"strategies": data, "shares": learnt},
+    )
+
+
+def _bars(data: dict[str, dict[str, list[float]]]) -> list[tuple[str, ...]]:
+    found = []
+    for n, (title, _, _) in enumerate(PHASES):
+        value = data[SHIPS]["regret"][n]
+        verdict = "met" if value <= BARS[n] else "missed"
+        found.append((f"regret, {title}", f"<= {BARS[n]}", f"{value:.3f}", verdict))
+    for n, (title, _, _) in enumerate(PHASES):
+        value = data[SHIPS]["coverage"][n]
+        verdict = "met" if COVERED[0] <= value <= COVERED[1] else "missed"
+        bar = f"{COVERED[0]:.0%} to {COVERED[1]:.0%}"
+        found.append((f"coverage, {title}", bar, f"{value:.1%}", verdict))
+    return found
+
+
+def _of(steps: Sequence[Step], application: str) -> list[Step]:
+    return [step for step in steps if step.application == application]

@@ -1,0 +1,209 @@
+"""``berth why``: one job, from its submission to its end."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from berth.pilot.errors import BerthError, UsageError
+from berth.pilot.units import format_seconds
+from berth.plugin.cli.decisions import decision_of_job
+from berth.plugin.cli.outcomes import in_a_line
+from berth.plugin.cli.where import open_view, store_options
+from berth.plugin.scheduler import SCHEDULERS, JobNow
+from berth.plugin.store import DecisionRecord, OutcomeRecord, Store
+from berth.plugin.store.records import EvidenceRecord
+from berth.plugin.users.client import RemoteStore
+
+_OTHERS = 5
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """What another place would have meant."""
+
+    place: str
+    seconds: float | None
+    """Predicted then; None: nothing was."""
+    why_not: str | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Why:
+    """All that is known of a job."""
+
+    job: str
+    now: JobNow | None
+    decision: DecisionRecord | None
+    outcome: OutcomeRecord | None
+    evidence: EvidenceRecord | None
+    elsewhere: tuple[Elsewhere, ...]
+    problem: str | None
+    """Why the scheduler could not be asked; None: it could."""
+
+
+@click.command()
+@click.argument("job")
+@click.option("--json", "json_", is_flag=True, help="Print JSON.")
+@store_options
+def why(job: str, *, json_: bool, site_file: Path | None, store_url: str | None) -> None:
+    """Explain one job: why it is where it is, what it waits for, what was predicted and what came.
+
+    Works for pending, running and finished jobs. When it will start is the scheduler's own
+    estimate.
+
+    \b
+    Example:
+      berth why 4711
+    """
+    found = explained(open_view(site_file, store_url), job)
+    if json_:
+        data = dataclasses.asdict(found)
+        click.echo(json.dumps(data, indent=2))
+    else:
+        click.echo(text(found))
+
+
+def explained(store: Store | RemoteStore, job: str) -> Why:
+    """What the store and the scheduler know. Raises UsageError where neither knows the job."""
+    now, problem, known = _now(job)
+    outcome = next((o for name in known if (o := store.outcomes.of_job(name))), None)
+    decision = None
+    try:
+        name = outcome.decision if outcome and outcome.decision else decision_of_job(store, job)
+        decision = store.decisions.get(name)
+    except UsageError:
+        if now is None and outcome is None:
+            raise
+    evidence = None
+    if isinstance(store, Store) and outcome is not None:
+        evidence = store.learning.of_job(outcome.job_id, cluster=outcome.cluster)
+    return Why(
+        job, now, decision, outcome, evidence,
+        () if decision is None else tuple(_elsewhere(decision, outcome)), problem,
+    )  # fmt: skip
+
+
+def _now(job: str) -> tuple[JobNow | None, str | None, list[str]]:
+    """By the first scheduler that knows it; why one could not be asked; ids as stores have them."""
+    problem, known = None, [job]
+    for kind in SCHEDULERS.load_all().values():
+        scheduler = kind()
+        job_id = scheduler.job_id(job)
+        if job_id is None:
+            continue
+        known.append(job_id)
+        if not scheduler.is_here():
+            continue
+        try:
+            found = scheduler.job_now(job_id)
+        except BerthError as error:
+            problem = error.message
+            continue
+        if found is not None:
+            return found, None, list(dict.fromkeys(known))
+    return None, problem, list(dict.fromkeys(known))
+
+
+def _elsewhere(decision: DecisionRecord, outcome: OutcomeRecord | None) -> list[Elsewhere]:
+    ranked: list[dict[str, Any]] = json.loads(decision.ranked)
+    here = outcome.candidate if outcome is not None and outcome.candidate else decision.chosen
+    found = []
+    for row in ranked:
+        if row["candidate"] == here:
+            continue
+        runtime = row.get("runtime_s")
+        found.append(
+            Elsewhere(row["candidate"], runtime[1] if runtime else None, row.get("excluded"))
+        )
+    return found
+
+
+def text(found: Why) -> str:
+    """A few lines for a person."""
+    lines = [f"job {found.job}: {_standing(found)}"]
+    if found.problem is not None:
+        lines.append(f"  the scheduler could not be asked: {found.problem}")
+    decision = found.decision
+    if decision is None:
+        lines.append("  Berth decided nothing about it: it is where its user put it")
+    else:
+        lines.append(f"  why there: {decision.reason}")
+        if decision.action != "edit":
+            lines.append(f"  it was left as it was asked ({decision.code}, mode {decision.mode})")
+    lines += _comparison(found)
+    lines += _others(found.elsewhere)
+    return "\n".join(lines)
+
+
+def _standing(found: Why) -> str:
+    now, outcome = found.now, found.outcome
+    if now is not None and now.state == "pending":
+        start = "the scheduler gives no estimate of its start"
+        if now.start_s is not None:
+            moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now.start_s))
+            wait_s = max(0.0, now.start_s - time.time())
+            start = f"expected to start {moment} (in {format_seconds(wait_s)}), by the scheduler"
+        waits = now.waits_for or "what the scheduler does not say"
+        return f"pending in {now.queue}, waits for {waits}; {start}"
+    if now is not None and now.state == "running":
+        ran = "" if now.elapsed_s is None else f" for {format_seconds(now.elapsed_s)}"
+        return f"running{ran} in {now.queue} on {now.nodes}{_left(found)}"
+    if outcome is not None:
+        return in_a_line(outcome).partition(": ")[2]
+    if now is not None:
+        ran = "" if now.elapsed_s is None else f" after {format_seconds(now.elapsed_s)}"
+        return f"{now.state}{ran} in {now.queue}; its outcome is not stored yet"
+    return "the scheduler knows it no more, and its outcome is not stored"
+
+
+def _left(found: Why) -> str:
+    row = _row(found)
+    if row is None or found.now is None or found.now.elapsed_s is None:
+        return ""
+    left_s = row["runtime_s"][1] - found.now.elapsed_s
+    if left_s <= 0:
+        return f"; predicted {format_seconds(row['runtime_s'][1])}, which it has reached"
+    return f"; about {format_seconds(left_s)} left by its prediction"
+
+
+def _row(found: Why) -> dict[str, Any] | None:
+    """The decision's row for where the job is."""
+    if found.decision is None:
+        return None
+    ranked: list[dict[str, Any]] = json.loads(found.decision.ranked)
+    chosen = found.decision.chosen
+    return next((r for r in ranked if r["candidate"] == chosen and r.get("runtime_s")), None)
+
+
+def _comparison(found: Why) -> list[str]:
+    lines = []
+    row = _row(found)
+    if row is not None and found.outcome is None:
+        low, mid, high = map(format_seconds, row["runtime_s"])
+        lines.append(f"  predicted there: {mid} ({low} to {high}), from {row.get('source') or '-'}")
+    if found.evidence is not None:
+        use = found.evidence.use
+        counts = "counts" if use == "used" else f"does not count as a time ({use})"
+        lines.append(f"  for later forecasts it {counts}")
+    return lines
+
+
+def _others(elsewhere: Sequence[Elsewhere]) -> list[str]:
+    lines = []
+    for one in elsewhere[:_OTHERS]:
+        time_there = "nothing predicted"
+        if one.seconds is not None:
+            time_there = f"predicted {format_seconds(one.seconds)}"
+        lines.append(
+            f"  {one.place} instead: {time_there}" + (f"; {one.why_not}" * bool(one.why_not))
+        )
+    if len(elsewhere) > _OTHERS:
+        lines.append(f"  and {len(elsewhere) - _OTHERS} other places: berth decisions show")
+    return lines

@@ -1,0 +1,127 @@
+"""``berth why``: pending, running and finished jobs, and those that nobody knows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from site_jobs import CPU, GPU, NOW_S, SiteJobs, forecast
+
+from berth.pilot.errors import SchedulerError
+from berth.plugin.cli.learn import learn
+from berth.plugin.cli.why import why
+from berth.plugin.learning.learner import Learner
+from berth.plugin.scheduler import JobNow
+from berth.plugin.slurm import commands, now
+from berth.plugin.slurm.scheduler import Slurm
+from berth.plugin.store import Store
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> SiteJobs:
+    made = SiteJobs(Store.open(tmp_path / "store.db"))
+    made.workload(forecast("app", {CPU: 100, GPU: 50}))
+    return made
+
+
+def run(jobs: SiteJobs, *words: str) -> str:
+    done = CliRunner().invoke(why, [*words, "--store", jobs.store.name], catch_exceptions=False)
+    assert done.exit_code == 0
+    return done.output
+
+
+def stands(monkeypatch: pytest.MonkeyPatch, found: JobNow | None) -> None:
+    monkeypatch.setattr(Slurm, "is_here", lambda _self: True)
+    monkeypatch.setattr(Slurm, "job_now", lambda _self, _job: found)
+
+
+def test_a_finished_job(jobs: SiteJobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    stands(monkeypatch, None)
+    job = jobs.job("app", 120)
+    Learner(jobs.store, clock=lambda: NOW_S).until_done()
+    text = run(jobs, job)
+    assert f"job {job}: completed after 2m 00s" in text
+    assert "why there: because" in text
+    assert "for later forecasts it counts" in text
+    data = json.loads(run(jobs, job, "--json"))
+    assert data["evidence"]["use"] == "used"
+    assert data["outcome"]["elapsed_s"] == 120
+
+
+def test_a_pending_job(jobs: SiteJobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    stands(monkeypatch, JobNow("pending", "gpu", "another job to end (Dependency)"))
+    text = run(jobs, jobs.job("app", 120))
+    assert "pending in gpu, waits for another job to end (Dependency); the scheduler" in text
+    assert "gives no estimate" in text
+
+
+def test_a_running_job_says_how_much_is_left(
+    jobs: SiteJobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stands(monkeypatch, JobNow("running", "gpu", nodes="gpu1", elapsed_s=0.5))
+    assert "running for" in (text := run(jobs, jobs.job("app", 120)))
+    assert "left by its prediction" in text
+    stands(monkeypatch, JobNow("running", "gpu", nodes="gpu1", elapsed_s=500.0))
+    assert "which it has reached" in run(jobs, jobs.job("app", 120))
+
+
+def test_a_scheduler_that_does_not_answer_is_said(
+    jobs: SiteJobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_self: Slurm, _job: str) -> None:
+        raise SchedulerError("squeue did not answer within 5 s")
+
+    monkeypatch.setattr(Slurm, "is_here", lambda _self: True)
+    monkeypatch.setattr(Slurm, "job_now", broken)
+    text = run(jobs, jobs.job("app", 120))
+    assert "the scheduler could not be asked: squeue did not answer within 5 s" in text
+
+
+def test_a_job_that_nobody_knows(jobs: SiteJobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    stands(monkeypatch, None)
+    monkeypatch.setattr(Slurm, "stamped", lambda _self, _job: None)
+    done = CliRunner().invoke(why, ["77", "--store", jobs.store.name])
+    assert done.exit_code != 0
+    assert "77 carries no decision" in str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("line", "state", "waits", "elapsed_s"),
+    [
+        ("PENDING|gpu|Resources|2026-01-02T03:04:05||0:00|1:00:00", "pending",
+         "nodes or GPUs that are in use now (Resources)", None),
+        ("PENDING|gpu|QOSMaxCpuPerUserLimit|N/A||0:00|UNLIMITED", "pending",
+         "a limit of its user, account or QOS (QOSMaxCpuPerUserLimit)", None),
+        ("PENDING|gpu|SomethingNew|N/A||0:00|x", "pending", "SomethingNew", None),
+        ("RUNNING|gpu|None|2026-01-02T03:04:05|n[1-2]|1-00:00:10|2-00:00:00", "running",
+         None, 86_410.0),
+    ],
+)  # fmt: skip
+def test_squeues_line_is_read(
+    monkeypatch: pytest.MonkeyPatch, line: str, state: str, waits: str | None,
+    elapsed_s: float | None,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(commands, "run", lambda *_a, **_k: line + "\n")
+    found = now.job_now("1")
+    assert found is not None
+    assert (found.state, found.waits_for, found.elapsed_s) == (state, waits, elapsed_s)
+    assert (found.start_s is None) == ("N/A" in line)
+
+
+@pytest.mark.parametrize("text", ["", "garbage", "a|b|c"])
+def test_a_line_that_is_none_is_nothing(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr(commands, "run", lambda *_a, **_k: text)
+    assert now.job_now("1") is None
+
+
+def test_learning_by_hand(jobs: SiteJobs) -> None:
+    store = jobs.store.name
+    job = jobs.job("app", 200, at_s=None)
+    done = CliRunner().invoke(learn, ["--store", store], catch_exceptions=False)
+    assert "looked at" in done.output
+    refused = CliRunner().invoke(learn, ["--store", store, "--without", "none"])
+    assert refused.exit_code != 0
+    assert "nothing was learnt from job none" in str(refused.exception)
+    assert job
