@@ -119,6 +119,7 @@ def platform_here(name: str, signature: Signature, *, description: str = "") -> 
         architecture=platform.machine(),
         targets=(Target.CPU,),
         instruction_sets=instruction_sets(),
+        processor=cpu_model()[:200],
         cores=machine.cores,
         memory_bytes=machine.memory_bytes,
         signature=signature,

@@ -147,6 +147,8 @@ class Platform(Document):
     targets: tuple[Target, ...] = Field(default=(Target.CPU,), min_length=1)
     """What programs for it must be able to run on; a GPU platform lists cuda or hip."""
     instruction_sets: tuple[str, ...] = ()
+    processor: str | None = Field(default=None, max_length=200)
+    """Model name as Linux gives it (``/proc/cpuinfo``); None: not known, and never compared."""
     cores: int = Field(ge=1)
     """Physical CPU cores of the node (kind cpu), or multiprocessors of the GPU or slice."""
     memory_bytes: Positive

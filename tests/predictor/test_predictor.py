@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from toy_profiles import PLATFORM, profile
 
 from berth.pilot.errors import UsageError
-from berth.pilot.profile import Profile, ScalingPoint, SizePoint
+from berth.pilot.profile import Profile, Provenance, ScalingPoint, SizePoint
 from berth.predictor.core.prediction import Basis
 from berth.predictor.families.program.ceilings import Point
 from berth.predictor.families.program.estimate import Estimate, estimate
@@ -204,6 +204,23 @@ def test_time_and_memory_alone_rank_with_a_wide_interval(predictor: Predictor) -
     wide, narrow = found["quartz"].runtime_s, known["quartz"].runtime_s
     assert wide.high / wide.low > narrow.high / narrow.low
     assert found["quartz"].memory_bytes.mid == 3e8
+
+
+@pytest.mark.parametrize("time_only", [False, True])
+def test_a_run_on_another_processor_than_its_platforms_abstains(
+    predictor: Predictor, time_only: bool
+) -> None:
+    own = _time_only() if time_only else profile()
+    here = HERE.model_copy(update={"processor": "AMD EPYC  9654"})
+
+    def abstained(cpu: str) -> str:
+        origin = Provenance(created="2026-11-22", berth_version="1", host_cpu=cpu)
+        ran = own.model_copy(update={"provenance": origin})
+        return predictor.predict(ran, ALL["quartz"], reference=here).abstained or ""
+
+    assert "it ran on" not in abstained("AMD EPYC 9654")
+    assert "it ran on" not in abstained("")
+    assert abstained("Xeon E5").startswith("it ran on Xeon E5, but platform")
 
 
 def test_time_alone_does_not_hide_a_run_that_failed(predictor: Predictor) -> None:

@@ -102,7 +102,7 @@ class Predictor:
         if is_time_only(profile):
             return self._by_time_alone(profile, points, reference)
         reading, layout = self.read(profile, points, reference=reference)
-        law, doubts = _own_size(profile), self._doubts(reading, points)
+        law, doubts = _own_size(profile), self._doubts(reading, points, reference)
         return [
             _prediction(
                 reading, point, found, index=index, law=law, doubt=doubts[point.platform.name]
@@ -121,7 +121,7 @@ class Predictor:
         likely = stand_ins(profile)
         found = combined(likely, estimates)
         reading, _ = self.read(likely[0], points, reference=reference)
-        law, doubt = _own_size(profile), _incomplete(profile)
+        law, doubt = _own_size(profile), _incomplete(profile) or _elsewhere(profile, reference)
         return [
             replace(
                 _prediction(reading, point, one, index=index, law=law, doubt=doubt),
@@ -172,10 +172,12 @@ class Predictor:
         self._layouts[key] = layout
         return layout
 
-    def _doubts(self, reading: Reading, points: Sequence[Point]) -> dict[str, str | None]:
+    def _doubts(
+        self, reading: Reading, points: Sequence[Point], reference: Platform | None
+    ) -> dict[str, str | None]:
         """Why a platform's prediction is not one to act on, by its name."""
         names = dict.fromkeys(point.platform.name for point in points)
-        if (why := self._doubt(reading)) is not None:
+        if (why := self._doubt(reading) or _elsewhere(reading.profile, reference)) is not None:
             return dict.fromkeys(names, why)
         values = reading.work_features
         general = self._bundle.range_check.unlike(values)
@@ -196,6 +198,19 @@ class Predictor:
 def _incomplete(profile: Profile) -> str | None:
     failed = not profile.complete or profile.exit_status != 0
     return "the pilot run did not complete" if failed else None
+
+
+def _elsewhere(profile: Profile, reference: Platform | None) -> str | None:
+    """Whether the run was on another processor than the platform that it names."""
+    origin = profile.provenance
+    if reference is None or origin.imported is not None:
+        return None
+    ran_on, expected = (
+        " ".join(one.split()) for one in (origin.host_cpu, reference.processor or "")
+    )
+    if not ran_on or not expected or ran_on == expected:
+        return None
+    return f"it ran on {ran_on}, but platform {reference.name!r} is {expected}: pilot it there"
 
 
 def usable_cores(profile: Profile, platform: Platform) -> int:
