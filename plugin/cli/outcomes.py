@@ -13,7 +13,7 @@ from berth.pilot.units import format_elapsed, format_seconds
 from berth.plugin.accuracy import GROUPS, Accuracy, is_inside, ratio, summarise
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.where import open_store, store_options
-from berth.plugin.store import OutcomeRecord
+from berth.plugin.store import OutcomeRecord, Store
 
 _DAY_S = 86_400.0
 
@@ -56,6 +56,15 @@ def outcomes(
         click.echo(f"no job that was decided upon has ended in the last {days:g} days")
     else:
         click.echo(_jobs(found) if jobs else _summary(summarise(found, by), by))
+        for line in _changes(store, now_s - days * _DAY_S):
+            click.echo(line)
+
+
+def _changes(store: Store, since_s: float) -> list[str]:
+    """What finished jobs tell of changes of programs and platforms."""
+    from berth.plugin.learning.shown import changes_since  # noqa: PLC0415 - numpy
+
+    return changes_since(store, since_s)
 
 
 def _plain(row: OutcomeRecord | Accuracy) -> dict[str, object]:

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -24,7 +25,7 @@ from berth.plugin.cli.where import (
 )
 from berth.plugin.cli.workload_options import workload_options
 from berth.plugin.cli.workload_sharing import collect, share
-from berth.plugin.cli.workload_text import Summary, described, summary
+from berth.plugin.cli.workload_text import Summary, described, learnt_text, summary
 from berth.plugin.daemon.fingerprint import fingerprint
 from berth.plugin.daemon.messages import MAX_SCRIPT_BYTES
 from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
@@ -36,6 +37,9 @@ from berth.plugin.workload_files import WorkloadOptions, read_file
 from berth.plugin.workloads import refresh, stored, workload_in
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.workload import Workload
+
+if TYPE_CHECKING:
+    from berth.plugin.learning.shown import Moved
 
 SHOWN = 5
 """Platforms in the first view of a workload."""
@@ -225,6 +229,7 @@ def show(name: str, *, json_: bool, site_file: Path | None, store_url: str | Non
     newest = next(iter(store.forecasts(record.name)), None)
     forecast = None if newest is None else Forecast.from_json(newest.document)
     scripts = store.fingerprints(record.name)
+    learnt = _learnt(store, record.name, site_file, store_url)
     if json_:
         document = found.document.model_dump(mode="json", by_alias=True)
         answer = {
@@ -236,6 +241,7 @@ def show(name: str, *, json_: bool, site_file: Path | None, store_url: str | Non
             "created_s": record.created_s,
             "document": document,
             "forecast": None if forecast is None else forecast_json(forecast),
+            "learnt": [dataclasses.asdict(one) for one in learnt],
             "scripts": [{"digest": s.digest, "size": s.size} for s in scripts],
         }
         click.echo(json.dumps(answer, indent=2))
@@ -253,9 +259,23 @@ def show(name: str, *, json_: bool, site_file: Path | None, store_url: str | Non
             click.echo(f"  and {len(rows) - SHOWN} more: --json, or berth predict FILE")
         for line in doubts(rows[:SHOWN]):
             click.echo(f"  {line}")
+    for line in learnt_text(learnt):
+        click.echo(line)
     for script in scripts:
         size = "" if script.size is None else f" at size {script.size:g}"
         click.echo(f"  script {script.digest}{size}")
+
+
+def _learnt(
+    store: Store | RemoteStore, name: str, site_file: Path | None, store_url: str | None
+) -> list[Moved]:
+    """What finished jobs taught; nothing over the users' socket, which does not tell it."""
+    if not isinstance(store, Store) or not store.learning.forecasts(name):
+        return []
+    from berth.plugin.learning.shown import moved  # noqa: PLC0415 - numpy, seldom needed
+
+    site = None if store_url else find_site(site_file)
+    return moved(store, name, everybody=site is not None and site.learning.everybody)
 
 
 @workload.command()

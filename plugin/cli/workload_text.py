@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from berth.pilot.errors import BerthError
 from berth.pilot.profile import Profile
@@ -12,6 +13,9 @@ from berth.plugin.amounts import amount_text
 from berth.plugin.store.records import WorkloadRecord
 from berth.plugin.workload_files import title
 from berth.predictor.core.workload import Workload, parse_workload
+
+if TYPE_CHECKING:
+    from berth.plugin.learning.shown import Moved
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,3 +86,28 @@ def _what(workload: Workload) -> str:
     if workload.kind == "history":
         return f", {len(document.runs)} runs"
     return ""
+
+
+def learnt_text(learnt: Sequence[Moved]) -> list[str]:
+    """What finished jobs changed: a line for each platform, and one for each job that moved it."""
+    lines = []
+    for one in learnt:
+        whose = f" for {one.user}" if one.user else ""
+        factor = one.after_s / one.before_s
+        lines.append(
+            f"  learnt{whose} on {one.platform}: {format_seconds(one.after_s)} "
+            f"({format_seconds(one.low_s)} to {format_seconds(one.high_s)}), "
+            f"{factor:.2f} times the {format_seconds(one.before_s)} without learning"
+        )
+        for mover in one.movers[:_MOVERS]:
+            moved = "set aside as an outlier" if mover.outlier else f"moved it {mover.moved:.2f} x"
+            lines.append(
+                f"    job {mover.job} ({mover.user}, {format_seconds(mover.runtime_s)} on "
+                f"{mover.platform}): {moved}"
+            )
+        if len(one.movers) > _MOVERS:
+            lines.append(f"    and {len(one.movers) - _MOVERS} more jobs: --json")
+    return lines
+
+
+_MOVERS = 5

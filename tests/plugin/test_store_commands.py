@@ -280,6 +280,7 @@ def test_the_doctor_finds_a_sound_site_sound(
         "bundle",
         "placement",
         "store",
+        "learning",
         "daemon",
         "scheduler",
         "filter",

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from site_jobs import CPU, GPU, NOW_S, SiteJobs, factor, forecast, width
 
+from berth.plugin.cli.workload_text import learnt_text
 from berth.plugin.learning.counted import Use
 from berth.plugin.learning.learner import Learner
+from berth.plugin.learning.shown import changes_since, moved
 from berth.plugin.store import Store
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis
@@ -298,3 +300,30 @@ def test_a_platform_whose_intervals_fail_is_said_to(store: Store, jobs: SiteJobs
     learnt = Forecast.from_json(store.learning.forecasts("app")[0].document)
     assert set(learnt.doubted) <= {CPU}
     assert width(store, "app", "alice") > 1
+
+
+def test_show_says_which_jobs_moved_a_forecast_and_by_how_much(
+    store: Store, jobs: SiteJobs
+) -> None:
+    jobs.workload(forecast("app", {CPU: 100, GPU: 50}))
+    ids = [jobs.job("app", seconds) for seconds in (200, 210, 20_000, 190)]
+    learner(store).until_done()
+    (found,) = moved(store, "app")
+    assert (found.user, found.platform, found.before_s) == ("alice", CPU, 100)
+    assert found.after_s == pytest.approx(200, rel=0.1)
+    assert {m.job for m in found.movers} == set(ids)
+    assert math.prod(m.moved for m in found.movers) == pytest.approx(found.after_s / 100, rel=0.02)
+    assert [m.job for m in found.movers if m.outlier] == [ids[2]]
+    lines = learnt_text([found])
+    assert lines[0].startswith("  learnt for alice on quartz: ")
+    assert any("set aside as an outlier" in line for line in lines)
+
+
+def test_changes_are_told_where_people_look(store: Store, jobs: SiteJobs) -> None:
+    jobs.workload(forecast("app", {CPU: 100}))
+    for n in range(20):
+        jobs.job("app", (100 if n < 12 else 220) + n % 3)
+    learner(store).until_done()
+    (sentence,) = changes_since(store, 0.0)
+    assert sentence.startswith("workload app: jobs take clearly longer than before since ")
+    assert changes_since(store, NOW_S) == []

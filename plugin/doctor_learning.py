@@ -1,0 +1,50 @@
+"""Doctor's look at what finished jobs teach: changes, intervals that fail, jobs left behind."""
+
+from __future__ import annotations
+
+import time
+
+from berth.plugin.findings import Finding, Findings, Status
+from berth.plugin.site.site import Site
+from berth.plugin.store import Store
+
+_RECENT_S = 7 * 86_400.0
+_LATE_S = 600.0
+
+
+def check_learning(site: Site) -> Findings:
+    """By the evidence of the store. Slow where there is much of it: a second for 10,000 jobs."""
+    from berth.plugin.learning.counted import COUNTED  # noqa: PLC0415 - numpy
+    from berth.plugin.learning.scope import MOST_OF_ALL  # noqa: PLC0415
+    from berth.plugin.learning.shown import notices, site_history  # noqa: PLC0415
+
+    store, now_s = Store.open(site.daemon.store, create=False, check=False), time.time()
+    records = store.learning.of_all(MOST_OF_ALL)
+    counted = sum(record.use in COUNTED for record in records)
+    learnt = len(store.learning.forecasts())
+    yield Finding(
+        "learning",
+        Status.OK,
+        f"{counted} of {len(records)} ended jobs count; {learnt} forecasts are learnt",
+    )
+    late = store.learning.pending(now_s - _RECENT_S, 1)
+    if late and (late[0].end_s or now_s) < now_s - _LATE_S:
+        yield Finding(
+            "learning",
+            Status.WARN,
+            "jobs that ended more than ten minutes ago are not learnt from",
+            "does the daemon run, with [learning] enabled? by hand: berth learn",
+        )
+    history = site_history(store)
+    for name in history.platforms:
+        found = history.holding(name)
+        if found.fails:
+            yield Finding(
+                "learning",
+                Status.WARN,
+                f"predicted times on {name} held for only {found.inside} of the last "
+                f"{found.jobs} jobs: who ran them is not sent there on their strength",
+                "berth outcomes --jobs; has the platform changed? berth calibrate",
+            )
+    for text in notices(history, now_s - _RECENT_S):
+        yield Finding("learning", Status.WARN, text, "berth calibrate, where a platform changed")

@@ -1,0 +1,96 @@
+"""What was learnt, for people: which jobs moved a forecast, and what has changed at the site."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from berth.plugin.learning.learner import notices
+from berth.plugin.learning.scope import EVERYBODY, Programs, Scope
+from berth.plugin.store.records import EvidenceRecord
+from berth.plugin.store.store import Store
+from berth.plugin.workload_names import owner_in
+from berth.predictor.learning.learnt import learnt_forecast, pulls
+from berth.predictor.learning.site_history import SiteHistory
+
+_HELD = 0.05
+"""Weight below which a run was set aside as an outlier."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mover:
+    """One finished job, and by how much it moved the time on a platform."""
+
+    job: str
+    user: str
+    platform: str
+    """Where it ran."""
+    runtime_s: float
+    moved: float
+    """Factor on the expected time; 1: not at all."""
+    outlier: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A learnt time beside that without learning."""
+
+    user: str
+    """Whose jobs it is for; empty: everybody's."""
+    platform: str
+    before_s: float
+    after_s: float
+    low_s: float
+    high_s: float
+    movers: tuple[Mover, ...]
+    """Those that moved it most first."""
+
+
+def moved(store: Store, profile: str, *, everybody: bool = False) -> list[Moved]:
+    """Learnt times of a workload on the platforms where jobs ran, for each reader."""
+    programs = Programs(store)
+    found = []
+    for record in store.learning.forecasts(profile):
+        reader = record.user or owner_in(profile) or EVERYBODY
+        scope = Scope(store, programs, EVERYBODY if everybody else reader, everybody=everybody)
+        base = programs.forecast(profile)
+        if base is None:
+            continue
+        runs, standing = scope.history.runs(profile), scope.history.standing(profile)
+        by_job = {f"{r.cluster}/{r.job_id}": r for r in scope.records if r.profile == profile}
+        after = learnt_forecast(base, runs, standing)
+        for platform in scope.history.platforms:
+            if platform not in base.curves:
+                continue
+            then, now = (f.curves[platform].points[-1].runtime_s for f in (base, after))
+            each = pulls(base, runs, standing, platform)
+            movers = [_mover(by_job[p.job], p.log_move, p.weight) for p in each]
+            movers.sort(key=lambda m: -abs(math.log(m.moved)))
+            found.append(
+                Moved(record.user, platform, then.mid, now.mid, now.low, now.high, tuple(movers))
+            )
+    return found
+
+
+def site_history(store: Store) -> SiteHistory:
+    """Of all jobs that count, whoever's they are: for administrators."""
+    return Scope(store, Programs(store), EVERYBODY, everybody=True).history
+
+
+def changes_since(store: Store, since_s: float) -> list[str]:
+    """Sentences about changes that were noticed after a Unix time."""
+    return notices(site_history(store), since_s)
+
+
+__all__ = ["Moved", "Mover", "changes_since", "moved", "notices", "site_history"]
+
+
+def _mover(record: EvidenceRecord, log_move: float, weight: float) -> Mover:
+    return Mover(
+        record.job_id,
+        record.user,
+        record.platform or "",
+        record.runtime_s or 0.0,
+        math.exp(log_move),
+        weight < _HELD,
+    )
