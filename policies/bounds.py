@@ -53,6 +53,8 @@ def memory_on_node(
     """Memory in bytes that the job takes of its fullest node, the queue's default where unasked."""
     if held.memory_bytes_per_node is not None:
         return held.memory_bytes_per_node
+    if request.needs.all_memory:
+        return candidate.memory_bytes_per_node or 0
     if bounds.default_memory_bytes_per_core is not None:
         cores = cores_on_node(request, held, candidate, bounds)
         return bounds.default_memory_bytes_per_core * cores

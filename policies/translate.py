@@ -107,6 +107,15 @@ def _nodes(request: Request, held: Resources) -> int:
 def _layout_problem(request: Request, candidate: Candidate, held: Resources) -> str | None:
     """What the user wrote about cores of a node or of a GPU, and a node here has not."""
     needs, cores = request.needs, candidate.cores_per_node
+    asked = request.resources
+    unchanged = (held.tasks, held.cpus_per_task) == (
+        max(1, asked.tasks),
+        max(1, asked.cpus_per_task),
+    )
+    # Slurm wants nodes on which so many tasks fit, whether or not there are so many.
+    wanted = (needs.tasks_per_node or 0) * held.cpus_per_task if unchanged else 0
+    if wanted > cores:
+        return f"your tasks per node take {wanted} cores and a node has {cores}"
     if needs.min_cores_per_node > cores:
         return f"you asked for nodes with {needs.min_cores_per_node} cores and a node has {cores}"
     if needs.cores_per_gpu * _ceil(held.gpus, max(1, held.nodes)) > cores:

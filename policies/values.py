@@ -47,6 +47,8 @@ class Needs:
     min_cores_per_node: int = 0
     memory_per_core: bool = False
     """Memory was asked by core: it is counted, and limited, in whole MiB a core."""
+    all_memory: bool = False
+    """All memory of a node was asked, however much that is (``--mem=0``)."""
     exclusive: bool = False
     """Whole nodes: all their cores count, whatever is asked of them."""
     cores_per_gpu: int = 0

@@ -101,6 +101,7 @@ def request(job: Job, chosen: Choice, *, auto_queue: str | None) -> Request:
             max_nodes=job.max_nodes or 0,
             min_cores_per_node=job.min_cpus_per_node or 0,
             memory_per_core=bool(job.memory_mib_per_cpu) and not job.memory_mib_per_node,
+            all_memory=job.memory_mib_per_node == 0,
             exclusive=bool(job.exclusive),
             cores_per_gpu=job.cpus_per_gpu or 0,
             prefer=job.prefer or None,

@@ -532,8 +532,20 @@ local function is_set(value)
   return value == true or written(value)
 end
 
+-- Whether a job without a time limit gets less there than the least time that the user asked for.
+local function below_least_time(job, edits, details, partitions)
+  local least = count_of(job.time_min, slurm.NO_VAL)
+  if not least or least == 0 or details.time_limit_min or edits.time_limit_min then return false end
+  for name in (edits.queue or ""):gmatch("[^,]+") do
+    local part = partitions[name] or {}
+    local given = count_of(part.default_time, slurm.NO_VAL) or count_of(part.max_time, slurm.NO_VAL)
+    if not given or given < least then return true end
+  end
+  return false
+end
+
 -- Why this job must not be moved as the edits say: the option's name, or nil.
-local function untranslated(job, edits, details)
+local function untranslated(job, edits, details, partitions)
   for _, field in ipairs(DECISIVE) do
     local value = job[field]
     if written(value) and not text_of(value) then
@@ -563,6 +575,7 @@ local function untranslated(job, edits, details)
   if details.memory_mib_per_cpu == 0 then
     return "--mem-per-cpu=0 (all memory of a node)" -- another node's is more than its queue may allow
   end
+  if below_least_time(job, edits, details, partitions) then return "--time-min" end
   local per_socket = count_of(job.ntasks_per_socket)
   -- Slurm wants as many cores of a socket as so many tasks take, whether or not there are so many.
   if per_socket and per_socket >= 1 and (tasks > per_socket or edits.cpus_per_task) then
@@ -821,7 +834,7 @@ local function consider(job, part_list)
   if not reply then return false end
   local before
   if reply.action == "edit" and type(reply.edits) == "table" then
-    local option = untranslated(job, reply.edits, details)
+    local option = untranslated(job, reply.edits, details, partitions)
     if option then
       stamp_kept(job, reply.stamp, "untranslated")
       tell("the job stays as it is: Berth cannot carry " .. option .. " to another place")

@@ -24,6 +24,7 @@ def partition(**given: Any) -> dict[str, Any]:
         "state_up": 3,
         "flags": 0,
         "max_time": 1440,
+        "default_time": 60,
         "max_nodes": 4294967295,
         "min_nodes": 0,
         "total_nodes": 4,

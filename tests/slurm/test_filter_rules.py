@@ -178,6 +178,24 @@ def test_bytes_that_are_not_utf8_are_left_out(bench: FilterBench) -> None:
     assert scripts == ["é€😀 ~", None, None, None, None]
 
 
+@pytest.mark.parametrize(
+    ("job", "edits", "moved"),
+    [
+        ({"time_min": 61}, {}, False),
+        ({"time_min": 60}, {}, True),
+        ({"time_min": 61, "time_limit": 90}, {}, True),
+        ({"time_min": 61}, {"time_limit_min": 90}, True),
+        ({"time_min": 61}, {"queue": "cpu,gpu"}, False),
+    ],
+)
+def test_a_least_time_over_the_default_of_the_place_keeps_the_job(
+    bench: FilterBench, job: dict[str, Any], edits: dict[str, Any], moved: bool
+) -> None:
+    outcome = answered(bench, move_to(**{"queue": "gpu", **edits}), {**AUTO, **job})
+    assert (outcome.job["partition"] != "auto") is moved
+    assert outcome.codes == [0]
+
+
 def test_an_edit_is_carried_out_and_stamped_and_told(bench: FilterBench) -> None:
     outcome = answered(bench, move_to("gpu", gres="gpu:h200:1", time_limit_min=60), AUTO)
     assert outcome.job["partition"] == "gpu"

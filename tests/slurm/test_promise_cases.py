@@ -10,7 +10,7 @@ from accounting_database import DatabaseUnavailable
 from differential.verdicts import Verdict
 from fake_daemon import FakeDaemon, move_to
 from slurm_cluster import Cluster, ClusterUnavailable, require_slurm
-from slurm_differential.cases import ACCOUNTS, CASES, HET, KEEP, LIMITS, MANY_NODES, PLAIN, Case
+from slurm_differential.cases import CASES, HET, WORLDS, Case
 from slurm_differential.pairs import Seen, judge
 from slurm_differential.worlds import World, open_world, placing
 
@@ -44,13 +44,12 @@ def test_the_job_is_taken_and_started_as_without_berth(
     assert not verdict.differences, str(verdict)
     assert verdict.plain.accepted, verdict.plain.message
     if case.to_gpu is not None:
-        went = verdict.placed.record["Partition"] in ("gpu", "reserved")
+        went = verdict.placed.record["Partition"] in ("gpu", "reserved", "all", "whole")
         assert went is case.to_gpu, f"{verdict.placed.code}: {verdict.placed.message}"
 
 
 def test_every_world_has_cases() -> None:
-    worlds = (ACCOUNTS, KEEP, LIMITS, MANY_NODES, PLAIN)
-    assert {case.world.name for case in CASES} == {world.name for world in worlds}
+    assert {case.world.name for case in CASES} == {world.name for world in WORLDS}
     assert len({case.name for case in CASES}) == len(CASES)
 
 

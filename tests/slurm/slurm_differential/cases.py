@@ -145,14 +145,23 @@ CASES = (
         ("V5 MaxNodes below the range", "-N1-2", False),
         ("V5 nodes that one MCS label has alone", "-n30 --exclusive=mcs", False),
         ("V5 MaxTime", "-t 08:00:00", False),
+        ("all memory over MaxMemPerNode", "-n30 --mem=0", False),
+        ("tasks of each node more than its cores", "-N1-2 --ntasks-per-node=40", False),
         ("more tasks of a socket than cores", "--mem=8G --ntasks-per-socket=8", False),
     ),
     *_cases(
         MANY_NODES,
         ("V5 MinNodes without -N", "-n4", None),
+        ("tasks per node that no node of the place holds", "-n4 --ntasks-per-node=40", False),
         ("V5 MaxNodes without -N", "-n80", None),
         ("V5 MaxCPUsPerNode on cores", "-n30", None),
         ("spread over more nodes than MaxNodes", "-n4 -c2 --spread-job", False),
+    ),
+    *_cases(
+        OVERLAP,
+        ("a least time over the default of the place", "-c4 --time-min=30", False),
+        ("a least time below it", "-c4 --time-min=10", True),
+        ("a least time and a limit", "-c4 --time-min=30 -t 40", True),
     ),
     *_cases(
         ACCOUNTS,
