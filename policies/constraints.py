@@ -419,6 +419,20 @@ PRESENT: tuple[PresentConstraint, ...] = (
     within_queue_bounds,
     within_account_limits,
 )
+SETTLED: frozenset[PresentConstraint] = frozenset((enough_nodes_work, within_queue_bounds))
+"""Present ones that say the same to everybody who asks for the same shape."""
+
+
+def can_exclude(constraint: PresentConstraint, case: Moment) -> bool:
+    """Whether a present constraint can rule this place out for anybody, whoever asks and when."""
+    state = case.state
+    if constraint is cut_now:
+        return case.candidate.slice_of is not None and state is not None
+    if constraint is not_ruled_out:
+        return state is not None and bool(state.ruled_out)
+    if constraint is within_account_limits:
+        return state is not None and state.rights is not None
+    return True
 
 
 def _or(names: tuple[str, ...]) -> str:

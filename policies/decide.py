@@ -11,17 +11,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from berth.pilot.bounded import BoundedCache
 from berth.policies import digest, sentences
 from berth.policies.codes import Code
-from berth.policies.constraints import (
-    PRESENT,
-    Exclusion,
-    Moment,
-    names_no_type,
-    present_limit_s,
-)
+from berth.policies.constraints import Exclusion, Moment, names_no_type, present_limit_s
 from berth.policies.objectives import OBJECTIVES, Term
-from berth.policies.ranking import Ranking, order
+from berth.policies.present import Places, Standing, places
+from berth.policies.ranking import SHAPES_KEPT, Ranking, order
 from berth.policies.settings import PolicySettings, UntypedGpus
 from berth.policies.slice_choice import one_of_each
 from berth.policies.values import Candidate, CandidateState, Decision, Edit, Ranked, Request
@@ -68,6 +64,9 @@ class Decider:
         self._site_digest = digest.of_site(self.candidates, settings)
         self._states: Mapping[str, CandidateState] | None = None
         self._states_digest = ""
+        self._oldest_s = 0.0
+        self._places: BoundedCache[int, Places] = BoundedCache(SHAPES_KEPT)
+        """By the identity of the ranked rows, for the present states."""
 
     def decide(
         self,
@@ -82,21 +81,17 @@ class Decider:
         if alone is not None or forecast is None:
             code, sentence = alone or (Code.NO_PROFILE, sentences.NO_PROFILE)
             return self._decision(inputs, forecast, code, sentence)
+        here = self._present(request, states, forecast)
         fits: list[Ranked] = []
-        ruled_out: list[Ranked] = []
-        for row in self._ranking.rows(request, forecast):
-            if row.score is None:
-                ruled_out.append(row)
-                continue
-            state = states.get(row.candidate)
-            excluded = self._at_present(request, row, state, forecast, now_s)
+        ruled_out: list[Ranked] = list(here.ruled_out)
+        for place in here.standing:
+            excluded = self._at_present(request, place, forecast, now_s)
             if excluded is None:
-                fits.append(self._waiting(request, row, state, forecast))
+                fits.append(place.row)
             else:
                 code, sentence = excluded
-                ruled_out.append(replace(row, score=None, excluded=sentence, code=code.value))
-        if self.settings.weights.wait > 0:
-            fits.sort(key=order)
+                row = replace(place.row, score=None, excluded=sentence, code=code.value)
+                ruled_out.append(row)
         if self._has_slices:
             fits, passed_over = one_of_each(fits, self._by_name, self.settings.slices)
             ruled_out.extend(passed_over)
@@ -145,21 +140,37 @@ class Decider:
                 found.append(row)
         return found
 
+    def _present(
+        self, request: Request, states: Mapping[str, CandidateState], forecast: Forecast
+    ) -> Places:
+        """The places for this shape of job by the states, best first."""
+        rows = self._ranking.rows(request, forecast)
+        found = self._places.get(id(rows))
+        if found is None or found.rows is not rows:
+            found = places(
+                rows,
+                request,
+                states,
+                candidates=self._by_name,
+                settings=self.settings,
+                waiting=lambda row, state: self._waiting(request, row, state, forecast),
+            )
+            if self.settings.weights.wait > 0:
+                ordered = sorted(found.standing, key=lambda place: order(place.row))
+                found = found._replace(standing=tuple(ordered))
+            self._places.put(id(rows), found)
+        return found
+
     def _at_present(
-        self,
-        request: Request,
-        row: Ranked,
-        state: CandidateState | None,
-        forecast: Forecast,
-        now_s: float,
+        self, request: Request, place: Standing, forecast: Forecast, now_s: float
     ) -> Exclusion | None:
-        candidate = self._by_name[row.candidate]
+        row, candidate, state, checks = place
         limit_s = None
         if state is not None and state.rights is not None:  # nothing else asks for it
             raised_s = self._new_limit_s(request, candidate, row) if forecast.whole_job else None
             limit_s = raised_s or present_limit_s(request, candidate)
         moment = Moment(request, candidate, self.settings, row.resources, state, now_s, limit_s)
-        for constraint in PRESENT:
+        for constraint in checks:
             excluded = constraint(moment)
             if excluded is not None:
                 return excluded
@@ -246,9 +257,12 @@ class Decider:
     ) -> str:
         if states is not self._states:
             self._states, self._states_digest = states, digest.of_states(states)
-        stale_before = now_s - self.settings.stale_after_s
-        since_s = request.scheduler_since_s or 0.0
-        stale = [name for name, s in states.items() if s.as_of_s < max(stale_before, since_s)]
+            self._oldest_s = min((s.as_of_s for s in states.values()), default=0.0)
+            self._places.clear()
+        since_s = max(now_s - self.settings.stale_after_s, request.scheduler_since_s or 0.0)
+        stale: list[str] = []
+        if self._oldest_s < since_s:
+            stale = [name for name, s in states.items() if s.as_of_s < since_s]
         predicted = "" if forecast is None else self._ranking.digest(forecast)
         return digest.of_text(
             self._site_digest,

@@ -9,10 +9,11 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from berth.policies.settings import PolicySettings
-from berth.policies.values import Candidate, CandidateState, Request
+from berth.policies.values import Candidate, CandidateState, Needs, Request
 from berth.predictor.core.forecast import Forecast
 
 DIGEST_BYTES = 16
+NO_NEEDS = Needs()
 
 
 def of_text(*parts: str) -> str:
@@ -91,7 +92,7 @@ def of_request(request: Request) -> str:
         f"{r.nodes} {r.tasks} {r.cpus_per_task} {r.gpus} {r.memory_bytes_per_node} "
         f"{q.wants_placement} {q.time_limit_s} {q.size} {q.opted_out} {q.array_tasks} "
         f"{(q.user, q.account, q.qos, q.queue, q.pinned, q.features, q.gres, q.profile)} {queues} "
-        f"{q.needs} {q.component}"
+        f"{'' if q.needs is NO_NEEDS or q.needs == NO_NEEDS else q.needs} {q.component}"
     )
 
 

@@ -280,9 +280,9 @@ end
 
 -- Slurm lists the partitions whose user and group rules admit the submitter; what else would make
 -- it refuse the job there (state, account, QOS, a reservation needed) is checked here.
-local function usable_partitions(job, part_list)
-  local account = job.account or job.default_account
-  local qos = job.qos or job.default_qos
+local function usable_partitions(job, part_list, own)
+  local account = own.account or job.default_account
+  local qos = own.qos or job.default_qos
   local names, records = {}, {}
   for name, part in pairs(part_list) do
     local flags = part.flags or 0
@@ -387,9 +387,7 @@ local function sendable_comment(comment)
 end
 
 -- Nodes that the user excludes might be all that have what Berth would ask for.
-local PINS = {
-  req_nodes = "nodelist", exc_nodes = "nodelist", reservation = "reservation", licenses = "licenses", qos = "qos",
-}
+local PINS = { req_nodes = "nodelist", exc_nodes = "nodelist", licenses = "licenses" }
 
 -- What a node must have (--tmp, --sockets-per-node, --cores-per-socket, --threads-per-core) is a
 -- choice of nodes, too: elsewhere Slurm may refuse the job.
@@ -437,18 +435,23 @@ end
 -- `shared` of --exclusive, --exclusive=user and --exclusive=mcs.
 local WHOLE_NODES = { [0] = true, [2] = true, [3] = true }
 
-local function describe(job, partitions)
+-- Each read of a field costs slurmctld a search by its name: what is looked at in several places.
+local function looked_at(job)
+  return { account = job.account, qos = job.qos, comment = job.comment, reservation = job.reservation }
+end
+
+local function describe(job, partitions, own)
   local script = job.script
   local details = {
     uid = job.user_id,
     user = text_of(job.user_name),
-    account = text_of(job.account),
-    qos = text_of(job.qos),
-    reservation = text_of(job.reservation),
+    account = text_of(own.account),
+    qos = text_of(own.qos),
+    reservation = text_of(own.reservation),
     name = text_of(job.name),
     queue = text_of(job.partition),
     queues = partitions,
-    comment = sendable_comment(job.comment),
+    comment = sendable_comment(own.comment),
     nodes = count_of(job.min_nodes, slurm.NO_VAL),
     max_nodes = count_of(job.max_nodes, slurm.NO_VAL),
     tasks = count_of(job.num_tasks, slurm.NO_VAL),
@@ -465,13 +468,13 @@ local function describe(job, partitions)
     het = count_of(job.het_job_offset, slurm.NO_VAL),
     scheduler_since_s = loaded_at,
   }
-  local nodes = details.nodes or 1
-  details.gpus = gpus_in_all(job, details.tasks or nodes * (details.tasks_per_node or 1))
   local least = count_of(job.pn_min_cpus)
   -- sbatch derives it from the tasks of a node; more than those need was asked by --mincpus.
   local derived = (details.cpus_per_task or 1) * (details.tasks_per_node or 1)
   if least and least > derived then details.min_cpus_per_node = least end
   if details.gres then
+    local nodes = details.nodes or 1
+    details.gpus = gpus_in_all(job, details.tasks or nodes * (details.tasks_per_node or 1))
     details.cpus_per_gpu = per_gpu(job.cpus_per_tres)
     details.memory_mib_per_gpu = per_gpu(job.mem_per_tres)
   end
@@ -482,7 +485,8 @@ local function describe(job, partitions)
       details.arguments = words
     end
     -- Only batch jobs carry their environment; asking others for it fills slurmctld's log.
-    local profile, mode = job.environment["BERTH_PROFILE"], job.environment["BERTH_MODE"]
+    local environment = job.environment
+    local profile, mode = environment["BERTH_PROFILE"], environment["BERTH_MODE"]
     details.profile, details.mode = text_of(profile), text_of(mode)
     -- What cannot be read might say "off".
     if written(profile) and not details.profile or written(mode) and not details.mode then
@@ -496,6 +500,8 @@ local function describe(job, partitions)
   for field, name in pairs(PINS) do
     if written(job[field]) then pinned[#pinned + 1] = name end
   end
+  if written(own.reservation) then pinned[#pinned + 1] = "reservation" end
+  if written(own.qos) then pinned[#pinned + 1] = "qos" end
   if keeps_shape(job, details) then pinned[#pinned + 1] = "shape" end
   if wants_special_nodes(job) then pinned[#pinned + 1] = "nodelist" end
   if #pinned > 0 then details.pinned = pinned end
@@ -826,10 +832,11 @@ local function consider(job, part_list)
   if not usable then return false end
   read_config()
   if killed() or not breaker.allows() then return false end
-  local names, partitions = usable_partitions(job, part_list)
+  local own = looked_at(job)
+  local names, partitions = usable_partitions(job, part_list, own)
   if #names == 0 then return true end
-  local details = describe(job, names)
-  if opted_out(details, job.comment) then return true end
+  local details = describe(job, names, own)
+  if opted_out(details, own.comment) then return true end
   local reply = ask(details)
   if not reply then return false end
   local before

@@ -251,13 +251,15 @@ def _resources_changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> l
     found = []
     if was["gpu"] and was["gpu"] != now["gpu"]:
         found.append(f"{was['gpu']} GPUs were asked for and it has {now['gpu']}")
-    if '"exclusive": true' in json.dumps(before["resources"]):
-        found.append("whole nodes were asked for, and its shape was changed")
+    shape = [kind for kind in ("node", "slot", "core") if was[kind] != now[kind]]
+    if '"exclusive": true' in json.dumps(before["resources"]) and shape:
+        found.append(f"whole nodes were asked for, and it was {was} and is {now}")
     return found
 
 
 def _counted(vertices: Sequence[Mapping[str, Any]], times: int = 1) -> dict[str, int]:
-    found = {"gpu": 0}
+    """How many of each there are in all."""
+    found = dict.fromkeys(("node", "slot", "core", "gpu"), 0)
     for vertex in vertices:
         count = vertex["count"] if isinstance(vertex["count"], int) else 1
         if vertex["type"] in found:
