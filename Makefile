@@ -6,7 +6,7 @@ BERTH := $(VENV)/bin/berth
 ROOMS := pilot predictor policies plugin
 TYPING := $(VENV)/typing
 
-.PHONY: differential differential-flux help venv tools slurm flux-python deep demo test test-quick gate gate-full lint audit typecheck mig-sweep fresh-site bench evaluate ablations train profiles docs fuzz-models clean
+.PHONY: differential differential-flux matrix help venv tools slurm flux-python deep demo test test-quick gate gate-full lint audit typecheck mig-sweep fresh-site bench evaluate ablations train profiles docs fuzz-models clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -60,14 +60,14 @@ gate: deep  ## every headline figure of the docs: before, tolerance, now; 1 wher
 gate-full: deep  ## the same with the long ones; hours
 	$(PY) -m lab gate --full
 
-lint: venv  ## style and import direction
+lint: venv  ## style, import direction, bandit's findings
 	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
 	$(VENV)/bin/lint-imports
+	$(PY) -m bandit -q -c pyproject.toml -r $(ROOMS) lab
 
-audit: venv  ## bandit over the code, pip-audit over what is installed
+audit: venv  ## published advisories on what is installed; fails where the service is not reached
 	$(VENV)/bin/pip install -q -e '.[audit]'
-	$(VENV)/bin/bandit -q -c pyproject.toml -r pilot predictor policies plugin
-	$(VENV)/bin/pip-audit
+	$(PY) deploy/audit
 
 typecheck: venv  ## mypy --strict
 	@cd $(TYPING) && MYPYPATH=.:../.. ../../$(VENV)/bin/mypy --config-file ../../pyproject.toml \
@@ -78,6 +78,9 @@ differential: venv tools slurm  ## 5,000 random jobs with and without Berth on r
 
 differential-flux: venv  ## 2,000 random jobs with and without Berth on real Flux instances, likewise
 	PYTHONPATH=tests/flux:tests/support $(PY) -m flux_differential.run --pairs 2000
+
+matrix: venv  ## the cases of the promise and 1,000 random pairs under the Slurm of Debian 13 (as root)
+	tests/slurm/matrix trixie 1000
 
 mig-sweep: venv tools slurm  ## every fault at every NVML call of an apply, counted (long)
 	BERTH_MIG_SWEEP=full $(PY) -m pytest tests/plugin/mig/test_faults.py \

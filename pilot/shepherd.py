@@ -295,7 +295,8 @@ def _become_program(order: dict[str, Any], output_end: int, shepherd: int) -> No
     os.dup2(output_end, 2)
     if order["cwd"]:
         os.chdir(order["cwd"])
-    os.execvpe(order["command"][0], order["command"], order["env"])
+    # The user's own program, which this process was forked for.
+    os.execvpe(order["command"][0], order["command"], order["env"])  # nosec B606
 
 
 def prctl(option: int, value: int) -> None:

@@ -89,7 +89,7 @@ def log(kind: str, text: object) -> None:
         _last_logged[kind] = now
         sys.stderr.write("berth: %s\n" % one_line(str(text), 300))
         sys.stderr.flush()
-    except Exception:  # noqa: S110 - a full or closed stderr is no reason to fail a job
+    except Exception:  # a closed stderr is no reason to fail a job  # noqa: S110  # nosec B110
         pass
 
 
@@ -882,5 +882,5 @@ class Frobnicator(FrobnicatorPlugin):  # type: ignore[misc]
             if isinstance(error, Overdue) and self._filter is not None:
                 self._filter.breaker.failed("deadline")
             log("error", "%s: %s" % (type(error).__name__, error))
-        except Exception:  # noqa: S110 - there is nothing left to try
+        except Exception:  # there is nothing left to try  # noqa: S110  # nosec B110
             pass

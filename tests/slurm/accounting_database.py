@@ -60,6 +60,8 @@ class DatabaseUnavailable(Exception):
 
 def require_database() -> None:
     """Raises DatabaseUnavailable where slurmdbd or MariaDB is missing."""
+    if os.environ.get("BERTH_TEST_SLURM_ROOT"):
+        raise DatabaseUnavailable("the slurmdbd here is not for the Slurm of another root folder")
     missing = [tool for tool in DAEMONS if shutil.which(tool) is None]
     if missing:
         raise DatabaseUnavailable(f"no {', '.join(missing)} here; `make slurm` installs them")

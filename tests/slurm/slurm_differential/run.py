@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from accounting_database import DatabaseUnavailable
+from accounting_database import DatabaseUnavailable, require_database
 from differential.report import add, batch_row, seeds_left, summary
 from slurm_differential.cases import WORLDS
 from slurm_differential.options import asks, option_names
@@ -33,7 +33,7 @@ def main() -> int:
     parser.add_argument("--report", type=Path, default=Path("report/differential/slurm.jsonl"))
     parser.add_argument("--world", help="only this one")
     options = parser.parse_args()
-    worlds = {w.name: w for w in WORLDS if options.world in (None, w.name)}
+    worlds = {w.name: w for w in _possible() if options.world in (None, w.name)}
     left = seeds_left(
         options.report,
         list(worlds),
@@ -47,16 +47,23 @@ def main() -> int:
     return summary(options.report)
 
 
-def _in_world(world: World, seeds: list[int], batch: int, report: Path) -> None:
+def _possible() -> list[World]:
+    """The worlds that this machine can have."""
     try:
-        with open_world(world) as slurm:
-            names = {command: option_names(slurm, command) for command in COMMANDS}
-            for seed in seeds:
-                begun = time.monotonic()
-                found = judge(slurm, asks(seed, batch, names))
-                add(report, batch_row(world.name, seed, found, begun))
+        require_database()
     except DatabaseUnavailable as missing:
-        print(f"world {world.name} skipped: {missing}", flush=True)
+        print(f"no world with accounts: {missing}", flush=True)
+        return [world for world in WORLDS if world.accounting is None]
+    return list(WORLDS)
+
+
+def _in_world(world: World, seeds: list[int], batch: int, report: Path) -> None:
+    with open_world(world) as slurm:
+        names = {command: option_names(slurm, command) for command in COMMANDS}
+        for seed in seeds:
+            begun = time.monotonic()
+            found = judge(slurm, asks(seed, batch, names))
+            add(report, batch_row(world.name, seed, found, begun))
 
 
 if __name__ == "__main__":
