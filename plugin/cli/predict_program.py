@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -74,7 +73,7 @@ def predict_program(asked: Asked) -> None:
             document["probe"] = as_document(advice)
         click.echo(json.dumps(document, indent=2))
     else:
-        _show(measured, forecast.bundle, ranking, asked.size, platforms)
+        _show(measured, forecast.bundle, ranking, asked)
         _advise(advice, ranking)
         if asked.why:
             explain_sources(forecast, list(order))
@@ -131,10 +130,13 @@ def _document(
 def _show(
     profile: Profile,
     bundle: str,
-    ranking: list[Prediction],
-    size: float | None,
-    platforms: Mapping[str, Platform],
+    every: list[Prediction],
+    asked: Asked,
 ) -> None:
+    size, platforms = asked.size, asked.platforms
+    ranking = [
+        p for p in every if p.platform in asked.names or _runs_on(profile, platforms[p.platform])
+    ]
     no_code = {p.platform for p in ranking if not _runs_on(profile, platforms[p.platform])}
     header = (
         "platform", "with", "speedup", "90 % interval", "time", "90 % interval", "memory, at most",
@@ -159,15 +161,23 @@ def _show(
         ))  # fmt: skip
     at = f" at size {size:g}" if size is not None else ""
     click.echo(f"{profile.name}{at}, measured on {profile.platform}; bundle {bundle}\n")
+    acted_on = sum(usable(p) and p.platform not in no_code for p in ranking)
+    if ranking and not acted_on:
+        click.echo("Nothing here is known well enough to act on; below the table is why.\n")
     click.echo(
         columns(
             header,
             rows,
             indent=0,
-            first=sum(usable(p) and p.platform not in no_code for p in ranking),
+            first=acted_on or None,
         )
     )
     click.echo()
+    if left_out := len(every) - len(ranking):
+        click.echo(
+            f"Left out: {left_out} GPU platforms that the program has no code for; name one with "
+            "--platform to see the time of an equivalent GPU build."
+        )
     for reason in dict.fromkeys(p.abstained for p in ranking if p.abstained):
         click.echo(f"abstains: {reason}")
     if no_code:
@@ -178,8 +188,3 @@ def _show(
         click.echo("GPU rows are of an equivalent GPU build of the program.")
     if any(p.basis is Basis.PRIOR for p in ranking):
         click.echo("prior: roofline only, no measured times of that platform in the bundle.")
-    if profile.platform not in platforms:
-        click.echo(
-            f"{profile.platform} has no signature here, so nothing is anchored on the measured "
-            "time: `berth pilot bench` there, then `berth platform add`."
-        )
