@@ -39,6 +39,14 @@ def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
     return platform.machine()
 
 
+def gpu_driver(version: Path = Path("/sys/module/nvidia/version")) -> str | None:
+    """Version of NVIDIA's kernel driver; None: it is not loaded."""
+    try:
+        return version.read_text(encoding="ascii", errors="replace").strip() or None
+    except OSError:
+        return None
+
+
 def cores() -> int:
     """Processors that this process may use."""
     return max(1, len(os.sched_getaffinity(0)))

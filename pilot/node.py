@@ -19,7 +19,7 @@ from pydantic import Field
 from berth.pilot.bench import ANCHORS, SAMPLED_FRACTION, measure_signature, platform_here
 from berth.pilot.documents import Document, read_json, write_json
 from berth.pilot.errors import BerthError, UsageError
-from berth.pilot.host import cpu_model
+from berth.pilot.host import cpu_model, gpu_driver
 from berth.pilot.platform import Platform
 from berth.pilot.profile import NonNegative, Positive
 from berth.pilot.shepherd import TICKS_PER_S, machine_ticks
@@ -81,6 +81,7 @@ def begin(into: Path, *, node: str) -> NodeMeasurement:
         node=node,
         host=platform.node(),
         kernel=kernel_release(),
+        driver=gpu_driver(),
         processor=cpu_model(),
         measured=datetime.now(UTC).isoformat(timespec="seconds"),
     )
@@ -90,7 +91,8 @@ def begin(into: Path, *, node: str) -> NodeMeasurement:
         found = read_json(into, NodeMeasurement)
     except UsageError:
         return new
-    same = (found.node, found.host, found.kernel) == (new.node, new.host, new.kernel)
+    then = (found.node, found.host, found.kernel, found.driver)
+    same = then == (new.node, new.host, new.kernel, new.driver)
     return found.model_copy(update={"problems": ()}) if same else new
 
 

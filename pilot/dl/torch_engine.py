@@ -21,7 +21,7 @@ from berth.pilot.dl.energy import Meter, NoMeter, NvmlMeter, rapl
 from berth.pilot.dl.onnx_engine import Refused
 from berth.pilot.dl.order import MeasureOrder, Source
 from berth.pilot.dl.process_memory import memory_bytes
-from berth.pilot.host import cpu_model
+from berth.pilot.host import cpu_model, gpu_driver
 from berth.pilot.profile import Measurement, Quality
 
 _HALF = {Precision.FP16: "float16", Precision.BF16: "bfloat16"}
@@ -113,7 +113,7 @@ class TorchSubject:
             device=gpu.name, memory_bytes=gpu.total_memory,
             multiprocessors=gpu.multi_processor_count,
             mig=_mig(gpu.name), framework_version=torch.__version__, cuda=torch.version.cuda,
-            driver=_driver(),
+            driver=gpu_driver(),
         )  # fmt: skip
 
     def _forward(self) -> None:
@@ -207,13 +207,6 @@ def _mig(name: str) -> str | None:
     if found:
         return profile
     return "unknown" if os.environ.get("CUDA_VISIBLE_DEVICES", "").startswith("MIG-") else None
-
-
-def _driver() -> str | None:
-    try:
-        return Path("/sys/module/nvidia/version").read_text().strip()
-    except OSError:
-        return None
 
 
 def _measured(value: float, note: str) -> Measurement:
