@@ -133,6 +133,17 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "lab.experiments.graph_networks", "DIPPM's graph networks beside trees", "20 min",
         "a bundle of the GraphSAGE network", needs=Needs.DEEP,
     ),
+    "history": Experiment(
+        "lab.experiments.history",
+        "run times of a trace's jobs from past jobs alone, in order of time, beside baselines",
+        "6 min",
+        "the weights of past jobs, with PyTorch",
+    ),
+    "memory-sizing": Experiment(
+        "lab.experiments.memory_sizing",
+        "peak memory of workflow tasks from past peaks, in order of start and of completion",
+        "2 min", takes=("only",),
+    ),
     "graph-language": Experiment(
         "lab.experiments.graph_language",
         "GNN + language model from one configuration file, beside baselines", "hours",

@@ -1,8 +1,8 @@
-"""Run time and peak memory of the next job from past jobs alone: nobody piloted the program.
+"""Run time of the next job from past jobs alone: nobody piloted the program.
 
 ``jobs`` says what is known of a job, ``rings`` remembers ended ones within bounds, ``evidence``
 weighs them for a new job, ``run_time`` predicts its time, ``intervals`` holds the coverage of the
-interval online, ``memory`` sizes its memory.
+interval online, ``confidence`` says which predictions are worth acting on.
 """
 
 from berth.predictor.learning.history.jobs import AskedJob, EndedJob

@@ -13,7 +13,7 @@ from collections import deque
 
 import numpy as np
 
-DISTRUSTED = 0.055
+DISTRUSTED = 0.05
 """Share of predictions that is not acted on."""
 _EXPECTED_CELLS = 20
 _COUNT_CELLS = 8

@@ -5,7 +5,8 @@ margin on both sides. Which level is wanted is a site-wide term and one of the u
 by every job that ended, up where the present level would have missed it and down where it would
 have held it (quantile tracking; Gibbs and Candes 2021), so that in the long run 90 % hold. It is
 the present level that is compared, not that of the prediction: a thousand jobs that were predicted
-together move it no further than they must.
+together move it no further than they must. As jobs come in such blocks, the share that the levels
+leave out is itself moved by the misses of the intervals that were given.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ _BEGIN = 4.0
 _SITE_STEP = 0.02
 _USER_STEP = 0.1
 _USERS = 20_000
+_SHARE_BEGIN, _SHARE_LEAST, _SHARE_MOST, _SHARE_STEP = 0.04, 0.002, 0.15, 0.001
 
 
 class Nested:
@@ -81,14 +83,20 @@ class Levels:
     def __init__(self) -> None:
         self._site = _BEGIN
         self._users: OrderedDict[Hashable, float] = OrderedDict()
+        self._share = _SHARE_BEGIN
 
     def of(self, user: Hashable) -> float:
         """The present one of a user."""
         return min(max(self._site + self._users.get(user, 0.0), 0.0), _HIGHEST)
 
-    def learn(self, user: Hashable, level: float) -> None:
-        """One more job ended, which an interval of ``level`` would just have held."""
-        step = (1.0 if level > self.of(user) else 0.0) - MISSES
+    def learn(self, user: Hashable, level: float, *, missed: bool) -> None:
+        """One more job ended, which an interval of ``level`` would just have held.
+
+        ``missed``: the interval that was given for it did not hold it.
+        """
+        self._share += _SHARE_STEP * (MISSES - missed)
+        self._share = min(max(self._share, _SHARE_LEAST), _SHARE_MOST)
+        step = (1.0 if level > self.of(user) else 0.0) - self._share
         self._site = min(max(self._site + _SITE_STEP * step, 0.0), _HIGHEST)
         moved = self._users.pop(user, 0.0) + _USER_STEP * step
         self._users[user] = min(max(moved, -_HIGHEST), _HIGHEST)

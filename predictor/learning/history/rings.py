@@ -30,7 +30,8 @@ _FIRST_JOBS = 4
 def _log_ranks(capacity: int) -> Floats:
     """[newest, job] log(1 + how many jobs are newer) over 4, for a full ring."""
     rows = np.arange(capacity)
-    return np.log1p((rows[:, None] - rows[None, :]) % capacity) / 4.0
+    found: Floats = np.log1p((rows[:, None] - rows[None, :]) % capacity) / 4.0
+    return found
 
 
 class Ring:
@@ -55,7 +56,7 @@ class Ring:
         self.seen += 1
 
     def __len__(self) -> int:
-        return min(self.seen, self._columns.shape[1])
+        return min(self.seen, int(self._columns.shape[1]))
 
     @property
     def columns(self) -> Floats:
@@ -65,7 +66,8 @@ class Ring:
     @property
     def log_ranks(self) -> Floats:
         """[jobs] log(1 + how many jobs are newer) over 4."""
-        return _log_ranks(len(self))[(self.seen - 1) % len(self)]
+        found: Floats = _log_ranks(len(self))[(self.seen - 1) % len(self)]
+        return found
 
 
 class Rings:

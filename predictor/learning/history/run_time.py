@@ -14,17 +14,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.predictor.core.prediction import Interval
+from berth.predictor.learning.history.choice import Choice
 from berth.predictor.learning.history.confidence import Confidence
 from berth.predictor.learning.history.evidence import Evidence, Now, weigh
 from berth.predictor.learning.history.intervals import Levels, Nested
 from berth.predictor.learning.history.jobs import AskedJob, EndedJob
-from berth.predictor.learning.history.rings import Floats, Rings, column_of
+from berth.predictor.learning.history.rings import LOG_RUN, Floats, Ring, Rings, column_of
 
 CAPACITIES = (64, 48, 12, 12)
 """Ended jobs remembered of a user; of a user and shape; of an account; of a shape."""
 KEYS = 60_000
 RUNNING = 64
 """Running jobs looked at of a user and shape."""
+LAST = 20
+"""Jobs of the same shape whose median is a guess, too."""
+_LAST_RANK = math.log1p(LAST - 1) / 4.0 + 1e-9
 OPEN = 200_000
 """Predictions whose job has not ended, at most."""
 
@@ -47,7 +51,10 @@ class RunTime:
 class _Open:
     """What was predicted of a job that has not ended."""
 
+    low: float
     mid: float
+    high: float
+    guesses: tuple[float, ...]
     intervals: Nested
     expected: float
     runs: int
@@ -60,6 +67,7 @@ class RunTimePredictor:
         self._rings = Rings(KEYS)
         self._running: OrderedDict[Hashable, OrderedDict[str, float]] = OrderedDict()
         self._levels = Levels()
+        self._choice = Choice()
         self._confidence = Confidence()
         self._open: OrderedDict[str, _Open] = OrderedDict()
 
@@ -94,7 +102,9 @@ class RunTimePredictor:
         said = self._open.pop(job_id, None)
         if said is not None:
             real = float(row[0])
-            self._levels.learn(asked.user, said.intervals.level_of(real))
+            missed = not said.low <= real <= said.high
+            self._levels.learn(asked.user, said.intervals.level_of(real), missed=missed)
+            self._choice.learn(asked.user, said.guesses, real)
             self._confidence.learn(said.expected, said.runs, math.exp(-abs(real - said.mid)))
 
     def predict(self, asked: AskedJob, now_s: float, *, job_id: str = "") -> RunTime:
@@ -102,14 +112,18 @@ class RunTimePredictor:
 
         With ``job_id`` its end will teach how wide intervals must be.
         """
-        rings = [None if key is None else self._rings.get(key) for key in _keys(asked)]
-        evidence = weigh(asked, Now(now_s, self._elapsed(asked, now_s)), rings)
-        mid, expected = best(evidence)
+        now, rings = self.known(asked, now_s)
+        evidence = weigh(asked, now, rings)
+        guesses, expected = _guesses(evidence, rings[1])
+        mid = guesses[self._choice.of(asked.user)]
         intervals = Nested(evidence, mid)
         low, high = intervals.at(self._levels.of(asked.user))
+        low, high = min(low, mid), max(high, mid)  # rounding
         accuracy = self._confidence.of(expected, evidence.own_runs)
         if job_id:
-            self._remember(job_id, _Open(mid, intervals, expected, evidence.own_runs))
+            self._remember(
+                job_id, _Open(low, mid, high, guesses, intervals, expected, evidence.own_runs)
+            )
             self._confidence.seen(accuracy)
         return RunTime(
             Interval(math.exp(low), math.exp(mid), math.exp(high)),
@@ -117,6 +131,11 @@ class RunTimePredictor:
             evidence.own_runs > 0 and self._confidence.trusts(accuracy),
             evidence.own_runs,
         )
+
+    def known(self, asked: AskedJob, now_s: float) -> tuple[Now, list[Ring | None]]:
+        """What a prediction is made from, as ``evidence.weigh`` takes it."""
+        rings = [None if key is None else self._rings.get(key) for key in _keys(asked)]
+        return Now(now_s, self._elapsed(asked, now_s)), rings
 
     def _elapsed(self, asked: AskedJob, now_s: float) -> Floats:
         running = self._running.get(_shape(asked))
@@ -131,6 +150,20 @@ class RunTimePredictor:
         self._open[job_id] = said
         if len(self._open) > OPEN:
             self._open.popitem(last=False)
+
+
+def _guesses(evidence: Evidence, shape: Ring | None) -> tuple[tuple[float, ...], float]:
+    """Those of ``choice``, and the accuracy that the evidence expects of the first."""
+    mid, expected = best(evidence)
+    flat = np.sqrt(evidence.weights) * np.sqrt(np.sqrt(evidence.weights))
+    flattened, _ = best(Evidence(evidence.log_runs, flat / flat.sum(), evidence.own_runs))
+    median = mid
+    if shape is not None:
+        times = shape.columns[LOG_RUN]
+        if len(times) > LAST:
+            times = times[shape.log_ranks <= _LAST_RANK]
+        median = float(np.sort(times)[len(times) // 2])
+    return (mid, flattened, median), expected
 
 
 def best(evidence: Evidence) -> tuple[float, float]:
