@@ -23,7 +23,7 @@ from lab.site.strategies import EpsilonGreedy, Fixed, Learning, Strategy, ToldAl
 from lab.site.world import World
 
 ORDERS = 10
-ORDERS_TOLD_ALL = 3
+ORDERS_TOLD_ALL = 2
 """Its posterior is over all devices: dear."""
 CALIBRATION_ORDERS = 2
 BARS = (1.16, 1.10, 1.06)

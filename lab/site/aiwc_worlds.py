@@ -62,6 +62,7 @@ def forecast_by(rows: Rows, family: Family, application: str) -> World:
 def _arrival(fold: Fold) -> Arrival:
     widths = fold.trust.log_widths(fold.asked, fold.log_predicted)
     world = _world(fold.held, fold.log_predicted, widths / NORMAL_90, _noise()[list(fold.index)])
+    noise = _noise()[[i for i in range(len(_noise())) if i not in set(fold.index)]]
     others = []
     for name in sorted(set(fold.train.applications)):
         mine = np.array([one == name for one in fold.train.applications])
@@ -69,9 +70,7 @@ def _arrival(fold: Fold) -> Arrival:
         trust = fit_residuals(fold.train.take(rest), fold.log_inner[rest])
         asked = fold.train.take(held)
         scale = trust.log_widths(asked.knowing(), fold.log_inner[held]) / NORMAL_90
-        others.append(
-            _world(asked, fold.log_inner[held], scale, np.full(scale.shape, LEAST_DEVIATION))
-        )
+        others.append(_world(asked, fold.log_inner[held], scale, noise[held]))
     return Arrival(world, tuple(others))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from berth.plugin.learning.learner import notices
@@ -10,6 +11,7 @@ from berth.plugin.learning.scope import EVERYBODY, Programs, Scope
 from berth.plugin.store.records import EvidenceRecord
 from berth.plugin.store.store import Store
 from berth.plugin.workload_names import owner_in
+from berth.predictor.core.forecast import Forecast
 from berth.predictor.learning.learnt import learnt_forecast, pulls
 from berth.predictor.learning.site_history import SiteHistory
 
@@ -62,8 +64,9 @@ def moved(store: Store, profile: str, *, everybody: bool = False) -> list[Moved]
         for platform in scope.history.platforms:
             if platform not in base.curves:
                 continue
-            then, now = (f.curves[platform].points[-1].runtime_s for f in (base, after))
-            each = pulls(base, runs, standing, platform)
+            point = _point(base, by_job.values(), platform)
+            then, now = (f.curves[platform].points[point].runtime_s for f in (base, after))
+            each = pulls(base, runs, standing, platform, point)
             movers = [_mover(by_job[p.job], p.log_move, p.weight) for p in each]
             movers.sort(key=lambda m: -abs(math.log(m.moved)))
             found.append(
@@ -83,6 +86,15 @@ def changes_since(store: Store, since_s: float) -> list[str]:
 
 
 __all__ = ["Moved", "Mover", "changes_since", "moved", "notices", "site_history"]
+
+
+def _point(base: Forecast, records: Iterable[EvidenceRecord], platform: str) -> int:
+    """Of the platform's curve: as the last job there ran; the last one where none did."""
+    points = base.curves[platform].points
+    ran = [r.gpus or r.cores or 1 for r in records if r.platform == platform]
+    if not ran:
+        return len(points) - 1
+    return min(range(len(points)), key=lambda n: abs((points[n].gpus or points[n].cores) - ran[-1]))
 
 
 def _mover(record: EvidenceRecord, log_move: float, weight: float) -> Mover:

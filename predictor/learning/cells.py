@@ -82,7 +82,8 @@ def covariance(left: Sequence[Cell], right: Sequence[Cell], parts: Components) -
     )
     ours = np.array([max(c.deviation, LEAST_DEVIATION) for c in left])
     theirs = np.array([max(c.deviation, LEAST_DEVIATION) for c in right])
-    return np.asarray(shared * np.outer(ours, theirs))
+    # The smaller variance: what a sure forecast missed is not multiplied where another is unsure.
+    return np.asarray(shared * np.minimum.outer(ours, theirs) ** 2)
 
 
 def changes(left: Sequence[Cell], right: Sequence[Cell], parts: Components) -> Floats:

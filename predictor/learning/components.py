@@ -62,13 +62,18 @@ class Components:
 
 
 SHIPPED = Components(
-    program=0.45,
-    kind=0.15,
-    family=0.05,
-    platform=0.05,
-    part=0.05,
-    part_on_kind=0.05,
-    row=0.05,
-    row_on_kind=0.05,
-    cell=0.10,
+    program=0.054,
+    kind=0.060,
+    family=0.112,
+    platform=0.030,
+    part=0.051,
+    part_on_kind=0.035,
+    row=0.167,
+    row_on_kind=0.162,
+    cell=0.329,
+    length=2.1,
+    interval=(1.0, 0.75, 0.75),
 )
+"""The shares add up to 1: before any job ends, a forecast's interval is its own. Fitted on all nine
+applications they add up to 0.81, with factors of 0.96, 0.64 and 0.70: jobs of a site differ more
+than kernels do, so that three quarters is what ships, and online levels do the rest."""

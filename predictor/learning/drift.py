@@ -4,8 +4,9 @@ A surprise is a finished job's log time less what was expected from all jobs bef
 standard deviations. CUSUM (Page, "Continuous inspection schemes", 1954) adds up what is over half
 a deviation, upwards and downwards; surprises are cut off at three, so that one odd job is no
 change. Adaptive conformal inference (Gibbs and Candes, "Adaptive conformal inference under
-distribution shift", 2021) widens intervals after each miss and narrows them after each hit, so
-that in the long run nine in ten hold whatever happens.
+distribution shift", 2021; here the width itself is moved, as by Angelopoulos, Candes and
+Tibshirani, "Conformal PID control for time series prediction", 2023) widens intervals after each
+miss and narrows them after each hit, so that in the long run nine in ten hold whatever happens.
 """
 
 from __future__ import annotations
@@ -22,14 +23,13 @@ LIMIT = 8.0
 """Of the sum at which something has changed: four jobs of 3 deviations, 16 of one."""
 CUT = 3.0
 """Larger surprises count as this."""
-STEP = 0.03
-"""By which the level moves after a miss, times 0.9; after a hit times 0.1."""
-_LEAST_MISS, _MOST_MISS = 0.005, 0.4
+STEP = 0.15
+"""The log of the factor goes up by 0.9 of it after a miss, down by a tenth of it after a hit."""
+_LEAST, _MOST = 0.6, 20.0
 WINDOW = 20
 """Jobs over which intervals are said to hold or to fail."""
 FEWEST = 10
-_NORMAL = NormalDist()
-NORMAL_90 = _NORMAL.inv_cdf(0.5 + LEVEL / 2)
+NORMAL_90 = NormalDist().inv_cdf(0.5 + LEVEL / 2)
 _Z = 1.96
 
 
@@ -90,18 +90,14 @@ class OnlineLevel:
     """By what factor the 90 % half width must be multiplied for nine in ten to hold."""
 
     def __init__(self) -> None:
-        self.miss = 1.0 - LEVEL
-
-    @property
-    def factor(self) -> float:
+        self.factor = 1.0
         """On the half width of a normal 90 % interval."""
-        return _NORMAL.inv_cdf(1.0 - self.miss / 2) / NORMAL_90
 
     def add(self, surprise: float) -> bool:
         """One more surprise; whether it was inside the interval as it stood."""
         inside = abs(surprise) <= NORMAL_90 * self.factor
-        moved = self.miss + STEP * ((1.0 - LEVEL) - (0.0 if inside else 1.0))
-        self.miss = min(max(moved, _LEAST_MISS), _MOST_MISS)
+        moved = STEP * ((0.0 if inside else 1.0) - (1.0 - LEVEL))
+        self.factor = min(max(self.factor * math.exp(moved), _LEAST), _MOST)
         return inside
 
 

@@ -72,13 +72,18 @@ def learnt_forecast(
     )
 
 
-def pulls(base: Forecast, runs: Sequence[Run], standing: Standing, platform: str) -> list[Pull]:
-    """Which jobs moved the expected time on ``platform``, in the order of the runs."""
+def pulls(
+    base: Forecast, runs: Sequence[Run], standing: Standing, platform: str, point: int = -1
+) -> list[Pull]:
+    """Which jobs moved the expected time on ``platform``, in the order of the runs.
+
+    ``point``: of the platform's curve.
+    """
     posterior = Posterior(runs, effects=standing.effects)
     cells = _cells(base, base.curves[platform], platform, standing)
     if not cells or not posterior.runs:
         return []
-    moves = posterior.pulls(cells[-1])
+    moves = posterior.pulls(cells[point])
     return [
         Pull(run.job, move, weight)
         for run, move, weight in zip(posterior.runs, moves, posterior.weights, strict=True)

@@ -22,8 +22,8 @@ from berth.predictor.learning.components import SHIPPED, Components
 
 DEGREES = 3.0
 """Of freedom of Student's t."""
-SCALES = (1.0, 4.0, 16.0, 64.0)
-"""On the variance of a forecast's error: the last is eight times as wide."""
+SCALES = (1.0, 6.0, 36.0, 216.0, 1296.0)
+"""On the variance of a forecast's error: the last is 36 times as wide."""
 NOISE_RUNS = 8.0
 """As many runs the prior of the noise between runs is worth."""
 MOST_RUNS = 200
@@ -32,6 +32,7 @@ _ROUNDS = 10
 _SETTLED = 0.005
 """Of weights between two rounds."""
 _JITTER = 1e-9
+_LEAST_BEND = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,37 +192,59 @@ class Posterior:
         # Begin with what each run is worth before the others are looked at.
         first = np.diag(prior)[self._of] + noise
         weights: Floats = (DEGREES + 1) / (DEGREES + (filled - mean[self._of]) ** 2 / first)
-        noisy: Floats = prior
-        solved: Floats = np.zeros(count)
+        middle: Floats = mean
         for _ in range(_ROUNDS):
             before = weights
-            precision = np.bincount(self._of, weights / noise, count)
-            seen = np.bincount(self._of, weights / noise * filled, count) / precision
-            noisy = prior + np.diag(1 / precision + _JITTER)
-            solved = np.asarray(np.linalg.solve(noisy, seen - mean), dtype=np.float64)
-            middle = mean + prior @ solved
-            spread = (prior * np.linalg.solve(noisy, prior).T).sum(axis=1)
-            left = np.maximum(np.diag(prior) - spread, 0.0)
             if self._censored.any():
-                spread = np.sqrt(left[self._of] + noise / weights)
-                filled = np.where(
-                    self._censored, _beyond(self._seen, middle[self._of], spread), self._seen
-                )
+                filled, weights = self._filled(middle, weights, noise)
+            middle, left = self._smoothed(prior, mean, weights / noise, filled)
             squared = (filled - middle[self._of]) ** 2 + left[self._of]
-            weights = (DEGREES + 1) / (DEGREES + squared / noise)
+            told = np.where(self._censored, 0.0, weights)
+            weights = np.where(self._censored, weights, (DEGREES + 1) / (DEGREES + squared / noise))
             usual = self.parts.run_noise**2
-            noise = float((NOISE_RUNS * usual + weights @ squared) / (NOISE_RUNS + len(filled)))
+            noise = float((NOISE_RUNS * usual + told @ squared) / (NOISE_RUNS + (told > 0).sum()))
             if np.abs(weights - before).max() < _SETTLED:
                 break
+        precision = np.bincount(self._of, weights / noise, count)
+        seen = np.bincount(self._of, weights / noise * filled, count) / precision
+        noisy = prior + np.diag(1 / precision + _JITTER)
         return _Fit(
             scale,
             self._log_likelihood(prior, mean, weights, noise, filled),
-            solved,
+            np.asarray(np.linalg.solve(noisy, seen - mean), dtype=np.float64),
             noisy,
             weights,
             filled,
             noise,
         )
+
+    def _smoothed(
+        self, prior: Floats, mean: Floats, precision: Floats, filled: Floats
+    ) -> tuple[Floats, Floats]:
+        """Means and variances of cells after the runs, each of which has a precision."""
+        count = len(self.cells)
+        total = np.bincount(self._of, precision, count)
+        seen = np.bincount(self._of, precision * filled, count) / total
+        noisy = prior + np.diag(1 / total + _JITTER)
+        middle = mean + prior @ np.linalg.solve(noisy, seen - mean)
+        spread = (prior * np.linalg.solve(noisy, prior).T).sum(axis=1)
+        return np.asarray(middle), np.maximum(np.diag(prior) - spread, 0.0)
+
+    def _filled(self, middle: Floats, weights: Floats, noise: float) -> tuple[Floats, Floats]:
+        """Runs that were cut off as runs that were not: a Newton step on their likelihood.
+
+        One cut off far below what is expected says nothing; far above, that it took longer.
+        """
+        deviation = math.sqrt(noise)
+        at = middle[self._of]
+        z = np.clip((self._seen - at) / deviation, -8.0, 8.0)
+        beyond = np.array([0.5 * math.erfc(one / math.sqrt(2)) for one in z])
+        hazard = np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi) / beyond
+        bend = np.clip(hazard * (hazard - z), _LEAST_BEND, 1.0)
+        target = np.maximum(at + deviation * hazard / bend, self._seen)
+        cut = self._censored
+        target = np.where(bend > _LEAST_BEND, target, at)
+        return np.where(cut, target, self._seen), np.where(cut, bend, weights)
 
     def _log_likelihood(
         self, prior: Floats, mean: Floats, weights: Floats, noise: float, filled: Floats
@@ -236,14 +259,8 @@ class Posterior:
         quadratic = (seen - mean) @ np.linalg.solve(noisy, seen - mean)
         runs = np.log(noise / weights).sum() + np.log(precision).sum()
         half = DEGREES / 2
-        mixture = (half * np.log(weights) - half * weights + half).sum()
-        return float(mixture - 0.5 * (within + quadratic + size + runs))
-
-
-def _beyond(limits: Floats, means: Floats, deviations: Floats) -> Floats:
-    """Means of normal variables known to be above ``limits``."""
-    z = (limits - means) / deviations
-    # Mills' ratio; far above the mean it is about z.
-    tail = np.array([0.5 * math.erfc(one / math.sqrt(2)) for one in np.minimum(z, 8.0)])
-    density = np.exp(-0.5 * np.minimum(z, 8.0) ** 2) / math.sqrt(2 * math.pi)
-    return np.asarray(np.maximum(limits, means + deviations * density / tail))
+        whole = weights[~self._censored]
+        mixture = (half * np.log(whole) - half * whole + half).sum()
+        grown = noise / self.parts.run_noise**2
+        usual = NOISE_RUNS * (math.log(grown) + 1 / grown - 1)
+        return float(mixture - 0.5 * (within + quadratic + size + runs + usual))
