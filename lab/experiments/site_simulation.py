@@ -133,7 +133,7 @@ def report_of(steps: dict[str, list[Step]], learnt: dict[str, dict[str, float]])
 
 
 def _bars(data: dict[str, dict[str, list[float]]]) -> list[tuple[str, ...]]:
-    found = []
+    found: list[tuple[str, ...]] = []
     for n, (title, _, _) in enumerate(PHASES):
         value = data[SHIPS]["regret"][n]
         verdict = "met" if value <= BARS[n] else "missed"

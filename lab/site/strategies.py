@@ -17,7 +17,10 @@ from lab.site.world import World
 class Strategy(Protocol):
     """Chooses, and says what it expects."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """In tables."""
+        ...
 
     def choose(
         self, world: World, row: int, runs: Sequence[Run], rng: np.random.Generator
