@@ -3,8 +3,8 @@
 A constraint looks at one Case (a request on one candidate) and answers None, or an Exclusion with
 a stable code and a sentence for the user. The first one that excludes gives the reason, so the
 order is from what can never change to what is so at this moment. ``LASTING`` ones look at the
-program, what was asked and the site file only, so that their answers can be remembered;
-``PRESENT`` ones look at who asks and at the candidate's state (a Moment).
+program, what was asked and the site file only, so that their answers can be remembered; present
+ones look at who asks and at the candidate's state (a Moment), in the order of ``present.checks``.
 """
 
 from __future__ import annotations
@@ -410,29 +410,6 @@ LASTING: tuple[LastingConstraint, ...] = (
     memory_fits,
     time_fits,
 )
-PRESENT: tuple[PresentConstraint, ...] = (
-    allowed,
-    cut_now,
-    fresh_and_up,
-    enough_nodes_work,
-    not_ruled_out,
-    within_queue_bounds,
-    within_account_limits,
-)
-SETTLED: frozenset[PresentConstraint] = frozenset((enough_nodes_work, within_queue_bounds))
-"""Present ones that say the same to everybody who asks for the same shape."""
-
-
-def can_exclude(constraint: PresentConstraint, case: Moment) -> bool:
-    """Whether a present constraint can rule this place out for anybody, whoever asks and when."""
-    state = case.state
-    if constraint is cut_now:
-        return case.candidate.slice_of is not None and state is not None
-    if constraint is not_ruled_out:
-        return state is not None and bool(state.ruled_out)
-    if constraint is within_account_limits:
-        return state is not None and state.rights is not None
-    return True
 
 
 def _or(names: tuple[str, ...]) -> str:

@@ -184,7 +184,7 @@ class Decider:
             return row
         candidate = self._by_name[row.candidate]
         offer = self._ranking.offer(request, candidate, row.resources, forecast, state)
-        return row if offer is None else replace(row, score=self.objective.score(offer))
+        return row if offer is None else row.with_score(self.objective.score(offer))
 
     def terms(
         self,

@@ -6,16 +6,20 @@ asks, and how old the reading is by then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from berth.policies.constraints import (
-    PRESENT,
-    SETTLED,
     Exclusion,
     Moment,
     PresentConstraint,
-    can_exclude,
+    allowed,
+    cut_now,
+    enough_nodes_work,
+    fresh_and_up,
+    not_ruled_out,
+    within_account_limits,
+    within_queue_bounds,
 )
 from berth.policies.settings import PolicySettings
 from berth.policies.values import Candidate, CandidateState, Ranked, Request
@@ -57,22 +61,33 @@ def places(
             continue
         candidate, state = candidates[row.candidate], states.get(row.candidate)
         moment = Moment(request, candidate, settings, row.resources, state, 0.0)
-        checks = tuple(_checks(moment))
-        found.append(Standing(waiting(row, state), candidate, state, checks))
+        found.append(Standing(waiting(row, state), candidate, state, checks(moment)))
     return Places(rows, tuple(found), tuple(row for row in rows if row.score is None))
 
 
-def _checks(moment: Moment) -> Sequence[PresentConstraint]:
-    """Those of the present constraints that can rule the place out for anybody."""
-    found: list[PresentConstraint] = []
-    for constraint in PRESENT:
-        if constraint in SETTLED:
-            excluded = constraint(moment)
-            if excluded is not None:
-                return [*found, _always(excluded)]
-        elif can_exclude(constraint, moment):
-            found.append(constraint)
-    return found
+def checks(moment: Moment) -> tuple[PresentConstraint, ...]:
+    """The present constraints in order, without those that can rule the place out for nobody.
+
+    Whether enough nodes work and what the queue admits is the same for everybody who asks for
+    the same shape: it is looked at here, and what excludes then stands for its constraint.
+    """
+    state = moment.state
+    if state is None:
+        return (allowed, fresh_and_up)
+    found = [allowed, fresh_and_up]
+    if moment.candidate.slice_of is not None:
+        found = [allowed, cut_now, fresh_and_up]
+    too_few = enough_nodes_work(moment)
+    if too_few is not None:
+        return (*found, _always(too_few))
+    if state.ruled_out:
+        found.append(not_ruled_out)
+    over = within_queue_bounds(moment)
+    if over is not None:
+        return (*found, _always(over))
+    if state.rights is not None:
+        found.append(within_account_limits)
+    return tuple(found)
 
 
 def _always(excluded: Exclusion) -> PresentConstraint:

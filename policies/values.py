@@ -234,6 +234,25 @@ class Ranked:
     source: str = ""
     """Families and methods that the time is from, with their weights where there are several."""
 
+    def with_score(self, score: float | None) -> Ranked:
+        """The same with another score: ``dataclasses.replace``, at a tenth of its time."""
+        return Ranked(
+            self.candidate,
+            self.platform,
+            self.resources,
+            score,
+            self.runtime_s,
+            self.speedup,
+            self.memory_bytes,
+            self.cost,
+            self.basis,
+            self.excluded,
+            self.code,
+            self.warning,
+            self.guess,
+            self.source,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Edit:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -148,6 +148,12 @@ def test_the_order_of_reasons_is_that_of_what_can_be_changed_least() -> None:
     entry = RuledOut("gpu", "ada", "", "Limit", "7", 0.0)
     over = state(bounds=QueueBounds(max_cores_per_node=4), ruled_out=(entry,))
     assert reason(decided(ASKED, over))[0] == "ruled-out"
+
+
+def test_another_score_is_all_that_changes() -> None:
+    for row in decided(ASKED, GOOD).ranked:
+        assert row.with_score(7.0) == replace(row, score=7.0)
+        assert row.with_score(None) == replace(row, score=None)
 
 
 def test_as_many_tasks_as_asked_fit_on_a_node_even_where_there_are_fewer() -> None:
