@@ -49,6 +49,8 @@ class Outcome:
     seconds: list[float]
     codes: list[int]
     modify: int
+    reads: int
+    """How often a field of the job was read, each time a search by its name in slurmctld."""
 
 
 @dataclass

@@ -23,7 +23,7 @@ for name in ([[account default_account qos default_qos reservation name partitio
   licenses user_name script argv prefer cpus_per_tres mem_per_tres batch_features burst_buffer
   clusters network req_context selinux_context]]):gmatch("%S+") do TEXTS[name] = true end
 
-local result = { user = {}, log = {}, complaints = {}, seconds = {} }
+local result = { user = {}, log = {}, complaints = {}, seconds = {}, reads = 0 }
 local function complain(text) table.insert(result.complaints, text) end
 
 slurm = {
@@ -40,6 +40,7 @@ end
 if order.script_bytes then fields.script = string.char(unpack(order.script_bytes)) end
 local job = setmetatable({}, {
   __index = function(_, name)
+    result.reads = result.reads + 1
     if name == "environment" then
       if not environment then
         complain("job_desc->environment is NULL")

@@ -178,6 +178,16 @@ def test_bytes_that_are_not_utf8_are_left_out(bench: FilterBench) -> None:
     assert scripts == ["é€😀 ~", None, None, None, None]
 
 
+@pytest.mark.parametrize(("reply", "most"), [(KEEP, 41), (move_to("gpu", nodes=1, tasks=1), 85)])
+def test_most_fields_are_read_only_for_jobs_that_are_moved(
+    bench: FilterBench, reply: Reply, most: int
+) -> None:
+    job = {**AUTO, "num_tasks": 4, "min_cpus": 4, "comment": "berth:stream"}
+    outcome = answered(bench, reply, job, environment={"SLURM_NTASKS": "4"})
+    print(f"{outcome.reads} fields read")
+    assert outcome.reads <= most
+
+
 @pytest.mark.parametrize(
     ("job", "edits", "moved"),
     [
