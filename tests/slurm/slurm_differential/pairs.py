@@ -92,7 +92,8 @@ _PLACE = frozenset(
 _OF_THE_PLACE = re.compile(
     r"Node count specification invalid|Requested node configuration is not available|"
     r"Requested partition configuration not available|Requested time limit is invalid|"
-    r"Memory required by task is not available|More processors requested than permitted"
+    r"Invalid time-min specification|Memory required by task is not available|"
+    r"More processors requested than permitted"
 )
 """Why Slurm refuses a job in one partition and takes it in another."""
 _HOPELESS = re.compile(
