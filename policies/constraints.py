@@ -104,8 +104,11 @@ def own_features(case: Case) -> Exclusion | None:
     """Node features that the user wrote are kept, and the candidate must have them."""
     asked = case.request.features
     prefer = case.request.needs.prefer
-    if prefer and case.candidate.constraint is not None:
-        return Exclusion(Code.OTHER_FEATURES, f"you prefer nodes with {prefer}")
+    if prefer and not _has(case.candidate, prefer):  # newer Slurms may never start such a job
+        return Exclusion(
+            Code.OTHER_FEATURES,
+            f"you prefer nodes with {prefer}, which this place is not known to have",
+        )
     if not asked:
         if "constraint" in case.request.pinned and case.candidate.constraint is not None:
             return Exclusion(Code.OTHER_FEATURES, "you chose the node features yourself")

@@ -1,7 +1,7 @@
 -- Berth's client filter for Slurm, optional: what sbatch, srun and salloc keep from slurmctld's Lua.
 --
--- `--gres=none`, `--deadline`, `--core-spec` and `--thread-spec` are choices that job_submit.lua
--- cannot see on the command line. A job with one of them that Berth might move gets the word
+-- `--gres=none`, `--gpus-per-task=0` (since 24.11), `--deadline`, `--core-spec` and `--thread-spec`
+-- are choices that job_submit.lua cannot see on the command line. A job with one of them that Berth might move gets the word
 -- `berth:off` in its comment. Nothing else is looked at, and no error of ours stops a submission.
 -- Install it beside slurm.conf as cli_filter.lua with CliFilterPlugins=lua (docs/slurm.md).
 
@@ -16,6 +16,7 @@ end
 local function unseen(options)
   local gres = given(options, "gres")
   return gres and gres:lower():gsub("^gres[:/]", "") == "none"
+    or (given(options, "gpus-per-task") or ""):find("^[%w_:]*%f[%w]0$")
     or given(options, "deadline") or given(options, "core-spec") or given(options, "thread-spec")
 end
 

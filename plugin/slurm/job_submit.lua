@@ -402,7 +402,8 @@ end
 
 -- What sbatch keeps from Lua, but may stand in the script: "no GPU", a deadline, cores set aside.
 local UNSEEN = {
-  "%-%-gres[=%s]+none%f[^%w]", "%-%-deadline%f[^%w]", "%-%-core%-spec%f[^%w]",
+  "%-%-gres[=%s]+none%f[^%w]", "%-%-gpus%-per%-task[=%s]+0%f[^%w]", "%-%-deadline%f[^%w]",
+  "%-%-core%-spec%f[^%w]",
   "%-%-thread%-spec%f[^%w]", "^#SBATCH%s+%-S%f[^%a]", "%s%-S%f[^%a]",
 }
 

@@ -21,7 +21,9 @@ KEEPING = (
 )
 """GPU places where the tasks stay and the cores grow."""
 
-PLAIN = World("plain")
+PLAIN = World(
+    "plain", site=(('gres = "gpu:h200"', 'features = ["amd", "h200"]\ngres = "gpu:h200"'),)
+)
 KEEP = World("keep-tasks", site=(KEEPING,))
 LIMITS = World(
     "limits",
@@ -112,7 +114,7 @@ CASES = (
     *_cases(
         PLAIN,
         ("V2 excluded nodes over 1,024 characters", LONG_EXCLUDE, False),
-        ("V4 preferred features elsewhere", "--prefer=avx2", True),
+        ("V4 preferred features elsewhere", "--prefer=avx2", False),
         ("V4 preferred features there", "--prefer=h200", True),
         ("V8 --gpus-per-node=0", "--gpus-per-node=0", None),
         ("V8 --gpus=0", "--gpus=0", None),
