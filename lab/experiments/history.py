@@ -58,10 +58,9 @@ def train(options: Options) -> str:
 def evaluate(options: Options) -> Report:
     """The whole trace once through the predictor, once through the baselines."""
     jobs = trace()
-    before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     predictor = RunTimePredictor()
     found = replay(jobs, predictor)
-    used_mb = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib) / 1024
+    used_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     simple = baselines(jobs)
     everything = np.ones(len(jobs), bool)
     parts = {"all": everything, "after the first fifth": np.arange(len(jobs)) >= FITTED}
@@ -105,7 +104,8 @@ def evaluate(options: Options) -> Report:
             Section("90 % intervals", ("jobs", "method", "coverage", "mean log width"),
                     [(w.jobs, w.method, f"{w.coverage:.1%}", f"{w.log_width:.2f}")
                      for w in widths]),
-            Section("Cost", ("one prediction", "whole replay, 2 predictions a job", "memory"),
+            Section("Cost", ("one prediction", "whole replay, 2 predictions a job",
+                     "memory of the process, with the trace"),
                     [(f"{cost['prediction_us']:.0f} us", f"{cost['replay_s']:.0f} s",
                       f"{used_mb:.0f} MB")]),
         ),

@@ -106,6 +106,22 @@ def import_(
         )
 
 
+@history.command()
+@store_options
+def refresh(*, site_file: Path | None, store_url: str | None) -> None:
+    """Predict anew from the stored jobs and from what became of jobs that Berth decided upon.
+
+    \b
+    Example:
+      berth history refresh
+    """
+    site = find_site(site_file)
+    if site is None:
+        raise UsageError("without a site file no queue has a platform", hint="give --site FILE")
+    made = _workloads(site, site_file, store_url)
+    click.echo(f"{made.workloads} workloads from {made.runs} runs predict the next jobs")
+
+
 def _workloads(site: Site, site_file: Path | None, store_url: str | None) -> Made:
     store = open_store(site_file, store_url)
     return make_workloads(

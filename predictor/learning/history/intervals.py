@@ -28,7 +28,11 @@ _BEGIN = 4.0
 _SITE_STEP = 0.02
 _USER_STEP = 0.1
 _USERS = 20_000
-_SHARE_BEGIN, _SHARE_LEAST, _SHARE_MOST, _SHARE_STEP = 0.04, 0.002, 0.15, 0.001
+_SHARE_BEGIN, _SHARE_STEP = 0.04, 0.0003
+_SHARE_BOUNDS = (-0.3, 0.15)
+"""A block of misses is made up for later: the share may be owed. What is used is at least
+``_SHARE_USED``."""
+_SHARE_USED = 0.002
 
 
 class Nested:
@@ -95,8 +99,8 @@ class Levels:
         ``missed``: the interval that was given for it did not hold it.
         """
         self._share += _SHARE_STEP * (MISSES - missed)
-        self._share = min(max(self._share, _SHARE_LEAST), _SHARE_MOST)
-        step = (1.0 if level > self.of(user) else 0.0) - self._share
+        self._share = min(max(self._share, _SHARE_BOUNDS[0]), _SHARE_BOUNDS[1])
+        step = (1.0 if level > self.of(user) else 0.0) - max(self._share, _SHARE_USED)
         self._site = min(max(self._site + _SITE_STEP * step, 0.0), _HIGHEST)
         moved = self._users.pop(user, 0.0) + _USER_STEP * step
         self._users[user] = min(max(moved, -_HIGHEST), _HIGHEST)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from click.testing import CliRunner
 from berth.plugin.cli import berth
 from berth.plugin.history.advice import advise
 from berth.plugin.history.matching import keys, plain_name
-from berth.plugin.store import Store
+from berth.plugin.store import OutcomeRecord, Store
 from berth.plugin.store.records import PastJobRecord
 from berth.policies.codes import Code
 
@@ -61,6 +62,23 @@ def test_a_job_without_a_pilot_is_placed_by_its_past(
     )
     assert daemon.decide(name="align_99.sh", **asked | {"user": "bob"})["code"] != Code.PLACED
     assert daemon.decide(name="other.sh", **asked)["code"] != Code.PLACED
+
+
+def test_jobs_that_berth_decided_upon_are_learnt_from_too(site: Harbour) -> None:
+    outcomes = [
+        OutcomeRecord(
+            "tests", str(n), "carol", "completed", queue="cpu", start_s=1e6 + n, end_s=1e6 + n + 60,
+            cores=8, elapsed_s=60.0, time_limit_s=600.0, max_rss_bytes=10**9,
+        )
+        for n in range(4)
+    ]  # fmt: skip
+    store = site.store()
+    store.outcomes.put([*outcomes, replace(outcomes[0], job_id="x", start_s=None)])
+    said = run("history", "refresh", "--site", str(site.site_file))
+    assert said.startswith("1 workloads from 4 runs")
+    (record,) = store.workloads()
+    assert record.name.startswith("carol/history-8-cores-")
+    assert record.owner == "carol"
 
 
 def test_import_without_a_site_stores_and_advises(tmp_path: Path) -> None:
