@@ -48,7 +48,11 @@ def upgrade(*, site_file: Path | None, store_url: str | None) -> None:
 @click.option(
     "--older-than-days", type=click.FloatRange(min=0), required=True, help="Keep what is younger."
 )
-@click.option("--outcomes", is_flag=True, help="Also what became of jobs that ended before then.")
+@click.option(
+    "--outcomes",
+    is_flag=True,
+    help="Also what became of jobs that ended before then, imported ones, too.",
+)
 @store_options
 def prune(
     *, older_than_days: float, outcomes: bool, site_file: Path | None, store_url: str | None
@@ -65,5 +69,7 @@ def prune(
     count = f"{opened.decisions.prune(before_s)} decisions"
     if outcomes:
         count += f" and {opened.outcomes.prune(before_s)} outcomes"
+        if past := opened.past_jobs.prune(before_s):
+            count += f" and {past} past jobs"
         opened.learning.prune(before_s)
     click.echo(f"{opened.name}: {count} deleted")

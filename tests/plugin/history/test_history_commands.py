@@ -81,7 +81,9 @@ def test_jobs_that_berth_decided_upon_are_learnt_from_too(site: Harbour) -> None
     assert record.owner == "carol"
 
 
-def test_import_without_a_site_stores_and_advises(tmp_path: Path) -> None:
+def test_import_without_a_site_stores_and_advises(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = f"{tmp_path}/store.db"
     file = tmp_path / "jobs.txt"
     file.write_bytes(accounting().encode() + b"rubbish \xff\n")
@@ -92,6 +94,9 @@ def test_import_without_a_site_stores_and_advises(tmp_path: Path) -> None:
     assert "alice align_#.sh: asks 64.0 GiB a node, needed at most 3.0 GiB in 6 runs" in sentence
     assert "polled" in sentence
     assert json.loads(run("advise", "--user", "bob", "--store", store, "--json")) == []
+    monkeypatch.setattr("time.time", lambda: 2e9)
+    pruned = run("store", "prune", "--older-than-days", "1", "--outcomes", "--store", store)
+    assert "6 past jobs deleted" in pruned
 
 
 @pytest.mark.parametrize(
