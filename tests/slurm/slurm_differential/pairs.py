@@ -209,6 +209,8 @@ def _choices_changed(ask: SlurmAsk, plain: dict[str, str], placed: dict[str, str
     found, text = [], " ".join(ask.words)
     for key in sorted((plain.keys() | placed.keys()) - _OWN):
         before, after = plain.get(key), placed.get(key)
+        if key == "TresPerTask":  # since 23.11 the cores of a task stand there, too
+            before, after = (re.sub(r"cpu=\d+,?", "", text or "") for text in (before, after))
         if before == after:
             continue
         written = key in _CHOICES and re.search(_CHOICES[key], text) is not None
@@ -292,8 +294,8 @@ def _records(slurm: Cluster) -> dict[int, dict[str, str]]:
 def _let_go(slurm: Cluster, seen: Sequence[Seen], settle_s: float) -> None:
     """Release all, and wait until each has started or waits for a reason of its own."""
     ids = [str(one.job_id) for one in seen]
-    for first in range(0, len(ids), 100):
-        slurm.run("scontrol", "release", ",".join(ids[first : first + 100]), check=False)
+    with ThreadPoolExecutor(SUBMITTERS) as pool:  # one by one: newer ones try some jobs for long
+        list(pool.map(lambda one: _release(slurm, one), ids))
     deadline, before, still_since = time.monotonic() + settle_s, "", time.monotonic()
     while time.monotonic() < deadline:
         text = slurm.run("squeue", "-h", "-a", "-r", "-t", "all", "-o", "%A|%T|%r").stdout
@@ -307,6 +309,10 @@ def _let_go(slurm: Cluster, seen: Sequence[Seen], settle_s: float) -> None:
         if time.monotonic() - still_since > (6.0 if moving else 2.5):
             return
         time.sleep(0.25)
+
+
+def _release(slurm: Cluster, job_id: str) -> None:
+    slurm.run("timeout", "20", "scontrol", "release", job_id, check=False)
 
 
 def _take_states(text: str, seen: Sequence[Seen]) -> None:
