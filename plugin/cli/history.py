@@ -2,26 +2,49 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
 from berth.pilot.errors import DocumentError, UsageError
 from berth.plugin.cli.where import find_site, open_store, store_options
 from berth.plugin.forecasting import forecaster_for, platforms_for
-from berth.plugin.history.flux_jobs import read_flux
 from berth.plugin.history.reading import Read, summary, text_of
-from berth.plugin.history.sacct import COLUMNS, read_sacct
 from berth.plugin.history.swf import read_swf
 from berth.plugin.history.workloads import Made, make_workloads
+from berth.plugin.scheduler.registry import SCHEDULERS, scheduler_named
 from berth.plugin.site.site import Site
 
 _DAY_S = 86_400.0
 _OVERLAP_S = 3_600.0
 """Accounting may tell of a job this much later."""
-_QUERY_TIMEOUT_S = 600.0
+SWF = "swf"
+
+
+def _formats(command: Callable[..., None]) -> Callable[..., None]:
+    """A flag for each scheduler's accounting, and one for SWF; given as ``formats``, by name."""
+    names = SCHEDULERS.names()
+
+    @functools.wraps(command)
+    def collected(**given: Any) -> None:  # click's arguments
+        formats = [name for name in (*names, SWF) if given.pop(name)]
+        command(formats=formats, **given)
+
+    found: Callable[..., None] = click.option(
+        f"--{SWF}", is_flag=True, help="FILE is in the Standard Workload Format."
+    )(collected)
+    for name in reversed(names):
+        found = click.option(
+            f"--{name}",
+            is_flag=True,
+            help=f"Ask {name.title()}'s accounting; or FILE is its output.",
+        )(found)
+    return found
 
 
 @click.group()
@@ -37,9 +60,7 @@ def history() -> None:
 
 @history.command(name="import")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
-@click.option("--slurm", is_flag=True, help="Ask sacct; or FILE is its parsable output.")
-@click.option("--flux", is_flag=True, help="Ask flux jobs; or FILE is its JSON.")
-@click.option("--swf", is_flag=True, help="FILE is in the Standard Workload Format.")
+@_formats
 @click.option("--days", type=click.FloatRange(min=0), default=30.0, show_default=True,
               help="Asked of a scheduler the first time; later only what is new.")  # fmt: skip
 @click.option("--cluster", help="Name that job ids are unique under. Default: the site's.")
@@ -49,9 +70,7 @@ def history() -> None:
 def import_(
     file: Path | None,
     *,
-    slurm: bool,
-    flux: bool,
-    swf: bool,
+    formats: list[str],
     days: float,
     cluster: str | None,
     utc: bool,
@@ -72,21 +91,21 @@ def import_(
       berth history import jobs.txt
       berth history import --swf trace.swf --store /tmp/store.sqlite
     """
-    if slurm + flux + swf > 1:
-        raise UsageError("give one of --slurm, --flux and --swf")
-    if file is None and not (slurm or flux):
-        raise UsageError(
-            "nothing to import", hint="give FILE, or --slurm or --flux to ask the scheduler"
-        )
+    if len(formats) > 1:
+        raise UsageError(f"give one of {' and '.join(f'--{name}' for name in formats)}")
+    if file is None and formats in ([], [SWF]):
+        flags = " or ".join(f"--{name}" for name in SCHEDULERS.names())
+        raise UsageError("nothing to import", hint=f"give FILE, or {flags} to ask the scheduler")
     site = find_site(site_file)
     store = open_store(site_file, store_url)
     named = cluster or (site.name if site else "site")
     before = store.past_jobs.count()
     if file is None:
-        since_s = store.past_jobs.newest_end_s(named)
-        read = _asked(named, since_s, days, slurm=slurm)
+        newest_s = store.past_jobs.newest_end_s(named)
+        since_s = time.time() - days * _DAY_S if newest_s is None else newest_s - _OVERLAP_S
+        read = scheduler_named(formats[0]).past_jobs(named, since_s)
     else:
-        read = _from_file(file, named, slurm=slurm, flux=flux, swf=swf, utc=utc)
+        read = _from_file(file, named, formats, utc=utc)
     store.past_jobs.put(list(read.jobs.values()))
     new = store.past_jobs.count() - before
     made = None if site is None else _workloads(site, site_file, store_url)
@@ -129,30 +148,7 @@ def _workloads(site: Site, site_file: Path | None, store_url: str | None) -> Mad
     )
 
 
-def _asked(cluster: str, since_s: float | None, days: float, *, slurm: bool) -> Read:
-    now_s = time.time()
-    begin_s = now_s - days * _DAY_S if since_s is None else since_s - _OVERLAP_S
-    if slurm:
-        from berth.plugin.slurm import commands  # noqa: PLC0415
-
-        begin = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(max(begin_s, 0.0)))
-        end = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now_s + 1.0))
-        text = commands.run(
-            ("sacct", "-a", "-P", "--noconvert", "-S", begin, "-E", end, "-o", ",".join(COLUMNS)),
-            timeout_s=_QUERY_TIMEOUT_S,
-            utc=True,
-        )
-        return read_sacct(text.split("\n"), cluster, source="sacct", utc=True)
-    from berth.plugin.flux import commands as flux_commands  # noqa: PLC0415
-
-    text = flux_commands.run(
-        "jobs", "-A", "-a", "--json", "--count=0", f"--since={begin_s:.0f}",
-        timeout_s=_QUERY_TIMEOUT_S,
-    )  # fmt: skip
-    return read_flux(text, cluster, source="flux jobs")
-
-
-def _from_file(file: Path, cluster: str, *, slurm: bool, flux: bool, swf: bool, utc: bool) -> Read:
+def _from_file(file: Path, cluster: str, formats: list[str], *, utc: bool) -> Read:
     try:
         data = file.read_bytes()
     except FileNotFoundError:
@@ -161,14 +157,11 @@ def _from_file(file: Path, cluster: str, *, slurm: bool, flux: bool, swf: bool, 
         raise DocumentError(file, f"cannot be read: {error.strerror}") from None
     lines = [text_of(line) for line in data.split(b"\n")]
     first = next((line.strip() for line in lines if line.strip()), "")
-    if not (slurm or flux or swf):
-        flux = first.startswith("{")
-        swf = not flux and "|" not in first
-    if flux:
-        return read_flux("\n".join(lines), cluster, source=str(file))
-    if swf:
-        return read_swf(lines, cluster)
-    return read_sacct(lines, cluster, source=str(file), utc=utc)
+    known = [scheduler_named(name) for name in formats or SCHEDULERS.names() if name != SWF]
+    for scheduler in known:
+        if formats or scheduler.begins_past_jobs(first):
+            return scheduler.read_past_jobs(lines, cluster, source=str(file), utc=utc)
+    return read_swf(lines, cluster)
 
 
 def _as_json(read: Read, new: int, made: Made | None) -> dict[str, object]:

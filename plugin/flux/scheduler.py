@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from berth.pilot.errors import BerthError, SchedulerError
 from berth.plugin.findings import Findings
-from berth.plugin.flux import commands
+from berth.plugin.flux import commands, past_jobs
 from berth.plugin.flux.outcomes import parse_ended, parse_outcomes
 from berth.plugin.flux.reading import read_cluster
 from berth.plugin.flux.render import flux_submit, node_batch
@@ -28,6 +28,7 @@ from berth.plugin.scheduler import (
 from berth.policies.values import Edit, Request
 
 if TYPE_CHECKING:
+    from berth.plugin.history.reading import Read
     from berth.plugin.site.site import Site
 
 _JOB_ID = re.compile(r"(?:ƒ|f)[1-9A-HJ-NP-Za-km-z]{1,12}")
@@ -95,6 +96,18 @@ class Flux(Scheduler):
             return stamped_decision(commands.run("job", "info", job_id, "jobspec"))
         except BerthError:
             return None
+
+    def past_jobs(self, cluster: str, since_s: float) -> Read:
+        """See Scheduler. From flux jobs."""
+        return past_jobs.ask(cluster, since_s)
+
+    def begins_past_jobs(self, line: str) -> bool:
+        """See Scheduler. JSON."""
+        return line.lstrip().startswith("{")
+
+    def read_past_jobs(self, lines: Sequence[str], cluster: str, *, source: str, utc: bool) -> Read:
+        """See Scheduler. Flux's times are Unix times, so ``utc`` says nothing."""
+        return past_jobs.read_flux("\n".join(lines), cluster, source=source)
 
     def auto_queue(self, name: str, like: str, facts: ClusterFacts) -> tuple[str, ...]:
         """See Scheduler. The properties are those that all its nodes have and no other node."""

@@ -10,9 +10,11 @@ from __future__ import annotations
 import hashlib
 import re
 
+from berth.plugin.scheduler.registry import SCHEDULERS
+
 _DIGITS = re.compile(r"\d+")
 _UNNAMED = frozenset(
-    ("", "sbatch", "wrap", "bash", "sh", "interactive", "job", "flux", "jobscript")
+    ("", "sbatch", "wrap", "bash", "sh", "interactive", "job", "jobscript", *SCHEDULERS.own())
 )
 """Names that the scheduler gives, or that say nothing."""
 _MINUTE_S = 60.0

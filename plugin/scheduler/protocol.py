@@ -23,6 +23,7 @@ from berth.plugin.scheduler.jobs import EndedJobs, Job, JobNow, NodeJob, Outcome
 from berth.policies.values import Edit, Request
 
 if TYPE_CHECKING:
+    from berth.plugin.history.reading import Read
     from berth.plugin.mig.settings import NodeSettings
     from berth.plugin.site.site import Site
 
@@ -142,6 +143,23 @@ class Scheduler(Protocol):
             elapsed_s=found.elapsed_s,
             time_limit_s=found.time_limit_s,
         )
+
+    def past_jobs(self, cluster: str, since_s: float) -> Read:
+        """Jobs that ended after a Unix time, Berth's and others', from its accounting."""
+        raise UsageError(
+            f"{self.title} cannot be asked for past jobs", hint="give a file that it wrote"
+        )
+
+    def begins_past_jobs(self, line: str) -> bool:
+        """Whether a file whose first line this is holds past jobs as its accounting writes them."""
+        return False
+
+    def read_past_jobs(self, lines: Sequence[str], cluster: str, *, source: str, utc: bool) -> Read:
+        """Past jobs from such a file; ``utc``: its times are not this machine's local ones.
+
+        Raises DocumentError.
+        """
+        raise UsageError(f"Berth reads no accounting files of {self.title}")
 
     def auto_queue(self, name: str, like: str, facts: ClusterFacts) -> tuple[str, ...]:
         """Lines for ``config_file`` that make a queue ``name`` with the nodes of ``like``."""

@@ -21,13 +21,22 @@ from berth.plugin.scheduler import (
     stamped_decision,
 )
 from berth.plugin.scheduler.protocol import PilotPlan
-from berth.plugin.slurm import accounting, cluster, commands, now, pilot_tail, with_pyslurm
+from berth.plugin.slurm import (
+    accounting,
+    cluster,
+    commands,
+    now,
+    past_jobs,
+    pilot_tail,
+    with_pyslurm,
+)
 from berth.plugin.slurm.render import node_sbatch, sbatch
 from berth.plugin.slurm.rights import RightsReader
 from berth.plugin.slurm.settings import SlurmSettings
 from berth.policies.values import Edit, Request
 
 if TYPE_CHECKING:
+    from berth.plugin.history.reading import Read
     from berth.plugin.mig.settings import NodeSettings
     from berth.plugin.site.site import Site
 
@@ -106,6 +115,18 @@ class Slurm(Scheduler):
     def job_now(self, job_id: str) -> JobNow | None:
         """See Scheduler. By squeue, which knows a job for MinJobAge after its end."""
         return now.job_now(job_id)
+
+    def past_jobs(self, cluster: str, since_s: float) -> Read:
+        """See Scheduler. From sacct."""
+        return past_jobs.ask(cluster, since_s)
+
+    def begins_past_jobs(self, line: str) -> bool:
+        """See Scheduler. The header of sacct's parsable output."""
+        return "|" in line
+
+    def read_past_jobs(self, lines: Sequence[str], cluster: str, *, source: str, utc: bool) -> Read:
+        """See Scheduler."""
+        return past_jobs.read_sacct(lines, cluster, source=source, utc=utc)
 
     def auto_queue(self, name: str, like: str, facts: ClusterFacts) -> tuple[str, ...]:
         """See Scheduler."""

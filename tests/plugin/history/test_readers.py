@@ -7,10 +7,10 @@ import json
 import pytest
 
 from berth.pilot.errors import DocumentError
-from berth.plugin.history.flux_jobs import read_flux
+from berth.plugin.flux.past_jobs import read_flux
 from berth.plugin.history.reading import Read, summary, text_of
-from berth.plugin.history.sacct import COLUMNS, read_sacct
 from berth.plugin.history.swf import read_swf
+from berth.plugin.slurm.past_jobs import COLUMNS, read_sacct
 
 GIB = 2**30
 HEADER = (

@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from berth.pilot.errors import DocumentError
 from berth.plugin.history.reading import Read, Unreadable, checked_times, name_of
+from berth.plugin.slurm import commands
 from berth.plugin.slurm.records import duration_s, gpus_in
 from berth.plugin.slurm.states import state_of
 from berth.plugin.store.records import PastJobRecord
@@ -32,6 +33,23 @@ _MINUTE_S = 60.0
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50}
 
 Fields = Mapping[str, str]
+
+
+_ASK_TIMEOUT_S = 600.0
+
+
+def ask(cluster: str, since_s: float) -> Read:
+    """Jobs that sacct has since a Unix time. Raises SchedulerError and ToolMissing."""
+    begin, end = (
+        time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment))
+        for moment in (max(since_s, 0.0), time.time() + 1.0)
+    )
+    text = commands.run(
+        ("sacct", "-a", "-P", "--noconvert", "-S", begin, "-E", end, "-o", ",".join(COLUMNS)),
+        timeout_s=_ASK_TIMEOUT_S,
+        utc=True,
+    )
+    return read_sacct(text.split("\n"), cluster, source="sacct", utc=True)
 
 
 def read_sacct(lines: Iterable[str], cluster: str, *, source: str, utc: bool = False) -> Read:

@@ -8,11 +8,24 @@ from collections.abc import Mapping
 from typing import Any
 
 from berth.pilot.errors import DocumentError
+from berth.plugin.flux import commands
 from berth.plugin.history.reading import Read, Unreadable, checked_times, name_of
 from berth.plugin.store.records import PastJobRecord
 
 _RESULTS = {"COMPLETED": "completed", "FAILED": "failed", "CANCELED": "cancelled",
             "TIMEOUT": "timeout"}  # fmt: skip
+
+
+_ASK_TIMEOUT_S = 600.0
+
+
+def ask(cluster: str, since_s: float) -> Read:
+    """Jobs that Flux has since a Unix time. Raises SchedulerError and ToolMissing."""
+    text = commands.run(
+        "jobs", "-A", "-a", "--json", "--count=0", f"--since={since_s:.0f}",
+        timeout_s=_ASK_TIMEOUT_S,
+    )  # fmt: skip
+    return read_flux(text, cluster, source="flux jobs")
 
 
 def read_flux(text: str, cluster: str, *, source: str) -> Read:
