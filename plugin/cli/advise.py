@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 
 import click
@@ -44,7 +46,7 @@ def advise_command(
       berth advise align.sh
     """
     store = open_store(site_file, store_url)
-    jobs = list(store.past_jobs.of_users(user))
+    jobs = every = list(store.past_jobs.of_users(user))
     if name is not None:
         jobs = [job for job in jobs if plain_name(job.name) == plain_name(name)]
     if script is not None:
@@ -55,10 +57,18 @@ def advise_command(
         click.echo(json.dumps([_as_json(one) for one in found], indent=2))
         return
     if not found:
-        click.echo(f"no past jobs with at least {least_runs} runs: berth history import --help")
+        click.echo(_nothing(name, [job.name for job in every], least_runs))
         return
     for one in found:
         click.echo(f"{one.user} {one.name}: {one.sentence()}")
+
+
+def _nothing(name: str | None, names: Sequence[str], least_runs: int) -> str:
+    known = sorted({plain_name(one) for one in names} - {""})
+    near = get_close_matches(plain_name(name), known, n=3, cutoff=0.5) if name else []
+    if near:
+        return f"no {least_runs} past jobs are called {name}; there are: {', '.join(near)}"
+    return f"no past jobs with at least {least_runs} runs: berth history import --help"
 
 
 def _fingerprint(script: Path) -> str:

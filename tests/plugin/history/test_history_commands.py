@@ -93,6 +93,7 @@ def test_import_without_a_site_stores_and_advises(
     sentence = run("advise", "align_1.sh", "--store", store)
     assert "alice align_#.sh: asks 64.0 GiB a node, needed at most 3.0 GiB in 6 runs" in sentence
     assert "polled" in sentence
+    assert "there are: align_#.sh" in run("advise", "align.sh", "--store", store)
     assert json.loads(run("advise", "--user", "bob", "--store", store, "--json")) == []
     monkeypatch.setattr("time.time", lambda: 2e9)
     pruned = run("store", "prune", "--older-than-days", "1", "--outcomes", "--store", store)
