@@ -48,6 +48,14 @@ def read_json(path: Path, model: type[D]) -> D:
     return parse_json(_read_bounded(path), model, source=path)
 
 
+def read_text(path: Path) -> str:
+    """The text of a file of at most a document's size. Raises DocumentError."""
+    try:
+        return _read_bounded(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DocumentError(path, f"is not UTF-8 text (byte {error.start})") from None
+
+
 def read_toml(path: Path, model: type[D]) -> D:
     """Read and validate one TOML document. Raises DocumentError naming the key at fault."""
     raw = _read_bounded(path)

@@ -57,7 +57,11 @@ class Decider:
         if len({c.name for c in self.candidates}) != len(self.candidates):
             raise ValueError("two candidates have the same name")
         self.settings = settings
-        self.objective = OBJECTIVES.load(settings.objective)(settings.weights)
+        self.objective = OBJECTIVES.load(settings.objective).of(settings, self.candidates)
+        self._rescored = settings.weights.wait > 0 or self.objective.waits
+        self._here = self._live_places if self.objective.live else self._present
+        self._inputs = self._live_digest if self.objective.live else self._digest
+        self._turn, self._now_s = -1, 0.0
         self._ranking = Ranking(self.candidates, settings, self.objective)
         self._by_name = {c.name: c for c in self.candidates}
         self._has_slices = any(c.slice_of is not None for c in self.candidates)
@@ -76,12 +80,12 @@ class Decider:
         now_s: float,
     ) -> Decision:
         """As the function ``decide``."""
-        inputs = self._digest(request, states, forecast, now_s)
+        inputs = self._inputs(request, states, forecast, now_s)
         alone = _left_alone(request, forecast)
         if alone is not None or forecast is None:
             code, sentence = alone or (Code.NO_PROFILE, sentences.NO_PROFILE)
             return self._decision(inputs, forecast, code, sentence)
-        here = self._present(request, states, forecast)
+        here = self._here(request, states, forecast)
         fits: list[Ranked] = []
         ruled_out: list[Ranked] = list(here.ruled_out)
         for place in here.standing:
@@ -102,9 +106,9 @@ class Decider:
         best = fits[0]
         edit = self._edit(request, self._by_name[best.candidate], best, forecast)
         alike = self._alike(request, edit, fits, forecast)
-        edit = replace(
-            edit, queue=_queues(edit, [self._by_name[row.candidate].queue for row in alike])
-        )
+        if alike:
+            queues = [self._by_name[row.candidate].queue for row in alike]
+            edit = replace(edit, queue=_queues(edit, queues))
         return self._decision(
             inputs,
             forecast,
@@ -153,13 +157,29 @@ class Decider:
                 states,
                 candidates=self._by_name,
                 settings=self.settings,
-                waiting=lambda row, state: self._waiting(request, row, state, forecast),
+                waiting=(
+                    (lambda row, state: self._scored(request, row, state, forecast))
+                    if self._rescored
+                    else None
+                ),
             )
-            if self.settings.weights.wait > 0:
+            if self._rescored:
                 ordered = sorted(found.standing, key=lambda place: order(place.row))
                 found = found._replace(standing=tuple(ordered))
             self._places.put(id(rows), found)
         return found
+
+    def _live_places(
+        self, request: Request, states: Mapping[str, CandidateState], forecast: Forecast
+    ) -> Places:
+        """As ``_present``, scored for who asks, at this moment and turn."""
+        found = self._present(request, states, forecast)
+        standing = [
+            place._replace(row=self._scored(request, place.row, place.state, forecast))
+            for place in found.standing
+        ]
+        standing.sort(key=lambda place: order(place.row))
+        return found._replace(standing=tuple(standing))
 
     def _at_present(
         self, request: Request, place: Standing, forecast: Forecast, now_s: float
@@ -176,14 +196,14 @@ class Decider:
                 return excluded
         return None
 
-    def _waiting(
+    def _scored(
         self, request: Request, row: Ranked, state: CandidateState | None, forecast: Forecast
     ) -> Ranked:
-        """The row with the expected wait in its score, where the site counts it."""
-        if self.settings.weights.wait <= 0:
-            return row
+        """The row with its score by the present state: with the expected wait, say."""
         candidate = self._by_name[row.candidate]
-        offer = self._ranking.offer(request, candidate, row.resources, forecast, state)
+        offer = self._ranking.offer(
+            request, candidate, row.resources, forecast, state, now_s=self._now_s, turn=self._turn
+        )
         return row if offer is None else row.with_score(self.objective.score(offer))
 
     def terms(
@@ -193,10 +213,12 @@ class Decider:
         states: Mapping[str, CandidateState],
         forecast: Forecast,
     ) -> tuple[Term, ...]:
-        """What the score of a row is made of; nothing where it has none."""
+        """What the score of a row of the last decision is made of; nothing where it has none."""
         candidate = self._by_name[row.candidate]
         state = states.get(row.candidate)
-        offer = self._ranking.offer(request, candidate, row.resources, forecast, state)
+        offer = self._ranking.offer(
+            request, candidate, row.resources, forecast, state, now_s=self._now_s, turn=self._turn
+        )
         return () if offer is None or row.score is None else self.objective.terms(offer)
 
     def _edit(
@@ -271,6 +293,19 @@ class Decider:
             predicted,
             digest.of_request(request),
         )
+
+    def _live_digest(
+        self,
+        request: Request,
+        states: Mapping[str, CandidateState],
+        forecast: Forecast | None,
+        now_s: float,
+    ) -> str:
+        """As ``_digest``, with the moment (and the turn) that the objective looks at."""
+        self._now_s = now_s
+        self._turn += self.objective.turns
+        inputs = self._digest(request, states, forecast, now_s)
+        return digest.of_text(inputs, f"{now_s!r} {self._turn}")
 
     def _decision(
         self,

@@ -36,6 +36,7 @@ def of_site(candidates: Sequence[Candidate], settings: PolicySettings) -> str:
                 (c.slice_of, c.slice_part),
                 (c.nodes, c.features, c.max_time_s, c.default_time_s),
                 (c.price_per_node_hour, c.price_per_gpu_hour, c.price_per_core_hour),
+                (c.power_per_gpu_w, c.power_per_core_w, c.carbon),
                 (c.targets, c.architecture, c.instruction_sets),
                 [_ordered(s) for s in (c.allowed_users, c.allowed_accounts, c.allowed_qos)],
             )
@@ -52,6 +53,8 @@ def of_states(states: Mapping[str, CandidateState]) -> str:
             f"{name} {s.up} {s.idle_cores} {s.idle_gpus} {s.pending_jobs} {s.usable_nodes} "
             f"{s.gpu_types} {s.bounds} {s.ruled_out} "
             f"{None if s.rights is None else s.rights.digest}"
+            f"{'' if s.waits is None else s.waits}"
+            f"{'' if s.used_shares is None else s.used_shares.digest}"
             for name, s in sorted(states.items())
         )
     )
@@ -80,6 +83,8 @@ def of_forecast(forecast: Forecast, platforms: Iterable[str]) -> str:
             lines.append(
                 f"{name} {p.cores} {p.gpus} {p.basis.value} {time.low} {time.mid} {time.high} "
                 f"{memory.low} {memory.mid} {memory.high} {p.speedup.mid} {p.abstained}"
+                f"{'' if p.energy_j is None else f' {p.energy_j.mid}'}"
+                f"{'' if p.unit_power_w is None else f' {p.unit_power_w}'}"
             )
     return of_text(*lines)
 

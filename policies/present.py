@@ -52,16 +52,17 @@ def places(
     *,
     candidates: Mapping[str, Candidate],
     settings: PolicySettings,
-    waiting: Callable[[Ranked, CandidateState | None], Ranked],
+    waiting: Callable[[Ranked, CandidateState | None], Ranked] | None,
 ) -> Places:
-    """``waiting`` puts the expected wait into a row's score."""
+    """``waiting`` puts the expected wait into a row's score; None: it stays as it is."""
     found = []
     for row in rows:
         if row.score is None:
             continue
         candidate, state = candidates[row.candidate], states.get(row.candidate)
         moment = Moment(request, candidate, settings, row.resources, state, 0.0)
-        found.append(Standing(waiting(row, state), candidate, state, checks(moment)))
+        scored = row if waiting is None else waiting(row, state)
+        found.append(Standing(scored, candidate, state, checks(moment)))
     return Places(rows, tuple(found), tuple(row for row in rows if row.score is None))
 
 

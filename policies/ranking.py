@@ -49,6 +49,8 @@ class Ranking:
         self._candidates = tuple(candidates)
         self._settings = settings
         self._objective = objective
+        self._score = objective.score
+        self._wait_weight = settings.weights.wait
         self._shapes: BoundedCache[object, tuple[Ranked, ...]] = BoundedCache(SHAPES_KEPT)
         self._translations: BoundedCache[object, tuple[Resources | str, ...]] = BoundedCache(
             SHAPES_KEPT
@@ -56,13 +58,18 @@ class Ranking:
         self._lookups: BoundedCache[object, _Known] = BoundedCache(_LOOKUPS_KEPT)
         # By identity: each forecast is kept with its digest, so that its identity stays its own.
         self._forecasts: BoundedCache[int, tuple[Forecast, str]] = BoundedCache(SHAPES_KEPT)
+        self._newest: Forecast | None = None
+        self._newest_digest = ""
 
     def digest(self, forecast: Forecast) -> str:
         """Digest of what ``forecast`` says of the site's platforms; made once for each object."""
+        if forecast is self._newest:
+            return self._newest_digest
         found = self._forecasts.get(id(forecast))
         if found is None:
             made = digest.of_forecast(forecast, (c.platform for c in self._candidates))
             found = self._forecasts.put(id(forecast), (forecast, made))
+        self._newest, self._newest_digest = found
         return found[1]
 
     def rows(self, request: Request, forecast: Forecast) -> tuple[Ranked, ...]:
@@ -124,11 +131,12 @@ class Ranking:
         if runtime is not None and prediction is not None:
             cost = cost_of(candidate, held, runtime.mid)
             if excluded is None:
-                points = self._objective.score(
-                    Offer(candidate, held, runtime, runtime.mid, cost, memory, prediction)
+                offer = Offer(
+                    candidate, held, runtime, runtime.mid, cost, memory, prediction, request
                 )
+                points = self._score(offer)
                 if points is None:
-                    excluded = Exclusion(*self._objective.missing)
+                    excluded = Exclusion(*self._objective.why_missing(offer))
         code, sentence = (None, None) if excluded is None else (excluded.code.value, excluded[1])
         return Ranked(
             candidate.name,
@@ -154,6 +162,9 @@ class Ranking:
         held: Resources,
         forecast: Forecast,
         state: CandidateState | None,
+        *,
+        now_s: float = 0.0,
+        turn: int = 0,
     ) -> Offer | None:
         """What the place offers at this moment; None: nothing is predicted there."""
         units = max(1, held.gpus if candidate.is_gpu else held.cores)
@@ -163,10 +174,13 @@ class Ranking:
         prediction, runtime, memory = known.prediction, known.runtime, known.memory
         if prediction is None or runtime is None:
             return None
-        weight = self._settings.weights.wait
-        wait_s = weight * expected_wait_s(held, runtime.mid, state) if weight > 0 else 0.0
-        cost = cost_of(candidate, held, runtime.mid)
-        return Offer(candidate, held, runtime, runtime.mid + wait_s, cost, memory, prediction)
+        time_s, weight = runtime.mid, self._wait_weight
+        cost = cost_of(candidate, held, time_s)
+        if weight > 0:
+            time_s += weight * expected_wait_s(held, time_s, state)
+        return Offer(
+            candidate, held, runtime, time_s, cost, memory, prediction, request, state, now_s, turn
+        )
 
     def _look_up(
         self, forecast: Forecast, digest_: str, platform: str, units: int, size: float | None

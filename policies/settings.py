@@ -34,6 +34,7 @@ class Weights:
     cost: float = 1.0
     wait: float = 1.0
     """Seconds of predicted time that one second of expected waiting counts as; 0: ignored."""
+    energy: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +64,8 @@ class PolicySettings:
     their intervals, are listed together; 1: never."""
     slices: SliceAim = SliceAim.SMALLEST
     untyped_gpus: UntypedGpus = UntypedGpus.TYPE
+    deadline_limits: float | None = None
+    """Objective deadline: a job is to end within so many times its time limit from submission,
+    where it has no deadline of its own; None: such a job has none."""
+    order: tuple[str, ...] = ()
+    """Objective static-best: names of candidates, best first."""

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from berth.policies.carbon import Intensity
 from berth.policies.limits import Rights
+from berth.policies.shares import UsedShares
+from berth.policies.waits import WaitTable
 from berth.predictor.core.prediction import Basis, Interval
 
 
@@ -38,7 +41,7 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What the user wrote about the job's layout; each is kept wherever the job goes."""
+    """What the user wrote about the job's layout and end; each is kept wherever the job goes."""
 
     tasks_per_node: int | None = None
     """At most so many tasks on one node, as long as the number of tasks stays."""
@@ -54,6 +57,8 @@ class Needs:
     cores_per_gpu: int = 0
     prefer: str | None = None
     """Node features that are wanted, not demanded."""
+    finish_within_s: float | None = None
+    """The deadline, in seconds from submission; None: none of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +147,10 @@ class CandidateState:
     ruled_out: tuple[RuledOut, ...] = ()
     rights: Rights | None = None
     """Limits of users, accounts and their like; None: the scheduler enforces none."""
+    waits: WaitTable | None = None
+    """Predicted waits by class of job; None: waiting is guessed from the pending jobs."""
+    used_shares: UsedShares | None = None
+    """What users have held of late; None: everybody counts as at the fair share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +204,12 @@ class Candidate:
     price_per_node_hour: float | None = None
     price_per_gpu_hour: float | None = None
     price_per_core_hour: float | None = None
+    power_per_gpu_w: float | None = None
+    """Mean power of a GPU or slice under a job, by the data sheet; None: not known."""
+    power_per_core_w: float | None = None
+    """The same of a core; at places with GPUs, of those beside them (None: not counted)."""
+    carbon: Intensity | None = None
+    """Of the electricity there."""
     targets: tuple[str, ...] = ("cpu",)
     architecture: str = "x86_64"
     instruction_sets: tuple[str, ...] = ()

@@ -38,6 +38,7 @@ _POSITIVE = click.IntRange(min=1)
 @click.option("--gpus", type=click.IntRange(min=0), help="GPUs in all. Default: as it ran.")
 @click.option("--mem", help="Memory for each node, for example 16G.")
 @click.option("--time-limit", help="For example 90m, 12h or 2-00:00:00.")
+@click.option("--finish-within", help="Deadline from now, for --policy deadline, for example 6h.")
 @click.option("--partition", help="Stay in this partition.")
 @click.option("--constraint", help="Stay on nodes with these features.")
 @click.option("--gres", help="GPU resources to keep, for example gpu:h100:1.")
@@ -146,11 +147,11 @@ def _workload(name: str, site: Site, described: WorkloadOptions, *, in_store: bo
 
 
 def _request(workload: Workload, options: dict[str, Any]) -> Request:
-    memory, limit = options["mem"], options["time_limit"]
-    try:
-        limit_s = None if limit is None else parse_duration_s(limit)
-    except ValueError as error:
-        raise UsageError(f"--time-limit {limit!r} {error}") from None
+    memory = options["mem"]
+    limit_s = _seconds("--time-limit", options["time_limit"])
+    within_s = _seconds("--finish-within", options["finish_within"])
+    if within_s == 0:
+        raise UsageError("--finish-within must be positive")
     size = options["size"]
     if size is not None and not (math.isfinite(size) and size > 0):
         raise UsageError(f"--size {size} is not a problem size; it must be positive")
@@ -172,7 +173,15 @@ def _request(workload: Workload, options: dict[str, Any]) -> Request:
         gres=options["gres"],
         time_limit_s=limit_s,
         size=size,
+        needs=replace(asked.needs, finish_within_s=within_s),
     )
+
+
+def _seconds(option: str, value: str | None) -> float | None:
+    try:
+        return None if value is None else parse_duration_s(value)
+    except ValueError as error:
+        raise UsageError(f"{option} {value!r} {error}") from None
 
 
 def _job(words: tuple[str, ...], workload: Workload) -> Job:

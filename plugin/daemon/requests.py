@@ -9,10 +9,14 @@ import math
 import re
 from typing import NamedTuple
 
+from berth.pilot.units import parse_duration_s
 from berth.plugin.daemon.messages import Job
+from berth.policies.codes import Code
 from berth.policies.values import Mode, Needs, Request, Resources
 
 _MIB = 2**20
+DEADLINE = "berth-deadline:"
+_DEADLINE = re.compile(rf"(?:^|[\s,;]){DEADLINE}([^\s,;]*)")
 _MARK = re.compile(r"(?:^|[\s,;])berth:([^\s,;]*)")
 _NAME = re.compile(
     r"((?:[^\s,;/]{1,64}/)?[A-Za-z0-9][A-Za-z0-9_.+-]{0,127})(?:@([0-9.eE+-]{1,32}))?"
@@ -30,12 +34,18 @@ class Choice(NamedTuple):
     opted_out: bool = False
     problem: str | None = None
     """A sentence where it could not be understood: the job is then left alone."""
+    code: Code = Code.BAD_PROFILE_NAME
+    """Of the problem."""
 
 
 def choice(job: Job) -> Choice:
     """The profile that the job names: in its comment first, else in its environment."""
     if job.mode == "off":
         return Choice(opted_out=True)
+    try:
+        _deadline_s(job)
+    except ValueError as error:
+        return Choice(problem=str(error), code=Code.BAD_DEADLINE)
     mark = _MARK.search(job.comment) if job.comment and "berth:" in job.comment else None
     if mark is not None:
         return Choice(opted_out=True) if mark[1] == "off" else _named(mark[1], "--comment=berth:")
@@ -105,6 +115,7 @@ def request(job: Job, chosen: Choice, *, auto_queue: str | None) -> Request:
             exclusive=bool(job.exclusive),
             cores_per_gpu=job.cpus_per_gpu or 0,
             prefer=job.prefer or None,
+            finish_within_s=None if chosen.problem else _deadline_s(job),
         ),
         component=job.het,
         scheduler_since_s=job.scheduler_since_s,
@@ -137,6 +148,22 @@ def _time_limit_s(job: Job) -> float | None:
     if job.time_limit_s:
         return float(job.time_limit_s)
     return 60.0 * job.time_limit_min if job.time_limit_min else None
+
+
+def _deadline_s(job: Job) -> float | None:
+    """Seconds from submission. Raises ValueError with a sentence."""
+    if not job.comment or DEADLINE not in job.comment:
+        return None
+    found = _DEADLINE.search(job.comment)
+    if found is None:
+        return None
+    try:
+        within_s = parse_duration_s(found[1])
+    except ValueError as error:
+        raise ValueError(f"--comment={DEADLINE}{found[1][:40]} {error}.") from None
+    if within_s <= 0:
+        raise ValueError(f"--comment={DEADLINE}{found[1][:40]} is over at once.")
+    return within_s
 
 
 def _memory(job: Job, nodes: int, cores: int, gpus: int) -> int | None:

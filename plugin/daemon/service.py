@@ -162,7 +162,7 @@ class Service:
         if mode is Mode.OFF:
             return _BAD_MODE
         if chosen.problem is not None:
-            return Kept(Code.BAD_PROFILE_NAME, chosen.problem)
+            return Kept(chosen.code, chosen.problem)
         if job.user is None and job.uid is not None:
             return Kept(Code.NOT_COVERED_USER, f"The name of user {job.uid} is not known yet.")
         if chosen.profile is not None and not may_use(job.user or "", chosen.profile):

@@ -71,6 +71,7 @@ class WeightsTable(Document):
 
     time: NonNegative = Field(1.0, description="exponent of the time, objective balanced")
     cost: NonNegative = Field(1.0, description="exponent of the cost, objective balanced")
+    energy: NonNegative = Field(0.0, description="exponent of the energy, objective balanced")
     wait: NonNegative = Field(
         1.0, description="seconds that one second of expected waiting counts as; 0: ignored"
     )
@@ -81,8 +82,9 @@ class PolicyTable(Document):
 
     objective: Name = Field(
         "fastest",
-        description="`fastest`, `cheapest`, `balanced`, or one that "
-        "[another package](extending.md) brings",
+        description="[what the chosen place is best at](policies.md): `fastest`, `earliest`, "
+        "`cheapest`, `least-energy`, `least-carbon`, `balanced`, `throughput-fair`, `deadline`, or "
+        "one that [another package](extending.md) brings",
     )
     allow_prior: bool = Field(
         False, description="act on predictions for platforms without any calibration data"
@@ -120,6 +122,12 @@ class PolicyTable(Document):
         "`type` (Berth names the slice that it chooses) or `leave` (such jobs never go to slices "
         "by Berth)",
     )
+    deadline_limits: Positive | None = Field(
+        None,
+        description="objective `deadline`: a job without a deadline of its own is to end within so "
+        "many times its time limit from submission; default: it has none",
+    )
+    order: Names = Field((), description="objective `static-best`: names of candidates, best first")
     weights: WeightsTable = Field(
         default_factory=WeightsTable, description="see `[policy.weights]`"
     )
@@ -128,6 +136,26 @@ class PolicyTable(Document):
     @classmethod
     def _known(cls, value: str) -> str:
         return _registered(OBJECTIVES, value)
+
+
+class EnergyTable(Document):
+    """`[energy]`: what jobs draw, and what their electricity emits."""
+
+    utilisation: float = Field(
+        1.0,
+        ge=0,
+        le=1,
+        description="part of what a load adds to the idle power that a job is taken to use, where "
+        "power is known by the platform's data sheet alone",
+    )
+    carbon_g_per_kwh: NonNegative | None = Field(
+        None, description="carbon intensity of the site's electricity, grams of CO2 equivalent"
+    )
+    carbon_file: Text | None = Field(
+        None,
+        description="the same hour by hour: a CSV file with the columns `time` and `g_per_kwh`, "
+        "relative to the site file; read again when it changes",
+    )
 
 
 class DaemonTable(Document):
@@ -251,6 +279,7 @@ class PlatformTable(Document):
         None, description="of one node (CPU platforms), GPU or slice"
     )
     power_w: Positive | None = Field(None, description="typical power under load, in watts")
+    idle_power_w: NonNegative | None = Field(None, description="power without a job, in watts")
 
 
 class TranslationTable(Document):
@@ -355,6 +384,14 @@ class CandidateTable(Document):
     price_per_core_hour: NonNegative | None = Field(
         None, description="price of a core held; default: the platform's price / its cores"
     )
+    power_per_gpu_w: Positive | None = Field(
+        None, description="mean power of a GPU or slice under a job; default: the platform's"
+    )
+    power_per_core_w: Positive | None = Field(
+        None,
+        description="mean power of a core under a job; default: the platform's power / its cores "
+        "(CPU platforms); cores beside GPUs count only where this is given",
+    )
     users: Names | None = Field(None, description="only these users; default: all")
     accounts: Names | None = Field(None, description="only these accounts; default: all")
     qos: Names | None = Field(None, description="only these QOS; default: all")
@@ -389,6 +426,7 @@ class SiteDocument(Document, extra="allow"):
     )
     site: SiteTable = Field(default_factory=SiteTable, description="see `[site]`")
     policy: PolicyTable = Field(default_factory=PolicyTable, description="see `[policy]`")
+    energy: EnergyTable = Field(default_factory=EnergyTable, description="see `[energy]`")
     daemon: DaemonTable = Field(default_factory=DaemonTable, description="see `[daemon]`")
     predictor: PredictorTable = Field(
         default_factory=PredictorTable, description="see `[predictor]`"

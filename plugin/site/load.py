@@ -4,26 +4,31 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from berth.pilot.documents import Document, read_json, read_toml, unknown_key
-from berth.pilot.errors import DocumentError
+from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.platform import Platform, PlatformKind
 from berth.plugin.scheduler.protocol import Scheduler
 from berth.plugin.scheduler.registry import SCHEDULERS, own_table
 from berth.plugin.site.document import (
     CandidateTable,
     CoverageTable,
+    EnergyTable,
     IncludeExclude,
     PlatformTable,
     PolicyTable,
     SiteDocument,
 )
+from berth.plugin.site.energy import intensity, powers
 from berth.plugin.site.site import Coverage, DaemonSettings, LearningSettings, NameFilter, Site
 from berth.plugin.site.slices import expanded
 from berth.policies import digest
+from berth.policies.carbon import Intensity
+from berth.policies.objectives import OBJECTIVES
 from berth.policies.settings import PolicySettings, Weights
-from berth.policies.values import Candidate, Translation
+from berth.policies.values import Candidate, Mode, Translation
 from berth.predictor.hardware import platforms as known_platforms
 from berth.predictor.hardware.mig.slices import derived, part_of
 
@@ -38,7 +43,8 @@ def build_site(document: SiteDocument, path: Path) -> Site:
     platforms = _platforms(document, path)
     scheduler = SCHEDULERS.load(document.site.scheduler)
     settings = _scheduler_settings(document, scheduler, path)
-    candidates = _candidates(document, scheduler, platforms, path)
+    carbon = intensity(document.energy, path)
+    candidates = _candidates(document, scheduler, platforms, path, carbon)
     reference = document.site.reference_platform
     if reference is not None and reference not in platforms:
         raise _unknown(path, "site.reference_platform", reference, platforms)
@@ -46,6 +52,8 @@ def build_site(document: SiteDocument, path: Path) -> Site:
     used = {c.platform for c in candidates} | ({reference} if reference else set())
     _check_auto(document, auto, path)
     kept = {name: platforms[name] for name in sorted(used)}
+    policy = _policy(document.policy, scheduler)
+    _check_objective(document.mode, policy, candidates, path)
     daemon = document.daemon
     return Site(
         source=str(path),
@@ -53,6 +61,7 @@ def build_site(document: SiteDocument, path: Path) -> Site:
             document.model_dump_json(by_alias=True),
             *([] if settings is None else [settings.model_dump_json()]),
             *(p.model_dump_json() for p in kept.values()),
+            *([] if carbon is None else [repr(carbon)]),
         ),
         name=document.site.name,
         scheduler=document.site.scheduler,
@@ -62,7 +71,7 @@ def build_site(document: SiteDocument, path: Path) -> Site:
         reference_platform=reference,
         reference_queue=document.site.reference_partition,
         auto_queue=auto,
-        policy=_policy(document.policy, scheduler),
+        policy=policy,
         daemon=DaemonSettings(
             socket=_beside(path, daemon.socket),
             user_socket=_beside(path, daemon.user_socket),
@@ -84,6 +93,9 @@ def build_site(document: SiteDocument, path: Path) -> Site:
         bundles=tuple(_beside(path, name) for name in document.predictor.bundles),
         learning=LearningSettings(**document.learning.model_dump()),
         candidates=candidates,
+        carbon_file=None
+        if document.energy.carbon_file is None
+        else _beside(path, document.energy.carbon_file),
     )
 
 
@@ -139,7 +151,11 @@ def _platform(
 def _priced(platform: Platform, table: PlatformTable) -> Platform:
     changes = {
         name: value
-        for name, value in (("price_per_hour", table.price_per_hour), ("power_w", table.power_w))
+        for name, value in (
+            ("price_per_hour", table.price_per_hour),
+            ("power_w", table.power_w),
+            ("idle_power_w", table.idle_power_w),
+        )
         if value is not None
     }
     return platform.model_copy(update=changes) if changes else platform
@@ -150,6 +166,7 @@ def _candidates(
     scheduler: type[Scheduler],
     platforms: dict[str, Platform],
     path: Path,
+    carbon: Intensity | None,
 ) -> tuple[Candidate, ...]:
     """``platforms`` is filled up with those of slices."""
     result: list[Candidate] = []
@@ -170,7 +187,8 @@ def _candidates(
                     key=f"{key}.partition",
                 )
             targets[place] = table.name
-            result.append(_candidate(table, platforms, key, path))
+            made = _candidate(table, platforms, key, path, document.energy)
+            result.append(made if carbon is None else replace(made, carbon=carbon))
     return tuple(result)
 
 
@@ -208,7 +226,11 @@ def _in_own_terms(
 
 
 def _candidate(
-    table: CandidateTable, platforms: Mapping[str, Platform], key: str, path: Path
+    table: CandidateTable,
+    platforms: Mapping[str, Platform],
+    key: str,
+    path: Path,
+    energy: EnergyTable,
 ) -> Candidate:
     platform = platforms[table.platform]
     sliced = platform.kind is PlatformKind.MIG
@@ -257,6 +279,7 @@ def _candidate(
         max_time_s=table.max_time,
         default_time_s=table.default_time,
         **_prices(table, platform, cores),
+        **powers(table, platform, cores, energy),
         targets=tuple(t.value for t in table.targets or platform.targets),
         architecture=table.architecture or platform.architecture,
         instruction_sets=platform.instruction_sets
@@ -283,6 +306,24 @@ def _prices(table: CandidateTable, platform: Platform, cores: int) -> dict[str, 
     return own
 
 
+def _check_objective(
+    mode: Mode, policy: PolicySettings, candidates: tuple[Candidate, ...], path: Path
+) -> None:
+    """The objective can be made for this site, and is none to compare with where jobs change."""
+    objective = OBJECTIVES.load(policy.objective)
+    if objective.baseline and mode in (Mode.ADVISE, Mode.ENFORCE):
+        raise DocumentError(
+            path,
+            f"{policy.objective!r} is a baseline to compare with",
+            key="policy.objective",
+            hint="it is taken with mode shadow or off, and by berth place --policy",
+        )
+    try:
+        objective.of(policy, sorted(candidates, key=lambda c: c.name))
+    except UsageError as error:
+        raise DocumentError(path, error.message, key="policy.objective", hint=error.hint) from None
+
+
 def _check_auto(document: SiteDocument, auto: str | None, path: Path) -> None:
     if auto is None:
         return
@@ -298,7 +339,7 @@ def _check_auto(document: SiteDocument, auto: str | None, path: Path) -> None:
 def _policy(table: PolicyTable, scheduler: type[Scheduler]) -> PolicySettings:
     return PolicySettings(
         objective=table.objective,
-        weights=Weights(table.weights.time, table.weights.cost, table.weights.wait),
+        weights=Weights(**table.weights.model_dump()),
         allow_prior=table.allow_prior,
         may_raise_time_limit=table.may_raise_time_limit,
         time_margin=table.time_margin,
@@ -308,6 +349,8 @@ def _policy(table: PolicyTable, scheduler: type[Scheduler]) -> PolicySettings:
         alike_within=table.alike_within,
         slices=table.slices,
         untyped_gpus=table.untyped_gpus,
+        deadline_limits=table.deadline_limits,
+        order=table.order,
     )
 
 

@@ -134,6 +134,8 @@ class Site:
     learning: LearningSettings = LearningSettings()
     scheduler_settings: Document | None = None
     """The scheduler's own table; None: its defaults."""
+    carbon_file: Path | None = None
+    """What the carbon intensity was read from, where it is a file."""
 
     @property
     def reference_place(self) -> Candidate | None:

@@ -1,8 +1,11 @@
-"""Time against cost, each with an exponent."""
+"""Time against cost and energy, each with an exponent."""
 
 from __future__ import annotations
 
+from berth.policies.codes import Code
+from berth.policies.objectives.energy import energy_of, energy_terms
 from berth.policies.objectives.protocol import (
+    NO_ENERGY,
     NO_PRICE,
     Objective,
     Offer,
@@ -14,7 +17,10 @@ from berth.policies.settings import Weights
 
 
 class Balanced(Objective):
-    """Smallest time**weights.time x cost**weights.cost."""
+    """Smallest time**weights.time x cost**weights.cost x energy**weights.energy.
+
+    A number that has the exponent 0 need not be known.
+    """
 
     name = "balanced"
     superlative = "is predicted the best balance of time and cost"
@@ -25,14 +31,29 @@ class Balanced(Objective):
 
     def score(self, offer: Offer) -> float | None:
         """See Objective."""
-        if offer.cost is None:
-            return None
-        return float(offer.time_s**self._weights.time * offer.cost**self._weights.cost)
+        weights, cost = self._weights, offer.cost
+        if cost is None:
+            if weights.cost:
+                return None
+            cost = 1.0
+        score = offer.time_s**weights.time * cost**weights.cost
+        if not weights.energy:
+            return float(score)
+        energy = energy_of(offer)
+        return None if energy is None else float(score * energy.joules**weights.energy)
 
     def terms(self, offer: Offer) -> tuple[Term, ...]:
         """See Objective."""
-        exponents = (
+        exponents: tuple[Term, ...] = (
             Term("exponent of the time", self._weights.time, ""),
             Term("exponent of the cost", self._weights.cost, ""),
         )
-        return (*time_terms(offer), *cost_terms(offer), *exponents)
+        energy: tuple[Term, ...] = ()
+        if self._weights.energy:
+            energy = energy_terms(offer)
+            exponents += (Term("exponent of the energy", self._weights.energy, ""),)
+        return (*time_terms(offer), *cost_terms(offer), *energy, *exponents)
+
+    def why_missing(self, offer: Offer) -> tuple[Code, str]:
+        """See Objective."""
+        return NO_PRICE if self._weights.cost and offer.cost is None else NO_ENERGY

@@ -23,14 +23,16 @@ def cost_of(candidate: Candidate, resources: Resources, runtime_s: float) -> flo
 
 
 def expected_wait_s(resources: Resources, runtime_s: float, state: CandidateState | None) -> float:
-    """A simple guess of the queueing time: none where there is room now.
+    """The queueing time in seconds: none where there is room now, else by the place's table.
 
-    Otherwise everybody who waits, and this job, is taken to run as long as this job, one after
-    the other. Crude on purpose: it orders full partitions by how full they are, no more.
+    Without a table everybody who waits, and this job, is taken to run as long as this job, one
+    after the other. Crude: it orders full partitions by how full they are, no more.
     """
     if state is None:
         return 0.0
     room = state.idle_gpus >= resources.gpus if resources.gpus else True
     if room and state.idle_cores >= resources.cores and state.pending_jobs == 0:
         return 0.0
+    if state.waits is not None:
+        return state.waits.at(resources.gpus or resources.cores, runtime_s).mid
     return (state.pending_jobs + 1) * runtime_s

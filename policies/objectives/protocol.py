@@ -14,11 +14,12 @@ every job, so ``score`` does arithmetic only. A minimal one::
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple, Protocol, Self
 
 from berth.policies.codes import Code
-from berth.policies.settings import Weights
-from berth.policies.values import Candidate, Resources
+from berth.policies.settings import PolicySettings, Weights
+from berth.policies.values import Candidate, CandidateState, Request, Resources
 from berth.predictor.core.prediction import Interval, Prediction
 
 CURRENCY = "currency"
@@ -38,6 +39,14 @@ class Offer(NamedTuple):
     memory_bytes: Interval | None
     prediction: Prediction
     """The grid point that the numbers come from: energy, basis, bound."""
+    request: Request | None = None
+    """What was asked; who asks is looked at by ``live`` objectives only."""
+    state: CandidateState | None = None
+    """The place's present state; None: not known, or not looked at yet."""
+    now_s: float = 0.0
+    """Unix time of the decision, for ``live`` objectives; 0: not known."""
+    turn: int = 0
+    """How many decisions were made before this one, for objectives that take ``turns``."""
 
 
 class Term(NamedTuple):
@@ -49,7 +58,11 @@ class Term(NamedTuple):
 
 
 class Objective(Protocol):
-    """What the chosen place is best at. An entry point of ``berth.objectives`` names the class."""
+    """What the chosen place is best at. An entry point of ``berth.objectives`` names the class.
+
+    Whether a place has a score at all may depend on what was asked, the site file and the
+    prediction, never on the state or the moment.
+    """
 
     name: ClassVar[str]
     """In the site file and for ``--policy``."""
@@ -62,9 +75,26 @@ class Objective(Protocol):
         "the objective needs a number that is not known for it",
     )
     """Why a place without a score is ruled out."""
+    waits: ClassVar[bool] = False
+    """The score needs the place's state (the expected wait), however the site weighs waiting."""
+    live: ClassVar[bool] = False
+    """The score needs who asks, the moment or the turn: it is made anew for every decision."""
+    turns: ClassVar[bool] = False
+    """It changes with each decision made before; such objectives are ``live``."""
+    baseline: ClassVar[bool] = False
+    """Something to compare with, not a way to run a site: the site file takes it in no mode in
+    which jobs are changed."""
 
     def __init__(self, weights: Weights) -> None:
         """``weights``: of ``[policy.weights]``, for objectives that have any."""
+
+    @classmethod
+    def of(cls, settings: PolicySettings, candidates: Sequence[Candidate]) -> Self:
+        """The objective of a site. ``candidates``: all of them, by name.
+
+        Raises UsageError where the site file lacks what it needs.
+        """
+        return cls(settings.weights)
 
     @abstractmethod
     def score(self, offer: Offer) -> float | None:
@@ -75,6 +105,10 @@ class Objective(Protocol):
     def terms(self, offer: Offer) -> tuple[Term, ...]:
         """What the score is made of, for a person to read."""
         ...
+
+    def why_missing(self, offer: Offer) -> tuple[Code, str]:
+        """Why this place has no score, for objectives that need several numbers."""
+        return self.missing
 
 
 def time_terms(offer: Offer) -> tuple[Term, ...]:
@@ -90,3 +124,8 @@ def cost_terms(offer: Offer) -> tuple[Term, ...]:
 
 
 NO_PRICE = (Code.NO_PRICE, "the site file gives no price for it")
+NO_ENERGY = (
+    Code.NO_ENERGY,
+    "its energy is not known: no prediction says, and the site file gives no power",
+)
+NO_CARBON = (Code.NO_CARBON, "the site file gives no carbon intensity for it")

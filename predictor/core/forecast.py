@@ -256,6 +256,7 @@ def _curve_out(curve: PredictionCurve) -> list[list[Any]]:
             _interval_out(p.memory_bytes),
             None if p.energy_j is None else _interval_out(p.energy_j),
             p.abstained,
+            *(() if p.unit_power_w is None else (float(f"{p.unit_power_w:.6g}"),)),
         ]
         for p in curve.points
     ]
@@ -268,7 +269,7 @@ def _curve_in(points: Any, workload: str, platform: str) -> PredictionCurve:
 
 
 def _point_in(point: Any, workload: str, platform: str) -> Prediction:
-    cores, gpus, basis, bound, speedup, runtime, memory, energy, abstained = point
+    cores, gpus, basis, bound, speedup, runtime, memory, energy, abstained, *power = point
     return Prediction(
         workload=workload,
         platform=platform,
@@ -281,4 +282,5 @@ def _point_in(point: Any, workload: str, platform: str) -> Prediction:
         energy_j=None if energy is None else _interval_in(energy),
         bound=Bound(bound),
         abstained=abstained,
+        unit_power_w=float(power[0]) if power else None,
     )

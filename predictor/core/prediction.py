@@ -91,6 +91,8 @@ class Prediction:
     energy_j: Interval | None
     bound: Bound
     abstained: str | None = None
+    unit_power_w: float | None = None
+    """Mean power of each core or GPU that finished jobs of the workload drew; None: not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from berth.policies import Candidate, CandidateState, Request, Resources, Translation
+from berth.policies.carbon import Intensity
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
 from berth.predictor.core.sizes import SizeLaw
@@ -25,6 +26,8 @@ def cpu(name: str = "cpu", **changes: Any) -> Candidate:
         "nodes": 4,
         "max_time_s": 48 * H,
         "price_per_core_hour": 0.05,
+        "power_per_core_w": 10.0,
+        "carbon": Intensity((100.0,)),
         "instruction_sets": ("avx2",),
     }
     return Candidate(**{**values, **changes})
@@ -42,6 +45,8 @@ def gpu(name: str = "gpu", **changes: Any) -> Candidate:
         "targets": ("cuda",),
         "price_per_core_hour": None,
         "price_per_gpu_hour": 3.0,
+        "power_per_core_w": None,
+        "power_per_gpu_w": 600.0,
         "translation": Translation(gpus=1, cpus_per_gpu=8),
     }
     return cpu(name, **{**values, **changes})

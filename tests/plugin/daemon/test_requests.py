@@ -46,6 +46,25 @@ def test_a_name_that_cannot_be_read_is_a_problem_and_not_a_guess(text: str) -> N
         assert found.problem
 
 
+def test_the_comment_may_hold_a_deadline() -> None:
+    job = Job(comment="berth:stream berth-deadline:6h")
+    found = choice(job)
+    assert found == Choice("stream")
+    assert request(job, found, auto_queue=None).needs.finish_within_s == 6 * 3600.0
+    plain = Job(comment="my-berth-deadline:x")
+    assert request(plain, choice(plain), auto_queue=None).needs.finish_within_s is None
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-1h", "0s", "6"])
+def test_a_deadline_that_cannot_be_read_is_a_problem_with_its_own_code(text: str) -> None:
+    job = Job(comment=f"berth:stream berth-deadline:{text}")
+    found = choice(job)
+    assert found.problem is not None
+    assert found.problem.startswith("--comment=berth-deadline:")
+    assert found.code == "bad-deadline"
+    assert request(job, found, auto_queue=None).needs.finish_within_s is None
+
+
 def test_the_comment_is_stronger_than_the_environment() -> None:
     assert choice(Job(comment="berth:a", profile="b")).profile == "a"
     assert choice(Job(comment="hello", profile="b@3")) == Choice("b", 3.0)

@@ -1,0 +1,82 @@
+"""Carbon intensity of electricity: a constant, or hour by hour."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+HOUR_S = 3600
+J_PER_KWH = 3.6e6
+
+
+@dataclass(frozen=True)
+class Intensity:
+    """Grams of CO2 equivalent for each kilowatt hour, hour after hour.
+
+    Times that ``hourly`` does not hold get the mean of its hours of the same hour of day (UTC).
+    Raises ValueError for none, for a negative one, and where ``start_s`` is no full hour.
+    """
+
+    hourly: tuple[float, ...]
+    """A single one is a constant."""
+    start_s: int = 0
+    """Unix time of the first hour."""
+
+    def __post_init__(self) -> None:
+        if not self.hourly or not all(0 <= g < math.inf for g in self.hourly):
+            raise ValueError("carbon intensities must be numbers of at least 0")
+        if self.start_s % HOUR_S:
+            raise ValueError("hours must begin at full hours")
+
+    def __repr__(self) -> str:
+        """Short, and other for other hours: decisions are told apart by it."""
+        if len(self.hourly) == 1:
+            return f"Intensity({self.hourly[0]:g})"
+        text = f"{self.start_s} {self.hourly}".encode()
+        return f"Intensity({hashlib.blake2b(text, digest_size=8).hexdigest()})"
+
+    def mean(self, start_s: float, seconds: float) -> float:
+        """Mean of g/kWh over a run that starts at a Unix time and draws evenly."""
+        if len(self.hourly) == 1:
+            return self.hourly[0]
+        first = (start_s - self.start_s) / HOUR_S
+        last = first + max(seconds, 1e-9) / HOUR_S
+        return (self._until(last) - self._until(first)) / (last - first)
+
+    def _until(self, hours: float) -> float:
+        """The sum from the first hour to ``hours`` after it; negative before it."""
+        whole = math.floor(hours)
+        known, total = self._sums, len(self.hourly)
+        if 0 <= whole < total:
+            return known[whole] + (hours - whole) * self.hourly[whole]
+        edge = 0 if whole < 0 else total
+        return known[edge] + self._daily(edge, hours)
+
+    def _daily(self, edge: int, hours: float) -> float:
+        """The sum from ``edge`` to ``hours`` by means of the hours of day, either way."""
+        span = hours - edge
+        days, rest = divmod(span, 24.0)
+        found = days * sum(self._by_hour)
+        full = int(rest)
+        first_hour = self.start_s // HOUR_S + edge
+        ahead = [self._by_hour[(first_hour + i) % 24] for i in range(full + 1)]
+        return found + sum(ahead[:full]) + (rest - full) * ahead[full]
+
+    @cached_property
+    def _sums(self) -> Sequence[float]:
+        found = [0.0]
+        for grams in self.hourly:
+            found.append(found[-1] + grams)
+        return found
+
+    @cached_property
+    def _by_hour(self) -> Sequence[float]:
+        """Means by hour of day; of all hours where the table has none of an hour."""
+        overall = self._sums[-1] / len(self.hourly)
+        hours: list[list[float]] = [[] for _ in range(24)]
+        for index, grams in enumerate(self.hourly):
+            hours[(self.start_s // HOUR_S + index) % 24].append(grams)
+        return [sum(one) / len(one) if one else overall for one in hours]

@@ -1,0 +1,74 @@
+"""In time, and then as cheap as can be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Self
+
+from berth.policies.objectives.costs import expected_wait_s
+from berth.policies.objectives.protocol import Objective, Offer, Term, cost_terms
+from berth.policies.settings import PolicySettings, Weights
+from berth.policies.values import Candidate
+
+LATE = 1e12
+"""Any place that is late comes after every place that is in time."""
+UNPRICED = 1e9
+"""Of places in time, any without a price comes after those with one."""
+
+
+class Deadline(Objective):
+    """Of the places in time the cheapest; where none is, the one that is least late.
+
+    In time: the job could start there no later than its deadline less its upper predicted time.
+    The deadline is the job's own, else the site's multiple of its time limit, from submission;
+    a job without either is always in time.
+    """
+
+    name = "deadline"
+    superlative = "is predicted to meet the deadline best"
+    waits = True
+
+    def __init__(self, weights: Weights) -> None:
+        self._limits: float | None = None
+
+    @classmethod
+    def of(cls, settings: PolicySettings, candidates: Sequence[Candidate]) -> Self:
+        """See Objective."""
+        made = cls(settings.weights)
+        made._limits = settings.deadline_limits
+        return made
+
+    def score(self, offer: Offer) -> float | None:
+        """See Objective."""
+        finish_s = offer.runtime_s.high + _wait_s(offer)
+        within_s = self._within_s(offer)
+        if within_s is not None and finish_s > within_s:
+            return LATE * finish_s / within_s
+        return UNPRICED * finish_s / (within_s or finish_s) if offer.cost is None else offer.cost
+
+    def terms(self, offer: Offer) -> tuple[Term, ...]:
+        """See Objective."""
+        times = (
+            Term("upper predicted time", offer.runtime_s.high, "s"),
+            Term("expected wait", _wait_s(offer), "s"),
+        )
+        within_s = self._within_s(offer)
+        if within_s is None:
+            return (*times, *cost_terms(offer))
+        latest_s = max(0.0, within_s - offer.runtime_s.high)
+        bounds = (Term("deadline", within_s, "s"), Term("latest start", latest_s, "s"))
+        return (*times, *bounds, *cost_terms(offer))
+
+    def _within_s(self, offer: Offer) -> float | None:
+        """Seconds from submission to the deadline; None: the job has none."""
+        request = offer.request
+        if request is None:
+            return None
+        if request.needs.finish_within_s is not None:
+            return request.needs.finish_within_s
+        limit_s = request.time_limit_s
+        return None if self._limits is None or limit_s is None else self._limits * limit_s
+
+
+def _wait_s(offer: Offer) -> float:
+    return expected_wait_s(offer.resources, offer.runtime_s.mid, offer.state)

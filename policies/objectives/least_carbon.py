@@ -1,0 +1,48 @@
+"""The smallest predicted emission: energy x carbon intensity while the job is expected to run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Self
+
+from berth.pilot.errors import UsageError
+from berth.policies.codes import Code
+from berth.policies.objectives.energy import carbon_g, energy_of, energy_terms, intensity_of
+from berth.policies.objectives.protocol import NO_CARBON, NO_ENERGY, Objective, Offer, Term
+from berth.policies.settings import PolicySettings
+from berth.policies.values import Candidate
+
+
+class LeastCarbon(Objective):
+    """Grams of CO2 equivalent."""
+
+    name = "least-carbon"
+    superlative = "is predicted to emit least carbon"
+    comparative = "less carbon"
+    missing = NO_CARBON
+    live = True
+
+    @classmethod
+    def of(cls, settings: PolicySettings, candidates: Sequence[Candidate]) -> Self:
+        """See Objective. Raises UsageError where no place has a carbon intensity."""
+        if candidates and all(candidate.carbon is None for candidate in candidates):
+            raise UsageError(
+                f"the objective {cls.name!r} needs the carbon intensity of the electricity",
+                hint="energy.carbon_g_per_kwh or energy.carbon_file in the site file",
+            )
+        return cls(settings.weights)
+
+    def score(self, offer: Offer) -> float | None:
+        """See Objective."""
+        energy = energy_of(offer)
+        return None if energy is None else carbon_g(offer, energy)
+
+    def terms(self, offer: Offer) -> tuple[Term, ...]:
+        """See Objective."""
+        mean = intensity_of(offer)
+        intensity = () if mean is None else (Term("carbon intensity then", mean, "g/kWh"),)
+        return (Term("predicted time", offer.runtime_s.mid, "s"), *energy_terms(offer), *intensity)
+
+    def why_missing(self, offer: Offer) -> tuple[Code, str]:
+        """See Objective."""
+        return NO_ENERGY if energy_of(offer) is None else NO_CARBON

@@ -1,0 +1,52 @@
+"""Throughput for everybody: fast places for users below their share, scarce ones spared by others.
+
+The max-min fairness of Gavel (Narayanan et al., OSDI 2020, section 4.1) shares heterogeneous
+devices so that the smallest normalised throughput of a user, relative to the user's share, is as
+large as can be. Gavel solves that anew every round and moves jobs; at submission, with one job to
+place and none to move, what is left of it is a price of scarcity that grows with what the user
+has already had.
+"""
+
+from __future__ import annotations
+
+from berth.policies.objectives.protocol import Objective, Offer, Term, time_terms
+from berth.policies.shares import AT_SHARE
+
+MOST_USE = 2.0
+"""From twice its share on, a user pays no more for scarcity."""
+
+
+class ThroughputFair(Objective):
+    """Smallest time x (part of the place that the job holds) ** (user's use of its share)."""
+
+    name = "throughput-fair"
+    superlative = "is predicted to give every user a fair throughput"
+    live = True
+
+    def score(self, offer: Offer) -> float | None:
+        """See Objective."""
+        return float(offer.time_s * _part(offer) ** _use(offer))
+
+    def terms(self, offer: Offer) -> tuple[Term, ...]:
+        """See Objective."""
+        return (
+            *time_terms(offer),
+            Term("part of the place held", _part(offer), ""),
+            Term("exponent of it: use / share of the user", _use(offer), ""),
+        )
+
+
+def _part(offer: Offer) -> float:
+    """Of all GPUs or cores of the place, 0 to 1."""
+    candidate, held = offer.candidate, offer.resources
+    each = candidate.gpus_per_node if candidate.is_gpu else candidate.cores_per_node
+    units = held.gpus if candidate.is_gpu else held.cores
+    there = each * (candidate.nodes or max(1, held.nodes)) * candidate.slice_part
+    return min(1.0, max(1, units) * candidate.slice_part / max(there, 1e-9))
+
+
+def _use(offer: Offer) -> float:
+    state, request = offer.state, offer.request
+    if state is None or state.used_shares is None or request is None:
+        return AT_SHARE
+    return min(max(0.0, state.used_shares.of(request.user)), MOST_USE)

@@ -1,0 +1,43 @@
+"""How long jobs wait in a queue, by their size and length: a table made beside the submit path.
+
+A look-ahead simulation of the queue fills it (jobs of each class put in now, and watched until
+they start); the submit path only looks it up.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+
+from berth.predictor.core.prediction import Interval
+
+
+@dataclass(frozen=True, slots=True)
+class WaitTable:
+    """Predicted waits in seconds by class of job: so many cores or GPUs, for so long.
+
+    ``waits`` has one row for each of ``units`` and one column for each of ``seconds``. Raises
+    ValueError where the shape is another or the bounds do not ascend.
+    """
+
+    units: tuple[int, ...]
+    """Upper bounds of the classes of size, ascending: GPUs at places with GPUs, else cores.
+    Larger jobs count as of the last class."""
+    seconds: tuple[float, ...]
+    """Upper bounds of the classes of predicted time, ascending; longer jobs as of the last."""
+    waits: tuple[tuple[Interval, ...], ...]
+
+    def __post_init__(self) -> None:
+        for bounds in (self.units, self.seconds):
+            if not bounds or list(bounds) != sorted(set(bounds)):
+                raise ValueError(f"bounds of classes must ascend: {bounds}")
+        if len(self.waits) != len(self.units):
+            raise ValueError(f"{len(self.waits)} rows of waits for {len(self.units)} sizes")
+        if any(len(row) != len(self.seconds) for row in self.waits):
+            raise ValueError(f"a row of waits must have {len(self.seconds)} columns")
+
+    def at(self, units: int, runtime_s: float) -> Interval:
+        """The wait of a job of so many cores or GPUs that is predicted to run so long."""
+        row = min(bisect_left(self.units, units), len(self.units) - 1)
+        column = min(bisect_left(self.seconds, runtime_s), len(self.seconds) - 1)
+        return self.waits[row][column]

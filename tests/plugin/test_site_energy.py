@@ -1,0 +1,184 @@
+"""Power, carbon and objectives in the site file: read, defaulted, and refused in one sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import toy_profiles
+from click.testing import CliRunner
+
+from berth.pilot.documents import to_json
+from berth.pilot.errors import DocumentError, UsageError
+from berth.plugin import cli
+from berth.plugin.site import SiteWatcher, load_site
+from berth.plugin.site.energy import read_intensity
+from berth.policies import OBJECTIVES, Code
+from berth.policies.carbon import Intensity
+
+SCHEMA = 'schema = "berth.site/1"\n'
+PLACES = """
+[[candidates]]
+name = "cpu"
+platform = "rome-7742"
+partition = "batch"
+[[candidates]]
+name = "gpu"
+platform = "h100-80gb"
+partition = "gpu"
+gres = "gpu:h100"
+gpus_per_node = 4
+cores_per_node = 64
+"""
+HOURS = "time,g_per_kwh\n2026-01-01T00:00Z,100\n2026-01-01T01:00Z,200.5\n"
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "berth.toml"
+    path.write_text(SCHEMA + text + PLACES)
+    return path
+
+
+def refused(folder: Path, text: str) -> str:
+    with pytest.raises(DocumentError) as caught:
+        load_site(write(folder, text))
+    assert "\n" not in caught.value.message
+    return f"{caught.value.message}; {caught.value.hint}"
+
+
+def test_power_is_the_candidates_else_the_platforms(tmp_path: Path) -> None:
+    site = load_site(write(tmp_path, ""))
+    cpu, gpu = site.candidates
+    rome, h100 = site.platforms["rome-7742"], site.platforms["h100-80gb"]
+    assert rome.power_w is not None
+    assert cpu.power_per_core_w == pytest.approx(rome.power_w / rome.cores)
+    assert cpu.power_per_gpu_w is None
+    assert (gpu.power_per_gpu_w, gpu.power_per_core_w) == (h100.power_w, None)
+    text = """
+[energy]
+utilisation = 0.5
+carbon_g_per_kwh = 380
+[[platforms]]
+name = "h100-80gb"
+power_w = 600
+idle_power_w = 100
+"""
+    cpu, gpu = load_site(write(tmp_path, text)).candidates
+    assert gpu.power_per_gpu_w == pytest.approx(100 + 500 * 0.5)
+    assert cpu.carbon == gpu.carbon == Intensity((380.0,))
+    own = PLACES + "power_per_gpu_w = 450\npower_per_core_w = 3\n"
+    path = tmp_path / "own.toml"
+    path.write_text(SCHEMA + text + own)
+    gpu = load_site(path).candidates[1]
+    assert (gpu.power_per_gpu_w, gpu.power_per_core_w) == (450.0, 3.0)
+
+
+def test_carbon_by_the_hour_is_read_again_when_its_file_changes(tmp_path: Path) -> None:
+    (tmp_path / "carbon.csv").write_text(HOURS)
+    watching = SiteWatcher(write(tmp_path, '[energy]\ncarbon_file = "carbon.csv"\n'))
+    table = watching.site.candidates[0].carbon
+    assert table == Intensity((100.0, 200.5), 1767225600)
+    assert not watching.poll().changed
+    (tmp_path / "carbon.csv").write_text(HOURS + "2026-01-01T02:00Z,300\n")
+    found = watching.poll()
+    assert found.changed
+    assert found.site.candidates[0].carbon == Intensity((100.0, 200.5, 300.0), 1767225600)
+    (tmp_path / "carbon.csv").write_text("nonsense")
+    found = watching.poll()
+    assert not found.changed
+    assert "g_per_kwh" in (found.problem or "")
+
+
+def test_an_export_of_electricity_maps_is_read() -> None:
+    text = (
+        "\ufeffDatetime (UTC),Country,Carbon intensity gCO₂eq/kWh (direct),"
+        "Carbon intensity gCO₂eq/kWh (Life cycle)\n2026-01-01 00:00:00,DE,310,350\n"
+    )
+    assert read_intensity(text, Path("x.csv")) == Intensity((350.0,), 1767225600)
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("", "no column 'g_per_kwh'"),
+        ("time,watts\n", "no column 'g_per_kwh'"),
+        ("time,g_per_kwh\n", "has no hours"),
+        ("time,g_per_kwh\n2026-01-01T00:00Z\n", "line 2: has 1 columns"),
+        ("time,g_per_kwh\nyesterday,3\n", "line 2: 'yesterday' is not a time"),
+        ("time,g_per_kwh\n2026-01-01T00:30Z,3\n", "is not a full hour"),
+        ("time,g_per_kwh\n2026-01-01T00:00Z,-3\n", "'-3' is not a carbon intensity"),
+        ("time,g_per_kwh\n2026-01-01T00:00Z,nan\n", "'nan' is not a carbon intensity"),
+        (HOURS + "2026-01-01T03:00Z,3\n", "line 4: is not one hour after"),
+        (HOURS + "2026-01-01T00:00Z,3\n", "line 4: is not one hour after"),
+    ],
+)
+def test_a_bad_file_of_hours_names_its_line(tmp_path: Path, text: str, wrong: str) -> None:
+    (tmp_path / "carbon.csv").write_text(text)
+    assert wrong in refused(tmp_path, '[energy]\ncarbon_file = "carbon.csv"\n')
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ('[energy]\ncarbon_file = "no.csv"\n', "does not exist"),
+        ('[energy]\ncarbon_file = "no.csv"\ncarbon_g_per_kwh = 3\n', "write one"),
+        ("[energy]\nutilisation = 2\n", "energy.utilisation"),
+        ("[energy]\ncarbon_per_kwh = 2\n", "carbon_g_per_kwh"),
+        ('[policy]\nobjective = "least-carbon"\n', "carbon_g_per_kwh or energy.carbon_file"),
+        ('[policy]\nobjective = "static-best"\n', "needs policy.order"),
+        ('[policy]\nobjective = "static-best"\norder = ["tpu"]\n', "no candidate 'tpu'"),
+        ('[policy]\nobjective = "deadlines"\n', "did you mean 'deadline'"),
+        ("[policy]\ndeadline_limits = 0\n", "policy.deadline_limits"),
+        ("[policy.weights]\nenergy = -1\n", "policy.weights.energy"),
+    ],
+)
+def test_what_cannot_be_is_refused(tmp_path: Path, text: str, wrong: str) -> None:
+    assert wrong in refused(tmp_path, text)
+
+
+def test_a_baseline_changes_no_jobs(tmp_path: Path) -> None:
+    text = '[policy]\nobjective = "random"\n'
+    assert load_site(write(tmp_path, text)).policy.objective == "random"
+    for mode in ("advise", "enforce"):
+        assert "is a baseline" in refused(tmp_path, f'mode = "{mode}"\n{text}')
+
+
+def test_what_the_site_says_reaches_the_policy(tmp_path: Path) -> None:
+    text = """
+[policy]
+objective = "deadline"
+deadline_limits = 1.5
+order = ["gpu", "cpu"]
+[policy.weights]
+energy = 0.25
+"""
+    policy = load_site(write(tmp_path, text)).policy
+    assert (policy.deadline_limits, policy.order, policy.weights.energy) == (
+        1.5, ("gpu", "cpu"), 0.25,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [n for n in OBJECTIVES.own() if n != "static-best"])
+def test_place_explains_every_objective_term_by_term(name: str, tmp_path: Path) -> None:
+    profile = tmp_path / "triad.json"
+    profile.write_text(to_json(toy_profiles.profile("triad")))
+    words = ["place", str(profile), "--policy", name, "--finish-within", "6h", "--explain"]
+    done = CliRunner().invoke(cli.berth, [*words, "--", "./x"])
+    assert done.exit_code == 0, (done.output, done.exception)
+    assert f"policy {name}," in done.stdout
+    if name == "user-choice":
+        assert Code.NOT_CHOSEN.value in done.stdout
+    else:
+        assert f"{name} (smaller is better)" in done.stdout
+    shown = {"least-energy": "mean power", "least-carbon": "g/kWh", "deadline": "latest start"}
+    assert shown.get(name, "") in done.stdout
+
+
+@pytest.mark.parametrize("text", ["soon", "0s", ""])
+def test_a_deadline_that_is_no_duration_is_refused(text: str, tmp_path: Path) -> None:
+    profile = tmp_path / "triad.json"
+    profile.write_text(to_json(toy_profiles.profile("triad")))
+    words = ["place", str(profile), "--finish-within", text, "--", "./x"]
+    done = CliRunner().invoke(cli.berth, words)
+    assert isinstance(done.exception, UsageError)
+    assert "--finish-within" in done.exception.message

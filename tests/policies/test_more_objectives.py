@@ -1,0 +1,294 @@
+"""The objectives by hand-worked cases, and what must hold of each: monotone and explained."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from policy_builders import GIB, NOW_S, cpu, curve, forecast, gpu, interval, request, states
+
+from berth.pilot.errors import UsageError
+from berth.policies import (
+    OBJECTIVES,
+    Candidate,
+    CandidateState,
+    Decider,
+    Decision,
+    PolicySettings,
+    Resources,
+    Weights,
+)
+from berth.policies.carbon import HOUR_S, Intensity
+from berth.policies.objectives import Offer
+from berth.policies.objectives.energy import PowerSource, energy_of
+from berth.policies.shares import UsedShares
+from berth.policies.values import Needs, Request
+from berth.policies.waits import WaitTable
+from berth.predictor.core.prediction import Interval
+
+CPU, GPU = cpu(), gpu()
+BOTH = (CPU, GPU)
+PREDICTED = forecast(curve("cpu", 800.0), curve("gpu", 20.0, gpus=True))
+"""Eight cores: 100 s; one GPU: 20 s."""
+
+
+def decided(
+    objective: str,
+    *,
+    asked: Request | None = None,
+    now: dict[str, CandidateState] | None = None,
+    candidates: tuple[Candidate, ...] = BOTH,
+    predicted: Any = PREDICTED,
+    now_s: float = NOW_S,
+    **settings: Any,
+) -> Decision:
+    made = Decider(candidates, PolicySettings(objective=objective, **settings))
+    return made.decide(asked or request(), now or states(*candidates), predicted, now_s)
+
+
+def scores(decision: Decision) -> dict[str, float | None]:
+    return {row.candidate: row.score for row in decision.ranked}
+
+
+def terms(
+    objective: str, now: dict[str, CandidateState], asked: Request | None = None, **settings: Any
+) -> dict[str, dict[str, float]]:
+    made, asked = (
+        Decider(BOTH, PolicySettings(objective=objective, **settings)), asked or request(),
+    )  # fmt: skip
+    decision = made.decide(asked, now, PREDICTED, NOW_S)
+    return {
+        row.candidate: {t.name: t.value for t in made.terms(asked, row, now, PREDICTED)}
+        for row in decision.ranked
+    }
+
+
+def test_the_earliest_counts_the_wait_where_the_site_ignores_it() -> None:
+    now = states(*BOTH)
+    now["gpu"] = replace(now["gpu"], idle_gpus=0, pending_jobs=9)
+    weights = Weights(wait=0.0)
+    assert decided("fastest", now=now, weights=weights).chosen == "gpu"
+    decision = decided("earliest", now=now, weights=weights)
+    assert decision.chosen == "cpu"
+    assert scores(decision) == pytest.approx({"cpu": 100.0, "gpu": 20.0 + 10 * 20.0})
+
+
+def test_a_table_of_waits_replaces_the_guess() -> None:
+    table = WaitTable(
+        (1, 4), (60.0, 3600.0), ((interval(7.0), interval(9.0)), (interval(70.0), interval(90.0)))
+    )
+    now = states(*BOTH)
+    now["gpu"] = replace(now["gpu"], idle_gpus=0, pending_jobs=500, waits=table)
+    assert scores(decided("earliest", now=now))["gpu"] == pytest.approx(27.0)
+    assert terms("earliest", now)["gpu"] == {"predicted time": 20.0, "expected wait": 7.0}
+    assert table.at(1, 61.0).mid == 9.0
+    assert table.at(2, 60.0).mid == 70.0
+    assert table.at(10_000, 1e9).mid == 90.0  # beyond the last class
+    free = {**now, "gpu": replace(now["gpu"], idle_gpus=8, pending_jobs=0)}
+    assert scores(decided("earliest", now=free))["gpu"] == pytest.approx(20.0)
+
+
+@pytest.mark.parametrize(
+    ("units", "seconds", "rows"),
+    [((), (1.0,), 0), ((2, 1), (1.0,), 2), ((1, 1), (1.0,), 2), ((1,), (), 1), ((1, 2), (1.0,), 1)],
+)
+def test_a_table_of_another_shape_is_refused(
+    units: tuple[int, ...], seconds: tuple[float, ...], rows: int
+) -> None:
+    with pytest.raises(ValueError, match=r"ascend|rows"):
+        WaitTable(units, seconds, tuple((interval(1.0),) for _ in range(rows)))
+    with pytest.raises(ValueError, match="columns"):
+        WaitTable((1,), (1.0,), ((interval(1.0), interval(2.0)),))
+
+
+def test_energy_is_power_of_what_is_held_times_time() -> None:
+    decision = decided("least-energy")
+    # By the data sheet: 8 cores of 10 W for 100 s; one GPU of 600 W for 20 s.
+    assert scores(decision) == pytest.approx({"cpu": 8000.0, "gpu": 12000.0})
+    assert decision.chosen == "cpu"
+    assert "is predicted to need least energy" in decision.reason
+    assert terms("least-energy", states(*BOTH))["gpu"] == pytest.approx(
+        {"predicted time": 20.0, PowerSource.SHEET.value: 600.0, "energy": 12000 / 3.6e6}
+    )
+
+
+def test_a_predicted_power_is_taken_before_the_data_sheet_and_a_measured_one_before_both() -> None:
+    # The grid point of 8 cores: 400 J in 100 s, half a watt a core. 6 cores hold 3 W for 133 s.
+    known = forecast(curve("cpu", 800.0, energy_j=interval(400.0)), curve("gpu", 20.0, gpus=True))
+    assert scores(decided("least-energy", predicted=known))["cpu"] == pytest.approx(400.0)
+    measured = forecast(
+        curve("cpu", 800.0, energy_j=interval(400.0), unit_power_w=2.0),
+        curve("gpu", 20.0, gpus=True, unit_power_w=300.0),
+    )
+    assert scores(decided("least-energy", predicted=measured)) == pytest.approx(
+        {"cpu": 8 * 2.0 * 100.0, "gpu": 300.0 * 20.0}
+    )
+
+
+def test_cores_beside_gpus_count_where_their_power_is_given() -> None:
+    host = gpu(power_per_core_w=5.0)
+    decision = decided("least-energy", candidates=(host,))
+    assert scores(decision)["gpu"] == pytest.approx((600.0 + 8 * 5.0) * 20.0)
+
+
+def test_a_place_without_power_carbon_or_score_is_ruled_out_with_its_own_reason() -> None:
+    dark = gpu(power_per_gpu_w=None)
+    decision = decided("least-energy", candidates=(CPU, dark))
+    assert {r.candidate: r.code for r in decision.ranked} == {"cpu": None, "gpu": "no-energy"}
+    decision = decided("least-carbon", candidates=(replace(CPU, carbon=None), GPU))
+    assert {r.candidate: r.code for r in decision.ranked} == {"cpu": "no-carbon", "gpu": None}
+    decision = decided("least-carbon", candidates=(CPU, dark))
+    assert {r.candidate: r.code for r in decision.ranked} == {"cpu": None, "gpu": "no-energy"}
+    weights = Weights(energy=1.0)
+    decision = decided("balanced", candidates=(CPU, dark), weights=weights)
+    assert {r.candidate: r.code for r in decision.ranked} == {"cpu": None, "gpu": "no-energy"}
+    free = replace(GPU, price_per_gpu_hour=None)
+    decision = decided("balanced", candidates=(CPU, free), weights=weights)
+    assert {r.candidate: r.code for r in decision.ranked} == {"cpu": None, "gpu": "no-price"}
+    decision = decided("balanced", candidates=(CPU, free), weights=Weights(cost=0.0))
+    assert {r.candidate: r.code for r in decision.ranked} == {"cpu": None, "gpu": None}
+
+
+def test_balanced_takes_energy_with_its_exponent() -> None:
+    weights = Weights(time=1.0, cost=0.5, energy=2.0)
+    cost = 8 * 0.05 * 100 / 3600
+    assert scores(decided("balanced", weights=weights))["cpu"] == pytest.approx(
+        100.0 * cost**0.5 * 8000.0**2
+    )
+
+
+def test_carbon_is_energy_times_the_intensity_while_it_runs() -> None:
+    decision = decided("least-carbon")
+    assert scores(decision)["cpu"] == pytest.approx(8000 / 3.6e6 * 100.0)
+    # Cheap electricity now at 50 g/kWh, then 500: a job that waits an hour emits ten times as much.
+    now_s = 1_000_000 // HOUR_S * HOUR_S
+    table = Intensity((50.0, 500.0), now_s)
+    places = (replace(CPU, carbon=table), replace(GPU, carbon=table))
+    now = states(*places)
+    now["gpu"] = replace(
+        now["gpu"], idle_gpus=0, pending_jobs=1,
+        waits=WaitTable((1,), (1e9,), ((interval(3600.0),),)),
+    )  # fmt: skip
+    decision = decided("least-carbon", candidates=places, now=now, now_s=float(now_s))
+    found = scores(decision)
+    assert found["cpu"] == pytest.approx(8000 / 3.6e6 * 50.0)
+    assert found["gpu"] == pytest.approx(12000 / 3.6e6 * 500.0)
+    later = decided("least-carbon", candidates=places, now=states(*places, as_of_s=now_s + 3600.0),
+                    now_s=now_s + 3600.0)  # fmt: skip
+    assert scores(later)["cpu"] == pytest.approx(8000 / 3.6e6 * 500.0)
+    assert later.inputs_digest != decision.inputs_digest
+
+
+def test_least_carbon_without_any_intensity_is_refused() -> None:
+    with pytest.raises(UsageError, match="needs the carbon intensity"):
+        decided("least-carbon", candidates=(replace(CPU, carbon=None),))
+
+
+def test_a_deadline_is_met_as_cheaply_as_can_be() -> None:
+    # cpu: 0.011 for at most 150 s; gpu: 0.017 for at most 30 s.
+    def within(seconds: float | None) -> Decision:
+        return decided("deadline", asked=request(needs=Needs(finish_within_s=seconds)))
+
+    assert within(None).chosen == "cpu"
+    assert within(150.0).chosen == "cpu"
+    assert within(149.0).chosen == "gpu"
+    assert within(1.0).chosen == "gpu"  # none is in time: the one that is least late
+    found = terms("deadline", states(*BOTH), request(needs=Needs(finish_within_s=200.0)))["cpu"]
+    assert (found["deadline"], found["latest start"]) == (200.0, pytest.approx(50.0))
+
+
+def test_the_site_can_set_deadlines_by_time_limits_and_waiting_counts() -> None:
+    asked = request(time_limit_s=200.0)
+    assert decided("deadline", asked=asked, deadline_limits=1.0).chosen == "cpu"
+    busy = states(*BOTH)
+    busy["cpu"] = replace(busy["cpu"], idle_cores=0, pending_jobs=2)
+    assert decided("deadline", asked=asked, now=busy, deadline_limits=1.0).chosen == "gpu"
+    assert decided("deadline", asked=asked, now=busy, deadline_limits=3.0).chosen == "cpu"
+    own = request(time_limit_s=200.0, needs=Needs(finish_within_s=900.0))
+    assert decided("deadline", asked=own, now=busy, deadline_limits=1.0).chosen == "cpu"
+
+
+def test_places_in_time_without_a_price_come_after_those_with_one() -> None:
+    unpriced = replace(GPU, price_per_gpu_hour=None)
+    asked = request(needs=Needs(finish_within_s=200.0))
+    assert decided("deadline", asked=asked, candidates=(CPU, unpriced)).chosen == "cpu"
+    tight = request(needs=Needs(finish_within_s=100.0))
+    assert decided("deadline", asked=tight, candidates=(CPU, unpriced)).chosen == "gpu"
+
+
+def test_a_user_over_the_share_spares_the_scarce_place() -> None:
+    # One of 8 GPUs for 20 s, or 8 of 128 cores for 100 s.
+    def of(share: float) -> Decision:
+        used = UsedShares({"ada": share})
+        return decided("throughput-fair", now=states(*BOTH, used_shares=used))
+
+    assert of(0.0).chosen == "gpu"
+    assert scores(of(0.0)) == pytest.approx({"gpu": 20.0, "cpu": 100.0})
+    assert scores(of(1.0)) == pytest.approx({"gpu": 20.0 / 8, "cpu": 100.0 / 16})
+    assert scores(of(50.0)) == pytest.approx({"gpu": 20.0 / 64, "cpu": 100.0 / 256})
+    assert of(2.0).chosen == "gpu"
+    scarce = (CPU, replace(GPU, nodes=1, gpus_per_node=1))
+    used = UsedShares({"ada": 2.0, "bob": 0.0})
+    now = states(*scarce, used_shares=used)
+    assert decided("throughput-fair", candidates=scarce, now=now).chosen == "cpu"
+    bob = request(user="bob")
+    assert decided("throughput-fair", candidates=scarce, now=now, asked=bob).chosen == "gpu"
+    assert used.of("eve") == 1.0
+    assert used.digest != UsedShares({"ada": 2.0}).digest
+
+
+numbers = st.floats(1e-3, 1e6)
+
+
+@st.composite
+def offers(draw: st.DrawFn) -> tuple[Offer, Offer]:
+    """Two offers of one kind of place, the first one no worse in any respect."""
+    runtime, cost, power = draw(numbers), draw(numbers), draw(numbers)
+    wait, pending = draw(st.floats(0, 1e5)), draw(st.integers(0, 50))
+    worse = [draw(st.floats(1.0, 10.0)) for _ in range(4)]
+
+    def offer(name: str, factors: list[float], pending: int) -> Offer:
+        mid = runtime * factors[0]
+        state = CandidateState(True, 0, 0, pending, NOW_S, used_shares=UsedShares({"ada": 0.7}))
+        point = curve(name, 1.0).points[0]
+        return Offer(
+            replace(CPU, name=name, power_per_core_w=power * factors[2]),
+            Resources(1, 8),
+            Interval(mid / 2, mid, mid * 2),
+            mid + wait * factors[3],
+            cost * factors[1],
+            None,
+            replace(point, energy_j=None),
+            request(needs=Needs(finish_within_s=5_000.0)),
+            state,
+            NOW_S,
+        )
+
+    return offer("a", [1.0] * 4, pending), offer("b", worse, pending + draw(st.integers(0, 5)))
+
+
+@pytest.mark.parametrize("name", [n for n in OBJECTIVES.own() if not OBJECTIVES.load(n).baseline])
+@given(both=offers())
+def test_what_is_no_worse_in_any_term_never_scores_worse(
+    name: str, both: tuple[Offer, Offer]
+) -> None:
+    settings = PolicySettings(objective=name, weights=Weights(energy=0.5))
+    objective = OBJECTIVES.load(name).of(settings, BOTH)
+    better, worse = (objective.score(offer) for offer in both)
+    assert better is not None
+    assert worse is not None
+    assert 0 < better <= worse * (1 + 1e-12)
+    assert math.isfinite(worse)
+
+
+def test_energy_names_its_source() -> None:
+    offer = Offer(GPU, Resources(1, 1, 8, 2), interval(10.0), 10.0, None, None,
+                  curve("gpu", 10.0, gpus=True, memory_bytes=GIB).points[0])  # fmt: skip
+    found = energy_of(offer)
+    assert found is not None
+    assert (found.joules, found.power_w, found.source) == (12000.0, 1200.0, PowerSource.SHEET)
+    assert energy_of(offer._replace(candidate=replace(GPU, power_per_gpu_w=None))) is None
