@@ -21,7 +21,7 @@ def check_learning(site: Site) -> Findings:
     store, now_s = Store.open(site.daemon.store, create=False, check=False), time.time()
     records = store.learning.of_all(MOST_OF_ALL)
     counted = sum(record.use in COUNTED for record in records)
-    learnt = len(store.learning.forecasts())
+    learnt = len(store.learning.inputs())
     yield Finding(
         "learning",
         Status.OK,

@@ -270,7 +270,7 @@ def _learnt(
     store: Store | RemoteStore, name: str, site_file: Path | None, store_url: str | None
 ) -> list[Moved]:
     """What finished jobs taught; nothing over the users' socket, which does not tell it."""
-    if not isinstance(store, Store) or not store.learning.forecasts(name):
+    if not isinstance(store, Store) or not store.learning.inputs(name):
         return []
     from berth.plugin.learning.shown import moved  # noqa: PLC0415 - numpy, seldom needed
 

@@ -9,11 +9,11 @@ where the site says that all users are trusted (``learning.everybody``).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from berth.plugin.learning.counted import COUNTED, Use, evidence_of
-from berth.plugin.learning.scope import EVERYBODY, MOST_OF_ALL, Programs, Scope, with_score
+from berth.plugin.learning.scope import EVERYBODY, Scope, Stored, with_score
 from berth.plugin.store.records import EvidenceRecord, LearntRecord, OutcomeRecord
 from berth.plugin.store.store import Store
 from berth.predictor.learning.learnt import learnt_forecast
@@ -70,24 +70,22 @@ class Learner:
         now_s = self._clock()
         learning = self._store.learning
         pending = learning.pending(now_s - LOOKED_BACK_S, BATCH)
-        programs = Programs(self._store)
-        fresh, replaces = self._looked_at(pending, programs, now_s)
+        stored = Stored(self._store)
+        fresh, replaces = self._looked_at(pending, stored, now_s)
         check_all = all_of_them or bool(replaces) or learning.outdated()
         readers = {r.user for r in fresh if r.use in COUNTED}
         if check_all:
-            readers |= {r.user for r in learning.of_all(MOST_OF_ALL)}
+            readers |= {r.user for r in stored.last}
         scopes: list[Scope] = []
         scores: dict[tuple[str, str], float] = {}
         for reader in (*(() if self._everybody else sorted(readers)), EVERYBODY):
-            scope = Scope(
-                self._store, programs, reader, fresh, everybody=self._everybody, scores=scores
-            )
+            scope = Scope(stored, reader, fresh, everybody=self._everybody, scores=scores)
             scopes.append(scope)
             for record in scope.records:
                 key = (record.cluster, record.job_id)
                 if key in scope.scored and (self._everybody or record.user == reader):
                     scores[key] = scope.scored[key]
-        learnt, more = self._forecasts(scopes, now_s)
+        learnt, more = self._forecasts(scopes, stored.inputs, now_s)
         scored = [with_score(r, scores.get((r.cluster, r.job_id))) for r in fresh]
         if not learning.put(scored, learnt, replaces=replaces):
             return Learnt(0, 0, (), (), more=True, stored=False)
@@ -129,7 +127,7 @@ class Learner:
         return total
 
     def _looked_at(
-        self, pending: Sequence[OutcomeRecord], programs: Programs, now_s: float
+        self, pending: Sequence[OutcomeRecord], stored: Stored, now_s: float
     ) -> tuple[list[EvidenceRecord], list[tuple[str, str]]]:
         """What becomes of each, and which of them were looked at before."""
         decisions = self._store.decisions.of_ids({o.decision for o in pending if o.decision})
@@ -144,15 +142,19 @@ class Learner:
                 evidence_of(
                     outcome,
                     decisions.get(outcome.decision or ""),
-                    programs.workload(name),
-                    programs.forecast(name),
+                    stored.workload(name),
+                    stored.forecast(name),
                     seen=seen,
                     now_s=now_s,
                 )
             )
         return fresh, replaces
 
-    def _forecasts(self, scopes: Sequence[Scope], now_s: float) -> tuple[list[LearntRecord], bool]:
+    @staticmethod
+    def _forecasts(
+        scopes: Sequence[Scope], known: Mapping[tuple[str, str], str], now_s: float
+    ) -> tuple[list[LearntRecord], bool]:
+        """Those whose inputs are not the ``known`` ones, and whether there are more of them."""
         found: list[LearntRecord] = []
         for scope in scopes:
             for program in scope.programs():
@@ -160,7 +162,7 @@ class Learner:
                     return found, True
                 inputs = scope.inputs(program)
                 user = scope.user_of(program)
-                if self._store.learning.standing(program, user) == inputs:
+                if known.get((program, user)) == inputs:
                     continue
                 base = scope.forecast(program)
                 runs = scope.history.runs(program)

@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from berth.pilot.errors import DocumentError
 from berth.plugin.learning.counted import COUNTED, Use
@@ -27,8 +28,12 @@ MOST_OF_ALL = 20_000
 """Evidence that is looked at: the last of a user's, and of all."""
 
 
-class Programs:
-    """Workloads and their forecasts without learning, each read from the store once."""
+class Stored:
+    """What one round of learning reads from the store, each thing once.
+
+    Workloads, their forecasts without learning, the jobs that ended last, and what the learnt
+    forecasts were made from.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -51,9 +56,24 @@ class Programs:
         found = self._found(name)
         return "" if found is None else found[1]
 
+    @cached_property
     def names(self) -> list[str]:
         """Of all workloads."""
-        return [record.name for record in self._store.workloads()]
+        return self._store.names()
+
+    @cached_property
+    def last(self) -> list[EvidenceRecord]:
+        """The last ``MOST_OF_ALL`` jobs that were looked at, in order of their ends."""
+        return self._store.learning.of_all(MOST_OF_ALL)
+
+    @cached_property
+    def inputs(self) -> dict[tuple[str, str], str]:
+        """What each learnt forecast was made from, by workload and user."""
+        return self._store.learning.inputs()
+
+    def of_user(self, user: str) -> list[EvidenceRecord]:
+        """The last ``MOST_OF_USER`` jobs of one user."""
+        return self._store.learning.of_user(user, MOST_OF_USER)
 
     def _found(self, name: str) -> tuple[Forecast, str] | None:
         if name not in self._forecasts:
@@ -73,8 +93,7 @@ class Scope:
 
     def __init__(
         self,
-        store: Store,
-        programs: Programs,
+        stored: Stored,
         reader: str,
         fresh: Sequence[EvidenceRecord] = (),
         *,
@@ -83,14 +102,13 @@ class Scope:
     ) -> None:
         """``fresh``: evidence that is not in the store yet; ``scores``: by cluster and job."""
         self.reader = reader
-        self._store = store
-        self._programs = programs
+        self._stored = stored
         self._everybody = everybody
         self.records = self._records(fresh)
         known = scores or {}
         self.history = SiteHistory(
             {name: f for name in {r.profile for r in self.records}
-             if (f := programs.forecast(name)) is not None}
+             if (f := stored.forecast(name)) is not None}
         )  # fmt: skip
         self.scored: dict[tuple[str, str], float] = {}
         """Of those that had none."""
@@ -105,11 +123,11 @@ class Scope:
         """Workloads whose forecast for this reader may differ from that without learning."""
         ran = {record.profile for record in self.records if self._is_own(record)}
         if self.history.platforms:
-            ran |= {name for name in self._programs.names() if self._belongs(name)}
+            ran |= {name for name in self._stored.names if self._belongs(name)}
         there = {
-            one.profile
-            for one in self._store.learning.forecasts()
-            if one.user == self.user_of(one.profile) and self._may_have(one.profile)
+            profile
+            for profile, user in self._stored.inputs
+            if user == self.user_of(profile) and self._may_have(profile)
         }
         return sorted(n for n in ran | there if self._learns(n))
 
@@ -119,7 +137,7 @@ class Scope:
 
     def forecast(self, program: str) -> Forecast:
         """Without learning."""
-        found = self._programs.forecast(program)
+        found = self._stored.forecast(program)
         assert found is not None  # noqa: S101 - programs() names only those that have one
         return found
 
@@ -129,12 +147,12 @@ class Scope:
             (r.cluster, r.job_id, r.use, r.ended_s) for r in self.records if r.profile == program
         ]
         text = json.dumps(
-            [self._programs.digest(program), jobs, self.history.standing_digest(program)]
+            [self._stored.digest(program), jobs, self.history.standing_digest(program)]
         )
         return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
 
     def _learns(self, name: str) -> bool:
-        record, forecast = self._programs.workload(name), self._programs.forecast(name)
+        record, forecast = self._stored.workload(name), self._stored.forecast(name)
         return (
             record is not None
             and record.kind != "history"
@@ -156,11 +174,10 @@ class Scope:
         return may_use(self.reader, name)
 
     def _records(self, fresh: Sequence[EvidenceRecord]) -> list[EvidenceRecord]:
-        learning = self._store.learning
-        found = learning.of_all(MOST_OF_ALL) if self.reader == EVERYBODY else []
+        found = self._stored.last
         if self.reader != EVERYBODY:
-            shared = [r for r in learning.of_all(MOST_OF_ALL) if self._counts_for_all(r)]
-            found = [*shared, *learning.of_user(self.reader, MOST_OF_USER)]
+            shared = [r for r in found if self._counts_for_all(r)]
+            found = [*shared, *self._stored.of_user(self.reader)]
         by_key = {(r.cluster, r.job_id): r for r in (*found, *fresh)}
         kept = [r for r in by_key.values() if self._counts(r)]
         return sorted(kept, key=lambda r: (r.ended_s, r.cluster, r.job_id))
@@ -183,7 +200,7 @@ class Scope:
         return owner_in(record.profile) is None and record.user == workload.owner != ""
 
     def _current(self, record: EvidenceRecord) -> WorkloadRecord | None:
-        workload = self._programs.workload(record.profile)
+        workload = self._stored.workload(record.profile)
         if workload is None or workload.digest != record.digest:
             return None
         return workload

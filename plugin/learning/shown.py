@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from berth.plugin.learning.learner import notices
-from berth.plugin.learning.scope import EVERYBODY, Programs, Scope
+from berth.plugin.learning.scope import EVERYBODY, Scope, Stored
 from berth.plugin.store.records import EvidenceRecord
 from berth.plugin.store.store import Store
 from berth.plugin.workload_names import owner_in
@@ -50,12 +50,12 @@ class Moved:
 
 def moved(store: Store, profile: str, *, everybody: bool = False) -> list[Moved]:
     """Learnt times of a workload on the platforms where jobs ran, for each reader."""
-    programs = Programs(store)
+    stored = Stored(store)
     found = []
     for record in store.learning.forecasts(profile):
         reader = record.user or owner_in(profile) or EVERYBODY
-        scope = Scope(store, programs, EVERYBODY if everybody else reader, everybody=everybody)
-        base = programs.forecast(profile)
+        scope = Scope(stored, EVERYBODY if everybody else reader, everybody=everybody)
+        base = stored.forecast(profile)
         if base is None:
             continue
         runs, standing = scope.history.runs(profile), scope.history.standing(profile)
@@ -77,7 +77,7 @@ def moved(store: Store, profile: str, *, everybody: bool = False) -> list[Moved]
 
 def site_history(store: Store) -> SiteHistory:
     """Of all jobs that count, whoever's they are: for administrators."""
-    return Scope(store, Programs(store), EVERYBODY, everybody=True).history
+    return Scope(Stored(store), EVERYBODY, everybody=True).history
 
 
 def changes_since(store: Store, since_s: float) -> list[str]:

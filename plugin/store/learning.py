@@ -143,13 +143,17 @@ class Learning:
         with self._database.read() as connection:
             return [_learnt(row._mapping) for row in connection.execute(query)]
 
-    def standing(self, profile: str, user: str) -> str | None:
-        """``inputs`` of a learnt forecast; None: there is none."""
+    def inputs(self, profile: str | None = None) -> dict[tuple[str, str], str]:
+        """What learnt forecasts were made from, by workload and user: those of a workload, or all.
+
+        Forecasts themselves are not read.
+        """
         table = tables.learnt
-        query = select(table.c.inputs).where(table.c.profile == profile, table.c.user == user)
+        query = select(table.c.profile, table.c.user, table.c.inputs)
+        if profile is not None:
+            query = query.where(table.c.profile == profile)
         with self._database.read() as connection:
-            found = connection.execute(query).scalar()
-        return None if found is None else str(found)
+            return {(row.profile, row.user): row.inputs for row in connection.execute(query)}
 
     def prune(self, before_s: float) -> int:
         """Delete evidence of jobs that ended before a Unix time; gives how many."""

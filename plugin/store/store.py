@@ -147,6 +147,12 @@ class Store:
             rows = connection.execute(select(tables.workloads).order_by(tables.workloads.c.name))
             return [WorkloadRecord(**row._mapping) for row in rows]
 
+    def names(self) -> list[str]:
+        """Of all workloads, in order."""
+        query = select(tables.workloads.c.name).order_by(tables.workloads.c.name)
+        with self.database.read() as connection:
+            return list(connection.execute(query).scalars())
+
     def ask_to_share(self, name: str, asked_s: float) -> bool:
         """Note that a workload's owner wants it shared; False: there is none of that name."""
         table = tables.workloads
