@@ -59,7 +59,9 @@ def evidence_of(
     nothing is predicted of it. ``seen``: what was made of the job before.
     """
     row, size = _ran_as(outcome, decision)
-    use = _use(outcome, decision, workload, forecast, seen=seen, now_s=now_s)
+    use = _use(
+        outcome, decision, workload, forecast, seen=seen, ranked=row is not None, now_s=now_s
+    )
     return EvidenceRecord(
         cluster=outcome.cluster,
         job_id=outcome.job_id,
@@ -85,10 +87,10 @@ def _use(
     forecast: Forecast | None,
     *,
     seen: EvidenceRecord | None,
+    ranked: bool,
     now_s: float,
 ) -> Use:
-    """The first thing that speaks against it."""
-    row, _ = _ran_as(outcome, decision)
+    """The first thing that speaks against it; ``ranked``: the decision has a row for the place."""
     curves = forecast.curves if forecast is not None else {}
     submitted_s = decision.time_s if decision is not None else 0.0
     checks = (
@@ -99,7 +101,7 @@ def _use(
         (Use.SUSPENDED, _was_suspended(outcome)),
         (Use.HISTORY, workload is not None and workload.kind == "history"),
         (Use.AMOUNT_UNKNOWN, forecast is not None and not forecast.whole_job),
-        (Use.NO_PREDICTION, workload is None or row is None or outcome.platform not in curves),
+        (Use.NO_PREDICTION, workload is None or not ranked or outcome.platform not in curves),
         (Use.OTHER_CONTENT, workload is not None and submitted_s < workload.created_s),
         (Use.CENSORED, outcome.state == "timeout"),
     )
