@@ -21,8 +21,6 @@ from berth.plugin.store.store import Store
 
 log = logging.getLogger("berth.serve.learning")
 
-LOOKED_BACK_S = 30 * 86_400.0
-"""Jobs that ended before that are not learnt from."""
 LONGEST_S = 600.0
 _NICE = 10
 
@@ -36,8 +34,7 @@ def follow_jobs(
     """
 
     def step() -> None:
-        learning = store.learning
-        if not learning.pending(clock() - LOOKED_BACK_S, 1) and not learning.outdated():
+        if not store.learning.has_work(clock()):
             return
         done = _run(site)
         for notice in done["notices"]:

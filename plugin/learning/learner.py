@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from berth.plugin.learning.counted import COUNTED, Use, evidence_of
 from berth.plugin.learning.scope import EVERYBODY, Scope, Stored, with_score
+from berth.plugin.store.learning import LOOKED_BACK_S
 from berth.plugin.store.records import EvidenceRecord, LearntRecord, OutcomeRecord
 from berth.plugin.store.store import Store
 from berth.predictor.learning.learnt import learnt_forecast
@@ -21,7 +22,6 @@ from berth.predictor.learning.site_history import Changed, SiteHistory
 
 BATCH = 500
 """Jobs of one round; what is left comes in the next one."""
-LOOKED_BACK_S = 30 * 86_400.0
 _TRIES = 5
 MOST_FORECASTS = 400
 """Made in one round; the others follow."""
@@ -59,11 +59,6 @@ class Learner:
         self._store = store
         self._everybody = everybody
         self._clock = clock
-
-    def has_work(self) -> bool:
-        """Whether jobs have ended that were not looked at: two look-ups."""
-        learning = self._store.learning
-        return bool(learning.pending(self._clock() - LOOKED_BACK_S, 1)) or learning.outdated()
 
     def round(self, *, all_of_them: bool = False) -> Learnt:
         """Look at what has ended; ``all_of_them``: check every forecast that has evidence."""

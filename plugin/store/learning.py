@@ -11,6 +11,8 @@ from berth.plugin.store import tables
 from berth.plugin.store.database import Database
 from berth.plugin.store.records import EvidenceRecord, LearntRecord, OutcomeRecord
 
+LOOKED_BACK_S = 30 * 86_400.0
+"""Jobs that ended before that are not learnt from."""
 _KEYS = ("cluster", "job_id")
 
 
@@ -45,6 +47,10 @@ class Learning:
         query = older.where(base.c.revision > table.c.revision).limit(1)
         with self._database.read() as connection:
             return connection.execute(query).first() is not None
+
+    def has_work(self, now_s: float) -> bool:
+        """Whether jobs have ended that were not looked at: two look-ups."""
+        return bool(self.pending(now_s - LOOKED_BACK_S, 1)) or self.outdated()
 
     def of_job(self, job_id: str, *, cluster: str | None = None) -> EvidenceRecord | None:
         """What was made of a job, or None."""

@@ -72,7 +72,7 @@ def test_nothing_new_makes_nothing_anew(store: Store, jobs: SiteJobs) -> None:
     again = learner(store).until_done()
     assert (again.jobs, again.forecasts) == (0, ())
     assert store.revision() == revision
-    assert not learner(store).has_work()
+    assert not store.learning.has_work(NOW_S)
 
 
 def test_learning_in_pieces_and_learning_anew_give_the_same(store: Store, jobs: SiteJobs) -> None:
@@ -232,7 +232,7 @@ def test_a_new_forecast_without_learning_is_learnt_upon(store: Store, jobs: Site
     assert shelf == {"app"}
     jobs.workload(forecast("app", {CPU: 290}))
     assert store.changes_since(0).learnt == ()
-    assert learner(store).has_work()
+    assert store.learning.has_work(NOW_S)
     learner(store).until_done()
     assert factor(store, "app", "alice") == pytest.approx(300 / 290, rel=0.05)
 
