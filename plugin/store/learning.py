@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from sqlalchemy import Connection, Select, delete, func, or_, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from berth.plugin.store import tables
 from berth.plugin.store.database import Database
 from berth.plugin.store.records import EvidenceRecord, LearntRecord, OutcomeRecord
+from berth.plugin.store.statements import insert_into, next_revision, upsert
 
 LOOKED_BACK_S = 30 * 86_400.0
 """Jobs that ended before that are not learnt from."""
@@ -98,27 +98,23 @@ class Learning:
         learnt: Sequence[LearntRecord],
         replaces: Collection[tuple[str, str]],
     ) -> None:
-        table, dialect = tables.evidence, sqlite if self._database.path is not None else postgresql
+        table = tables.evidence
+        fresh = insert_into(self._database, table).on_conflict_do_nothing(index_elements=_KEYS)
         with self._database.write() as connection:
-            revision = _next_revision(connection) if learnt else 0
+            revision = next_revision(connection) if learnt else 0
             for cluster, job_id in sorted(replaces):
                 connection.execute(
                     delete(table).where(table.c.cluster == cluster, table.c.job_id == job_id)
                 )
             for row in rows:
-                insert: postgresql.Insert | sqlite.Insert = dialect.insert(table).values(row)
-                fresh = insert.on_conflict_do_nothing(index_elements=_KEYS)
-                if connection.execute(fresh.returning(table.c.job_id)).first() is None:
+                stored = connection.execute(fresh.values(row).returning(table.c.job_id)).first()
+                if stored is None:
                     raise _NotFirst
             for record in learnt:
                 values = {name: getattr(record, name) for name in record.__slots__}
-                put = dialect.insert(tables.learnt).values({**values, "revision": revision})
-                rest = {n: v for n, v in values.items() if n not in ("profile", "user")}
-                connection.execute(
-                    put.on_conflict_do_update(
-                        index_elements=["profile", "user"], set_={**rest, "revision": revision}
-                    )
-                )
+                values["revision"] = revision
+                put = upsert(self._database, tables.learnt, values, ("profile", "user"))
+                connection.execute(put, values)
 
     def set_use(self, cluster: str, job_id: str, use: str) -> bool:
         """Say anew what a job counts for; False: it is not known."""
@@ -136,7 +132,7 @@ class Learning:
         ``keep`` stays: an admin's word is not forgotten."""
         table = tables.evidence
         with self._database.write() as connection:
-            _next_revision(connection)
+            next_revision(connection)
             connection.execute(delete(tables.learnt))
             return int(connection.execute(delete(table).where(table.c.use != keep)).rowcount)
 
@@ -207,10 +203,3 @@ def changed_since(
 
 def _learnt(row: object) -> LearntRecord:
     return LearntRecord(**{name: row[name] for name in LearntRecord.__slots__})  # type: ignore
-
-
-def _next_revision(connection: Connection) -> int:
-    table = tables.counters
-    own = table.c.name == "revision"
-    connection.execute(update(table).where(own).values(value=table.c.value + 1))
-    return int(connection.execute(select(table.c.value).where(own)).scalar_one())

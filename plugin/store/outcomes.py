@@ -7,12 +7,12 @@ from heapq import merge
 from operator import attrgetter
 
 from sqlalchemy import Select, delete, func, select, tuple_
-from sqlalchemy.dialects import postgresql, sqlite
 
 from berth.plugin.store import tables
 from berth.plugin.store.database import Database
 from berth.plugin.store.history import in_pieces
 from berth.plugin.store.records import OutcomeRecord
+from berth.plugin.store.statements import upsert
 
 _KEYS = ("cluster", "job_id")
 _PAGE = 1_000
@@ -28,11 +28,8 @@ class Outcomes:
         """Store a batch in one transaction; a job that is there already is replaced."""
         if not records:
             return
-        dialect = sqlite if self._database.path is not None else postgresql
         rows = [{name: getattr(r, name) for name in r.__slots__} for r in records]
-        insert: postgresql.Insert | sqlite.Insert = dialect.insert(tables.outcomes)
-        fresh = {name: insert.excluded[name] for name in rows[0] if name not in _KEYS}
-        statement = insert.on_conflict_do_update(index_elements=list(_KEYS), set_=fresh)
+        statement = upsert(self._database, tables.outcomes, rows[0], _KEYS)
         # In one order, so that two daemons that store the same jobs do not wait for each other.
         rows.sort(key=lambda row: (row["cluster"], row["job_id"]))
         with self._database.write() as connection:

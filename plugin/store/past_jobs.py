@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from sqlalchemy import delete, func, select, tuple_
-from sqlalchemy.dialects import postgresql, sqlite
 
 from berth.plugin.store import tables
 from berth.plugin.store.database import Database
 from berth.plugin.store.records import PastJobRecord
+from berth.plugin.store.statements import upsert
 
 _KEYS = ("cluster", "job_id")
 _PAGE = 1_000
@@ -25,11 +25,8 @@ class PastJobs:
         """Store a batch in one transaction; a job that is there already is replaced."""
         if not records:
             return
-        dialect = sqlite if self._database.path is not None else postgresql
         rows = [{name: getattr(r, name) for name in r.__slots__} for r in records]
-        insert: postgresql.Insert | sqlite.Insert = dialect.insert(tables.past_jobs)
-        fresh = {name: insert.excluded[name] for name in rows[0] if name not in _KEYS}
-        statement = insert.on_conflict_do_update(index_elements=list(_KEYS), set_=fresh)
+        statement = upsert(self._database, tables.past_jobs, rows[0], _KEYS)
         rows.sort(key=lambda row: (row["cluster"], row["job_id"]))
         with self._database.write() as connection:
             for begin in range(0, len(rows), _PAGE):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import Connection, Row, Table, delete, func, insert, select, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Row, delete, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from berth.pilot.errors import StoreError, UsageError
@@ -23,6 +22,7 @@ from berth.plugin.store.records import (
     LearntRecord,
     WorkloadRecord,
 )
+from berth.plugin.store.statements import counter, next_revision, upsert
 from berth.plugin.store.upgrade import HEAD, schema_version, upgrade
 
 
@@ -103,7 +103,7 @@ class Store:
     def add(self, record: WorkloadRecord, *, replace: bool = False) -> None:
         """Store a workload. One of the same name is replaced only if asked, or if it is equal."""
         with self.database.write() as connection:
-            _next_revision(connection)
+            next_revision(connection)
             there = connection.execute(
                 select(tables.workloads.c.digest).where(tables.workloads.c.name == record.name)
             ).scalar()
@@ -203,7 +203,7 @@ class Store:
     def remove_workload(self, name: str) -> bool:
         """Remove a workload with its forecasts and fingerprints; False: there was none."""
         with self.database.write() as connection:
-            _next_revision(connection)
+            next_revision(connection)
             found = connection.execute(
                 delete(tables.workloads).where(tables.workloads.c.name == name)
             )
@@ -212,9 +212,10 @@ class Store:
     def put_forecast(self, record: ForecastRecord) -> None:
         """Store a forecast; an older one by the same bundle is replaced."""
         with self.database.write() as connection:
-            values = _columns(record) | {"revision": _next_revision(connection)}
+            values = _columns(record) | {"revision": next_revision(connection)}
             try:
-                connection.execute(self._upsert(tables.forecasts, values, ("profile", "bundle")))
+                put = upsert(self.database, tables.forecasts, values, ("profile", "bundle"))
+                connection.execute(put, values)
             except IntegrityError:
                 raise UsageError(
                     f"no workload named {record.profile!r} is in the store",
@@ -236,11 +237,11 @@ class Store:
         Another meaning that it had for that owner is replaced.
         """
         with self.database.write() as connection:
-            _next_revision(connection)
+            next_revision(connection)
             try:
-                connection.execute(
-                    self._upsert(tables.fingerprints, _columns(record), ("digest", "owner"))
-                )
+                values = _columns(record)
+                put = upsert(self.database, tables.fingerprints, values, ("digest", "owner"))
+                connection.execute(put, values)
             except IntegrityError:
                 raise UsageError(f"no workload named {record.profile!r} is in the store") from None
 
@@ -258,19 +259,19 @@ class Store:
     def revision(self) -> int:
         """Goes up with every change of workloads, forecasts or fingerprints."""
         with self.database.read() as connection:
-            return _counter(connection, "revision")
+            return counter(connection, "revision")
 
     def standing(self) -> tuple[int, int]:
         """The store's identity (another store has another) and its revision."""
         with self.database.read() as connection:
-            return _counter(connection, "identity"), _counter(connection, "revision")
+            return counter(connection, "identity"), counter(connection, "revision")
 
     def changes_since(self, revision: int) -> Changes:
         """All that changed after ``revision`` (0: everything)."""
         table = tables.forecasts
         with self.database.read() as connection:
-            identity = _counter(connection, "identity")
-            now = _counter(connection, "revision")
+            identity = counter(connection, "identity")
+            now = counter(connection, "revision")
             names = connection.execute(select(tables.workloads.c.name)).scalars().all()
             rows = connection.execute(
                 select(table).where(table.c.revision > revision).order_by(table.c.revision)
@@ -293,14 +294,6 @@ class Store:
             frozenset(learnt_keys),
         )
 
-    def _upsert(
-        self, table: Table, values: dict[str, object], keys: Sequence[str]
-    ) -> postgresql.Insert | sqlite.Insert:
-        rest = {name: value for name, value in values.items() if name not in keys}
-        dialect = sqlite if self.database.path is not None else postgresql
-        statement: postgresql.Insert | sqlite.Insert = dialect.insert(table).values(values)
-        return statement.on_conflict_do_update(index_elements=list(keys), set_=rest)
-
 
 def _columns(record: WorkloadRecord | ForecastRecord | FingerprintRecord) -> dict[str, object]:
     return {name: getattr(record, name) for name in record.__slots__}
@@ -308,20 +301,3 @@ def _columns(record: WorkloadRecord | ForecastRecord | FingerprintRecord) -> dic
 
 def _forecast(row: Row[tuple[object, ...]]) -> ForecastRecord:
     return ForecastRecord(row.profile, row.bundle, row.document, row.created_s)
-
-
-def _counter(connection: Connection, name: str) -> int:
-    table = tables.counters
-    found = connection.execute(
-        select(table.c.value).where(table.c.name == name)
-    ).scalar_one_or_none()
-    return int(found or 0)
-
-
-def _next_revision(connection: Connection) -> int:
-    """Count one change: first of all in each transaction, so that its lock orders the writers."""
-    table = tables.counters
-    connection.execute(
-        update(table).where(table.c.name == "revision").values(value=table.c.value + 1)
-    )
-    return _counter(connection, "revision")
