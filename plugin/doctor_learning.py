@@ -15,8 +15,9 @@ _LATE_S = 600.0
 def check_learning(site: Site) -> Findings:
     """By the evidence of the store. Slow where there is much of it: a second for 10,000 jobs."""
     from berth.plugin.learning.counted import COUNTED  # noqa: PLC0415 - numpy
+    from berth.plugin.learning.learner import notices  # noqa: PLC0415
     from berth.plugin.learning.scope import MOST_OF_ALL  # noqa: PLC0415
-    from berth.plugin.learning.shown import notices, site_history  # noqa: PLC0415
+    from berth.plugin.learning.shown import site_history  # noqa: PLC0415
 
     store, now_s = Store.open(site.daemon.store, create=False, check=False), time.time()
     records = store.learning.of_all(MOST_OF_ALL)

@@ -85,9 +85,6 @@ def changes_since(store: Store, since_s: float) -> list[str]:
     return notices(site_history(store), since_s)
 
 
-__all__ = ["Moved", "Mover", "changes_since", "moved", "notices", "site_history"]
-
-
 def _point(base: Forecast, records: Iterable[EvidenceRecord], platform: str) -> int:
     """Of the platform's curve: as the last job there ran; the last one where none did."""
     points = base.curves[platform].points

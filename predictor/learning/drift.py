@@ -12,7 +12,7 @@ miss and narrows them after each hit, so that in the long run nine in ten hold w
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -71,19 +71,6 @@ class Cusum:
                 self._sums = [0.0, 0.0]
                 return Change(first, index, slower=way == 0)
         return None
-
-
-def changes_of(surprises: Iterable[float]) -> list[Change]:
-    """All changes in a row of surprises."""
-    sums = Cusum()
-    found = (sums.add(one) for one in surprises)
-    return [change for change in found if change is not None]
-
-
-def epochs_of(surprises: Sequence[float]) -> list[int]:
-    """The epoch of each: it goes up at the first surprise of each change."""
-    begins = [change.first for change in changes_of(surprises)]
-    return [sum(begin <= n for begin in begins) for n in range(len(surprises))]
 
 
 class OnlineLevel:

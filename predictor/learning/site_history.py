@@ -128,11 +128,6 @@ class SiteHistory:
         program = self._programs.get(workload)
         return [] if program is None else [_run(seen) for seen in program.jobs]
 
-    def evidence(self, workload: str) -> list[Evidence]:
-        """Beside ``runs``."""
-        program = self._programs.get(workload)
-        return [] if program is None else [seen.evidence for seen in program.jobs]
-
     def standing(self, workload: str) -> Standing:
         """What is known beside the workload's own runs."""
         program = self._programs.get(workload)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -14,10 +15,9 @@ from berth.predictor.learning.components import SHIPPED
 from berth.predictor.learning.drift import (
     FEWEST,
     NORMAL_90,
+    Change,
     Cusum,
     OnlineLevel,
-    changes_of,
-    epochs_of,
     holding,
 )
 from berth.predictor.learning.platform_effects import Information, effects_of
@@ -126,11 +126,17 @@ def test_platforms_are_corrected_by_what_programs_agree_on() -> None:
 
 
 def test_a_change_is_found_and_an_odd_run_is_none() -> None:
-    (found,) = changes_of([0.1, -0.3, 2.0, -0.9, -0.7, 3.0, 2.5, 3.5, 2.0, 3.0])
+    (found,) = changes([0.1, -0.3, 2.0, -0.9, -0.7, 3.0, 2.5, 3.5, 2.0, 3.0])
     assert found.slower
     assert (found.first, found.seen <= 9) == (5, True)
-    assert epochs_of([0.0] * 5 + [-4.0] * 5) == [0] * 5 + [1] * 5
-    assert changes_of([50.0, -50.0] * 3) == []
+    (faster,) = changes([0.0] * 5 + [-4.0] * 5)
+    assert (faster.first, faster.slower) == (5, False)
+    assert changes([50.0, -50.0] * 3) == []
+
+
+def changes(surprises: Sequence[float]) -> list[Change]:
+    sums = Cusum()
+    return [found for one in surprises if (found := sums.add(one)) is not None]
 
 
 def test_false_alarms_are_rare() -> None:
