@@ -1,7 +1,7 @@
 """How much memory to ask for, from the peaks of tasks that have ended.
 
 The peak of a task's next run is predicted as a Student's t in log bytes: from its own past peaks,
-or from what another task of the same sample held or took, where that told more in the past. The
+or from what another task of the same sample held or took, where that was more accurate so far. The
 size that costs least is chosen: what is asked for and not used, against an attempt that fails and
 is repeated with the preset, weighed by ``caution``. A task's first runs are sized by how much of
 their presets other tasks needed, once enough are known.

@@ -15,7 +15,7 @@ from lab.history.peak_sizes import PeakPredictor
 
 
 class Sizer(Protocol):
-    """What is told of runs in order of their ends, and asked for sizes."""
+    """Learns from runs in order of their ends, and predicts sizes."""
 
     def ended(self, run: TaskRun) -> None:
         """A task has run."""

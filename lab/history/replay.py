@@ -1,4 +1,4 @@
-"""A trace replayed in order of time: what a predictor is told, and when it is asked."""
+"""A trace replayed in order of time: what a predictor learns from, and when it is asked."""
 
 from __future__ import annotations
 
@@ -82,12 +82,12 @@ def replay(trace: Trace, predictor: RunTimePredictor) -> Predicted:
             predictor.ended(str(job), ended)
         elif event is Event.ASKED:
             moment = time.perf_counter()
-            said = predictor.predict(one, one.submit_s, job_id=str(job))
+            predicted = predictor.predict(one, one.submit_s, job_id=str(job))
             took[job] = time.perf_counter() - moment
             mid[job], low[job], high[job] = (
-                said.runtime_s.mid, said.runtime_s.low, said.runtime_s.high,
+                predicted.runtime_s.mid, predicted.runtime_s.low, predicted.runtime_s.high,
             )  # fmt: skip
-            accuracy[job], trusted[job] = said.accuracy, said.trusted
+            accuracy[job], trusted[job] = predicted.accuracy, predicted.trusted
         else:
             start_s = float(trace.start_s[job])
             renewed[job], renewed_trusted[job] = mid[job], trusted[job]

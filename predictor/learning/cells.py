@@ -26,7 +26,7 @@ class Place(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What a run did, as far as runs are told apart."""
+    """What a run did, as far as runs are distinguished."""
 
     part: str = ""
     log_size: float = 0.0

@@ -35,7 +35,7 @@ class Information:
 
 def effects_of(
     places: Sequence[tuple[Place, int]],
-    told: Sequence[Information],
+    programs: Sequence[Information],
     parts: Components = SHIPPED,
 ) -> Effects:
     """The posterior over ``places`` (with their epochs) from programs; pass all but one for it."""
@@ -54,8 +54,8 @@ def effects_of(
     deviation = np.array([parts.site_kind] * len(kinds) + [parts.site_platform] * len(names)
                          + [parts.change] * len(changed))  # fmt: skip
     zero = np.zeros((len(places), len(places)))
-    precision = design.T @ sum((one.precision for one in told), zero) @ design
-    shift = design.T @ sum((one.shift for one in told), np.zeros(len(places)))
+    precision = design.T @ sum((one.precision for one in programs), zero) @ design
+    shift = design.T @ sum((one.shift for one in programs), np.zeros(len(places)))
     scale = np.ones(len(deviation))
     mean, covariance = np.zeros(len(deviation)), np.diag(deviation**2)
     for _ in range(_ROUNDS):

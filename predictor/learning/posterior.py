@@ -199,10 +199,11 @@ class Posterior:
                 filled, weights = self._filled(middle, weights, noise)
             middle, left = self._smoothed(prior, mean, weights / noise, filled)
             squared = (filled - middle[self._of]) ** 2 + left[self._of]
-            told = np.where(self._censored, 0.0, weights)
+            counted = np.where(self._censored, 0.0, weights)
             weights = np.where(self._censored, weights, (DEGREES + 1) / (DEGREES + squared / noise))
             usual = self.parts.run_noise**2
-            noise = float((NOISE_RUNS * usual + told @ squared) / (NOISE_RUNS + (told > 0).sum()))
+            ended = (counted > 0).sum()
+            noise = float((NOISE_RUNS * usual + counted @ squared) / (NOISE_RUNS + ended))
             if np.abs(weights - before).max() < _SETTLED:
                 break
         precision = np.bincount(self._of, weights / noise, count)

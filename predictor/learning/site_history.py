@@ -43,7 +43,7 @@ class _Program:
     sums: Cusum = field(default_factory=Cusum)
     summed: list[_Seen] = field(default_factory=list)
     epoch: int = 0
-    told: Information | None = None
+    information: Information | None = None
     """What its runs say of platforms; None: to be worked out."""
 
 
@@ -115,7 +115,7 @@ class SiteHistory:
         ran_before = any(one.run.cell.place == place for one in program.jobs)
         program.jobs.append(seen)
         del program.jobs[:-MOST_RUNS]
-        program.told = None
+        program.information = None
         if score is not None:
             platform.scores.append(score)
             del platform.scores[:-LATEST]
@@ -178,23 +178,24 @@ class SiteHistory:
             for epoch in range(self._platforms[name].epoch + 1)
         ]
         keys = [(place.platform, epoch) for place, epoch in places]
-        told = []
+        others = []
         for name, program in self._programs.items():
             if name == workload or not program.jobs:
                 continue
-            if program.told is None or len(program.told.shift) != len(places):
+            if program.information is None or len(program.information.shift) != len(places):
                 posterior = Posterior([_run(seen) for seen in program.jobs], self._parts)
-                program.told = Information(*posterior.information(keys))
-            told.append(program.told)
+                program.information = Information(*posterior.information(keys))
+            others.append(program.information)
         chosen = [
             n
             for n, (place, _) in enumerate(places)
-            if self._platforms[place.platform].epoch or any(one.precision[n, n] > 0 for one in told)
+            if self._platforms[place.platform].epoch
+            or any(one.precision[n, n] > 0 for one in others)
         ]
         if not chosen:
             return NO_EFFECTS
         of_these = [
-            Information(one.precision[chosen][:, chosen], one.shift[chosen]) for one in told
+            Information(one.precision[chosen][:, chosen], one.shift[chosen]) for one in others
         ]
         return effects_of([places[n] for n in chosen], of_these, self._parts)
 
@@ -214,7 +215,7 @@ class SiteHistory:
                 for name in {one.evidence.workload for one in excursion}:
                     self._programs[name].sums = Cusum()
                     self._programs[name].summed.clear()
-                    self._programs[name].told = None
+                    self._programs[name].information = None
                 return
         own = program.sums.add(score)
         if own is not None:
@@ -222,7 +223,7 @@ class SiteHistory:
             program.epoch += 1
             for one in excursion:
                 one.epoch = program.epoch
-            program.told = None
+            program.information = None
             self._note(seen.evidence.workload, False, own, excursion)
 
     def _note(self, what: str, is_platform: bool, change: Change, excursion: list[_Seen]) -> None:

@@ -1,7 +1,7 @@
 """The run time of the next job from jobs that have ended, learnt one job at a time.
 
-Told of what happens in the order of time: jobs that start, jobs that end. Memory is bounded: rings
-of a few ended jobs for each user, shape and account, the least recently used dropped.
+It learns from starts and ends of jobs in the order of time. Memory is bounded: rings of a few
+ended jobs for each user, shape and account, the least recently used dropped.
 """
 
 from __future__ import annotations
@@ -99,13 +99,15 @@ class RunTimePredictor:
             running.pop(job_id, None)
             if not running:
                 del self._running[shape]
-        said = self._open.pop(job_id, None)
-        if said is not None:
+        predicted = self._open.pop(job_id, None)
+        if predicted is not None:
             real = float(row[0])
-            missed = not said.low <= real <= said.high
-            self._levels.learn(asked.user, said.intervals.level_of(real), missed=missed)
-            self._choice.learn(asked.user, said.guesses, real)
-            self._confidence.learn(said.expected, said.runs, math.exp(-abs(real - said.mid)))
+            missed = not predicted.low <= real <= predicted.high
+            self._levels.learn(asked.user, predicted.intervals.level_of(real), missed=missed)
+            self._choice.learn(asked.user, predicted.guesses, real)
+            self._confidence.learn(
+                predicted.expected, predicted.runs, math.exp(-abs(real - predicted.mid))
+            )
 
     def predict(self, asked: AskedJob, now_s: float, *, job_id: str = "") -> RunTime:
         """The job's run time as of Unix time ``now_s``.
@@ -145,9 +147,9 @@ class RunTimePredictor:
         found: Floats = elapsed[elapsed > 0]
         return found
 
-    def _remember(self, job_id: str, said: _Open) -> None:
+    def _remember(self, job_id: str, predicted: _Open) -> None:
         self._open.pop(job_id, None)
-        self._open[job_id] = said
+        self._open[job_id] = predicted
         if len(self._open) > OPEN:
             self._open.popitem(last=False)
 
