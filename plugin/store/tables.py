@@ -19,7 +19,7 @@ from sqlalchemy import (
     Text,
 )
 
-REVISIONS = ("v0001", "v0002", "v0003", "v0004", "v0005", "v0006")
+REVISIONS = ("v0001", "v0002", "v0003", "v0004", "v0005", "v0006", "v0007")
 """Every schema this Berth knows, oldest first. Checked without importing Alembic."""
 
 metadata = MetaData(
@@ -134,6 +134,7 @@ outcomes = Table(
     Column("predicted_s", Double, nullable=True),
     Column("predicted_high_s", Double, nullable=True),
     Index("ix_outcomes_cluster_end_s", "cluster", "end_s"),
+    Index("ix_outcomes_end_s", "end_s"),
 )
 
 past_jobs = Table(
