@@ -139,6 +139,10 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "6 min",
         "the weights of past jobs, with PyTorch",
     ),
+    "history-by-user": Experiment(
+        "lab.experiments.history_by_user",
+        "run times as the submit filter predicts them, from each user's own past jobs", "3 min",
+    ),
     "memory-sizing": Experiment(
         "lab.experiments.memory_sizing",
         "peak memory of workflow tasks from past peaks, in order of start and of completion",

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from berth.predictor.learning.history.replay import Event
 from lab.datasets.ricc import Trace
 from lab.ground.table import Floats
-from lab.history.replay import Event, events
+from lab.history.replay import events
 
 LAST = 20
 """Ended jobs of a user, number of processors and request that are looked at."""

@@ -19,10 +19,11 @@ from torch import Tensor, nn
 from berth.pilot.documents import write_text
 from berth.predictor.learning.history import AskedJob, EndedJob, RunTimePredictor
 from berth.predictor.learning.history.evidence import FEATURES, features_of
+from berth.predictor.learning.history.replay import Event
 from berth.predictor.learning.history.rings import USER, Ring, code
 from lab.datasets.ricc import Trace
 from lab.ground.table import Flags, Floats, Places
-from lab.history.replay import Event, asked_jobs, events
+from lab.history.replay import asked_jobs, events
 
 UNITS = 16
 EPOCHS = 8

@@ -5,22 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import IntEnum
 
 import numpy as np
 
 from berth.predictor.learning.history import AskedJob, EndedJob, RunTimePredictor
+from berth.predictor.learning.history.replay import Event, in_order
 from lab.datasets.ricc import Trace
 from lab.ground.table import Flags, Floats, Places
-
-
-class Event(IntEnum):
-    """At one moment in this order."""
-
-    END = 0
-    ASKED = 1
-    START = 2
-    """The job is asked about again, then starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +34,7 @@ class Predicted:
 
 def events(trace: Trace) -> Iterator[tuple[Event, int]]:
     """Ends, submissions and starts in order of time: what ended at a moment is known then."""
-    jobs = len(trace)
-    times = np.concatenate([trace.end_s, trace.submit_s, trace.start_s])
-    kinds = np.repeat([Event.END, Event.ASKED, Event.START], jobs)
-    order = np.lexsort((kinds, times))
-    for place in order.tolist():
-        yield Event(int(kinds[place])), place % jobs
+    return in_order(trace.submit_s, trace.start_s, trace.end_s)
 
 
 def asked_jobs(trace: Trace) -> list[AskedJob]:

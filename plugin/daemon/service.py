@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.daemon.stats import Stats
 from berth.plugin.daemon.usernames import UserNames
 from berth.plugin.daemon.view import Kept, SiteView, Snapshot
-from berth.plugin.history.matching import keys
+from berth.plugin.history.matching import arguments_of, keys
 from berth.plugin.site.slices import is_padding
 from berth.plugin.workload_names import may_use, resolved
 from berth.policies.codes import Code
@@ -277,11 +277,17 @@ class Service:
         return reply
 
 
-def _past_keys(job: Job) -> tuple[str, ...]:
-    """What its past jobs may be found by."""
+def _past_keys(job: Job) -> Iterator[str]:
+    """What its past jobs may be found by, the closest first."""
     asked = requests.request(job, requests.Choice(), auto_queue=None)
     cores = asked.resources.tasks * asked.resources.cpus_per_task
-    return keys(job.user or "", job.name or "", cores, asked.time_limit_s)
+    name = job.name or ""
+    exact, similar = arguments_of(name, job.arguments or (), job.script)
+    found = keys(
+        job.user or "", name, cores, asked.time_limit_s,
+        arguments=exact, similar=similar, account=job.account or "",
+    )  # fmt: skip
+    return (digest for _, digest in found)
 
 
 def untyped_gpu(gres: str, queue: str, state: CandidateState | None) -> Kept:

@@ -1,4 +1,4 @@
-"""Which past jobs stand for a new one: by its script, else by its user, name and shape.
+"""Which past jobs stand for a new one: by its arguments, else by its user, name and shape.
 
 A key is a digest like a script's fingerprint, so that the daemon looks it up in the same table. The
 closest key that has a history counts; a weaker one holds jobs that differ more, so that its
@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
 
+from berth.plugin.daemon.fingerprint import normalised
 from berth.plugin.scheduler.registry import SCHEDULERS
 
 _DIGITS = re.compile(r"\d+")
@@ -18,6 +21,25 @@ _UNNAMED = frozenset(
 )
 """Names that the scheduler gives, or that say nothing."""
 _MINUTE_S = 60.0
+_LONGEST_COMMAND = 4_096
+"""Characters of a script without a telling name that are looked at."""
+
+
+class Match(StrEnum):
+    """What a past job has in common with a new one, the closest first."""
+
+    ARGUMENTS = "arguments"
+    """User, name and the script's arguments."""
+    SIMILAR = "similar"
+    """User, name and arguments but for numbers."""
+    LIMIT = "limit"
+    """User, name and time limit."""
+    NAME = "name"
+    """User and name."""
+    SHAPE = "shape"
+    """User, cores and time limit, of jobs without a telling name."""
+    ACCOUNT = "account"
+    """Account and name, whoever's: where the site trusts all users."""
 
 
 def plain_name(name: str) -> str:
@@ -26,16 +48,49 @@ def plain_name(name: str) -> str:
     return "" if lowered in _UNNAMED else _DIGITS.sub("#", lowered)[:64]
 
 
-def keys(user: str, name: str, cores: int, time_limit_s: float | None) -> tuple[str, ...]:
-    """Digests of what a job may be matched by, the closest first: name and time limit; name; and,
-    for jobs without a telling name, cores and time limit."""
+def arguments_of(name: str, arguments: Sequence[str], script: str | None = None) -> tuple[str, str]:
+    """Digests of what the script was given, as it is and with numbers left out.
+
+    For a script without a telling name (a command that the scheduler wrapped) its text stands for
+    the arguments. Empty: nothing was given.
+    """
+    text = " ".join(" ".join(arguments).split())
+    if not text and script and not plain_name(name):
+        text = normalised(script[:_LONGEST_COMMAND]).partition("\n")[2]
+    if not text:
+        return "", ""
+    return _digest("exact", text), _digest("similar", _DIGITS.sub("#", text))
+
+
+def keys(
+    user: str,
+    name: str,
+    cores: int,
+    time_limit_s: float | None,
+    *,
+    arguments: str = "",
+    similar: str = "",
+    account: str = "",
+) -> Iterator[tuple[Match, str]]:
+    """Digests of what a job may be matched by, the closest first.
+
+    ``arguments`` and ``similar`` are those of ``arguments_of``. The key by account is of all users
+    of it: only where the site trusts them is anything stored under it.
+    """
     if not user:
-        return ()
+        return
     named = plain_name(name)
     limit = "" if time_limit_s is None else str(round(time_limit_s / _MINUTE_S))
+    if arguments:
+        yield Match.ARGUMENTS, _digest("arguments", user, named, arguments)
+        yield Match.SIMILAR, _digest("similar", user, named, similar)
     if named:
-        return (_digest("limit", user, named, limit), _digest("name", user, named))
-    return (_digest("shape", user, str(cores), limit),)
+        yield Match.LIMIT, _digest("limit", user, named, limit)
+        yield Match.NAME, _digest("name", user, named)
+        if account:
+            yield Match.ACCOUNT, _digest("account", account, named)
+    else:
+        yield Match.SHAPE, _digest("shape", user, str(cores), limit)
 
 
 def _digest(*parts: str) -> str:

@@ -1,7 +1,8 @@
 """History workloads of a site's past jobs: what the submit filter places unpiloted jobs by.
 
-For each user and key (``matching``) a workload with its last runs on the platforms where they ran,
-named ``USER/history-NAME-xxxxxx``. One user's jobs never move another's forecasts.
+For each user and key (``matching``) a workload with its last runs on the platforms where they ran
+and the times predicted of the next (``run_times``), named ``USER/history-NAME-xxxxxx``. One user's
+jobs never move another's forecasts, unless the site trusts all users.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ import dataclasses
 import re
 import time
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import RunsOn, Target
-from berth.plugin.history.matching import keys, plain_name
+from berth.plugin.history.matching import Match, keys, plain_name
+from berth.plugin.history.run_times import JOBS, Placed, RunTimes
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store
 from berth.plugin.store.records import FingerprintRecord, OutcomeRecord, PastJobRecord
@@ -24,7 +26,7 @@ from berth.plugin.workloads import add_workload
 from berth.policies.values import Candidate
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.workload import workload_of
-from berth.predictor.families.history.kind import HistoryWorkload, PastRun
+from berth.predictor.families.history.kind import HistoryWorkload, PastRun, PredictedRun
 
 PREFIX = "history-"
 LEAST_RUNS = 2
@@ -33,16 +35,19 @@ RUNS = 50
 """The last ones of a workload."""
 KEYS_OF_USER = 100
 """The ones used last."""
+GROUPS = 4_000
+"""That are looked at, the ones used last: a user may give other arguments each time."""
 _LEARNT = frozenset(("completed", "failed", "timeout", "out-of-memory"))
 _NOT_A_NAME = re.compile(r"[^A-Za-z0-9_.+-]+")
 
 
 @dataclass
 class Group:
-    """Jobs of one user that a new job may be matched with."""
+    """Jobs that a new job may be matched with."""
 
     title: str
-    runs: deque[PastRun] = field(default_factory=lambda: deque(maxlen=RUNS))
+    match: Match
+    jobs: deque[Placed] = field(default_factory=lambda: deque(maxlen=RUNS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,28 +71,57 @@ def platforms_by_queue(candidates: Iterable[Candidate]) -> Mapping[str, str]:
 def make_workloads(
     store: Store, site: Site, *, forecaster: Forecaster, platforms: Mapping[str, Platform]
 ) -> Made:
-    """Make those of every user anew from the stored jobs, with forecasts and keys."""
+    """Make those of every user anew from the stored jobs, with forecasts and keys.
+
+    Where the site trusts all users (``learning.everybody``) they are predicted from all jobs, and
+    jobs of one account and name are matched, too.
+    """
     queues = platforms_by_queue(site.candidates)
-    count = runs = unplaced = 0
+    put = Putting(store, forecaster, platforms, time.time())
+    unplaced = 0
+    everybody: list[Placed] = []
     for user, jobs in _by_user(store):
-        groups: OrderedDict[str, Group] = OrderedDict()
-        for job in jobs:
-            platform = queues.get(job.queue)
-            if platform is None or job.state not in _LEARNT:
-                unplaced += platform is None
+        placed = [Placed(job, queues[job.queue]) for job in jobs if job.queue in queues]
+        unplaced += len(jobs) - len(placed)
+        learnt = [one for one in placed if one.job.state in _LEARNT]
+        if site.learning.everybody:
+            everybody += learnt
+            if len(everybody) > 4 * JOBS:
+                everybody = _last(everybody)
+        else:
+            put.all_of(user, _groups(learnt), RunTimes(learnt))
+    if everybody:
+        everybody = _last(everybody)
+        times = RunTimes(everybody)
+        by_user: dict[str, list[Placed]] = {}
+        for one in everybody:
+            by_user.setdefault(one.job.user, []).append(one)
+        for user, learnt in by_user.items():
+            put.all_of(user, _groups(learnt), times)
+        put.all_of("", _groups(everybody, accounts=True), times)
+    return Made(put.workloads, put.runs, unplaced)
+
+
+def _last(jobs: list[Placed]) -> list[Placed]:
+    """The last ones, in order of their ends."""
+    jobs.sort(key=lambda one: (one.job.end_s, one.job.cluster, one.job.job_id))
+    return jobs[-2 * JOBS :]
+
+
+def _groups(jobs: Iterable[Placed], *, accounts: bool = False) -> list[tuple[str, Group]]:
+    """Jobs of one user by key, those used last at the end; with ``accounts``, of all users by
+    account and name."""
+    groups: OrderedDict[str, Group] = OrderedDict()
+    for one in jobs:
+        for match, digest in _keys_of(one.job):
+            if accounts != (match is Match.ACCOUNT):
                 continue
-            for digest in _keys_of(job):
-                group = groups.setdefault(digest, Group(_title(job)))
-                groups.move_to_end(digest)
-                group.runs.append(_run(job, platform))
-        for digest in list(groups)[-KEYS_OF_USER:]:
-            group = groups[digest]
-            if len(group.runs) >= LEAST_RUNS and _store(
-                store, user, digest, group, forecaster=forecaster, platforms=platforms
-            ):
-                count += 1
-                runs += len(group.runs)
-    return Made(count, runs, unplaced)
+            group = groups.setdefault(digest, Group(_title(one.job), match))
+            groups.move_to_end(digest)
+            group.jobs.append(one)
+            if len(groups) > GROUPS:
+                groups.popitem(last=False)
+    return [(key, one) for key, one in groups.items() if len(one.jobs) >= LEAST_RUNS]
 
 
 def _by_user(store: Store) -> Iterator[tuple[str, list[PastJobRecord]]]:
@@ -116,10 +150,7 @@ def _merged(jobs: list[PastJobRecord], decided: list[PastJobRecord]) -> list[Pas
 
 
 def of_outcome(outcome: OutcomeRecord) -> PastJobRecord | None:
-    """The job of an outcome; None: it did not run, or its user is not known.
-
-    Its name is that of the history workload that placed it, where one did.
-    """
+    """The job of an outcome; None: it did not run, or its user is not known."""
     start_s, end_s, elapsed_s = outcome.start_s, outcome.end_s, outcome.elapsed_s
     if not outcome.user or start_s is None or end_s is None or not elapsed_s:
         return None
@@ -142,9 +173,13 @@ def of_outcome(outcome: OutcomeRecord) -> PastJobRecord | None:
     )
 
 
-def _keys_of(job: PastJobRecord) -> tuple[str, ...]:
-    own = (job.script,) if job.script else ()
-    return own + keys(job.user, job.name, job.cores, job.time_limit_s)
+def _keys_of(job: PastJobRecord) -> Iterator[tuple[Match, str]]:
+    if job.script:
+        yield Match.ARGUMENTS, job.script
+    yield from keys(
+        job.user, job.name, job.cores, job.time_limit_s,
+        arguments=job.arguments, similar=job.similar, account=job.account,
+    )  # fmt: skip
 
 
 def _title(job: PastJobRecord) -> str:
@@ -152,9 +187,10 @@ def _title(job: PastJobRecord) -> str:
     return _NOT_A_NAME.sub("-", named).strip("-.")[:40] or "jobs"
 
 
-def _run(job: PastJobRecord, platform: str) -> PastRun:
+def _run(one: Placed) -> PastRun:
+    job = one.job
     return PastRun(
-        platform=platform,
+        platform=one.platform,
         cores=job.cores,
         gpus=job.gpus or 0,
         runtime_s=max(job.elapsed_s, 1.0),
@@ -170,26 +206,50 @@ def _runs_on(runs: Iterable[PastRun]) -> RunsOn:
     return RunsOn(targets=tuple(sorted(kinds)))
 
 
-def _store(
-    store: Store,
-    user: str,
-    digest: str,
-    group: Group,
-    *,
-    forecaster: Forecaster,
-    platforms: Mapping[str, Platform],
-) -> bool:
-    """False: the user's name is none that a workload can bear, or nothing can be predicted."""
-    name = f"{user}/{PREFIX}{group.title}-{digest[7:13]}"
-    try:
-        document = HistoryWorkload(
-            name=name.replace("/", "."), runs=tuple(group.runs), runs_on=_runs_on(group.runs)
-        )
-        workload = dataclasses.replace(workload_of(document), name=name)
-        add_workload(
-            store, workload, forecaster=forecaster, platforms=platforms, owner=user, replace=True
-        )
-        store.attach_script(FingerprintRecord(digest, name, None, time.time(), user))
-    except (DocumentError, UsageError, ValueError):
-        return False
-    return True
+@dataclass
+class Putting:
+    """Puts history workloads into a store, with their forecasts and keys."""
+
+    store: Store
+    forecaster: Forecaster
+    platforms: Mapping[str, Platform]
+    now_s: float
+    workloads: int = 0
+    runs: int = 0
+
+    def all_of(self, user: str, groups: Sequence[tuple[str, Group]], times: RunTimes) -> None:
+        """Those of a user that were used last; of the empty user: shared by all."""
+        for digest, group in groups[-KEYS_OF_USER:]:
+            runs = tuple(_run(one) for one in group.jobs)
+            predicted = tuple(times.of_match(group.match, group.jobs, self.now_s))
+            if self._put(user, digest, group, runs, predicted):
+                self.workloads += 1
+                self.runs += len(runs)
+
+    def _put(
+        self,
+        user: str,
+        digest: str,
+        group: Group,
+        runs: tuple[PastRun, ...],
+        predicted: tuple[PredictedRun, ...],
+    ) -> bool:
+        """False: the user's name is none that a workload can bear, or nothing is predicted."""
+        owner = f"{user}/" if user else ""
+        name = f"{owner}{PREFIX}{group.title}-{digest[7:13]}"
+        try:
+            document = HistoryWorkload(
+                name=name.replace("/", "."),
+                runs=runs,
+                runs_on=_runs_on(runs),
+                predicted=predicted,
+            )
+            workload = dataclasses.replace(workload_of(document), name=name)
+            add_workload(
+                self.store, workload, forecaster=self.forecaster, platforms=self.platforms,
+                owner=user, replace=True,
+            )  # fmt: skip
+            self.store.attach_script(FingerprintRecord(digest, name, None, self.now_s, user))
+        except (DocumentError, UsageError, ValueError):
+            return False
+        return True

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import calendar
 import re
+import secrets
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import PurePosixPath
 
 from berth.pilot.errors import DocumentError
+from berth.plugin.history.matching import arguments_of, plain_name
 from berth.plugin.history.reading import Read, Unreadable, checked_times, name_of
 from berth.plugin.slurm import commands
 from berth.plugin.slurm.records import duration_s, gpus_in
@@ -23,12 +26,16 @@ COLUMNS = (
     "JobID", "User", "Account", "Partition", "State", "Submit", "Start", "End", "ElapsedRaw",
     "TimelimitRaw", "AllocCPUS", "NNodes", "NTasks", "ReqMem", "MaxRSS", "AllocTRES", "JobName",
 )  # fmt: skip
-"""What is asked of a running Slurm; the name last, as users write it and it may hold a ``|``."""
+"""What a file should hold; the name last, as users write it and it may hold a ``|``."""
+_ASKED = (*COLUMNS, "SubmitLine")
+"""What is asked of a running Slurm."""
 _NEEDED = ("JobID", "User", "State", "Start", "End")
 _ENDED = frozenset(("completed", "failed", "timeout", "out-of-memory", "cancelled"))
 _NEVER = frozenset(("", "Unknown", "None", "N/A"))
 _SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)([KMGTP]?)B?([nc]?)")
 _JOB = re.compile(r"\d{1,18}(?:_\d{1,18}|\+\d{1,9})?")
+_WRAP = re.compile(r"\s--wrap[= ]")
+_NAMING = ("-J", "--job-name")
 _MINUTE_S = 60.0
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50}
 
@@ -44,16 +51,39 @@ def ask(cluster: str, since_s: float) -> Read:
         time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(moment))
         for moment in (max(since_s, 0.0), time.time() + 1.0)
     )
+    # Users write names and command lines, with bars and line ends in them; this they cannot guess.
+    bar = f"<{secrets.token_hex(8)}>"
     text = commands.run(
-        ("sacct", "-a", "-P", "--noconvert", "-S", begin, "-E", end, "-o", ",".join(COLUMNS)),
+        ("sacct", "-a", "-P", f"--delimiter={bar}", "--noconvert", "-S", begin, "-E", end,
+         "-o", ",".join(_ASKED)),
         timeout_s=_ASK_TIMEOUT_S,
         utc=True,
-    )
-    return read_sacct(text.split("\n"), cluster, source="sacct", utc=True)
+    )  # fmt: skip
+    lines = joined(text, bar, len(_ASKED))
+    return read_sacct(lines, cluster, source="sacct", utc=True, bar=bar)
 
 
-def read_sacct(lines: Iterable[str], cluster: str, *, source: str, utc: bool = False) -> Read:
-    """Times are the local ones of this machine, or ``utc``. Raises DocumentError for no header."""
+def joined(text: str, bar: str, columns: int) -> Iterator[str]:
+    """The lines of sacct's output, those of fields with line ends in them put together."""
+    found: list[str] = []
+    bars = 0
+    for line in text.split("\n"):
+        more = line.count(bar)
+        if found and bars >= columns - 1 and more:
+            yield "\n".join(found)
+            found, bars = [], 0
+        found.append(line)
+        bars += more
+    yield "\n".join(found)
+
+
+def read_sacct(
+    lines: Iterable[str], cluster: str, *, source: str, utc: bool = False, bar: str = "|"
+) -> Read:
+    """Times are the local ones of this machine, or ``utc``. Raises DocumentError for no header.
+
+    ``bar``: what stands between fields.
+    """
     read, header = Read(), None
     steps: dict[str, int] = {}
     for number, raw in enumerate(lines, 1):
@@ -61,12 +91,12 @@ def read_sacct(lines: Iterable[str], cluster: str, *, source: str, utc: bool = F
         if not line.strip():
             continue
         if header is None:
-            header = _header(line, source)
+            header = _header(line, source, bar)
             continue
-        if line.split("|")[: len(header)] == list(header):
+        if line.split(bar)[: len(header)] == list(header):
             continue  # two files, one after the other
         try:
-            fields = _fields(line, header)
+            fields = _fields(line, header, bar)
             job_id, dot, _ = fields["JobID"].partition(".")
             if dot:
                 _step(job_id, fields, steps)
@@ -88,9 +118,9 @@ def read_sacct(lines: Iterable[str], cluster: str, *, source: str, utc: bool = F
     return read
 
 
-def _header(line: str, source: str) -> tuple[str, ...]:
-    names = {name.lower(): name for name in (*COLUMNS, *_OLDER)}
-    header = tuple(names.get(part.strip().lower(), part.strip()) for part in line.split("|"))
+def _header(line: str, source: str, bar: str) -> tuple[str, ...]:
+    names = {name.lower(): name for name in (*_ASKED, *_OLDER)}
+    header = tuple(names.get(part.strip().lower(), part.strip()) for part in line.split(bar))
     missing = [name for name in _NEEDED if name not in header]
     if missing:
         raise DocumentError(
@@ -104,14 +134,14 @@ def _header(line: str, source: str) -> tuple[str, ...]:
 _OLDER = ("Elapsed", "Timelimit", "NCPUS", "AllocNodes", "JobIDRaw")
 
 
-def _fields(line: str, header: Sequence[str]) -> Fields:
-    parts = line.split("|")
+def _fields(line: str, header: Sequence[str], bar: str) -> Fields:
+    parts = line.split(bar)
     if len(parts) == len(header) + 1 and not parts[-1]:
         parts.pop()  # sacct -p ends each line with a bar
     extra = len(parts) - len(header)
-    if extra > 0 and "JobName" in header:
+    if extra > 0 and "JobName" in header and "SubmitLine" not in header:
         at = header.index("JobName")
-        parts[at : at + extra + 1] = ["|".join(parts[at : at + extra + 1])]
+        parts[at : at + extra + 1] = [bar.join(parts[at : at + extra + 1])]
     if len(parts) != len(header):
         raise Unreadable(f"{len(parts)} fields where the header has {len(header)}")
     return dict(zip(header, (part.strip() for part in parts), strict=True))
@@ -143,12 +173,16 @@ def _job(job_id: str, fields: Fields, cluster: str, *, utc: bool) -> PastJobReco
     runtime_s = checked_times(submit_s, start_s, end_s, _elapsed(fields))
     nodes = _whole(fields.get("NNodes") or fields.get("AllocNodes", "")) or 1
     cores = _whole(fields.get("AllocCPUS") or fields.get("NCPUS", "")) or 1
+    name = name_of(fields.get("JobName", ""))
+    arguments, similar = _given(name, fields.get("SubmitLine", ""))
     return PastJobRecord(
         cluster=cluster,
         job_id=job_id,
         user=name_of(fields["User"]),
         account=name_of(fields.get("Account", "")),
-        name=name_of(fields.get("JobName", "")),
+        name=name,
+        arguments=arguments,
+        similar=similar,
         queue=name_of(fields.get("Partition", "")),
         state=state,
         submit_s=start_s if submit_s is None else submit_s,
@@ -163,6 +197,22 @@ def _job(job_id: str, fields: Fields, cluster: str, *, utc: bool) -> PastJobReco
         peak_bytes=_bytes(fields.get("MaxRSS", "")),
         peak_source="polled" if _bytes(fields.get("MaxRSS", "")) else "",
     )
+
+
+def _given(name: str, line: str) -> tuple[str, str]:
+    """Digests of the script's arguments in the line that submitted it, or of a wrapped command.
+
+    A script that was renamed is not found in its line; options after ``--wrap`` are taken for the
+    command's: such jobs are matched by name and shape alone.
+    """
+    wrapped = _WRAP.search(line)
+    if wrapped is not None and not plain_name(name):
+        return arguments_of(name, (), f"#!/bin/sh\n{line[wrapped.end() :]}")
+    words = line.split()
+    for place in range(1, len(words)):
+        if PurePosixPath(words[place]).name == name and words[place - 1] not in _NAMING:
+            return arguments_of(name, words[place + 1 :])
+    return "", ""
 
 
 def _elapsed(fields: Fields) -> float | None:

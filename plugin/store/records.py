@@ -128,6 +128,10 @@ class PastJobRecord:
     name: str = ""
     script: str = ""
     """Fingerprint of its script."""
+    arguments: str = ""
+    """Digest of the arguments that its script was given, or of the command that it is."""
+    similar: str = ""
+    """... with numbers left out."""
     queue: str = ""
     gpus: int | None = None
     time_limit_s: float | None = None

@@ -19,7 +19,7 @@ from sqlalchemy import (
     Text,
 )
 
-REVISIONS = ("v0001", "v0002", "v0003", "v0004", "v0005", "v0006", "v0007")
+REVISIONS = ("v0001", "v0002", "v0003", "v0004", "v0005", "v0006", "v0007", "v0008")
 """Every schema this Berth knows, oldest first. Checked without importing Alembic."""
 
 metadata = MetaData(
@@ -146,6 +146,8 @@ past_jobs = Table(
     Column("account", String(255), nullable=False),
     Column("name", String(255), nullable=False),
     Column("script", String(80), nullable=False),
+    Column("arguments", String(80), nullable=False, server_default=""),
+    Column("similar", String(80), nullable=False, server_default=""),
     Column("queue", String(255), nullable=False),
     Column("state", String(32), nullable=False),
     Column("submit_s", Double, nullable=False),

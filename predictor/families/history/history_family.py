@@ -1,15 +1,17 @@
-"""Past jobs behind the Family protocol: median and interval of the runs on each platform.
+"""Past jobs behind the Family protocol: times of the next run on platforms where some ran.
 
-On a platform where the program never ran nothing is predicted. The interval is that of the next
-run of a log-normal sample (Student's t; Hahn and Meeker, "Statistical Intervals", 1991, 4.6), with
-a least spread for programs that ran once or always took the same time.
+On a platform where the program never ran nothing is predicted. Where the workload holds predictions
+(``learning.history``, of all past jobs of its user) those are the answer. Else it is the median,
+with the interval of the next run of a log-normal sample (Student's t; Hahn and Meeker,
+"Statistical Intervals", 1991, 4.6) and a least spread for programs that ran once or always took
+the same time.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from berth.pilot.platform import Platform
 from berth.predictor.core.family import Answer, Explanation, Question
@@ -18,7 +20,7 @@ from berth.predictor.core.intervals import around
 from berth.predictor.core.memory_need import UNKNOWN
 from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
 from berth.predictor.core.workload import Workload
-from berth.predictor.families.history.kind import HistoryWorkload, PastRun
+from berth.predictor.families.history.kind import HistoryWorkload, PastRun, PredictedRun
 
 _T_95 = (6.31, 2.92, 2.35, 2.13, 2.02, 1.94, 1.89, 1.86, 1.83, 1.81)
 """95 % quantiles of Student's t for 1 to 10 degrees of freedom."""
@@ -26,6 +28,8 @@ _T_MANY = 1.7
 SINGLE_RUN_LOG_WIDTH = math.log(3.0)
 """Of one run: the next job of the same script may have another input."""
 LEAST_LOG_WIDTH = 0.1
+MEDIAN, WEIGHED = "history: past runs", "history: past jobs weighed"
+UNTRUSTED = "times of such jobs vary more than those of nearly all others"
 MEMORY_MARGIN = 1.25
 """Upper end of the memory need over the largest peak seen."""
 
@@ -41,43 +45,70 @@ class HistoryFamily:
 
     def forecast(self, question: Question) -> Answer:
         """One point for each number of cores or GPUs that it ran with, where it ran."""
-        runs = _runs(question)
+        document = _document(question)
+        runs = document.runs
         curves = {}
         sources = {}
         for name, platform in question.platforms.items():
             own = [run for run in runs if run.platform == name]
             if own:
-                curves[name] = _curve(question.workload.name, platform, own)
+                here = {
+                    _units(one, platform): one
+                    for one in document.predicted or ()
+                    if one.platform == name
+                }
+                curves[name] = _curve(question.workload.name, platform, own, here)
                 width = math.log(
                     curves[name].points[0].runtime_s.high / curves[name].points[0].runtime_s.mid
                 )
                 sources[name] = (
-                    SourceShare("history: past runs", 1.0, width, f"{len(own)} runs there"),
+                    SourceShare(WEIGHED if here else MEDIAN, 1.0, width, f"{len(own)} runs there"),
                 )
         return Answer(bundle="", curves=curves, sources=sources)
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
         """How many runs it stands on."""
-        count = sum(run.platform == platform.name for run in _runs(question))
+        count = sum(run.platform == platform.name for run in _document(question).runs)
         return Explanation(f"{count} finished jobs ran on {platform.name}.")
 
 
-def _runs(question: Question) -> tuple[PastRun, ...]:
+def _document(question: Question) -> HistoryWorkload:
     document = question.workload.document
     assert isinstance(document, HistoryWorkload)  # noqa: S101 - ``accepts`` was asked
-    return document.runs
+    return document
 
 
-def _curve(workload: str, platform: Platform, runs: Sequence[PastRun]) -> PredictionCurve:
+def _curve(
+    workload: str,
+    platform: Platform,
+    runs: Sequence[PastRun],
+    predicted: Mapping[int, PredictedRun],
+) -> PredictionCurve:
+    """``predicted``: by cores or GPUs; runs with other ones than these are left out."""
     by_units: dict[int, list[PastRun]] = {}
     for run in runs:
-        by_units.setdefault(max(run.gpus, 1) if platform.is_gpu else run.cores, []).append(run)
+        by_units.setdefault(_units(run, platform), []).append(run)
+    if predicted:
+        by_units = {units: by_units[units] for units in by_units if units in predicted} or by_units
     return PredictionCurve(
-        tuple(_point(workload, platform, units, by_units[units]) for units in sorted(by_units))
+        tuple(
+            _point(workload, platform, units, by_units[units], predicted.get(units))
+            for units in sorted(by_units)
+        )
     )
 
 
-def _point(workload: str, platform: Platform, units: int, runs: Sequence[PastRun]) -> Prediction:
+def _units(run: PastRun | PredictedRun, platform: Platform) -> int:
+    return max(run.gpus, 1) if platform.is_gpu else run.cores
+
+
+def _point(
+    workload: str,
+    platform: Platform,
+    units: int,
+    runs: Sequence[PastRun],
+    predicted: PredictedRun | None,
+) -> Prediction:
     peaks = [run.peak_memory_bytes for run in runs if run.peak_memory_bytes is not None]
     memory = UNKNOWN
     if peaks:
@@ -89,10 +120,15 @@ def _point(workload: str, platform: Platform, units: int, runs: Sequence[PastRun
         gpus=units if platform.is_gpu else 0,
         basis=Basis.MEASURED,
         speedup=Interval(1.0, 1.0, 1.0),
-        runtime_s=next_run([run.runtime_s for run in runs]),
+        runtime_s=(
+            next_run([run.runtime_s for run in runs])
+            if predicted is None
+            else Interval(predicted.low_s, predicted.mid_s, predicted.high_s)
+        ),
         memory_bytes=memory,
         energy_j=None,
         bound=Bound.UNKNOWN,
+        abstained=None if predicted is None or predicted.trusted else UNTRUSTED,
     )
 
 

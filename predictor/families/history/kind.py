@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from berth.pilot.documents import Document
 from berth.pilot.profile import Name, Positive, RunsOn
@@ -25,6 +25,28 @@ class PastRun(Document):
     """Unix time."""
 
 
+class PredictedRun(Document):
+    """The next job's time with some cores or GPUs of a platform where it ran before."""
+
+    platform: Name
+    cores: int = Field(ge=1)
+    gpus: int = Field(default=0, ge=0)
+    low_s: Positive
+    mid_s: Positive
+    high_s: Positive
+    """90 % of jobs take from ``low_s`` to ``high_s``."""
+    accuracy: float = Field(ge=0, le=1)
+    """Expected min(predicted, real) / max(predicted, real)."""
+    trusted: bool = True
+    """False: such predictions were among the least accurate."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> PredictedRun:
+        if not self.low_s <= self.mid_s <= self.high_s:
+            raise ValueError("low_s, mid_s and high_s are not in order")
+        return self
+
+
 class HistoryWorkload(Document):
     """Its finished jobs on the platforms where they ran."""
 
@@ -32,6 +54,9 @@ class HistoryWorkload(Document):
     name: Name
     runs: tuple[PastRun, ...] = Field(min_length=1, max_length=10_000)
     runs_on: RunsOn = RunsOn()
+    predicted: tuple[PredictedRun, ...] | None = Field(default=None, max_length=1_000)
+    """From all past jobs of the user, not from ``runs`` alone; None: nothing but ``runs`` is known.
+    """
 
 
 def describe(document: HistoryWorkload) -> Workload:

@@ -2,10 +2,12 @@
 
 ``jobs`` says what is known of a job, ``rings`` remembers ended ones within bounds, ``evidence``
 weighs them for a new job, ``run_time`` predicts its time, ``intervals`` holds the coverage of the
-interval online, ``confidence`` says which predictions are worth acting on.
+interval online, ``confidence`` says which predictions are worth acting on; ``replay`` learns from
+jobs that ended long ago as if they ended now.
 """
 
 from berth.predictor.learning.history.jobs import AskedJob, EndedJob
+from berth.predictor.learning.history.replay import PastJob, learn_from
 from berth.predictor.learning.history.run_time import RunTime, RunTimePredictor
 
-__all__ = ["AskedJob", "EndedJob", "RunTime", "RunTimePredictor"]
+__all__ = ["AskedJob", "EndedJob", "PastJob", "RunTime", "RunTimePredictor", "learn_from"]

@@ -29,6 +29,7 @@ from berth.predictor.learning.history.rings import (
     NAME,
     PLATFORM,
     SCRIPT,
+    SIMILAR,
     SUBMIT,
     USER,
     Floats,
@@ -44,10 +45,11 @@ _WEIGHTS = Path(__file__).with_name("weights.json")
 _NOT_COUNTED = -60.0
 """Score of a past job that stands under another key already."""
 OTHER_SCRIPT = -2.0
+OTHER_SIMILAR = -1.0
 OTHER_NAME = -1.0
 OTHER_PLATFORM = -1.5
-"""Added to the score of a past job of another script, name or platform where both are known: set by
-hand, as public traces with run times name none."""
+"""Added to the score of a past job of another script, other arguments (but for numbers), name or
+platform where both are known: set by hand, as public traces with run times name none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +189,7 @@ def _identify(scores: Floats, asked: AskedJob, rings: Sequence[Ring | None]) -> 
         (column, code(text), penalty)
         for column, text, penalty in (
             (SCRIPT, asked.script, OTHER_SCRIPT),
+            (SIMILAR, asked.similar, OTHER_SIMILAR),
             (NAME, asked.name, OTHER_NAME),
             (PLATFORM, asked.platform, OTHER_PLATFORM),
         )

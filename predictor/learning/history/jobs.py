@@ -21,6 +21,8 @@ class AskedJob:
     name: str = ""
     script: str = ""
     """Fingerprint of the batch script with its arguments."""
+    similar: str = ""
+    """What the script was given, but for numbers; a digest."""
     platform: str = ""
     """Where it shall run, or ran; runs elsewhere count less."""
 

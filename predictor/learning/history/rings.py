@@ -15,11 +15,12 @@ from berth.predictor.learning.history.jobs import AskedJob, EndedJob
 
 Floats = NDArray[np.float64]
 
-LOG_RUN, LOG_CORES, LOG_REQUEST, LOG_BYTES, END, SUBMIT, FAILED, USER, NAME, SCRIPT, PLATFORM = (
-    range(11)
-)
+(
+    LOG_RUN, LOG_CORES, LOG_REQUEST, LOG_BYTES, END, SUBMIT, FAILED, USER, NAME, SCRIPT, PLATFORM,
+    SIMILAR,
+) = range(12)  # fmt: skip
 """What is remembered of a job."""
-COLUMNS = 11
+COLUMNS = 12
 NO_REQUEST_S = 7 * 86_400.0
 """Stands for a time limit that was not given."""
 _NO_BYTES = 1.0
@@ -106,7 +107,7 @@ def column_of(job: EndedJob) -> Floats:
     row[FAILED] = 0.0 if job.completed else 1.0
     row[USER] = code(asked.user)
     row[NAME], row[SCRIPT] = code(asked.name), code(asked.script)
-    row[PLATFORM] = code(asked.platform)
+    row[PLATFORM], row[SIMILAR] = code(asked.platform), code(asked.similar)
     return row
 
 

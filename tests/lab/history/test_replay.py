@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from berth.predictor.learning.history import RunTimePredictor
+from berth.predictor.learning.history.replay import Event
 from lab.datasets.ricc import Trace
 from lab.datasets.sizey import TaskRun
 from lab.history.baselines import baselines
+from lab.history.by_user import by_user
 from lab.history.peaks import LargestSoFar, Preset, waste
-from lab.history.replay import Event, events, replay
+from lab.history.replay import events, replay
 
 
 def trace(submit_s: list[float], runtime_s: list[float], wait_s: float = 0.0) -> Trace:
@@ -86,3 +89,18 @@ def test_fitting_learns_that_the_own_past_tells(tmp_path: Path) -> None:
     read = json.loads(path.read_text())
     assert np.array(read["submitted"]["hidden"]).shape == (23, fit.UNITS)
     assert np.isfinite(read["waited"]["out"]).all()
+
+
+def test_of_a_user_only_the_users_own_jobs_are_known() -> None:
+    jobs = trace([0.0, 100.0, 200.0, 300.0, 400.0], [10.0, 10.0, 50.0, 10.0, 10.0])
+    jobs = replace(
+        jobs,
+        user=np.array([1, 1, 2, 1, 1]),
+        request_s=np.array([3600.0, 3600.0, 3600.0, 3600.0, 7200.0]),
+    )
+    found = by_user(jobs)
+    assert np.isnan(found.mid_s).tolist() == [True, False, True, False, False]
+    assert found.same.tolist() == [0, 1, 0, 2, 0]
+    assert found.mid_s[3] == pytest.approx(10.0)
+    assert np.isnan(found.weak_mid_s).tolist() == [True] * 4 + [False]
+    assert found.weak_high_s[4] >= found.weak_mid_s[4] >= found.weak_low_s[4] > 0

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from berth.plugin.cli import berth
 from berth.plugin.history.advice import advise
-from berth.plugin.history.matching import keys, plain_name
+from berth.plugin.history.matching import Match, keys, plain_name
 from berth.plugin.store import OutcomeRecord, Store
 from berth.plugin.store.records import PastJobRecord
 from berth.policies.codes import Code
@@ -130,13 +130,19 @@ def test_past_jobs_are_stored_once_and_pruned(store: Store) -> None:
 
 
 def test_keys_are_of_one_user_and_forget_numbers() -> None:
+    def found(*job: object) -> dict[Match, str]:
+        return dict(keys(*job))  # type: ignore[arg-type]
+
     assert plain_name("Run_007.sh") == plain_name("run_12.sh") == "run_#.sh"
-    assert keys("alice", "run_1", 4, 60.0) == keys("alice", "run_2", 8, 60.0)
-    assert keys("alice", "run_1", 4, 60.0)[0] != keys("alice", "run_1", 4, 120.0)[0]
-    assert keys("alice", "run_1", 4, 60.0)[1] == keys("alice", "run_1", 4, 120.0)[1]
-    assert not set(keys("alice", "run", 4, 60.0)) & set(keys("bob", "run", 4, 60.0))
-    assert keys("alice", "sbatch", 4, None) != keys("alice", "sbatch", 8, None)
-    assert keys("", "run", 4, None) == ()
+    assert found("alice", "run_1", 4, 60.0) == found("alice", "run_2", 8, 60.0)
+    hour, longer = found("alice", "run_1", 4, 60.0), found("alice", "run_1", 4, 120.0)
+    assert list(hour) == [Match.LIMIT, Match.NAME]
+    assert hour[Match.LIMIT] != longer[Match.LIMIT]
+    assert hour[Match.NAME] == longer[Match.NAME]
+    others = found("bob", "run", 4, 60.0)
+    assert not set(found("alice", "run", 4, 60.0).values()) & set(others.values())
+    assert found("alice", "sbatch", 4, None) != found("alice", "sbatch", 8, None)
+    assert found("", "run", 4, None) == {}
 
 
 def job(number: int, **changes: object) -> PastJobRecord:

@@ -8,8 +8,10 @@ import pytest
 
 from berth.pilot.errors import DocumentError
 from berth.plugin.flux.past_jobs import read_flux
+from berth.plugin.history.matching import arguments_of
 from berth.plugin.history.reading import Read, summary, text_of
 from berth.plugin.history.swf import read_swf
+from berth.plugin.slurm import past_jobs
 from berth.plugin.slurm.past_jobs import COLUMNS, read_sacct
 
 GIB = 2**30
@@ -137,6 +139,50 @@ def test_a_name_may_hold_a_bar_an_odd_character_or_latin_1() -> None:
     assert bar.jobs["7"].name == "a|b|c"
     latin = text_of(row(name="M\u00fcller\x00\x07").encode("latin-1"))
     assert sacct(latin).jobs["7"].name == "M\u00fcller"
+
+
+def test_lines_that_submitted_jobs_tell_their_arguments() -> None:
+    def given(line: str, name: str = "align.sh") -> tuple[str, str]:
+        read = sacct(f"{row(name=name)}|{line}", header=f"{HEADER}|SubmitLine")
+        return read.jobs["7"].arguments, read.jobs["7"].similar
+
+    exact, similar = given("sbatch -n 4 --mem 64G ../align.sh a_12.fq  -k 5")
+    assert (exact, similar) == arguments_of("align.sh", ("a_12.fq", "-k", "5"))
+    other = given("/usr/bin/sbatch align.sh a_13.fq -k 5")
+    assert other[0] != exact
+    assert other[1] == similar
+    assert given("sbatch align.sh") == given("sbatch -J align.sh other.sh 5") == ("", "")
+    script = "#!/bin/sh\n# This script was created by sbatch --wrap.\n\n./sim 12 | tail\n"
+    assert given("sbatch -n1 --wrap=./sim 12", "wrap") != ("", "")
+    assert (
+        sacct(f"{row(name='wrap')}|sbatch --wrap=./sim 12", header=f"{HEADER}|SubmitLine")
+        .jobs["7"]
+        .arguments
+        == arguments_of("wrap", (), script.replace(" | tail", ""))[0]
+    )
+
+
+def test_nobody_can_write_a_line_of_another_users_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def sacct_that_prints_what_users_wrote(words: tuple[str, ...], **_: object) -> str:
+        asked.extend(words)
+        (bar,) = (w.partition("=")[2] for w in words if w.startswith("--delimiter="))
+        columns = words[-1].split(",")
+        line = row(user="mallory", name="a|b").split("|")[: len(columns) - 2]
+        evil = "x\n8|bob|phys|cpu|COMPLETED\n" + row("8", user="bob")
+        return f"{bar.join(columns)}\n{bar.join([*line, 'a|b', evil])}\n" + (
+            bar.join([*row("9").split("|"), "sbatch align.sh s1"]) + "\n"
+        )
+
+    monkeypatch.setattr(past_jobs.commands, "run", sacct_that_prints_what_users_wrote)
+    read = past_jobs.ask("lab", 0.0)
+    assert {one.user for one in read.jobs.values()} == {"mallory", "alice"}
+    assert (read.jobs["7"].name, read.broken) == ("a|b", 0)
+    assert read.jobs["9"].arguments
+    past_jobs.ask("lab", 0.0)
+    bars = [w for w in asked if w.startswith("--delimiter=")]
+    assert len(set(bars)) == 2
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "JobID|State\n", "no header at all\n"])

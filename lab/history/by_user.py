@@ -1,0 +1,84 @@
+"""A trace as a site's filter has it: each user's jobs alone, and time limits that are new."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+
+from berth.plugin.history.run_times import ANOTHER_LIMIT
+from berth.predictor.learning.history import AskedJob, EndedJob, RunTime, RunTimePredictor
+from berth.predictor.learning.history.replay import Event
+from lab.datasets.ricc import Trace
+from lab.ground.table import Floats, Places
+from lab.history.replay import asked_jobs, events
+
+
+@dataclass(frozen=True, slots=True)
+class ByUser:
+    """[jobs] seconds at submission; NaN: the user had no ended job."""
+
+    mid_s: Floats
+    low_s: Floats
+    high_s: Floats
+    same: Places
+    """Ended jobs of the same user, cores and time limit."""
+    weak_mid_s: Floats
+    """Asked as for a match that says no time limit: 1.25 times that of the user's newest ended job.
+    NaN where the user's ended jobs have the job's own limit, or there are fewer than two."""
+    weak_low_s: Floats
+    weak_high_s: Floats
+
+
+def by_user(trace: Trace) -> ByUser:
+    """Every user has a predictor that learns from that user's jobs only."""
+    found = ByUser(*(np.full(len(trace), np.nan) for _ in range(3)), np.zeros(len(trace), np.int64),
+                   *(np.full(len(trace), np.nan) for _ in range(3)))  # fmt: skip
+    for user in np.unique(trace.user):
+        rows = np.flatnonzero(trace.user == user)
+        _replay(trace[rows], rows, found)
+    return found
+
+
+def _replay(jobs: Trace, rows: Places, found: ByUser) -> None:
+    predictor, asked = RunTimePredictor(), asked_jobs(jobs)
+    shapes: Counter[tuple[int, float | None]] = Counter()
+    limits: set[float | None] = set()
+    newest: AskedJob | None = None
+    for event, place in events(jobs):
+        one, row = asked[place], rows[place]
+        if event is Event.END:
+            predictor.ended(
+                str(place),
+                EndedJob(one, float(jobs.end_s[place]), float(jobs.runtime_s[place]),
+                         bool(jobs.completed[place])),
+            )  # fmt: skip
+            shapes[one.cores, one.request_s] += 1
+            limits.add(one.request_s)
+            newest = one
+        elif event is Event.START:
+            predictor.started(str(place), one, float(jobs.start_s[place]))
+        else:
+            made = predictor.predict(one, one.submit_s, job_id=str(place))
+            if newest is None:
+                continue
+            found.same[row] = shapes[one.cores, one.request_s]
+            _set(made, (found.low_s, found.mid_s, found.high_s), row)
+            if one.request_s not in limits and shapes.total() > 1:
+                weak = predictor.predict(_with_another_limit(newest, one.submit_s), one.submit_s)
+                _set(weak, (found.weak_low_s, found.weak_mid_s, found.weak_high_s), row)
+
+
+def _with_another_limit(like: AskedJob, submit_s: float) -> AskedJob:
+    limit_s = None if like.request_s is None else ANOTHER_LIMIT * like.request_s
+    return AskedJob(
+        like.user, submit_s, like.cores, limit_s, like.request_bytes, like.account
+    )  # fmt: skip
+
+
+def _set(made: RunTime, columns: tuple[Floats, Floats, Floats], row: int) -> None:
+    for column, value in zip(
+        columns, (made.runtime_s.low, made.runtime_s.mid, made.runtime_s.high), strict=True
+    ):
+        column[row] = value

@@ -1,0 +1,119 @@
+"""Predicted run times of next jobs from past ones: what history workloads hold.
+
+The predictor (``predictor.learning.history``) learns the jobs of one user alone, so that nobody
+moves another's forecasts; of all users where the site trusts them. It is asked for the next job of
+each way to match one: the less the match says, the less the question says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from berth.plugin.history.matching import Match, plain_name
+from berth.plugin.store.records import PastJobRecord
+from berth.predictor.families.history.kind import PredictedRun
+from berth.predictor.learning.history import AskedJob, EndedJob, PastJob, RunTimePredictor
+from berth.predictor.learning.history import learn_from as learn_jobs
+
+JOBS = 20_000
+"""The last ones that are learnt from."""
+UNITS = 8
+"""Numbers of cores or GPUs that are predicted for on a platform: those used last."""
+ANOTHER_LIMIT = 1.25
+"""Over the newest job's time limit, for a match that does not say it: none of the past jobs was
+asked for like this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A past job, and the platform of its queue."""
+
+    job: PastJobRecord
+    platform: str
+
+    @property
+    def units(self) -> tuple[int, int]:
+        """Cores and GPUs."""
+        return self.job.cores, self.job.gpus or 0
+
+
+class RunTimes:
+    """Run times of next jobs."""
+
+    def __init__(self, jobs: Sequence[Placed]) -> None:
+        """``jobs``: in order of their ends."""
+        self._predictor = RunTimePredictor()
+        learn_jobs([_past_job(one) for one in jobs[-JOBS:]], self._predictor)
+
+    def of_match(self, match: Match, jobs: Iterable[Placed], now_s: float) -> list[PredictedRun]:
+        """Of the next job that is matched with ``jobs`` (the oldest first), submitted at Unix time
+        ``now_s``, for each platform and number of cores or GPUs of theirs."""
+        newest: dict[tuple[str, int], Placed] = {}
+        for one in reversed(list(jobs)):
+            cores, gpus = one.units
+            newest.setdefault((one.platform, -gpus or cores), one)
+        taken: dict[str, int] = {}
+        found = []
+        for one in newest.values():
+            taken[one.platform] = taken.get(one.platform, 0) + 1
+            if taken[one.platform] <= UNITS:
+                found.append(self._predicted(match, one, now_s))
+        return found
+
+    def _predicted(self, match: Match, like: Placed, now_s: float) -> PredictedRun:
+        made = self._predictor.predict(_question(match, like, now_s), now_s)
+        cores, gpus = like.units
+        return PredictedRun(
+            platform=like.platform,
+            cores=cores,
+            gpus=gpus,
+            low_s=made.runtime_s.low,
+            mid_s=made.runtime_s.mid,
+            high_s=made.runtime_s.high,
+            accuracy=made.accuracy,
+            trusted=made.trusted or match is Match.ACCOUNT,
+        )
+
+
+def _past_job(one: Placed) -> PastJob:
+    job = one.job
+    ended = EndedJob(_asked(one), job.end_s, max(job.elapsed_s, 1.0), job.state == "completed")
+    return PastJob(f"{job.cluster}/{job.job_id}", job.start_s, ended)
+
+
+def _asked(one: Placed) -> AskedJob:
+    job = one.job
+    return AskedJob(
+        user=job.user,
+        submit_s=job.submit_s,
+        cores=job.cores,
+        request_s=job.time_limit_s,
+        request_bytes=job.request_bytes,
+        account=job.account,
+        name=plain_name(job.name),
+        script=job.script or job.arguments,
+        similar=job.similar,
+        platform=one.platform,
+    )
+
+
+def _question(match: Match, like: Placed, now_s: float) -> AskedJob:
+    """The next job as far as the match says it, otherwise like the newest of its jobs."""
+    job, known = like.job, _asked(like)
+    exact = match is Match.ARGUMENTS
+    limit_s = job.time_limit_s
+    if limit_s is not None and match not in (Match.LIMIT, Match.SHAPE):
+        limit_s = limit_s if exact else limit_s * ANOTHER_LIMIT
+    return AskedJob(
+        user="" if match is Match.ACCOUNT else known.user,
+        submit_s=now_s,
+        cores=known.cores,
+        request_s=limit_s,
+        request_bytes=known.request_bytes,
+        account=known.account,
+        name=known.name,
+        script=known.script if exact else "",
+        similar=known.similar if match in (Match.ARGUMENTS, Match.SIMILAR) else "",
+        platform=known.platform,
+    )
