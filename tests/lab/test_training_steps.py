@@ -29,6 +29,8 @@ from berth.predictor.families.training_step.law import (
 )
 from berth.predictor.families.training_step.predictor import StepModel, predict
 from berth.predictor.hardware import platforms
+from berth.predictor.hardware.dominance import better_pairs
+from berth.predictor.hardware.roofs import Numbers, roof_of
 from berth.predictor.learning.onnx_export import agreement
 from lab.steps.fit_steps import Process, fit_rates
 
@@ -112,6 +114,20 @@ def test_a_device_that_was_measured_is_calibrated_and_others_are_priors(model: S
         assert 0 < one.seconds.low < one.seconds.mid < one.seconds.high
     width = [one.seconds.high / one.seconds.mid for one in (here, there)]
     assert width[0] <= width[1] * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("batch", [1, 16, 128])
+def test_a_gpu_better_in_every_respect_is_not_slower(model: StepModel, batch: int) -> None:
+    graph = graph_of(convolutional(blocks=4, channels=64), batch=batch)
+    known = {**platforms.shipped()}
+    gpus = [name for name, one in known.items() if one.is_gpu]
+    mid = {one.platform: one.seconds.mid for one in predict(graph, gpus, known, model)}
+    places = [roof_of(known[name], known, known[name].cores) for name in gpus]
+    pairs = better_pairs(places, known, Numbers.FP16)
+    assert len(pairs) > 20
+    assert not [(a, b) for a, b in pairs if mid[a] > mid[b] * (1 + 1e-9)]
+    (alone,) = predict(graph, gpus[:1], known, model)
+    assert alone.seconds.mid == pytest.approx(mid[gpus[0]])  # whichever others are asked
 
 
 def test_a_larger_batch_takes_longer_and_no_more_than_in_proportion(model: StepModel) -> None:
