@@ -6,7 +6,6 @@ is asked for that a user writes; the controller is asked for JSON.
 
 from __future__ import annotations
 
-import calendar
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from berth.pilot.errors import SchedulerError, ToolMissing
 from berth.plugin.scheduler import ENDED, EndedJobs, Outcome, stamped_decision
 from berth.plugin.slurm import commands, remembered
-from berth.plugin.slurm.records import Record, gpus_in
+from berth.plugin.slurm.records import Record, count, gpus_in, moment_s
 from berth.plugin.slurm.states import state_of
 
 SACCT_FIELDS = (
@@ -127,7 +126,7 @@ def _read_sacct(text: str) -> _Reading:
         record = dict(zip(SACCT_FIELDS, parts, strict=True))
         job_id, dot, _ = record["JobID"].partition(".")
         if dot:
-            peaks[job_id] = max(peaks.get(job_id, 0), _whole(record["MaxRSS"]) or 0)
+            peaks[job_id] = max(peaks.get(job_id, 0), count(record["MaxRSS"]) or 0)
         else:
             reading.outcomes[job_id] = _accounted(job_id, record)
             reading.numbers[job_id] = record["JobIDRaw"] or job_id
@@ -139,24 +138,24 @@ def _read_sacct(text: str) -> _Reading:
 
 
 def _accounted(job_id: str, record: Record) -> Outcome:
-    minutes = _whole(record["TimelimitRaw"])
+    minutes = count(record["TimelimitRaw"])
     return Outcome(
         job_id=job_id,
         state=state_of(record["State"]),
         queue=record["Partition"],
-        elapsed_s=float(_whole(record["ElapsedRaw"]) or 0),
+        elapsed_s=float(count(record["ElapsedRaw"]) or 0),
         nodes=record["NodeList"],
         user=record["User"],
         decision=stamped_decision(record["AdminComment"]),
         exit_status=_exit_status(record["ExitCode"]),
-        submit_s=_moment(record["Submit"]),
-        start_s=_moment(record["Start"]),
-        end_s=_moment(record["End"]),
-        node_count=_whole(record["NNodes"]),
-        cores=_whole(record["NCPUS"]),
+        submit_s=moment_s(record["Submit"], utc=True),
+        start_s=moment_s(record["Start"], utc=True),
+        end_s=moment_s(record["End"], utc=True),
+        node_count=count(record["NNodes"]),
+        cores=count(record["NCPUS"]),
         gpus=gpus_in(record["AllocTRES"]),
         time_limit_s=None if minutes is None else _MINUTE_S * minutes,
-        energy_j=_whole(record["ConsumedEnergyRaw"]) or None,  # 0: nothing measures it
+        energy_j=count(record["ConsumedEnergyRaw"]) or None,  # 0: nothing measures it
     )
 
 
@@ -188,18 +187,6 @@ def _all_remembered() -> _Reading:
 
 
 # Their notations
-
-
-def _whole(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
-
-
-def _moment(text: str) -> float | None:
-    """``2026-11-21T19:00:00``, UTC; None for ``Unknown`` and ``N/A``."""
-    try:
-        return float(calendar.timegm(time.strptime(text, "%Y-%m-%dT%H:%M:%S")))
-    except ValueError:
-        return None
 
 
 def _exit_status(text: str) -> int | None:

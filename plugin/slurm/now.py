@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 from berth.pilot.errors import SchedulerError
 from berth.plugin.scheduler import JobNow
 from berth.plugin.slurm import commands
+from berth.plugin.slurm.records import duration_s, moment_s
 from berth.plugin.slurm.states import state_of
 
 TIMEOUT_S = 5.0
@@ -52,10 +51,10 @@ def job_now(job_id: str) -> JobNow | None:
         found,
         queue,
         waits_for=waits_for(reason) if found == "pending" else None,
-        start_s=_moment(start),
+        start_s=moment_s(start.strip(), utc=False),
         nodes=nodes.strip(),
-        elapsed_s=seconds_of(used) if found != "pending" else None,
-        time_limit_s=seconds_of(limit),
+        elapsed_s=duration_s(used.strip()) if found != "pending" else None,
+        time_limit_s=duration_s(limit.strip()),
     )
 
 
@@ -68,22 +67,3 @@ def waits_for(reason: str) -> str:
     if meaning is None and word.startswith(_LIMITS):
         meaning = "a limit of its user, account or QOS"
     return f"{meaning} ({word})" if meaning else word
-
-
-def seconds_of(text: str) -> float | None:
-    """``1-02:03:04``, ``02:03:04`` or ``3:04``; None for anything else."""
-    days, dash, rest = text.strip().rpartition("-")
-    parts = rest.split(":")
-    if not all(part.isdigit() for part in parts) or (dash and not days.isdigit()):
-        return None
-    seconds = 0.0
-    for part in parts if len(parts) > 1 else [*parts, "0"]:
-        seconds = 60 * seconds + int(part)
-    return seconds + 86_400 * int(days or 0)
-
-
-def _moment(text: str) -> float | None:
-    try:
-        return time.mktime(time.strptime(text.strip(), "%Y-%m-%dT%H:%M:%S"))
-    except (ValueError, OverflowError):
-        return None

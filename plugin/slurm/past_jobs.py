@@ -6,7 +6,6 @@ job needs JobID, User, State, Start and End. The lines of steps (``12.batch``) g
 
 from __future__ import annotations
 
-import calendar
 import re
 import secrets
 import time
@@ -18,7 +17,7 @@ from berth.pilot.errors import DocumentError
 from berth.plugin.history.matching import arguments_of, plain_name
 from berth.plugin.history.reading import Read, Unreadable, checked_times, name_of
 from berth.plugin.slurm import commands
-from berth.plugin.slurm.records import duration_s, gpus_in
+from berth.plugin.slurm.records import count, duration_s, gpus_in, moment_s
 from berth.plugin.slurm.states import state_of
 from berth.plugin.store.records import PastJobRecord
 
@@ -151,8 +150,8 @@ def _step(job_id: str, fields: Fields, steps: dict[str, int]) -> None:
     peak = _bytes(fields.get("MaxRSS", ""))
     if peak is None or _JOB.fullmatch(job_id) is None:
         return
-    tasks = max(_whole(fields.get("NTasks", "")) or 1, 1)
-    nodes = max(_whole(fields.get("NNodes") or fields.get("AllocNodes", "")) or 1, 1)
+    tasks = max(count(fields.get("NTasks", "")) or 1, 1)
+    nodes = max(count(fields.get("NNodes") or fields.get("AllocNodes", "")) or 1, 1)
     # MaxRSS is that of the largest task: a node held at most so many of it.
     steps[job_id] = max(steps.get(job_id, 0), peak * -(-tasks // min(nodes, tasks)))
 
@@ -171,8 +170,8 @@ def _job(job_id: str, fields: Fields, cluster: str, *, utc: bool) -> PastJobReco
     submit = fields.get("Submit", "")
     submit_s = None if submit in _NEVER else _moment(submit, utc=utc)
     runtime_s = checked_times(submit_s, start_s, end_s, _elapsed(fields))
-    nodes = _whole(fields.get("NNodes") or fields.get("AllocNodes", "")) or 1
-    cores = _whole(fields.get("AllocCPUS") or fields.get("NCPUS", "")) or 1
+    nodes = count(fields.get("NNodes") or fields.get("AllocNodes", "")) or 1
+    cores = count(fields.get("AllocCPUS") or fields.get("NCPUS", "")) or 1
     name = name_of(fields.get("JobName", ""))
     arguments, similar = _given(name, fields.get("SubmitLine", ""))
     return PastJobRecord(
@@ -225,7 +224,7 @@ def _elapsed(fields: Fields) -> float | None:
 
 
 def _limit_s(fields: Fields) -> float | None:
-    minutes = _whole(fields.get("TimelimitRaw", ""))
+    minutes = count(fields.get("TimelimitRaw", ""))
     if minutes is not None:
         return _MINUTE_S * minutes or None
     return duration_s(fields.get("Timelimit")) or None
@@ -252,16 +251,11 @@ def _bytes(text: str) -> int | None:
     return int(size) if 1 <= size < 2**60 else None
 
 
-def _whole(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
-
-
 def _moment(text: str, *, utc: bool) -> float:
     """``2026-11-21T19:00:00``, or Unix time (SLURM_TIME_FORMAT=%s)."""
     if text.isascii() and text.isdigit() and len(text) < 12:
         return float(text)
-    try:
-        parsed = time.strptime(text, "%Y-%m-%dT%H:%M:%S")
-        return float(calendar.timegm(parsed) if utc else time.mktime(parsed))
-    except (ValueError, OverflowError):
-        raise Unreadable(f"{text[:30]!r} is no time") from None
+    found = moment_s(text, utc=utc)
+    if found is None:
+        raise Unreadable(f"{text[:30]!r} is no time")
+    return found

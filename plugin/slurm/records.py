@@ -6,7 +6,9 @@ cannot be read at all raises SchedulerError that shows it.
 
 from __future__ import annotations
 
+import calendar
 import re
+import time
 from collections.abc import Iterator, Mapping
 
 from berth.pilot.errors import SchedulerError
@@ -35,8 +37,13 @@ def records(text: str, first_key: str) -> Iterator[Record]:
 
 def whole(record: Record, key: str, default: int = 0) -> int:
     """A count; ``default`` where the key is absent or says ``N/A``."""
-    text = record.get(key, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else default
+    found = count(record.get(key, ""))
+    return default if found is None else found
+
+
+def count(text: str) -> int | None:
+    """A number of things, bytes or seconds; None for anything else, and from 16 digits on."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
 
 
 def names(record: Record, key: str) -> tuple[str, ...]:
@@ -59,6 +66,15 @@ def duration_s(text: str | None) -> float | None:
         return None
     days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     return days * 86400.0 + hours * 3600.0 + minutes * 60.0 + seconds
+
+
+def moment_s(text: str, *, utc: bool) -> float | None:
+    """``2026-11-21T19:00:00`` as Unix time, by UTC or this machine's clock; None: no time."""
+    try:
+        parsed = time.strptime(text, "%Y-%m-%dT%H:%M:%S")
+        return float(calendar.timegm(parsed) if utc else time.mktime(parsed))
+    except (ValueError, OverflowError):
+        return None
 
 
 def gres(text: str | None) -> dict[str, int]:
