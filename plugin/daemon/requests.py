@@ -87,8 +87,7 @@ def request(job: Job, chosen: Choice, *, auto_queue: str | None) -> Request:
     queue = job.queue or None
     wants = queue is not None and queue == auto_queue
     nodes = job.nodes or 0
-    tasks = job.tasks or max(1, nodes) * (job.tasks_per_node or 1)
-    cpus = job.cpus_per_task or 1
+    tasks, cpus = shape(job)
     gpus = job.gpus or gpus_in(job.gres) * max(1, nodes)
     return Request(
         user=job.user or (f"uid:{job.uid}" if job.uid is not None else ""),
@@ -100,7 +99,7 @@ def request(job: Job, chosen: Choice, *, auto_queue: str | None) -> Request:
         features=job.features or None,
         gres=job.gres or None,
         qos=job.qos or None,
-        time_limit_s=_time_limit_s(job),
+        time_limit_s=time_limit_s(job),
         profile=chosen.profile,
         size=chosen.size,
         opted_out=chosen.opted_out,
@@ -144,7 +143,14 @@ def array_tasks(indices: str | None) -> int:
     return max(1, total)
 
 
-def _time_limit_s(job: Job) -> float | None:
+def shape(job: Job) -> tuple[int, int]:
+    """Tasks in all, and cores of each."""
+    tasks = job.tasks or max(1, job.nodes or 0) * (job.tasks_per_node or 1)
+    return tasks, job.cpus_per_task or 1
+
+
+def time_limit_s(job: Job) -> float | None:
+    """What the job asked for; None: the queue's own."""
     if job.time_limit_s:
         return float(job.time_limit_s)
     return 60.0 * job.time_limit_min if job.time_limit_min else None

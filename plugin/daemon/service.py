@@ -279,12 +279,11 @@ class Service:
 
 def _past_keys(job: Job) -> Iterator[str]:
     """What its past jobs may be found by, the closest first."""
-    asked = requests.request(job, requests.Choice(), auto_queue=None)
-    cores = asked.resources.tasks * asked.resources.cpus_per_task
+    tasks, cpus = requests.shape(job)
     name = job.name or ""
     exact, similar = arguments_of(name, job.arguments or (), job.script)
     found = keys(
-        job.user or "", name, cores, asked.time_limit_s,
+        job.user or "", name, tasks * cpus, requests.time_limit_s(job),
         arguments=exact, similar=similar, account=job.account or "",
     )  # fmt: skip
     return (digest for _, digest in found)
