@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,15 @@ from berth.plugin.store.records import EvidenceRecord
 from berth.plugin.users.client import RemoteStore
 
 _OTHERS = 5
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class There:
+    """What was predicted for the place that the job was sent to."""
+
+    runtime_s: tuple[float, float, float]
+    """Low, middle and high."""
+    source: str | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -43,6 +52,7 @@ class Why:
     decision: DecisionRecord | None
     outcome: OutcomeRecord | None
     evidence: EvidenceRecord | None
+    there: There | None
     elsewhere: tuple[Elsewhere, ...]
     problem: str | None
     """Why the scheduler could not be asked; None: it could."""
@@ -84,10 +94,11 @@ def explained(store: Store | RemoteStore, job: str) -> Why:
     evidence = None
     if isinstance(store, Store) and outcome is not None:
         evidence = store.learning.of_job(outcome.job_id, cluster=outcome.cluster)
-    return Why(
-        job, now, decision, outcome, evidence,
-        () if decision is None else tuple(_elsewhere(decision, outcome)), problem,
-    )  # fmt: skip
+    rows: list[dict[str, Any]] = [] if decision is None else json.loads(decision.ranked)
+    chosen = None if decision is None else decision.chosen
+    here = outcome.candidate if outcome is not None and outcome.candidate else chosen
+    elsewhere = tuple(_elsewhere(row) for row in rows if row["candidate"] != here)
+    return Why(job, now, decision, outcome, evidence, _there(rows, chosen), elsewhere, problem)
 
 
 def _now(job: str) -> tuple[JobNow | None, str | None, list[str]]:
@@ -111,18 +122,17 @@ def _now(job: str) -> tuple[JobNow | None, str | None, list[str]]:
     return None, problem, list(dict.fromkeys(known))
 
 
-def _elsewhere(decision: DecisionRecord, outcome: OutcomeRecord | None) -> list[Elsewhere]:
-    ranked: list[dict[str, Any]] = json.loads(decision.ranked)
-    here = outcome.candidate if outcome is not None and outcome.candidate else decision.chosen
-    found = []
-    for row in ranked:
-        if row["candidate"] == here:
-            continue
-        runtime = row.get("runtime_s")
-        found.append(
-            Elsewhere(row["candidate"], runtime[1] if runtime else None, row.get("excluded"))
-        )
-    return found
+def _there(rows: Sequence[Mapping[str, Any]], chosen: str | None) -> There | None:
+    for row in rows:
+        if row["candidate"] == chosen and row.get("runtime_s"):
+            low, mid, high = row["runtime_s"]
+            return There((low, mid, high), row.get("source"))
+    return None
+
+
+def _elsewhere(row: Mapping[str, Any]) -> Elsewhere:
+    runtime = row.get("runtime_s")
+    return Elsewhere(row["candidate"], runtime[1] if runtime else None, row.get("excluded"))
 
 
 def text(found: Why) -> str:
@@ -164,30 +174,21 @@ def _standing(found: Why) -> str:
 
 
 def _left(found: Why) -> str:
-    row = _row(found)
-    if row is None or found.now is None or found.now.elapsed_s is None:
+    if found.there is None or found.now is None or found.now.elapsed_s is None:
         return ""
-    left_s = row["runtime_s"][1] - found.now.elapsed_s
+    predicted_s = found.there.runtime_s[1]
+    left_s = predicted_s - found.now.elapsed_s
     if left_s <= 0:
-        return f"; predicted {format_seconds(row['runtime_s'][1])}, which it has reached"
+        return f"; predicted {format_seconds(predicted_s)}, which it has reached"
     return f"; about {format_seconds(left_s)} left by its prediction"
-
-
-def _row(found: Why) -> dict[str, Any] | None:
-    """The decision's row for where the job is."""
-    if found.decision is None:
-        return None
-    ranked: list[dict[str, Any]] = json.loads(found.decision.ranked)
-    chosen = found.decision.chosen
-    return next((r for r in ranked if r["candidate"] == chosen and r.get("runtime_s")), None)
 
 
 def _comparison(found: Why) -> list[str]:
     lines = []
-    row = _row(found)
-    if row is not None and found.outcome is None:
-        low, mid, high = map(format_seconds, row["runtime_s"])
-        lines.append(f"  predicted there: {mid} ({low} to {high}), from {row.get('source') or '-'}")
+    there = found.there
+    if there is not None and found.outcome is None:
+        low, mid, high = map(format_seconds, there.runtime_s)
+        lines.append(f"  predicted there: {mid} ({low} to {high}), from {there.source or '-'}")
     if found.evidence is not None:
         use = found.evidence.use
         counts = "counts" if use == "used" else f"does not count as a time ({use})"

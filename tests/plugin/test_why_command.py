@@ -48,6 +48,8 @@ def test_a_finished_job(jobs: SiteJobs, monkeypatch: pytest.MonkeyPatch) -> None
     data = json.loads(run(jobs, job, "--json"))
     assert data["evidence"]["use"] == "used"
     assert data["outcome"]["elapsed_s"] == 120
+    low, mid, high = data["there"]["runtime_s"]
+    assert low <= mid <= high
 
 
 def test_a_pending_job(jobs: SiteJobs, monkeypatch: pytest.MonkeyPatch) -> None:
