@@ -215,15 +215,13 @@ class Daemon:
         for key in ("socket", "store"):
             if getattr(site.daemon, key) != getattr(before.daemon, key):
                 log.warning("daemon.%s has changed: that needs a restart", key)
-        for before_it in (self._cluster_thread, self._outcome_thread, self._learning_thread):
-            if before_it is not None:
-                before_it.stop()
+        for thread in self._site_threads():
+            thread.stop()
         self._cluster_thread = self._new_cluster_thread(site)
         self._outcome_thread = self._new_outcome_thread(site)
         self._learning_thread = self._new_learning_thread(site)
-        for fresh in (self._cluster_thread, self._outcome_thread, self._learning_thread):
-            if fresh is not None:
-                fresh.start()
+        for thread in self._site_threads():
+            thread.start()
         log.info(
             "site file read again: mode=%s candidates=%d", site.mode.value, len(site.candidates)
         )
@@ -257,9 +255,12 @@ class Daemon:
         )
 
     def _threads(self) -> list[Periodic]:
-        threads = [self._store_thread, self._cluster_thread, self._site_thread]
-        more = (self._outcome_thread, self._learning_thread)
-        return [*threads, *(thread for thread in more if thread is not None)]
+        return [self._store_thread, self._site_thread, *self._site_threads()]
+
+    def _site_threads(self) -> list[Periodic]:
+        """Those that are made anew when the site file changes."""
+        found = (self._cluster_thread, self._outcome_thread, self._learning_thread)
+        return [thread for thread in found if thread is not None]
 
     def _summary(self) -> dict[str, object]:
         problems = {t.name: t.problem for t in self._threads() if t.problem is not None}
