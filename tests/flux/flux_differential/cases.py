@@ -7,20 +7,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from differential.cases import Broken, cases
 from flux_differential.pairs import FluxAsk
 from flux_differential.worlds import CLOSED, LIMITS, PLAIN, World
 
 
 @dataclass(frozen=True)
-class Case:
-    """One job, where it broke, and whether it goes to a GPU."""
+class Case(Broken[World]):
+    """As a user submits it to Flux."""
 
-    name: str
-    world: World
-    words: tuple[str, ...]
-    to_gpu: bool | None = None
     command: str = "submit"
-    profile: str = "stream"
 
     @property
     def ask(self) -> FluxAsk:
@@ -28,12 +24,9 @@ class Case:
         return FluxAsk((*queue, *self.words), command=self.command, profile=self.profile)
 
 
-def _cases(world: World, *rows: tuple[str, str, bool | None]) -> tuple[Case, ...]:
-    return tuple(Case(name, world, tuple(words.split()), to_gpu) for name, words, to_gpu in rows)
-
-
 CASES = (
-    *_cases(
+    *cases(
+        Case,
         PLAIN,
         ("one task", "-n1", True),
         ("tasks in turns of two", "--cores=4 --taskmap=cyclic:2", False),
@@ -58,7 +51,8 @@ CASES = (
     ),
     Case("a nested instance", PLAIN, ("-n2",), True, command="batch"),
     Case("an allocation", PLAIN, ("-N1",), False, command="alloc"),
-    *_cases(
+    *cases(
+        Case,
         LIMITS,
         ("within the limits", "-n1", True),
         ("over the limit of GPUs", "-n2 -g1", None),
@@ -66,6 +60,6 @@ CASES = (
     ),
     Case("over the CPU queue's time", LIMITS, ("-n2", "-t", "1h"), None, profile="serial"),
     Case("under the least number of GPUs", LIMITS, ("-n2",), None, profile="small"),
-    *_cases(CLOSED, ("the best queue takes no jobs", "-n2", False)),
+    *cases(Case, CLOSED, ("the best queue takes no jobs", "-n2", False)),
     Case("the best queue starts none", CLOSED, ("-n1",), False, profile="small"),
 )  # fmt: skip

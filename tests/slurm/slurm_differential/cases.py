@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from differential.cases import Broken, cases
 from slurm_differential.pairs import SlurmAsk
 from slurm_differential.worlds import World
 
@@ -76,14 +77,9 @@ WORLDS = (PLAIN, KEEP, LIMITS, MANY_NODES, OVERLAP, ACCOUNTS)
 
 
 @dataclass(frozen=True)
-class Case:
-    """One job, where it broke, and whether it goes to a GPU."""
+class Case(Broken[World]):
+    """As a user submits it to Slurm."""
 
-    name: str
-    world: World
-    words: tuple[str, ...]
-    to_gpu: bool | None = None
-    profile: str = "stream"
     script: str = "#!/bin/sh\nexec true\n"
 
     @property
@@ -91,12 +87,9 @@ class Case:
         return SlurmAsk(("-p", "auto", *self.words), profile=self.profile, script=self.script)
 
 
-def _cases(world: World, *rows: tuple[str, str, bool | None]) -> tuple[Case, ...]:
-    return tuple(Case(name, world, tuple(words.split()), to_gpu) for name, words, to_gpu in rows)
-
-
 CASES = (
-    *_cases(
+    *cases(
+        Case,
         KEEP,
         ("V1 tasks per node on a place of one node", "-n4 --ntasks-per-node=2", False),
         ("V1 tasks per node that fit", "-n2 --ntasks-per-node=2", True),
@@ -111,7 +104,8 @@ CASES = (
         ("tasks of a core", "-n4 --ntasks-per-core=1", True),
         ("several nodes side by side", "-n4 -N2 --contiguous", None),
     ),
-    *_cases(
+    *cases(
+        Case,
         PLAIN,
         ("V2 excluded nodes over 1,024 characters", LONG_EXCLUDE, False),
         ("V4 preferred features elsewhere", "--prefer=avx2", False),
@@ -137,7 +131,8 @@ CASES = (
          script="#!/bin/sh\n#SBATCH --gres=none\nexec true\n"),
     Case("a deadline in the script", PLAIN, ("-t", "30"), False,
          script="#!/bin/sh\n#SBATCH --deadline=now+40minutes\nexec true\n"),
-    *_cases(
+    *cases(
+        Case,
         LIMITS,
         ("V5 within the limits", "-n4", True),
         ("V5 MaxMemPerNode", "--mem=100G", False),
@@ -151,7 +146,8 @@ CASES = (
         ("tasks of each node more than its cores", "-N1-2 --ntasks-per-node=40", False),
         ("more tasks of a socket than cores", "--mem=8G --ntasks-per-socket=8", False),
     ),
-    *_cases(
+    *cases(
+        Case,
         MANY_NODES,
         ("V5 MinNodes without -N", "-n4", None),
         ("tasks per node that no node of the place holds", "-n4 --ntasks-per-node=40", False),
@@ -159,13 +155,15 @@ CASES = (
         ("V5 MaxCPUsPerNode on cores", "-n30", None),
         ("spread over more nodes than MaxNodes", "-n4 -c2 --spread-job", False),
     ),
-    *_cases(
+    *cases(
+        Case,
         OVERLAP,
         ("a least time over the default of the place", "-c4 --time-min=30", False),
         ("a least time below it", "-c4 --time-min=10", True),
         ("a least time and a limit", "-c4 --time-min=30 -t 40", True),
     ),
-    *_cases(
+    *cases(
+        Case,
         ACCOUNTS,
         ("V6 within all limits", "-A free", True),
         ("V6 an association for auto alone", "-A narrow", False),
