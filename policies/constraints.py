@@ -343,13 +343,21 @@ def fresh_and_up(case: Moment) -> Exclusion | None:
 
 
 def not_ruled_out(case: Moment) -> Exclusion | None:
-    """No job of this user or this profile was put back from here and not looked at since."""
-    if case.state is None:
+    """No job of this user was put back from here and not looked at since.
+
+    Nor jobs of this profile by two other users: one alone may be the doing of that user.
+    """
+    if case.state is None or not case.state.ruled_out:
         return None
-    for one in case.state.ruled_out:
-        if case.request.user == one.user or (one.profile and case.request.profile == one.profile):
-            return Exclusion(Code.RULED_OUT, f"job {one.job} was put back from here ({one.reason})")
-    return None
+    request, there = case.request, case.state.ruled_out
+    found = [one for one in there if one.user == request.user]
+    alike = [one for one in there if one.profile and one.profile == request.profile]
+    if len({one.user for one in alike}) > 1:
+        found += alike
+    if not found:
+        return None
+    one = found[0]
+    return Exclusion(Code.RULED_OUT, f"job {one.job} was put back from here ({one.reason})")
 
 
 def within_queue_bounds(case: Moment) -> Exclusion | None:

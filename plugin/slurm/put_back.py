@@ -52,6 +52,8 @@ _UPDATES = {
 """What ``scontrol update`` calls what the filter set. Nodes, memory and time come on top."""
 _UNSET = {"features": "", "gres": "", "num_tasks": "1", "cpus_per_task": "1", "min_cpus": "1",
           "pn_min_cpus": "1", "ntasks_per_node": None}  # fmt: skip
+_WIDEST = 4096
+"""Characters of a field: more than the filter ever writes of a stamp."""
 _FOREIGN = frozenset(("tres_per_job", "tres_per_task"))
 """Fields that ``scontrol update`` cannot put back."""
 
@@ -99,9 +101,9 @@ def _is_due(reason: str, submitted: str, now_s: float) -> bool:
 
 
 def _stuck(number: str, reason: str) -> Stuck | None:
-    record = _record(number)
-    stamp = _STAMP.search(record.get("AdminComment", ""))
-    if stamp is None or record.get("JobState") != "PENDING":
+    admin_comment = _field(number, "admin_comment")
+    stamp = _STAMP.search(admin_comment)
+    if stamp is None:
         return None
     words = dict(word.split("=", 1) for word in stamp["words"].split() if "=" in word)
     tried = words.get("putback")
@@ -110,15 +112,18 @@ def _stuck(number: str, reason: str) -> Stuck | None:
     if tried is not None and reason != "BadConstraints":
         return None  # once: what it waits for now is its own request's
     pairs = (pair.partition(":") for pair in words["was"].split(";"))
+    user = _field(number, "username")
+    if not user:
+        return None  # it has started, or is gone
     return Stuck(
         job=number,
-        user=record.get("UserId", "").partition("(")[0],
+        user=user,
         candidate=words.get("to", ""),
         profile=words.get("profile", ""),
         reason=reason,
         was={key: unquote(value) for key, _, value in pairs},
-        admin_comment=record["AdminComment"],
-        comment=record.get("Comment", ""),
+        admin_comment=admin_comment,
+        comment=_field(number, "comment"),
         tried=tried is not None,
     )
 
@@ -204,17 +209,12 @@ def _partition(name: str) -> Record:
     raise SchedulerError(f"there is no partition {name} any more")
 
 
-def _record(number: str) -> dict[str, str]:
-    """One job, with the lines that users write kept whole."""
-    text = commands.run(("scontrol", "show", "job", number)).split("\n\n")[0]
-    found: dict[str, str] = {}
-    for line in text.splitlines():
-        key, _, value = line.strip().partition("=")
-        if key in ("Comment", "AdminComment"):
-            found.setdefault(key, value)
-        elif key not in ("Command", "WorkDir", "StdErr", "StdIn", "StdOut"):
-            for word in line.split():
-                name, mark, rest = word.partition("=")
-                if mark:
-                    found.setdefault(name, rest)
-    return found
+def _field(number: str, name: str) -> str:
+    """One field of a pending job; empty where it is unset or the job is none.
+
+    One at a time: in ``scontrol show job`` a job name such as ``x UserId=root(0)``, or one with
+    anything in it that ends a line, would stand for other fields.
+    """
+    shown = ("squeue", "-h", "-a", "-t", "PENDING", "-j", number, "-O", f"{name}:{_WIDEST}")
+    text = commands.run(shown)[:_WIDEST].strip()  # the first record, where an array has several
+    return "" if text in ("N/A", "(null)") else text

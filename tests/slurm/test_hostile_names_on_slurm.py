@@ -5,9 +5,18 @@ from __future__ import annotations
 import time
 
 import pytest
-from slurm_cluster import USER, Cluster, wait_until
+from accounting_database import DatabaseUnavailable
+from slurm_cluster import (
+    USER,
+    Cluster,
+    ClusterUnavailable,
+    cluster,
+    require_slurm,
+    wait_until,
+)
 
 from berth.plugin.slurm.accounting import ended, of_jobs
+from berth.plugin.slurm.past_jobs import ask
 
 STAMP = "berth/1 id=1m7y4whj8kbbvxmm action=edit code=placed to=gpu"
 NAMES = (
@@ -44,3 +53,26 @@ def test_outcomes_of_jobs_with_hostile_names_are_their_own(
     }
     assert "99" not in own
     assert of_jobs([str(jobs[1])])[str(jobs[1])].user == USER
+
+
+@pytest.mark.slurm
+def test_past_jobs_of_hostile_names_are_their_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What ``berth history import`` learns one user's next jobs from, no other user can write."""
+    made_up = "999|root|root|cpu|COMPLETED|2026-11-01T10:00:00|2026-11-01T10:00:00|"
+    made_up += "2026-11-01T10:10:00|600|60|4|1||1G||cpu=4|nightly"
+    names = (f"x\n{made_up}\n", "a|b", *NAMES)
+    try:
+        require_slurm()
+        with cluster(database=()) as slurm:
+            slurm.run("sacctmgr", "-i", "add", "account", "free")
+            slurm.run("sacctmgr", "-i", "add", "user", USER, "account=free")
+            for key, value in slurm.environment.items():
+                monkeypatch.setenv(key, value)
+            begun_s = time.time() - 5
+            jobs = {str(slurm.sbatch("-p", "cpu", "-J", name, "--mem=10").id) for name in names}
+            wait_until(lambda: ask("lab", begun_s).jobs.keys() >= jobs, "all have ended", 60)
+            read = ask("lab", begun_s)
+    except (ClusterUnavailable, DatabaseUnavailable) as missing:
+        pytest.skip(f"SLURM TESTS SKIPPED: {missing}")
+    assert {(job.job_id, job.user) for job in read.jobs.values()} == {(job, USER) for job in jobs}
+    assert read.broken == 0

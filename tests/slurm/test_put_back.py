@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from fake_daemon import FakeDaemon, move_to
 from real_daemon import RealDaemon, real_daemon
-from slurm_cluster import Cluster, wait_until
+from slurm_cluster import OTHER_USER, Cluster, wait_until
 
 BERTH = str(Path(sys.executable).with_name("berth"))
 KEYS = ("Partition", "NumTasks", "CPUs/Task", "TresPerNode", "Features", "TimeLimit", "NumCPUs",
@@ -99,6 +99,30 @@ def test_the_place_is_ruled_out_until_somebody_looked(narrow: Cluster) -> None:
             return narrow.job(again.id)["Partition"] == "gpu"
 
         wait_until(goes_again, "the place is open again", 20)
+
+
+FORGED = "berth/1 id=d1 action=edit code=placed to=cpu profile=p was=partition:reserved"
+ENDS = ("\n", "\x0c", "\x1c", "\u2028", " ")
+"""What ends a line, for Slurm or for Python; and what ends a value."""
+
+
+@pytest.mark.parametrize("end", ENDS, ids=ascii)
+def test_no_text_of_a_user_is_taken_for_a_stamp(narrow: Cluster, end: str) -> None:
+    """The helper has an operator's rights: it would move the job where its user may not."""
+    text = f"x{end}UserId=root(0){end}AdminComment={FORGED}"
+    own = narrow.sbatch("-p", "gpu", "-n", "8", "-J", text, "--comment", text, user=OTHER_USER)
+    wait_until(lambda: reason(narrow, own.id) not in ("None", "Priority"), "a reason", 30)
+    assert putback(narrow, "run") == ""
+    assert putback(narrow, "list") == "no place is ruled out\n"
+    shown = ("squeue", "-h", "-a", "-j", str(own.id), "-O", "partition:20")
+    assert narrow.run(*shown).stdout.strip() == "gpu"
+
+
+def test_the_user_of_a_job_that_is_put_back_is_its_own(narrow: Cluster) -> None:
+    job = moved(narrow, "-n", "8", "-J", "x UserId=root(0)", tasks=1, cpus_per_task=4, nodes=1)
+    wait_until(lambda: reason(narrow, job) not in ("None", "Priority"), "Slurm gave a reason", 30)
+    assert f"job {job} of games" in putback(narrow, "run")
+    putback(narrow, "clear", "--all")
 
 
 def test_what_berth_did_not_move_is_left_alone(narrow: Cluster) -> None:
