@@ -9,7 +9,10 @@ import numpy as np
 from berth.predictor.core.bundle_writing import write_bundle
 from berth.predictor.core.provenance import made_by, versions
 from berth.predictor.families.relative.benchmarks import Benchmarks
-from berth.predictor.families.relative.xamm import (
+from lab.published.xamm.family import LIBRARIES, FittedXamm
+from lab.published.xamm.one_graph import network_onnx
+from lab.published.xamm.samples import Samples
+from lab.published.xamm.two_models import (
     EMBEDDING,
     MACHINE_EMBEDDING,
     WITH_MACHINES,
@@ -18,9 +21,6 @@ from berth.predictor.families.relative.xamm import (
     XammTraining,
     load,
 )
-from lab.published.xamm.family import LIBRARIES, FittedXamm
-from lab.published.xamm.one_graph import network_onnx
-from lab.published.xamm.samples import Samples
 
 
 def write(

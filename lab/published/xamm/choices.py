@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from berth.predictor.families.relative.amm import Aggregation, Scale
+from lab.published.xamm.machine_model import Aggregation, Scale
 
 WIDTH = 8
 """Of every embedding: that of TabNet's default, so that all kinds carry as much."""

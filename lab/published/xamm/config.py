@@ -13,13 +13,13 @@ from pydantic import Field
 
 from berth.pilot.documents import Document, read_toml
 from berth.pilot.errors import DocumentError
-from berth.predictor.families.relative.amm import Aggregation, Scale
 from lab.published.xamm.choices import (
     Choices,
     Downstream,
     Embedding,
     Machines,
 )
+from lab.published.xamm.machine_model import Aggregation, Scale
 
 
 class Step(StrEnum):

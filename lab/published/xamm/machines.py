@@ -9,12 +9,12 @@ import numpy as np
 
 from berth.pilot.errors import UsageError
 from berth.predictor.core.arrays import Floats
-from berth.predictor.families.relative.amm import Aggregation, Scale, machine_model
 from berth.predictor.families.relative.benchmarks import Benchmarks
 from lab.published.relative_networks.attention import Attention
 from lab.published.relative_networks.export import apply
 from lab.published.xamm.choices import Embedding
 from lab.published.xamm.embeddings import PUBLISHED, Embedder, learn
+from lab.published.xamm.machine_model import Aggregation, Scale, machine_model
 from lab.published.xamm.machine_tables import Runs
 from lab.published.xamm.samples import times
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from berth.predictor.families.relative.amm import Aggregation, Scale
 from lab.datasets.aiwc import CPUS
 from lab.published.xamm.choices import (
     Choices,
@@ -12,6 +11,7 @@ from lab.published.xamm.choices import (
     Embedding,
     Machines,
 )
+from lab.published.xamm.machine_model import Aggregation, Scale
 
 GPUS = (
     "fiji-furyx", "firepro-s9150", "gtx1080", "gtx1080ti", "hawaii-r9-290x", "hawaii-r9-295x2",

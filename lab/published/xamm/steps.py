@@ -16,7 +16,6 @@ from berth.pilot.errors import UsageError
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.benchmarks import Benchmarks
 from berth.predictor.families.relative.rows import Rows
-from berth.predictor.families.relative.xamm import XammManifest, XammModel, load
 from lab.published.relative_networks.attention import Attention
 from lab.published.xamm import bundle
 from lab.published.xamm.choices import Machines
@@ -25,6 +24,7 @@ from lab.published.xamm.family import XammFamily, fit
 from lab.published.xamm.machine_tables import Runs, read_benchmarks, read_runs
 from lab.published.xamm.machines import machine_labels
 from lab.published.xamm.samples import samples_of_runs, times
+from lab.published.xamm.two_models import XammManifest, XammModel, load
 
 MODEL, AMM, PREDICTIONS = "model", "amm.json", "predictions.csv"
 

@@ -16,7 +16,6 @@ from xamm_tables import write_case, write_machines, write_runs
 pytest.importorskip("torch", reason="needs the extra `deep`")
 
 from berth.pilot.errors import DocumentError, UsageError
-from berth.predictor.families.relative.xamm import load
 from lab.__main__ import lab
 from lab.published.relative_networks.attention import Attention
 from lab.published.xamm.choices import (
@@ -31,6 +30,7 @@ from lab.published.xamm.family import XammFamily
 from lab.published.xamm.machine_tables import read_benchmarks, read_runs
 from lab.published.xamm.samples import samples_of
 from lab.published.xamm.steps import run
+from lab.published.xamm.two_models import load
 
 RAW = '"raw"'
 """Embedding of the tests that are not about embeddings: nothing to train."""

@@ -24,7 +24,7 @@ from berth.predictor.core.bundle import (
     open_model,
     read_manifest,
 )
-from berth.predictor.families.relative.amm import Aggregation, Scale, machine_model
+from lab.published.xamm.machine_model import Aggregation, Scale, machine_model
 
 XAMM_SCHEMA = "berth.xamm-bundle/1"
 EMBEDDING = "embedding.onnx"
