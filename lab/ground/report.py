@@ -10,9 +10,9 @@ from typing import Any
 
 from berth.pilot.documents import write_text
 from berth.plugin.cli.columns import columns
-from berth.predictor.learning.model_card import markdown_table
 from lab.ground.evaluate import Result
 from lab.ground.figures import Figures
+from lab.ground.model_card import markdown_table
 
 FIGURES: Mapping[str, tuple[str, str]] = {
     "rows": ("rows", "{:d}"),

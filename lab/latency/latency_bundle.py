@@ -24,9 +24,9 @@ from berth.predictor.families.graph.latency.bundle import (
 )
 from berth.predictor.families.graph.latency.inputs import LIKENESS, TERMS
 from berth.predictor.hardware.roofs import Numbers
-from berth.predictor.learning.model_card import markdown_table, model_card, source_lines
 from lab.datasets.timm import BENCHMARK, GRAPHS
 from lab.ground.evaluate import Family, held_out
+from lab.ground.model_card import markdown_table, model_card, source_lines
 from lab.ground.splits import Split
 from lab.ground.table import Floats
 from lab.latency import own_runs

@@ -29,9 +29,9 @@ from berth.predictor.families.graph.operators.bundle import (
 )
 from berth.predictor.families.graph.operators.physics import PRODUCT_FEATURES, VECTOR_FEATURES
 from berth.predictor.families.graph.operators.predictor import OperatorModel
-from berth.predictor.learning.model_card import markdown_table, model_card, source_lines
 from berth.predictor.learning.trees_onnx import check_agreement, to_onnx
 from lab.datasets.neusight import OPERATORS
+from lab.ground.model_card import markdown_table, model_card, source_lines
 from lab.operators.fit_operators import FULL, Fitted, Size, features_of, fit
 from lab.operators.operator_rows import Rows, rows
 from lab.operators.silicon_held_out import Held, choose_power, left_out, width

@@ -26,14 +26,14 @@ from berth.predictor.families.slices.manifest import (
 )
 from berth.predictor.families.slices.physics import ShareLaw
 from berth.predictor.families.slices.predictor import BATCHES, EASE, SWEEP
-from berth.predictor.learning.model_card import (
+from berth.predictor.learning.trees_onnx import check_agreement, to_onnx
+from lab.datasets.mig import MISO, PARVAGPU
+from lab.ground.model_card import (
     library_line,
     markdown_table,
     model_card,
     source_lines,
 )
-from berth.predictor.learning.trees_onnx import check_agreement, to_onnx
-from lab.datasets.mig import MISO, PARVAGPU
 from lab.slices.latent import FAMILIES, FamilySpec, fit_family
 from lab.slices.slice_cases import (
     Case,

@@ -23,11 +23,11 @@ from berth.predictor.families.training_step.bundle import (
 )
 from berth.predictor.families.training_step.law import STEP_FEATURES, TERMS
 from berth.predictor.learning import trees_onnx
-from berth.predictor.learning.model_card import markdown_table, model_card, source_lines
 from berth.predictor.learning.onnx_export import agreement
 from lab.datasets.timm import BENCHMARK, GRAPHS
 from lab.graphs.model_runs import DATA
 from lab.ground.evaluate import Family, held_out
+from lab.ground.model_card import markdown_table, model_card, source_lines
 from lab.ground.table import Floats
 from lab.latency.timm_runs import MODEL
 from lab.steps import step_rows

@@ -1,8 +1,9 @@
-"""``berth mig export``: a plan or a fleet in mig-parted's words."""
+"""``berth mig export``: a plan or a fleet in mig-parted's words, or in a scheduler's."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -10,6 +11,7 @@ import click
 from berth.pilot.documents import read_json, write_text
 from berth.pilot.errors import DocumentError, UsageError
 from berth.plugin.mig.parted import Entry, entries, write
+from berth.plugin.scheduler.registry import SCHEDULERS
 from berth.policies.mig import Geometry, Layout, lookup
 from berth.policies.mig.documents import FleetDocument, PlanDocument
 
@@ -19,8 +21,14 @@ Device = tuple[int, Geometry, Layout, bool]
 @click.command()
 @click.argument("source", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--name", default="berth", show_default=True, help="Name of the configuration.")
+@click.option(
+    "--scheduler", type=click.Choice(SCHEDULERS.names()), help="That scheduler's configuration."
+)
+@click.option("--cores", type=click.IntRange(min=1), help="Of each node; for --scheduler.")
 @click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="Default: print.")
-def export(source: Path, name: str, output: Path | None) -> None:
+def export(
+    source: Path, name: str, scheduler: str | None, cores: int | None, output: Path | None
+) -> None:
     """Write SOURCE, a plan or a fleet file, as a mig-parted configuration.
 
     One configuration for each node, NAME or NAME-NODE where there are several; the node and the
@@ -28,8 +36,12 @@ def export(source: Path, name: str, output: Path | None) -> None:
 
     mig-parted names no placements: its own tool may place the slices otherwise.
 
+    With --scheduler: what it must be configured with so that jobs can choose among the slices.
+
     Example: berth mig export plan.json --output mig.yaml
     """
+    if (scheduler is None) != (cores is None):
+        raise click.UsageError("--scheduler and --cores go together")
     nodes: dict[str, list[Device]] = {}
     for number, (gpu, geometry, layout, enabled) in enumerate(_gpus(source)):
         node, slash, index = gpu.rpartition("/")
@@ -37,15 +49,24 @@ def export(source: Path, name: str, output: Path | None) -> None:
             raise UsageError(f"{gpu}: the device number after the slash is not a number")
         at = int(index) if slash or index.isdecimal() else number
         nodes.setdefault(node, []).append((at, geometry, layout, enabled))
-    configs: dict[str, tuple[Entry, ...]] = {
-        (name if len(nodes) == 1 else f"{name}-{node or 'local'}"): entries(devices)
-        for node, devices in nodes.items()
-    }
-    text = write(configs)
+    if scheduler is not None and cores is not None:
+        cut = {node: [layout for *_, layout, _ in devices] for node, devices in nodes.items()}
+        text = SCHEDULERS.load(scheduler)(None).slice_config(cut, cores)
+    else:
+        text = write(_configurations(name, nodes))
     if output is None:
         click.echo(text, nl=False)
     else:
         write_text(output, text)
+
+
+def _configurations(
+    name: str, nodes: Mapping[str, Sequence[Device]]
+) -> dict[str, tuple[Entry, ...]]:
+    return {
+        (name if len(nodes) == 1 else f"{name}-{node or 'local'}"): entries(devices)
+        for node, devices in nodes.items()
+    }
 
 
 def _gpus(source: Path) -> list[tuple[str, Geometry, Layout, bool]]:

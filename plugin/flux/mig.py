@@ -1,16 +1,15 @@
-"""Flux: a property and a queue for each slice profile, and a node's resource set (R).
+"""Flux: a property and a queue for each slice profile, and the nodes' slices as their GPUs.
 
 Flux knows no kinds of GPUs: a resource set names GPUs by number only. So every node whose slices
 are all of one profile gets that profile as a property, a queue requires the property, and the
 node's GPUs are its slices. Mixed nodes cannot be told apart by a job and are refused; cut whole
-nodes alike. Formats: Flux RFC 20 (resource set version 1) and flux-config-queues(5).
+nodes alike. Formats: flux-config-queues(5), flux-config-resource(5).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from berth.plugin.mig.errors import PlanRefused
 from berth.policies.mig import Layout
@@ -36,41 +35,29 @@ def profile_of(node: str, layouts: Sequence[Layout]) -> tuple[str, int]:
     return profiles[0], len(profiles)
 
 
-def resource_set(
-    nodes: Mapping[str, Sequence[Layout]], cores: int, ranks: Mapping[str, int] | None = None
-) -> dict[str, Any]:
-    """R (version 1) for these nodes of ``cores`` cores each, with properties by rank.
+def configuration(nodes: Mapping[str, Sequence[Layout]], cores: int) -> str:
+    """TOML for ``flux config``: queues by profile, and nodes of ``cores`` cores with their slices.
 
-    ``ranks``: broker rank by node; default: the order given. Raises PlanRefused.
+    Raises PlanRefused.
     """
-    numbered = ranks or {node: rank for rank, node in enumerate(nodes)}
-    lite: list[dict[str, Any]] = []
-    properties: dict[str, list[str]] = {}
+    alike: dict[tuple[str, int], list[str]] = {}
     for node, layouts in nodes.items():
-        profile, count = profile_of(node, layouts)
-        rank = str(numbered[node])
-        children = {"core": _idset(cores), "gpu": _idset(count)}
-        lite.append({"rank": rank, "children": children})
-        properties.setdefault(property_of(profile), []).append(rank)
-    by_rank = sorted(nodes, key=lambda node: numbered[node])
-    return {
-        "version": 1,
-        "execution": {
-            "R_lite": lite,
-            "starttime": 0.0,
-            "expiration": 0.0,
-            "nodelist": [",".join(by_rank)],
-            "properties": {name: ",".join(where) for name, where in sorted(properties.items())},
-        },
-    }
-
-
-def queues(profiles: Sequence[str]) -> str:
-    """TOML for ``flux config``: a queue for each profile that requires its property."""
-    lines = []
-    for profile in dict.fromkeys(profiles):
-        name = property_of(profile)
-        lines += [f'[queues."{name}"]', f'requires = ["{name}"]', ""]
+        alike.setdefault(profile_of(node, layouts), []).append(node)
+    names = [property_of(profile) for profile, _ in alike]
+    lines = [
+        line
+        for name in dict.fromkeys(names)
+        for line in (f'[queues."{name}"]', f'requires = ["{name}"]', "")
+    ]
+    for name, ((_, count), hosts) in zip(names, alike.items(), strict=True):
+        lines += [
+            "[[resource.config]]",
+            f'hosts = "{",".join(hosts)}"',
+            f'cores = "{_idset(cores)}"',
+            f'gpus = "{_idset(count)}"',
+            f'properties = ["{name}"]',
+            "",
+        ]
     return "\n".join(lines)
 
 

@@ -30,6 +30,7 @@ from berth.policies.values import Edit, Request
 if TYPE_CHECKING:
     from berth.plugin.history.reading import Read
     from berth.plugin.site.site import Site
+    from berth.policies.mig import Layout
 
 _JOB_ID = re.compile(r"(?:ƒ|f)[1-9A-HJ-NP-Za-km-z]{1,12}")
 """A job's id in base 58 (RFC 19), as the submitting commands print it."""
@@ -125,6 +126,12 @@ class Flux(Scheduler):
     def node_command(self, job: NodeJob) -> tuple[str, ...]:
         """See Scheduler."""
         return node_batch(job)
+
+    def slice_config(self, nodes: Mapping[str, Sequence[Layout]], cores: int) -> str:
+        """See Scheduler. A queue for each profile; a node has one profile."""
+        from berth.plugin.flux.mig import configuration  # noqa: PLC0415 - seldom asked for
+
+        return configuration(nodes, cores)
 
     def jobspec(self, job: Job, request: Request, edit: Edit | None, *, folder: Path) -> str:
         """See Scheduler. Version 1 as JSON (RFC 25)."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from berth.plugin.history.reading import Read
     from berth.plugin.mig.settings import NodeSettings
     from berth.plugin.site.site import Site
+    from berth.policies.mig import Layout
 
 
 class PilotPlan(Protocol):
@@ -190,6 +191,16 @@ class Scheduler(Protocol):
         raise UsageError(
             f"pilot jobs cannot be submitted to {self.title}",
             hint="run berth pilot run inside a job, then berth workload add",
+        )
+
+    def slice_config(self, nodes: Mapping[str, Sequence[Layout]], cores: int) -> str:
+        """Configuration of nodes (``cores`` cores each) that are cut into slices: GPUs by node.
+
+        Raises UsageError, or PlanRefused for a node that jobs could not choose.
+        """
+        raise UsageError(
+            f"{self.title} needs no configuration of its own for a plan",
+            hint="berth mig apply on each node writes what it needs",
         )
 
     def node_command(self, job: NodeJob) -> tuple[str, ...]:

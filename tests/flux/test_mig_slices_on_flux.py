@@ -10,7 +10,8 @@ import pytest
 from flux_instance import LiveFlux, frobnicators, live_flux, why_no_flux
 
 from berth.plugin.flux.filter import MIG_SLICES_PATH
-from berth.plugin.flux.mig import queues
+from berth.plugin.flux.mig import configuration
+from berth.policies.mig import Layout
 
 pytestmark = [
     pytest.mark.flux,
@@ -78,9 +79,10 @@ def test_more_slices_than_there_are_never_run(flux: LiveFlux) -> None:
     assert "unsatisfiable" in flux.run("job", "info", job, "eventlog")
 
 
-def test_the_rendered_queues_are_what_flux_takes() -> None:
-    """`berth.plugin.flux.mig` writes them; the instance of these tests has one of that form."""
-    tables = tomllib.loads(queues(["1g.10gb", "3g.40gb"]))["queues"]
+def test_a_plan_is_rendered_as_what_flux_takes() -> None:
+    """The instance of these tests has queues of that form."""
+    layouts = {"n0": [Layout.parse("1g.10gb@0 1g.10gb@1")], "n1": [Layout.parse("3g.40gb@0")]}
+    tables = tomllib.loads(configuration(layouts, 8))["queues"]
     assert tables == {
         "mig-1g.10gb": {"requires": ["mig-1g.10gb"]},
         "mig-3g.40gb": {"requires": ["mig-3g.40gb"]},

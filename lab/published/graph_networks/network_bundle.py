@@ -24,14 +24,14 @@ from berth.predictor.families.graph.latency.graph_network_bundle import (
 )
 from berth.predictor.families.graph.latency.node_features import NODE_FEATURES, STATIC_FEATURES
 from berth.predictor.families.graph.source_errors import SourceError
-from berth.predictor.learning.model_card import (
+from berth.predictor.learning.onnx_export import agreement
+from lab.datasets.timm import BENCHMARK, GRAPHS
+from lab.ground.model_card import (
     library_line,
     markdown_table,
     model_card,
     source_lines,
 )
-from berth.predictor.learning.onnx_export import agreement
-from lab.datasets.timm import BENCHMARK, GRAPHS
 from lab.ground.onnx_networks import network_onnx
 from lab.latency.latency_bundle import usual_settings
 from lab.latency.samples import settings

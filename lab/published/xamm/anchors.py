@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from berth.predictor.families.relative.benchmarks import Benchmarks
 from berth.predictor.families.relative.rows import Rows
+from lab.published.xamm.benchmarks import Benchmarks
 
 ANCHORS = (
     ("bfs", "kernel2#0"),

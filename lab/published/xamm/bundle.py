@@ -8,7 +8,7 @@ import numpy as np
 
 from berth.predictor.core.bundle_writing import write_bundle
 from berth.predictor.core.provenance import made_by, versions
-from berth.predictor.families.relative.benchmarks import Benchmarks
+from lab.published.xamm.benchmarks import Benchmarks
 from lab.published.xamm.family import LIBRARIES, FittedXamm
 from lab.published.xamm.one_graph import network_onnx
 from lab.published.xamm.samples import Samples

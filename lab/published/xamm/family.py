@@ -10,12 +10,12 @@ import numpy as np
 
 from berth.pilot.errors import UsageError
 from berth.predictor.core.arrays import Floats
-from berth.predictor.families.relative.benchmarks import Benchmarks
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.onnx_export import agreement
 from lab.published.relative_networks.attention import Attention
 from lab.published.relative_networks.export import TOLERANCE, apply
 from lab.published.xamm.anchors import signatures
+from lab.published.xamm.benchmarks import Benchmarks
 from lab.published.xamm.choices import Choices, Embedding, Machines
 from lab.published.xamm.downstream import train
 from lab.published.xamm.embeddings import PUBLISHED, Embedder, learn

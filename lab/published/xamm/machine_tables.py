@@ -13,8 +13,8 @@ from berth.pilot.documents import read_json
 from berth.pilot.errors import DocumentError
 from berth.pilot.platform import Platform
 from berth.predictor.core.arrays import Floats
-from berth.predictor.families.relative.benchmarks import Benchmarks, from_platforms
 from berth.predictor.hardware import platforms as known
+from lab.published.xamm.benchmarks import Benchmarks, from_platforms
 
 APPLICATION, CONFIGURATION, MACHINE, RUNTIME = "application", "config", "machine", "runtime_s"
 _FIXED = (APPLICATION, CONFIGURATION, MACHINE, RUNTIME)

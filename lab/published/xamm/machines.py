@@ -9,9 +9,9 @@ import numpy as np
 
 from berth.pilot.errors import UsageError
 from berth.predictor.core.arrays import Floats
-from berth.predictor.families.relative.benchmarks import Benchmarks
 from lab.published.relative_networks.attention import Attention
 from lab.published.relative_networks.export import apply
+from lab.published.xamm.benchmarks import Benchmarks
 from lab.published.xamm.choices import Embedding
 from lab.published.xamm.embeddings import PUBLISHED, Embedder, learn
 from lab.published.xamm.machine_model import Aggregation, Scale, machine_model

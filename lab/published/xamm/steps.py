@@ -14,10 +14,10 @@ import numpy as np
 from berth.pilot.documents import write_text
 from berth.pilot.errors import UsageError
 from berth.predictor.core.arrays import Floats
-from berth.predictor.families.relative.benchmarks import Benchmarks
 from berth.predictor.families.relative.rows import Rows
 from lab.published.relative_networks.attention import Attention
 from lab.published.xamm import bundle
+from lab.published.xamm.benchmarks import Benchmarks
 from lab.published.xamm.choices import Machines
 from lab.published.xamm.config import Step, XammConfig
 from lab.published.xamm.family import XammFamily, fit

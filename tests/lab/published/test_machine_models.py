@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toy_rows import toy
 
-from berth.predictor.families.relative.benchmarks import from_platforms
 from berth.predictor.hardware import platforms
 from lab.published.xamm.anchors import is_anchor, signatures
+from lab.published.xamm.benchmarks import from_platforms
 from lab.published.xamm.machine_model import Aggregation, Scale, machine_model
 
 RUNS = np.array([[3.0, 0.0, -1.0], [1.0, 0.0, -3.0]])

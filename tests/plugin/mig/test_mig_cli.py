@@ -102,6 +102,12 @@ def test_export_writes_a_configuration_for_each_node(
     assert data["mig-configs"]["all-n1"] == [
         {"devices": [0], "mig-enabled": True, "mig-devices": {"3g.20gb": 2}}
     ]
+    flux = ("--scheduler", "flux", "--cores", "64")
+    assert 'requires = ["mig-3g.20gb"]' in berth(capsys, "export", "plan.json", *flux)
+    assert "needs no configuration" in refused(
+        capsys, "export", "plan.json", "--scheduler", "slurm", "--cores", "64"
+    )
+    assert "go together" in refused(capsys, "export", "plan.json", "--cores", "64")
     berth(capsys, "export", "fleet.json", "--output", "mig.yaml")
     assert yaml.safe_load((files / "mig.yaml").read_text())["version"] == "v1"
 
