@@ -180,7 +180,8 @@ def test_the_daemon_answers_a_filter_of_that_scheduler(berth: Shell) -> None:
 def test_an_unknown_name_is_refused_with_the_nearest_of_all(berth: Shell) -> None:
     site = ("--site", "berth.toml")
     wrong = berth("place", "table.json", *site, "--policy", "greenst", status=2)
-    assert "did you mean 'greenest'? known: fastest, cheapest, balanced, greenest" in wrong
+    assert "did you mean 'greenest'? known: fastest, " in wrong
+    assert wrong.rstrip().endswith(", greenest")
     assert "did you mean 'local'?" in berth("init", "--scheduler", "locla", status=2)
     assert "did you mean 'rusage'?" in berth(
         "pilot", "run", "--collectors", "rusag", "--", "true", status=2
