@@ -1,0 +1,44 @@
+"""What would have happened: a trace of jobs on a cluster under a scheduler and a policy.
+
+``replay(trace, cluster, settings, placement)`` gives ``Replayed``, ``metrics(replayed)`` its
+figures. The kernel is compiled where numba is installed (``berth[replay]``).
+"""
+
+from berth.policies.replay.cluster import (
+    Cluster,
+    Failure,
+    NodeKind,
+    Partition,
+    Reservation,
+    one_pool,
+)
+from berth.policies.replay.engine import replay
+from berth.policies.replay.metrics import Metrics, by_user, difference, metrics
+from berth.policies.replay.placement import Option, Placement, Present
+from berth.policies.replay.replayed import Counts, Replayed
+from berth.policies.replay.settings import Backfill, Multifactor, Settings
+from berth.policies.replay.trace import Trace, trace_of
+
+__all__ = [
+    "Backfill",
+    "Cluster",
+    "Counts",
+    "Failure",
+    "Metrics",
+    "Multifactor",
+    "NodeKind",
+    "Option",
+    "Partition",
+    "Placement",
+    "Present",
+    "Replayed",
+    "Reservation",
+    "Settings",
+    "Trace",
+    "by_user",
+    "difference",
+    "metrics",
+    "one_pool",
+    "replay",
+    "trace_of",
+]

@@ -1,0 +1,94 @@
+"""The kernel compiled by numba, from the very functions that run without it.
+
+Each function of ``kernel`` is copied, with the compiled ones in place of those that it calls; what
+the settings never reach is left out, for compiling takes long (some 20 s, once). numba is imported
+on first use only; what it compiled is cached beside the files or, where they cannot be written, in
+the user's cache (``NUMBA_CACHE_DIR``).
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib
+import importlib.util
+import inspect
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+from berth.pilot.errors import ToolMissing
+from berth.policies.replay.kernel import loop, skipped
+from berth.policies.replay.kernel.state import State
+from berth.policies.replay.settings import Backfill
+
+_KERNEL = "berth.policies.replay.kernel"
+_MODULES = (
+    "heap", "priority", "queues", "running", "claims", "profile", "jobs", "pools", "nodes", "loop",
+)  # fmt: skip
+_PASSES = {Backfill.FCFS: "fcfs", Backfill.EASY: "easy", Backfill.CONSERVATIVE: "conservative"}
+_OF_NODES = ("pass_nodes", "node_fails", "node_works", "claim", "unclaim")
+_OF_PRIORITY = ("rank", "rank_one", "charge_ended")
+
+Run = Callable[[State, int], bool]
+
+
+def has_numba() -> bool:
+    """Whether numba is installed."""
+    return importlib.util.find_spec("numba") is not None
+
+
+def kernel(
+    backfill: Backfill, *, pooled: bool, multifactor: bool, compiled: bool | None = None
+) -> Run:
+    """``loop.run``, compiled or as it is; None: compiled where numba is there.
+
+    Raises ToolMissing where numba is asked for and absent.
+    """
+    if compiled is None:
+        compiled = has_numba()
+    if not compiled:
+        return loop.run
+    if not has_numba():
+        raise ToolMissing(
+            "numba", needed_for="a compiled replay", hint="pip install 'berth[replay]'"
+        )
+    left_out = set(_OF_NODES if pooled else ())
+    left_out |= {name for mode, name in _PASSES.items() if not pooled or mode is not backfill}
+    if not pooled or backfill is not Backfill.CONSERVATIVE:
+        left_out.add("give_back")
+    if not multifactor:
+        left_out |= set(_OF_PRIORITY)
+    return _compiled(frozenset(left_out))
+
+
+@functools.cache
+def _compiled(left_out: frozenset[str]) -> Run:
+    numba = importlib.import_module("numba")
+    modules = [importlib.import_module(f"{_KERNEL}.{name}") for name in _MODULES]
+    text = "".join(inspect.getsource(module) for module in (*modules, skipped))
+    # numba's cache looks at one file's age; a function is also stale when one that it calls is.
+    names: dict[str, Any] = {}
+    for module in modules:
+        names.update(vars(module))
+    version = hashlib.sha256(f"{text}{sorted(left_out)}".encode()).hexdigest()[:12]
+    for module in modules:
+        for name, function in vars(module).items():
+            if isinstance(function, FunctionType) and function.__module__ == module.__name__:
+                code = function
+                if name in left_out:
+                    code = skipped.BY_ARGUMENTS[function.__code__.co_argcount]
+                names[name] = _compile(numba, code, names, version)
+    run: Run = names["run"]
+    return run
+
+
+def _compile(numba: Any, function: FunctionType, names: dict[str, Any], version: str) -> Any:
+    """A compiled copy that finds the functions it calls in ``names``."""
+    copy = FunctionType(function.__code__, names, function.__name__, function.__defaults__)
+    copy.__qualname__ = f"{function.__name__}_{version}"
+    copy.__module__ = function.__module__
+    inner = function is not loop.run
+    return numba.njit(
+        cache=not inner, no_cpython_wrapper=inner, no_cfunc_wrapper=True, error_model="numpy"
+    )(copy)

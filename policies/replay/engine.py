@@ -1,0 +1,187 @@
+"""A trace on a cluster under a scheduler's settings and, if wanted, a placement policy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from berth.pilot.errors import UsageError
+from berth.policies.replay.cluster import Cluster
+from berth.policies.replay.columns import Flags, Ints
+from berth.policies.replay.compiled import Run, kernel
+from berth.policies.replay.kernel import state as at
+from berth.policies.replay.kernel.state import State
+from berth.policies.replay.options import MIB, REASONS, Inputs, inputs, row_of
+from berth.policies.replay.placement import Option, Placement, Present
+from berth.policies.replay.prepare import prepare, site_claims
+from berth.policies.replay.replayed import Counts, Replayed
+from berth.policies.replay.settings import Settings
+from berth.policies.replay.trace import Trace
+
+MOST_OPTIONS = 4
+"""Partitions that a job may be submitted to at once."""
+
+
+def replay(
+    trace: Trace, cluster: Cluster, settings: Settings, placement: Placement | None = None
+) -> Replayed:
+    """When and where each job runs. Without a placement jobs stay where they were submitted.
+
+    Raises UsageError where a placement gives options that cannot be.
+    """
+    given = inputs(trace, cluster, settings)
+    run = kernel(
+        settings.backfill,
+        pooled=cluster.pooled,
+        multifactor=settings.priority is not None,
+        compiled=settings.compiled,
+    )
+    unjudged = np.zeros(len(trace), bool)
+    if placement is None:
+        state = _run(run, prepare(given), len(trace))
+    else:
+        state = _run_placed(run, given, placement, unjudged)
+    return _result(given, state, unjudged)
+
+
+def _run(run: Run, state: State, stop: int) -> State:
+    while not run(state, stop):
+        state = _longer(state)
+    return state
+
+
+def _longer(state: State) -> State:
+    """With twice the room in the profiles of pools."""
+    wide = state.seg_time.shape[1] * 2
+    time = np.zeros((len(state.seg_time), wide))
+    free = np.zeros((len(time), wide, at.RESOURCES), np.int64)
+    time[:, : wide // 2], free[:, : wide // 2] = state.seg_time, state.seg_free
+    return state._replace(seg_time=time, seg_free=free)
+
+
+def _run_placed(run: Run, given: Inputs, placement: Placement, unjudged: Flags) -> State:
+    units, why = given.units, given.rows.why
+    room = min(MOST_OPTIONS, len(given.cluster.partitions))
+    state = prepare(given, room)
+    filled = site_claims(given.cluster)
+    moments = state.moments[:, at.T_SUBMIT].tolist()
+    for job in range(len(moments)):
+        state = _run(run, state, job)
+        options: list[Option] = []
+        if not why[job] or REASONS[why[job]] in _MAY_MOVE:
+            present = Present(moments[job], state.free, state.parts[:-1, at.P_WAITING], units.of)
+            answer = placement.place(job, present)
+            unjudged[job] = answer is not None and not len(answer)
+            options = list(answer or ())[:room]
+        _write(state, job, options, given)
+        if not units.pooled:
+            state, filled = _allocate(state, job, filled)
+    return _run(run, state, len(moments))
+
+
+_MAY_MOVE = REASONS[1:3]
+"""A policy may send a job that is too large for its partition, or ran nowhere, elsewhere."""
+
+
+def _write(state: State, job: int, options: list[Option], given: Inputs) -> None:
+    units, settings = given.units, given.settings
+    if not options:
+        return
+    if len({option.partition for option in options}) != len(options):
+        raise UsageError(f"the policy names a partition twice for job {job}")
+    first, count = int(state.jobs[job, at.J_FIRST]), 0
+    for option in options:
+        if not (option.runtime_s >= 0 and option.planned_s >= 0 and option.limit_s >= 0):
+            raise UsageError(f"the policy gives job {job} a time that is not known or negative")
+        one, need, fits = row_of(option, units)
+        if not fits:
+            continue
+        o = first + count
+        limit = min(option.limit_s, float(units.longest[option.partition]))
+        plan = min(option.planned_s, limit)
+        state.options[o, at.O_PART], state.options[o, at.O_UNITS] = option.partition, one
+        state.need[o] = need
+        state.spans[o, at.S_RUN] = option.runtime_s
+        state.spans[o, at.S_LIMIT] = limit if settings.kill_at_limit else np.inf
+        state.spans[o, at.S_PLAN] = plan if np.isfinite(plan) else settings.default_limit_s
+        count += 1
+    if count:
+        state.jobs[job, at.J_COUNT] = count
+
+
+def _allocate(state: State, job: int, filled: int) -> tuple[State, int]:
+    """Room for the nodes of a job's options."""
+    first = int(state.jobs[job, at.J_FIRST])
+    options = range(first, first + int(state.jobs[job, at.J_COUNT]))
+    wanted = filled + sum(int(state.options[o, at.O_UNITS]) for o in options)
+    if wanted > len(state.claims):
+        state = _more_claims(state, 2 * wanted)
+    for o in options:
+        state.options[o, at.O_ALLOC_AT] = filled
+        begin, filled = filled, filled + int(state.options[o, at.O_UNITS])
+        state.claims[begin:filled, at.C_OWNER] = o
+    return state, filled
+
+
+def _more_claims(state: State, size: int) -> State:
+    more = size - len(state.claims)
+    return state._replace(
+        claims=np.concatenate([state.claims, np.full((more, at.CLAIM_COLUMNS), -1, np.int64)]),
+        claim_times=np.concatenate([state.claim_times, np.zeros((more, 2))]),
+        times=np.zeros(size + 1),
+    )
+
+
+def _result(given: Inputs, state: State, unjudged: Flags) -> Replayed:
+    trace, cluster, rows = given.trace, given.cluster, given.rows
+    status, chosen = state.jobs[:, at.J_STATUS], state.jobs[:, at.J_CHOSEN]
+    ran = chosen >= 0
+    by = np.where(ran, chosen, state.jobs[:, at.J_FIRST])
+    part, nodes = state.options[by, at.O_PART], state.options[by, at.O_UNITS]
+    moved = ran & (rows.part != part)
+    need = state.need[by] * nodes[:, None]
+    refused = np.where(status == at.REFUSED, rows.why, 0)
+    counts = Counts(
+        read=len(trace),
+        replayed=int(np.sum(refused == 0)),
+        refused={
+            REASONS[why]: int(np.sum(refused == why))
+            for why in range(1, len(REASONS))
+            if np.any(refused == why)
+        },
+        ended=int(np.sum(status == at.ENDED)),
+        killed=int(state.jobs[:, at.J_KILLED].sum()),
+        lost=int(np.sum(status == at.LOST)),
+        never=int(np.sum((status == at.HELD) | (status == at.QUEUED))),
+        moved=int(moved.sum()),
+        not_judged=int(unjudged.sum()),
+        requeued=int(state.jobs[:, at.J_REQUEUES].sum()),
+    )
+    return Replayed(
+        trace=trace,
+        cluster=cluster,
+        settings=given.settings,
+        start_s=state.moments[:, at.T_START],
+        end_s=state.moments[:, at.T_END],
+        eligible_s=state.moments[:, at.T_ELIGIBLE],
+        partition=np.where(ran, part, -1),
+        nodes=nodes,
+        cores=need[:, 0],
+        gpus=need[:, 1],
+        memory_bytes=need[:, 2] * MIB,
+        limit_s=state.spans[by, at.S_LIMIT],
+        planned_s=state.spans[by, at.S_PLAN],
+        killed=state.jobs[:, at.J_KILLED].astype(bool),
+        moved=moved,
+        not_judged=unjudged,
+        requeues=state.jobs[:, at.J_REQUEUES],
+        refused=refused,
+        counts=counts,
+        units=() if cluster.pooled else _nodes_of(state, chosen),
+    )
+
+
+def _nodes_of(state: State, chosen: Ints) -> tuple[Ints, ...]:
+    begin = state.options[chosen, at.O_ALLOC_AT]
+    end = np.where(chosen >= 0, begin + state.options[chosen, at.O_UNITS], begin)
+    held = state.claims[:, at.C_ALLOC]
+    return tuple(held[a:b].copy() for a, b in zip(begin.tolist(), end.tolist(), strict=True))

@@ -1,0 +1,155 @@
+"""Claims on nodes: what running jobs hold, and what is reserved for later.
+
+Claim ``k`` is on node ``alloc[k]`` from ``claim_begin`` to ``claim_end``; a node's claims are a
+linked list.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from berth.policies.replay.kernel.state import (
+    C_ALLOC,
+    C_BEFORE,
+    C_NEXT,
+    C_OWNER,
+    D_BEGIN,
+    D_END,
+    J_COUNT,
+    J_FIRST,
+    N_BLOCKED,
+    N_HEAD,
+    O_ALLOC_AT,
+    O_PART,
+    O_UNITS,
+    P_AT,
+    S_LIMIT,
+    S_PLAN,
+    S_RESERVED,
+    State,
+)
+
+
+def claim(s: State, k: int, begin: float, end: float) -> None:
+    """Put claim ``k`` on its node."""
+    u = s.claims[k, C_ALLOC]
+    s.claim_times[k, D_BEGIN] = begin
+    s.claim_times[k, D_END] = end
+    head = s.nodes[u, N_HEAD]
+    s.claims[k, C_NEXT] = head
+    s.claims[k, C_BEFORE] = -1
+    if head >= 0:
+        s.claims[head, C_BEFORE] = k
+    s.nodes[u, N_HEAD] = k
+
+
+def unclaim(s: State, k: int) -> None:
+    """Take it away."""
+    before, behind = s.claims[k, C_BEFORE], s.claims[k, C_NEXT]
+    if before >= 0:
+        s.claims[before, C_NEXT] = behind
+    else:
+        s.nodes[s.claims[k, C_ALLOC], N_HEAD] = behind
+    if behind >= 0:
+        s.claims[behind, C_BEFORE] = before
+
+
+def fits_at(s: State, u: int, o: int, moment: float) -> bool:
+    """Whether the node has room for the option then, beside all claims."""
+    for r in range(s.need.shape[1]):
+        left = s.capacity[u, r] - s.need[o, r]
+        k = s.nodes[u, N_HEAD]
+        while k >= 0:
+            if s.claim_times[k, D_BEGIN] <= moment < s.claim_times[k, D_END]:
+                owner = s.claims[k, C_OWNER]
+                left -= s.capacity[u, r] if owner < 0 else s.need[owner, r]
+            k = s.claims[k, C_NEXT]
+        # A node that is claimed whole has no room, whatever is asked of it.
+        if left < 0:
+            return False
+    return True
+
+
+def has_room(s: State, u: int, o: int, begin: float) -> bool:
+    """Whether the option fits on the node from ``begin`` for as long as it is planned.
+
+    Against what nobody owns (the node is reserved by the site) its time limit counts.
+    """
+    if not fits_at(s, u, o, begin):
+        return False
+    end = begin + s.spans[o, S_PLAN]
+    latest = begin + s.spans[o, S_LIMIT] if s.spans[o, S_LIMIT] < np.inf else end
+    k = s.nodes[u, N_HEAD]
+    while k >= 0:
+        opens = s.claim_times[k, D_BEGIN]
+        if s.claims[k, C_OWNER] < 0:
+            if begin < s.claim_times[k, D_END] and opens < latest:
+                return False
+        elif begin < opens < end and not fits_at(s, u, o, opens):
+            return False
+        k = s.claims[k, C_NEXT]
+    return True
+
+
+def choose(s: State, o: int, begin: float, now: float) -> bool:
+    """Find nodes for the option from ``begin``, the first that have room, into ``alloc``."""
+    p = s.options[o, O_PART]
+    at = s.options[o, O_ALLOC_AT]
+    found = 0
+    for place in range(s.parts[p, P_AT], s.parts[p + 1, P_AT]):
+        u = s.part_units[place]
+        if s.nodes[u, N_BLOCKED]:
+            continue
+        if begin == now:
+            room = True
+            for r in range(s.need.shape[1]):
+                if s.need[o, r] > s.free[u, r]:
+                    room = False
+            if not room:
+                continue
+        if has_room(s, u, o, begin):
+            s.claims[at + found, C_ALLOC] = u
+            found += 1
+            if found == s.options[o, O_UNITS]:
+                return True
+    return False
+
+
+def earliest(s: State, o: int, now: float) -> float:
+    """When the option can start, its nodes in ``alloc``; infinite: never."""
+    p = s.options[o, O_PART]
+    n = 0
+    s.times[0] = now
+    n = 1
+    for place in range(s.parts[p, P_AT], s.parts[p + 1, P_AT]):
+        k = s.nodes[s.part_units[place], N_HEAD]
+        while k >= 0:
+            if s.claim_times[k, D_END] > now:
+                s.times[n] = s.claim_times[k, D_END]
+                n += 1
+            k = s.claims[k, C_NEXT]
+    moments = np.sort(s.times[:n])
+    last = -np.inf
+    for moment in moments:
+        if moment > last and choose(s, o, moment, now):
+            return float(moment)
+        last = moment
+    return float(np.inf)
+
+
+def reserve(s: State, o: int, begin: float) -> None:
+    """The nodes in ``alloc`` are the option's from then on."""
+    for k in range(s.options[o, O_ALLOC_AT], s.options[o, O_ALLOC_AT] + s.options[o, O_UNITS]):
+        claim(s, k, begin, begin + s.spans[o, S_PLAN])
+    s.spans[o, S_RESERVED] = begin
+
+
+def forget(s: State, i: int) -> None:
+    """A waiting job has no reservation any more."""
+    for o in range(s.jobs[i, J_FIRST], s.jobs[i, J_FIRST] + s.jobs[i, J_COUNT]):
+        if s.spans[o, S_RESERVED] < np.inf:
+            for k in range(
+                s.options[o, O_ALLOC_AT], s.options[o, O_ALLOC_AT] + s.options[o, O_UNITS]
+            ):
+                unclaim(s, k)
+            s.spans[o, S_RESERVED] = np.inf

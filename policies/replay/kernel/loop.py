@@ -1,0 +1,162 @@
+"""The loop over events: what ends, then what is submitted, then who starts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from berth.policies.replay.kernel.claims import claim, unclaim
+from berth.policies.replay.kernel.heap import pop, push
+from berth.policies.replay.kernel.jobs import exceed, finish, interrupt, submit
+from berth.policies.replay.kernel.nodes import pass_nodes
+from berth.policies.replay.kernel.pools import conservative, easy, fcfs
+from berth.policies.replay.kernel.priority import rank
+from berth.policies.replay.kernel.state import (
+    BACKFILL,
+    C_ALLOC,
+    DOWN,
+    END,
+    EXCEEDED,
+    F_CLAIM,
+    F_UNIT,
+    HEAP,
+    KINDS,
+    NEXT,
+    NOW,
+    O_ALLOC_AT,
+    O_UNITS,
+    P_DELAYED,
+    P_DIRTY,
+    P_FRESH,
+    P_HEAD,
+    P_RUN_AT,
+    P_RUN_COUNT,
+    P_WAITING,
+    PENDING,
+    POOLED,
+    QUEUES,
+    T_SUBMIT,
+    UP,
+    V_WAKE,
+    State,
+)
+
+
+def grows(s: State, q: int) -> bool:
+    """Whether the profile of a pool lacks room for all reservations."""
+    most = 2 * (s.parts[q, P_WAITING] + s.parts[q, P_RUN_COUNT]) + 8
+    return bool(s.counters[BACKFILL] == 2 and most > s.seg_time.shape[1])
+
+
+def pass_all(s: State) -> bool:
+    """Start what can start now; False: a profile lacks room, call again when it has more."""
+    rank(s)
+    again = True
+    while again:
+        again = False
+        for q in range(s.counters[QUEUES]):
+            if s.parts[q, P_HEAD] < 0:
+                s.parts[q, P_FRESH] = -1
+                s.part_values[q, V_WAKE] = np.inf
+                if s.counters[BACKFILL] != 2 or not s.counters[POOLED]:
+                    s.parts[q, P_DIRTY] = 0
+                    continue
+            if not s.parts[q, P_DIRTY] and s.parts[q, P_FRESH] < 0:
+                continue
+            again = True
+            if not s.counters[POOLED]:
+                pass_nodes(s)
+            elif s.counters[BACKFILL] == 0:
+                fcfs(s, q)
+            elif s.counters[BACKFILL] == 1:
+                easy(s, q)
+            elif grows(s, q):
+                return False
+            else:
+                conservative(s, q)
+    return True
+
+
+def node_fails(s: State, f: int) -> None:
+    """Its jobs are interrupted, and nothing fits until it works again."""
+    u, k = s.failures[f, F_UNIT], s.failures[f, F_CLAIM]
+    for p in range(len(s.part_values)):
+        place = s.parts[p, P_RUN_AT]
+        while place < s.parts[p, P_RUN_AT] + s.parts[p, P_RUN_COUNT]:
+            o = s.run_options[place]
+            hit = False
+            for each in range(
+                s.options[o, O_ALLOC_AT], s.options[o, O_ALLOC_AT] + s.options[o, O_UNITS]
+            ):
+                if s.claims[each, C_ALLOC] == u:
+                    hit = True
+            if hit:
+                interrupt(s, o)
+            else:
+                place += 1
+    for r in range(s.free.shape[1]):
+        s.free[u, r] -= s.capacity[u, r]
+    claim(s, k, s.clock[NOW], s.fail_end[f])
+    push(s, s.fail_end[f], KINDS * f + UP)
+    s.parts[0, P_DELAYED] = 1
+    s.parts[0, P_DIRTY] = 1
+
+
+def node_works(s: State, f: int) -> None:
+    """It is whole and empty."""
+    u = s.failures[f, F_UNIT]
+    for r in range(s.free.shape[1]):
+        s.free[u, r] += s.capacity[u, r]
+    unclaim(s, s.failures[f, F_CLAIM])
+    s.parts[0, P_DIRTY] = 1
+
+
+def happen(s: State, now: float) -> None:
+    """All events of this moment."""
+    s.clock[NOW] = now
+    while s.counters[HEAP] > 0 and s.heap_time[0] <= now:
+        code = pop(s)
+        what, kind = code // KINDS, code % KINDS
+        if kind == END:
+            finish(s, what)
+        elif kind == EXCEEDED:
+            exceed(s, what)
+        elif kind == DOWN:
+            node_fails(s, what)
+        elif kind == UP:
+            node_works(s, what)
+        else:
+            s.parts[0, P_DIRTY] = 1
+    for q in range(s.counters[QUEUES]):
+        if s.part_values[q, V_WAKE] <= now:
+            s.parts[q, P_DIRTY] = 1
+
+
+def run(s: State, stop: int) -> bool:
+    """Until job ``stop`` is to be submitted, and all that is due by then has happened.
+
+    False: a profile lacks room; call again when it has more.
+    """
+    jobs = len(s.jobs)
+    while True:
+        if s.counters[PENDING]:
+            if not pass_all(s):
+                return False
+            s.counters[PENDING] = 0
+        i = s.counters[NEXT]
+        coming = s.moments[i, T_SUBMIT] if i < jobs else np.inf
+        due = s.heap_time[0] if s.counters[HEAP] > 0 else np.inf
+        for q in range(s.counters[QUEUES]):
+            due = min(due, s.part_values[q, V_WAKE])
+        if due <= coming:
+            if due == np.inf:
+                return True
+            happen(s, due)
+            s.counters[PENDING] = 1
+        elif i >= stop:
+            return True
+        else:
+            s.clock[NOW] = coming
+            submit(s, i)
+            s.counters[NEXT] = i + 1
+            if i + 1 >= jobs or s.moments[i + 1, T_SUBMIT] > coming:
+                s.counters[PENDING] = 1

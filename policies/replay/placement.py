@@ -1,0 +1,58 @@
+"""Where a job goes at its submission: the interface between a policy and the replay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from berth.policies.replay.columns import Ints
+
+
+class Option(NamedTuple):
+    """One partition that a job is submitted to, and what it asks for and does there."""
+
+    partition: int
+    nodes: int
+    cores: int
+    """In all."""
+    gpus: int
+    """In all."""
+    memory_bytes: int
+    """On each node; 0: not counted."""
+    runtime_s: float
+    """The truth."""
+    planned_s: float
+    """What the backfill takes for it."""
+    limit_s: float
+    """The job is killed then; infinite: never."""
+
+
+@dataclass(frozen=True)
+class Present:
+    """The cluster at a submission. Arrays are the replay's own: read, never keep or change."""
+
+    now_s: float
+    free: Ints
+    """[units][cores, GPUs, memory in MiB] of nodes, or pools."""
+    waiting: Ints
+    """[partitions] jobs in the queue."""
+    partition_units: tuple[Ints, ...]
+    """[partitions] rows of ``free``."""
+
+    def free_in(self, partition: int) -> tuple[int, int]:
+        """Idle cores and GPUs of a partition."""
+        rows = self.free[self.partition_units[partition]]
+        return int(rows[:, 0].sum()), int(rows[:, 1].sum())
+
+
+class Placement(Protocol):
+    """A policy under replay."""
+
+    def place(self, job: int, present: Present) -> Sequence[Option] | None:
+        """Options for a row of the trace, the preferred first: the job starts where it can first.
+
+        None: it stays where it was submitted. An empty sequence: it cannot be judged (counted) and
+        stays, too.
+        """
+        ...

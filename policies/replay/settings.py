@@ -1,0 +1,49 @@
+"""How the replayed scheduler orders and starts jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Backfill(StrEnum):
+    """Which later jobs may start before earlier ones."""
+
+    FCFS = "fcfs"
+    """None: the first job that cannot start holds up all behind it."""
+    EASY = "easy"
+    """Those that do not delay the first waiting job (Lifka 1995)."""
+    CONSERVATIVE = "conservative"
+    """Those that delay no job ahead of them (Mu'alem and Feitelson 2001): every waiting job has a
+    reservation, which moves to earlier times only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Multifactor:
+    """Priority as a weighted sum of factors from 0 to 1; the larger starts first."""
+
+    age: float = 1_000.0
+    max_age_s: float = 7 * 86_400.0
+    fair_share: float = 10_000.0
+    """Factor ``2 ** -(used / share)``: part of the decayed usage over an equal part of it."""
+    half_life_s: float = 7 * 86_400.0
+    size: float = 0.0
+    partition: float = 0.0
+    period_s: float = 300.0
+    """Priorities are computed anew at most this often."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The scheduler's configuration."""
+
+    backfill: Backfill = Backfill.EASY
+    priority: Multifactor | None = None
+    """None: in order of submission."""
+    kill_at_limit: bool = True
+    requeue_failed: bool = True
+    """Jobs of a node that breaks start again; else they are lost."""
+    default_limit_s: float = 86_400.0
+    """Of jobs that ask for no time, in partitions without a longest one."""
+    compiled: bool | None = None
+    """Use numba; None: where it is installed."""

@@ -1,0 +1,149 @@
+"""The jobs of a trace as columns, in order of submission."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+
+import numpy as np
+
+from berth.pilot.errors import UsageError
+from berth.policies.replay.columns import Floats, Ints
+
+WEEK_S = 7 * 86_400.0
+
+
+@dataclass(frozen=True)
+class Trace:
+    """[jobs] sorted by submission; times are seconds since any moment. NaN or -1: not known."""
+
+    submit_s: Floats
+    runtime_s: Floats
+    """On the place where the job ran; NaN: not known, the job is counted and left out."""
+    limit_s: Floats
+    """Requested time; NaN: none."""
+    cores: Ints
+    """In all."""
+    nodes: Ints
+    gpus: Ints
+    """In all."""
+    memory_bytes: Ints
+    """Asked for on each node; 0: not said."""
+    user: Ints
+    """Place in ``users``."""
+    account: Ints
+    queue: Ints
+    """Place in ``queues``: where the job was submitted to."""
+    after: Ints
+    """Row of the job that must have ended before this one may start; -1: none."""
+    array: Ints
+    """Number of the job array; -1: none."""
+    users: tuple[str, ...] = ()
+    accounts: tuple[str, ...] = ()
+    queues: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    """[jobs] of jobs or their programs; empty: not recorded."""
+    ids: tuple[str, ...] = ()
+    """[jobs] as the scheduler has them; empty: rows are numbered."""
+    planned_s: Floats | None = None
+    """What the backfill takes for the run time; None: the requested time."""
+    runtime_on: Mapping[str, Floats] = field(default_factory=dict)
+    """True run time by platform or place, NaN where it is not known."""
+    array_limits: Mapping[int, int] = field(default_factory=dict)
+    """Most tasks of an array that run at once; absent: all."""
+    start_s: Floats | None = None
+    """When the job started in fact; None: not recorded."""
+
+    def __post_init__(self) -> None:
+        jobs = len(self.submit_s)
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if isinstance(value, np.ndarray) and len(value) != jobs:
+                raise ValueError(f"{one.name} has {len(value)} rows and submit_s has {jobs}")
+        if jobs and np.any(np.diff(self.submit_s) < 0):
+            raise ValueError("jobs are not in order of submission")
+        if np.any(self.after >= np.arange(jobs)):
+            raise ValueError("a job waits for one that was submitted after it")
+
+    def __len__(self) -> int:
+        return len(self.submit_s)
+
+    @property
+    def weeks(self) -> Ints:
+        """[jobs] week of submission, from 0."""
+        if not len(self):
+            return np.zeros(0, np.int64)
+        return ((self.submit_s - self.submit_s[0]) // WEEK_S).astype(np.int64)
+
+    def between(self, begin_s: float, end_s: float) -> Trace:
+        """Jobs submitted in ``[begin_s, end_s)`` seconds after the first submission."""
+        if not len(self):
+            return self
+        since = self.submit_s - self.submit_s[0]
+        return self.rows(np.flatnonzero((since >= begin_s) & (since < end_s)))
+
+    def rows(self, kept: Ints) -> Trace:
+        """Some jobs, in order; a dependency on a job that is left out is dropped."""
+        place = np.full(len(self) + 1, -1, np.int64)
+        place[kept] = np.arange(len(kept))
+        changed = {
+            one.name: value[kept]
+            for one in fields(self)
+            if isinstance(value := getattr(self, one.name), np.ndarray)
+        }
+        changed["after"] = place[self.after[kept]]
+        return replace(
+            self,
+            **changed,
+            names=tuple(self.names[i] for i in kept) if self.names else (),
+            ids=tuple(self.ids[i] for i in kept) if self.ids else (),
+            runtime_on={name: column[kept] for name, column in self.runtime_on.items()},
+        )
+
+
+def trace_of(
+    submit_s: Floats,
+    runtime_s: Floats,
+    cores: Ints,
+    *,
+    limit_s: Floats | None = None,
+    nodes: Ints | None = None,
+    gpus: Ints | None = None,
+    memory_bytes: Ints | None = None,
+    user: Ints | None = None,
+    queue: Ints | None = None,
+    queues: tuple[str, ...] = (),
+    after: Ints | None = None,
+) -> Trace:
+    """A trace of the columns that are given, sorted by submission. Raises UsageError."""
+    jobs = len(submit_s)
+    order = np.argsort(submit_s, kind="stable")
+
+    def ints(column: Ints | None, default: int) -> Ints:
+        given = np.full(jobs, default, np.int64) if column is None else column
+        return np.asarray(given, np.int64)[order]
+
+    users = ints(user, 0)
+    where = ints(queue, 0)
+    if not np.all(np.isfinite(submit_s)):
+        raise UsageError("a job of the trace has no time of submission")
+    place = np.empty(jobs + 1, np.int64)
+    place[order] = np.arange(jobs)
+    place[jobs] = -1
+    waits_for = ints(after, -1)
+    return Trace(
+        submit_s=np.asarray(submit_s, float)[order],
+        runtime_s=np.asarray(runtime_s, float)[order],
+        limit_s=np.full(jobs, np.nan) if limit_s is None else np.asarray(limit_s, float)[order],
+        cores=ints(cores, 1),
+        nodes=ints(nodes, 1),
+        gpus=ints(gpus, 0),
+        memory_bytes=ints(memory_bytes, 0),
+        user=users,
+        account=np.zeros(jobs, np.int64),
+        queue=where,
+        after=np.where(waits_for >= 0, place[waits_for], -1),
+        array=np.full(jobs, -1, np.int64),
+        users=tuple(f"user{i}" for i in range(int(users.max(initial=-1)) + 1)),
+        queues=queues or tuple(f"queue{i}" for i in range(int(where.max(initial=-1)) + 1)),
+    )

@@ -1,0 +1,231 @@
+"""Replays worked out by hand: who starts when under FCFS, EASY and conservative backfill."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from berth.pilot.errors import UsageError
+from berth.policies.replay import (
+    Backfill,
+    Cluster,
+    Failure,
+    Multifactor,
+    NodeKind,
+    Option,
+    Partition,
+    Present,
+    Replayed,
+    Reservation,
+    Settings,
+    Trace,
+    metrics,
+    one_pool,
+    replay,
+    trace_of,
+)
+
+ALL = list(Backfill)
+POOLED = [True, False]
+
+
+def jobs(*rows: tuple[float, float, int], limits: list[float] | None = None) -> Trace:
+    """(submitted, runs, cores); asked for as long as it runs."""
+    submit, run, cores = (np.array(column) for column in zip(*rows, strict=True))
+    asked = np.array(limits, float) if limits else run.astype(float)
+    return trace_of(submit.astype(float), run.astype(float), cores, limit_s=asked, queues=("all",))
+
+
+def starts(
+    trace: Trace, backfill: Backfill, *, cores: int = 4, pooled: bool = True, **settings: object
+) -> list[float]:
+    cluster = replace(one_pool(cores), pooled=pooled)
+    return run(trace, cluster, backfill, **settings).start_s.tolist()
+
+
+def run(trace: Trace, cluster: Cluster, backfill: Backfill, **settings: object) -> Replayed:
+    found = replay(trace, cluster, Settings(backfill, compiled=False, **settings))  # type: ignore[arg-type]
+    assert found.counts.adds_up
+    return found
+
+
+@pytest.mark.parametrize("pooled", POOLED)
+def test_a_short_narrow_job_fills_the_hole_before_a_wide_one(pooled: bool) -> None:
+    trace = jobs((0, 10, 3), (1, 10, 4), (2, 5, 1), (3, 20, 1))
+    assert starts(trace, Backfill.FCFS, pooled=pooled) == [0, 10, 20, 20]
+    assert starts(trace, Backfill.EASY, pooled=pooled) == [0, 10, 2, 20]
+    assert starts(trace, Backfill.CONSERVATIVE, pooled=pooled) == [0, 10, 2, 20]
+
+
+@pytest.mark.parametrize("pooled", POOLED)
+def test_easy_may_delay_the_second_waiting_job_conservative_does_not(pooled: bool) -> None:
+    trace = jobs((0, 10, 3), (1, 10, 2), (2, 10, 4), (3, 20, 1))
+    assert starts(trace, Backfill.EASY, pooled=pooled) == [0, 10, 23, 3]
+    assert starts(trace, Backfill.CONSERVATIVE, pooled=pooled) == [0, 10, 20, 30]
+
+
+@pytest.mark.parametrize("pooled", POOLED)
+def test_a_job_that_ends_early_moves_reservations_forward(pooled: bool) -> None:
+    # The first asks for 100 s and ends after 10: what waited starts then.
+    trace = jobs((0, 10, 4), (1, 10, 4), (2, 10, 4), limits=[100, 10, 10])
+    for backfill in ALL:
+        assert starts(trace, backfill, pooled=pooled) == [0, 10, 20]
+
+
+@pytest.mark.parametrize("pooled", POOLED)
+@pytest.mark.parametrize("backfill", ALL)
+def test_a_time_limit_kills_unless_told_not_to(backfill: Backfill, pooled: bool) -> None:
+    trace = jobs((0, 100, 4), (1, 10, 4), limits=[20, 10])
+    cluster = replace(one_pool(4), pooled=pooled)
+    found = run(trace, cluster, backfill)
+    assert found.end_s.tolist() == [20, 30]
+    assert found.killed.tolist() == [True, False]
+    assert found.counts.killed == 1
+    kept = run(trace, cluster, backfill, kill_at_limit=False)
+    assert kept.end_s.tolist() == [100, 110]
+    assert kept.counts.killed == 0
+
+
+@pytest.mark.parametrize("pooled", POOLED)
+def test_a_dependent_job_waits_for_its_parent_and_its_wait_counts_from_then(pooled: bool) -> None:
+    base = jobs((0, 10, 1), (1, 5, 1), (2, 5, 1))
+    trace = replace(base, after=np.array([-1, 0, 1]))
+    found = run(trace, replace(one_pool(4), pooled=pooled), Backfill.EASY)
+    assert found.start_s.tolist() == [0, 10, 15]
+    assert found.wait_s.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("pooled", POOLED)
+def test_an_array_runs_no_more_tasks_at_once_than_its_limit(pooled: bool) -> None:
+    base = jobs(*[(0, 10, 1)] * 4)
+    trace = replace(base, array=np.zeros(4, np.int64), array_limits={0: 2})
+    assert starts(trace, Backfill.EASY, pooled=pooled) == [0, 0, 10, 10]
+
+
+def two_partitions(**changes: object) -> Cluster:
+    """``all`` has nodes 0 to 3, ``small`` shares nodes 0 and 1."""
+    base = Cluster(
+        (NodeKind("cpu", 4, 2),),
+        (Partition("all", ("cpu",)), Partition("small", ("cpu",), nodes=(0, 1))),
+    )
+    return replace(base, **changes)  # type: ignore[arg-type]
+
+
+def test_partitions_that_share_nodes_never_share_cores() -> None:
+    base = jobs((0, 10, 8), (1, 10, 4), (2, 10, 4))
+    trace = replace(base, queue=np.array([0, 1, 0]), queues=("all", "small"))
+    found = run(replace(trace, nodes=np.array([4, 2, 2])), two_partitions(), Backfill.EASY)
+    assert found.start_s.tolist() == [0, 10, 10]
+    assert [one.tolist() for one in found.units] == [[0, 1, 2, 3], [0, 1], [2, 3]]
+
+
+def test_memory_of_nodes_keeps_jobs_apart() -> None:
+    cluster = Cluster((NodeKind("n", 1, 8, memory_bytes=8 * 2**30),), (Partition("p", ("n",)),))
+    trace = replace(jobs((0, 10, 1), (0, 10, 1)), memory_bytes=np.array([5, 5]) * 2**30)
+    assert run(trace, cluster, Backfill.EASY).start_s.tolist() == [0, 10]
+
+
+def test_gpus_are_counted_beside_cores() -> None:
+    cluster = Cluster((NodeKind("g", 2, 8, gpus=2),), (Partition("g", ("g",)),))
+    trace = replace(jobs((0, 10, 1), (0, 10, 1), (0, 10, 1)), gpus=np.array([2, 1, 2]))
+    found = run(trace, cluster, Backfill.FCFS)
+    assert found.start_s.tolist() == [0, 0, 10]
+    pooled = run(trace, replace(cluster, pooled=True), Backfill.FCFS)
+    assert pooled.start_s.tolist() == [0, 0, 10]
+
+
+@pytest.mark.parametrize("backfill", ALL)
+def test_no_job_runs_into_a_reservation_of_the_site(backfill: Backfill) -> None:
+    cluster = two_partitions(reservations=(Reservation("cpu", (0, 1, 2, 3), 20.0, 50.0),))
+    trace = jobs((0, 15, 8), (1, 10, 8), (2, 3, 2))
+    found = run(trace, cluster, backfill)
+    assert found.start_s.tolist() == [0, 50, 60 if backfill is Backfill.FCFS else 15]
+
+
+@pytest.mark.parametrize("backfill", ALL)
+def test_a_node_that_breaks_sends_its_jobs_back_to_the_queue(backfill: Backfill) -> None:
+    cluster = two_partitions(failures=(Failure("cpu", 0, 4.0, 30.0),))
+    trace = jobs((0, 10, 2), (0, 10, 2))
+    found = run(trace, cluster, backfill)
+    assert found.start_s.tolist() == [4, 0]  # on another node
+    assert found.requeues.tolist() == [1, 0]
+    assert found.counts.requeued == 1
+    lost = run(trace, cluster, backfill, requeue_failed=False)
+    assert (lost.counts.lost, lost.counts.ended) == (1, 1)
+
+
+@pytest.mark.parametrize("pooled", POOLED)
+def test_fair_share_puts_the_user_who_used_least_first(pooled: bool) -> None:
+    trace = replace(
+        jobs((0, 100, 4), (1, 10, 4), (2, 10, 4)), user=np.array([0, 0, 1]), users=("a", "b")
+    )
+    cluster = replace(one_pool(4), pooled=pooled)
+    found = run(trace, cluster, Backfill.EASY, priority=Multifactor(period_s=1.0))
+    assert found.start_s.tolist() == [0, 110, 100]
+    by_age = run(trace, cluster, Backfill.EASY, priority=Multifactor(fair_share=0, period_s=1.0))
+    assert by_age.start_s.tolist() == [0, 100, 110]
+
+
+@pytest.mark.parametrize("backfill", ALL)
+@pytest.mark.parametrize("pooled", POOLED)
+def test_a_job_in_two_partitions_starts_where_it_can_first(
+    backfill: Backfill, pooled: bool
+) -> None:
+    class Both:
+        def place(self, job: int, present: Present) -> list[Option]:
+            return [Option(p, 1, 1, 0, 0, 10.0 * (1 + p), 10.0 * (1 + p), 100.0) for p in (0, 1)]
+
+    cluster = Cluster(
+        (NodeKind("a", 1, 1), NodeKind("b", 1, 1)),
+        (Partition("a", ("a",)), Partition("b", ("b",))),
+        pooled=pooled,
+    )
+    trace = replace(jobs((0, 10, 1), (0, 10, 1), (0, 10, 1)), queues=("a",))
+    found = replay(trace, cluster, Settings(backfill, compiled=False), Both())
+    assert found.start_s.tolist() == [0, 0, 10]
+    assert found.partition.tolist() == [0, 1, 0]
+    assert found.end_s.tolist() == [10, 20, 20]
+    assert found.counts.moved == 1
+    assert found.counts.adds_up
+
+
+def test_jobs_that_cannot_be_replayed_are_refused_with_a_reason() -> None:
+    base = jobs((0, 10, 9), (1, -1, 1), (2, 10, 1), (3, 10, 1), (4, 10, 1))
+    trace = replace(
+        base,
+        runtime_s=np.array([10, -1, np.nan, 10, 10]),
+        queue=np.array([0, 0, 0, 1, 0]),
+        queues=("all", "nowhere"),
+    )
+    cluster = Cluster(
+        (NodeKind("n", 4, 2), NodeKind("m", 1, 1)),
+        (Partition("all", ("n",)), Partition("other", ("m",))),
+    )
+    found = run(trace, cluster, Backfill.EASY)
+    assert found.counts.refused == {
+        "larger than its partition": 1,
+        "no known run time": 1,
+        "an unknown partition": 1,
+        "a negative number": 1,
+    }
+    assert (found.counts.read, found.counts.replayed, found.counts.ended) == (5, 1, 1)
+
+
+def test_an_empty_trace_gives_no_figures_and_no_traceback() -> None:
+    empty = trace_of(np.zeros(0), np.zeros(0), np.zeros(0, np.int64))
+    for pooled in POOLED:
+        for backfill in ALL:
+            found = run(empty, replace(one_pool(4), pooled=pooled), backfill)
+            assert metrics(found).jobs == 0
+            assert np.isnan(metrics(found).mean_wait_s)
+
+
+def test_a_policy_that_gives_impossible_options_is_named() -> None:
+    class Wrong:
+        def place(self, job: int, present: Present) -> list[Option]:
+            return [Option(0, 1, 1, 0, 0, -1.0, 1.0, 1.0)]
+
+    with pytest.raises(UsageError, match="job 0"):
+        replay(jobs((0, 10, 1)), one_pool(4), Settings(compiled=False), Wrong())
