@@ -18,6 +18,7 @@ class Code(StrEnum):
     OFF = "off"
     KILL_SWITCH = "kill-switch"
     OWN_QUEUE = "own-queue"
+    MEMORY_FIT = "memory-fit"
     BAD_REQUEST = "bad-request"
     BAD_MODE = "bad-mode"
     BAD_PROFILE_NAME = "bad-profile-name"

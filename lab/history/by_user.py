@@ -25,8 +25,8 @@ class ByUser:
     same: Places
     """Ended jobs of the same user, cores and time limit."""
     weak_mid_s: Floats
-    """Asked as for a match that says no time limit: 1.25 times that of the user's newest ended job.
-    NaN where the user's ended jobs have the job's own limit, or there are fewer than two."""
+    """Asked as for a match that says no time limit: 1.25 times that of the user's newest ended job
+    with these cores. NaN where there is none, or where ended jobs have the job's own limit."""
     weak_low_s: Floats
     weak_high_s: Floats
 
@@ -45,7 +45,7 @@ def _replay(jobs: Trace, rows: Places, found: ByUser) -> None:
     predictor, asked = RunTimePredictor(), asked_jobs(jobs)
     shapes: Counter[tuple[int, float | None]] = Counter()
     limits: set[float | None] = set()
-    newest: AskedJob | None = None
+    newest: dict[int, AskedJob] = {}
     for event, place in events(jobs):
         one, row = asked[place], rows[place]
         if event is Event.END:
@@ -56,17 +56,18 @@ def _replay(jobs: Trace, rows: Places, found: ByUser) -> None:
             )  # fmt: skip
             shapes[one.cores, one.request_s] += 1
             limits.add(one.request_s)
-            newest = one
+            newest[one.cores] = one
         elif event is Event.START:
             predictor.started(str(place), one, float(jobs.start_s[place]))
         else:
             made = predictor.predict(one, one.submit_s, job_id=str(place))
-            if newest is None:
+            if not newest:
                 continue
             found.same[row] = shapes[one.cores, one.request_s]
             _set(made, (found.low_s, found.mid_s, found.high_s), row)
-            if one.request_s not in limits and shapes.total() > 1:
-                weak = predictor.predict(_with_another_limit(newest, one.submit_s), one.submit_s)
+            like = newest.get(one.cores)
+            if like is not None and one.request_s not in limits and shapes.total() > 1:
+                weak = predictor.predict(_with_another_limit(like, one.submit_s), one.submit_s)
                 _set(weak, (found.weak_low_s, found.weak_mid_s, found.weak_high_s), row)
 
 

@@ -17,6 +17,7 @@ from berth.plugin.forecasting import forecaster_for, platforms_for
 from berth.plugin.history.reading import Read, summary, text_of
 from berth.plugin.history.swf import read_swf
 from berth.plugin.history.workloads import Made, make_workloads
+from berth.plugin.right_sizing.needs import learn_needs
 from berth.plugin.scheduler.registry import SCHEDULERS, scheduler_named
 from berth.plugin.site.site import Site
 
@@ -108,6 +109,7 @@ def import_(
         read = _from_file(file, named, formats, utc=utc)
     store.past_jobs.put(list(read.jobs.values()))
     new = store.past_jobs.count() - before
+    learn_needs(store, time.time())
     made = None if site is None else _workloads(site, site_file, store_url)
     if json_:
         click.echo(json.dumps(_as_json(read, new, made), indent=2))
@@ -138,6 +140,7 @@ def refresh(*, site_file: Path | None, store_url: str | None) -> None:
     if site is None:
         raise UsageError("without a site file no queue has a platform", hint="give --site FILE")
     made = _workloads(site, site_file, store_url)
+    learn_needs(open_store(site_file, store_url), time.time())
     click.echo(f"{made.workloads} workloads from {made.runs} runs predict the next jobs")
 
 

@@ -69,6 +69,7 @@ def prune(
     count = f"{opened.decisions.prune(before_s)} decisions"
     if outcomes:
         count += f" and {opened.outcomes.prune(before_s)} outcomes"
+        opened.memory_needs.prune(before_s)
         if past := opened.past_jobs.prune(before_s):
             count += f" and {past} past jobs"
         opened.learning.prune(before_s)

@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from berth.pilot.errors import BerthError, DocumentError
@@ -32,6 +33,7 @@ from berth.plugin.daemon.server import End, Server
 from berth.plugin.daemon.service import Service, killed
 from berth.plugin.daemon.spool import Spool
 from berth.plugin.daemon.view import Kept, SiteView
+from berth.plugin.right_sizing.guard import beside, load_or_nobody
 from berth.plugin.scheduler import SCHEDULERS, ReadStates, state_reader
 from berth.plugin.scheduler.ruled_out import with_ruled_out
 from berth.plugin.site.site import Site
@@ -81,6 +83,7 @@ def view(site: Site) -> SiteView:
         schedulers={n: SCHEDULERS.load(n) for n in (*SCHEDULERS.own(), site.scheduler)},
         auto_queue=auto,
         kill_switch=site.daemon.kill_switch,
+        right_sizing=site.right_sizing,
     )
 
 
@@ -230,7 +233,11 @@ class Daemon:
         return Periodic(
             "cluster reader",
             site.daemon.state_refresh_s,
-            follow_cluster(self.service, self._reader_of(site)),
+            follow_cluster(
+                self.service,
+                self._reader_of(site),
+                partial(load_or_nobody, beside(site.daemon.ruled_out)),
+            ),
         )
 
     def _new_outcome_thread(self, site: Site) -> Periodic | None:

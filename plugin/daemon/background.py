@@ -16,6 +16,7 @@ from berth.pilot.errors import BerthError
 from berth.plugin.daemon.service import Service
 from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.daemon.view import Snapshot
+from berth.plugin.right_sizing.guard import Guard
 from berth.plugin.scheduler.states import ReadStates
 from berth.plugin.store.store import Store
 
@@ -98,12 +99,14 @@ def follow_store(service: Service, store: Store) -> Callable[[], None]:
     return step
 
 
-def follow_cluster(service: Service, read: ReadStates) -> Callable[[], None]:
+def follow_cluster(
+    service: Service, read: ReadStates, guard: Callable[[], Guard] = Guard
+) -> Callable[[], None]:
     """A step that reads the candidates' states. A failed reading keeps the last: it gets stale."""
 
     def step() -> None:
         wall_s, monotonic_s = time.time(), time.monotonic()
         states = MappingProxyType(dict(read()))
-        service.snapshot = Snapshot(states, wall_s, monotonic_s)
+        service.snapshot = Snapshot(states, wall_s, monotonic_s, guard())
 
     return step

@@ -61,6 +61,8 @@ class Job:
     array: str | None = None
     het: int | None = None
     scheduler_since_s: int | None = None
+    requeue: int | None = None
+    """0: never run it again; 1: the scheduler may; None: its submitter said nothing."""
     pinned: tuple[str, ...] | None = None
 
 
@@ -96,6 +98,7 @@ _NUMBERS = frozenset(
         "uid",
         "nodes",
         "max_nodes",
+        "requeue",
         "tasks",
         "cpus_per_task",
         "tasks_per_node",

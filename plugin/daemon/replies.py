@@ -61,8 +61,9 @@ def stamp(
     profile: str | None,
     bundle: str,
     slices: Sequence[str] = (),
+    fit: str = "",
 ) -> str:
-    """``berth/1 id=... action=... code=... to=... profile=... bundle=... slices=...``.
+    """``berth/1 id=... action=... code=... to=... profile=... bundle=... fit=... slices=...``.
 
     At most 512 bytes.
     """
@@ -73,6 +74,8 @@ def stamp(
         parts.append(f"profile={profile}")
     if bundle:
         parts.append(f"bundle={bundle}")
+    if fit:
+        parts.append(f"fit={fit}")
     if slices:
         parts.append(f"slices={','.join(slices)}")
     return " ".join(parts).encode("ascii", "replace")[:MAX_STAMP_BYTES].decode("ascii")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import time
@@ -19,7 +20,8 @@ from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.daemon.stats import Stats
 from berth.plugin.daemon.usernames import UserNames
 from berth.plugin.daemon.view import Kept, SiteView, Snapshot
-from berth.plugin.history.matching import arguments_of, keys
+from berth.plugin.history.matching import arguments_of, keys, profile_key
+from berth.plugin.right_sizing.fitting import Fit, Watch, fit, need_of
 from berth.plugin.site.slices import is_padding
 from berth.plugin.workload_names import may_use, resolved
 from berth.policies.codes import Code
@@ -154,6 +156,19 @@ class Service:
                 decision = self._decisions.decide(site, self.snapshot, request, forecast)
         return self._reply(ask, mode, request, decision=decision, kept=kept, started_ns=started_ns)
 
+    def _memory(self, job: Job, request: Request, mode: Mode, code: str) -> Fit | None:
+        """What is to be said and done about the memory that it asks for."""
+        needs = self.shelf.memory_needs
+        asked = request.resources.memory_bytes_per_node
+        if not needs or not asked or mode not in _ANSWERED or code in _NOT_LOOKED_AT:
+            return None
+        own = (profile_key(request.user, request.profile),) if request.profile else ()
+        need = need_of(needs.get, itertools.chain(_past_keys(job), own))
+        if need is None:
+            return None
+        watch = Watch(self.snapshot.guard, time.time(), mode is Mode.ENFORCE)
+        return fit(job, request, need, self.site.right_sizing, watch)
+
     def _kept_at_once(
         self, site: SiteView, job: Job, mode: Mode, chosen: requests.Choice
     ) -> Kept | None:
@@ -228,6 +243,12 @@ class Service:
                     (code, reason), changes = _INTERACTIVE_SHAPE, {}
             if "shape" in request.pinned and not _SHAPE.isdisjoint(changes):
                 (code, reason), changes = _PINNED_SHAPE, {}
+        memory = self._memory(ask.job, request, mode, code)
+        if memory is not None:
+            reason = f"{reason} {memory.sentence}".lstrip()
+            if memory.memory_mib is not None and "memory_mib_per_node" not in changes:
+                code = code if changes else Code.MEMORY_FIT
+                changes["memory_mib_per_node"] = memory.memory_mib
         action = "edit" if changes and mode is Mode.ENFORCE else "keep"
         message = None
         if action == "edit":
@@ -238,6 +259,8 @@ class Service:
             request.wants_placement or request.profile or code == Code.UNTYPED_GPU
         ):
             message = replies.message(reason)
+        elif memory is not None:
+            message = replies.message(memory.sentence)
         name = self._identifiers.next()
         latency_us = (time.perf_counter_ns() - started_ns) // 1000
         self.stats.decided(code, action, latency_us)
@@ -268,6 +291,7 @@ class Service:
                 profile=request.profile,
                 bundle=decision.bundle if decision else "",
                 slices=replies.slices_that_will_do(decision) if decision else (),
+                fit=memory.key if memory is not None and action == "edit" else "",
             ),
             message=message if code != Code.OPTED_OUT else None,
             decision=name,
@@ -304,6 +328,11 @@ def untyped_gpu(gres: str, queue: str, state: CandidateState | None) -> Kept:
 
 
 _TYPES_NAMED = 8
+_ANSWERED = (Mode.ADVISE, Mode.ENFORCE)
+_NOT_LOOKED_AT = frozenset(
+    (Code.OPTED_OUT, Code.BAD_MODE, Code.NOT_COVERED_USER, Code.NOT_COVERED_ACCOUNT,
+     Code.NOT_COVERED_QUEUE, Code.NOT_COVERED_KIND)
+)  # fmt: skip
 _OPTED_OUT = Kept(Code.OPTED_OUT, "You asked Berth to leave this job alone.")
 _BAD_MODE = Kept(Code.BAD_MODE, "BERTH_MODE is not off, shadow, advise or enforce.")
 _INTERACTIVE_SHAPE = Kept(

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from berth.pilot.bounded import BoundedCache
 from berth.pilot.errors import DocumentError
+from berth.plugin.store.records import MemoryNeedRecord
 from berth.plugin.store.store import Changes
 from berth.predictor.core.forecast import Forecast
 
@@ -37,6 +38,7 @@ class Shelf:
         scripts: Mapping[tuple[str, str], Attached] | None = None,
         *,
         learnt: Mapping[tuple[str, str], bytes] | None = None,
+        memory_needs: Mapping[str, MemoryNeedRecord] | None = None,
         identity: int = 0,
     ) -> None:
         self.identity = identity
@@ -46,6 +48,8 @@ class Shelf:
         self._packed = dict(packed or {})
         self._scripts = dict(scripts or {})
         self._learnt = dict(learnt or {})
+        self.memory_needs = dict(memory_needs or {})
+        """What past jobs needed, by their keys."""
         self._unpacked: BoundedCache[tuple[str, str | None], Forecast] = BoundedCache(
             UNPACKED_KEPT, by_use=True
         )
@@ -118,5 +122,6 @@ class Shelf:
             packed,
             scripts,
             learnt=learnt,
+            memory_needs={one.digest: one for one in changes.memory_needs},
             identity=changes.identity,
         )

@@ -9,7 +9,9 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from berth.plugin.daemon.messages import Job
+from berth.plugin.right_sizing.guard import Guard
 from berth.plugin.scheduler import Scheduler
+from berth.plugin.site.site import RightSizing
 from berth.policies.decide import Decider
 from berth.policies.values import CandidateState, Mode
 
@@ -36,6 +38,7 @@ class SiteView:
     """Whose filters may ask, by name."""
     auto_queue: str | None = None
     kill_switch: Path | None = None
+    right_sizing: RightSizing = field(default_factory=RightSizing)
     slice_queues: Mapping[str, tuple[str, ...]] = field(init=False)
     """Candidates that give MIG slices by type, by their queue."""
 
@@ -58,6 +61,8 @@ class Snapshot:
     states: Mapping[str, CandidateState] = field(default_factory=lambda: MappingProxyType({}))
     wall_s: float = 0.0
     monotonic_s: float = 0.0
+    guard: Guard = field(default_factory=Guard)
+    """Whether somebody gives jobs their memory back."""
 
     def now_s(self, monotonic_s: float) -> float:
         """Unix time at ``monotonic_s`` by the wall clock of the reading."""

@@ -93,6 +93,11 @@ def keys(
         yield Match.SHAPE, _digest("shape", user, str(cores), limit)
 
 
+def profile_key(user: str, profile: str) -> str:
+    """Of a user's jobs of one workload."""
+    return _digest("profile", user, profile)
+
+
 def _digest(*parts: str) -> str:
     text = "\0".join(("berth-history", *parts))
     return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -80,7 +80,7 @@ def make_workloads(
     put = Putting(store, forecaster, platforms, time.time())
     unplaced = 0
     everybody: list[Placed] = []
-    for user, jobs in _by_user(store):
+    for user, jobs in by_user(store):
         placed = [Placed(job, queues[job.queue]) for job in jobs if job.queue in queues]
         unplaced += len(jobs) - len(placed)
         learnt = [one for one in placed if one.job.state in _LEARNT]
@@ -93,10 +93,10 @@ def make_workloads(
     if everybody:
         everybody = _last(everybody)
         times = RunTimes(everybody)
-        by_user: dict[str, list[Placed]] = {}
+        users: dict[str, list[Placed]] = {}
         for one in everybody:
-            by_user.setdefault(one.job.user, []).append(one)
-        for user, learnt in by_user.items():
+            users.setdefault(one.job.user, []).append(one)
+        for user, learnt in users.items():
             put.all_of(user, _groups(learnt), times)
         put.all_of("", _groups(everybody, accounts=True), times)
     return Made(put.workloads, put.runs, unplaced)
@@ -124,7 +124,7 @@ def _groups(jobs: Iterable[Placed], *, accounts: bool = False) -> list[tuple[str
     return [(key, one) for key, one in groups.items() if len(one.jobs) >= LEAST_RUNS]
 
 
-def _by_user(store: Store) -> Iterator[tuple[str, list[PastJobRecord]]]:
+def by_user(store: Store) -> Iterator[tuple[str, list[PastJobRecord]]]:
     """Each user's jobs in order of their ends, with those that Berth decided upon."""
     outcomes: dict[str, list[PastJobRecord]] = {}
     for outcome in store.outcomes.between(0.0, time.time() + 86_400.0):

@@ -238,6 +238,21 @@ class LearningTable(Document):
     )
 
 
+class RightSizingTable(Document):
+    """`[right_sizing]`: memory requests that are far above what past jobs needed."""
+
+    advise: bool = Field(True, description="say so at submission, in the job's one line")
+    users: Names = Field(
+        (),
+        description="whose batch jobs get a smaller request (any job with "
+        "`--comment=berth-memory:fit` does)",
+    )
+    accounts: Names = Field((), description="likewise, by account")
+    programs: Names = Field(
+        (), description="likewise, by name of the workload or of the job (digits as `#`)"
+    )
+
+
 class IncludeExclude(Document):
     """Names taken in and left out; an empty `include` takes everybody."""
 
@@ -432,6 +447,9 @@ class SiteDocument(Document, extra="allow"):
         default_factory=PredictorTable, description="see `[predictor]`"
     )
     learning: LearningTable = Field(default_factory=LearningTable, description="see `[learning]`")
+    right_sizing: RightSizingTable = Field(
+        default_factory=RightSizingTable, description="see `[right_sizing]`"
+    )
     coverage: CoverageTable = Field(default_factory=CoverageTable, description="see `[coverage]`")
     platforms: tuple[PlatformTable, ...] = Field(
         (), max_length=1_000, description="see `[[platforms]]`"

@@ -22,7 +22,14 @@ from berth.plugin.site.document import (
     SiteDocument,
 )
 from berth.plugin.site.energy import intensity, powers
-from berth.plugin.site.site import Coverage, DaemonSettings, LearningSettings, NameFilter, Site
+from berth.plugin.site.site import (
+    Coverage,
+    DaemonSettings,
+    LearningSettings,
+    NameFilter,
+    RightSizing,
+    Site,
+)
 from berth.plugin.site.slices import expanded
 from berth.policies import digest
 from berth.policies.carbon import Intensity
@@ -92,6 +99,17 @@ def build_site(document: SiteDocument, path: Path) -> Site:
         platforms=kept,
         bundles=tuple(_beside(path, name) for name in document.predictor.bundles),
         learning=LearningSettings(**document.learning.model_dump()),
+        right_sizing=RightSizing(
+            document.right_sizing.advise,
+            *(
+                frozenset(names)
+                for names in (
+                    document.right_sizing.users,
+                    document.right_sizing.accounts,
+                    document.right_sizing.programs,
+                )
+            ),
+        ),
         candidates=candidates,
         carbon_file=None
         if document.energy.carbon_file is None

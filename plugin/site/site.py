@@ -108,6 +108,18 @@ class LearningSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class RightSizing:
+    """What the site wants done about memory requests that are far too large."""
+
+    advise: bool = True
+    users: frozenset[str] = frozenset()
+    """Whose requests are made smaller, with ``accounts`` and ``programs``."""
+    accounts: frozenset[str] = frozenset()
+    programs: frozenset[str] = frozenset()
+    """Names of workloads, or of jobs (digits as ``#``)."""
+
+
+@dataclass(frozen=True, slots=True)
 class Site:
     """One site file, checked and resolved."""
 
@@ -132,6 +144,7 @@ class Site:
     bundles: tuple[Path, ...] = ()
     """Folders of bundles in place of shipped ones."""
     learning: LearningSettings = LearningSettings()
+    right_sizing: RightSizing = RightSizing()
     scheduler_settings: Document | None = None
     """The scheduler's own table; None: its defaults."""
     carbon_file: Path | None = None

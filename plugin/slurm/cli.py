@@ -54,6 +54,7 @@ def putback() -> None:
 def putback_run(site_file: Path, every: float | None) -> None:
     """Look at pending jobs that Berth moved, and put those back that cannot start there.
 
+    Jobs that ran out of memory after Berth made their request smaller run again with their own.
     Needs the rights of SlurmUser or an operator.
 
     Example: berth slurm putback run --every 30
@@ -63,14 +64,17 @@ def putback_run(site_file: Path, every: float | None) -> None:
     from berth.pilot.errors import BerthError  # noqa: PLC0415
     from berth.plugin.scheduler import ruled_out  # noqa: PLC0415
     from berth.plugin.site import load_site  # noqa: PLC0415 - pydantic is slow to import
-    from berth.plugin.slurm import put_back  # noqa: PLC0415
+    from berth.plugin.slurm import memory_back, put_back  # noqa: PLC0415
 
     path = load_site(site_file).daemon.ruled_out
+    pause_s = every or 0.0
     while True:
         try:
             for stuck in put_back.stuck_jobs(time.time()):
                 ruled_out.add(path, put_back.put_back(stuck, time.time()))
                 click.echo(f"job {stuck.job} of {stuck.user}: {stuck.reason} in {stuck.candidate}")
+            for sentence in memory_back.round_of(path, pause_s, time.time()):
+                click.echo(sentence)
         except BerthError as error:
             if every is None:
                 raise
@@ -91,10 +95,12 @@ def putback_list(site_file: Path, as_json: bool) -> None:
     import json  # noqa: PLC0415
     from dataclasses import asdict  # noqa: PLC0415
 
+    from berth.plugin.right_sizing import guard  # noqa: PLC0415
     from berth.plugin.scheduler import ruled_out  # noqa: PLC0415
     from berth.plugin.site import load_site  # noqa: PLC0415
 
-    found = ruled_out.load(load_site(site_file).daemon.ruled_out)
+    path = load_site(site_file).daemon.ruled_out
+    found = ruled_out.load(path)
     if as_json:
         click.echo(json.dumps([asdict(one) for one in found]))
         return
@@ -105,6 +111,9 @@ def putback_list(site_file: Path, as_json: bool) -> None:
         )
     if not found:
         click.echo("no place is ruled out")
+    stopped = guard.load_or_nobody(guard.beside(path)).stopped
+    if stopped:
+        click.echo(f"{len(stopped)} kinds of jobs keep their memory requests: one ran out of less")
 
 
 @putback.command("clear")
@@ -119,10 +128,14 @@ def putback_clear(site_file: Path, candidate: str | None, everything: bool) -> N
     from berth.pilot.errors import UsageError  # noqa: PLC0415
     from berth.plugin.scheduler import ruled_out  # noqa: PLC0415
     from berth.plugin.site import load_site  # noqa: PLC0415
+    from berth.plugin.slurm import memory_back  # noqa: PLC0415
 
     if (candidate is None) is not everything:
         raise UsageError("name one candidate, or --all")
-    count = ruled_out.clear(load_site(site_file).daemon.ruled_out, candidate)
+    path = load_site(site_file).daemon.ruled_out
+    count = ruled_out.clear(path, candidate)
+    if everything:
+        count += memory_back.forget(path)
     click.echo(f"{count} forgotten")
 
 

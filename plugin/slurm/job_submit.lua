@@ -480,6 +480,8 @@ local function describe(job, partitions, own)
     details.memory_mib_per_gpu = per_gpu(job.mem_per_tres)
   end
   if script then
+    -- Whether it may run twice matters only where its memory might be made less.
+    if details.memory_mib_per_node then details.requeue = count_of(job.requeue, 2) end
     local words = arguments(job)
     if words ~= false then -- a script without its arguments would be another program
       details.script = text_of(script, MAX_SCRIPT_BYTES)
@@ -642,8 +644,19 @@ local function over_limits(part, name, edits, details, limit)
   return nil
 end
 
+-- True where nothing changes but the memory of a node, which gets less. The job stays where it is.
+local function only_fits_memory(edits, details)
+  local asked, wanted = details.memory_mib_per_node, edits.memory_mib_per_node
+  return wanted ~= nil and next(edits) == "memory_mib_per_node"
+    and next(edits, "memory_mib_per_node") == nil
+    and asked ~= nil and whole(wanted, asked - 1)
+end
+
 -- Why these edits must not be made, or nil.
 local function objection(edits, details, partitions)
+  if only_fits_memory(edits, details) then
+    return details.kind == "interactive" and "an interactive job keeps its shape" or nil
+  end
   local explicit = details.queue and details.queue ~= config.auto_partition
   local typing = adds_type(edits, details)
   if explicit and not (typing and next(edits) == "gres" and next(edits, "gres") == nil) then
@@ -842,7 +855,8 @@ local function consider(job, part_list)
   if not reply then return false end
   local before
   if reply.action == "edit" and type(reply.edits) == "table" then
-    local option = untranslated(job, reply.edits, details, partitions)
+    local option = not only_fits_memory(reply.edits, details)
+      and untranslated(job, reply.edits, details, partitions)
     if option then
       stamp_kept(job, reply.stamp, "untranslated")
       tell("the job stays as it is: Berth cannot carry " .. option .. " to another place")

@@ -35,7 +35,7 @@ _AT_ONCE = re.compile(
 )
 """Reasons that no waiting ends. How many jobs somebody runs is no matter of the place."""
 _IN_TIME = re.compile(r"(Assoc|QOS)Grp(?!Jobs|SubmitJobs)\w*|ReqNodeNotAvail\S*|PartitionDown")
-_STAMP = re.compile(r"(?:^|\s)berth/1 (?P<words>.*)$")
+STAMP = re.compile(r"(?:^|\s)berth/1 (?P<words>.*)$")
 _DONE = "putback="
 _FAILED = "failed"
 _SAID = "(berth: put back, Slurm said {reason})"
@@ -101,8 +101,8 @@ def _is_due(reason: str, submitted: str, now_s: float) -> bool:
 
 
 def _stuck(number: str, reason: str) -> Stuck | None:
-    admin_comment = _field(number, "admin_comment")
-    stamp = _STAMP.search(admin_comment)
+    admin_comment = field(number, "admin_comment")
+    stamp = STAMP.search(admin_comment)
     if stamp is None:
         return None
     words = dict(word.split("=", 1) for word in stamp["words"].split() if "=" in word)
@@ -112,7 +112,7 @@ def _stuck(number: str, reason: str) -> Stuck | None:
     if tried is not None and reason != "BadConstraints":
         return None  # once: what it waits for now is its own request's
     pairs = (pair.partition(":") for pair in words["was"].split(";"))
-    user = _field(number, "username")
+    user = field(number, "username")
     if not user:
         return None  # it has started, or is gone
     return Stuck(
@@ -123,7 +123,7 @@ def _stuck(number: str, reason: str) -> Stuck | None:
         reason=reason,
         was={key: unquote(value) for key, _, value in pairs},
         admin_comment=admin_comment,
-        comment=_field(number, "comment"),
+        comment=field(number, "comment"),
         tried=tried is not None,
     )
 
@@ -161,8 +161,11 @@ def put_back(stuck: Stuck, now_s: float) -> RuledOut:
 
 def words_back(was: Mapping[str, str]) -> Sequence[str]:
     """``scontrol update`` words that restore ``was``, in the terms of the job's own partition."""
-    partition = _partition(was.get("partition", "-"))
-    words = [f"Partition={partition['PartitionName']}"]
+    partition: Record = {}
+    words = []
+    if "partition" in was:  # else it was changed where it stood
+        partition = _partition(was["partition"])
+        words.append(f"Partition={partition['PartitionName']}")
     if "min_nodes" in was:
         least, most = was["min_nodes"], was.get("max_nodes", "-")
         if least == "-":
@@ -209,12 +212,12 @@ def _partition(name: str) -> Record:
     raise SchedulerError(f"there is no partition {name} any more")
 
 
-def _field(number: str, name: str) -> str:
-    """One field of a pending job; empty where it is unset or the job is none.
+def field(number: str, name: str, states: str = "PENDING") -> str:
+    """One field of a job in one of ``states``; empty where it is unset or the job is none.
 
     One at a time: in ``scontrol show job`` a job name such as ``x UserId=root(0)``, or one with
     anything in it that ends a line, would stand for other fields.
     """
-    shown = ("squeue", "-h", "-a", "-t", "PENDING", "-j", number, "-O", f"{name}:{_WIDEST}")
+    shown = ("squeue", "-h", "-a", "-t", states, "-j", number, "-O", f"{name}:{_WIDEST}")
     text = commands.run(shown)[:_WIDEST].strip()  # the first record, where an array has several
     return "" if text in ("N/A", "(null)") else text

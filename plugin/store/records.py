@@ -144,6 +144,24 @@ class PastJobRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryNeedRecord:
+    """How much memory past jobs needed that a new job may be matched with."""
+
+    digest: str
+    """What they have in common (``plugin.history.matching``)."""
+    user: str
+    peak_bytes: int
+    """The largest of all that are stored, on a node."""
+    runs: int
+    """Whose peak was recorded."""
+    polled: int
+    """1: peaks were sampled, short ones are missed."""
+    enough_bytes: int | None
+    """What would do; None: one of them ended out of memory."""
+    updated_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class EvidenceRecord:
     """A finished job as it was looked at for learning."""
 

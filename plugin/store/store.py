@@ -14,12 +14,14 @@ from berth.plugin.store import tables
 from berth.plugin.store.database import BUSY_TIMEOUT_S, CHECKED_BYTES, Database
 from berth.plugin.store.history import Decisions, in_pieces
 from berth.plugin.store.learning import Learning, changed_since
+from berth.plugin.store.memory_needs import MemoryNeeds, memory_needs
 from berth.plugin.store.outcomes import Outcomes
 from berth.plugin.store.past_jobs import PastJobs
 from berth.plugin.store.records import (
     FingerprintRecord,
     ForecastRecord,
     LearntRecord,
+    MemoryNeedRecord,
     WorkloadRecord,
 )
 from berth.plugin.store.statements import counter, next_revision, upsert
@@ -43,6 +45,8 @@ class Changes:
     """Those that changed."""
     learnt_keys: frozenset[tuple[str, str]] = frozenset()
     """Workload and user of all that hold."""
+    memory_needs: tuple[MemoryNeedRecord, ...] = ()
+    """All of them."""
 
 
 class Store:
@@ -58,6 +62,7 @@ class Store:
         self.outcomes = Outcomes(database)
         self.past_jobs = PastJobs(database)
         self.learning = Learning(database)
+        self.memory_needs = MemoryNeeds(database)
 
     @classmethod
     def open(
@@ -283,6 +288,7 @@ class Store:
                 for row in connection.execute(select(tables.fingerprints))
             ]
             learnt, learnt_keys = changed_since(connection, revision)
+            needs = memory_needs(connection)
         return Changes(
             identity,
             now,
@@ -292,6 +298,7 @@ class Store:
             tuple(scripts),
             tuple(learnt),
             frozenset(learnt_keys),
+            tuple(needs),
         )
 
 

@@ -19,7 +19,7 @@ from sqlalchemy import (
     Text,
 )
 
-REVISIONS = ("v0001", "v0002", "v0003", "v0004", "v0005", "v0006", "v0007", "v0008")
+REVISIONS = ("v0001", "v0002", "v0003", "v0004", "v0005", "v0006", "v0007", "v0008", "v0009")
 """Every schema this Berth knows, oldest first. Checked without importing Alembic."""
 
 metadata = MetaData(
@@ -162,6 +162,19 @@ past_jobs = Table(
     Column("peak_bytes", BigInteger, nullable=True),
     Column("peak_source", String(16), nullable=False),
     Index("ix_past_jobs_user_end_s", "user", "end_s"),
+)
+
+memory_needs = Table(
+    "memory_needs",
+    metadata,
+    Column("digest", String(80), primary_key=True),
+    Column("user", String(255), nullable=False),
+    Column("peak_bytes", BigInteger, nullable=False),
+    Column("runs", Integer, nullable=False),
+    Column("polled", Integer, nullable=False),
+    Column("enough_bytes", BigInteger, nullable=True),
+    Column("updated_s", Double, nullable=False),
+    comment="largest peaks of past jobs by what a new job may be matched by",
 )
 
 evidence = Table(

@@ -1,0 +1,93 @@
+"""How much memory past jobs needed, by what a new job may be matched by."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from berth.plugin.history.advice import LEAST_RUNS, MEMORY_MARGIN, POLLED_MARGIN
+from berth.plugin.history.matching import Match, keys, profile_key
+from berth.plugin.history.workloads import GROUPS, KEYS_OF_USER, by_user
+from berth.plugin.store import Store
+from berth.plugin.store.records import MemoryNeedRecord, OutcomeRecord, PastJobRecord
+
+_RAN = frozenset(("completed", "failed", "timeout", "out-of-memory"))
+
+
+@dataclass(slots=True)
+class _Peaks:
+    """Of the jobs of one key."""
+
+    largest: int = 0
+    runs: int = 0
+    polled: bool = False
+    killed: int = 0
+    """Jobs that ended out of memory: they needed more than was seen."""
+
+    def add(self, peak_bytes: int | None, source: str, state: str) -> None:
+        if state == "out-of-memory":
+            self.killed += 1
+        if peak_bytes:
+            self.largest = max(self.largest, peak_bytes)
+            self.runs += state != "out-of-memory"
+            self.polled |= source != "cgroup"
+
+
+def learn_needs(store: Store, now_s: float) -> int:
+    """Make those of every user anew from past jobs and outcomes; gives how many."""
+    count = 0
+    for user, jobs in by_user(store):
+        found = list(needs_of(user, jobs, now_s))
+        store.memory_needs.put(found)
+        count += len(found)
+    found = list(_of_profiles(store.outcomes.between(0.0, now_s + 86_400.0), now_s))
+    store.memory_needs.put(found)
+    return count + len(found)
+
+
+def needs_of(user: str, jobs: Iterable[PastJobRecord], now_s: float) -> Iterator[MemoryNeedRecord]:
+    """Of one user's jobs in order of their ends: the largest peak of all that are stored."""
+    groups: OrderedDict[str, _Peaks] = OrderedDict()
+    for job in jobs:
+        if job.state not in _RAN:
+            continue
+        found = keys(
+            job.user, job.name, job.cores, job.time_limit_s,
+            arguments=job.arguments, similar=job.similar,
+        )  # fmt: skip
+        for match, digest in found:
+            if match is Match.LIMIT:
+                continue  # how long a job may run says nothing of its memory
+            groups.setdefault(digest, _Peaks()).add(job.peak_bytes, job.peak_source, job.state)
+            groups.move_to_end(digest)
+            if len(groups) > GROUPS:
+                groups.popitem(last=False)
+    known = [(digest, peaks) for digest, peaks in groups.items() if peaks.runs >= LEAST_RUNS]
+    for digest, peaks in known[-KEYS_OF_USER:]:
+        yield _record(digest, user, peaks, now_s)
+
+
+def _of_profiles(outcomes: Iterable[OutcomeRecord], now_s: float) -> Iterator[MemoryNeedRecord]:
+    """By user and the workload that their jobs named or were matched with."""
+    groups: dict[tuple[str, str], _Peaks] = {}
+    for one in outcomes:
+        if one.user and one.profile and one.state in _RAN:
+            peaks = groups.setdefault((one.user, one.profile), _Peaks())
+            peaks.add(one.max_rss_bytes, "polled", one.state)
+    for (user, profile), peaks in groups.items():
+        if peaks.runs >= LEAST_RUNS:
+            yield _record(profile_key(user, profile), user, peaks, now_s)
+
+
+def _record(digest: str, user: str, peaks: _Peaks, now_s: float) -> MemoryNeedRecord:
+    margin = POLLED_MARGIN if peaks.polled else MEMORY_MARGIN
+    return MemoryNeedRecord(
+        digest=digest,
+        user=user,
+        peak_bytes=peaks.largest,
+        runs=peaks.runs,
+        polled=int(peaks.polled),
+        enough_bytes=None if peaks.killed else int(peaks.largest * margin) + 1,
+        updated_s=now_s,
+    )

@@ -1,0 +1,207 @@
+"""Gives a job its own memory request back where the smaller one that Berth wrote was too little.
+
+Such a job ends OUT_OF_MEMORY. It is requeued once, held, gets the memory that the filter wrote down
+of it (``was=`` beside the stamp in AdminComment, which no user can write), and is released; its
+kind of job keeps its requests from then on. Slurm starts a requeued job after about two minutes,
+when its nodes have tidied up (started at once, it may fail: seen with Slurm 22.05).
+
+What is begun is written down first: a helper that was killed goes on where it stopped. A job that
+Slurm may not run twice (``--no-requeue``, JobRequeue=0) never had its request made smaller.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from urllib.parse import unquote
+
+from berth.pilot.errors import BerthError, DocumentError
+from berth.plugin.right_sizing import guard
+from berth.plugin.right_sizing.guard import Guard
+from berth.plugin.slurm import commands
+from berth.plugin.slurm.put_back import STAMP, field
+
+log = logging.getLogger("berth.putback")
+
+ENDED, HELD = "OUT_OF_MEMORY", "PENDING"
+MARK = "memoryback="
+"""In AdminComment of a job that got its memory back: that happens once."""
+_SAID = "(berth: ran out of the smaller memory request, runs again with its own)"
+_UPDATED = {"memory_mib_per_node": "MinMemoryNode", "memory_mib_per_cpu": "MinMemoryCPU"}
+
+
+@dataclass(frozen=True, slots=True)
+class Short:
+    """A job that had too little."""
+
+    job: str
+    user: str
+    key: str
+    """Of its kind of job (``right_sizing.fitting``)."""
+    state: str
+    was: Mapping[str, str]
+    admin_comment: str
+    comment: str
+    marked: bool
+    """It has its memory back."""
+
+
+def short_jobs(begun: Mapping[str, str]) -> Iterator[Short]:
+    """Those that ended out of memory under a smaller request, and those that were begun with.
+
+    Raises SchedulerError or ToolMissing.
+    """
+    listed = commands.run(("squeue", "-a", "-h", "-t", ENDED, "-o", "%A"))
+    for job in dict.fromkeys((*begun, *(line.strip() for line in listed.splitlines()))):
+        if not job.isdigit():
+            continue
+        found = short_job(job)
+        if found is not None and (job in begun or not found.marked):
+            yield found
+
+
+def short_job(job: str) -> Short | None:
+    """What Slurm says of a job; None: it is none of these, or forgotten.
+
+    Raises SchedulerError or ToolMissing.
+    """
+
+    def of(name: str) -> str:
+        return field(job, name, "all")
+
+    admin_comment = of("admin_comment")
+    stamp = STAMP.search(admin_comment)
+    if stamp is None:
+        return None
+    words = dict(word.split("=", 1) for word in stamp["words"].split() if "=" in word)
+    if "fit" not in words or "was" not in words:
+        return None
+    if (of("requeue"), of("batchflag")) != ("1", "1"):
+        return None  # it must not run twice
+    pairs = (pair.partition(":") for pair in words["was"].split(";"))
+    was = {key: unquote(value) for key, _, value in pairs if key in _UPDATED}
+    return Short(
+        job=job,
+        user=of("username"),
+        key=words["fit"],
+        state=of("state"),
+        was=was,
+        admin_comment=admin_comment,
+        comment=of("comment"),
+        marked=MARK in admin_comment,
+    )
+
+
+def give_back(short: Short, path: Path) -> bool:
+    """Run it again with its own request; False: somebody else saw to it.
+
+    ``path``: where what is begun stands. Raises SchedulerError and DocumentError.
+    """
+    begun = load_begun(path)
+    if short.state == ENDED and not short.marked:
+        store_begun(path, {**begun, short.job: short.key})
+        commands.run(("scontrol", "requeuehold", short.job))
+    elif short.state != HELD or short.job not in begun:
+        _forget(path, short.job)
+        return False
+    if not short.marked:
+        _restore(short)
+    commands.run(("scontrol", "release", short.job))
+    _forget(path, short.job)
+    log.info("job %s ran out of a smaller memory request: it runs again with its own", short.job)
+    return True
+
+
+def _restore(short: Short) -> None:
+    words = [f"{_UPDATED[key]}={value}" for key, value in short.was.items() if value.isdigit()]
+    comment = " ".join(filter(None, (short.comment.partition("(berth: ")[0].strip(), _SAID)))
+    commands.run(
+        (
+            "scontrol", "update", f"JobId={short.job}", *words,
+            f"AdminComment={short.admin_comment} {MARK}{short.key}", f"Comment={comment}",
+        )
+    )  # fmt: skip
+
+
+def round_of(ruled_out: Path, every_s: float, now_s: float) -> Iterator[str]:
+    """Look once, say what was done, and tell the daemon that somebody looks.
+
+    Raises BerthError where Slurm or the files cannot be asked.
+    """
+    path, begun_path = guard.beside(ruled_out), begun_beside(ruled_out)
+    known = guard.load_or_nobody(path)
+    requeue, patient = _settings(every_s)
+    stopped = dict(known.stopped)
+    problem: BerthError | None = None
+    for short in list(short_jobs(load_begun(begun_path))):
+        stopped[short.key] = now_s
+        try:
+            if give_back(short, begun_path):
+                yield f"job {short.job} of {short.user}: out of memory, runs again with its own"
+        except BerthError as error:
+            problem = error
+    alive_s = now_s if patient and problem is None else 0.0
+    guard.store(path, Guard(alive_s, every_s, requeue, stopped))
+    if problem is not None:
+        raise problem
+
+
+def forget(ruled_out: Path) -> int:
+    """Let requests of every kind of job be made smaller again; how many were left alone."""
+    path = guard.beside(ruled_out)
+    known = guard.load(path)
+    if known.stopped:
+        guard.store(path, replace(known, stopped={}))
+    return len(known.stopped)
+
+
+def begun_beside(ruled_out: Path) -> Path:
+    """Where jobs stand that are being given their memory back."""
+    return ruled_out.with_name("memory-begun.json")
+
+
+def load_begun(path: Path) -> dict[str, str]:
+    """Keys by job. Raises DocumentError."""
+    try:
+        read = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except (OSError, ValueError) as error:
+        raise DocumentError(path, f"cannot be read: {error}") from None
+    if not isinstance(read, dict):
+        raise DocumentError(path, "is not what berth slurm putback writes")
+    return {str(job): str(key) for job, key in read.items()}
+
+
+def store_begun(path: Path, begun: Mapping[str, str]) -> None:
+    """Write it, surely on disk when this returns. Raises DocumentError."""
+    fresh = path.with_name(f".{path.name}.new")
+    try:
+        with fresh.open("w", encoding="utf-8") as file:
+            json.dump(dict(begun), file)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+    except OSError as error:
+        raise DocumentError(path, f"cannot be written: {error.strerror}") from None
+
+
+def _forget(path: Path, job: str) -> None:
+    begun = load_begun(path)
+    if begun.pop(job, None) is not None:
+        store_begun(path, begun)
+
+
+def _settings(every_s: float) -> tuple[bool, bool]:
+    """Whether Slurm runs jobs again by itself, and whether it remembers them for long enough."""
+    text = commands.run(("scontrol", "show", "config"))
+    pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
+    config = {key.strip(): value.strip() for key, _, value in pairs}
+    age = re.match(r"\d+", config.get("MinJobAge", ""))
+    remembered_s = -1.0 if age is None else float(age.group())
+    return config.get("JobRequeue") == "1", remembered_s == 0.0 or remembered_s > 2 * every_s

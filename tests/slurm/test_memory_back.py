@@ -1,0 +1,261 @@
+"""A job whose smaller memory request was too little runs once more, with its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from fake_daemon import FakeDaemon
+from slurm_cluster import Cluster, ClusterUnavailable, cluster, wait_until
+from slurm_conf import NODE_NAMES
+
+from berth.pilot.errors import SchedulerError
+from berth.plugin.right_sizing import guard
+from berth.plugin.slurm import memory_back
+from berth.plugin.slurm.filter import FILTER_PATH
+
+STAMP = "berth/1 id=d1 action=edit code=memory-fit fit=0123456789abcdef"
+
+
+FIELDS = {"admin_comment": "AdminComment", "comment": "Comment", "username": "UserId",
+          "state": "JobState", "requeue": "Requeue", "batchflag": "BatchFlag"}  # fmt: skip
+
+
+class Killed(BaseException):
+    """The helper is gone."""
+
+
+@dataclass
+class FakeSlurm:
+    """As much of slurmctld as the helper asks. ``killed_before``: the number of a change."""
+
+    jobs: dict[str, dict[str, str]]
+    killed_before: int = 10**9
+    changes: list[tuple[str, ...]] = field(default_factory=list)
+    config: str = "JobRequeue = 1\nMinJobAge = 300 sec\n"
+
+    def run(self, words: Sequence[str], **_: object) -> str:
+        if "-O" in words:
+            job = self.jobs.get(words[words.index("-j") + 1], {})
+            return job.get(FIELDS[words[-1].partition(":")[0]], "")
+        if words[0] == "squeue":
+            return "".join(f"{n}\n" for n, j in self.jobs.items() if j["JobState"] == words[4])
+        if words[1:] == ("show", "config"):
+            return self.config
+        if len(self.changes) >= self.killed_before:
+            raise Killed
+        self.changes.append(tuple(words))
+        number = words[2].removeprefix("JobId=")
+        job = self.jobs[number]
+        if words[1] == "requeuehold":
+            assert job["JobState"] == "OUT_OF_MEMORY"
+            job.update(JobState="PENDING", held="yes", Restarts=str(int(job["Restarts"]) + 1))
+        elif words[1] == "update":
+            assert job["JobState"] == "PENDING", "Slurm changes no job that has ended"
+            job.update(word.split("=", 1) for word in words[3:])
+        else:
+            assert words[1] == "release"
+            job.pop("held", None)
+        return ""
+
+
+def out_of_memory(**changes: str) -> dict[str, str]:
+    return {
+        "JobState": "OUT_OF_MEMORY", "UserId": "alice", "Requeue": "1", "BatchFlag": "1",
+        "Restarts": "0", "MinMemoryNode": "60M", "Comment": "mine",
+        "AdminComment": f"{STAMP} was=min_mem_per_node:400;memory_mib_per_node:400;"
+        "memory_mib_per_cpu:-",
+    } | changes  # fmt: skip
+
+
+def a_round(slurm: FakeSlurm, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setattr(memory_back.commands, "run", slurm.run)
+    return list(memory_back.round_of(folder / "ruled-out.json", 30.0, 1_000.0))
+
+
+def test_it_runs_again_once_with_its_own_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurm = FakeSlurm({"7": out_of_memory()})
+    assert a_round(slurm, tmp_path, monkeypatch) == [
+        "job 7 of alice: out of memory, runs again with its own"
+    ]
+    job = slurm.jobs["7"]
+    assert (job["MinMemoryNode"], job["Restarts"], "held" in job) == ("400", "1", False)
+    assert job["AdminComment"].endswith("memoryback=0123456789abcdef")
+    assert job["Comment"].startswith("mine (berth: ran out")
+    told = guard.load(guard.beside(tmp_path / "ruled-out.json"))
+    assert told.stopped == {"0123456789abcdef": 1_000.0}
+    assert told.watches(1_050.0)
+    assert told.requeue
+    job["JobState"] = "OUT_OF_MEMORY"
+    assert a_round(slurm, tmp_path, monkeypatch) == []
+    assert job["Restarts"] == "1"
+    assert memory_back.forget(tmp_path / "ruled-out.json") == 1
+
+
+@pytest.mark.parametrize("killed_before", range(4))
+def test_a_helper_that_was_killed_goes_on_where_it_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed_before: int
+) -> None:
+    slurm = FakeSlurm({"7": out_of_memory(), "8": out_of_memory()}, killed_before)
+    with pytest.raises(Killed):
+        a_round(slurm, tmp_path, monkeypatch)
+    slurm.killed_before = 10**9
+    a_round(slurm, tmp_path, monkeypatch)
+    a_round(slurm, tmp_path, monkeypatch)
+    for job in slurm.jobs.values():
+        assert job["JobState"] == "PENDING"
+        assert (job["MinMemoryNode"], job["Restarts"], "held" in job) == ("400", "1", False)
+        assert job["AdminComment"].count("memoryback=") == 1
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"Requeue": "0"},
+        {"BatchFlag": "0"},
+        {"AdminComment": "berth/1 id=d1 action=edit code=placed to=gpu was=partition:auto"},
+        {"AdminComment": f"{STAMP}"},
+        {"AdminComment": ""},
+        {"JobState": "COMPLETED"},
+    ],
+)
+def test_other_jobs_are_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, str]
+) -> None:
+    slurm = FakeSlurm({"7": out_of_memory(**changes)})
+    assert a_round(slurm, tmp_path, monkeypatch) == []
+    assert slurm.changes == []
+
+
+def test_a_job_that_its_owner_holds_is_not_released(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurm = FakeSlurm({"7": out_of_memory(JobState="PENDING")})
+    a_round(slurm, tmp_path, monkeypatch)
+    assert slurm.changes == []
+
+
+@pytest.mark.parametrize("config", ["MinJobAge = 20 sec\nJobRequeue = 1\n", ""])
+def test_where_slurm_forgets_too_soon_nobody_is_said_to_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: str
+) -> None:
+    a_round(FakeSlurm({}, config=config), tmp_path, monkeypatch)
+    assert not guard.load(guard.beside(tmp_path / "ruled-out.json")).watches(1_000.0)
+
+
+def test_a_job_that_cannot_be_brought_back_is_said_and_stops_smaller_requests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurm = FakeSlurm({"7": out_of_memory()})
+
+    def refuse(words: Sequence[str], **_: object) -> str:
+        if "requeuehold" in words:
+            raise SchedulerError("Access/permission denied")
+        return slurm.run(words)
+
+    monkeypatch.setattr(memory_back.commands, "run", refuse)
+    with pytest.raises(SchedulerError, match="denied"):
+        list(memory_back.round_of(tmp_path / "ruled-out.json", 30.0, 1_000.0))
+    assert not guard.load(guard.beside(tmp_path / "ruled-out.json")).watches(1_000.0)
+    monkeypatch.setattr(memory_back.commands, "run", slurm.run)
+    assert list(memory_back.round_of(tmp_path / "ruled-out.json", 30.0, 1_000.0))
+
+
+# On a real Slurm whose jobs are held to their memory
+
+
+def held_to_memory(files: Mapping[str, str]) -> dict[str, str]:
+    """Jobs in control groups of their own, ended by the kernel where they take more."""
+    found = dict(files)
+    found["slurm.conf"] = (
+        found["slurm.conf"]
+        .replace("TaskPlugin=task/none", "TaskPlugin=task/cgroup")
+        .replace("ProctrackType=proctrack/linuxproc", "ProctrackType=proctrack/cgroup")
+    )
+    found["cgroup.conf"] = (
+        "CgroupAutomount=no\nCgroupMountpoint=/sys/fs/cgroup\nCgroupPlugin=cgroup/v1\n"
+        "ConstrainRAMSpace=yes\n"
+    )
+    return found
+
+
+@pytest.fixture
+def strict() -> Iterator[Cluster]:
+    if not os.access("/sys/fs/cgroup/memory/cgroup.procs", os.W_OK):
+        pytest.skip("SLURM TESTS SKIPPED: no control groups of memory, version 1, can be made here")
+    try:
+        with cluster(amend=held_to_memory) as running:
+            running.set_filter_config(
+                socket=running.berth_socket, kill_switch=running.root / "run" / "off",
+                deadline_ms=1000, reread_config_s=0,
+            )  # fmt: skip
+            running.set_job_submit(FILTER_PATH.read_text())
+            yield running
+    except ClusterUnavailable as missing:
+        pytest.skip(f"SLURM TESTS SKIPPED: {missing}")
+    finally:
+        for node in NODE_NAMES:  # slurmd leaves its groups
+            for group in Path("/sys/fs/cgroup").glob(f"*/slurm_{node}"):
+                for folder, _, _ in os.walk(group, topdown=False):
+                    with suppress(OSError):
+                        Path(folder).rmdir()
+
+
+SCRIPT = """\
+#!/bin/sh
+echo "$SLURM_JOB_ID $SLURM_MEM_PER_NODE" >> {out}
+exec {python} -c '
+held = bytearray(150_000_000)
+for n in range(0, len(held), 4096): held[n] = 1
+'
+"""
+
+
+@pytest.mark.slurm
+def test_out_of_memory_on_a_real_slurm(strict: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = strict.work / "ran"
+    script = SCRIPT.format(out=out, python="/usr/bin/python3")
+    reply = {
+        "v": 1, "action": "edit", "edits": {"memory_mib_per_node": 60}, "stamp": STAMP,
+        "message": "It now asks 60 MiB.",
+    }  # fmt: skip
+    asked: list[dict[str, object]] = []
+
+    def answer(request: dict[str, object]) -> dict[str, object]:
+        asked.append(request)
+        return reply
+
+    with FakeDaemon(strict.berth_socket, answer):
+        options = ("-p", "cpu", "--mem=400", "-t", "5")
+        job = strict.sbatch(*options, script=script)
+        once = strict.sbatch(*options, "--no-requeue", script=script)
+    described = [json.loads(json.dumps(one))["job"] for one in asked]
+    assert [one.get("requeue") for one in described] == [None, 0]
+    for one in (job, once):
+        assert strict.wait_for_state(one.id, "OUT_OF_MEMORY", timeout_s=30)
+        assert strict.job(one.id)["Partition"] == "cpu"
+    ruled_out = strict.root / "run" / "ruled-out.json"
+    monkeypatch.setattr(os, "environ", {**os.environ, **strict.environment})
+    said = list(memory_back.round_of(ruled_out, 30.0, time.time()))
+    assert said == [f"job {job.id} of games: out of memory, runs again with its own"]
+    assert list(memory_back.round_of(ruled_out, 30.0, time.time())) == []
+    found = strict.job(job.id)
+    assert (found["JobState"], found["MinMemoryNode"]) == ("PENDING", "400M")
+    assert strict.job(once.id)["JobState"] == "OUT_OF_MEMORY", "it was said to run once"
+    wait_until(
+        lambda: not any(Path("/sys/fs/cgroup/memory").glob(f"slurm*/uid_*/job_{job.id}")),
+        "the node has tidied up", 20,
+    )  # fmt: skip
+    strict.run("scontrol", "update", f"JobId={job.id}", "StartTime=now")  # else in two minutes
+    assert strict.wait_for_state(job.id, timeout_s=40) == "COMPLETED"
+    runs = [line.split() for line in out.read_text().splitlines()]
+    assert [memory for number, memory in runs if number == str(job.id)] == ["60", "400"]
+    assert len([1 for number, _ in runs if number == str(once.id)]) == 1
