@@ -33,8 +33,9 @@ class ByUser:
 
 def by_user(trace: Trace) -> ByUser:
     """Every user has a predictor that learns from that user's jobs only."""
-    found = ByUser(*(np.full(len(trace), np.nan) for _ in range(3)), np.zeros(len(trace), np.int64),
-                   *(np.full(len(trace), np.nan) for _ in range(3)))  # fmt: skip
+    low, mid, high, weak_low, weak_mid, weak_high = (np.full(len(trace), np.nan) for _ in range(6))
+    same = np.zeros(len(trace), np.int64)
+    found = ByUser(mid, low, high, same, weak_mid, weak_low, weak_high)
     for user in np.unique(trace.user):
         rows = np.flatnonzero(trace.user == user)
         _replay(trace[rows], rows, found)

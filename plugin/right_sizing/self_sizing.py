@@ -25,7 +25,7 @@ def sizes_itself(script: str) -> str | None:
         text = line.lstrip()
         if text.startswith("#"):
             continue
-        words = _WORD.findall(text)
+        words: list[str] = _WORD.findall(text)
         for place, word in enumerate(words):
             called = word.rpartition("/")[2]
             name = _SUFFIX.sub("", called).lower()
