@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from berth.pilot.profile import Measurement, Quality
 
 LINE_BYTES = 64
+NO_TOTALS = ("_ratio", "_intensity", "_per_cycle", "_levels")
+"""How names of counters end that do not grow with the run."""
 WRITE_MISS_LINES = 2
 """A write miss fetches the line (write-allocate) and writes it back later."""
 

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from pydantic import Field, model_validator
 
-from berth.pilot.documents import Document
+from berth.pilot.documents import Document, OmitsNone
 from berth.pilot.profile import Name, NonNegative, Positive, Target
 
 PLATFORM_SCHEMA = "berth.platform/1"
@@ -135,9 +135,32 @@ class Signature(Document):
         return self
 
 
-class Platform(Document):
+class AllReduce(Document):
+    """Time of one all-reduce (sum) between nodes of the kind."""
+
+    ranks: int = Field(ge=2, le=10_000_000)
+    """As many on each of the nodes."""
+    message_bytes: Positive
+    seconds: Positive
+
+
+class Interconnect(Document):
+    """What connects two nodes of the kind, as a program sees it. None: not measured."""
+
+    latency_s: Positive | None = None
+    """One way, of a message of a few bytes."""
+    bytes_per_s: Positive | None = None
+    """Of a large message, point to point, one direction."""
+    all_reduce: tuple[AllReduce, ...] = Field(default=(), max_length=1_000)
+    measured_with: str = Field(default="", max_length=200)
+    """For example ``MPI: Open MPI 4.1.4``, or ``TCP`` where there is no MPI."""
+    nodes: tuple[str, ...] = Field(default=(), max_length=100)
+
+
+class Platform(OmitsNone):
     """A kind of hardware with its capacities, price and power, and its Signature."""
 
+    omitted = ("interconnect",)
     schema_: str = Field(default=PLATFORM_SCHEMA, alias="schema")
     name: Name
     kind: PlatformKind
@@ -163,6 +186,8 @@ class Platform(Document):
     accelerator: str | None = Field(default=None, min_length=1, max_length=200)
     """The device that it is, by any name of the hardware catalogue (``predictor/hardware``);
     without it, the platform's own name is looked up there."""
+    interconnect: Interconnect | None = None
+    """Between nodes of this kind."""
     signature: Signature
 
     @property

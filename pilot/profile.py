@@ -12,7 +12,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
 
-from berth.pilot.documents import Document
+from berth.pilot.documents import Document, OmitsNone
 
 PROFILE_SCHEMA = "berth.profile/1"
 
@@ -75,8 +75,10 @@ class Runtime(Document):
     repeats_s: tuple[Positive, ...] = Field(min_length=1, max_length=10_000)
 
 
-class RunsOn(Document):
+class RunsOn(OmitsNone):
     """Where the program can run at all: the hard constraint of every placement."""
+
+    omitted = ("nodes",)
 
     targets: tuple[Target, ...] = Field(default=(Target.CPU,), min_length=1)
     architecture: str = "x86_64"
@@ -87,6 +89,8 @@ class RunsOn(Document):
     ranks: int = Field(default=1, ge=1, le=10_000_000)
     gpus: int = Field(default=0, ge=0, le=100_000)
     container: str | None = None
+    nodes: int | None = Field(default=None, ge=1, le=1_000_000)
+    """That its ranks were on; None: one, as far as is known."""
 
 
 class SizePoint(Document):
@@ -104,6 +108,35 @@ class ScalingPoint(Document):
 
     threads: int = Field(ge=1)
     runtime_s: Positive
+
+
+class Ranks(Document):
+    """How the ranks of one parallel run differed, each from its start to its end."""
+
+    count: int = Field(ge=1, le=10_000_000)
+    """Of those that were measured."""
+    slowest_s: Positive
+    mean_s: Positive
+    busiest_cpu_s: NonNegative
+    """Processor time of the rank that had most; ranks that wait may compute meanwhile."""
+    mean_cpu_s: NonNegative
+    largest_memory_bytes: NonNegative
+    mean_memory_bytes: NonNegative
+    node_memory_bytes: NonNegative
+    """Largest sum over the ranks of one node."""
+
+
+class NodePoint(Document):
+    """Time of the same program on another number of nodes."""
+
+    nodes: int = Field(ge=1, le=1_000_000)
+    ranks: int = Field(ge=1, le=10_000_000)
+    size: Positive | None = None
+    """Problem size of that run, where it has one."""
+    runtime_s: Positive
+    spread_s: NonNegative = 0.0
+    peak_memory_bytes: Positive | None = None
+    """Of all nodes together."""
 
 
 class CollectorReport(Document):
@@ -148,8 +181,10 @@ class Provenance(Document):
     """None: measured by Berth itself. Else ``created`` is when it was imported."""
 
 
-class Profile(Document):
+class Profile(OmitsNone):
     """Everything that one pilot learnt about one workload."""
+
+    omitted = ("ranks", "node_scaling")
 
     schema_: str = Field(default=PROFILE_SCHEMA, alias="schema")
     name: Name
@@ -168,6 +203,10 @@ class Profile(Document):
     """By catalogue name; totals of one complete run."""
     sizes: tuple[SizePoint, ...] = Field(default=(), max_length=100)
     scaling: tuple[ScalingPoint, ...] = Field(default=(), max_length=1_000)
+    ranks: Ranks | None = None
+    """Of a parallel launch whose ranks were all measured."""
+    node_scaling: tuple[NodePoint, ...] | None = Field(default=None, max_length=100)
+    """Runs on other numbers of nodes than the main one, ascending."""
     collectors: tuple[CollectorReport, ...] = Field(default=(), max_length=100)
     warnings: tuple[str, ...] = Field(default=(), max_length=1_000)
     provenance: Provenance

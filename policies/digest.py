@@ -74,7 +74,11 @@ def of_forecast(forecast: Forecast, platforms: Iterable[str]) -> str:
             )
         )
     ]
+    if forecast.nodes is not None:
+        lines.append(f"{forecast.nodes.measured} {forecast.nodes.weak}")
     for name in sorted(set(platforms)):
+        if forecast.nodes is not None and name in forecast.nodes.ratios:
+            lines.append(f"{name} {forecast.nodes.ratios[name]}")
         curve = forecast.curves.get(name)
         if name in forecast.doubted:
             lines.append(f"{name} {forecast.doubted[name]}")

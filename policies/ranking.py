@@ -27,7 +27,7 @@ _LOOKUPS_KEPT = 8_192
 
 
 class _Known(NamedTuple):
-    """What a forecast says of a platform at so many units and a size, and what follows from it."""
+    """What a forecast says of a platform at so many units, nodes and a size, and what follows."""
 
     prediction: Prediction | None
     """The grid point."""
@@ -117,7 +117,7 @@ class Ranking:
         held = request.resources if isinstance(resources, str) else resources
         units = max(1, held.gpus if candidate.is_gpu else held.cores)
         prediction, runtime, memory, speedup, shown_memory, source, guess, warning = self._look_up(
-            forecast, digest_, candidate.platform, units, request.size
+            forecast, digest_, candidate.platform, (units, max(1, held.nodes)), request.size
         )
         case = Case(
             request, candidate, self._settings, forecast, resources, prediction, runtime, memory
@@ -169,7 +169,11 @@ class Ranking:
         """What the place offers at this moment; None: nothing is predicted there."""
         units = max(1, held.gpus if candidate.is_gpu else held.cores)
         known = self._look_up(
-            forecast, self.digest(forecast), candidate.platform, units, request.size
+            forecast,
+            self.digest(forecast),
+            candidate.platform,
+            (units, max(1, held.nodes)),
+            request.size,
         )
         prediction, runtime, memory = known.prediction, known.runtime, known.memory
         if prediction is None or runtime is None:
@@ -183,23 +187,29 @@ class Ranking:
         )
 
     def _look_up(
-        self, forecast: Forecast, digest_: str, platform: str, units: int, size: float | None
+        self,
+        forecast: Forecast,
+        digest_: str,
+        platform: str,
+        shape: tuple[int, int],
+        size: float | None,
     ) -> _Known:
-        """What is forecast there, remembered by the forecast's digest."""
-        key = (digest_, platform, units, size)
+        """What is forecast there with ``shape``, units and nodes; remembered by the digest."""
+        units, nodes = shape
+        key = (digest_, platform, shape, size)
         found = self._lookups.get(key)
         if found is not None:
             return found
-        memory = forecast.memory_at(platform, size)
-        runtime = forecast.runtime_at(platform, units, size)
+        memory = forecast.memory_at(platform, size, nodes)
+        runtime = forecast.runtime_at(platform, units, size, nodes)
         if size is None:
-            prediction = forecast.prediction(platform, units)
+            prediction = forecast.prediction(platform, units, nodes)
             speedup = _speedup(prediction, runtime)
             source = forecast.source_of(platform)
             guess = prediction is not None and _is_guess(prediction, self._settings)
         else:
             prediction, _, _, speedup, _, source, guess, _ = self._look_up(
-                forecast, digest_, platform, units, None
+                forecast, digest_, platform, shape, None
             )
         warning = sentences.warning(prediction, runtime, self._settings)
         shown = where_known(memory)

@@ -11,13 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from berth.pilot.errors import BerthError, UsageError
+from berth.pilot.network.links import LinkMeasurement
 from berth.pilot.node import QUICK_KERNELS, NodeMeasurement
 from berth.plugin.calibrate.kinds import Kind, chosen_nodes
-from berth.plugin.calibrate.state import CalibrationState, Folder, Step, outdated
+from berth.plugin.calibrate.state import PAIR, CalibrationState, Folder, Step, outdated
 from berth.plugin.scheduler import ENDED, ClusterFacts, NodeFacts, NodeJob, Outcome, Scheduler
 
 EXPECTED_S = {"quick": 60.0, "normal": 120.0, "full": 480.0}
 """Of one node by depth, on an otherwise idle machine."""
+LINK_S = 60.0
+"""Of two nodes together, for what connects them."""
 OLDER = ".older"
 """Ending of a result that is being measured again."""
 POLL_S = (0.5, 10.0)
@@ -38,6 +41,8 @@ class Settings:
     qos: str | None = None
     again: bool = False
     """Measure nodes again that were measured already."""
+    links: bool = True
+    """Measure what connects two nodes of a kind, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,18 @@ class Todo:
     why_not: str | None = None
     stale: str | None = None
     """Why its present result does not count."""
+    second: NodeFacts | None = None
+    """With the first: what connects the two is to be measured."""
+
+    @property
+    def nodes(self) -> tuple[NodeFacts, ...]:
+        """Those that the job holds."""
+        return tuple(node for node in (self.node, self.second) if node is not None)
+
+    @property
+    def what(self) -> str:
+        """As its step calls it: the node, or both with a comma."""
+        return PAIR.join(node.name for node in self.nodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +99,34 @@ def plan(
             stale = None if result is None else outdated(result, node)
             if settings.again or result is None or not result.complete or stale is not None:
                 found.append(Todo(kind, node, stale=stale))
+        if settings.links:
+            found += _links(kind, facts, folder, settings)
     return found
+
+
+def _links(kind: Kind, facts: ClusterFacts, folder: Folder, settings: Settings) -> list[Todo]:
+    """What connects two nodes of the kind, where it is still to be measured and two are free."""
+    if len(kind.nodes) < 2:
+        return []
+    nodes = {node.name: node for node in facts.nodes}
+    current = [
+        one
+        for one in folder.links(kind.name)
+        if one.nodes[0] in nodes and outdated(one, nodes[one.nodes[0]]) is None
+    ]
+    if current and not settings.again:
+        return []
+    submitted = [s.node for s in folder.read().steps if s.kind == kind.name and s.job is not None]
+    waiting = next((name for name in submitted if PAIR in name), None)
+    if waiting is not None:
+        first, _, second = waiting.partition(PAIR)
+        if first in nodes and second in nodes:
+            return [Todo(kind, nodes[first], second=nodes[second])]
+    pair = kind.free_pair(facts)
+    if not pair:
+        why = "no two nodes of it are free now: what connects them is not measured"
+        return [Todo(kind, None, why)]
+    return [Todo(kind, pair[0], second=pair[1])]
 
 
 def follow(
@@ -106,7 +150,7 @@ def follow(
     flying: list[Step] = []
     pending: list[Todo] = []
     for one in todo:
-        step = None if one.node is None else state.step(one.kind.name, one.node.name)
+        step = None if one.node is None else state.step(one.kind.name, one.what)
         if step is not None and step.job is not None:
             flying.append(step)
         elif one.node is not None:
@@ -124,8 +168,7 @@ def follow(
                 done, failed = done + (ended.problem is None), failed + (ended.problem is not None)
         while pending and len(flying) < settings.at_once:
             one = pending.pop(0)
-            assert one.node is not None  # noqa: S101 - only nodes are pending
-            step = submitted(one.kind, one.node, facts, folder, scheduler, settings=settings)
+            step = submitted(one, facts, folder, scheduler, settings=settings)
             state = state.with_step(step)
             folder.write(state)
             if step.job is None:
@@ -164,7 +207,10 @@ def _ended(step: Step, outcome: Outcome | None, folder: Folder) -> Step:
 
 
 def _why(
-    step: Step, outcome: Outcome | None, result: NodeMeasurement | None, folder: Folder
+    step: Step,
+    outcome: Outcome | None,
+    result: NodeMeasurement | LinkMeasurement | None,
+    folder: Folder,
 ) -> str:
     if result is not None and result.problems:
         return result.problems[-1]
@@ -178,36 +224,36 @@ def _why(
 
 
 def submitted(
-    kind: Kind,
-    node: NodeFacts,
+    todo: Todo,
     facts: ClusterFacts,
     folder: Folder,
     scheduler: Scheduler,
     *,
     settings: Settings,
 ) -> Step:
-    """Submit one node's job through the first of its places that takes it."""
-    script = folder.file(kind.name, node.name, "sh")
-    present = folder.file(kind.name, node.name, "json")
-    result = folder.result(kind.name, node.name)
+    """Submit the job of one node, or of two, through the first of its places that takes it."""
+    kind, what, names = todo.kind, todo.what, [node.name for node in todo.nodes]
+    script, present = folder.file(kind.name, what, "sh"), folder.file(kind.name, what, "json")
+    result = folder.result(kind.name, what)
     try:
         script.parent.mkdir(parents=True, exist_ok=True)
         if result is not None and result.complete:  # outdated, or to be measured again
             present.replace(present.with_suffix(OLDER))
-        script.write_text(_script(kind, node, folder, settings))
+        script.write_text(_script(todo, folder, scheduler, settings), encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{script.parent} cannot be written: {error.strerror}") from None
     refused = []
-    for place in kind.places_of(node.name, facts):
+    for place in kind.places_of(names, facts):
         job = NodeJob(
-            name=f"calibrate-{node.name}",
+            name=f"calibrate-{'-'.join(names)}",
             script=script,
-            output=folder.file(kind.name, node.name, "log"),
+            output=folder.file(kind.name, what, "log"),
             queue=place.queue,
-            node=node.name,
+            node=names[0],
             time_limit_s=settings.time_limit_s,
             account=settings.account,
             qos=settings.qos,
+            second_node=names[1] if len(names) > 1 else None,
         )
         try:
             job_id = scheduler.submit(scheduler.node_command(job))
@@ -216,18 +262,23 @@ def submitted(
             continue
         return Step(
             kind=kind.name,
-            node=node.name,
+            node=what,
             job=job_id,
             queue=place.queue,
             submitted_s=time.time(),
         )
-    return Step(kind=kind.name, node=node.name, submitted_s=time.time(), problem="; ".join(refused))
+    return Step(kind=kind.name, node=what, submitted_s=time.time(), problem="; ".join(refused))
 
 
-def _script(kind: Kind, node: NodeFacts, folder: Folder, settings: Settings) -> str:
+def _script(todo: Todo, folder: Folder, scheduler: Scheduler, settings: Settings) -> str:
+    kind, into = todo.kind, str(folder.file(todo.kind.name, todo.what, "json"))
+    if todo.second is not None:
+        words = [berth_command(), "pilot", "link", "--nodes", todo.what, "--into", into]
+        words += ["--launcher", scheduler.pair_launcher or ""]
+        return f"#!/bin/sh\nexec {shlex.join(words)}\n"
     words = [
-        *(berth_command(), "pilot", "node", "--name", kind.name, "--node", node.name),
-        *("--into", str(folder.file(kind.name, node.name, "json"))),
+        *(berth_command(), "pilot", "node", "--name", kind.name, "--node", todo.what),
+        *("--into", into),
     ]
     if settings.depth == "quick":
         words += ["--kernels", ",".join(QUICK_KERNELS)]

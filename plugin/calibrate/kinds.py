@@ -26,9 +26,19 @@ class Kind:
         """The platform's."""
         return self.platform.name
 
-    def places_of(self, node: str, facts: ClusterFacts) -> tuple[Candidate, ...]:
-        """The places by which a job reaches this node."""
-        return tuple(p for p in self.places if node in {n.name for n in nodes_of(p, facts)})
+    def places_of(self, nodes: Sequence[str], facts: ClusterFacts) -> tuple[Candidate, ...]:
+        """The places by which a job reaches all of these nodes."""
+        return tuple(
+            p for p in self.places if {n.name for n in nodes_of(p, facts)}.issuperset(nodes)
+        )
+
+    def free_pair(self, facts: ClusterFacts) -> tuple[NodeFacts, ...]:
+        """Two nodes that one job can hold and that nothing runs on; empty where there are none."""
+        for place in self.places:
+            free = [n for n in nodes_of(place, facts) if n.usable and n.idle_cores == n.cores]
+            if len(free) > 1:
+                return (free[0], free[1])
+        return ()
 
 
 def kinds_of(site: Site, facts: ClusterFacts) -> tuple[Kind, ...]:

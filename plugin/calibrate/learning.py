@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from berth.pilot.errors import UsageError
+from berth.pilot.network.links import LinkMeasurement
 from berth.pilot.node import NodeMeasurement
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
@@ -52,8 +53,13 @@ class Quality:
     basis: Basis
 
 
-def measured(old: Platform, results: Sequence[NodeMeasurement]) -> Measured:
-    """One kind of its nodes' results, of which there is at least one."""
+def measured(
+    old: Platform, results: Sequence[NodeMeasurement], links: Sequence[LinkMeasurement] = ()
+) -> Measured:
+    """One kind of its nodes' results, of which there is at least one.
+
+    ``links``: what was measured between two of them, newest first.
+    """
     names = [name for name in suite_profiles() if any(name in r.seconds for r in results)]
     seconds = {
         name: statistics.median(r.seconds[name] for r in results if name in r.seconds)
@@ -73,6 +79,7 @@ def measured(old: Platform, results: Sequence[NodeMeasurement]) -> Measured:
         "price_per_hour": old.price_per_hour,
         "power_w": old.power_w,
         "idle_power_w": old.idle_power_w,
+        "interconnect": links[0].interconnect if links else old.interconnect,
     }
     return Measured(middle.platform.model_copy(update=kept), seconds, ratios)
 

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from berth.pilot.documents import Document, read_json, write_json
 from berth.pilot.errors import UsageError
+from berth.pilot.network.links import LinkMeasurement
 from berth.pilot.node import NodeMeasurement
 from berth.pilot.profile import Name, NonNegative
 from berth.plugin.findings import Finding, Findings, Status
@@ -19,13 +20,18 @@ STATE_SCHEMA = "berth.calibration/1"
 FOLDER = "calibration"
 """Beside the site file, where no other folder is named."""
 STATE_FILE = "calibration.json"
+PAIR = ","
+"""Between the names of two nodes."""
+LINKS = "links"
+"""Folder of what was measured between two nodes."""
 
 
 class Step(Document):
-    """One node's measurement: the job that makes it, and what went wrong."""
+    """The measurement of one node or of two: the job that makes it, and what went wrong."""
 
     kind: Name
-    node: str = Field(min_length=1, max_length=256)
+    node: str = Field(min_length=1, max_length=520)
+    """Its name; of what connects two nodes, both names with a comma."""
     job: str | None = None
     """None: not submitted."""
     queue: str = ""
@@ -73,16 +79,32 @@ class Folder:
             ) from None
 
     def file(self, kind: str, node: str, ending: str) -> Path:
-        """Of one node: its script, log or result."""
-        return self.path / kind / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', node)}.{ending}"
+        """Of one node or two: its script, log or result."""
+        folder = self.path / kind / LINKS if PAIR in node else self.path / kind
+        return folder / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', node)}.{ending}"
 
-    def result(self, kind: str, node: str) -> NodeMeasurement | None:
-        """What was measured on a node, finished or not; None: nothing that can be read."""
+    def result(self, kind: str, node: str) -> NodeMeasurement | LinkMeasurement | None:
+        """What was measured, finished or not; None: nothing that can be read."""
         path = self.file(kind, node, "json")
         try:
-            return read_json(path, NodeMeasurement) if path.exists() else None
+            if not path.exists():
+                return None
+            if PAIR in node:
+                return read_json(path, LinkMeasurement)
+            return read_json(path, NodeMeasurement)
         except UsageError:
             return None
+
+    def links(self, kind: str) -> list[LinkMeasurement]:
+        """The finished measurements between two nodes of a kind, newest first."""
+        found = []
+        for path in (self.path / kind / LINKS).glob("*.json"):
+            try:
+                found.append(read_json(path, LinkMeasurement))
+            except UsageError:
+                continue
+        whole = [one for one in found if one.complete and one.interconnect is not None]
+        return sorted(whole, key=lambda one: one.measured, reverse=True)
 
     def results(self, kind: str) -> list[NodeMeasurement]:
         """The finished measurements of a kind's nodes."""
@@ -111,7 +133,7 @@ def check_calibration(site: Site) -> Findings:
                 yield Finding("calibration", Status.WARN, old, again)
 
 
-def outdated(result: NodeMeasurement, node: NodeFacts) -> str | None:
+def outdated(result: NodeMeasurement | LinkMeasurement, node: NodeFacts) -> str | None:
     """Why a measurement is not of the node as it is now, in one sentence; None: it is."""
     if node.system is None or not result.kernel or node.system == result.kernel:
         return None

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from berth.pilot.errors import BerthError, UsageError
-from berth.plugin.calibrate.jobs import EXPECTED_S, Progress, Settings, Todo, follow, plan
+from berth.plugin.calibrate.jobs import EXPECTED_S, LINK_S, Progress, Settings, Todo, follow, plan
 from berth.plugin.calibrate.kinds import Kind, kinds_of, named_kinds
 from berth.plugin.calibrate.state import FOLDER, CalibrationState, Folder
 from berth.plugin.cli.shared_options import SITE_FILE, seconds_of
@@ -58,6 +58,8 @@ def _duration(
 )
 @click.option("--account", "-A", help="Account to charge.")
 @click.option("--qos", help="Quality of service.")
+@click.option("--links/--no-links", default=True, show_default=True,
+              help="Measure what connects two free nodes of a kind.")  # fmt: skip
 @click.option("--again", is_flag=True, help="Measure again what was measured already.")
 def calibrate(
     *,
@@ -72,14 +74,16 @@ def calibrate(
     results: Path | None,
     account: str | None,
     qos: str | None,
+    links: bool,
     again: bool,
 ) -> None:
     """Measure each kind of node by jobs, and make the predictor know them.
 
     Benchmarks and the reference kernels run alone on some nodes of each kind. From their times
     come a platform file for each kind and a bundle, which are put beside the site file and named
-    in it. Interrupted, it goes on where it stopped when it is called again; jobs that were
-    submitted are not submitted twice.
+    in it. Where two nodes of a kind are free, latency, bandwidth and all-reduce between them are
+    measured, too, by MPI where there is one. Interrupted, it goes on where it stopped when it is
+    called again; jobs that were submitted are not submitted twice.
     """
     site = find_site(site_file)
     if site is None:
@@ -95,7 +99,16 @@ def calibrate(
             f"--kind {error.args[0]!r} is no platform and no place of {site.source}",
             hint="there are: " + ", ".join(kind.name for kind in every),
         ) from None
-    settings = Settings(depth or "normal", nodes, time_limit_s, at_once, account, qos, again=again)
+    settings = Settings(
+        depth=depth or "normal",
+        nodes_per_kind=nodes,
+        time_limit_s=time_limit_s,
+        at_once=at_once,
+        account=account,
+        qos=qos,
+        again=again,
+        links=links and scheduler.pair_launcher is not None,
+    )
     folder = Folder(results or Path(site.source).absolute().parent / FOLDER)
     todo = plan(chosen, facts, folder, settings)
     for line in _cost(chosen, todo, folder, settings):
@@ -113,7 +126,8 @@ def _cost(
 ) -> list[str]:
     """What it will take, by kind."""
     each = EXPECTED_S[settings.depth] / 60
-    wanted = [t for t in todo if t.node is not None]
+    wanted = [t for t in todo if t.node is not None and t.second is None]
+    pairs = [t for t in todo if t.second is not None]
     count = len(wanted)
     lines = [
         f"To measure: {count} node{'s' if count != 1 else ''} of "
@@ -121,17 +135,27 @@ def _cost(
         f"{count * each:.0f} node-minutes (at most {count * settings.time_limit_s / 60:.0f}, by "
         "the jobs' time limit)."
         if wanted
+        else "Nothing is left to measure on single nodes."
+        if pairs
         else "Nothing is left to measure."
     ]
+    if pairs:
+        minutes = LINK_S / 60
+        lines.append(
+            f"And what connects two nodes of {len(pairs)} kind{'s' if len(pairs) != 1 else ''}, "
+            f"both alone for about {minutes:.0f} min: {2 * len(pairs) * minutes:.0f} node-minutes."
+        )
     for kind in kinds:
         own = [t for t in todo if t.kind is kind]
-        names = [t.node.name for t in own if t.node is not None]
+        names = [t.node.name for t in own if t.node is not None and t.second is None]
         there = [r.node for r in folder.results(kind.name) if r.node not in names]
         words = [f"to measure: {', '.join(names)}"] if names else []
         words += [f"measured: {', '.join(there)}"] if there else []
+        words += [f"{t.nodes[0].name} with {t.nodes[1].name}" for t in own if t.second is not None]
         words += [t.why_not for t in own if t.why_not]
         words += [t.stale for t in own if t.stale]
-        busy = [t.node.name for t in own if t.node and t.node.idle_cores < t.node.cores]
+        single = [t for t in own if t.second is None]
+        busy = [t.node.name for t in single if t.node and t.node.idle_cores < t.node.cores]
         if names and len(busy) == len(names):
             words.append("no node of it is free now: its jobs wait in the queue")
         lines.append(f"  {kind.name} ({len(kind.nodes)} nodes): {'; '.join(words)}")
@@ -192,7 +216,7 @@ def _learn(site: Site, kinds: tuple[Kind, ...], folder: Folder) -> None:
     for kind in kinds:
         results = folder.results(kind.name)
         if results:
-            found[kind.name] = learning.measured(kind.platform, results)
+            found[kind.name] = learning.measured(kind.platform, results, folder.links(kind.name))
     if not found:
         raise BerthError(
             "nothing was measured: the site stays as it was", hint="see the sentences above"

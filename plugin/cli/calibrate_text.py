@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from berth.pilot.errors import BerthError
+from berth.pilot.network.links import in_words
 from berth.pilot.node import doubts
 from berth.plugin.calibrate.learning import Measured, Quality, qualities
 from berth.plugin.calibrate.state import Folder
@@ -49,6 +50,7 @@ def lines(
     for kind in found.values():
         yield from _about(kind)
     for name in found:
+        yield from _links(name, folder)
         for result in folder.results(name):
             yield from (f"CHECK {name}: {text}." for text in doubts(result))
     yield from _missing(site, found, after)
@@ -105,6 +107,19 @@ def _about(kind: Measured) -> Iterator[str]:
             f"CHECK {name}: only {len(kind.seconds)} kernels ran: too few for an interval of its "
             "own; berth calibrate --full measures all."
         )
+
+
+def _links(name: str, folder: Folder) -> Iterator[str]:
+    """What connects two nodes of the kind, as the newest measurement has it."""
+    for link in folder.links(name)[:1]:
+        made = link.interconnect
+        assert made is not None  # noqa: S101 - ``links`` are whole
+        yield f"{name}: between {' and '.join(link.nodes)}: {in_words(made)}."
+        if link.without_mpi:
+            yield (
+                f"CHECK {name}: measured over TCP, which a faster network of MPI programs is not: "
+                f"{link.without_mpi}."
+            )
 
 
 def _missing(

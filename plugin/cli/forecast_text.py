@@ -89,6 +89,7 @@ def prediction_json(forecast: Forecast, one: Prediction) -> dict[str, Any]:
     """One row, with its sources."""
     return {
         "platform": one.platform,
+        "nodes": one.nodes,
         "cores": one.cores,
         "gpus": one.gpus,
         "basis": one.basis.value,

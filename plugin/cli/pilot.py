@@ -25,6 +25,10 @@ PILOT_COMMANDS: dict[str, tuple[str, str]] = {
         "berth.plugin.cli.pilot_node:node",
         "Benchmark a node and time the kernels (calibration jobs run this).",
     ),
+    "link": (
+        "berth.plugin.cli.pilot_link:link",
+        "Measure what connects two nodes (calibration jobs run this).",
+    ),
     "submit": (
         "berth.plugin.cli.pilot_submit:submit",
         "Measure it in a job on the reference partition.",
@@ -32,6 +36,10 @@ PILOT_COMMANDS: dict[str, tuple[str, str]] = {
     "count": (
         "berth.plugin.cli.pilot_count:count",
         "Add one rank's counters to a Profile (pilot jobs run this).",
+    ),
+    "ranks": (
+        "berth.plugin.cli.pilot_ranks:ranks",
+        "Put what every rank left into a Profile (pilot jobs run this).",
     ),
     "deliver": (
         "berth.plugin.cli.pilot_deliver:deliver",

@@ -7,23 +7,25 @@ import os
 import secrets
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from berth.pilot.documents import read_json
+from berth.pilot.documents import read_json, to_json
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.profile import Profile
 from berth.pilot.units import parse_bytes, parse_duration_s
 from berth.plugin.forecasting import forecaster_for
+from berth.plugin.node_profiles import with_nodes
 from berth.plugin.placing import place, request_from
 from berth.plugin.site import Site, load_site
 from berth.plugin.users.collecting import leave_for_collection
 from berth.plugin.workload_names import own_name
 from berth.policies import Request
-from berth.predictor.core.workload import workload_of
+from berth.predictor.core.workload import read_workload, workload_of
 
 _COUNT = click.IntRange(min=1)
 
@@ -33,6 +35,13 @@ _COUNT = click.IntRange(min=1)
 @click.option("--site", "site_file", required=True, type=click.Path(path_type=Path))
 @click.option(
     "--spool", type=click.Path(path_type=Path), help="Where to, if the store is out of reach."
+)
+@click.option(
+    "--with",
+    "others",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Profile of the same program on another number of nodes; one that is not there is said.",
 )
 @click.option("--then-place", is_flag=True, help="Place the job that waits for this one.")
 @click.option("--pilot-job", help="This job's id. Default: as the scheduler has set it.")
@@ -53,7 +62,8 @@ def deliver(profile: Path, **options: Any) -> None:
     found = read_json(profile, Profile)
     problems: list[str] = []
     try:
-        click.echo(_bring_home(profile, found.name, options["site_file"], options["spool"]))
+        every = _whole([profile, *options["others"]])
+        click.echo(_bring_home(every, found.name, options["site_file"], options["spool"]))
     except BerthError as error:
         problems.append(error.message)
     if options["then_place"]:
@@ -65,7 +75,25 @@ def deliver(profile: Path, **options: Any) -> None:
         raise BerthError("; ".join(problems))
 
 
-def _bring_home(profile: Path, name: str, site_file: Path, spool: Path | None) -> str:
+def _whole(profiles: Sequence[Path]) -> list[Path]:
+    """Those that can be used, each of one number of nodes; alone, a profile is as it is."""
+    if len(profiles) == 1:
+        return list(profiles)
+    found = []
+    for path in profiles:
+        try:
+            one = read_json(path, Profile)
+        except BerthError as error:
+            click.echo(f"left out: {error.message}")
+            continue
+        if one.complete and one.exit_status == 0 and one.runtime is not None:
+            found.append(path)
+        else:
+            click.echo(f"left out: {path}: its run did not complete")
+    return found or list(profiles[:1])
+
+
+def _bring_home(profiles: Sequence[Path], name: str, site_file: Path, spool: Path | None) -> str:
     """Into the store by ``berth workload add``; else into the spool folder. What was done.
 
     As this user's own: another user's program of the same name stays as it is.
@@ -73,22 +101,31 @@ def _bring_home(profile: Path, name: str, site_file: Path, spool: Path | None) -
     own = own_name(getpass.getuser(), name)
     done = subprocess.run(
         [sys.executable, "-c", "from berth.plugin.cli import main; main()",
-         "workload", "add", str(profile), "--name", own, "--replace",
+         "workload", "add", *map(str, profiles), "--name", own, "--replace",
          "--site", str(site_file)],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode == 0:
         return f"{own} is in the store."
     why = done.stderr.strip().splitlines()[0] if done.stderr.strip() else "no reason given"
+    profile = profiles[0]
     if spool is None:
         raise BerthError(f"{profile} is not in the store ({why}): there, run berth workload add")
     try:
         # Nobody can have taken such a name before.
         unique = f"{getpass.getuser()}-{profile.stem}-{secrets.token_hex(6)}"
-        target = leave_for_collection(spool, unique, profile.read_bytes())
+        target = leave_for_collection(spool, unique, _one_document(profiles))
     except OSError as error:
         raise BerthError(f"{spool}: cannot be written: {error.strerror} ({why})") from None
     return f"{target} waits to be added to the store ({why})."
+
+
+def _one_document(profiles: Sequence[Path]) -> bytes:
+    """What is left for collection: one profile, with the runs on other numbers of nodes."""
+    if len(profiles) == 1:
+        return profiles[0].read_bytes()
+    made, _ = with_nodes(read_workload(profiles[0]), profiles[1:], all_of_them=True)
+    return to_json(made.document).encode()
 
 
 def _place(profile: Profile, site: Site, options: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from berth.plugin.cli.shared_options import COUNTS
 from berth.plugin.site import load_site
 
 _COUNT = click.IntRange(min=1)
@@ -40,11 +41,13 @@ _COUNT = click.IntRange(min=1)
     envvar="BERTH_SPOOL",
     help="Shared folder for profiles, where the nodes do not reach the store.",
 )
-@click.option("--tasks", "-n", type=_COUNT, default=1, show_default=True, help="Tasks (ranks).")
+@click.option("--tasks", "-n", type=_COUNT, default=1, show_default=True,
+              help="Tasks (ranks); with several numbers of nodes, of each node.")  # fmt: skip
 @click.option(
     "--cpus-per-task", "-c", type=_COUNT, default=1, show_default=True, help="Cores each."
 )
-@click.option("--nodes", "-N", type=_COUNT, help="Keep to so many nodes.")
+@click.option("--nodes", "-N", type=COUNTS, default=(),
+              help="Keep to so many nodes; 1,2,4 measures on each of these.")  # fmt: skip
 @click.option("--mem", help="Memory for each node, for example 16G.")
 @click.option(
     "--time-limit", "-t", help="Of the real job, for example 90m or 12h; a number is minutes."
@@ -76,18 +79,28 @@ def submit(command: tuple[str, ...], **options: Any) -> None:
     --then-place the real job is submitted too; it waits for the pilot's end, is moved to the best
     place by then, and runs where it was asked if the pilot fails for any reason.
 
-    COMMAND may begin with srun, mpirun or mpiexec: rank 0 is then measured, in one run.
+    COMMAND may begin with srun, mpirun or mpiexec: every rank's time and memory is then measured
+    in one launch, and two ranks are counted in a second one. With several numbers of --nodes there
+    is a pilot job for each, one after another; the profile then tells of more nodes, too.
     """
     site = load_site(options["site_file"])
     plan = site.open_scheduler().plan_pilot(site, command, options)
     if options["dry_run"]:
         click.echo(plan.shown())
         return
-    pilot_id, job_id = plan.submit()
+    pilots, job_id = plan.submit()
     if options["json_"]:
-        found = {"profile": str(plan.profile), "pilot_job": pilot_id, "job": job_id}
+        found = {
+            "profile": str(plan.profile),
+            "pilot_job": pilots[-1],
+            "pilot_jobs": pilots,
+            "job": job_id,
+        }
         click.echo(json.dumps(found, indent=2))
         return
-    click.echo(f"Pilot job {pilot_id} measures {plan.name}; its profile: {plan.profile}")
+    word = "job" if len(pilots) == 1 else "jobs"
+    verb = "measures" if len(pilots) == 1 else "measure"
+    named = ", ".join(pilots)
+    click.echo(f"Pilot {word} {named} {verb} {plan.name}; its profile: {plan.profile}")
     if job_id is not None:
         click.echo(f"Job {job_id} waits for it, to be placed.")

@@ -10,8 +10,10 @@ import click
 
 from berth.pilot.profile import Profile
 from berth.plugin.cli.predict_asked import Asked
+from berth.plugin.cli.shared_options import COUNTS
 from berth.plugin.cli.workload_options import workload_options
 from berth.plugin.forecasting import bundles_for, forecaster_for, reference_of, with_slices
+from berth.plugin.node_profiles import with_nodes
 from berth.plugin.workload_files import WorkloadOptions, read_file
 from berth.predictor.core.workload import Workload
 from berth.predictor.hardware import platforms as catalogue
@@ -29,6 +31,12 @@ RELATIVE = "berth.relative-bundle/1"
 @click.option("--size", type=float, help="Programs: at this problem size.")
 @click.option(
     "--cores", type=click.IntRange(min=1), help="Programs: on so many cores of CPU platforms."
+)
+@click.option(
+    "--nodes",
+    type=COUNTS,
+    default=(),
+    help="Programs: on each of these numbers of nodes, as 1,2,4.",
 )
 @click.option(
     "--platforms", "folder", type=click.Path(path_type=Path), help="A site's own platform files."
@@ -83,6 +91,7 @@ def predict(
     site_file: Path | None,
     bundles: tuple[Path, ...],
     store: str | None,
+    others: tuple[Path, ...],
     carbon_intensity: float | None,
     names: tuple[str, ...],
     **options: Any,
@@ -93,7 +102,8 @@ def predict(
     language model), TOML of MIG slices, or a document of a berth.*-workload/1 schema. The numbers
     are those of `berth place` and of the store.
     OTHERS are profiles of the same program on other platforms, of the same problem size: those
-    times are then known, and what is predicted for the rest learns from them.
+    times are then known, and what is predicted for the rest learns from them. On the same platform
+    they are runs on other numbers of nodes: its time on several nodes is fitted to them.
     With --bundle of `berth train --task relative-performance` its own platforms are ranked.
     """
     site = None
@@ -101,7 +111,7 @@ def predict(
         from berth.plugin.site import load_site
 
         site = load_site(site_file)
-    workload = read_file(file, described)
+    workload, others = with_nodes(read_file(file, described), others)
     forecaster = forecaster_for(site, bundles)
     named = bundles_for(forecaster, workload, bundles, site)
     platforms = {**catalogue.load(folder), **(site.platforms if site else {})}
@@ -114,6 +124,7 @@ def predict(
         names=tuple(dict.fromkeys(names)),
         bundles=named,
         sizes=described.sizes,
+        others=others,
         stored=_stored(store),
         carbon_g_per_kwh=carbon_intensity,
         **options,

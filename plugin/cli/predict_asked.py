@@ -36,6 +36,8 @@ class Asked:
     others: tuple[Path, ...] = ()
     size: float | None = None
     cores: int | None = None
+    nodes: tuple[int, ...] = ()
+    """Empty: as many as the workload's own run had."""
     known: tuple[str, ...] = ()
     stored: tuple[Profile, ...] = ()
     probe: bool = False
@@ -48,7 +50,8 @@ class Asked:
         """Raises UsageError for an option that means nothing for this kind of workload."""
         given = {
             "a second file": bool(self.others), "--size": self.size is not None,
-            "--cores": self.cores is not None, "--known": bool(self.known),
+            "--cores": self.cores is not None, "--nodes": bool(self.nodes),
+            "--known": bool(self.known),
             "--probe": self.probe, "--picture": self.picture is not None,
             "--roofline": self.roofline, "--carbon-intensity": self.carbon_g_per_kwh is not None,
         }  # fmt: skip

@@ -27,6 +27,7 @@ from berth.predictor.core.memory_need import where_known
 from berth.predictor.core.prediction import Basis, Prediction
 from berth.predictor.families.program.bundle import BUNDLE_SCHEMA
 from berth.predictor.families.program.ceilings import Point
+from berth.predictor.families.program.nodes import one_node
 from berth.predictor.families.program.predictor import Predictor, at_size, usable_cores
 
 if TYPE_CHECKING:
@@ -36,26 +37,35 @@ if TYPE_CHECKING:
 
 def predict_program(asked: Asked) -> None:
     """Rank platforms for a program by predicted time."""
-    asked.check("a second file", "--size", "--cores", "--known", "--probe", "--picture")
+    asked.check("a second file", "--size", "--cores", "--nodes", "--known", "--probe", "--picture")
     measured, platforms = asked.workload.document, asked.platforms
     assert isinstance(measured, Profile)  # noqa: S101 - by its kind
     chosen = asked.chosen()
     runs = read_elsewhere(measured, asked.known, asked.others, platforms, asked.stored)
     runs = {name: run for name, run in runs.items() if name in chosen}
     forecast = asked.forecast(chosen)
+    on_a_node = one_node(measured)
     units = {
-        name: _units(measured, chosen[name], asked.cores, runs.get(name))
+        name: _units(on_a_node, chosen[name], asked.cores, runs.get(name))
         for name in forecast.curves
     }
-    found = [p for name, count in units.items() if (p := forecast.at(name, count)) is not None]
+    counts = asked.nodes or (forecast.main_nodes,)
+    if runs and counts != (1,):
+        raise UsageError("--nodes and profiles of other platforms are not for one question")
+    found = [
+        p
+        for nodes in counts
+        for name, count in units.items()
+        if (p := forecast.at(name, count * nodes, nodes)) is not None
+    ]
     if runs:
         from berth.predictor.families.relative.together import updated  # noqa: PLC0415 - when asked
 
         found = updated(found, {name: run.runtime_s for name, run in runs.items()})
     advice = advice_for(found) if asked.probe else None
-    ranking = ranked([at_size(p, measured, asked.size) for p in found])
+    ranking = ranked([at_size(p, measured, _size(forecast, asked.size, p)) for p in found])
     ranking.sort(key=lambda p: not (usable(p) and _runs_on(measured, platforms[p.platform])))
-    order = {p.platform: index for index, p in enumerate(ranking)}
+    order = {p.platform: index for index, p in reversed(list(enumerate(ranking)))}
     reasons: list[Explanation] = []
     if asked.why or asked.picture is not None:
         from berth.predictor.families.program.explain import explain  # noqa: PLC0415 - when asked
@@ -63,7 +73,7 @@ def predict_program(asked: Asked) -> None:
         predictor = Predictor.load(asked.bundles.get(BUNDLE_SCHEMA))
         points = [Point(chosen[name], count) for name, count in units.items()]
         reference = platforms.get(measured.platform)
-        reasons = explain(predictor, measured, points, reference=reference)
+        reasons = explain(predictor, on_a_node, points, reference=reference)
         reasons.sort(key=lambda e: order[e.platform])
     if asked.as_json:
         document = _document(measured, forecast, ranking, asked.size)
@@ -84,6 +94,11 @@ def predict_program(asked: Asked) -> None:
 
         explained.draw(asked.picture, measured.name, reasons)
         click.echo(f"picture written to {asked.picture}", err=True)
+
+
+def _size(forecast: Forecast, size: float | None, point: Prediction) -> float | None:
+    """The measured run's size that ``size`` stands for, where the problem grew with the nodes."""
+    return size if forecast.nodes is None else forecast.nodes.size(size, point.nodes)
 
 
 def _runs_on(profile: Profile, platform: Platform) -> bool:
@@ -145,6 +160,7 @@ def _show(
     rows = []
     for p in ranking:
         unit = f"{p.cores} core{'s' * (p.cores > 1)}" if not p.gpus else f"{p.gpus} GPU"
+        unit = f"{p.nodes} nodes, {unit}" if p.nodes > 1 else unit
         memory = where_known(p.memory_bytes)
         rows.append((
             p.platform,

@@ -14,6 +14,26 @@ from berth.pilot.units import parse_duration_s
 SITE_FILE = Path("/etc/berth/berth.toml")
 
 
+class Counts(click.ParamType[tuple[int, ...]]):
+    """Whole numbers from 1 on, separated by commas: ``1,2,4``; ascending, each once."""
+
+    name = "counts"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, ...]:
+        """A tuple stays as it is."""
+        if isinstance(value, tuple):
+            return value
+        words = str(value).split(",")
+        if not all(w.isascii() and w.isdigit() and int(w[:8]) > 0 for w in words):
+            self.fail(f"{value!r} is not a list of numbers such as 1,2,4", param, ctx)
+        return tuple(sorted({int(word[:8]) for word in words}))
+
+
+COUNTS = Counts()
+
+
 def installed_site_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds ``--site`` for commands that cannot do without a site file, given as ``site_file``."""
     return click.option(

@@ -29,6 +29,7 @@ from berth.plugin.cli.workload_text import Summary, described, learnt_text, summ
 from berth.plugin.daemon.fingerprint import fingerprint
 from berth.plugin.daemon.messages import MAX_SCRIPT_BYTES
 from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
+from berth.plugin.node_profiles import with_nodes
 from berth.plugin.site import Site
 from berth.plugin.store import Store
 from berth.plugin.store.records import FingerprintRecord
@@ -67,6 +68,7 @@ def workload() -> None:
 
 @workload.command()
 @click.argument("file", type=click.Path(path_type=Path))
+@click.argument("others", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--name", help="Store it under this name instead of the file's.")
 @click.option(
     "--script",
@@ -83,6 +85,7 @@ def workload() -> None:
 @store_options
 def add(
     file: Path,
+    others: tuple[Path, ...],
     *,
     described: WorkloadOptions,
     name: str | None,
@@ -101,6 +104,7 @@ def add(
     FILE is a Profile of `berth pilot run`, an ONNX file, the config.json of a Hugging Face model
     (a decoder is a served language model, anything else one run of its graph), TOML of MIG slices,
     or a document of a berth.*-workload/1 schema. A running daemon sees it within a second.
+    OTHERS are profiles of the same program on other numbers of nodes of the same platform.
 
     Where the site serves users, the workload is yours (USER/NAME) and places your jobs only, until
     an admin shares it. Elsewhere whoever may write to the store adds it for all.
@@ -108,6 +112,7 @@ def add(
     \b
     Example:
       berth workload add stream.json --script job.sh --argument big.inp
+      berth workload add lmp-n1.json lmp-n2.json lmp-n4.json
       berth workload add bert.onnx --batch 32 --dim sequence=128 --amount "10000 requests"
       berth workload add llama/config.json --concurrency 16 --amount "1e6 tokens"
     """
@@ -115,6 +120,7 @@ def add(
         raise UsageError(f"--size {size:g} is not a positive number")
     owned = name is not None and "/" in name
     found = read_file(file, described if owned else _named(described, name))
+    found, _ = with_nodes(found, others, all_of_them=True)
     if name is not None:
         found = dataclasses.replace(found, name=name)
     digest = None if script is None else fingerprint(_read_script(script), arguments)

@@ -54,18 +54,19 @@ def flux_submit(job: Job, request: Request, edit: Edit | None) -> tuple[str, ...
 
 
 def node_batch(job: NodeJob) -> tuple[str, ...]:
-    """The ``flux batch`` command of a script that has one node for itself."""
+    """The ``flux batch`` command of a script that has one node, or two, for itself."""
+    nodes = [job.node, *([job.second_node] if job.second_node else [])]
     options = {
         "job-name": job.name,
         "queue": None if job.queue == ANONYMOUS else job.queue,
-        "requires": f"host:{job.node}",
+        "requires": f"host:{','.join(nodes)}",
         "time-limit": f"{math.ceil(job.time_limit_s)}s",
         "bank": job.account,
         "output": job.output,
         "setattr": "user.berth.mode=off",
     }
     words = [f"--{name}={value}" for name, value in options.items() if value is not None]
-    return ("flux", "batch", "-N1", "--exclusive", *words, str(job.script))
+    return ("flux", "batch", f"-N{len(nodes)}", "--exclusive", *words, str(job.script))
 
 
 def nodes_of(request: Request, edit: Edit, held: Resources) -> int:

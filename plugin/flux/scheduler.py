@@ -46,6 +46,7 @@ class Flux(Scheduler):
     title = "Flux"
     config_file = "Flux's configuration"
     opt_out = "--setattr=user.berth.mode=off"
+    pair_launcher = "flux run --nodes=2 --ntasks={ranks}"
 
     def __init__(self, settings: Any = None) -> None:
         """Flux has no settings of its own."""

@@ -18,7 +18,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class NodeJob:
-    """A script that runs alone on one named node, to measure it."""
+    """A script that runs alone on one named node, or on two of them, to measure."""
 
     name: str
     script: Path
@@ -30,6 +30,8 @@ class NodeJob:
     """GPUs to hold, with their count."""
     account: str | None = None
     qos: str | None = None
+    second_node: str | None = None
+    """Held with the first, which the script starts on."""
 
 
 ENDED = frozenset(("completed", "failed", "timeout", "out-of-memory", "cancelled"))

@@ -40,8 +40,8 @@ class PilotPlan(Protocol):
         """Scripts and commands as shell, for ``--dry-run``."""
         ...
 
-    def submit(self) -> tuple[str, str | None]:
-        """Submit; the ids of the pilot job and of the waiting job, where one is asked for."""
+    def submit(self) -> tuple[tuple[str, ...], str | None]:
+        """Submit; the ids of the pilot jobs and of the waiting job, where one is asked for."""
         ...
 
 
@@ -74,6 +74,8 @@ class Scheduler(Protocol):
     """A job may name several queues, separated by commas, and starts where it can first."""
     stamps_are_private: ClassVar[bool] = False
     """No user can write, or copy to another job, the stamp that ties a job to its decision."""
+    pair_launcher: ClassVar[str | None] = None
+    """Starts a command on both nodes of a job of two, with ``{ranks}`` in all and ``{each}``."""
     job_variable: ClassVar[str | None] = None
     """Environment variable of a running job with its id."""
     settings_type: ClassVar[type[Document]] = NoSettings
@@ -204,7 +206,7 @@ class Scheduler(Protocol):
         )
 
     def node_command(self, job: NodeJob) -> tuple[str, ...]:
-        """The command for ``submit`` that runs a script alone on one node."""
+        """The command for ``submit`` that runs a script alone on one node, or on two."""
         raise UsageError(
             f"nodes of {self.title} cannot be measured by jobs",
             hint="run berth pilot node there, then berth calibrate --measured FILE",

@@ -9,6 +9,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,29 @@ from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.units import parse_bytes, parse_duration_s
 from berth.plugin.site.site import Site
 from berth.plugin.slurm import commands
-from berth.plugin.slurm.launchers import split
+from berth.plugin.slurm.launchers import Launch, split
 from berth.plugin.slurm.pilot_job import TAIL_S, Shape, job_script, pilot_script, with_srun
 
 _PASSED_ON = ("size", "sizes", "threads_sweep", "repeats", "max_slowdown", "runs_on", "needs")
+_FIXED = frozenset(("-n", "-np", "--np", "--ntasks", "-N", "--nodes", "-H", "--host", "-hosts"))
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,127}")
+
+
+@dataclass(slots=True)
+class _Part:
+    """One pilot job: its shape, where its files are, and its script."""
+
+    shape: Shape
+    stem: Path
+    text: str = ""
+
+    @property
+    def profile(self) -> Path:
+        return self.stem.with_name(self.stem.name + ".profile.json")
+
+    @property
+    def file(self) -> Path:
+        return self.stem.with_name(self.stem.name + ".pilot.sh")
 
 
 class SlurmPilot:
@@ -39,61 +58,83 @@ class SlurmPilot:
                 hint="set site.reference_partition and site.reference_platform",
             )
         self._site, self._options, self._submit = site, options, submit
-        self._shape = Shape(
+        shape = Shape(
             tasks=options["tasks"],
             cpus_per_task=options["cpus_per_task"],
-            nodes=options["nodes"],
             memory_bytes_per_node=None if options["mem"] is None else parse_bytes(options["mem"]),
             time_limit_s=_seconds("--time-limit", options["time_limit"]),
         )
-        launch = with_srun(split(command), self._shape)
-        self.name = _name(options["name"] or Path(launch.program[0]).name)
+        asked = split(command)
+        counts = options["nodes"]
+        if len(counts) > 1:
+            _check_counts(asked, options)
+            shapes = [replace(shape, nodes=n, tasks=n * shape.tasks) for n in counts]
+        else:
+            shapes = [replace(shape, nodes=counts[0] if counts else None)]
+        self._shape = shapes[0]
+        self.name = _name(options["name"] or Path(asked.program[0]).name)
         self._pilot_s = _seconds("--pilot-time", options["pilot_time"]) or 0.0
         if self._pilot_s < 2 * TAIL_S:
             raise UsageError(f"--pilot-time must be at least {2 * TAIL_S / 60:.0f} minutes")
         folder: Path = options["results"].absolute()
-        self._stem = folder / f"{self.name}-{secrets.token_hex(3)}"
-        self.profile = self._stem.with_name(self._stem.name + ".profile.json")
-        self._pilot_text = pilot_script(
-            launch,
-            berth=_berth(),
-            profile=self.profile,
-            run_options=self._run_options(),
-            count_options=self._count_options(),
-            deliver_options=self._deliver_options(),
-        )
-        self._job_text = job_script(launch)
+        stem = folder / f"{self.name}-{secrets.token_hex(3)}"
+        self._parts = [
+            _Part(one, stem if len(shapes) == 1 else stem.with_name(f"{stem.name}-n{one.nodes}"))
+            for one in shapes
+        ]
+        self._stem, self.profile = self._parts[0].stem, self._parts[0].profile
+        for index, part in enumerate(self._parts):
+            launch = with_srun(asked, part.shape)
+            part.text = pilot_script(
+                launch,
+                berth=_berth(),
+                profile=part.profile,
+                run_options=self._run_options(),
+                # What it counts on one node, it counts on several.
+                count_options=self._count_options() if index == 0 else None,
+                deliver_options=self._deliver_options(index),
+            )
+        self._job_text = job_script(with_srun(asked, self._shape))
 
-    def submit(self) -> tuple[str, str | None]:
-        """See PilotPlan. The pilot job is cancelled where the job after it is refused."""
+    def submit(self) -> tuple[tuple[str, ...], str | None]:
+        """See PilotPlan. The pilot jobs are cancelled where one after them is refused.
+
+        On several numbers of nodes each waits for the one before: they are measured alone.
+        """
         self._write()
-        pilot_id = self._submit(self._pilot_command())
-        if not self._options["then_place"]:
-            return pilot_id, None
+        pilots: list[str] = []
         try:
-            return pilot_id, self._submit(self._job_command(pilot_id))
+            for part in self._parts:
+                pilots.append(self._submit(self._pilot_command(part, pilots[-1:])))
+            job = None
+            if self._options["then_place"]:
+                job = self._submit(self._job_command(pilots[-1]))
         except BerthError:
-            commands.run(("scancel", pilot_id))
+            for pilot in reversed(pilots):
+                commands.run(("scancel", pilot))
             raise
+        return tuple(pilots), job
 
     def _write(self) -> None:
         try:
             self._stem.parent.mkdir(parents=True, exist_ok=True)
-            self._pilot_file.write_text(self._pilot_text)
+            for part in self._parts:
+                part.file.write_text(part.text)
             if self._options["then_place"]:
                 self._job_file.write_text(self._job_text)
         except OSError as error:
             raise UsageError(f"{self._stem.parent}: cannot be written: {error.strerror}") from None
 
-    def _pilot_command(self) -> tuple[str, ...]:
+    def _pilot_command(self, part: _Part, after: Sequence[str]) -> tuple[str, ...]:
         give_up_s = _seconds("--give-up-after", self._options["give_up_after"]) or 0.0
-        minutes = math.ceil(max(give_up_s, self._pilot_s) / 60) + 1
+        least_s = (self._parts.index(part) + 1) * self._pilot_s  # after those before it
+        minutes = math.ceil(max(give_up_s, least_s) / 60) + 1
         return (
             "sbatch", f"--job-name=pilot-{self.name}", "--comment=berth:off",
-            f"--partition={self._site.reference_queue}", *self._shape.sbatch_options(),
-            *self._on_reference(),
+            f"--partition={self._site.reference_queue}", *part.shape.sbatch_options(),
+            *self._on_reference(), *(f"--dependency=afterany:{job}" for job in after),
             f"--time={math.ceil(self._pilot_s / 60)}", f"--deadline=now+{minutes}minutes",
-            *self._who(), f"--output={self._stem}.log", str(self._pilot_file),
+            *self._who(), f"--output={part.stem}.log", str(part.file),
         )  # fmt: skip
 
     def _job_command(self, pilot_id: str) -> tuple[str, ...]:
@@ -111,15 +152,15 @@ class SlurmPilot:
 
     def shown(self) -> str:
         """Everything that would be done, as shell."""
-        parts = [f"# {self._pilot_file}", self._pilot_text, shlex.join(self._pilot_command())]
+        parts: list[str] = []
+        for number, part in enumerate(self._parts):
+            after = ["PILOT"] if number else []
+            parts += ["", f"# {part.file}", part.text]
+            parts += [shlex.join(self._pilot_command(part, after))]
         if self._options["then_place"]:
             parts += ["", f"# {self._job_file}", self._job_text]
             parts += [shlex.join(self._job_command("PILOT"))]
-        return "\n".join(parts)
-
-    @property
-    def _pilot_file(self) -> Path:
-        return self._stem.with_name(self._stem.name + ".pilot.sh")
+        return "\n".join(parts[1:])
 
     @property
     def _job_file(self) -> Path:
@@ -160,9 +201,10 @@ class SlurmPilot:
             words.append(f"--max-slowdown={self._options['max_slowdown']}")
         return words
 
-    def _deliver_options(self) -> list[str]:
+    def _deliver_options(self, index: int) -> list[str]:
         given, shape = self._options, self._shape
         words = [f"--site={given['site_file'].absolute()}"]
+        words += [f"--with={part.profile}" for part in self._parts[:index]]
         if given["spool"]:
             words.append(f"--spool={given['spool'].absolute()}")
         if not given["then_place"]:
@@ -172,8 +214,26 @@ class SlurmPilot:
             f"--tasks={shape.tasks}",
             f"--cpus-per-task={shape.cpus_per_task}",
         ]
-        keys = ("nodes", "mem", "time_limit", "constraint", "account", "qos", "size")
+        words += [f"--nodes={shape.nodes}"] if shape.nodes is not None else []
+        keys = ("mem", "time_limit", "constraint", "account", "qos", "size")
         return words + [f"--{k.replace('_', '-')}={given[k]}" for k in keys if given[k] is not None]
+
+
+def _check_counts(launch: Launch, options: Mapping[str, Any]) -> None:
+    """Raises UsageError for what fixes the number of ranks, or of nodes, of all pilots."""
+    stray = next((w for w in launch.launcher if w.partition("=")[0] in _FIXED), None)
+    if stray is None:
+        stray = next((w for w in launch.launcher if re.fullmatch(r"-[nN]\d+", w)), None)
+    if stray is not None:
+        raise UsageError(
+            f"{stray} of {launch.launcher[0]} is the same on every number of nodes",
+            hint="leave it out: --tasks says how many ranks each node has",
+        )
+    if options["then_place"]:
+        raise UsageError(
+            "--then-place needs one number of nodes",
+            hint="submit the job when the pilots are done: it is placed by their profile",
+        )
 
 
 def _seconds(option: str, text: str | None) -> float | None:

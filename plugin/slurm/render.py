@@ -45,13 +45,14 @@ def sbatch(job: Job, request: Request, edit: Edit | None) -> tuple[str, ...]:
 
 
 def node_sbatch(job: NodeJob) -> tuple[str, ...]:
-    """The ``sbatch`` command of a script that has one node for itself."""
+    """The ``sbatch`` command of a script that has one node, or two, for itself."""
+    nodes = [job.node, *([job.second_node] if job.second_node else [])]
     options = {
         "job-name": job.name,
         "comment": "berth:off",
         "partition": job.queue,
-        "nodelist": job.node,
-        "nodes": 1,
+        "nodelist": ",".join(nodes),
+        "nodes": len(nodes),
         "gres": job.gres,
         "time": _minutes(job.time_limit_s),
         "account": job.account,

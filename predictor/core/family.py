@@ -14,6 +14,7 @@ from typing import Protocol
 from berth.pilot.platform import Platform
 from berth.pilot.plugins import Registry
 from berth.predictor.core.forecast import SourceShare
+from berth.predictor.core.nodes import NodeScaling
 from berth.predictor.core.prediction import PredictionCurve
 from berth.predictor.core.sizes import SizeLaw
 from berth.predictor.core.workload import OWN_ENTRY_POINTS, Workload
@@ -54,6 +55,8 @@ class Answer:
     """Measured on the reference platform, in the workload's unit."""
     reference: str | None = None
     """Name of that platform; None: the one that the workload's document names."""
+    nodes: NodeScaling | None = None
+    """How time and memory change with the number of nodes, where that is looked at."""
 
 
 @dataclass(frozen=True, slots=True)

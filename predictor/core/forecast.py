@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 from berth.pilot.errors import DocumentError
+from berth.predictor.core import nodes as several
 from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
 from berth.predictor.core.sizes import PowerLaw, SizeLaw
 
@@ -81,27 +82,53 @@ class Forecast:
     """By platform name: what each prediction is combined from, most weight first."""
     doubted: Mapping[str, str] = field(default_factory=dict)
     """Platforms on which intervals have failed of late, each with a sentence."""
+    nodes: several.NodeScaling | None = None
+    """How time and memory change with the number of nodes; None: nothing is said of it, and the
+    number of nodes is not looked at."""
 
     @property
     def whole_job(self) -> bool:
         """False: times are for ranking only, and no time limit is judged by them."""
         return self.unit is Unit.JOB
 
-    def prediction(self, platform: str, units: int) -> Prediction | None:
-        """The grid point at or below ``units`` (cores, or GPUs); None: platform not forecast."""
-        curve = self.curves.get(platform)
-        return None if curve is None else curve.nearest(units)
+    @property
+    def main_nodes(self) -> int:
+        """Nodes that the curves' times are of, each with as many cores or GPUs as a point says."""
+        return 1 if self.nodes is None else self.nodes.base
 
-    def runtime_at(self, platform: str, units: int, size: float | None = None) -> Interval | None:
-        """Time with ``units`` cores (CPU platforms) or GPUs at ``size`` (None: as profiled)."""
+    def prediction(self, platform: str, units: int, nodes: int = 1) -> Prediction | None:
+        """The grid point at or below ``units`` (cores, or GPUs, of all nodes together).
+
+        None: platform not forecast.
+        """
         curve = self.curves.get(platform)
         if curve is None:
             return None
-        return curve.runtime_at(units).times(self.sizes.runtime_factor(size))
+        if self.nodes is None:
+            return curve.nearest(units)
+        return self.nodes.moved(curve.nearest(self.nodes.units(units, nodes)), nodes)
 
-    def at(self, platform: str, units: int) -> Prediction | None:
+    def runtime_at(
+        self, platform: str, units: int, size: float | None = None, nodes: int = 1
+    ) -> Interval | None:
+        """Time with ``units`` cores (CPU platforms) or GPUs in all, on ``nodes`` nodes.
+
+        ``size``: of the problem (None: as profiled; where it grew with the nodes, as it did).
+        """
+        curve = self.curves.get(platform)
+        if curve is None:
+            return None
+        if self.nodes is None:
+            return curve.runtime_at(units).times(self.sizes.runtime_factor(size))
+        here = curve.runtime_at(self.nodes.units(units, nodes))
+        size = self.nodes.size(size, nodes)
+        ratio = self.nodes.ratio(platform, nodes).time
+        return here.times(ratio).times(self.sizes.runtime_factor(size))
+
+    def at(self, platform: str, units: int, nodes: int = 1) -> Prediction | None:
         """The prediction with exactly so many cores or GPUs; None: platform not forecast."""
-        point, runtime = self.prediction(platform, units), self.runtime_at(platform, units)
+        point = self.prediction(platform, units, nodes)
+        runtime = self.runtime_at(platform, units, nodes=nodes)
         if point is None or runtime is None:
             return None
         factor, energy = runtime.mid / point.runtime_s.mid, point.energy_j
@@ -113,17 +140,21 @@ class Forecast:
             energy_j=None if energy is None else energy.scaled(factor),
         )
 
-    def memory_at(self, platform: str, size: float | None = None) -> Interval | None:
-        """Peak memory (of the node, or of the GPU) at problem ``size`` (None: as profiled)."""
+    def memory_at(
+        self, platform: str, size: float | None = None, nodes: int = 1
+    ) -> Interval | None:
+        """Peak memory (of all nodes, or of the GPU) at problem ``size`` (None: as profiled)."""
         curve = self.curves.get(platform)
         if curve is None:
             return None
         here = curve.points[0].memory_bytes
+        if self.nodes is not None:
+            size = self.nodes.size(size, nodes)
         ours, theirs = self.sizes.memory_bytes(None), self.sizes.memory_bytes(size)
-        if size is None or ours is None or theirs is None:
-            return here
-        # What a platform adds (a GPU's context, say) does not grow with the problem.
-        return here.moved(ours, theirs)
+        if size is not None and ours is not None and theirs is not None:
+            # What a platform adds (a GPU's context, say) does not grow with the problem.
+            here = here.moved(ours, theirs)
+        return here if self.nodes is None else here.times(self.nodes.ratio(platform, nodes).memory)
 
     def source_of(self, platform: str) -> str:
         """``graph: measured models 62 %, graph: operators 38 %``; empty where nothing says."""
@@ -170,6 +201,8 @@ class Forecast:
         }
         if self.doubted:
             data["doubted"] = dict(self.doubted)
+        if self.nodes is not None:
+            data["nodes"] = several.to_data(self.nodes)
         return json.dumps(data, separators=(",", ":"), allow_nan=False)
 
     @classmethod
@@ -211,6 +244,7 @@ class Forecast:
                     for name, points in data["curves"].items()
                 },
                 doubted=dict(data.get("doubted", {})),
+                nodes=several.from_data(data["nodes"]) if "nodes" in data else None,
             )
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise DocumentError("forecast", f"is not one that Berth wrote: {error!r}") from None

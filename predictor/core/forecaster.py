@@ -100,6 +100,7 @@ class Forecaster:
             unit=Unit.STEP if unit is Unit.EPOCH else unit,
             families=tuple(family.name for family, answer in answers if answer.curves),
             sources={name: sources[name] for name in asked},
+            nodes=next((a.nodes for _, a in answers if a.nodes is not None), None),
         )
         return _of_whole_job(forecast, workload)
 

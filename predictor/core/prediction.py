@@ -93,6 +93,8 @@ class Prediction:
     abstained: str | None = None
     unit_power_w: float | None = None
     """Mean power of each core or GPU that finished jobs of the workload drew; None: not known."""
+    nodes: int = 1
+    """That the cores or GPUs are on; those of all nodes together are counted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ def cell_of(
     *, epoch: int = 0, place_epoch: int = 0,
 ) -> Cell | None:  # fmt: skip
     """The cell of a run with so many cores or GPUs; None: nothing is forecast for it."""
-    interval = forecast.runtime_at(place.platform, units, size)
+    interval = forecast.runtime_at(place.platform, units, size, forecast.main_nodes)
     if interval is None or interval.mid <= 0:
         return None
     own = forecast.sizes.size
@@ -82,7 +82,9 @@ def run_of(evidence: Evidence, forecast: Forecast, families: Mapping[str, str]) 
         forecast, place, evidence.units, evidence.size,
         epoch=evidence.epoch, place_epoch=evidence.place_epoch,
     )  # fmt: skip
-    interval = forecast.runtime_at(evidence.platform, evidence.units, evidence.size)
+    interval = forecast.runtime_at(
+        evidence.platform, evidence.units, evidence.size, forecast.main_nodes
+    )
     if cell is None or interval is None:
         return None
     residual = math.log(evidence.runtime_s / interval.mid)

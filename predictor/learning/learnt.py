@@ -97,7 +97,7 @@ def _cells(base: Forecast, curve: PredictionCurve, name: str, standing: Standing
     epochs = standing.place_epochs
     found = [
         cell_of(
-            base, place, p.gpus or p.cores, None,
+            base, place, (p.gpus or p.cores) * base.main_nodes, None,
             epoch=standing.epoch, place_epoch=epochs.get(name, 0),
         )
         for p in curve.points

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.pilot.errors import UsageError
+from berth.pilot.ranks import records_in
 from berth.plugin.slurm.launchers import Launch, split
-from berth.plugin.slurm.pilot_job import Shape, job_script, pilot_script, with_srun
+from berth.plugin.slurm.pilot_job import (
+    RANK_SCRIPT,
+    Shape,
+    job_script,
+    pilot_script,
+    with_srun,
+)
 
 SPLITS = {
     "true x": ((), "true x"),
@@ -100,22 +108,72 @@ def test_the_pilot_measures_then_delivers_and_keeps_the_programs_status(
     assert second == "<pilot><deliver><p q.json><--site=s>"
 
 
-def test_only_rank_zero_of_a_launch_is_measured_once_for_time_and_once_for_counters(
-    tmp_path: Path, fake_berth: str
-) -> None:
+RANKS = """#!/bin/sh
+for r in 0 1 2; do OMPI_COMM_WORLD_SIZE=3 OMPI_COMM_WORLD_RANK=$r "$@"; done
+"""
+
+
+def launched(tmp_path: Path, fake_berth: str, **options: object) -> tuple[str, list[str]]:
+    """What the ranks printed, and how ``berth`` was called."""
     launcher = tmp_path / "mpirun"
-    launcher.write_text(
-        '#!/bin/sh\nfor r in 0 1 2; do OMPI_COMM_WORLD_SIZE=3 OMPI_COMM_WORLD_RANK=$r "$@"; done\n'
-    )
+    launcher.write_text(RANKS)
     launcher.chmod(0o755)
     program = ("sh", "-c", "echo rank $OMPI_COMM_WORLD_RANK: $0", "it's one")
-    done = run_script(made(fake_berth, Launch(("mpirun",), program)), tmp_path, SLURM_PROCID="0")
-    assert done.stdout == "".join(f"rank {r}: it's one\n" for r in range(3))
-    run, count, deliver = (tmp_path / "calls").read_text().splitlines()
+    script = pilot_script(
+        Launch(("mpirun",), program), berth=fake_berth, profile=tmp_path / "p q.json",
+        run_options=["--name=n"], deliver_options=["--site=s"], **options,
+    )  # fmt: skip
+    done = run_script(script, tmp_path, SLURM_PROCID="0")
+    return done.stdout, (tmp_path / "calls").read_text().splitlines()
+
+
+def test_every_rank_is_measured_and_two_are_counted_in_a_second_launch(
+    tmp_path: Path, fake_berth: str
+) -> None:
+    said = Path(fake_berth).read_text()
+    # ``berth pilot ranks`` prints the busiest rank: the second one here.
+    Path(fake_berth).write_text(
+        said.replace("while [", '[ "$2" = ranks ] && { [ $# -gt 5 ] || echo 2; exit 0; }\nwhile [')
+    )
+    printed, calls = launched(tmp_path, fake_berth)
+    assert printed == "".join(f"rank {r}: it's one\n" for r in range(3))
+    run, ranks, first, second, counted, deliver = calls
     assert "<--repeats><1>" in run
     assert "<--ranks><3><--><sh>" in run
-    assert count.startswith("<pilot><count><--into><p q.json><--><sh>")
+    assert ranks.startswith("<pilot><ranks>")
+    assert "<--rank><0>" in first
+    assert "<--rank><2>" in second
+    assert f"<--leave><{tmp_path}/p q.json.ranks/counts-2.json>" in second
+    assert counted.endswith("<--counted>")
     assert "<deliver>" in deliver
+    assert not (tmp_path / "p q.json.ranks").exists()
+
+
+def test_ranks_leave_their_time_and_memory_and_keep_their_status(tmp_path: Path) -> None:
+    file = tmp_path / "rank-3.json"
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", str(RANK_SCRIPT), str(file), "sh", "-c", "echo here; exit 7"],
+        env={"PATH": "/usr/bin:/bin", "PMI_RANK": "3", "SLURMD_NODENAME": "n9"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (7, "here\n")
+    (record,) = records_in(tmp_path)
+    assert (record.rank, record.node, record.exit_status) == (3, "n9", 7)
+    assert record.seconds > 0
+    assert record.peak_memory_bytes > 100_000
+
+
+def test_a_rank_that_cannot_be_started_is_said(tmp_path: Path) -> None:
+    words = [sys.executable, "-I", "-S", str(RANK_SCRIPT), str(tmp_path / "no" / "x"), "./nowhere"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 127
+    assert "could not be started" in done.stderr
+    assert "cannot be written" in done.stderr
+
+
+def test_without_a_second_launch_nothing_is_counted(tmp_path: Path, fake_berth: str) -> None:
+    _, calls = launched(tmp_path, fake_berth, count_options=None)
+    assert ["run" in c or "ranks" in c or "deliver" in c for c in calls] == [True, True, True]
 
 
 def test_the_real_job_takes_its_shape_from_slurm_not_from_its_old_environment(

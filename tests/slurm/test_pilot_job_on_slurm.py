@@ -19,6 +19,7 @@ from berth.pilot.profile import Profile
 from berth.plugin.slurm.pilot_tail import Change, apply, change_of, waiting_for
 from berth.plugin.store import Store
 from berth.policies import Edit, Request, Resources
+from berth.predictor.core.forecast import Forecast
 
 BERTH = str(Path(sys.executable).with_name("berth"))
 QUICK = ("--repeats", "1", "--max-slowdown", "10")
@@ -83,7 +84,7 @@ def test_a_profile_goes_to_the_spool_where_the_store_is_out_of_reach(
     assert [read_json(path, Profile).name for path in spool.iterdir()] == ["app.sh"]
 
 
-def test_rank_zero_of_a_launch_is_measured_and_stands_for_all(
+def test_every_rank_of_a_launch_is_measured_and_two_stand_for_all(
     slurm: Cluster, site: RealDaemon
 ) -> None:
     """Two launches, and in each of them every rank runs once: ranks wait for each other."""
@@ -102,9 +103,54 @@ def test_rank_zero_of_a_launch_is_measured_and_stands_for_all(
         "012", "x\nx\n"
     )
     profile = read_json(Path(found["profile"]), Profile)
-    assert profile.runs_on.ranks == 3
+    assert (profile.runs_on.ranks, profile.runs_on.nodes) == (3, 1)
+    assert profile.ranks is not None
+    assert profile.ranks.count == 3
+    assert profile.ranks.mean_s <= profile.ranks.slowest_s
     assert (profile.value("instructions") or 0) > 0
-    assert any("stands for all 3 ranks" in warning for warning in profile.warnings)
+    assert any("stand for all 3 ranks" in warning for warning in profile.warnings)
+
+
+def test_pilots_on_several_numbers_of_nodes_are_one_workload(
+    slurm: Cluster, site: RealDaemon
+) -> None:
+    """One after another; the last one's end puts what all of them measured into the store."""
+    program = slurm.work / "share.sh"
+    program.write_text("#!/bin/sh\nsleep $(expr 8 / ${SLURM_JOB_NUM_NODES:-1} | sed 's/^/0./')\n")
+    program.chmod(0o755)
+    options = ("--name", "share", "--nodes", "1,2", *QUICK, "--repeats", "1")
+    found = submit(slurm, site, *options, "--", str(program))
+    assert len(found["pilot_jobs"]) == 2
+    assert slurm.wait_for_state(found["pilot_job"], timeout_s=60) == "COMPLETED"
+    store = Store.open(f"sqlite:///{site.store_file}", create=False)
+    record = store.workload("root/share")
+    forecasts = store.forecasts("root/share")
+    store.close()
+    assert record is not None
+    document = json.loads(record.document)
+    (two,) = document["node_scaling"]
+    assert (two["nodes"], two["ranks"]) == (2, 2)
+    assert two["runtime_s"] >= 0.4
+    forecast = Forecast.from_json(forecasts[0].document)
+    assert forecast.nodes is not None
+    assert forecast.nodes.measured == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--then-place", "--", "true"), "--then-place needs one number of nodes"),
+        (("--", "srun", "-n", "4", "true"), "-n of srun is the same on every number of nodes"),
+        (("--", "srun", "-N2", "true"), "-N2 of srun is the same on every number of nodes"),
+    ],
+)
+def test_what_fixes_the_number_of_ranks_is_refused_on_several_numbers_of_nodes(
+    slurm: Cluster, site: RealDaemon, words: tuple[str, ...], said: str
+) -> None:
+    done = slurm.run(BERTH, "pilot", "submit", "--site", str(site.site_file), "--nodes", "1,2",
+                     *words, check=False)  # fmt: skip
+    assert done.returncode == 2
+    assert said in done.stderr
 
 
 def test_the_real_job_waits_for_the_pilot_and_is_told_where_it_goes(

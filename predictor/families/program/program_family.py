@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
 from berth.predictor.core.family import Answer, Bundles, Effect, Explanation, Question
 from berth.predictor.core.workload import Workload
 from berth.predictor.families.program.bundle import BUNDLE_SCHEMA
 from berth.predictor.families.program.ceilings import Point
+from berth.predictor.families.program.nodes import one_node, scaling_of
 from berth.predictor.families.program.predictor import Predictor, usable_cores
 from berth.predictor.families.program.time_only import is_time_only
 
@@ -32,13 +35,21 @@ class ProgramFamily:
     def forecast(self, question: Question) -> Answer:
         """A curve over core counts for each platform. Raises UsageError."""
         profile = _profile(question)
-        return self._predictor.answer(profile, question.platforms, question.measured_on)
+        answer = self._predictor.answer(one_node(profile), question.platforms, question.measured_on)
+        speedups = {
+            name: curve.nearest(usable_cores(one_node(profile), question.platforms[name])).speedup
+            for name, curve in answer.curves.items()
+        }
+        scaling = scaling_of(
+            profile, question.platforms, {name: one.mid for name, one in speedups.items()}
+        )
+        return replace(answer, nodes=scaling)
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
         """Shapley values on the log speedup, and the roofline's largest part."""
         from berth.predictor.families.program.explain import explain  # noqa: PLC0415 - when asked
 
-        profile = _profile(question)
+        profile = one_node(_profile(question))
         if is_time_only(profile):
             return Explanation("only its time and memory are known: typical of the suite", ())
         units = 1 if platform.is_gpu else usable_cores(profile, platform)

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from berth.pilot.documents import write_json
 from berth.pilot.errors import SchedulerError
+from berth.pilot.network.links import LinkMeasurement
 from berth.pilot.node import NodeMeasurement
+from berth.pilot.platform import AllReduce, Interconnect
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, NodeJob, Outcome, QueueFacts
 from berth.plugin.site.load import load_site
 from berth.plugin.site.site import Site
@@ -106,12 +108,31 @@ def measurement(
     return made.model_copy(update=changes)
 
 
+def link(job: NodeJob, **changes: object) -> LinkMeasurement:
+    """What a job on two nodes finds between them."""
+    assert job.second_node is not None
+    made = LinkMeasurement(
+        nodes=(job.node, job.second_node),
+        kernel=KERNEL,
+        measured="2026-01-01T00:00:00+00:00",
+        interconnect=Interconnect(
+            latency_s=2e-6,
+            bytes_per_s=1e10,
+            all_reduce=(AllReduce(ranks=2, message_bytes=8, seconds=4e-6),),
+            measured_with="MPI: Open MPI v4.1.4",
+            nodes=(job.node, job.second_node),
+        ),
+        complete=True,
+    )
+    return made.model_copy(update=changes)
+
+
 class FakeScheduler(Slurm):
     """Jobs run as soon as they are asked about; ``runs`` makes what they write."""
 
     def __init__(
         self,
-        runs: Callable[[NodeJob], NodeMeasurement | None],
+        runs: Callable[[NodeJob], NodeMeasurement | LinkMeasurement | None],
         *,
         closed: Sequence[str] = (),
         waiting: Sequence[str] = (),

@@ -5,20 +5,23 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from calibration import CLUSTER, FakeScheduler, facts, measurement, node, write_site
+from calibration import CLUSTER, FakeScheduler, facts, link, measurement, node, write_site
 from click.testing import CliRunner, Result
 
+from berth.pilot.documents import write_json
 from berth.pilot.errors import BerthError
+from berth.pilot.network.links import LinkMeasurement
 from berth.pilot.node import NodeMeasurement
 from berth.plugin.calibrate import jobs
 from berth.plugin.calibrate.state import check_calibration
 from berth.plugin.cli.calibrate import calibrate as command
 from berth.plugin.doctor_bundles import check_bundles, check_places
 from berth.plugin.findings import Status
-from berth.plugin.scheduler import NodeJob
+from berth.plugin.scheduler import NodeJob, Outcome
 from berth.plugin.site.load import load_site
 from berth.plugin.site.site import Site
 from berth.predictor.core.prediction import Basis
@@ -41,7 +44,8 @@ def calibrate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
     def run(scheduler: FakeScheduler, *words: str) -> Result:
         monkeypatch.setattr(Site, "open_scheduler", lambda *_: scheduler)
         site = str(tmp_path / "berth.toml")
-        return CliRunner().invoke(command, ["--site", site, *words])
+        links = [] if "--links" in words else ["--no-links"]
+        return CliRunner().invoke(command, ["--site", site, *links, *words])
 
     return run
 
@@ -248,3 +252,81 @@ def test_a_half_installed_bundle_is_named_with_what_to_do(
     (site.bundles[0] / "range.json").unlink()
     (found,) = [f for f in check_bundles(site) if f.status is Status.FAIL]
     assert "berth calibrate" in (found.advice or "")
+
+
+def with_links(job: NodeJob) -> NodeMeasurement | LinkMeasurement | None:
+    return usual(job) if job.second_node is None else link(job)
+
+
+def test_what_connects_two_free_nodes_is_measured_and_in_the_platform(
+    calibrate: Callable[..., Result], tmp_path: Path
+) -> None:
+    scheduler = FakeScheduler(with_links)
+    said = calibrate(scheduler, "--links").output
+    assert "And what connects two nodes of 1 kind, both alone for about 1 min: 2 node" in said
+    assert "quick: between f1 and f2: 2 us, 10 GB/s (MPI: Open MPI v4.1.4)." in said
+    (pair,) = [job for job in scheduler.jobs.values() if job.second_node is not None]
+    assert (pair.node, pair.second_node) == ("f1", "f2")
+    script = pair.script.read_text()
+    assert "pilot link --nodes f1,f2" in script
+    assert "--ntasks-per-node={each}" in script
+    site = load_site(tmp_path / "berth.toml")
+    connected = site.platforms["quick"].interconnect
+    assert connected is not None
+    assert connected.latency_s == 2e-6
+    assert site.platforms[ROME].interconnect is None
+    again = calibrate(scheduler, "--links").output
+    assert "Nothing is left to measure" in again
+    assert scheduler.submissions == 4
+
+
+def test_without_two_free_nodes_the_rest_is_measured(calibrate: Callable[..., Result]) -> None:
+    f1, f2, *others = CLUSTER.nodes
+    cluster = facts(f1, replace(f2, idle_cores=0), *others)
+    said = calibrate(FakeScheduler(usual, cluster=cluster), "--links", "--dry-run").output
+    assert "no two nodes of it are free now: what connects them is not measured" in said
+    assert "3 nodes of 2 kinds" in said
+
+
+def test_a_link_job_that_waits_is_followed_and_not_submitted_twice(
+    calibrate: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduler = FakeScheduler(with_links)
+    monkeypatch.setattr(FakeScheduler, "_outcome", waiting_pairs)
+    said = calibrate(scheduler, "--links", "--wait", "0.2s").output
+    assert re.search(r"Job \d still waits for f1,f2 \(quick\)", said)
+    monkeypatch.undo()
+    done = calibrate(scheduler, "--links").output
+    assert "between f1 and f2: 2 us" in done
+    assert scheduler.submissions == 4
+
+
+def waiting_pairs(scheduler: FakeScheduler, job_id: str) -> Outcome:
+    job = scheduler.jobs[job_id]
+    if job.second_node is not None:
+        return Outcome(job_id, "pending", job.queue, 0.0)
+    result = with_links(job)
+    assert result is not None
+    write_json(job.script.with_suffix(".json"), result)
+    return Outcome(job_id, "completed", job.queue, 1.0)
+
+
+def test_a_link_that_was_measured_over_tcp_or_not_at_all_is_said(
+    calibrate: Callable[..., Result],
+) -> None:
+    def over_tcp(job: NodeJob) -> NodeMeasurement | LinkMeasurement | None:
+        if job.second_node is None:
+            return usual(job)
+        return link(job, without_mpi="there is no mpicc")
+
+    def fails(job: NodeJob) -> NodeMeasurement | LinkMeasurement | None:
+        if job.second_node is None:
+            return usual(job)
+        return link(job, complete=False, interconnect=None, problems=("nothing came",))
+
+    said = calibrate(FakeScheduler(fails), "--links").output
+    assert "f1,f2 (quick) was not measured: nothing came." in said
+    assert "The filter can act on: fast, slow" in said
+    said = calibrate(FakeScheduler(over_tcp), "--links").output
+    assert "CHECK quick: measured over TCP" in said
+    assert "there is no mpicc" in said

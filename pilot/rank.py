@@ -1,0 +1,73 @@
+"""Runs one rank of a parallel program and writes down how long it took and what it needed.
+
+Started in a rank's place (``python -I -S rank.py FILE COMMAND ...``); FILE is one JSON object:
+node, rank, seconds from start to end, processor seconds, peak memory in bytes, exit status.
+Signals that are meant for the rank reach it. Standard library only: thousands of them start at
+once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import sys
+import time
+
+RANK_VARIABLES = (
+    "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "FLUX_TASK_RANK", "SLURM_PROCID",
+)  # fmt: skip
+NODE_VARIABLES = ("SLURMD_NODENAME",)
+"""Else the host's own name: several nodes may be on one host."""
+PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+NOT_FOUND = 127
+
+
+def run(command: list[str]) -> tuple[float, int]:
+    """Seconds that it took and its wait status."""
+    started_s = time.monotonic()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.execvp(command[0], command)
+        except OSError as error:
+            sys.stderr.write(f"{command[0]} could not be started: {error.strerror}\n")
+        os._exit(NOT_FOUND)
+    for number in PASSED_ON:
+        signal.signal(number, lambda got, _: os.kill(child, got))
+    while True:
+        try:
+            _, status = os.waitpid(child, 0)
+        except InterruptedError:
+            continue
+        return time.monotonic() - started_s, status
+
+
+def main(file: str, command: list[str]) -> int:
+    """Run, write, and end as the rank did."""
+    seconds, status = run(command)
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    code = os.waitstatus_to_exitcode(status)
+    rank = next((os.environ[name] for name in RANK_VARIABLES if name in os.environ), "0")
+    node = next((os.environ[name] for name in NODE_VARIABLES if name in os.environ), "")
+    found = {
+        "node": node or os.uname().nodename,
+        "rank": int(rank),
+        "seconds": seconds,
+        "cpu_s": usage.ru_utime + usage.ru_stime,
+        "peak_memory_bytes": usage.ru_maxrss * 1024,
+        "exit_status": code if code >= 0 else 128 - code,
+    }
+    part = f"{file}.part"
+    try:
+        with open(part, "w", encoding="ascii") as stream:
+            json.dump(found, stream)
+        os.rename(part, file)
+    except OSError as error:  # the program's own end counts
+        sys.stderr.write(f"{file} cannot be written: {error.strerror}\n")
+    return code if code >= 0 else 128 - code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

@@ -1,0 +1,297 @@
+"""The ranks of a parallel launch: each one's time and memory, and the counters of two of them.
+
+Ranks wait for each other, so each launch can run a rank once only. In a first launch rank 0 is
+run by the pilot and every other by ``rank.py``, which leaves a record: time is that of the
+slowest rank, memory that of the fullest node. A second launch counts rank 0 and the busiest other
+rank; their mean stands for all, and half their difference is its standard error.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pydantic import Field
+
+from berth.pilot.assemble import with_missing
+from berth.pilot.collectors.perf import PerfCollector
+from berth.pilot.derive import NO_TOTALS, derive
+from berth.pilot.documents import Document, read_json
+from berth.pilot.emulate import emulate, scaled_error
+from berth.pilot.errors import UsageError
+from berth.pilot.launch import Order, run_all
+from berth.pilot.profile import (
+    CollectorReport,
+    Measurement,
+    NonNegative,
+    Positive,
+    Profile,
+    Quality,
+    Ranks,
+)
+from berth.pilot.rank import NODE_VARIABLES
+from berth.pilot.run import EMULATION_FLOOR_S
+
+EMULATORS = ("emulator", "callgrind")
+"""Tools whose single run gives instructions, memory accesses and cache misses together."""
+RECORD = "rank-{}.json"
+COUNTS = "counts-{}.json"
+
+
+class RankRecord(Document):
+    """What ``rank.py`` wrote of one rank."""
+
+    node: str
+    rank: int = Field(ge=0)
+    seconds: Positive
+    cpu_s: NonNegative
+    peak_memory_bytes: NonNegative
+    exit_status: int
+
+
+class RankCounts(Document):
+    """What one counted run of one rank gave."""
+
+    rank: int = Field(default=0, ge=0)
+    counters: dict[str, Measurement] = Field(max_length=2_000)
+    reports: tuple[CollectorReport, ...] = ()
+    warnings: tuple[str, ...] = ()
+    succeeded: bool = True
+
+
+def records_in(folder: Path) -> list[RankRecord]:
+    """The ranks that left a record there; one that is broken is as one that left none."""
+    found = []
+    for path in sorted(folder.glob(RECORD.format("*"))):
+        try:
+            text = read_json(path, RankRecord)
+        except UsageError:
+            continue
+        found.append(text)
+    return found
+
+
+def busiest(records: Sequence[RankRecord]) -> int:
+    """The rank other than 0 with most processor time; 0 where there is no other."""
+    others = [record for record in records if record.rank > 0]
+    return max(others, key=lambda r: (r.cpu_s, -r.rank)).rank if others else 0
+
+
+def with_ranks(profile: Profile, records: Sequence[RankRecord], *, nodes: int | None) -> Profile:
+    """The Profile of rank 0's run as that of all ranks, of which the others left ``records``.
+
+    ``nodes``: of the job; None: as the records say.
+    """
+    own = _of_rank_zero(profile)
+    every = [r for r in records if r.rank > 0]
+    every += [] if own is None else [own]
+    ranks = max(profile.runs_on.ranks, len(every))
+    by_node: dict[str, float] = {}
+    for record in every:
+        by_node[record.node] = by_node.get(record.node, 0.0) + record.peak_memory_bytes
+    # Ranks that left no record need what the others need.
+    scale = ranks / len(every) if every else 1.0
+    found = nodes or max(1, len(by_node))
+    runs_on = profile.runs_on.model_copy(
+        update={"ranks": ranks, "nodes": found if ranks > 1 or found > 1 else None}
+    )
+    if len(every) < 2 or profile.runtime is None:
+        memory = profile.peak_memory_bytes
+        note = f"rank 0 stands for all {ranks} ranks: its peak memory is taken x {ranks}"
+        return profile.model_copy(
+            update={
+                "runs_on": runs_on,
+                "peak_memory_bytes": None if memory is None else memory * ranks,
+                "warnings": (*profile.warnings, note) if ranks > 1 else profile.warnings,
+            }
+        )
+    # One host may stand for several nodes; then its ranks are taken to be shared by these.
+    fullest = scale * max(by_node.values()) * len(by_node) / found
+    slowest = max(record.seconds for record in every)
+    runtime = profile.runtime
+    if slowest > runtime.median_s:
+        runtime = runtime.model_copy(update={"median_s": slowest, "repeats_s": (slowest,)})
+    failed = [record for record in every if record.exit_status != 0]
+    warnings = list(profile.warnings)
+    if failed:
+        first = failed[0]
+        warnings.append(
+            f"{len(failed)} of {ranks} ranks failed, rank {first.rank} on {first.node} with "
+            f"exit status {first.exit_status}"
+        )
+    if len(every) < ranks:
+        warnings.append(f"only {len(every)} of {ranks} ranks left a record")
+    return profile.model_copy(
+        update={
+            "runs_on": runs_on,
+            "runtime": runtime,
+            "complete": profile.complete and not failed,
+            "peak_memory_bytes": fullest * found or None,
+            "warnings": tuple(warnings),
+            "ranks": Ranks(
+                count=len(every),
+                slowest_s=slowest,
+                mean_s=statistics.fmean(r.seconds for r in every),
+                busiest_cpu_s=max(r.cpu_s for r in every),
+                mean_cpu_s=statistics.fmean(r.cpu_s for r in every),
+                largest_memory_bytes=max(r.peak_memory_bytes for r in every),
+                mean_memory_bytes=statistics.fmean(r.peak_memory_bytes for r in every),
+                node_memory_bytes=fullest,
+            ),
+        }
+    )
+
+
+def _of_rank_zero(profile: Profile) -> RankRecord | None:
+    if profile.runtime is None:
+        return None
+    node = next((os.environ[name] for name in NODE_VARIABLES if name in os.environ), "")
+    return RankRecord(
+        node=node or os.uname().nodename,
+        rank=0,
+        seconds=profile.runtime.median_s,
+        cpu_s=profile.value("cpu_time_s") or 0.0,
+        peak_memory_bytes=profile.peak_memory_bytes or 0.0,
+        exit_status=profile.exit_status,
+    )
+
+
+def count_once(
+    order: Order, *, rank: int, native_s: float, max_slowdown: float, left_s: float
+) -> RankCounts:
+    """Run ``order`` exactly once, under hardware counters or, without these, emulated.
+
+    ``native_s`` is its time without any tool; the emulated run is cut after ``max_slowdown``
+    times that, and in any case after ``left_s``.
+    """
+    with tempfile.TemporaryDirectory(prefix="berth-rank-") as folder:
+        perf = PerfCollector(Path(folder))
+        if perf.probe() is None:
+            [outcome] = run_all([perf.prepare(replace(order, time_limit_s=left_s))], jobs=1)
+            found = perf.finish(outcome)
+            report = CollectorReport(
+                name="perf", status="failed" if found.failed else "used", detail=found.detail
+            )
+            return RankCounts(
+                rank=rank,
+                counters=dict(found.counters),
+                reports=(report,),
+                succeeded=outcome.succeeded,
+            )
+    budget_s = min(left_s, max(EMULATION_FLOOR_S, max_slowdown * native_s))
+    started_s = time.monotonic()
+    emulated = emulate(order, tools=EMULATORS, budget_s=budget_s, jobs=1)
+    used = any(report.status == "used" for report in emulated.reports)
+    if all(report.status == "absent" for report in emulated.reports):
+        run_all([replace(order, time_limit_s=left_s)], jobs=1)  # the other ranks wait for this one
+    cut = time.monotonic() - started_s >= budget_s
+    return RankCounts(
+        rank=rank,
+        counters=emulated.counters,
+        reports=emulated.reports,
+        warnings=emulated.warnings,
+        succeeded=used and not cut and not emulated.interrupted,
+    )
+
+
+def added(profile: Profile, counts: Sequence[RankCounts]) -> Profile:
+    """``profile`` with what one or two ranks counted, which stands for all ranks."""
+    ranks = profile.runs_on.ranks
+    known = {n: m for n, m in profile.counters.items() if m.value is not None}
+    counted = _mean(counts)
+    totals = {
+        name: _times(measurement, ranks)
+        for name, measurement in {**counted, **known}.items()
+        if measurement.quality is not Quality.DERIVED and not name.endswith(NO_TOTALS)
+    }
+    reports = counts[0].reports if counts else ()
+    every = (
+        *(r for r in profile.collectors if r.name not in {c.name for c in reports}),
+        *reports,
+    )
+    heard = tuple(dict.fromkeys(text for one in counts for text in one.warnings))
+    return profile.model_copy(
+        update={
+            "counters": with_missing(derive(totals), every),
+            "collectors": every,
+            "warnings": (*profile.warnings, *heard, *_note(counts, ranks)),
+        }
+    )
+
+
+def _note(counts: Sequence[RankCounts], ranks: int) -> tuple[str, ...]:
+    if ranks == 1:
+        return ()
+    named = " and ".join(f"rank {one.rank}" for one in counts) or "rank 0"
+    whole = [one.counters["instructions"].value for one in counts if "instructions" in one.counters]
+    values = [value for value in whole if value]
+    apart = ""
+    if len(values) > 1:
+        spread = (max(values) - min(values)) / statistics.fmean(values)
+        apart = f" (their instructions differ by {spread:.0%})"
+    stand = "stand" if len(counts) > 1 else "stands"
+    return (f"counters of {named}{apart}, x {ranks}: what was counted {stand} for all {ranks} "
+            "ranks",)  # fmt: skip
+
+
+def _mean(counts: Sequence[RankCounts]) -> dict[str, Measurement]:
+    """Of what all of them counted, with half the largest difference as standard error."""
+    if not counts:
+        return {}
+    first, *others = counts
+    if not others:
+        return dict(first.counters)
+    found = {}
+    for name, one in first.counters.items():
+        same = [o.counters[name] for o in others if name in o.counters]
+        values = [m.value for m in (one, *same) if m.value is not None]
+        if one.value is None or len(values) < 1 + len(others):
+            continue
+        own = max((m.standard_error or 0.0 for m in (one, *same)), default=0.0)
+        error = max(own, (max(values) - min(values)) / 2)
+        found[name] = one.model_copy(
+            update={
+                "value": statistics.fmean(values),
+                "standard_error": error or None,
+                "complete": all(m.complete for m in (one, *same)),
+            }
+        )
+    return found
+
+
+def _times(measurement: Measurement, ranks: int) -> Measurement:
+    if ranks == 1 or measurement.value is None:
+        return measurement
+    note = f"of one rank x {ranks} ranks"
+    return measurement.model_copy(
+        update={
+            "value": measurement.value * ranks,
+            "standard_error": scaled_error(measurement, ranks),
+            "note": f"{measurement.note}; {note}" if measurement.note else note,
+        }
+    )
+
+
+def counts_in(folder: Path) -> list[RankCounts]:
+    """What the counted ranks left there, by rank."""
+    found = []
+    for path in folder.glob(COUNTS.format("*")):
+        try:
+            found.append(read_json(path, RankCounts))
+        except UsageError:
+            continue
+    return sorted(found, key=lambda one: one.rank)
+
+
+def job_nodes(env: Mapping[str, str]) -> int | None:
+    """Nodes of the job that this is run in; None: no scheduler says it."""
+    for name in ("SLURM_JOB_NUM_NODES", "SLURM_NNODES", "FLUX_JOB_NNODES"):
+        text = env.get(name, "")
+        if text.isascii() and text.isdigit() and int(text[:8]) > 0:
+            return int(text[:8])
+    return None

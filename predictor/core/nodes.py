@@ -1,0 +1,195 @@
+"""How one program's time and memory change with the number of nodes, ready for a look-up.
+
+Tables by platform, made with the forecast (``families/program/nodes.py``): the submit path only
+looks them up. Standard library only.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from berth.predictor.core.prediction import Basis, Interval, Prediction
+
+REACH = 2.0
+"""Times are known up to so many times the largest number of nodes that was measured."""
+PILOT_MORE = "berth pilot submit --nodes 1,2,4, then berth workload add of the profiles"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRatio:
+    """One number of nodes, over the number that the program's main run was on."""
+
+    nodes: int
+    time: Interval
+    memory: Interval
+    """Of all nodes together."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeScaling:
+    """What is known of a program on several nodes."""
+
+    measured: tuple[int, ...]
+    """Numbers of nodes that it ran on, ascending; the first is that of the main run."""
+    weak: bool = False
+    """The problem grew with the nodes."""
+    measured_on: str = ""
+    """Platform of those runs."""
+    ratios: Mapping[str, tuple[NodeRatio, ...]] = field(default_factory=dict)
+    """By platform, ascending by nodes; empty where it ran on one number of nodes only."""
+
+    @property
+    def base(self) -> int:
+        """Nodes of the main run, which all ratios are over."""
+        return self.measured[0]
+
+    def units(self, units: int, nodes: int) -> int:
+        """Of ``units`` cores or GPUs on ``nodes`` nodes, those of one node, which curves are of."""
+        return max(1, math.ceil(units / nodes))
+
+    def size(self, size: float | None, nodes: int) -> float | None:
+        """The main run's size that ``size`` on ``nodes`` nodes stands for."""
+        return size * self.base / nodes if self.weak and size is not None else size
+
+    def ratio(self, platform: str, nodes: int) -> NodeRatio:
+        """Time and memory over those of the main run; where unknown, the ends of what can be."""
+        if nodes == self.base:
+            return NodeRatio(nodes, _ONE, _ONE)
+        table = self.ratios.get(platform, ())
+        if not table:
+            return _unknown(nodes, self.base)
+        index = bisect.bisect_left([one.nodes for one in table], nodes)
+        if index == len(table):
+            return _beyond(table[-1], nodes)
+        right = table[index]
+        if right.nodes == nodes or index == 0:
+            return replace(right, nodes=nodes)
+        return _between(table[index - 1], right, nodes)
+
+    def why_not(self, platform: str, nodes: int) -> str | None:
+        """Why nothing is known of so many nodes; None: it is known."""
+        if nodes == self.base:
+            return None
+        if len(self.measured) < 2:
+            count = "one node" if self.base == 1 else f"{self.base} nodes"
+            return (
+                f"it was measured on {count} only, and {nodes} are asked for: pilot it on several "
+                f"({PILOT_MORE})"
+            )
+        if platform not in self.ratios:
+            return f"how its time changes with nodes was measured on {self.measured_on} only"
+        if not self.base / REACH <= nodes <= REACH * self.measured[-1]:
+            counts = ", ".join(map(str, self.measured))
+            most = int(REACH * self.measured[-1])
+            return (
+                f"it was measured on {counts} nodes, which tells of at most {most}, and {nodes} "
+                "are asked for: pilot it on more"
+            )
+        return None
+
+    def moved(self, point: Prediction, nodes: int) -> Prediction:
+        """A prediction for each of the main run's nodes, on ``nodes`` nodes."""
+        if nodes == self.base == 1:
+            return point
+        ratio, why = self.ratio(point.platform, nodes), self.why_not(point.platform, nodes)
+        ran_so = nodes == self.base or (
+            point.platform == self.measured_on and nodes in self.measured
+        )
+        basis = point.basis
+        if not ran_so and basis.rank < Basis.SCALED.rank:
+            basis = Basis.SCALED
+        energy, time = point.energy_j, ratio.time
+        return replace(
+            point,
+            cores=point.cores * nodes,
+            gpus=point.gpus * nodes,
+            nodes=nodes,
+            basis=basis,
+            runtime_s=point.runtime_s.times(time),
+            speedup=Interval(
+                point.speedup.low / time.high,
+                point.speedup.mid / time.mid,
+                point.speedup.high / time.low,
+            ),
+            memory_bytes=point.memory_bytes.times(ratio.memory),
+            energy_j=None if energy is None else energy.times(time).scaled(nodes),
+            abstained=point.abstained or why,
+        )
+
+
+_ONE = Interval(1.0, 1.0, 1.0)
+
+
+def _unknown(nodes: int, base: int) -> NodeRatio:
+    """Between a perfect gain and none, in memory between shared and repeated data."""
+    less, more = sorted((base / nodes, 1.0))
+    return NodeRatio(
+        nodes,
+        Interval(less, math.sqrt(less * more), 1.5 * max(more, base / nodes)),
+        Interval(1.0, 1.0, max(1.0, nodes / base)),
+    )
+
+
+def _beyond(last: NodeRatio, nodes: int) -> NodeRatio:
+    """More nodes than the table has: the last entry, with no further gain at the upper end."""
+    factor = nodes / last.nodes
+    time, memory = last.time, last.memory
+    return NodeRatio(
+        nodes,
+        Interval(time.low / factor, time.mid, time.high * factor),
+        Interval(memory.low, memory.mid, memory.high * factor),
+    )
+
+
+def _between(left: NodeRatio, right: NodeRatio, nodes: int) -> NodeRatio:
+    weight = math.log(nodes / left.nodes) / math.log(right.nodes / left.nodes)
+    return NodeRatio(
+        nodes,
+        _mixed(left.time, right.time, weight),
+        _mixed(left.memory, right.memory, weight),
+    )
+
+
+def _mixed(left: Interval, right: Interval, weight: float) -> Interval:
+    low, mid, high = (
+        math.exp(math.log(a) * (1 - weight) + math.log(b) * weight)
+        for a, b in ((left.low, right.low), (left.mid, right.mid), (left.high, right.high))
+    )
+    return Interval(min(low, mid), mid, max(mid, high))
+
+
+def to_data(scaling: NodeScaling) -> dict[str, Any]:
+    """For a forecast's JSON."""
+    return {
+        "measured": scaling.measured,
+        "weak": scaling.weak,
+        "measured_on": scaling.measured_on,
+        "ratios": {
+            name: [[one.nodes, _out(one.time), _out(one.memory)] for one in table]
+            for name, table in scaling.ratios.items()
+        },
+    }
+
+
+def from_data(data: Any) -> NodeScaling:
+    """What ``to_data`` made. Raises KeyError, TypeError or ValueError for anything else."""
+    measured = tuple(int(n) for n in data["measured"])
+    if not measured or min(measured) < 1:
+        raise ValueError("no number of nodes was measured")
+    return NodeScaling(
+        measured=measured,
+        weak=bool(data["weak"]),
+        measured_on=str(data["measured_on"]),
+        ratios={
+            name: tuple(NodeRatio(int(n), Interval(*t), Interval(*m)) for n, t, m in table)
+            for name, table in data["ratios"].items()
+        },
+    )
+
+
+def _out(interval: Interval) -> list[float]:
+    return [float(f"{v:.6g}") for v in (interval.low, interval.mid, interval.high)]

@@ -1,0 +1,398 @@
+"""How a program's time falls with nodes: computation that is shared, and communication.
+
+``t(n) = serial + parallel / n + latency(n) + bytes(n)``: what every node repeats, what the nodes
+share, messages that wait for each other (``log2 n`` steps of a tree, or ``n - 1`` rounds), and
+bytes over bandwidth (a ring all-reduce of fixed size, or the surface of a node's part of a
+three-dimensional mesh). Few runs cannot tell all of these apart.
+So every set of terms is fitted by non-negative least squares, and those that fit the runs as well
+as they repeat are all possible: the interval spans them. It widens by itself with the distance
+from what was measured, and on other platforms by how the computation and the communication differ
+there. A weakly scaled program (its problem grew with the nodes) has no shared term.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from berth.pilot.derive import NO_TOTALS
+from berth.pilot.errors import UsageError
+from berth.pilot.platform import Interconnect, Platform
+from berth.pilot.profile import Measurement, NodePoint, Profile
+from berth.predictor.core.arrays import Floats
+from berth.predictor.core.nodes import REACH, NodeRatio, NodeScaling
+from berth.predictor.core.prediction import Interval
+
+NOISE = 0.02
+"""Runs repeat to within this at best, as a standard deviation of log time."""
+AS_GOOD = 2.0
+"""Terms that miss a run by less than this many standard deviations fit it."""
+MOST_TERMS = 3
+NORMAL_90 = 1.645
+WIDENING = 0.1
+"""Added to the log interval for each doubling beyond the nearest number that was measured."""
+UNKNOWN_NETWORK = 4.0
+"""Factor each way on communication where one of two interconnects was not measured."""
+SAME_SIZE = 0.02
+"""Problem sizes of weakly scaled runs grow with the nodes to within this."""
+_MOST_POINTS = 33
+_COMPUTED = ("serial", "parallel")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One number of nodes that the program ran on."""
+
+    nodes: int
+    runtime_s: float
+    deviation: float
+    """Standard deviation of its log time."""
+    peak_memory_bytes: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """One set of terms with its fitted seconds."""
+
+    seconds: Mapping[str, float]
+    misfit: float
+    """Largest distance from a run, in its standard deviations."""
+
+    def computed(self, nodes: float) -> float:
+        """Seconds that the nodes compute."""
+        return self._of(_COMPUTED, nodes)
+
+    def latency(self, nodes: float) -> float:
+        """Seconds of messages that wait for the network's latency."""
+        return self._of(("latency", "rounds"), nodes)
+
+    def moved(self, nodes: float) -> float:
+        """Seconds that bytes are on their way."""
+        return self._of(("reduced", "surface"), nodes)
+
+    def total(self, nodes: float) -> float:
+        """All of it."""
+        return self._of(tuple(self.seconds), nodes)
+
+    def _of(self, names: Iterable[str], nodes: float) -> float:
+        return sum(self.seconds.get(name, 0.0) * _shape(name, nodes) for name in names)
+
+
+def scaling_of(
+    profile: Profile, platforms: Mapping[str, Platform], speedups: Mapping[str, float]
+) -> NodeScaling:
+    """What the profile's runs tell of several nodes of each platform.
+
+    ``speedups``: of one node of each platform over the one it was measured on.
+    """
+    runs = _runs(profile)
+    counts = tuple(run.nodes for run in runs)
+    if len(runs) < 2:
+        return NodeScaling(counts, measured_on=profile.platform)
+    weak = grows(profile)
+    possible = fitted(runs, weak=weak)
+    home = platforms.get(profile.platform)
+    ratios = {}
+    for name, platform in platforms.items():
+        if name != profile.platform and (platform.is_gpu or home is None or home.is_gpu):
+            continue
+        speedup = 1.0 if name == profile.platform else speedups.get(name)
+        if speedup is not None:
+            network = _networks(home, platform)
+            ratios[name] = _table(runs, possible, speedup, network)
+    return NodeScaling(counts, weak, profile.platform, ratios)
+
+
+def fitted(runs: Sequence[Run], *, weak: bool) -> list[Terms]:
+    """Every set of terms that fits the runs as well as they repeat, best first."""
+    names = ("serial", "latency", "rounds", "reduced") if weak else _TERMS
+    found = []
+    for count in range(1, min(MOST_TERMS, len(runs)) + 1):
+        for chosen in combinations(names, count):
+            if not set(chosen) & set(_COMPUTED):
+                continue  # a program that only communicates
+            terms = _fit(runs, chosen)
+            if terms is not None:
+                found.append(terms)
+    # Of two that fit alike, the one with fewer terms.
+    found.sort(key=lambda t: (max(t.misfit, 1.0), len(t.seconds), t.misfit))
+    least = max(AS_GOOD, 1.5 * min(t.misfit for t in found))
+    return [terms for terms in found if terms.misfit <= least]
+
+
+def grows(profile: Profile) -> bool:
+    """Whether the problem grew with the nodes (weak scaling).
+
+    Raises UsageError where it neither grew with them nor stayed.
+    """
+    own, base = profile.workload.size, profile.runs_on.nodes or 1
+    points = profile.node_scaling or ()
+    sized = [point for point in points if point.size is not None]
+    if own is None or not sized or all(_alike(p.size or 0.0, own) for p in sized):
+        return False
+    if all(_alike(p.size or 0.0, own * p.nodes / base) for p in sized):
+        return True
+    sizes = ", ".join(f"{p.size:g} on {p.nodes}" for p in sized)
+    raise UsageError(
+        f"the problem of {profile.name!r} neither stayed nor grew with the nodes: {own:g} on "
+        f"{base}, {sizes}",
+        hint="run the same size on all (strong scaling), or a size that grows with them (weak)",
+    )
+
+
+def together(profiles: Sequence[Profile]) -> Profile:
+    """One profile of runs of the same program on several numbers of nodes.
+
+    The one with fewest nodes, with the others' times. Raises UsageError where they are not of the
+    same program, or two are of one number of nodes.
+    """
+    ordered = sorted(profiles, key=lambda p: p.runs_on.nodes or 1)
+    first = ordered[0]
+    points = {point.nodes: point for point in first.node_scaling or ()}
+    for other in ordered[1:]:
+        point = _point(first, other)
+        if point.nodes in points or point.nodes == (first.runs_on.nodes or 1):
+            raise UsageError(
+                f"two profiles are of {point.nodes} node{'s' * (point.nodes > 1)} of "
+                f"{first.platform}",
+                hint="give one of each number of nodes",
+            )
+        points[point.nodes] = point
+    merged = first.model_copy(
+        update={"node_scaling": tuple(points[n] for n in sorted(points)) or None}
+    )
+    grows(merged)
+    return merged
+
+
+def one_node(profile: Profile) -> Profile:
+    """A run on several nodes as one of them saw it: its share of the ranks and of the counts."""
+    nodes = profile.runs_on.nodes or 1
+    if nodes == 1:
+        return profile
+
+    def share(one: Measurement) -> Measurement:
+        if one.value is None:
+            return one
+        error = one.standard_error
+        return one.model_copy(
+            update={
+                "value": one.value / nodes,
+                "standard_error": None if error is None else error / nodes,
+            }
+        )
+
+    counters = {
+        name: one if name.endswith(NO_TOTALS) else share(one)
+        for name, one in profile.counters.items()
+    }
+    ranks = math.ceil(profile.runs_on.ranks / nodes)
+    runs_on = profile.runs_on.model_copy(update={"ranks": ranks})
+    return profile.model_copy(update={"counters": counters, "runs_on": runs_on})
+
+
+def same_program(one: Profile, other: Profile) -> bool:
+    """Whether two profiles are of one executable, as far as they tell."""
+    ours, theirs = one.workload, other.workload
+    if ours.executable_sha256 is not None and theirs.executable_sha256 is not None:
+        return ours.executable_sha256 == theirs.executable_sha256
+    return ours.command[0].rpartition("/")[2] == theirs.command[0].rpartition("/")[2]
+
+
+def _point(first: Profile, other: Profile) -> NodePoint:
+    if other.platform != first.platform:
+        raise UsageError(
+            f"{other.name!r} was measured on {other.platform!r}, {first.name!r} on "
+            f"{first.platform!r}",
+            hint="runs on several numbers of nodes are of one platform",
+        )
+    if not same_program(first, other):
+        raise UsageError(
+            f"{other.name!r} is not of the program of {first.name!r} (another executable)"
+        )
+    if other.runtime is None or not other.complete or other.exit_status != 0:
+        raise UsageError(f"the run of {other.name!r} did not complete")
+    return NodePoint(
+        nodes=other.runs_on.nodes or 1,
+        ranks=other.runs_on.ranks,
+        size=other.workload.size,
+        runtime_s=other.runtime.median_s,
+        spread_s=other.runtime.spread_s,
+        peak_memory_bytes=other.peak_memory_bytes,
+    )
+
+
+_TERMS = ("serial", "parallel", "latency", "rounds", "reduced", "surface")
+
+
+def _shape(name: str, nodes: float) -> float:
+    """How a term grows with the nodes."""
+    match name:
+        case "serial":
+            return 1.0
+        case "parallel":
+            return 1.0 / nodes
+        case "latency":
+            return math.log2(nodes)
+        case "rounds":
+            return nodes - 1.0
+        case "reduced":
+            return 2.0 * (nodes - 1.0) / nodes
+        case _:
+            return nodes ** (-2.0 / 3.0) if nodes > 1 else 0.0
+
+
+def _runs(profile: Profile) -> list[Run]:
+    assert profile.runtime is not None  # noqa: S101 - without a runtime nothing is predicted
+    own = profile.runs_on.nodes or 1
+    every = [
+        Run(own, profile.runtime.median_s, _deviation(profile.runtime.median_s,
+            profile.runtime.spread_s), profile.peak_memory_bytes)
+    ]  # fmt: skip
+    every += [
+        Run(p.nodes, p.runtime_s, _deviation(p.runtime_s, p.spread_s), p.peak_memory_bytes)
+        for p in profile.node_scaling or ()
+        if p.nodes != own
+    ]
+    return sorted(every, key=lambda run: run.nodes)
+
+
+def _deviation(runtime_s: float, spread_s: float) -> float:
+    # The interquartile range of a normal distribution is 1.35 standard deviations.
+    return max(NOISE, spread_s / runtime_s / 1.35)
+
+
+def _alike(a: float, b: float) -> bool:
+    return abs(math.log(a / b)) <= SAME_SIZE if a > 0 and b > 0 else False
+
+
+def _fit(runs: Sequence[Run], names: tuple[str, ...]) -> Terms | None:
+    """Least squares on relative errors; None where a term would be negative."""
+    shapes = np.array([[_shape(name, run.nodes) for name in names] for run in runs])
+    weights = np.array([1.0 / (run.runtime_s * run.deviation) for run in runs])
+    times = np.array([run.runtime_s for run in runs])
+    solved, _, rank, _ = np.linalg.lstsq(shapes * weights[:, None], times * weights, rcond=None)
+    if rank < len(names) or (solved <= 0).any():
+        return None
+    made: Floats = shapes @ solved
+    if (made <= 0).any():
+        return None
+    apart = np.abs(np.log(made / times)) / np.array([run.deviation for run in runs])
+    return Terms(dict(zip(names, map(float, solved), strict=True)), float(apart.max()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Network:
+    """Time of communication there over that at home, by part: lowest, most likely, highest."""
+
+    latency: tuple[float, float, float]
+    bytes: tuple[float, float, float]
+
+    @property
+    def cases(self) -> Iterable[tuple[float, float]]:
+        yield self.latency[1], self.bytes[1]
+        for latency in (self.latency[0], self.latency[2]):
+            for moved in (self.bytes[0], self.bytes[2]):
+                yield latency, moved
+
+
+_SAME = (1.0, 1.0, 1.0)
+_UNKNOWN = (1.0 / UNKNOWN_NETWORK, 1.0, UNKNOWN_NETWORK)
+
+
+def _networks(home: Platform | None, there: Platform) -> _Network:
+    if home is not None and home.name == there.name:
+        return _Network(_SAME, _SAME)
+    ours = home.interconnect if home is not None else None
+    theirs = there.interconnect
+    return _Network(
+        _factor(_latency(theirs), _latency(ours)), _factor(_bandwidth(ours), _bandwidth(theirs))
+    )
+
+
+def _latency(network: Interconnect | None) -> float | None:
+    return None if network is None else network.latency_s
+
+
+def _bandwidth(network: Interconnect | None) -> float | None:
+    return None if network is None else network.bytes_per_s
+
+
+def _factor(more: float | None, less: float | None) -> tuple[float, float, float]:
+    if more is None or less is None:
+        return _UNKNOWN
+    return (more / less, more / less, more / less)
+
+
+def _table(
+    runs: Sequence[Run], possible: Sequence[Terms], speedup: float, network: _Network
+) -> tuple[NodeRatio, ...]:
+    most = math.floor(REACH * runs[-1].nodes)
+    least = max(1, math.ceil(runs[0].nodes / REACH))
+    counts = {run.nodes for run in runs} | {
+        round(n) for n in np.geomspace(least, most, min(_MOST_POINTS, most - least + 1))
+    }
+    if most - least < _MOST_POINTS:
+        counts |= set(range(least, most + 1))
+    return tuple(
+        NodeRatio(n, _time(runs, possible, n, speedup, network), _memory(runs, n))
+        for n in sorted(counts)
+    )
+
+
+def _time(
+    runs: Sequence[Run], possible: Sequence[Terms], nodes: int, speedup: float, network: _Network
+) -> Interval:
+    """Over the time on the main run's nodes."""
+    base, here = runs[0], next((run for run in runs if run.nodes == nodes), None)
+
+    def ratio(terms: Terms, latency: float, moved: float) -> float:
+        def seconds(n: int) -> float:
+            # In the time of one node there, of which the computation is 1 / speedup.
+            network_s = latency * terms.latency(n) + moved * terms.moved(n)
+            return terms.computed(n) + speedup * network_s
+
+        found = seconds(nodes) / seconds(base.nodes)
+        if here is None:
+            return found
+        # Where it ran, the terms only tell how its time is divided.
+        return (
+            found * (here.runtime_s / base.runtime_s) * terms.total(base.nodes) / terms.total(nodes)
+        )
+
+    mid = ratio(possible[0], *next(iter(network.cases)))
+    every = [ratio(terms, *case) for terms in possible for case in network.cases]
+    spread = max(run.deviation for run in runs)
+    if here is not None:
+        width = NORMAL_90 * math.hypot(base.deviation, here.deviation)
+    else:
+        nearest = min(abs(math.log2(nodes / run.nodes)) for run in runs)
+        width = NORMAL_90 * spread * max(1.0, possible[0].misfit) + WIDENING * nearest
+    factor = math.exp(width)
+    return Interval(
+        float(min([*every, mid]) / factor), float(mid), float(max([*every, mid]) * factor)
+    )
+
+
+def _memory(runs: Sequence[Run], nodes: int) -> Interval:
+    """Of all nodes together, over that of the main run."""
+    base = runs[0]
+    known = [(run.nodes, run.peak_memory_bytes) for run in runs if run.peak_memory_bytes]
+    if base.peak_memory_bytes is None or not known:
+        return Interval(1.0, 1.0, max(1.0, nodes / base.nodes))
+    own = base.peak_memory_bytes
+    below = [(n, m / own) for n, m in known if n <= nodes] or [(known[0][0], 1.0)]
+    above = [(n, m / own) for n, m in known if n >= nodes]
+    n, here = below[-1]
+    # At most as much on every node as on fewer nodes.
+    most = max(1.0, here * max(1.0, nodes / n))
+    mid = here
+    if above and above[0][0] > n:
+        weight = math.log(nodes / n) / math.log(above[0][0] / n)
+        mid = math.exp(math.log(here) * (1 - weight) + math.log(above[0][1]) * weight)
+        most = max(1.0, min(most, max(here, above[0][1])))
+    return Interval(min(mid, 1.0), mid, max(mid, most))

@@ -1,0 +1,130 @@
+"""All ranks of a parallel launch: the slowest, the mean, the fullest node, and two counted ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from berth.pilot.documents import to_json, write_json
+from berth.pilot.profile import (
+    Measurement,
+    Profile,
+    Provenance,
+    Quality,
+    RunsOn,
+    Runtime,
+    Workload,
+)
+from berth.pilot.ranks import (
+    RankCounts,
+    RankRecord,
+    added,
+    busiest,
+    counts_in,
+    job_nodes,
+    records_in,
+    with_ranks,
+)
+
+
+@pytest.fixture
+def own(monkeypatch: pytest.MonkeyPatch) -> Profile:
+    """Rank 0 of four: 10 s, 100 bytes, on n1."""
+    monkeypatch.setenv("SLURMD_NODENAME", "n1")
+    return Profile(
+        name="app",
+        platform="here",
+        workload=Workload(command=("./app",)),
+        runs_on=RunsOn(ranks=4),
+        runtime=Runtime(median_s=10.0, spread_s=0.0, repeats_s=(10.0,)),
+        peak_memory_bytes=100.0,
+        counters={"cpu_time_s": Measurement(value=9.0, quality=Quality.MEASURED, source="proc")},
+        provenance=Provenance(created="now", berth_version="1"),
+    )
+
+
+def record(rank: int, node: str, **changes: object) -> RankRecord:
+    made = RankRecord(
+        node=node, rank=rank, seconds=10.0, cpu_s=8.0, peak_memory_bytes=100.0, exit_status=0
+    )
+    return made.model_copy(update=changes)
+
+
+def test_time_is_of_the_slowest_rank_and_memory_of_the_fullest_node(own: Profile) -> None:
+    records = [
+        record(1, "n1"),
+        record(2, "n2", seconds=12.0, cpu_s=11.0, peak_memory_bytes=300.0),
+        record(3, "n2"),
+    ]
+    found = with_ranks(own, records, nodes=2)
+    assert found.runtime is not None
+    assert found.runtime.median_s == 12.0
+    assert found.ranks is not None
+    assert (found.ranks.count, found.ranks.slowest_s, found.ranks.mean_s) == (4, 12.0, 10.5)
+    assert (found.ranks.busiest_cpu_s, found.ranks.mean_cpu_s) == (11.0, 9.0)
+    assert found.ranks.node_memory_bytes == 400
+    assert found.peak_memory_bytes == 800
+    assert (found.runs_on.nodes, found.runs_on.ranks) == (2, 4)
+    assert busiest(records) == 2
+    assert Profile.model_validate_json(to_json(found)) == found
+
+
+def test_ranks_without_a_record_are_said_and_need_what_the_others_need(own: Profile) -> None:
+    found = with_ranks(own, [record(1, "n1")], nodes=1)
+    assert found.peak_memory_bytes == 400
+    assert "only 2 of 4 ranks left a record" in found.warnings
+    alone = with_ranks(own, [], nodes=None)
+    assert alone.peak_memory_bytes == 400
+    assert alone.ranks is None
+    assert any("rank 0 stands for all 4 ranks" in text for text in alone.warnings)
+    assert busiest([]) == 0
+
+
+def test_a_rank_that_failed_makes_the_run_incomplete(own: Profile) -> None:
+    found = with_ranks(own, [record(n, "n1", exit_status=9 * (n == 3)) for n in (1, 2, 3)], nodes=1)
+    assert not found.complete
+    assert "1 of 4 ranks failed, rank 3 on n1 with exit status 9" in found.warnings
+
+
+def counts(rank: int, instructions: float, **changes: object) -> RankCounts:
+    made = Measurement(value=instructions, quality=Quality.EMULATED, source="emulator")
+    return RankCounts(rank=rank, counters={"instructions": made}).model_copy(update=changes)
+
+
+def test_two_counted_ranks_stand_for_all_with_half_their_difference_as_error(own: Profile) -> None:
+    found = added(with_ranks(own, [], nodes=1), [counts(0, 90.0), counts(3, 110.0)])
+    instructions = found.counters["instructions"]
+    assert (instructions.value, instructions.standard_error) == (400, 40)
+    (said,) = [text for text in found.warnings if "stand for all 4 ranks" in text]
+    assert "rank 0 and rank 3 (their instructions differ by 20%)" in said
+
+
+def test_what_only_one_rank_counted_is_left_out_and_nothing_counted_is_missing(
+    own: Profile,
+) -> None:
+    both = [counts(0, 90.0), RankCounts(rank=1, counters={})]
+    assert added(own, both).value("instructions") is None
+    assert added(own, []).value("instructions") is None
+    assert added(own, [counts(0, 90.0)]).value("instructions") == 360
+
+
+def test_broken_records_are_as_none(tmp_path: Path) -> None:
+    write_json(tmp_path / "rank-1.json", record(1, "n1"))
+    (tmp_path / "rank-2.json").write_text("{")
+    write_json(tmp_path / "counts-5.json", counts(5, 1.0))
+    write_json(tmp_path / "counts-0.json", counts(0, 1.0))
+    (tmp_path / "counts-2.json").write_text("[]")
+    assert [one.rank for one in records_in(tmp_path)] == [1]
+    assert [one.rank for one in counts_in(tmp_path)] == [0, 5]
+
+
+def test_the_nodes_are_the_jobs() -> None:
+    assert job_nodes({"SLURM_JOB_NUM_NODES": "4"}) == 4
+    assert job_nodes({"SLURM_JOB_NUM_NODES": "many"}) is None
+    assert job_nodes({}) is None
+
+
+def test_documents_of_before_keep_their_text(own: Profile) -> None:
+    assert "node_scaling" not in to_json(own)
+    assert '"nodes"' not in to_json(own)
