@@ -9,10 +9,12 @@ from pathlib import Path
 
 import click
 
+from berth.pilot.errors import UsageError
 from berth.pilot.units import format_elapsed, format_seconds
 from berth.plugin.accuracy import GROUPS, Accuracy, is_inside, ratio, summarise
 from berth.plugin.cli.columns import columns
-from berth.plugin.cli.where import open_store, store_options
+from berth.plugin.cli.gain import gain_text, gains_of
+from berth.plugin.cli.where import find_site, open_store, store_options
 from berth.plugin.store import OutcomeRecord, Store
 
 _DAY_S = 86_400.0
@@ -30,10 +32,24 @@ _DAY_S = 86_400.0
     "--days", type=click.FloatRange(min=0), default=30.0, show_default=True, help="Looked back."
 )
 @click.option("--jobs", is_flag=True, help="List the jobs instead of summing up.")
+@click.option("--gain", is_flag=True, help="What placements saved or cost in run time.")
+@click.option(
+    "--against",
+    metavar="CANDIDATE",
+    help="With --gain: compare with this place. Default: that of the reference partition.",
+)
 @click.option("--json", "json_", is_flag=True, help="Print JSON.")
 @store_options
 def outcomes(
-    *, by: str, days: float, jobs: bool, json_: bool, site_file: Path | None, store_url: str | None
+    *,
+    by: str,
+    days: float,
+    jobs: bool,
+    gain: bool,
+    against: str | None,
+    json_: bool,
+    site_file: Path | None,
+    store_url: str | None,
 ) -> None:
     """Show how well predicted times held for jobs that have run.
 
@@ -45,11 +61,19 @@ def outcomes(
       berth outcomes
       berth outcomes --by profile --days 7
       berth outcomes --jobs --json
+      berth outcomes --gain
     """
+    if against is not None and not gain:
+        raise UsageError("--against belongs to --gain")
+    if jobs and gain:
+        raise UsageError("give one of --jobs and --gain")
     now_s = time.time()
     store = open_store(site_file, store_url)
     found = list(store.outcomes.between(now_s - days * _DAY_S, now_s + _DAY_S))
-    if json_:
+    if gain:
+        saved = gains_of(store, found, find_site(site_file), against)
+        click.echo(json.dumps(dataclasses.asdict(saved), indent=2) if json_ else gain_text(saved))
+    elif json_:
         rows = found if jobs else summarise(found, by)
         click.echo(json.dumps([_plain(row) for row in rows], indent=2))
     elif not found:

@@ -1,0 +1,199 @@
+"""What placements saved or cost in run time against another place: ``berth outcomes --gain``.
+
+One of the two times of a job is measured, where it ran; the other is predicted. Such predictions
+are corrected by how long jobs took that did run there, and their error is taken to be one factor
+for each program. Intervals are by the bootstrap over programs: runs of one program are no
+independent trials. What no correction takes away: a job was moved because its time elsewhere was
+predicted to be long, so that too long predictions are among those of moved jobs too often.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from berth.plugin.accuracy import ratio
+from berth.plugin.store.records import DecisionRecord, OutcomeRecord
+
+DRAWS = 1_000
+FEWEST_PROGRAMS = 3
+"""Fewer tell neither an interval nor a correction."""
+_NORMAL_90 = 1.6449
+_BETWEEN = (0.05, 0.95)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One job: measured where it ran, predicted for another place."""
+
+    program: str
+    real_s: float
+    other_s: float
+    """Predicted for the other place, not corrected."""
+    deviation: float
+    """Standard deviation of the logarithm of that prediction."""
+    place: str
+    """The other place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """Of one group of jobs. Times in seconds; pairs are 90 % intervals, None: too few programs."""
+
+    group: str
+    """``placed``: where Berth sent them, against the other place; ``kept``: where they stayed,
+    against the place that Berth would have chosen."""
+    jobs: int
+    programs: int
+    real_s: float
+    other_s: float
+    saved_s: float
+    """By being where they ran: the other place's time less the real one."""
+    saved_interval_s: tuple[float, float] | None
+    speedup: float
+    """Other over real time: geometric mean, programs weigh the same."""
+    speedup_interval: tuple[float, float] | None
+    corrections: Mapping[str, float]
+    """Factors on predictions of the other places."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gains:
+    """All that can be said."""
+
+    groups: tuple[Gain, ...]
+    ended: int
+    not_completed: int
+    """Placed jobs that did not complete: what that cost is not in the figures."""
+    not_comparable: int
+    """Completed jobs without a prediction for the other place."""
+
+
+def gains(
+    outcomes: Iterable[OutcomeRecord],
+    decisions: Mapping[str, DecisionRecord],
+    against: Collection[str],
+    *,
+    seed: int = 0,
+) -> Gains:
+    """``against``: names of the candidate that placed jobs are compared with, the first one that
+    was predicted counts."""
+    placed: list[Pair] = []
+    kept: list[Pair] = []
+    ended = failed = alone = 0
+    real: dict[str, dict[str, list[float]]] = {}
+    for outcome in outcomes:
+        decision = decisions.get(outcome.decision or "")
+        if decision is None or decision.chosen is None or outcome.profile is None:
+            continue
+        ended += 1
+        found = ratio(outcome)
+        if found is not None and outcome.candidate is not None:
+            there = real.setdefault(outcome.candidate, {})
+            there.setdefault(outcome.profile, []).append(math.log(found))
+        moved = decision.action == "edit"
+        if outcome.state != "completed" or not outcome.elapsed_s or outcome.candidate is None:
+            failed += moved and outcome.state != "completed"
+            continue
+        names = against if moved else (decision.chosen,)
+        pair = _pair(outcome, decision, names)
+        if pair is None:
+            alone += outcome.candidate not in names
+        else:
+            (placed if moved else kept).append(pair)
+    corrections = {place: _mean_of(by) for place, by in real.items()}
+    return Gains(
+        tuple(
+            _gain(group, pairs, corrections, seed)
+            for group, pairs in (("placed", placed), ("kept", kept))
+            if pairs
+        ),
+        ended,
+        failed,
+        alone,
+    )
+
+
+def _pair(outcome: OutcomeRecord, decision: DecisionRecord, names: Collection[str]) -> Pair | None:
+    """None: it ran there itself, or nothing was predicted for the other place."""
+    if outcome.candidate in names:
+        return None
+    try:
+        rows: list[Mapping[str, Any]] = json.loads(decision.ranked)
+        by_name = {row["candidate"]: row for row in rows if row.get("runtime_s")}
+        place = next((name for name in names if name in by_name), None)
+        if place is None:
+            return None
+        low, mid, high = (float(one) for one in by_name[place]["runtime_s"])
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+    if not 0 < low <= mid <= high or not outcome.elapsed_s:
+        return None
+    deviation = math.log(high / low) / 2 / _NORMAL_90
+    return Pair(outcome.profile or "", outcome.elapsed_s, mid, deviation, place)
+
+
+@dataclass(frozen=True, slots=True)
+class _Correction:
+    """Of log predictions for one place."""
+
+    mean: float = 0.0
+    error: float = 0.0
+    """Standard error of the mean."""
+
+
+def _mean_of(programs: Mapping[str, list[float]]) -> _Correction:
+    """Of real over predicted, programs weigh the same; none below ``FEWEST_PROGRAMS``."""
+    if len(programs) < FEWEST_PROGRAMS:
+        return _Correction()
+    means = np.array([np.mean(logs) for logs in programs.values()])
+    return _Correction(float(means.mean()), float(means.std(ddof=1) / math.sqrt(len(means))))
+
+
+def _gain(group: str, pairs: list[Pair], corrections: Mapping[str, _Correction], seed: int) -> Gain:
+    names = sorted({pair.program for pair in pairs})
+    places = sorted({pair.place for pair in pairs})
+    program = np.array([names.index(pair.program) for pair in pairs])
+    place = np.array([places.index(pair.place) for pair in pairs])
+    own = [corrections.get(name, _Correction()) for name in places]
+    shift, error = np.array([c.mean for c in own]), np.array([c.error for c in own])
+    real_s = np.array([pair.real_s for pair in pairs])
+    log_other = np.log([pair.other_s for pair in pairs]) + shift[place]
+    deviation = np.array([pair.deviation for pair in pairs])
+    of_program = np.bincount(program)
+    log_speedup = log_other - np.log(real_s)
+    saved, speedups = [], []
+    generator = np.random.default_rng(seed)
+    for _ in range(DRAWS if len(names) >= FEWEST_PROGRAMS else 0):
+        times = generator.multinomial(len(names), np.full(len(names), 1 / len(names)))
+        wrong = generator.standard_normal(len(names))[program] * deviation
+        wrong = wrong + (generator.standard_normal(len(places)) * error)[place]
+        weight = times[program]
+        saved.append(float((weight * (np.exp(log_other + wrong) - real_s)).sum()))
+        per_job = weight / of_program[program]
+        speedups.append(float((per_job * (log_speedup + wrong)).sum() / times.sum()))
+    weights = 1.0 / of_program[program]
+    return Gain(
+        group=group,
+        jobs=len(pairs),
+        programs=len(names),
+        real_s=float(real_s.sum()),
+        other_s=float(np.exp(log_other).sum()),
+        saved_s=float((np.exp(log_other) - real_s).sum()),
+        saved_interval_s=_interval(saved),
+        speedup=math.exp(float((weights * log_speedup).sum() / len(names))),
+        speedup_interval=_interval([math.exp(one) for one in speedups]),
+        corrections={name: math.exp(c.mean) for name, c in zip(places, own, strict=True)},
+    )
+
+
+def _interval(drawn: list[float]) -> tuple[float, float] | None:
+    if not drawn:
+        return None
+    low, high = np.quantile(np.array(drawn), _BETWEEN)
+    return float(low), float(high)
