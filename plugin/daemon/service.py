@@ -26,7 +26,7 @@ from berth.plugin.site.slices import is_padding
 from berth.plugin.workload_names import may_use, resolved
 from berth.policies.codes import Code
 from berth.policies.constraints import names_no_type
-from berth.policies.values import CandidateState, Decision, Mode, Request
+from berth.policies.values import Candidate, CandidateState, Decision, Mode, Request
 
 log = logging.getLogger("berth.serve")
 
@@ -117,6 +117,11 @@ class Service:
             "forecasts": len(self.shelf),
             "learnt": self.shelf.learnt,
             "store_revision": self.shelf.revision,
+            "places": {
+                candidate.name: _place(candidate, snapshot.states[candidate.name])
+                for candidate in self.site.decider.candidates
+                if candidate.name in snapshot.states
+            },
             **self._background(),
         }
 
@@ -130,7 +135,8 @@ class Service:
             raise Refusal(f"scheduler is not {' or '.join(site.schedulers)}")
         if site.mode is Mode.OFF or killed(site.kill_switch):
             code = Code.OFF if site.mode is Mode.OFF else Code.KILL_SWITCH
-            self.stats.decided(code, "keep", (time.perf_counter_ns() - started_ns) // 1000)
+            took_us = (time.perf_counter_ns() - started_ns) // 1000
+            self.stats.decided(Mode.OFF.value, "keep", code, took_us)
             return replies.reply("keep", code=code)
         if job.user is None and job.uid is not None:
             job.user = self._names.of(job.uid)
@@ -263,7 +269,7 @@ class Service:
             message = replies.message(memory.sentence)
         name = self._identifiers.next()
         latency_us = (time.perf_counter_ns() - started_ns) // 1000
-        self.stats.decided(code, action, latency_us)
+        self.stats.decided(mode, action, code, latency_us)
         now_s = time.time()
         self._record(
             Answered(
@@ -299,6 +305,17 @@ class Service:
         )
         self._keep(now_s, mode.value, self._line, reply)
         return reply
+
+
+def _place(candidate: Candidate, state: CandidateState) -> dict[str, object]:
+    return {
+        "platform": candidate.platform,
+        "slices": candidate.slice_of is not None,
+        "up": state.up,
+        "idle_cores": state.idle_cores,
+        "idle_gpus": state.idle_gpus,
+        "pending_jobs": state.pending_jobs,
+    }
 
 
 def _past_keys(job: Job) -> Iterator[str]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import time
 from array import array
+from bisect import bisect_left
 from collections import Counter
 
 _KEPT = 8_192
+BOUNDS_US = (20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000)
+"""Upper bounds of the latencies' histogram."""
 
 
 class Stats:
@@ -15,15 +18,18 @@ class Stats:
     def __init__(self) -> None:
         self.started_s = time.monotonic()
         self.counts: Counter[str] = Counter()
-        self.codes: Counter[str] = Counter()
+        self.decisions: Counter[tuple[str, str, str]] = Counter()
+        """By mode, action and code."""
         self._latencies_us = array("I")
         self._next = 0
+        self._buckets = [0] * (len(BOUNDS_US) + 1)
+        self._sum_us = 0
 
-    def decided(self, code: str, action: str, latency_us: int) -> None:
+    def decided(self, mode: str, action: str, code: str, latency_us: int) -> None:
         """Count one answer to ``decide``."""
-        self.counts["decisions"] += 1
-        self.counts[action] += 1
-        self.codes[code] += 1
+        self.decisions[mode, action, code] += 1
+        self._buckets[bisect_left(BOUNDS_US, latency_us)] += 1
+        self._sum_us += latency_us
         if len(self._latencies_us) < _KEPT:
             self._latencies_us.append(latency_us)
         else:
@@ -33,10 +39,20 @@ class Stats:
     def summary(self) -> dict[str, object]:
         """Everything counted, as plain data."""
         ordered = sorted(self._latencies_us)
+        counts, codes = Counter(self.counts), Counter[str]()
+        for (_, action, code), count in self.decisions.items():
+            counts.update({"decisions": count, action: count})
+            codes[code] += count
         return {
             "uptime_s": round(time.monotonic() - self.started_s, 3),
-            "counts": dict(self.counts),
-            "codes": dict(self.codes),
+            "counts": dict(counts),
+            "codes": dict(codes),
+            "decisions": [[*key, count] for key, count in self.decisions.items()],
+            "latency_buckets_us": {
+                "bounds": BOUNDS_US,
+                "counts": self._buckets,
+                "sum": self._sum_us,
+            },
             "latency_us": {
                 "p50": _quantile(ordered, 0.5),
                 "p99": _quantile(ordered, 0.99),

@@ -11,7 +11,14 @@ from pathlib import Path
 import pytest
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-SERVICES = ("berth", "berth-users", "berth-prune", "berth-collect", "berth-mig-auto")
+SERVICES = (
+    "berth",
+    "berth-users",
+    "berth-metrics",
+    "berth-prune",
+    "berth-collect",
+    "berth-mig-auto",
+)
 """Those that need no root. The MIG helper and the end of an interrupted apply cut GPUs as root."""
 TIMERS = ("berth-prune", "berth-collect", "berth-mig-auto")
 WORST_EXPOSURE = 2.0
