@@ -144,6 +144,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "berth.plugin.cli.history:history",
         "Import past jobs, so that jobs nobody piloted are predicted.",
     ),
+    "replay": (
+        "berth.plugin.cli.replay:replay_command",
+        "Show what would have happened to past jobs on another cluster or scheduler.",
+    ),
     "advise": (
         "berth.plugin.cli.advise:advise_command",
         "Show what jobs needed of the time and memory that they asked for.",

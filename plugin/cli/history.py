@@ -11,11 +11,11 @@ from typing import Any
 
 import click
 
-from berth.pilot.errors import DocumentError, UsageError
+from berth.pilot.errors import UsageError
 from berth.plugin.cli.where import find_site, open_store, store_options
 from berth.plugin.forecasting import forecaster_for, platforms_for
-from berth.plugin.history.reading import Read, summary, text_of
-from berth.plugin.history.swf import read_swf
+from berth.plugin.history.files import SWF, lines_of, read_past_jobs
+from berth.plugin.history.reading import Read, summary
 from berth.plugin.history.workloads import Made, make_workloads
 from berth.plugin.right_sizing.needs import learn_needs
 from berth.plugin.scheduler.registry import SCHEDULERS, scheduler_named
@@ -24,7 +24,6 @@ from berth.plugin.site.site import Site
 _DAY_S = 86_400.0
 _OVERLAP_S = 3_600.0
 """Accounting may tell of a job this much later."""
-SWF = "swf"
 
 
 def _formats(command: Callable[..., None]) -> Callable[..., None]:
@@ -106,7 +105,7 @@ def import_(
         since_s = time.time() - days * _DAY_S if newest_s is None else newest_s - _OVERLAP_S
         read = scheduler_named(formats[0]).past_jobs(named, since_s)
     else:
-        read = _from_file(file, named, formats, utc=utc)
+        read = read_past_jobs(lines_of(file), str(file), named, formats, utc=utc)
     store.past_jobs.put(list(read.jobs.values()))
     new = store.past_jobs.count() - before
     learn_needs(store, time.time())
@@ -149,22 +148,6 @@ def _workloads(site: Site, site_file: Path | None, store_url: str | None) -> Mad
     return make_workloads(
         store, site, forecaster=forecaster_for(site), platforms=platforms_for(site)
     )
-
-
-def _from_file(file: Path, cluster: str, formats: list[str], *, utc: bool) -> Read:
-    try:
-        data = file.read_bytes()
-    except FileNotFoundError:
-        raise DocumentError(file, "does not exist") from None
-    except OSError as error:
-        raise DocumentError(file, f"cannot be read: {error.strerror}") from None
-    lines = [text_of(line) for line in data.split(b"\n")]
-    first = next((line.strip() for line in lines if line.strip()), "")
-    known = [scheduler_named(name) for name in formats or SCHEDULERS.names() if name != SWF]
-    for scheduler in known:
-        if formats or scheduler.begins_past_jobs(first):
-            return scheduler.read_past_jobs(lines, cluster, source=str(file), utc=utc)
-    return read_swf(lines, cluster)
 
 
 def _as_json(read: Read, new: int, made: Made | None) -> dict[str, object]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from berth.pilot.errors import UsageError
+from berth.policies.carbon import Intensity
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +22,10 @@ class NodeKind:
     """Of one node; 0: not counted."""
     platform: str = ""
     """Whose run times hold here; empty: the kind's name."""
-    watts: float | None = None
-    """Of a node (CPU) or of a GPU under load; None: no energy is counted here."""
+    power_per_core_w: float | None = None
+    """Mean power under a job; None: not known."""
+    power_per_gpu_w: float | None = None
+    """Counted alone for jobs with GPUs."""
     price_per_core_hour: float | None = None
     price_per_gpu_hour: float | None = None
     price_per_node_hour: float | None = None
@@ -74,8 +77,8 @@ class Cluster:
     pooled: bool = False
     reservations: tuple[Reservation, ...] = ()
     failures: tuple[Failure, ...] = ()
-    carbon_g_per_kwh: tuple[float, ...] = ()
-    """Of each hour of the day, or one for all; empty: no carbon is counted."""
+    carbon: Intensity | None = None
+    """None: no carbon is counted."""
 
     def __post_init__(self) -> None:
         _unique("kind of nodes", [kind.name for kind in self.kinds])

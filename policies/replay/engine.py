@@ -17,6 +17,8 @@ from berth.policies.replay.replayed import Counts, Replayed
 from berth.policies.replay.settings import Settings
 from berth.policies.replay.trace import Trace
 
+WORTH_COMPILING = 5_000
+"""Jobs."""
 MOST_OPTIONS = 4
 """Partitions that a job may be submitted to at once."""
 
@@ -33,7 +35,9 @@ def replay(
         settings.backfill,
         pooled=cluster.pooled,
         multifactor=settings.priority is not None,
-        compiled=settings.compiled,
+        compiled=False
+        if settings.compiled is None and len(trace) < WORTH_COMPILING
+        else settings.compiled,
     )
     unjudged = np.zeros(len(trace), bool)
     if placement is None:

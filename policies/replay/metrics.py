@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from berth.policies.carbon import Intensity
 from berth.policies.replay.cluster import NodeKind
 from berth.policies.replay.columns import Floats, Ints
 from berth.policies.replay.replayed import Counts, Replayed
@@ -193,15 +194,15 @@ def _spent(replayed: Replayed, ran: Ints) -> tuple[Floats, Floats, Floats]:
     def price(value: Callable[[NodeKind], float | None]) -> Floats:
         return np.nan_to_num(of(value))
 
-    watts, of_node = of(lambda k: k.watts), of(lambda k: float(max(k.cores, 1)))
-    kwh = watts * np.where(gpus > 0, gpus, cores / of_node) * hours / 1_000.0
+    of_gpus, of_cores = of(lambda k: k.power_per_gpu_w), of(lambda k: k.power_per_core_w)
+    kwh = np.where(gpus > 0, of_gpus * gpus, of_cores * cores) * hours / 1_000.0
     cost = hours * (
         price(lambda k: k.price_per_core_hour) * cores
         + price(lambda k: k.price_per_gpu_hour) * gpus
         + price(lambda k: k.price_per_node_hour) * nodes
     )
     cost[np.isnan(of(_any_price))] = np.nan
-    return kwh, cost, kwh * _intensity(cluster.carbon_g_per_kwh, start, end) / 1_000.0
+    return kwh, cost, kwh * _intensity(cluster.carbon, start, end) / 1_000.0
 
 
 def _any_price(kind: NodeKind) -> float | None:
@@ -209,21 +210,13 @@ def _any_price(kind: NodeKind) -> float | None:
     return None if all(price is None for price in prices) else 0.0
 
 
-def _intensity(hourly: Sequence[float], start: Floats, end: Floats) -> Floats:
-    """[jobs] mean carbon intensity while each ran; the hours repeat."""
-    if not hourly:
+def _intensity(carbon: Intensity | None, start: Floats, end: Floats) -> Floats:
+    """[jobs] mean carbon intensity while each ran, g/kWh."""
+    if carbon is None:
         return np.full(len(start), np.nan)
-    edges = np.concatenate([[0.0], np.cumsum(np.array(hourly, float) * HOUR_S)])
-    period = len(hourly) * HOUR_S
-
-    def until(moment: Floats) -> Floats:
-        whole, rest = np.divmod(moment, period)
-        at = np.interp(rest, np.arange(len(edges)) * HOUR_S, edges)
-        return np.asarray(whole * edges[-1] + at)
-
-    lasted = end - start
-    now = np.array(hourly)[((start % period) // HOUR_S).astype(int)]
-    return np.where(lasted > 0, (until(end) - until(start)) / np.maximum(lasted, 1e-9), now)
+    if len(carbon.hourly) == 1:
+        return np.full(len(start), carbon.hourly[0])
+    return np.array([carbon.mean(a, b - a) for a, b in zip(start, end, strict=True)])
 
 
 def _bootstrap(jobs: _Jobs, seed: int) -> dict[str, Range]:

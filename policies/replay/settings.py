@@ -46,4 +46,4 @@ class Settings:
     default_limit_s: float = 86_400.0
     """Of jobs that ask for no time, in partitions without a longest one."""
     compiled: bool | None = None
-    """Use numba; None: where it is installed."""
+    """Use numba; None: where it is installed and the trace is long enough to gain by it."""

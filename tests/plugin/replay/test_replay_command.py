@@ -1,0 +1,138 @@
+"""``berth replay``: traces in, tables and JSON out, bad input in one sentence."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from berth.pilot.errors import BerthError
+from berth.plugin.cli import berth
+
+SWF = """\
+; UnixStartTime: 1000000000
+1 0 0 10 3 -1 -1 3 10 -1 1 1 1 -1 1 -1 -1 -1
+2 1 9 10 4 -1 -1 4 10 -1 1 1 1 -1 1 -1 -1 -1
+3 2 0 5 1 -1 -1 1 5 -1 1 2 1 -1 1 -1 -1 -1
+4 3 17 20 1 -1 -1 1 20 -1 1 2 1 -1 1 -1 -1 -1
+"""
+SITE = """\
+schema = "berth.site/1"
+[site]
+reference_platform = "quartz"
+[[candidates]]
+name = "thin"
+platform = "quartz"
+partition = "queue1"
+nodes = 1
+cores_per_node = 4
+price_per_core_hour = 3600
+"""
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    file = tmp_path / "trace.swf"
+    file.write_text(SWF)
+    return file
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    file = tmp_path / "berth.toml"
+    file.write_text(SITE)
+    return file
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(
+        berth, ["replay", *map(str, arguments)], catch_exceptions=True, env={"BERTH_SITE": None}
+    )
+
+
+def failure(*arguments: object) -> BerthError:
+    error = run(*arguments).exception
+    assert isinstance(error, BerthError)
+    return error
+
+
+def replays(*arguments: object) -> dict[str, dict[str, object]]:
+    done = run(*arguments, "--json")
+    assert done.exit_code == 0, done.exception
+    return {one["name"]: one for one in json.loads(done.output)["replays"]}
+
+
+def test_backfills_stand_side_by_side(trace: Path) -> None:
+    found = replays(trace, "--cores", 4, "--backfill", "fcfs", "--backfill", "easy")
+    # FCFS starts at 0, 10, 20, 20; EASY at 0, 10, 2, 20.
+    assert found["fcfs"]["mean_wait_s"] == (0 + 9 + 18 + 17) / 4
+    assert found["easy"]["mean_wait_s"] == (0 + 9 + 0 + 17) / 4
+    assert found["easy"]["makespan_s"] == 40
+    text = run(trace, "--cores", 4).output
+    assert "4 jobs read, 4 replayed, 4 ended" in text
+    assert "mean wait" in text
+
+
+def test_a_packed_trace_reads_like_a_plain_one(trace: Path, tmp_path: Path) -> None:
+    packed = tmp_path / "trace.swf.gz"
+    packed.write_bytes(gzip.compress(SWF.encode()))
+    plain, unpacked = replays(trace, "--cores", 4), replays(packed, "--cores", 4)
+    assert plain == unpacked
+    packed.write_bytes(packed.read_bytes()[:40])
+    assert "broken gzip" in failure(packed, "--cores", 4).message
+
+
+def test_more_nodes_stand_beside_the_present_ones(trace: Path, site: Path) -> None:
+    found = replays(trace, "--site", site, "--set", "nodes.thin.count=+1")
+    assert found["easy"]["mean_wait_s"] == 6.5
+    assert found["easy, changed"]["mean_wait_s"] == 1  # the last job, for 4 s
+    # 3 x 10 + 4 x 10 + 5 + 20 core-seconds at 3600 an hour
+    assert found["easy"]["cost"] == pytest.approx(95)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("nodes.thick.count=+1", "no kind of nodes 'thick'"),
+        ("nodes.thin.count=many", "'many' is no number"),
+        ("nodes.thin.count=-9", "cannot be"),
+        ("nodes.thin.count=1.5", "no whole number"),
+        ("nodes.thin.colour=1", "there is no 'nodes.thin.colour'"),
+        ("queues.nowhere.max_time=1", "no partition 'nowhere'"),
+        ("everything", "changes nothing"),
+    ],
+)
+def test_a_change_that_cannot_be_says_why(trace: Path, site: Path, change: str, words: str) -> None:
+    assert words in failure(trace, "--site", site, "--set", change).message
+
+
+def test_broken_lines_are_counted_shown_and_refused_where_asked(trace: Path) -> None:
+    trace.write_text(SWF + "5 4 nonsense\n6 -4 0 5 1 -1 -1 1 5 -1 1 2 1 -1 1 -1 -1 -1\n")
+    text = run(trace, "--cores", 4).output
+    assert "2 lines could not be read" in text
+    assert "line 6: 3 fields where SWF has 18" in text
+    assert "2 lines are broken" in failure(trace, "--cores", 4, "--strict").message
+
+
+def test_what_cannot_be_replayed_is_one_sentence(trace: Path, site: Path, tmp_path: Path) -> None:
+    assert "does not exist" in failure(tmp_path / "none", "--cores", 4).message
+    empty = tmp_path / "empty"
+    empty.write_text("; nothing\n")
+    assert "holds no job that ran" in failure(empty, "--cores", 4).message
+    site.write_text(SITE.replace("nodes = 1\n", ""))
+    assert "how many nodes" in failure(trace, "--site", site).message
+
+
+def test_larger_jobs_and_unknown_partitions_are_refused_and_counted(
+    trace: Path, site: Path
+) -> None:
+    found = replays(trace, "--cores", 3)["easy"]
+    assert found["counts"]["refused"] == {"larger than its partition": 1}  # type: ignore[index]
+    site.write_text(SITE.replace("queue1", "other") + SITE.split("[[candidates]]")[1].join(
+        ("[[candidates]]", "")).replace("thin", "second").replace("queue1", "third"))  # fmt: skip
+    done = run(trace, "--site", site)
+    assert "4 refused: an unknown partition" in done.output
+    assert "4 jobs read, 0 replayed" in done.output
