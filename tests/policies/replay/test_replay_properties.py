@@ -1,0 +1,134 @@
+"""Random traces: every replay passes the independent validator; pools agree with nodes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from berth.policies.replay import (
+    Backfill,
+    Cluster,
+    Failure,
+    Multifactor,
+    NodeKind,
+    Partition,
+    Settings,
+    Trace,
+    one_pool,
+    replay,
+    trace_of,
+)
+from berth.policies.replay.validate import problems
+
+CORES = 8
+JOB = st.tuples(
+    st.integers(0, 30),  # after the one before
+    st.integers(0, 40),  # runs
+    st.integers(0, 40),  # asked for more than that
+    st.integers(1, CORES),
+    st.integers(0, 2),  # user
+)
+
+
+def trace_from(rows: list[tuple[int, int, int, int, int]]) -> Trace:
+    gap, run, more, cores, user = (np.array(c, np.int64) for c in zip(*rows, strict=True))
+    return trace_of(
+        np.cumsum(gap).astype(float), run.astype(float), cores,
+        limit_s=np.maximum(run + more - 5, 1).astype(float), user=user, queues=("all",),
+    )  # fmt: skip
+
+
+TRACES = st.lists(JOB, min_size=1, max_size=25).map(trace_from)
+MODES = st.sampled_from(list(Backfill))
+PRIORITIES = st.sampled_from([None, Multifactor(period_s=5.0, half_life_s=60.0)])
+
+
+@given(TRACES, MODES, PRIORITIES, st.booleans())
+@settings(max_examples=120, deadline=None)
+def test_every_replay_is_valid_and_pools_agree_with_nodes(
+    trace: Trace, mode: Backfill, priority: Multifactor | None, kill: bool
+) -> None:
+    how = Settings(mode, priority, kill_at_limit=kill, compiled=False)
+    pooled = replay(trace, one_pool(CORES), how)
+    assert problems(pooled) == []
+    assert pooled.counts.ended == len(trace)
+    nodes = replay(trace, replace(one_pool(CORES), pooled=False), how)
+    assert nodes.start_s.tolist() == pooled.start_s.tolist()
+    assert problems(nodes) == []
+
+
+@given(TRACES, st.data())
+@settings(max_examples=60, deadline=None)
+def test_predicted_times_that_are_wrong_lose_no_job(trace: Trace, data: st.DataObject) -> None:
+    size = len(trace)
+    planned = data.draw(st.lists(st.integers(0, 60), min_size=size, max_size=size))
+    trace = replace(trace, planned_s=np.array(planned, float))
+    for mode in Backfill:
+        how = Settings(mode, compiled=False)
+        pooled = replay(trace, one_pool(CORES), how)
+        assert problems(pooled) == []
+        assert pooled.counts.ended == size
+        nodes = replay(trace, replace(one_pool(CORES), pooled=False), how)
+        assert nodes.start_s.tolist() == pooled.start_s.tolist()
+
+
+@given(TRACES, MODES, st.data())
+@settings(max_examples=60, deadline=None)
+def test_overlapping_partitions_dependencies_and_broken_nodes(
+    trace: Trace, mode: Backfill, data: st.DataObject
+) -> None:
+    size = len(trace)
+    after = [data.draw(st.integers(-1, i - 1)) if i % 3 == 2 else -1 for i in range(size)]
+    queue = data.draw(st.lists(st.integers(0, 1), min_size=size, max_size=size))
+    array = data.draw(st.lists(st.integers(-1, 1), min_size=size, max_size=size))
+    begins = data.draw(st.lists(st.integers(0, 200), max_size=2, unique=True))
+    cluster = Cluster(
+        (NodeKind("n", 4, 4),),
+        (Partition("all", ("n",)), Partition("some", ("n",), nodes=(1, 2))),
+        failures=tuple(Failure("n", i, float(b), b + 25.0) for i, b in enumerate(begins)),
+    )
+    trace = replace(
+        trace, after=np.array(after), queue=np.array(queue), queues=("all", "some"),
+        array=np.array(array), array_limits={0: 1},
+    )  # fmt: skip
+    found = replay(trace, cluster, Settings(mode, compiled=False))
+    assert problems(found) == []
+    assert found.counts.ended == size
+    for failure, begin in enumerate(begins):
+        for i, units in enumerate(found.units):
+            if failure in units:
+                down = found.start_s[i] < begin + 25.0 and found.end_s[i] > begin
+                assert not down, f"job {i} runs on a broken node"
+    of_one = np.flatnonzero(trace.array == 0)
+    for i in of_one:
+        for j in of_one:
+            overlap = found.start_s[i] < found.end_s[j] and found.start_s[j] < found.end_s[i]
+            assert i == j or not overlap
+
+
+@pytest.mark.parametrize("column", ["start_s", "end_s"])
+def test_the_validator_notices_what_is_wrong(column: str) -> None:
+    trace = trace_from([(0, 10, 10, 8, 0), (1, 10, 10, 8, 0), (1, 5, 5, 4, 0)])
+    good = replay(trace, one_pool(CORES), Settings(Backfill.EASY, compiled=False))
+    assert problems(good) == []
+    broken = good.start_s.copy(), good.end_s.copy()
+    broken[0][1], broken[1][1] = 5.0, 15.0  # beside the first, which has all cores
+    assert any("holds" in p for p in problems(replace(good, start_s=broken[0], end_s=broken[1])))
+    early = good.start_s - 3.0
+    assert any("before it is submitted" in p for p in problems(replace(good, start_s=early)))
+    counts = replace(good.counts, ended=2)
+    assert any("add up" in p for p in problems(replace(good, counts=counts)))
+    assert column in vars(good)
+
+
+def test_the_validator_notices_a_delayed_reservation() -> None:
+    trace = trace_from([(0, 10, 5, 6, 0), (1, 10, 5, 8, 0), (1, 30, 5, 2, 0)])
+    good = replay(trace, one_pool(CORES), Settings(Backfill.EASY, compiled=False))
+    assert good.start_s.tolist() == [0, 10, 20]
+    start, end = np.array([0.0, 32.0, 2.0]), np.array([10.0, 42.0, 32.0])
+    late = replace(good, start_s=start, end_s=end)
+    assert any("EASY: job 2 delays job 1" in p for p in problems(late))
