@@ -17,10 +17,11 @@ SERVICES = (
     "berth-metrics",
     "berth-prune",
     "berth-collect",
+    "berth-history",
     "berth-mig-auto",
 )
 """Those that need no root. The MIG helper and the end of an interrupted apply cut GPUs as root."""
-TIMERS = ("berth-prune", "berth-collect", "berth-mig-auto")
+TIMERS = ("berth-prune", "berth-collect", "berth-history", "berth-mig-auto")
 WORST_EXPOSURE = 2.0
 
 pytestmark = pytest.mark.skipif(
