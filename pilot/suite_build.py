@@ -258,6 +258,7 @@ def _outcome(compiling: subprocess.Popen[str], target: Path) -> str | None:
         return (telling or lines or [f"exit status {compiling.returncode}"])[0]
     # A few threads that sleep while they wait: the machine may be busy, or very wide.
     environment = {**os.environ, "OMP_NUM_THREADS": "4", "OMP_WAIT_POLICY": "passive"}
+    environment["TMPDIR"] = str(target.parent)  # the kernels of files make theirs there
     try:
         subprocess.run(
             [str(target), "check"], capture_output=True, timeout=60, check=True, env=environment

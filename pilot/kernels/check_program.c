@@ -1,8 +1,11 @@
-/* References of the integer, single-precision and irregular kernels. */
+/* References of the kernels for files, integers, single precision and irregular work. */
+#define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "check.h"
+#include "file.h"
 #include "integer.h"
 #include "irregular.h"
 #include "single.h"
@@ -308,7 +311,39 @@ static bool interpreted(const struct work *before, const struct work *after)
     return !memcmp(registers, after->array[1], sizeof registers);
 }
 
+static bool written(const struct work *before, const struct work *after)
+{
+    const char *wanted = before->array[0];
+    const int64_t count = 8 * before->plan.n;
+    char page[FILE_PAGE];
+    for (int64_t at = 0; at < count; at += FILE_PAGE) {
+        const int64_t part = count - at < FILE_PAGE ? count - at : FILE_PAGE;
+        if (pread(file_in_use(), page, FILE_PAGE, at) != part ||
+            memcmp(page, wanted + at, (size_t)part))
+            return false;
+    }
+    return near(after->result[0], (double)count);
+}
+
+static bool read_back(const struct work *before, const struct work *after)
+{
+    return !memcmp(before->array[0], after->array[1], (size_t)(before->plan.n * FILE_PAGE));
+}
+
+static bool pages_read(const struct work *before, const struct work *after)
+{
+    const char *file = before->array[0], *read = after->array[1];
+    const int64_t pages = before->plan.iterations;
+    for (int64_t i = 0; i < pages; i++)
+        if (memcmp(read + i * FILE_PAGE, file + file_page(i, pages) * FILE_PAGE, FILE_PAGE))
+            return false;
+    return true;
+}
+
 const struct check program_checks[] = {
+    {"File_RANDOM_READ", pages_read, 0},
+    {"File_SMALL", read_back, 0},
+    {"File_WRITE", written, 0},
     {"Integer_ALIGN", aligned, 0},
     {"Integer_HASH", hashed, 0},
     {"Integer_MATCH", matched, 0},

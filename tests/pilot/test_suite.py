@@ -38,12 +38,12 @@ def close(a: float | None, b: float | None) -> bool:
     return math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9)
 
 
-OWN_GROUPS = {"Integer", "Irregular", "Single"}
+OWN_GROUPS = {"File", "Integer", "Irregular", "Single"}
 
 
 def test_sixty_published_kernels_and_those_for_other_programs(suite: Suite) -> None:
     assert len({k.name for k in suite.kernels if k.group not in OWN_GROUPS}) == 60
-    assert len({k.name for k in suite.kernels if k.group in OWN_GROUPS}) == 16
+    assert len({k.name for k in suite.kernels if k.group in OWN_GROUPS}) == 19
     assert {kernel.group for kernel in suite.kernels} - OWN_GROUPS == {
         "Algorithm", "Apps", "Basic", "Lcals", "Polybench", "Stream",
     }  # fmt: skip
@@ -77,7 +77,7 @@ def test_both_builds_pass_their_own_check(suite: Suite) -> None:
             check=True,
             env={**os.environ, "OMP_WAIT_POLICY": "passive"},
         )
-        assert json.loads(done.stdout) == {"checked": 76}
+        assert json.loads(done.stdout) == {"checked": 79}
 
 
 def test_the_check_notices_a_wrong_kernel(tmp_path: Path, quick_cc: None) -> None:
@@ -89,6 +89,30 @@ def test_the_check_notices_a_wrong_kernel(tmp_path: Path, quick_cc: None) -> Non
     source.write_text(text.replace("- 0.7 *", "- 0.71 *"))
     with pytest.raises(PilotError, match="own check"):
         build_suite(sources=broken, cache=tmp_path / "cache")
+
+
+FILES = ("File_WRITE", "File_SMALL", "File_RANDOM_READ")
+
+
+@pytest.mark.parametrize("kernel", FILES)
+def test_files_are_made_where_tmpdir_says_and_nothing_is_left(
+    suite: Suite, kernel: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    run = suite.run(kernel, 65_536, reps=2)
+    assert len(run.seconds) == 2
+    assert run.work.bytes_per_rep > 0
+    assert run.work.flops_per_rep == 0
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kernel", FILES)
+def test_a_folder_that_takes_no_file_is_one_sentence(
+    suite: Suite, kernel: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "nowhere"))
+    with pytest.raises(PilotError, match=f"a file cannot be made in {tmp_path}/nowhere: No such"):
+        suite.run(kernel, SMALL)
 
 
 def test_fraction_is_what_was_executed(suite: Suite) -> None:
