@@ -13,6 +13,7 @@ there. A weakly scaled program (its problem grew with the nodes) has no shared t
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -364,7 +365,8 @@ def _time(
             found * (here.runtime_s / base.runtime_s) * terms.total(base.nodes) / terms.total(nodes)
         )
 
-    mid = ratio(possible[0], *next(iter(network.cases)))
+    usual = next(iter(network.cases))
+    mid = math.exp(statistics.median(math.log(ratio(terms, *usual)) for terms in possible))
     every = [ratio(terms, *case) for terms in possible for case in network.cases]
     spread = max(run.deviation for run in runs)
     if here is not None:
