@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
 
 from berth.pilot.documents import validate, write_json, write_text
 from berth.pilot.errors import BerthError, UsageError
@@ -20,7 +23,6 @@ from berth.plugin.site.write import PLATFORM_FOLDER
 BUNDLE_FOLDER = "bundles"
 CALIBRATED = "calibrated-"
 """How folders of bundles that calibration made begin."""
-_HEADER = re.compile(r"^\s*\[\[?\s*([^\]\s]+)\s*\]\]?\s*(#.*)?$")
 
 
 def is_ours(folder: Path) -> bool:
@@ -76,26 +78,67 @@ def install(
 def with_calibration(text: str, files: Mapping[str, str], bundles: Sequence[str]) -> str:
     """The site file's text with these platform files and bundles; all else stays as it is.
 
-    Raises UsageError, with the lines to write by hand, where it is written too unusually.
+    Comments, order and spaces stay, too. Raises UsageError, with what to write by hand, where it
+    is written so unusually that it cannot be changed safely.
     """
     before = tomllib.loads(text)
-    lines = text.splitlines()
-    for name, file in files.items():
-        lines = _with_platform(lines, name, file)
-    lines = _with_bundles(lines, bundles)
-    changed = "\n".join(lines) + "\n"
     try:
+        changed = _changed(text, files, bundles)
         after = tomllib.loads(changed)
-    except tomllib.TOMLDecodeError:
+    except (TOMLKitError, tomllib.TOMLDecodeError, AttributeError, TypeError):
         after = {}
     if after != _expected(before, files, bundles):
         wanted = [f"[predictor] bundles = {json.dumps(list(bundles))}"]
         wanted += [f'[[platforms]] name = "{n}", file = "{f}"' for n, f in files.items()]
         raise UsageError(
-            "the site file is written in a way that cannot be changed line by line",
+            "the site file is written in a way that cannot be changed safely",
             hint="write there yourself: " + "; ".join(wanted),
         )
     return changed
+
+
+def _changed(text: str, files: Mapping[str, str], bundles: Sequence[str]) -> str:
+    document = tomlkit.parse(text if text.endswith("\n") else text + "\n")
+    for name, file in files.items():
+        tables = document.get("platforms", [])
+        own = next((table for table in tables if table.get("name") == name), None)
+        if own is None:
+            _add_platform(document, name, file)
+        elif "file" in own:
+            own["file"] = file
+        else:
+            _insert_after(own, "name", "file", file)
+    predictor = document.get("predictor")
+    if predictor is None:
+        predictor = document.setdefault("predictor", tomlkit.table())
+    predictor["bundles"] = list(bundles)
+    made = tomlkit.dumps(document)
+    return made if made.endswith("\n") else made + "\n"
+
+
+def _add_platform(document: tomlkit.TOMLDocument, name: str, file: str) -> None:
+    table = tomlkit.table()
+    table["name"], table["file"] = name, file
+    table.add(tomlkit.nl())
+    tables = document.get("platforms")
+    if tables is None:
+        tables = tomlkit.aot()
+        tables.append(table)
+        document.append("platforms", tables)
+    else:
+        tables.append(table)
+
+
+def _insert_after(table: Any, key: str, new: str, value: str) -> None:
+    """As a line of its own; at the table's end where its kind allows nothing else.
+
+    At the end it would follow comments that are about the next table.
+    """
+    try:
+        table.value._insert_after(key, new, tomlkit.string(value))
+        table.value.item(new).trivia.trail = "\n"
+    except (AttributeError, TOMLKitError):
+        table[new] = value
 
 
 def _expected(
@@ -114,36 +157,6 @@ def _expected(
         del found["platforms"]
     found.setdefault("predictor", {})["bundles"] = list(bundles)
     return dict(found)
-
-
-def _blocks(lines: Sequence[str], header: str) -> list[tuple[int, int]]:
-    """First line after each ``[header]`` or ``[[header]]``, and the line after its last."""
-    heads = [(i, m.group(1)) for i, line in enumerate(lines) if (m := _HEADER.match(line))]
-    ends = [*(i for i, _ in heads), len(lines)][1:]
-    return [(i + 1, end) for (i, name), end in zip(heads, ends, strict=True) if name == header]
-
-
-def _with_platform(lines: list[str], name: str, file: str) -> list[str]:
-    for start, end in _blocks(lines, "platforms"):
-        own = lines[start:end]
-        if not any(re.match(rf"\s*name\s*=\s*[\"']{re.escape(name)}[\"']", x) for x in own):
-            continue
-        rest = [line for line in own if not re.match(r"\s*file\s*=", line)]
-        at = next(i for i, line in enumerate(rest) if re.match(r"\s*name\s*=", line)) + 1
-        return [*lines[:start], *rest[:at], f"file = {json.dumps(file)}", *rest[at:], *lines[end:]]
-    return [*lines, "", "[[platforms]]", f"name = {json.dumps(name)}", f"file = {json.dumps(file)}"]
-
-
-def _with_bundles(lines: list[str], bundles: Sequence[str]) -> list[str]:
-    new = f"bundles = {json.dumps(list(bundles))}"
-    for start, end in _blocks(lines, "predictor"):
-        own = lines[start:end]
-        at = next((i for i, line in enumerate(own) if re.match(r"\s*bundles\s*=", line)), None)
-        if at is None:
-            return [*lines[:start], new, *lines[start:]]
-        last = next((i for i in range(at, len(own)) if "]" in own[i]), at)
-        return [*lines[: start + at], new, *own[last + 1 :], *lines[end:]]
-    return [*lines, "", "[predictor]", new]
 
 
 def refresh_forecasts(site: Site) -> str:

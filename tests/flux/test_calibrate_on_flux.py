@@ -35,7 +35,7 @@ while [ $# -gt 0 ]; do
   case $1 in --node) node=$2;; --into) into=$2;; esac
   shift
 done
-echo "on $(flux getattr hostlist)" >&2
+echo "measured $node" >&2
 cp {folder}/$node.json "$into"
 """
 
@@ -100,7 +100,7 @@ def test_each_kind_is_measured_by_jobs_of_flux_and_installed(
     labelled = {entry.platform for entry in load(bundle).manifest.labelled}
     assert kind in labelled
     assert "The filter can act on: cpu" in said
-    assert "node0" in (tmp_path / "calibration" / kind / "node0.log").read_text()
+    assert "measured node0" in (tmp_path / "calibration" / kind / "node0.log").read_text()
     states = flux.run("jobs", "-a", "-n", "-o", "{name} {result}").splitlines()
     assert sorted(states) == ["calibrate-node0 COMPLETED", "calibrate-node1 COMPLETED"]
     again = run(*site, "--kind", kind, "--no-links").output

@@ -1,4 +1,4 @@
-"""The site file changed line by line: only what calibration means to change."""
+"""The site file changed: only what calibration means to change."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berth.pilot.errors import UsageError
+from berth.plugin.calibrate import install
 from berth.plugin.calibrate.install import with_calibration
 
 
@@ -27,10 +28,75 @@ def test_a_list_over_several_lines_is_replaced_whole() -> None:
     assert found == {"predictor": {"bundles": ["new"]}, "site": {"name": "x"}}
 
 
-def test_what_is_written_unusually_is_left_with_the_lines_to_write() -> None:
-    text = 'predictor = { bundles = ["old"] }\n'
-    with pytest.raises(UsageError, match="line by line") as refused:
-        with_calibration(text, {"a": "p/a.json"}, ["new"])
+USUAL = """\
+# The site of our department.
+schema = "berth.site/1"   # the only one there is
+
+[site]
+name = "x"      # short
+
+# Nodes of 2024.
+[[platforms]]
+# measured in May
+name = "a"
+price_per_hour = 2.5  # as in the contract
+
+[[platforms]] # older ones
+name = 'b'
+file = "old/b.json"  # to be replaced
+
+[[candidates]]
+name = "fast"
+
+[predictor]
+# ours
+bundles = [
+  "old",  # of last year
+]
+"""
+
+
+def test_comments_order_and_spaces_of_the_site_file_stay() -> None:
+    changed = with_calibration(USUAL, {"a": "p/a.json", "b": "p/b.json", "c": "p/c.json"}, ["new"])
+    lines = changed.splitlines()
+    gone = [line for line in USUAL.splitlines() if line not in lines]
+    assert gone == ['file = "old/b.json"  # to be replaced', "bundles = [",
+                    '  "old",  # of last year', "]"]  # fmt: skip
+    assert lines[lines.index('name = "a"') + 1] == 'file = "p/a.json"'
+    assert 'file = "p/b.json"  # to be replaced' in lines
+    rest = iter(lines)
+    stays = [line for line in USUAL.splitlines() if line.strip() and line not in gone]
+    assert all(line in rest for line in stays)  # in their order
+    assert with_calibration(changed, {"a": "p/a.json"}, ["new"]) == changed
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'predictor = { bundles = ["old"] }\n',
+        'predictor.bundles = ["old"]\n',
+        'platforms = [{ name = "a" }]\n',
+        '[ "predictor" ]\nbundles=[]',
+        '[predictor]\n"bundles" = ["x"]\n',
+    ],
+)
+def test_unusual_ways_to_write_a_table_are_changed_too(text: str) -> None:
+    try:
+        changed = with_calibration(text, {"a": "p/a.json"}, ["new"])
+    except UsageError as refused:  # with the lines to write
+        assert 'bundles = ["new"]' in (refused.hint or "")
+        return
+    found = tomllib.loads(changed)
+    assert found["predictor"]["bundles"] == ["new"]
+    assert found["platforms"] == [{"name": "a", "file": "p/a.json"}]
+
+
+def test_what_would_not_mean_what_it_should_is_refused_with_the_lines_to_write(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(install, "_changed", lambda text, *_: text)
+    with pytest.raises(UsageError, match="cannot be changed safely") as refused:
+        with_calibration('predictor = { bundles = ["old"] }\n', {"a": "p/a.json"}, ["new"])
     assert 'bundles = ["new"]' in (refused.value.hint or "")
 
 
