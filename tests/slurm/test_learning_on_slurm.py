@@ -1,9 +1,11 @@
-"""On a real Slurm: forecasts that are wrong by three on one kind of node are put right by jobs."""
+"""On a real Slurm: forecasts wrong by three on one kind of node are put right; drift is noticed."""
 
 from __future__ import annotations
 
+import json
 import re
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +14,12 @@ from real_daemon import FORECASTS, RealDaemon, by_time_alone, forecast, real_dae
 from slurm_cluster import USER, Cluster, wait_until
 
 from berth.plugin.store import Store
-from berth.plugin.store.records import ForecastRecord, WorkloadRecord
+from berth.plugin.store.records import (
+    DecisionRecord,
+    ForecastRecord,
+    OutcomeRecord,
+    WorkloadRecord,
+)
 
 PROGRAMS = tuple(f"learner{n}" for n in range(5))
 CPU_S, GPU_S = 2, 4
@@ -87,3 +94,77 @@ def test_jobs_go_to_the_right_kind_once_others_have_finished(
     assert "predicted 1.3 s" in finished
     assert "for later forecasts it counts" in finished
     assert "cpu instead: predicted 2.2 s" in finished
+
+
+def store_finished(store: Store, now_s: float) -> int:
+    """Twenty jobs of the five programs that ended before, two on each kind of node; how many."""
+    decisions, outcomes = [], []
+    for number in range(4):
+        for n, name in enumerate(PROGRAMS):
+            gpu = number % 2 == 1
+            candidate, platform = ("gpu", "lassen-v100") if gpu else ("cpu", "quartz")
+            took_s = float(GPU_S if gpu else CPU_S)
+            end_s = now_s - 3_600.0 + 60.0 * (5 * number + n)
+            key = f"before{number}{n}"
+            row = {
+                "candidate": candidate, "platform": platform, "nodes": 1, "cores": 1,
+                "gpus": int(gpu), "score": 1.0, "runtime_s": [1.0, 2.0, 3.0],
+            }  # fmt: skip
+            decisions.append(
+                DecisionRecord(
+                    key, end_s - 100, "host", "slurm", USER, None, "auto", name, "enforce", "edit",
+                    "placed", "because", candidate, "test", "fastest", "", 1,
+                    request='{"size": null}', ranked=json.dumps([row]),
+                )
+            )  # fmt: skip
+            outcomes.append(
+                OutcomeRecord(
+                    "test", f"9{number}{n}", USER, "completed", key, queue=candidate,
+                    submit_s=end_s - took_s - 5, start_s=end_s - took_s, end_s=end_s,
+                    elapsed_s=took_s, profile=name, candidate=candidate, platform=platform,
+                )
+            )  # fmt: skip
+    store.decisions.add(decisions)
+    store.outcomes.put(outcomes)
+    return len(outcomes)
+
+
+def test_a_kind_that_becomes_twice_as_slow_is_noticed_within_ten_jobs(
+    slurm: Cluster, daemon: RealDaemon
+) -> None:
+    store = Store.open(f"sqlite:///{daemon.store_file}", create=False)
+    before = store_finished(store, time.time())
+    wait_until(
+        lambda: (daemon.ask({"v": 1, "op": "stats"}) or {}).get("learnt") == len(PROGRAMS),
+        "the daemon has learnt",
+        60,
+        note=lambda: slurm.log("berth"),
+    )
+    assert "jobs take clearly" not in slurm.log("berth")
+    slower = f"#!/bin/sh\nexec sleep {2 * CPU_S}\n"
+    jobs = [
+        slurm.sbatch("-p", "auto", f"--comment=berth:{name}", script=slower)
+        for _ in range(2)
+        for name in PROGRAMS
+    ]
+    placed = slurm.run("squeue", "-a", "-h", "-t", "all", "-o", "%A %P").stdout.split("\n")
+    partitions = dict(line.split() for line in placed if line)
+    assert {partitions[str(job.id)] for job in jobs} == {"cpu"}, "the right kind"
+    assert all("learnt from finished jobs" in job.message for job in jobs)
+    wait_until(
+        lambda: len(store.learning.of_user(USER, 100)) == before + len(jobs),
+        "the jobs are evidence",
+        60,
+        note=lambda: slurm.log("berth"),
+    )
+    wait_until(
+        lambda: "platform quartz: jobs take clearly longer than before" in slurm.log("berth"),
+        "the journal says it",
+        20,
+    )
+    berth = str(Path(sys.executable).with_name("berth"))
+    said = slurm.run(berth, "outcomes", "--store", f"sqlite:///{daemon.store_file}").stdout
+    noticed = re.search(r"platform quartz: .* \(noticed after (\d+) jobs\)", said)
+    assert noticed is not None, said
+    assert int(noticed[1]) <= len(jobs)
+    store.close()
