@@ -1,0 +1,63 @@
+"""The documentation site and the man page: built without a warning, whole, and offline."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("sphinx", reason="needs the extra `docs`")
+
+from berth.plugin.cli import COMMANDS, HIDDEN
+
+pytestmark = pytest.mark.xdist_group("documentation site")
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+LOADED = re.compile(r"""<(?:script|img|iframe|link)\b[^>]*?\b(?:src|href)=["']([^"']+)""")
+LINK = re.compile(r"""<a\b[^>]*?\bhref=["']([^"'#]+)""")
+
+
+def build(kind: str, into: Path) -> Path:
+    done = subprocess.run(
+        [sys.executable, "-m", "sphinx", "--fail-on-warning", "--keep-going", "--quiet",
+         "-b", kind, str(DOCS), str(into)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return into
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from the pages as they are; a warning (a dead link, say) is a failure."""
+    return build("html", tmp_path_factory.mktemp("site"))
+
+
+def test_every_page_is_there_and_can_be_searched(site: Path) -> None:
+    assert {page.stem for page in DOCS.glob("*.md")} <= {page.stem for page in site.glob("*.html")}
+    assert "calibrate" in (site / "searchindex.js").read_text()
+
+
+def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
+    for page in site.glob("*.html"):
+        loaded = LOADED.findall(page.read_text(encoding="utf-8"))
+        assert [one for one in loaded if one.startswith(("http:", "https:", "//"))] == [], page.name
+
+
+def test_the_first_page_leads_to_what_a_reader_asks_first(site: Path) -> None:
+    linked = set(LINK.findall((site / "index.html").read_text(encoding="utf-8")))
+    assert {"start.html", "slurm.html", "flux.html", "faq.html"} <= linked
+    questions = (site / "faq.html").read_text(encoding="utf-8")
+    for anchor in ("how-do-i-opt-out", "what-may-it-change-in-my-job", "why-did-my-job-go-there"):
+        assert f'id="{anchor}"' in questions
+
+
+def test_the_man_page_has_every_command(tmp_path: Path) -> None:
+    text = (build("man", tmp_path) / "berth.1").read_text(encoding="utf-8")
+    for name in set(COMMANDS) - HIDDEN:
+        assert re.search(rf"^\.(?:SS|SH) {re.escape(name)}\b", text, re.MULTILINE), name
