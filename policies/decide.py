@@ -8,7 +8,7 @@ tens of microseconds.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from berth.pilot.bounded import BoundedCache
@@ -52,7 +52,10 @@ class Decider:
     Not safe to share between threads.
     """
 
-    def __init__(self, candidates: Sequence[Candidate], settings: PolicySettings) -> None:
+    def __init__(
+        self, candidates: Sequence[Candidate], settings: PolicySettings, *, identified: bool = True
+    ) -> None:
+        """``identified`` False: decisions have no digest of their inputs, as replays need none."""
         self.candidates = tuple(sorted(candidates, key=lambda c: c.name))
         if len({c.name for c in self.candidates}) != len(self.candidates):
             raise ValueError("two candidates have the same name")
@@ -60,7 +63,11 @@ class Decider:
         self.objective = OBJECTIVES.load(settings.objective).of(settings, self.candidates)
         self._rescored = settings.weights.wait > 0 or self.objective.waits
         self._here = self._live_places if self.objective.live else self._present
-        self._inputs = self._live_digest if self.objective.live else self._digest
+        self._inputs: Callable[..., str] = self._digest
+        if not identified:
+            self._inputs = self._no_digest
+        elif self.objective.live:
+            self._inputs = self._live_digest
         self._turn, self._now_s = -1, 0.0
         self._ranking = Ranking(self.candidates, settings, self.objective)
         self._by_name = {c.name: c for c in self.candidates}
@@ -293,6 +300,20 @@ class Decider:
             predicted,
             digest.of_request(request),
         )
+
+    def _no_digest(
+        self,
+        _request: Request,
+        states: Mapping[str, CandidateState],
+        _forecast: Forecast | None,
+        now_s: float,
+    ) -> str:
+        if states is not self._states:
+            self._states = states
+            self._places.clear()
+        self._now_s = now_s
+        self._turn += self.objective.turns
+        return ""
 
     def _live_digest(
         self,

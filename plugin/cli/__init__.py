@@ -108,6 +108,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "berth.plugin.cli.evaluate:evaluate",
         "Measure how good the predictions are.",
     ),
+    "tune": (
+        "berth.plugin.cli.tune:tune",
+        "Try settings of the policy on past jobs, judge the best on later ones.",
+    ),
     "bundle": (
         "berth.plugin.cli.bundle:bundle",
         "Show, verify and compare trained predictors.",

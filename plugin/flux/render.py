@@ -8,7 +8,7 @@ import math
 from berth.pilot.errors import SchedulerError
 from berth.plugin.daemon.requests import gpus_in
 from berth.plugin.flux.frobnicator import ANONYMOUS
-from berth.plugin.scheduler import Job, NodeJob
+from berth.plugin.scheduler import Job, NodeJob, WorkersJob
 from berth.policies.values import Edit, Request, Resources
 
 
@@ -67,6 +67,25 @@ def node_batch(job: NodeJob) -> tuple[str, ...]:
     }
     words = [f"--{name}={value}" for name, value in options.items() if value is not None]
     return ("flux", "batch", f"-N{len(nodes)}", "--exclusive", *words, str(job.script))
+
+
+def workers_batches(job: WorkersJob) -> tuple[tuple[str, ...], ...]:
+    """A ``flux batch`` command for each copy."""
+    options = {
+        "job-name": job.name,
+        "queue": None if job.queue == ANONYMOUS else job.queue,
+        "time-limit": f"{math.ceil(job.time_limit_s)}s",
+        "bank": job.account,
+        "setattr": "user.berth.mode=off",
+    }
+    words = [f"--{name}={value}" for name, value in options.items() if value is not None]
+    return tuple(
+        (
+            "flux", "batch", "-n1", f"-c{job.cores}", *words,
+            f"--output={job.output / f'worker-{index}.log'}", str(job.script),
+        )
+        for index in range(1, job.count + 1)
+    )  # fmt: skip
 
 
 def nodes_of(request: Request, edit: Edit, held: Resources) -> int:

@@ -14,7 +14,7 @@ from berth.plugin.findings import Findings
 from berth.plugin.flux import commands, past_jobs
 from berth.plugin.flux.outcomes import parse_ended, parse_outcomes
 from berth.plugin.flux.reading import read_cluster
-from berth.plugin.flux.render import flux_submit, node_batch
+from berth.plugin.flux.render import flux_submit, node_batch, workers_batches
 from berth.plugin.scheduler import (
     ClusterFacts,
     EndedJobs,
@@ -23,6 +23,7 @@ from berth.plugin.scheduler import (
     Outcome,
     Replacing,
     Scheduler,
+    WorkersJob,
     stamped_decision,
 )
 from berth.policies.values import Edit, Request
@@ -133,6 +134,10 @@ class Flux(Scheduler):
         from berth.plugin.flux.mig import configuration  # noqa: PLC0415 - seldom asked for
 
         return configuration(nodes, cores)
+
+    def workers_commands(self, job: WorkersJob) -> tuple[tuple[str, ...], ...]:
+        """See Scheduler."""
+        return workers_batches(job)
 
     def jobspec(self, job: Job, request: Request, edit: Edit | None, *, folder: Path) -> str:
         """See Scheduler. Version 1 as JSON (RFC 25)."""

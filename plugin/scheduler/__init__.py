@@ -13,6 +13,7 @@ from berth.plugin.scheduler.jobs import (
     NodeJob,
     Outcome,
     Replacing,
+    WorkersJob,
     stamped_decision,
 )
 from berth.plugin.scheduler.protocol import Scheduler
@@ -33,6 +34,7 @@ __all__ = [
     "ReadStates",
     "Replacing",
     "Scheduler",
+    "WorkersJob",
     "scheduler_named",
     "stamped_decision",
     "state_reader",

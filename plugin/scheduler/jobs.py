@@ -34,6 +34,23 @@ class NodeJob:
     """Held with the first, which the script starts on."""
 
 
+@dataclass(frozen=True, slots=True)
+class WorkersJob:
+    """Copies of a script, independent of each other; a copy that is lost may be started again."""
+
+    name: str
+    script: Path
+    output: Path
+    """Folder for one log of each copy."""
+    queue: str
+    count: int
+    time_limit_s: float
+    cores: int = 1
+    """Of each copy."""
+    account: str | None = None
+    qos: str | None = None
+
+
 ENDED = frozenset(("completed", "failed", "timeout", "out-of-memory", "cancelled"))
 """States of a job that runs no more."""
 

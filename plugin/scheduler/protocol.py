@@ -19,7 +19,16 @@ from berth.pilot.documents import Document
 from berth.pilot.errors import UsageError
 from berth.plugin.findings import Findings
 from berth.plugin.scheduler.facts import ClusterFacts
-from berth.plugin.scheduler.jobs import EndedJobs, Job, JobNow, NodeJob, Outcome, Replacing
+from berth.plugin.scheduler.jobs import (
+    ENDED,
+    EndedJobs,
+    Job,
+    JobNow,
+    NodeJob,
+    Outcome,
+    Replacing,
+    WorkersJob,
+)
 from berth.policies.values import Edit, Request
 
 if TYPE_CHECKING:
@@ -211,6 +220,18 @@ class Scheduler(Protocol):
             f"nodes of {self.title} cannot be measured by jobs",
             hint="run berth pilot node there, then berth calibrate --measured FILE",
         )
+
+    def workers_commands(self, job: WorkersJob) -> tuple[tuple[str, ...], ...]:
+        """The commands for ``submit`` that run copies of a script: one array, or a job each."""
+        raise UsageError(
+            f"workers cannot be submitted to {self.title}",
+            hint="start them by hand, on any machine that sees the folder",
+        )
+
+    def any_left(self, job_ids: Sequence[str]) -> bool:
+        """Whether any of these jobs, or any task of those that are arrays, waits or runs."""
+        known = self.outcomes(job_ids)
+        return any(known[one].state not in ENDED if one in known else True for one in job_ids)
 
     def waiting_for(self, pilot_job: str) -> str | None:
         """The pending job of this user that waits for the pilot job's end; None: there is none."""

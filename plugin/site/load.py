@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from berth.pilot.documents import Document, read_json, read_toml, unknown_key
@@ -205,8 +204,7 @@ def _candidates(
                     key=f"{key}.partition",
                 )
             targets[place] = table.name
-            made = _candidate(table, platforms, key, path, document.energy)
-            result.append(made if carbon is None else replace(made, carbon=carbon))
+            result.append(_candidate(table, platforms, key, path, document.energy, carbon=carbon))
     return tuple(result)
 
 
@@ -249,6 +247,8 @@ def _candidate(
     key: str,
     path: Path,
     energy: EnergyTable,
+    *,
+    carbon: Intensity | None,
 ) -> Candidate:
     platform = platforms[table.platform]
     sliced = platform.kind is PlatformKind.MIG
@@ -298,6 +298,7 @@ def _candidate(
         default_time_s=table.default_time,
         **_prices(table, platform, cores),
         **powers(table, platform, cores, energy),
+        carbon=carbon,
         targets=tuple(t.value for t in table.targets or platform.targets),
         architecture=table.architecture or platform.architecture,
         instruction_sets=platform.instruction_sets

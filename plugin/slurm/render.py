@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 
-from berth.plugin.scheduler import Job, NodeJob
+from berth.plugin.scheduler import Job, NodeJob, WorkersJob
 from berth.policies.values import Edit, Request
 
 _MIB = 2**20
@@ -61,6 +61,24 @@ def node_sbatch(job: NodeJob) -> tuple[str, ...]:
     }
     words = [f"--{name}={value}" for name, value in options.items() if value is not None]
     return ("sbatch", "--exclusive", "--no-requeue", *words, str(job.script))
+
+
+def workers_sbatch(job: WorkersJob) -> tuple[str, ...]:
+    """The ``sbatch`` command of an array of copies."""
+    options = {
+        "job-name": job.name,
+        "comment": "berth:off",
+        "array": f"1-{job.count}",
+        "partition": job.queue,
+        "ntasks": 1,
+        "cpus-per-task": job.cores,
+        "time": _minutes(job.time_limit_s),
+        "account": job.account,
+        "qos": job.qos,
+        "output": job.output / "worker-%a.log",
+    }
+    words = [f"--{name}={value}" for name, value in options.items() if value is not None]
+    return ("sbatch", "--requeue", *words, str(job.script))
 
 
 def _says_nodes(request: Request, edit: Edit) -> bool:

@@ -18,6 +18,7 @@ from berth.plugin.scheduler import (
     NodeJob,
     Outcome,
     Scheduler,
+    WorkersJob,
     stamped_decision,
 )
 from berth.plugin.scheduler.protocol import PilotPlan
@@ -30,7 +31,7 @@ from berth.plugin.slurm import (
     pilot_tail,
     with_pyslurm,
 )
-from berth.plugin.slurm.render import node_sbatch, sbatch
+from berth.plugin.slurm.render import node_sbatch, sbatch, workers_sbatch
 from berth.plugin.slurm.rights import RightsReader
 from berth.plugin.slurm.settings import SlurmSettings
 from berth.policies.values import Edit, Request
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from berth.plugin.site.site import Site
 
 
+_NOT_ENDED = "PD,CF,R,CG,S,ST,RQ,RH,SI,SO"
 READERS = {"commands": cluster.read_cluster, "pyslurm": with_pyslurm.read_cluster}
 
 
@@ -151,6 +153,20 @@ class Slurm(Scheduler):
     def node_command(self, job: NodeJob) -> tuple[str, ...]:
         """See Scheduler."""
         return node_sbatch(job)
+
+    def workers_commands(self, job: WorkersJob) -> tuple[tuple[str, ...], ...]:
+        """See Scheduler."""
+        return (workers_sbatch(job),)
+
+    def any_left(self, job_ids: Sequence[str]) -> bool:
+        """See Scheduler. Jobs that slurmctld knows no more have ended."""
+        words = ("squeue", "-h", "-a", "-t", _NOT_ENDED, "-j", ",".join(job_ids), "-o", "%i")
+        try:
+            return bool(commands.run(words).strip())
+        except SchedulerError as error:
+            if "Invalid job id" in error.message:
+                return False
+            raise
 
     def waiting_for(self, pilot_job: str) -> str | None:
         """See Scheduler."""

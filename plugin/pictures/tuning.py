@@ -1,0 +1,161 @@
+"""Pictures of a tune: the front, waits, use of queues, winners and losers, what matters."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from berth.plugin.pictures.figure import INK, drawing
+from berth.policies.tuning.figures import Figures, by_user
+from berth.policies.tuning.judgement import Judgement
+from berth.policies.tuning.study import Tuned
+
+GRID, REST, NOW, THEN, UP, DOWN = (
+    "#d9dee3", "#9aa3ad", "#2f6690", "#d98324", "#2a7f62", "#b5493b",
+)  # fmt: skip
+MOST_USERS = 12
+POINTS = 400
+HOUR_S = 3600.0
+
+
+def front(tuned: Tuned, judgement: Judgement, titles: Sequence[str]) -> str:
+    """SVG of all trials in the first two metrics; of the only one by trial number."""
+    two = len(titles) > 1
+    with drawing(GRID):
+        figure, axes = _axes(6.4, 3.6)
+        for group, colour, size, label in (
+            (tuned.tried, REST, 12, "trials"),
+            (tuned.front, UP, 26, "not beaten in every metric"),
+            (() if tuned.today is None else (tuned.today,), NOW, 60, "today's policy"),
+            (() if judgement.recommended is None else (judgement.recommended,), THEN, 60,
+             "judged on the test weeks"),
+        ):  # fmt: skip
+            if group:
+                x = [one.scores[0] if two else float(one.number) for one in group]
+                y = [one.scores[1] if two else one.scores[0] for one in group]
+                axes.scatter(x, y, s=size, color=colour, label=label, zorder=3, alpha=0.9)
+        axes.set_xlabel(titles[0] if two else "trial")
+        axes.set_ylabel(titles[1] if two else titles[0])
+        axes.legend(frameon=False, fontsize=8)
+        return _svg(figure)
+
+
+def waits(before: Figures, after: Figures) -> str:
+    """SVG of the share of jobs that waited at most so long, on a log axis."""
+    with drawing(GRID):
+        figure, axes = _axes(6.4, 3.0)
+        for figures, colour, label in ((before, NOW, "today's"), (after, THEN, "tuned")):
+            levels = np.linspace(0, 1, POINTS)
+            if len(figures.wait_s):
+                axes.plot(np.maximum(np.quantile(figures.wait_s, levels), 1.0), levels,
+                          color=colour, label=label)  # fmt: skip
+        axes.set_xscale("log")
+        axes.set_xlabel("wait in seconds (at least 1)")
+        axes.set_ylabel("share of jobs")
+        axes.legend(frameon=False, fontsize=8)
+        return _svg(figure)
+
+
+def use(before: Figures, after: Figures) -> str:
+    """SVG of the cores in use in each queue over time, of today's policy and the tuned one."""
+    queues = before.queues or ("all",)
+    with drawing(GRID):
+        from matplotlib.figure import Figure  # noqa: PLC0415 - of the extra
+
+        figure = Figure(figsize=(6.4, 1.0 + 1.15 * len(queues)), layout="constrained")
+        for index, name in enumerate(queues):
+            axes = figure.add_subplot(len(queues), 1, index + 1)
+            _grid(axes)
+            for figures, colour, label in ((before, NOW, "today's"), (after, THEN, "tuned")):
+                hours, cores = _cores(figures, index)
+                axes.plot(hours / 24, cores, color=colour, lw=0.9, label=label)
+            room = (before.capacity or {}).get(name)
+            if room:
+                axes.axhline(room, color=INK, lw=0.7, ls=":")
+            axes.set_ylabel(name, rotation=0, ha="right")
+            if index == 0:
+                axes.legend(frameon=False, fontsize=8, ncols=2)
+        axes.set_xlabel("days of the test weeks; cores in use (dotted: all there are)")
+        return _svg(figure)
+
+
+def users(before: Figures, after: Figures) -> str:
+    """SVG of the change of each user's mean time to the end; those who change most."""
+    now, then = by_user(before, before.finish_s), by_user(after, after.finish_s)
+    known = np.flatnonzero(np.isfinite(now) & np.isfinite(then) & (now > 0))
+    change = then[known] / now[known] - 1
+    jobs = np.bincount(before.user, minlength=len(before.users))[known]
+    order = np.argsort(-np.abs(change) * np.sqrt(jobs))[:MOST_USERS]
+    order = order[np.argsort(change[order])]
+    with drawing(GRID):
+        figure, axes = _axes(6.4, 0.8 + 0.24 * max(len(order), 1))
+        values = 100 * change[order]
+        axes.barh(range(len(order)), values, color=np.where(values <= 0, UP, DOWN), zorder=3)
+        names = [f"{before.users[known[i]]} ({jobs[i]} jobs)" for i in order]
+        axes.set_yticks(range(len(order)), names)
+        axes.axvline(0, color=INK, lw=0.8)
+        axes.set_xlabel("change of the mean time from submission to end, %")
+        return _svg(figure)
+
+
+def importance(tuned: Mapping[str, Mapping[str, float]], titles: Mapping[str, str]) -> str:
+    """SVG of each parameter's part in the variance of each metric."""
+    names = sorted({p for one in tuned.values() for p in one})
+    with drawing(GRID):
+        figure, axes = _axes(6.4, 1.0 + 0.3 * max(len(names), 1))
+        width = 0.8 / max(len(tuned), 1)
+        for index, (metric, parts) in enumerate(tuned.items()):
+            places = [i + index * width for i in range(len(names))]
+            axes.barh(places, [parts.get(n, 0.0) for n in names], height=width,
+                      label=titles.get(metric, metric), zorder=3)  # fmt: skip
+        axes.set_yticks([i + 0.4 - width / 2 for i in range(len(names))], names)
+        axes.set_xlabel("part in the variance over the trials")
+        if tuned:
+            axes.legend(frameon=False, fontsize=8)
+        return _svg(figure)
+
+
+def _axes(width: float, height: float) -> tuple[Any, Any]:
+    from matplotlib.figure import Figure  # noqa: PLC0415 - of the extra
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.add_subplot()
+    _grid(axes)
+    return figure, axes
+
+
+def _grid(axes: Any) -> None:
+    axes.grid(color=GRID, lw=0.6, zorder=0)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _cores(figures: Figures, queue: int) -> tuple[Any, Any]:
+    """Hours after the first submission, and the mean cores in use in each."""
+    own = np.flatnonzero((figures.queue == queue) & (figures.runtime_s > 0))
+    if not len(own):
+        return np.zeros(1), np.zeros(1)
+    start = (figures.submit_s + figures.wait_s)[own] / HOUR_S
+    end = start + figures.runtime_s[own] / HOUR_S
+    cores = figures.core_s[own] / figures.runtime_s[own]
+    begin = float(figures.submit_s.min() // HOUR_S)
+    edges = np.linspace(begin, max(float(end.max()), begin + 1), POINTS + 1)
+    # Work before a moment: a ramp for each job. Its slope between edges is the cores in use.
+    order_start, order_end = np.argsort(start), np.argsort(end)
+    work = np.zeros(len(edges))
+    for times, order, sign in ((start, order_start, 1.0), (end, order_end, -1.0)):
+        place = np.searchsorted(times[order], edges, side="right")
+        count = np.concatenate([[0.0], np.cumsum(cores[order])])
+        moment = np.concatenate([[0.0], np.cumsum((cores * times)[order])])
+        work += sign * (edges * count[place] - moment[place])
+    return (edges[:-1] + edges[1:]) / 2 - begin, np.diff(work) / np.diff(edges)
+
+
+def _svg(figure: Any) -> str:
+    """The figure as an element of a page."""
+    made = io.StringIO()
+    figure.savefig(made, format="svg", metadata={"Date": None})
+    text = made.getvalue()
+    return text[text.index("<svg") :]

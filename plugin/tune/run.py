@@ -1,0 +1,190 @@
+"""One tune from its order to its report."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from berth.pilot.documents import write_text
+from berth.pilot.errors import UsageError
+from berth.plugin.cli.columns import columns
+from berth.plugin.scheduler import Scheduler
+from berth.plugin.site import Site, load_site
+from berth.plugin.tune import report, site_diff
+from berth.plugin.tune.folder import (
+    DIFFERENCE,
+    ORDER_FILE,
+    REPORT,
+    TUNED,
+    Order,
+    content_of,
+    read_order,
+    write_order,
+)
+from berth.plugin.tune.replaying import open_replayer
+from berth.plugin.tune.workers import LocalWorkers, follow, submit
+from berth.policies.tuning.figures import METRICS
+from berth.policies.tuning.judgement import Judgement, judge
+from berth.policies.tuning.parameters import chosen
+from berth.policies.tuning.replayer import Part
+from berth.policies.tuning.study import Progress, Tuned, Tuning, forget_running, progress_of
+
+RESULT_SCHEMA = "berth.tuned/1"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a tune gave."""
+
+    order: Order
+    tuned: Tuned
+    judgement: Judgement
+    difference: str
+    """Of the site file; empty: keep it."""
+
+
+def join(folder: Path) -> None:
+    """Take trials of the folder's tune until they are done."""
+    order = read_order(folder)
+    site = load_site(Path(order.site))
+    if content_of(Path(order.site), Path(order.trace)) != order.content:
+        raise UsageError(
+            f"the site file or the jobs of {folder} have changed since the tune began",
+            hint="start another one in another --folder",
+        )
+    made = tuning_of(order, site)
+    made.work(made.study(order.storage), order.trials, seed=order.seed + os.getpid())
+
+
+def tune(
+    folder: Path,
+    order: Order,
+    site: Site,
+    *,
+    show: Callable[[Progress], None],
+    workers: int = 1,
+    scheduler: Scheduler | None = None,
+    queue: str = "",
+    time_limit_s: float = 14_400.0,
+    account: str | None = None,
+    qos: str | None = None,
+) -> Result:
+    """Tune, judge, and write report and recommended site file into the folder."""
+    _check_same(folder, order)
+    write_order(folder, order)
+    made = tuning_of(order, site)
+    study = made.study(order.storage)
+    if progress_of(study).finished >= order.trials:
+        show(progress_of(study))
+    elif scheduler is not None:
+        jobs = submit(
+            folder, scheduler, queue, workers, time_limit_s=time_limit_s, account=account, qos=qos
+        )
+        follow(jobs, lambda: progress_of(study), order.trials, folder=folder, show=show)
+    elif workers > 1:
+        with LocalWorkers(folder, workers) as processes:
+            follow(processes, lambda: progress_of(study), order.trials, folder=folder, show=show)
+    else:
+        made.work(study, order.trials, seed=order.seed, show=show)
+    if scheduler is None:
+        forget_running(study)
+    tuned = made.found(study)
+    test = Part(order.train_s, made.replayer.span_s + 1.0)
+    judgement = judge(tuned, made.replayer, made.today, made.metrics, test, seed=order.seed)
+    difference = _write_site(folder, site, judgement)
+    page = report.html(order, tuned, judgement, difference, currency=site.currency)
+    write_text(folder / REPORT, page)
+    return Result(order, tuned, judgement, difference)
+
+
+def tuning_of(order: Order, site: Site) -> Tuning:
+    """The search that an order describes."""
+    return Tuning(
+        replayer=open_replayer(site, Path(order.trace), order.options),
+        today=site.policy,
+        parameters=chosen(order.parameters),
+        metrics=tuple(METRICS[name] for name in order.metrics),
+        train=Part(0.0, order.train_s),
+        first=Part(0.0, order.first_s) if order.first_s else None,
+        identity=order.identity,
+    )
+
+
+def lines(result: Result, currency: str) -> Iterator[str]:
+    """What a person reads."""
+    now = result.tuned.progress
+    yield (
+        f"{now.finished} trials, {now.stopped} stopped early "
+        f"({now.stopped / max(1, now.finished):.0%}), {now.failed} lost or failed"
+    )
+    yield result.judgement.reason
+    rows = [
+        (
+            one.metric.title,
+            report.shown(one.metric, one.today, currency),
+            report.shown(one.metric, one.then, currency),
+            f"{one.change:+.1%}",
+            f"{one.low:+.1%} to {one.high:+.1%}",
+        )
+        for one in result.judgement.differences
+    ]
+    if rows:
+        yield ""
+        yield columns(("test weeks", "today's", "tuned", "change", "95 % interval"), rows)
+    if result.difference:
+        yield ""
+        yield result.difference.rstrip()
+
+
+def as_json(result: Result, folder: Path) -> dict[str, Any]:
+    """The result as plain data."""
+    now, judgement = result.tuned.progress, result.judgement
+    return {
+        "schema": RESULT_SCHEMA,
+        "trials": {
+            "done": now.done, "stopped_early": now.stopped, "failed": now.failed,
+        },
+        "recommended": bool(result.difference),
+        "reason": judgement.reason,
+        "values": {} if judgement.recommended is None else dict(judgement.recommended.values),
+        "differences": [
+            {
+                "metric": one.metric.name, "today": one.today, "tuned": one.then,
+                "change": one.change, "low": one.low, "high": one.high,
+            }
+            for one in judgement.differences
+        ],
+        "front": [
+            {"trial": one.number, "values": dict(one.values), "scores": list(one.scores)}
+            for one in result.tuned.front
+        ],
+        "report": str(folder / REPORT),
+    }  # fmt: skip
+
+
+def _check_same(folder: Path, order: Order) -> None:
+    """A folder holds one tune. Raises UsageError where it is another."""
+    if (folder / ORDER_FILE).exists() and read_order(folder).identity != order.identity:
+        raise UsageError(
+            f"{folder} holds a tune of other jobs, another site or other options",
+            hint="give another --folder, or remove that one",
+        )
+
+
+def _write_site(folder: Path, site: Site, judgement: Judgement) -> str:
+    """The difference of the site file, written beside the whole new one; empty: none."""
+    for name in (TUNED, DIFFERENCE):
+        (folder / name).unlink(missing_ok=True)
+    if not judgement.shown or judgement.recommended is None:
+        return ""
+    source = Path(site.source)
+    old = source.read_text(encoding="utf-8")
+    values = site_diff.changed_only(judgement.recommended.values, site.policy)
+    new = site_diff.tuned_text(old, values, site.policy, source)
+    difference = site_diff.unified(old, new, source.name)
+    write_text(folder / TUNED, new)
+    write_text(folder / DIFFERENCE, difference)
+    return difference

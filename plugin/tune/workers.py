@@ -1,0 +1,129 @@
+"""Who takes trials: processes of this machine, or jobs of the site's own scheduler."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from berth.pilot.errors import BerthError, UsageError
+from berth.plugin.scheduler import Scheduler, WorkersJob
+from berth.policies.tuning.study import Progress
+
+LOG = "worker-{}.log"
+POLL_S = 1.0
+_LAST_WORDS = 200
+
+
+def command_of(folder: Path) -> tuple[str, ...]:
+    """What a worker runs, on any machine that sees the folder and has this installation."""
+    join = f"--join={folder.absolute()}"
+    return (sys.executable, "-c", "from berth.plugin.cli import main; main()", "tune", join)
+
+
+class LocalWorkers:
+    """So many processes of this machine; ended with the block."""
+
+    def __init__(self, folder: Path, count: int) -> None:
+        self._folder, self._count = folder, count
+        self._running: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> LocalWorkers:
+        for index in range(1, self._count + 1):
+            with (self._folder / LOG.format(index)).open("wb") as log:
+                self._running.append(
+                    subprocess.Popen(
+                        command_of(self._folder), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                    )
+                )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for one in self._running:
+            one.terminate()
+        for one in self._running:
+            one.wait()
+
+    def alive(self) -> bool:
+        """Whether any still works."""
+        return any(one.poll() is None for one in self._running)
+
+
+class SubmittedWorkers:
+    """Jobs of a scheduler; those that are left go on, and end by themselves."""
+
+    def __init__(self, scheduler: Scheduler, job_ids: Sequence[str]) -> None:
+        self._scheduler = scheduler
+        self.job_ids = tuple(job_ids)
+
+    def __enter__(self) -> SubmittedWorkers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def alive(self) -> bool:
+        """Whether any waits or runs."""
+        return self._scheduler.any_left(self.job_ids)
+
+
+def submit(
+    folder: Path,
+    scheduler: Scheduler,
+    queue: str,
+    count: int,
+    *,
+    time_limit_s: float,
+    account: str | None = None,
+    qos: str | None = None,
+) -> SubmittedWorkers:
+    """Submit so many workers. Raises UsageError, SchedulerError."""
+    script = folder / "worker.sh"
+    try:
+        script.write_text(f"#!/bin/sh\nexec {shlex.join(command_of(folder))}\n")
+        script.chmod(0o755)
+    except OSError as error:
+        raise UsageError(f"{script} cannot be written: {error.strerror}") from None
+    job = WorkersJob(
+        "berth-tune", script.absolute(), folder.absolute(), queue, count, time_limit_s,
+        account=account, qos=qos,
+    )  # fmt: skip
+    commands = scheduler.workers_commands(job)
+    return SubmittedWorkers(scheduler, [scheduler.submit(command) for command in commands])
+
+
+def follow(
+    workers: LocalWorkers | SubmittedWorkers,
+    progress: Callable[[], Progress],
+    trials: int,
+    *,
+    folder: Path,
+    show: Callable[[Progress], None],
+    pause_s: float = POLL_S,
+) -> None:
+    """Wait until the trials are done. Raises BerthError where all workers are gone before."""
+    while True:
+        alive = workers.alive()
+        now = progress()
+        show(now)
+        if now.finished >= trials:
+            return
+        if not alive:
+            raise BerthError(
+                f"no worker is left, with {now.finished} of {trials} trials done{_said(folder)}",
+                hint="the same command goes on with what is done",
+            )
+        time.sleep(pause_s)
+
+
+def _said(folder: Path) -> str:
+    """The last words of the newest log that has any."""
+    logs = sorted(folder.glob(LOG.format("*")), key=lambda path: -path.stat().st_mtime)
+    for path in logs:
+        lines = [x for x in path.read_text(errors="replace").splitlines() if x.strip()]
+        if lines:
+            return f"; {path.name}: {lines[-1][:_LAST_WORDS]}"
+    return ""

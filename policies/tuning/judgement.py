@@ -1,0 +1,172 @@
+"""A policy against today's on weeks that no trial has seen: differences with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from berth.policies.settings import PolicySettings
+from berth.policies.tuning.figures import Figures, Metric
+from berth.policies.tuning.parameters import settings_with
+from berth.policies.tuning.replayer import Part, Replayer
+from berth.policies.tuning.study import Tried, Tuned
+
+DAY_S = 86_400.0
+WEEK_S = 7 * DAY_S
+LEAST_BLOCKS = 4
+RESAMPLES = 500
+WORSE = 0.01
+"""A metric may be worse than today's by so much on the training weeks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Of one metric: today's, the other's, and the change relative to today's with its interval."""
+
+    metric: Metric
+    today: float
+    then: float
+    change: float
+    low: float
+    high: float
+
+    @property
+    def better(self) -> bool:
+        """The whole interval is below zero."""
+        return self.high < 0
+
+    @property
+    def worse(self) -> bool:
+        """The whole interval is above zero."""
+        return self.low > 0
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What is recommended, and why."""
+
+    test: Part
+    today: Figures
+    recommended: Tried | None
+    """The trial that was judged on the test weeks; None: no trial was better in training."""
+    policy: PolicySettings
+    figures: Figures
+    differences: tuple[Difference, ...]
+    """Of the recommended trial; empty: there is none."""
+    block_s: float
+    """Blocks that the intervals resample."""
+    reason: str
+    """One sentence."""
+
+    @property
+    def shown(self) -> bool:
+        """Better in some metric and in none worse, beyond chance, and no more jobs killed."""
+        return (
+            any(one.better for one in self.differences)
+            and not any(one.worse for one in self.differences)
+            and self.figures.killed <= self.today.killed
+        )
+
+
+def pick(tuned: Tuned) -> Tried | None:
+    """Of the front: the largest mean gain over today's, where no metric is clearly worse."""
+    today = tuned.today
+    if today is None:
+        return None
+
+    def gain(one: Tried) -> float:
+        return float(np.mean([1 - s / t if t else 0.0 for s, t in _pairs(one, today)]))
+
+    able = [
+        one
+        for one in tuned.front
+        if all(s <= (1 + WORSE) * t for s, t in _pairs(one, today)) and one.killed <= today.killed
+    ]
+    best = max(able, key=lambda one: (gain(one), -one.number), default=None)
+    return None if best is None or gain(best) <= 0 else best
+
+
+def judge(
+    tuned: Tuned,
+    replayer: Replayer,
+    today: PolicySettings,
+    metrics: Sequence[Metric],
+    test: Part,
+    *,
+    seed: int = 0,
+) -> Judgement:
+    """Replay the picked trial and today's policy on the test weeks."""
+    before = replayer.replay(today, test)
+    best = pick(tuned)
+    if best is None:
+        reason = "No trial was better than today's policy on the training weeks."
+        return Judgement(test, before, None, today, before, (), 0.0, reason)
+    policy = settings_with(today, best.values)
+    after = replayer.replay(policy, test)
+    block_s = WEEK_S if (test.end_s - test.begin_s) >= LEAST_BLOCKS * WEEK_S else DAY_S
+    found = differences(before, after, metrics, block_s, seed=seed)
+    made = Judgement(test, before, best, policy, after, found, block_s, "")
+    return Judgement(test, before, best, policy, after, found, block_s, _reason(made))
+
+
+def differences(
+    before: Figures,
+    after: Figures,
+    metrics: Sequence[Metric],
+    block_s: float,
+    *,
+    seed: int = 0,
+    level: float = 0.95,
+) -> tuple[Difference, ...]:
+    """Bootstrap over blocks of submission, the same blocks for both (Künsch 1989)."""
+    blocks = [(figures.submit_s // block_s).astype(np.int64) for figures in (before, after)]
+    names = np.unique(np.concatenate(blocks))
+    rows = [
+        [np.flatnonzero(own == name) for name in names]
+        for own in blocks
+    ]  # fmt: skip
+    random = np.random.default_rng(seed)
+    drawn: list[list[float]] = []
+    for _ in range(RESAMPLES if len(names) > 1 else 0):
+        chosen = random.integers(0, len(names), len(names))
+        pair = [
+            figures.rows(np.concatenate([own[i] for i in chosen]))
+            for figures, own in zip((before, after), rows, strict=True)
+        ]
+        drawn.append([_change(m.of(pair[0]), m.of(pair[1])) for m in metrics])
+    ends = (1 - level) / 2
+    found = []
+    for index, metric in enumerate(metrics):
+        now, then = metric.of(before), metric.of(after)
+        change = _change(now, then)
+        column = np.array([row[index] for row in drawn]) if drawn else np.array([-1.0, np.inf])
+        low, high = (float(np.nanquantile(column, e)) if drawn else float(column[i])
+                     for i, e in enumerate((ends, 1 - ends)))  # fmt: skip
+        found.append(Difference(metric, now, then, change, min(low, change), max(high, change)))
+    return tuple(found)
+
+
+def _change(now: float, then: float) -> float:
+    return then / now - 1 if now else float(then > 0)
+
+
+def _pairs(one: Tried, today: Tried) -> list[tuple[float, float]]:
+    return list(zip(one.scores, today.scores, strict=True))
+
+
+def _reason(made: Judgement) -> str:
+    if made.figures.killed > made.today.killed:
+        more = made.figures.killed - made.today.killed
+        return f"On the test weeks {more} more jobs are killed by their time limit: keep today's."
+    worse = [one.metric.title for one in made.differences if one.worse]
+    if worse:
+        return f"On the test weeks the {worse[0]} is worse: keep today's."
+    if not made.shown:
+        return "On the test weeks no difference is larger than chance: keep today's."
+    gains = ", ".join(
+        f"{one.metric.title} {one.change:+.1%} ({one.low:+.1%} to {one.high:+.1%})"
+        for one in made.differences
+    )
+    return f"On the test weeks: {gains}."

@@ -1,0 +1,97 @@
+"""A trace on a cluster as the Replayer of a tune."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from berth.policies.replay import Cluster, Replayed, Settings, Trace, replay
+from berth.policies.replay.columns import Floats
+from berth.policies.settings import PolicySettings
+from berth.policies.tuning.figures import Figures
+from berth.policies.tuning.placing import Decided
+from berth.policies.tuning.replayer import Part
+from berth.policies.values import Candidate
+
+
+@dataclass(frozen=True)
+class TraceReplayer:
+    """See Replayer. ``predicted``: by platform [jobs], what policies decide by."""
+
+    trace: Trace
+    cluster: Cluster
+    settings: Settings
+    candidates: tuple[Candidate, ...]
+    predicted: Mapping[str, Floats] = field(default_factory=dict)
+    spread: float = 1.25
+
+    @property
+    def span_s(self) -> float:
+        """See Replayer."""
+        return float(self.trace.submit_s[-1] - self.trace.submit_s[0]) if len(self.trace) else 0.0
+
+    def replay(self, policy: PolicySettings, part: Part) -> Figures:
+        """See Replayer."""
+        since = self.trace.submit_s - (self.trace.submit_s[0] if len(self.trace) else 0.0)
+        rows = np.flatnonzero((since >= part.begin_s) & (since < part.end_s))
+        return self.figures(self.replayed(policy, rows), float(self.trace.submit_s[0]))
+
+    def replayed(self, policy: PolicySettings, rows: np.ndarray) -> Replayed:
+        """The engine's own answer for some rows of the trace."""
+        trace = self.trace.rows(rows)
+        predicted = {name: column[rows] for name, column in self.predicted.items()}
+        placed = Decided(
+            trace, self.cluster, self.candidates, policy, predicted, spread=self.spread
+        )
+        return replay(trace, self.cluster, self.settings, placed)
+
+    def figures(self, done: Replayed, first_s: float) -> Figures:
+        """What the metrics of a tune look at."""
+        kept = np.flatnonzero(done.ran)
+        trace, partition = done.trace, done.partition[kept]
+        run = done.end_s[kept] - done.start_s[kept]
+        cost, power = self._rates(partition)
+        cores, gpus, nodes = (column[kept] for column in (done.cores, done.gpus, done.nodes))
+        held = np.stack([nodes, cores, gpus], axis=1)
+        places = self.cluster.partitions
+        return Figures(
+            submit_s=trace.submit_s[kept] - first_s,
+            wait_s=done.start_s[kept] - trace.submit_s[kept],
+            runtime_s=run,
+            user=trace.user[kept],
+            cost=(cost * held).sum(axis=1) * run / 3600.0,
+            energy_j=(power * held).sum(axis=1) * run,
+            core_s=np.maximum(cores, 1) * run,
+            queue=partition,
+            users=trace.users,
+            queues=tuple(place.name for place in places),
+            capacity={place.name: self._cores(place.kinds) for place in places},
+            killed=done.counts.killed,
+            unjudged=done.counts.not_judged,
+            jobs=done.counts.read,
+        )
+
+    def _rates(self, partition: np.ndarray) -> tuple[Floats, Floats]:
+        """[jobs][nodes, cores, GPUs] price an hour and watts; NaN where a place says neither."""
+        cost = np.full((len(self.cluster.partitions), 3), np.nan)
+        power = cost.copy()
+        for index, place in enumerate(self.cluster.partitions):
+            one = next((c for c in self.candidates if c.queue == place.name), None)
+            if one is None:
+                continue
+            prices = (one.price_per_node_hour, one.price_per_core_hour, one.price_per_gpu_hour)
+            watts = (None, one.power_per_core_w, one.power_per_gpu_w)
+            cost[index] = _row(prices)
+            power[index] = _row(watts)
+        return cost[partition], power[partition]
+
+    def _cores(self, kinds: Sequence[str]) -> float:
+        return float(sum(self.cluster.kind(k).cores * self.cluster.kind(k).count for k in kinds))
+
+
+def _row(values: Sequence[float | None]) -> list[float]:
+    if all(value is None for value in values):
+        return [np.nan] * len(values)
+    return [value or 0.0 for value in values]

@@ -1,0 +1,28 @@
+"""What a tune asks of a replay: the figures of a policy on a part of the past."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from berth.policies.settings import PolicySettings
+from berth.policies.tuning.figures import Figures
+
+
+class Part(NamedTuple):
+    """Jobs submitted in ``[begin_s, end_s)``, in seconds after the first submission."""
+
+    begin_s: float
+    end_s: float
+
+
+class Replayer(Protocol):
+    """A trace on a cluster. Equal questions get equal answers."""
+
+    @property
+    def span_s(self) -> float:
+        """From the first submission to the last."""
+        ...
+
+    def replay(self, policy: PolicySettings, part: Part) -> Figures:
+        """What would have happened to the jobs of ``part`` under ``policy``."""
+        ...

@@ -1,0 +1,151 @@
+"""The table of past jobs: read as written, refused by line; and a whole tune on a small one."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from berth.pilot.errors import DocumentError, UsageError
+from berth.plugin import cli
+from berth.plugin.site import load_site
+from berth.plugin.tune.job_table import read_job_table
+from berth.plugin.tune.replaying import open_replayer
+from berth.policies import PolicySettings
+from berth.policies.tuning import METRICS, Part
+
+SITE = """schema = "berth.site/1"
+[policy]
+objective = "user-choice"
+[[candidates]]
+name = "cpu"
+platform = "rome-7742"
+partition = "batch"
+nodes = 1
+price_per_core_hour = 0.1
+[[candidates]]
+name = "gpu"
+platform = "h100-80gb"
+partition = "gpu"
+gres = "gpu"
+nodes = 1
+gpus_per_node = 1
+cores_per_node = 8
+price_per_gpu_hour = 2
+[candidates.translation]
+gpus = 1
+"""
+HEAD = "submit_s,user,partition,cores,limit_s,seconds@rome-7742,seconds@h100-80gb"
+TABLE = f"""{HEAD},predicted@h100-80gb
+100,ada,batch,4,,1000,100,110
+0,bob,,8,7200,3600,,
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "jobs.csv"
+    path.write_text(text)
+    return path
+
+
+def site(folder: Path, text: str = SITE) -> Path:
+    path = folder / "berth.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_table_is_read_in_order_of_submission(tmp_path: Path) -> None:
+    found = read_job_table(write(tmp_path, TABLE))
+    trace = found.trace
+    assert trace.submit_s.tolist() == [0.0, 100.0]
+    assert [trace.users[i] for i in trace.user] == ["bob", "ada"]
+    assert [trace.queues[i] for i in trace.queue] == ["", "batch"]
+    assert trace.cores.tolist() == [8, 4]
+    assert trace.limit_s[0] == 7200.0
+    assert math.isnan(trace.limit_s[1])
+    assert trace.runtime_on["rome-7742"].tolist() == [3600.0, 1000.0]
+    assert math.isnan(trace.runtime_on["h100-80gb"][0])
+    assert found.predicted["h100-80gb"][1] == 110.0
+    assert found.predicted["rome-7742"][1] == 1000.0
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("", "line 1: is no table of jobs"),
+        ("submit_s,cores\n1,2\n", "line 1: is no table of jobs"),
+        ("submit_s,seconds@x\n", "has no jobs"),
+        ("submit_s,seconds@x\n1\n", "line 2: has 1 columns"),
+        ("submit_s,seconds@x\n,5\n", "line 2: submit_s: is empty"),
+        ("submit_s,seconds@x\n1,-5\n", "line 2: seconds@x: '-5' is no such number"),
+        ("submit_s,seconds@x\n1,5\n2,soon\n", "line 3: seconds@x: 'soon'"),
+        ("submit_s,seconds@x\n1,inf\n", "'inf' is no such number"),
+        ("submit_s,seconds@x,colour\n1,2,3\n", "column 'colour' is not known"),
+        ("submit_s,seconds@x,seconds@x\n1,2,3\n", "column 'seconds@x' is there twice"),
+        ("submit_s,seconds@x,predicted@\n1,2,3\n", "column 'predicted@' is not known"),
+    ],
+)
+def test_a_bad_table_is_refused_by_line_and_column(tmp_path: Path, text: str, wrong: str) -> None:
+    with pytest.raises(DocumentError) as caught:
+        read_job_table(write(tmp_path, text))
+    assert wrong in caught.value.message
+    with pytest.raises(DocumentError, match="cannot be read"):
+        read_job_table(tmp_path / "none.csv")
+
+
+def test_jobs_run_where_the_policy_sends_them_or_stay(tmp_path: Path) -> None:
+    made = open_replayer(load_site(site(tmp_path)), write(tmp_path, TABLE), {})
+    assert made.span_s == 100.0
+    fast = made.replay(PolicySettings("fastest"), Part(0, 1e9))
+    assert [fast.queues[i] for i in fast.queue] == ["batch", "gpu"]
+    assert fast.runtime_s.tolist() == [3600.0, 100.0]
+    assert fast.cost.tolist() == pytest.approx([8 * 0.1, 2.0 / 36])
+    assert np.isfinite(fast.energy_j).all()
+    own = made.replay(PolicySettings("user-choice"), Part(0, 1e9))
+    assert [own.queues[i] for i in own.queue] == ["batch", "batch"]
+    assert own.runtime_s.tolist() == [3600.0, 1000.0]
+    assert made.replay(PolicySettings("fastest"), Part(50, 1e9)).jobs == 1
+    assert METRICS["finish"].of(fast) == pytest.approx((3600 + 100) / 2)
+
+
+@pytest.mark.parametrize(
+    ("site_text", "table", "options", "wrong"),
+    [
+        (SITE.replace("nodes = 1\nprice_per_core", "price_per_core"), TABLE, {}, "how many nodes"),
+        (SITE, TABLE.replace("batch", "night"), {}, "there is no partition 'night'"),
+        (SITE, "submit_s,seconds@v100\n1,2\n", {}, "no times on a platform of"),
+        (SITE, TABLE.replace(",100,110", ",,"), {}, "a platform without any time"),
+        (SITE, TABLE, {"backfill": "greedy"}, "backfill=greedy is not known"),
+        (SITE, TABLE, {"speed": "9"}, "'speed' is not known"),
+    ],
+)
+def test_what_cannot_be_replayed_is_refused(
+    tmp_path: Path, site_text: str, table: str, options: dict[str, str], wrong: str
+) -> None:
+    path = write(tmp_path, table)
+    with pytest.raises(UsageError) as caught:
+        open_replayer(load_site(site(tmp_path, site_text)), path, options)
+    assert wrong in caught.value.message
+
+
+def test_a_tune_from_the_command_line_to_the_report(tmp_path: Path) -> None:
+    random = np.random.default_rng(1)
+    lines = ["submit_s,user,cores,seconds@rome-7742,seconds@h100-80gb"]
+    for submit in np.sort(random.uniform(0, 8 * 86400, 120)):
+        cpu = random.lognormal(8, 1)
+        lines.append(f"{submit:.0f},u{random.integers(3)},16,{cpu:.0f},{cpu / 5:.0f}")
+    jobs = write(tmp_path, "\n".join(lines))
+    words = ["--site", str(site(tmp_path)), "--folder", str(tmp_path / "tune"), "--json"]
+    done = CliRunner().invoke(
+        cli.berth, ["tune", str(jobs), *words, "--trials", "6", "--parameters", "objective"]
+    )
+    assert done.exit_code == 0, (done.output, done.exception)
+    found = json.loads(done.stdout)
+    assert found["recommended"]
+    assert found["values"]["objective"] in ("fastest", "earliest", "throughput-fair")
+    assert found["differences"][0]["high"] < 0
+    assert "objective = " in (tmp_path / "tune" / "berth.diff").read_text()

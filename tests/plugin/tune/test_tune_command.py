@@ -1,0 +1,309 @@
+"""berth tune on a stand-in of the replay: its folder, its workers, its report, its bad input."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tomllib
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+
+from berth.pilot.errors import BerthError, UsageError
+from berth.plugin import cli
+from berth.plugin.scheduler import WorkersJob
+from berth.plugin.scheduler.registry import SCHEDULERS
+from berth.plugin.site import load_site
+from berth.plugin.tune import run, site_diff, workers
+from berth.plugin.tune.folder import read_order
+from berth.policies.tuning.parameters import PARAMETERS
+from berth.policies.tuning.study import Progress
+
+SITE = """schema = "berth.site/1"
+# how we choose
+[policy]
+objective = "fastest"
+[policy.weights]
+wait = 0.2  # by hand
+[[candidates]]
+name = "cpu"
+platform = "rome-7742"
+partition = "batch"
+"""
+FEW = ("--parameters", "weights.wait,alike_within", "--metrics", "finish,wait")
+
+
+@pytest.fixture
+def stand_in(monkeypatch: pytest.MonkeyPatch) -> object:
+    sys.path.insert(0, str(Path(__file__).parents[2] / "policies"))
+    from stand_in_replayer import StandIn
+
+    made = StandIn(days=30)
+    monkeypatch.setattr(run, "open_replayer", lambda *_: made)
+    monkeypatch.setattr("berth.plugin.tune.replaying.open_replayer", lambda *_: made)
+    return made
+
+
+@pytest.fixture
+def unpainted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without pictures, which take most of the time."""
+    for name in ("front", "waits", "use", "users", "importance"):
+        monkeypatch.setattr(f"berth.plugin.pictures.tuning.{name}", lambda *_: "<svg></svg>")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    (tmp_path / "jobs.csv").write_text("a month of jobs\n")
+    path = tmp_path / "berth.toml"
+    path.write_text(SITE)
+    return path
+
+
+def tune(site: Path, *words: str, folder: str = "tune") -> Result:
+    jobs = str(site.parent / "jobs.csv")
+    where = ["--site", str(site), "--folder", str(site.parent / folder)]
+    return CliRunner().invoke(cli.berth, ["tune", jobs, *where, *FEW, *words])
+
+
+def problem(result: Result) -> str:
+    assert isinstance(result.exception, BerthError), result.exception
+    return f"{result.exception.message}; {result.exception.hint}"
+
+
+def test_it_recommends_judges_and_reports(stand_in: object, site: Path) -> None:
+    done = tune(site, "--trials", "16", "--json")
+    assert done.exit_code == 0, (done.output, done.exception)
+    found = json.loads(done.stdout)
+    assert found["recommended"]
+    assert found["values"]["weights.wait"] > 1.0
+    assert {one["metric"] for one in found["differences"]} == {"finish", "wait"}
+    assert all(one["low"] <= one["change"] <= one["high"] < 0 for one in found["differences"])
+    folder = site.parent / "tune"
+    tuned = (folder / "berth.tuned.toml").read_text()
+    assert "# how we choose" in tuned
+    assert re.search(r"^wait = [\d.]+  # tuned: was 0.2; a larger weight", tuned, re.MULTILINE)
+    assert site.read_text() == SITE
+    (site.parent / "new.toml").write_text(tuned)
+    assert load_site(site.parent / "new.toml").policy.weights.wait > 1.0
+    difference = (folder / "berth.diff").read_text()
+    assert "-wait = 0.2  # by hand" in difference
+    page = (folder / "report.html").read_text()
+    assert not re.search(r"(src|href)=[\"']?http", page)
+    pictures = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
+    assert len(pictures) == 5
+    for picture in pictures:
+        ET.fromstring(picture)  # noqa: S314 - our own
+    assert "Winners and losers" in page
+    assert "user3" not in page.split("<svg")[0]
+
+
+@pytest.mark.usefixtures("unpainted")
+def test_the_same_command_goes_on_and_more_trials_are_more(stand_in: object, site: Path) -> None:
+    assert tune(site, "--trials", "4").exit_code == 0
+    asked = len(stand_in.asked)  # type: ignore[attr-defined]
+    again = tune(site, "--trials", "4")
+    assert again.exit_code == 0
+    assert len(stand_in.asked) - asked <= 2  # type: ignore[attr-defined]  # the judgement's
+    more = tune(site, "--trials", "6")
+    assert more.exit_code == 0
+    assert "6 trials" in more.stdout
+
+
+@pytest.mark.usefixtures("unpainted")
+def test_a_folder_holds_one_tune(stand_in: object, site: Path) -> None:
+    assert tune(site, "--trials", "2").exit_code == 0
+    assert "holds a tune of other jobs" in problem(tune(site, "--trials", "2", "--train", "0.5"))
+    site.write_text(SITE.replace("0.2", "0.3"))
+    assert "holds a tune of other jobs" in problem(tune(site, "--trials", "2"))
+    assert tune(site, "--trials", "2", folder="other").exit_code == 0
+
+
+@pytest.mark.usefixtures("unpainted")
+def test_nothing_better_leaves_the_site_file(stand_in: object, site: Path) -> None:
+    site.write_text(SITE.replace("wait = 0.2  # by hand", "wait = 2.0").replace(
+        'objective = "fastest"', 'objective = "fastest"\nalike_within = 1.5'))  # fmt: skip
+    done = tune(site, "--trials", "12")
+    assert done.exit_code == 0, (done.output, done.exception)
+    assert "better than today's policy" in done.stdout or "keep today's" in done.stdout
+    assert not (site.parent / "tune" / "berth.diff").exists()
+    assert "As it is." in (site.parent / "tune" / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong"),
+    [
+        (("--metrics", "speed"), "there is no metric 'speed'"),
+        (("--metrics", ","), "--metrics is empty"),
+        (("--parameters", "weights.luck"), "there is no parameter 'weights.luck'"),
+        (("--on", "batch"), "is not SCHEDULER:QUEUE"),
+        (("--on", "pbs:batch"), "there is no scheduler 'pbs'"),
+        (("--option", "easy"), "is not KEY=VALUE"),
+        (("--storage", "nonsense://x"), "cannot be used"),
+        (("--time-limit", "soon"), "is not a duration"),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    stand_in: object, site: Path, words: tuple[str, ...], wrong: str
+) -> None:
+    assert wrong in problem(tune(site, *words))
+
+
+@pytest.mark.usefixtures("unpainted")
+def test_joining_needs_a_tune_and_the_same_jobs(stand_in: object, site: Path) -> None:
+    folder = site.parent / "tune"
+    joined = CliRunner().invoke(cli.berth, ["tune", "--join", str(folder)])
+    assert "holds no tune" in problem(joined)
+    assert tune(site, "--trials", "2").exit_code == 0
+    (site.parent / "jobs.csv").write_text("other jobs\n")
+    joined = CliRunner().invoke(cli.berth, ["tune", "--join", str(folder)])
+    assert "have changed" in problem(joined)
+
+
+WORKER = """
+import os, signal, sys
+sys.path.insert(0, {tests!r})
+from pathlib import Path
+from stand_in_replayer import StandIn
+from berth.plugin.tune import run
+run.open_replayer = lambda *_: StandIn(days=30)
+first = Path({folder!r}) / "first"
+try:
+    first.touch(exist_ok=False)
+    dies = True
+except FileExistsError:
+    dies = False
+if dies:
+    replay, asked = StandIn.replay, []
+    def killed(self, policy, part):
+        asked.append(part)
+        if len(asked) > 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return replay(self, policy, part)
+    StandIn.replay = killed
+run.join(Path({folder!r}))
+"""
+
+
+@pytest.mark.usefixtures("unpainted")
+def test_several_workers_share_a_tune_and_one_that_is_killed_costs_its_trial(
+    stand_in: object, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tests = str(Path(__file__).parents[2] / "policies")
+
+    def command(folder: Path) -> tuple[str, ...]:
+        return (sys.executable, "-c", WORKER.format(tests=tests, folder=str(folder)))
+
+    monkeypatch.setattr(workers, "command_of", command)
+    done = tune(site, "--trials", "8", "--workers", "2")
+    assert done.exit_code == 0, (done.output, done.exception)
+    found = re.search(r"(\d+) trials, \d+ stopped early \(\d+%\), (\d+) lost", done.stdout)
+    assert found is not None
+    assert int(found[1]) >= 8
+    assert int(found[2]) == 1
+
+
+def test_workers_that_all_end_too_soon_are_reported_with_their_last_words(
+    stand_in: object, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = (sys.executable, "-c", "raise SystemExit('no numpy here')")
+    monkeypatch.setattr(workers, "command_of", lambda _: words)
+    wrong = problem(tune(site, "--trials", "8", "--workers", "2"))
+    assert "no worker is left, with 0 of 8 trials done; worker-" in wrong
+    assert "no numpy here" in wrong
+
+
+@pytest.mark.parametrize("name", SCHEDULERS.own())
+def test_each_scheduler_takes_workers_in_its_own_words(name: str, tmp_path: Path) -> None:
+    job = WorkersJob(
+        "berth-tune", tmp_path / "worker.sh", tmp_path, "batch", 3, 7200.0, account="a"
+    )
+    commands = SCHEDULERS.load(name)().workers_commands(job)
+    assert len(commands) in (1, 3)
+    for words in commands:
+        assert words[-1] == str(tmp_path / "worker.sh")
+        assert any("batch" in word for word in words)
+        assert any("worker-" in word for word in words)
+    assert len(commands) == 3 or any(word.endswith("1-3") for word in commands[0])
+
+
+class Recorded:
+    """A scheduler that takes what is submitted, and whose jobs never start."""
+
+    def __init__(self) -> None:
+        self.submitted: list[tuple[str, ...]] = []
+
+    def workers_commands(self, job: WorkersJob) -> tuple[tuple[str, ...], ...]:
+        return (("run", str(job.script), str(job.count)),)
+
+    def submit(self, command: tuple[str, ...]) -> str:
+        self.submitted.append(command)
+        return "17"
+
+    def any_left(self, job_ids: tuple[str, ...]) -> bool:
+        assert job_ids == ("17",)
+        return False
+
+
+def test_submitted_workers_run_what_joins_the_folder(tmp_path: Path) -> None:
+    scheduler = Recorded()
+    made = workers.submit(tmp_path, scheduler, "batch", 50, time_limit_s=60.0)  # type: ignore[arg-type]
+    assert scheduler.submitted == [("run", str(tmp_path / "worker.sh"), "50")]
+    assert f"--join={tmp_path}" in (tmp_path / "worker.sh").read_text()
+    with pytest.raises(BerthError, match="no worker is left, with 3 of 9"):
+        workers.follow(made, lambda: Progress(2, 1, 0, 0), 9, folder=tmp_path, show=lambda _: None)
+    workers.follow(made, lambda: Progress(8, 1, 0, 0), 9, folder=tmp_path, show=lambda _: None)
+
+
+numbers = st.floats(0.0, 4.0)
+
+
+@given(
+    st.sampled_from([
+        "", "[policy]\n", "[policy]\nobjective='fastest'\n[policy.weights]\n",
+        "[policy.weights]\nwait=1\n", "[site]\nname='x'\n[ policy ]\ntime_margin = 1 # x\n",
+        "[policy]\nweights = { wait = 1 }\n", "policy.alike_within = 2\n",
+    ]),
+    st.dictionaries(st.sampled_from(["weights.wait", "weights.cost"]), numbers, min_size=1),
+)  # fmt: skip
+def test_a_site_file_is_changed_in_these_keys_only_or_not_at_all(
+    head: str, values: dict[str, float]
+) -> None:
+    text = 'schema = "berth.site/1"\n' + head + '[[candidates]]\nname="c"\n'
+    text += 'platform="rome-7742"\npartition="b"\n'
+    from berth.policies import PolicySettings
+
+    path = Path("berth.toml")
+    try:
+        changed = site_diff.tuned_text(text, values, PolicySettings(), path)
+    except UsageError as error:
+        assert "write there yourself" in (error.hint or "")
+        return
+    after = tomllib.loads(changed)
+    for name, value in values.items():
+        assert after["policy"]["weights"].pop(name.split(".")[1]) == value
+    assert set(text.splitlines()) - set(changed.splitlines()) <= {
+        line for line in text.splitlines() if line.startswith(("wait", "cost"))
+    }
+
+
+def test_only_what_differs_is_written() -> None:
+    from berth.policies import PolicySettings
+
+    today = PolicySettings()
+    assert site_diff.changed_only({"alike_within": 1.25001}, today) == {}
+    assert site_diff.changed_only({"weights.wait": 1.23456}, today) == {"weights.wait": 1.23}
+    assert set(PARAMETERS) >= {"objective", "weights.wait"}
+
+
+@pytest.mark.usefixtures("unpainted")
+def test_the_order_is_kept_as_it_was(stand_in: object, site: Path) -> None:
+    assert tune(site, "--trials", "2", "--option", "backfill=easy").exit_code == 0
+    order = read_order(site.parent / "tune")
+    assert order.options == {"backfill": "easy"}
+    assert order.identity == order.model_copy(update={"trials": 50}).identity
+    assert order.identity != order.model_copy(update={"train_s": 1.0}).identity

@@ -1,0 +1,201 @@
+"""The tune on a replay whose best settings are known: found, resumed, pruned, judged honestly."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from stand_in_replayer import DAY_S, StandIn
+
+from berth.pilot.errors import BerthError, UsageError
+from berth.policies import PolicySettings, Weights
+from berth.policies.tuning import METRICS, PARAMETERS, Part, Tuning, judge, settings_with, values_of
+from berth.policies.tuning.judgement import differences, pick
+from berth.policies.tuning.parameters import chosen
+from berth.policies.tuning.study import Tried, Tuned, forget_running, progress_of
+
+TODAY = PolicySettings(weights=Weights(wait=0.2))
+TRAIN, FIRST, TEST = Part(0, 20 * DAY_S), Part(0, 7 * DAY_S), Part(20 * DAY_S, 29 * DAY_S)
+
+
+def tuning(replayer: StandIn | None = None, *, identity: str = "one", first: bool = True) -> Tuning:
+    return Tuning(
+        replayer or StandIn(),
+        TODAY,
+        chosen(["objective", "weights.wait", "weights.cost", "alike_within"]),
+        (METRICS["finish"], METRICS["cost"]),
+        TRAIN,
+        FIRST if first else None,
+        identity,
+    )
+
+
+def test_it_finds_what_is_better_and_starts_from_todays(tmp_path: Path) -> None:
+    made = tuning()
+    study = made.study(str(tmp_path / "journal"))
+    made.work(study, 40, seed=1)
+    found = made.found(study)
+    assert found.progress.finished >= 40
+    assert found.today is not None
+    assert found.today.values["weights.wait"] == 0.2
+    best = pick(found)
+    assert best is not None
+    assert best.scores[0] < found.today.scores[0]
+    assert best.scores[1] <= 1.01 * found.today.scores[1]
+    scores = [one.scores for one in found.front]
+    assert scores == sorted(scores)
+    assert not any(a[0] <= b[0] and a[1] <= b[1] for a in scores for b in scores if a is not b)
+    assert set(found.importance) == {"finish", "cost"}
+    verdict = judge(found, made.replayer, TODAY, made.metrics, TEST)
+    assert verdict.shown
+    assert verdict.policy.weights.wait == pytest.approx(float(best.values["weights.wait"]))
+    assert verdict.differences[0].change < 0
+    assert "mean time from submission to end" in verdict.reason
+
+
+def test_hopeless_trials_see_the_first_part_only(tmp_path: Path) -> None:
+    replayer = StandIn()
+    made = tuning(replayer)
+    study = made.study(str(tmp_path / "journal"))
+    made.work(study, 40, seed=1)
+    progress = progress_of(study)
+    assert progress.stopped > 0
+    whole = sum(part == TRAIN for _, part in replayer.asked)
+    assert whole <= progress.done
+    assert sum(part == FIRST for _, part in replayer.asked) >= progress.stopped + whole
+
+
+def test_it_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    made = tuning()
+    made.work(made.study(str(tmp_path / "journal")), 5, seed=1)
+    seen = []
+    study = made.study(str(tmp_path / "journal"))
+    made.work(study, 8, seed=2, show=seen.append)
+    assert seen[0].finished == 5
+    assert progress_of(study).finished == 8
+    assert [t.number for t in study.get_trials(deepcopy=False)] == list(range(8))
+
+
+def test_a_storage_holds_one_tune(tmp_path: Path) -> None:
+    tuning().study(str(tmp_path / "journal"))
+    with pytest.raises(UsageError, match="holds a tune of other jobs"):
+        tuning(identity="two").study(str(tmp_path / "journal"))
+
+
+def test_a_database_will_do(tmp_path: Path) -> None:
+    made = tuning()
+    study = made.study(f"sqlite:///{tmp_path / 'tune.db'}")
+    made.work(study, 3, seed=1)
+    assert progress_of(study).finished == 3
+
+
+@pytest.mark.parametrize("storage", ["/no/such/folder/journal", "nonsense://x", "sqlite:////no/x"])
+def test_a_storage_that_cannot_be_used_is_refused(storage: str) -> None:
+    with pytest.raises(UsageError, match="cannot be used"):
+        tuning().study(storage)
+
+
+def test_a_policy_that_raises_stops_the_tune_with_its_reason(tmp_path: Path) -> None:
+    made = tuning(StandIn(broken=True))
+    study = made.study(str(tmp_path / "journal"))
+    with pytest.raises(BerthError, match="trials fail: the policy raised"):
+        made.work(study, 50, seed=1)
+
+
+def test_a_metric_that_nobody_knows_is_refused(tmp_path: Path) -> None:
+    made = replace(tuning(), metrics=(METRICS["energy"],))
+    study = made.study(str(tmp_path / "journal"))
+    with pytest.raises(BerthError, match="the metric energy is not known"):
+        made.work(study, 50, seed=1)
+
+
+def _worker(storage: str, trials: int, seed: int, suicidal: bool) -> None:
+    made = tuning()
+    if suicidal:
+        replay = made.replayer.replay
+        calls = []
+
+        def dying(policy: PolicySettings, part: Part) -> object:
+            calls.append(part)
+            if len(calls) > 3:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return replay(policy, part)
+
+        made = replace(made, replayer=type("Dying", (), {
+            "span_s": made.replayer.span_s, "replay": staticmethod(dying),
+        })())  # fmt: skip
+    made.work(made.study(storage), trials, seed=seed)
+
+
+def test_a_killed_worker_costs_its_own_trial_only(tmp_path: Path) -> None:
+    storage = str(tmp_path / "journal")
+    made = tuning()
+    study = made.study(storage)
+    spawn = multiprocessing.get_context("fork")
+    workers = [spawn.Process(target=_worker, args=(storage, 12, i, i == 0)) for i in range(2)]
+    for one in workers:
+        one.start()
+    for one in workers:
+        one.join(60)
+    assert [one.exitcode for one in workers] == [-signal.SIGKILL, 0]
+    progress = progress_of(study)
+    assert progress.finished >= 12
+    assert progress.running == 1
+    assert forget_running(study) == 1
+    assert progress_of(study).running == 0
+
+
+def test_values_and_settings_go_both_ways() -> None:
+    values = values_of(TODAY, PARAMETERS.values())
+    assert values["weights.wait"] == 0.2
+    assert "weights.cost" not in values  # fastest does not look at it
+    assert settings_with(TODAY, values) == replace(TODAY)
+    other = settings_with(TODAY, {"objective": "balanced", "weights.cost": 2.0, "time_margin": 1.5})
+    assert (other.objective, other.weights.cost, other.weights.wait) == ("balanced", 2.0, 0.2)
+    with pytest.raises(UsageError, match="there is no parameter 'weight'"):
+        chosen(["weight"])
+
+
+def test_equal_policies_differ_by_nothing_and_nothing_is_recommended() -> None:
+    figures = StandIn().replay(TODAY, TEST)
+    for one in differences(figures, figures, tuple(METRICS[n] for n in ("finish", "cost")), DAY_S):
+        assert (one.change, one.low, one.high) == (0.0, 0.0, 0.0)
+        assert not one.better
+        assert not one.worse
+    same = Tried(0, values_of(TODAY, PARAMETERS.values()), (10.0, 10.0), 0)
+    tuned = Tuned(same, (same,), (same,), None)  # type: ignore[arg-type]
+    verdict = judge(tuned, StandIn(), TODAY, (METRICS["finish"],), TEST)
+    assert verdict.recommended is None
+    assert not verdict.shown
+
+
+def test_what_is_worse_on_the_test_weeks_is_not_recommended() -> None:
+    today = Tried(0, {"weights.wait": 0.2}, (10.0,), 0)
+    lucky = Tried(1, {"weights.wait": 4.0}, (9.0,), 0)
+    killing = Tried(2, {"weights.wait": 2.0}, (8.0,), 5)
+    tuned = Tuned(today, (today, lucky, killing), (killing, lucky), None)  # type: ignore[arg-type]
+    assert pick(tuned) == lucky
+    verdict = judge(tuned, StandIn(), replace(TODAY, weights=Weights(wait=2.0)),
+                    (METRICS["finish"],), TEST)  # fmt: skip
+    assert not verdict.shown
+    assert verdict.reason.endswith("is worse: keep today's.")
+
+
+def test_metrics_by_hand() -> None:
+    figures = StandIn().replay(TODAY, TEST).rows(np.array([0, 1]))
+    figures = replace(
+        figures, wait_s=np.array([0.0, 90.0]), runtime_s=np.array([1.0, 10.0]),
+        user=np.array([0, 1]), cost=np.array([1.0, 3.0]), energy_j=np.array([5.0, 7.0]),
+    )  # fmt: skip
+    found = {name: metric.of(figures) for name, metric in METRICS.items()}
+    assert found["finish"] == 50.5
+    assert found["wait"] == 45.0
+    assert found["p95-wait"] == pytest.approx(85.5)
+    assert found["slowdown"] == pytest.approx((1.0 + 10.0) / 2)
+    assert (found["cost"], found["energy"]) == (2.0, 6.0)
+    assert found["unfairness"] == pytest.approx(4.5 / 5.5)
