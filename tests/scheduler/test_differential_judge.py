@@ -42,6 +42,8 @@ MOVED = Half(was_edited=True, code="placed")
         (STARTED, WAITING, "does not start"),
         (WAITING, LIMITED, "waits for QOSMaxCpuPerJobLimit, and as written for Resources"),
         (WAITING, WAITING, None),
+        (WAITING, replace(WAITING, waits_for="Priority"), None),  # for the first of the two
+        (WAITING, replace(WAITING, waits_for="Priority", was_edited=True), "waits for Priority"),
         (NEVER, WAITING, None),
         (NEVER, LIMITED, "waits for QOSMaxCpuPerJobLimit"),
         (WAITING, MOVED, None),

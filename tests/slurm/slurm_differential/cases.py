@@ -81,6 +81,8 @@ class Case(Broken[World]):
     """As a user submits it to Slurm."""
 
     script: str = "#!/bin/sh\nexec true\n"
+    refused: str | None = None
+    """What later versions of Slurm say to it; None: every version takes it."""
 
     @property
     def ask(self) -> SlurmAsk:
@@ -100,6 +102,7 @@ CASES = (
         ("V4 mincpus beyond the task", "--mincpus=40", True),
         ("V4 mincpus and tasks", "-n2 --mincpus=20", True),
         ("overcommit", "-n4 --overcommit", None),
+        ("overcommit of cores, which Slurm 24.11 never starts", "-n4 -c2 --overcommit", False),
         ("tasks of a socket", "-n4 --ntasks-per-socket=2", False),
         ("tasks of a core", "-n4 --ntasks-per-core=1", True),
         ("several nodes side by side", "-n4 -N2 --contiguous", None),
@@ -173,8 +176,9 @@ CASES = (
         ("V6 over the partition's QOS", "-A free --mincpus=10", None),
         ("V6 MaxWall of the QOS", "-A free --qos=long -t 15", None),
         ("V6 the default account", "", None),
-        ("cores of a GPU that is not asked for", "--cpus-per-gpu=2", None),
     ),
+    Case("cores of a GPU that is not asked for", ACCOUNTS, ("--cpus-per-gpu=2",),
+         refused="did not request any GPU"),
 )  # fmt: skip
 
 HET = ("-p", "auto", ":", "-p", "gpu")

@@ -8,6 +8,7 @@ to change (partition, nodes, tasks, cores, memory, a longer time limit) may diff
 from __future__ import annotations
 
 import re
+import secrets
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -48,6 +49,7 @@ _OWN = frozenset(
         "NodeList",
         "BatchHost",
         "Command",
+        "SubmitLine",
         "UserId",
         "GroupId",
         "ArrayJobId",
@@ -69,7 +71,9 @@ _OWN = frozenset(
     ]
 )
 """Keys of ``scontrol show job`` that differ between any two jobs, or follow from the others."""
-_WHOLE_LINES = frozenset(("Comment", "AdminComment", "Command", "WorkDir", "StdErr", "StdOut"))
+_WHOLE_LINES = frozenset(
+    ("Comment", "AdminComment", "Command", "WorkDir", "StdErr", "StdOut", "SubmitLine")
+)
 _PLACE = frozenset(
     [
         "Partition",
@@ -132,8 +136,6 @@ class Seen:
     accepted: bool
     message: str
     job_id: int | None = None
-    silent: bool = False
-    """Neither a job nor a message tells whether Berth moved it (``srun --test-only --quiet``)."""
     record: dict[str, str] = field(default_factory=dict)
     state: str = ""
     reason: str = ""
@@ -152,8 +154,6 @@ class Seen:
 
     @property
     def was_edited(self) -> bool:
-        if self.silent and self.accepted:
-            return True
         if not self.record:  # srun --test-only leaves no job
             return "berth: " in self.message and "is predicted" in self.message
         return " action=edit " in self.record.get("AdminComment", "")
@@ -250,25 +250,48 @@ def _submit(slurm: Cluster, ask: SlurmAsk, *, off: bool) -> Seen:
         environment = {"BERTH_PROFILE": "off" if off else ask.profile}
     else:
         words.insert(2, f"--comment=berth:{'off' if off else ask.profile}")
+    name = _named(words)
     done = slurm.run(*words, user=ask.user, env=environment, stdin=ask.script, check=False)
-    found = re.match(r"(\d+)", done.stdout)
-    return Seen(done.returncode == 0, done.stderr, int(found[1]) if found else None)
+    seen = Seen(done.returncode == 0, done.stderr)
+    if seen.accepted:
+        seen.job_id = _number(slurm, re.match(r"(\d+)", done.stdout), name)
+    return seen
+
+
+def _named(words: list[str]) -> str | None:
+    """A name of its own for a job of which ``--quiet`` prints no number."""
+    if "--quiet" not in words:
+        return None
+    name = f"pair-{secrets.token_hex(6)}"
+    words.insert(1, f"--job-name={name}")
+    return name
+
+
+def _number(slurm: Cluster, said: re.Match[str] | None, name: str | None) -> int:
+    """The job's number: as the command said it, else by the job's name."""
+    if said is not None:
+        return int(said[1])
+    assert name is not None, "no number, and not for --quiet"
+    return int(
+        slurm.run("squeue", "-h", "-a", "-t", "all", "-n", name, "-o", "%A").stdout.split()[0]
+    )
 
 
 def _run(slurm: Cluster, ask: SlurmAsk, *, off: bool) -> Seen:
     """``srun`` asks only whether and where it would start; ``salloc`` is given back at once."""
     more = ["--test-only"] if ask.command == "srun" else ["--no-shell", "--immediate=10"]
     words = [ask.command, *more, f"--comment=berth:{'off' if off else ask.profile}", *ask.words]
-    done = slurm.run(
-        "timeout", "20", *words, *(["true"] if ask.command == "srun" else []),
-        user=ask.user, check=False,
-    )  # fmt: skip
-    silent = ask.command == "srun" and "--quiet" in ask.words and not off
-    seen = Seen(done.returncode == 0, done.stderr, silent=silent)
-    found = re.search(r"Granted job allocation (\d+)", done.stderr)
-    if found is not None:
-        seen.record = _records(slurm).get(int(found[1]), {})
-        slurm.run("scancel", found[1], check=False)
+    name = _named(words) if ask.command == "salloc" else None
+    words += ["true"] if ask.command == "srun" else []
+    done = slurm.run("timeout", "20", *words, user=ask.user, check=False)
+    seen = Seen(done.returncode == 0, done.stderr)
+    if ask.command == "srun" and seen.accepted and "--quiet" in words:
+        words.remove("--quiet")  # what would be done was not said; asking again does nothing else
+        seen.message = slurm.run("timeout", "20", *words, user=ask.user, check=False).stderr
+    if ask.command == "salloc" and seen.accepted:
+        job_id = _number(slurm, re.search(r"Granted job allocation (\d+)", done.stderr), name)
+        seen.record = _records(slurm).get(job_id, {})
+        slurm.run("scancel", str(job_id), check=False)
     if seen.accepted:
         seen.state = "RUNNING"
     return seen

@@ -86,6 +86,8 @@ def compared(plain: Half, placed: Half, of_the_place: re.Pattern[str]) -> list[s
     if plain.started and not placed.started:
         return [f"does not start: {placed.waits_for}"]
     worse = plain.waits_for != placed.waits_for and (placed.hopeless or not plain.hopeless)
+    # Two jobs that ask for the same: the second waits for the first as well (``Priority``).
+    worse = worse and (placed.was_edited or placed.hopeless)
     if not plain.started and not placed.started and worse:
         return [f"waits for {placed.waits_for}, and as written for {plain.waits_for}"]
     return []
