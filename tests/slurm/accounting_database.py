@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from slurm_cluster import Cluster
 
-DAEMONS = ("mariadbd", "mariadb-install-db", "slurmdbd", "sacctmgr")
+DATABASE = ("mariadbd", "mariadb-install-db", "mariadb")
+ACCOUNTING = ("slurmdbd", "sacctmgr")
+"""Of Slurm: in the other root folder, where one is used. The database is always this machine's."""
 _START_TIMEOUT_S = 60.0
 
 _DBD_CONF = """\
@@ -60,9 +62,10 @@ class DatabaseUnavailable(Exception):
 
 def require_database() -> None:
     """Raises DatabaseUnavailable where slurmdbd or MariaDB is missing."""
-    if os.environ.get("BERTH_TEST_SLURM_ROOT"):
-        raise DatabaseUnavailable("the slurmdbd here is not for the Slurm of another root folder")
-    missing = [tool for tool in DAEMONS if shutil.which(tool) is None]
+    root = os.environ.get("BERTH_TEST_SLURM_ROOT")
+    there = None if root is None else f"{root}/usr/sbin:{root}/usr/bin"
+    missing = [tool for tool in ACCOUNTING if shutil.which(tool, path=there) is None]
+    missing += [tool for tool in DATABASE if shutil.which(tool) is None]
     if missing:
         raise DatabaseUnavailable(f"no {', '.join(missing)} here; `make slurm` installs them")
 
@@ -111,8 +114,9 @@ class AccountingDatabase:
             capture_output=True,
             timeout=_START_TIMEOUT_S,
         )  # fmt: skip
+        server = shutil.which("mariadbd") or "mariadbd"  # with its path: never in another root
         cluster.launch(
-            "mariadbd", "mariadbd", "--no-defaults", "--user=root", f"--datadir={folder}",
+            "mariadbd", server, "--no-defaults", "--user=root", f"--datadir={folder}",
             "--bind-address=127.0.0.1", f"--port={self._ports[1]}", f"--socket={folder}/my.sock",
             f"--log-error={log}", "--skip-name-resolve", "--performance-schema=OFF",
             "--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=0",

@@ -289,7 +289,7 @@ class Cluster:
     def _write_doors(self) -> None:
         """Commands by which what runs in this root reaches the Slurm in the other."""
         (self.root / "bin").mkdir()
-        for tool in ("scontrol", "sinfo", "squeue", "sbatch", "scancel"):
+        for tool in ("scontrol", "sinfo", "squeue", "sbatch", "scancel", "sacctmgr", "sacct"):
             path = self.root / "bin" / tool
             path.write_text(
                 f'#!/bin/sh\nPATH=/usr/sbin:/usr/bin exec chroot {OTHER_ROOT} {tool} "$@"\n'
