@@ -25,7 +25,8 @@ class DecisionCache:
         self.hits = 0
         self._site: SiteView | None = None
         self._snapshot: Snapshot | None = None
-        self._until_s = 0.0
+        self.until_s = 0.0
+        """When the first state grows stale that the cached decisions were made from."""
         self._known: BoundedCache[Request, tuple[Forecast | None, Decision]] = BoundedCache(_MOST)
 
     def decide(
@@ -33,7 +34,7 @@ class DecisionCache:
     ) -> Decision:
         """The Decision at this moment."""
         now_s = snapshot.now_s(time.monotonic())
-        if site is not self._site or snapshot is not self._snapshot or now_s > self._until_s:
+        if site is not self._site or snapshot is not self._snapshot or now_s > self.until_s:
             self._forget(site, snapshot, now_s)
         found = self._known.get(request)
         if found is not None and found[0] is forecast:
@@ -49,4 +50,4 @@ class DecisionCache:
         self._site, self._snapshot = site, snapshot
         patience_s = site.decider.settings.stale_after_s
         ends = (state.as_of_s + patience_s for state in snapshot.states.values())
-        self._until_s = min((end for end in ends if end >= now_s), default=math.inf)
+        self.until_s = min((end for end in ends if end >= now_s), default=math.inf)

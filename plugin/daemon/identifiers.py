@@ -7,6 +7,7 @@ import time
 
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
 """Crockford's base 32 without the letters that people mistake for digits."""
+_PAIRS = [first + second for first in _DIGITS for second in _DIGITS]
 
 
 class Identifiers:
@@ -26,8 +27,8 @@ class Identifiers:
 
 
 def _encode(value: int, length: int) -> str:
-    digits = []
-    for _ in range(length):
-        digits.append(_DIGITS[value & 31])
-        value >>= 5
-    return "".join(reversed(digits))
+    text = ""
+    for _ in range(length >> 1):
+        text = _PAIRS[value & 1023] + text
+        value >>= 10
+    return _DIGITS[value & 31] + text if length & 1 else text

@@ -73,6 +73,8 @@ class Ask:
     op: str
     scheduler: str
     job: Job
+    names_its_user: bool = False
+    """The user's name stands in the line: it need not be looked up."""
 
 
 _TEXTS = frozenset(
@@ -151,7 +153,8 @@ def parse(line: bytes) -> Ask:
     job = message.get("job")
     if type(job) is not dict:
         raise Refusal("job is not an object")
-    return Ask(op, scheduler, _job(job))
+    asked = _job(job)
+    return Ask(op, scheduler, asked, asked.user is not None)
 
 
 def _job(fields: dict[str, Any]) -> Job:

@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from berth.pilot.errors import BerthError
+from berth.plugin.daemon.answered import Answered
 from berth.plugin.daemon.journal import Journal, bring_in
-from berth.plugin.daemon.service import Answered
 from berth.plugin.daemon.spool import Spool
 from berth.plugin.daemon.written import Writer
 from berth.plugin.store.records import DecisionRecord

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from berth.pilot.version import VERSION
 from berth.plugin.daemon import replies, requests
+from berth.plugin.daemon.answered import Answered, Present, Repeat, Repeats
 from berth.plugin.daemon.decision_cache import DecisionCache
 from berth.plugin.daemon.fingerprint import fingerprint
 from berth.plugin.daemon.identifiers import Identifiers
@@ -29,23 +30,6 @@ from berth.policies.constraints import names_no_type
 from berth.policies.values import Candidate, CandidateState, Decision, Mode, Request
 
 log = logging.getLogger("berth.serve")
-
-
-@dataclass(slots=True)
-class Answered:
-    """One decision as it was made, for the recorder to write down later."""
-
-    id: str
-    time_s: float
-    scheduler: str
-    mode: Mode
-    action: str
-    code: str
-    reason: str
-    request: Request
-    decision: Decision | None
-    changes: replies.Edits
-    latency_us: int
 
 
 Record = Callable[[Answered], None]
@@ -80,16 +64,22 @@ class Service:
         self._record = record
         self._keep = keep
         self._line = b""
+        self._present = Present(site, self.shelf, self.snapshot)
         self._background = background
         self._names = names or UserNames()
         self._identifiers = Identifiers()
         self._decisions = DecisionCache()
+        self._repeats = Repeats()
 
     def handle(self, line: bytes) -> bytes:
         """The reply to one request line; whatever goes wrong, it is a valid keep."""
         started_ns = time.perf_counter_ns()
         self._line = line
+        self._present = Present(self.site, self.shelf, self.snapshot)
         try:
+            known = self._repeats.of(line, self._present)
+            if known is not None and not killed(self.site.kill_switch):
+                return self._again(known, started_ns)
             ask = parse(line)
             if ask.op == "decide":
                 return self._decide(ask, started_ns)
@@ -271,21 +261,20 @@ class Service:
         latency_us = (time.perf_counter_ns() - started_ns) // 1000
         self.stats.decided(mode, action, code, latency_us)
         now_s = time.time()
-        self._record(
-            Answered(
-                name,
-                now_s,
-                ask.scheduler,
-                mode,
-                action,
-                code,
-                reason,
-                request,
-                decision,
-                changes,
-                latency_us,
-            )
+        answered = Answered(
+            name,
+            now_s,
+            ask.scheduler,
+            mode,
+            action,
+            code,
+            reason,
+            request,
+            decision,
+            changes,
+            latency_us,
         )
+        self._record(answered)
         reply = replies.reply(
             action,
             changes=changes if action == "edit" else None,
@@ -304,6 +293,20 @@ class Service:
             code=code,
         )
         self._keep(now_s, mode.value, self._line, reply)
+        if ask.names_its_user:
+            until_s = math.inf if decision is None else self._decisions.until_s
+            self._repeats.put(self._line, Repeat(self._present, until_s, answered, reply))
+        return reply
+
+    def _again(self, known: Repeat, started_ns: int) -> bytes:
+        """The same answer under a name of its own, recorded like the first."""
+        before, name = known.answered, self._identifiers.next()
+        reply = known.reply.replace(before.id.encode(), name.encode())
+        latency_us = (time.perf_counter_ns() - started_ns) // 1000
+        self.stats.decided(before.code, before.action, latency_us)
+        now_s = time.time()
+        self._record(before.again(name, now_s, latency_us))
+        self._keep(now_s, before.mode.value, self._line, reply)
         return reply
 
 

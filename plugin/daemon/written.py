@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import json
 
-from berth.plugin.daemon.service import Answered
+from berth.plugin.daemon.answered import Answered
 from berth.plugin.store.records import DecisionRecord
 from berth.policies.values import Decision, Ranked, Request
 from berth.predictor.core.prediction import Interval

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from views import knowing_service
 
 from berth.plugin.daemon import recorder as recorder_module
+from berth.plugin.daemon.answered import Answered
 from berth.plugin.daemon.journal import Journal
 from berth.plugin.daemon.recorder import QUEUE_LENGTH, Recorder
-from berth.plugin.daemon.service import Answered
 from berth.plugin.daemon.spool import Spool
 from berth.plugin.daemon.written import Writer
 from berth.plugin.store import Store

@@ -234,12 +234,40 @@ def test_a_wall_clock_set_back_or_forth_changes_nothing(monkeypatch: pytest.Monk
 
 def test_equal_jobs_are_decided_once_and_recorded_each() -> None:
     service, recorded = knowing_service()
-    for _ in range(5):
-        decide(service)
+    for name in "abcde":
+        decide(service, name=name)
     decide(service, user="bob")
     assert service._decisions.hits == 4
     assert len({a.id for a in recorded}) == 6
     assert recorded[0].decision is recorded[4].decision
+
+
+def test_the_same_line_again_is_the_same_answer_under_a_name_of_its_own() -> None:
+    service, recorded = knowing_service()
+    journal: list[tuple[str, bytes]] = []
+    service._keep = lambda _time_s, mode, _line, reply: journal.append((mode, reply))
+    answers = [decide(service) for _ in range(3)]
+    names = [answer.pop("decision") for answer in answers]
+    stamps = [parse_stamp(answer.pop("stamp")) for answer in answers]
+    assert [stamp and stamp.pop("id") for stamp in stamps] == names == [a.id for a in recorded]
+    assert len(set(names)) == 3
+    assert answers[0] == answers[1] == answers[2]
+    assert stamps[0] == stamps[1] == stamps[2]
+    assert [json.loads(reply)["decision"] for _, reply in journal] == names
+    assert service.stats.counts["decisions"] == service.stats.counts["edit"] == 3
+    assert all(a.decision is recorded[0].decision for a in recorded)
+    assert all(a.changes == answers[0]["edits"] for a in recorded)
+
+
+def test_a_line_without_a_user_is_looked_at_each_time() -> None:
+    """The user's name is looked up by the uid, and may not be known yet the first time."""
+    service, recorded = knowing_service()
+    ask = {"v": 1, "op": "decide", "scheduler": "slurm", "job": {"uid": 4_000_000, "queue": "auto"}}
+    line = json.dumps(ask).encode()
+    for _ in range(2):
+        service.handle(line)
+    assert len(service._repeats) == 0
+    assert len(recorded) == 2
 
 
 def test_a_new_state_a_new_site_and_a_new_forecast_are_seen_at_once() -> None:

@@ -1,0 +1,98 @@
+"""Answers as they were made, and those to be given again.
+
+Who submits the same script from many folders, or in a loop, sends the same line each time: while
+nothing that its answer follows from has changed, it differs in the decision's name alone.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from berth.pilot.bounded import BoundedCache
+from berth.plugin.daemon import replies
+from berth.plugin.daemon.shelf import Shelf
+from berth.plugin.daemon.view import SiteView, Snapshot
+from berth.policies.values import Decision, Mode, Request
+
+_MOST = 512
+_LONGEST = 16_384
+"""Bytes of a line that is remembered: 8 MiB in all."""
+
+
+@dataclass(slots=True)
+class Answered:
+    """One decision as it was made, for the recorder to write down later."""
+
+    id: str
+    time_s: float
+    scheduler: str
+    mode: Mode
+    action: str
+    code: str
+    reason: str
+    request: Request
+    decision: Decision | None
+    changes: replies.Edits
+    latency_us: int
+
+    def again(self, name: str, time_s: float, latency_us: int) -> Answered:
+        """The same, made anew at another moment: a fifth of ``dataclasses.replace``."""
+        return Answered(
+            name,
+            time_s,
+            self.scheduler,
+            self.mode,
+            self.action,
+            self.code,
+            self.reason,
+            self.request,
+            self.decision,
+            self.changes,
+            latency_us,
+        )
+
+
+class Present(NamedTuple):
+    """All that an answer follows from beside its request."""
+
+    site: SiteView
+    shelf: Shelf
+    snapshot: Snapshot
+
+
+class Repeat(NamedTuple):
+    """What was answered; holds while ``present`` is the same, until a state grows stale."""
+
+    present: Present
+    until_s: float
+    answered: Answered
+    reply: bytes
+
+
+class Repeats:
+    """The newest answers by their request."""
+
+    def __init__(self) -> None:
+        self._known: BoundedCache[bytes, Repeat] = BoundedCache(_MOST)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def of(self, line: bytes, present: Present) -> Repeat | None:
+        """What was answered to the same line; None where that may be another answer now."""
+        known = self._known.get(line)
+        if known is None:
+            return None
+        site, shelf, snapshot = known.present
+        if site is not present.site or shelf is not present.shelf:
+            return None
+        if snapshot is not present.snapshot:
+            return None
+        return known if snapshot.now_s(time.monotonic()) <= known.until_s else None
+
+    def put(self, line: bytes, repeat: Repeat) -> None:
+        """Remember an answer, the newest to its line."""
+        if len(line) <= _LONGEST:
+            self._known.put(line, repeat)
