@@ -23,6 +23,7 @@ local PARTITION_UP = 3
 local PARTITION_NEEDS_RESERVATION = 0x10
 local UNSET_FROM = 65534 -- NO_VAL16; also larger than any count below this that Slurm keeps in 16 bits
 local SAME_LOG_EVERY_S = 60
+local NAMES_FOR_S = 60 -- so long a user's name is not looked up again
 
 -- What a site may set in the configuration file: `key = value` lines, `#` starts a comment.
 local config = {
@@ -304,19 +305,19 @@ end
 -- Since 23.11 `--cpus-per-task=4` also stands in tres_per_task, as `cpu=4`: that is no gres.
 local CPUS_OF_TASK = "cpu=%d+"
 
-local function gres_per_task(job)
-  local text = text_of(job.tres_per_task)
+local function gres_per_task(own)
+  local text = text_of(own.tres_per_task)
   return text and text_of((text:gsub(CPUS_OF_TASK, ""):gsub("^,+", ""):gsub(",+$", "")))
 end
 
-local function first_gres(job)
-  return text_of(job.gres) or text_of(job.tres_per_job) or gres_per_task(job)
-    or text_of(job.tres_per_socket)
+local function first_gres(own)
+  return text_of(own.gres) or text_of(own.tres_per_job) or gres_per_task(own)
+    or text_of(own.tres_per_socket)
 end
 
 -- Counts in `gres` are of a node; those of `--gpus` are of the whole job, of `--gpus-per-task` of
 -- each of its tasks. Nil: no such form.
-local function gpus_in_all(job, tasks)
+local function gpus_in_all(own, tasks)
   local function counted(text)
     local sum
     for part in (text or ""):gmatch("[^,]+") do
@@ -325,8 +326,8 @@ local function gpus_in_all(job, tasks)
     end
     return sum
   end
-  local of_tasks = counted(gres_per_task(job))
-  return count_of(counted(text_of(job.tres_per_job)) or of_tasks and of_tasks * tasks, 2 ^ 53)
+  local of_tasks = counted(gres_per_task(own))
+  return count_of(counted(text_of(own.tres_per_job)) or of_tasks and of_tasks * tasks, 2 ^ 53)
 end
 
 -- Where a job can ask for GPUs, in the order in which they are looked for.
@@ -339,13 +340,13 @@ local function names_no_type(text)
 end
 
 -- The field of a job that asks for GPUs of any type, if that is all it asks for; and its text.
-local function untyped_field(job)
+local function untyped_field(own)
   local found, text
   for _, field in ipairs(GRES_FIELDS) do
     local here
-    if field == "tres_per_task" then here = gres_per_task(job) else here = text_of(job[field]) end
+    if field == "tres_per_task" then here = gres_per_task(own) else here = text_of(own[field]) end
     if here then
-      if found or here ~= job[field] then return nil end
+      if found or here ~= own[field] then return nil end
       found, text = field, here
     end
   end
@@ -438,19 +439,43 @@ local WHOLE_NODES = { [0] = true, [2] = true, [3] = true }
 
 -- Each read of a field costs slurmctld a search by its name: what is looked at in several places.
 local function looked_at(job)
-  return { account = job.account, qos = job.qos, comment = job.comment, reservation = job.reservation }
+  local own = { comment = job.comment, reservation = job.reservation, script = job.script }
+  for _, field in ipairs(DECISIVE) do own[field] = job[field] end
+  if own.script then
+    -- Only batch jobs carry their environment; asking others for it fills slurmctld's log.
+    local environment = job.environment
+    own.environment = environment
+    own.profile, own.mode = environment["BERTH_PROFILE"], environment["BERTH_MODE"]
+  end
+  return own
+end
+
+-- Slurm looks names up among the host's users, which takes longer than all else that is read.
+local names_of = { by_uid = {}, until_s = -1 }
+
+local function user_of(job, uid)
+  local moment = os.time()
+  if moment > names_of.until_s or names_of.until_s - moment > NAMES_FOR_S then
+    names_of.by_uid, names_of.until_s = {}, moment + NAMES_FOR_S
+  end
+  local name = names_of.by_uid[uid]
+  if name == nil then
+    name = text_of(job.user_name) or false
+    names_of.by_uid[uid] = name
+  end
+  return name or nil
 end
 
 local function describe(job, partitions, own)
-  local script = job.script
+  local script, uid = own.script, job.user_id
   local details = {
-    uid = job.user_id,
-    user = text_of(job.user_name),
+    uid = uid,
+    user = user_of(job, uid),
     account = text_of(own.account),
     qos = text_of(own.qos),
     reservation = text_of(own.reservation),
     name = text_of(job.name),
-    queue = text_of(job.partition),
+    queue = text_of(own.partition),
     queues = partitions,
     comment = sendable_comment(own.comment),
     nodes = count_of(job.min_nodes, slurm.NO_VAL),
@@ -460,12 +485,12 @@ local function describe(job, partitions, own)
     tasks_per_node = count_of(job.ntasks_per_node),
     memory_mib_per_node = count_of(job.min_mem_per_node, 2 ^ 53),
     memory_mib_per_cpu = count_of(job.min_mem_per_cpu, 2 ^ 53),
-    gres = first_gres(job),
-    features = text_of(job.features),
-    prefer = text_of(job.prefer),
+    gres = first_gres(own),
+    features = text_of(own.features),
+    prefer = text_of(own.prefer),
     exclusive = WHOLE_NODES[job.shared] and 1 or nil,
     time_limit_min = count_of(job.time_limit, slurm.NO_VAL),
-    array = text_of(job.array_inx),
+    array = text_of(own.array_inx),
     het = count_of(job.het_job_offset, slurm.NO_VAL),
     scheduler_since_s = loaded_at,
   }
@@ -475,7 +500,7 @@ local function describe(job, partitions, own)
   if least and least > derived then details.min_cpus_per_node = least end
   if details.gres then
     local nodes = details.nodes or 1
-    details.gpus = gpus_in_all(job, details.tasks or nodes * (details.tasks_per_node or 1))
+    details.gpus = gpus_in_all(own, details.tasks or nodes * (details.tasks_per_node or 1))
     details.cpus_per_gpu = per_gpu(job.cpus_per_tres)
     details.memory_mib_per_gpu = per_gpu(job.mem_per_tres)
   end
@@ -487,14 +512,7 @@ local function describe(job, partitions, own)
       details.script = text_of(script, MAX_SCRIPT_BYTES)
       details.arguments = words
     end
-    -- Only batch jobs carry their environment; asking others for it fills slurmctld's log.
-    local environment = job.environment
-    local profile, mode = environment["BERTH_PROFILE"], environment["BERTH_MODE"]
-    details.profile, details.mode = text_of(profile), text_of(mode)
-    -- What cannot be read might say "off".
-    if written(profile) and not details.profile or written(mode) and not details.mode then
-      details.mode = "off"
-    end
+    details.profile, details.mode = text_of(own.profile), text_of(own.mode)
   end
   -- Later components of a batch het job have no script either, but are no less batch.
   local component = details.het and details.het > 0
@@ -511,8 +529,13 @@ local function describe(job, partitions, own)
   return details
 end
 
-local function opted_out(details, comment)
-  if details.mode == "off" then return true end
+local function opted_out(own)
+  -- What cannot be read might say "off".
+  if own.mode == "off" or written(own.mode) and not text_of(own.mode)
+    or written(own.profile) and not text_of(own.profile) then
+    return true
+  end
+  local comment = own.comment
   for word in (type(comment) == "string" and comment or ""):gmatch("[^%s,;]+") do
     if word == "berth:off" then return true end
   end
@@ -554,9 +577,9 @@ local function below_least_time(job, edits, details, partitions)
 end
 
 -- Why this job must not be moved as the edits say: the option's name, or nil.
-local function untranslated(job, edits, details, partitions)
+local function untranslated(job, edits, details, partitions, own)
   for _, field in ipairs(DECISIVE) do
-    local value = job[field]
+    local value = own[field]
     if written(value) and not text_of(value) then
       return "a " .. field .. " that is too long or not in UTF-8"
     end
@@ -580,6 +603,10 @@ local function untranslated(job, edits, details, partitions)
   if edits.gres and not details.gres then -- they would hold for the GPUs that are added
     if written(job.cpus_per_tres) then return "--cpus-per-gpu" end
     if written(job.mem_per_tres) then return "--mem-per-gpu" end
+    -- A Slurm that shows segments (26.05; 24.11 does not) has no GPUs for tasks that share a core.
+    if (count_of(job.ntasks_per_core) or 0) > 1 and job.segment_size ~= nil then
+      return "--ntasks-per-core"
+    end
   end
   if details.memory_mib_per_cpu == 0 then
     return "--mem-per-cpu=0 (all memory of a node)" -- another node's is more than its queue may allow
@@ -699,7 +726,7 @@ end
 
 -- The steps of the edit, in order: { table, key, value }. Memory stands last: its unset value
 -- cannot be put back from Lua.
-local function plan(job, edits, details)
+local function plan(job, edits, details, own)
   local steps = {}
   local function set(field, value)
     if value ~= nil then steps[#steps + 1] = { job, field, value } end
@@ -709,7 +736,7 @@ local function plan(job, edits, details)
   if edits.gres and details.gres then
     -- The words and the count stay as they are, wherever they stand. Without a count Slurm would
     -- read the type "1g.5gb" as one.
-    local field, text = untyped_field(job)
+    local field, text = untyped_field(own)
     if not field then error("the GPUs are asked for in several ways") end
     local typed = text:gsub("gpu", (edits.gres:gsub(":%d+$", "")), 1)
     set(field, text:find("%d$") and typed or typed .. ":1")
@@ -727,7 +754,7 @@ local function plan(job, edits, details)
   if edits.tasks or edits.cpus_per_task then
     set("num_tasks", tasks)
     set("cpus_per_task", edits.cpus_per_task)
-    local per_task = text_of(job.tres_per_task)
+    local per_task = text_of(own.tres_per_task)
     if per_task then set("tres_per_task", (per_task:gsub(CPUS_OF_TASK, "cpu=" .. cpus))) end
     -- sbatch derives these from the tasks it was given; left alone they would contradict the edit.
     set("min_cpus", tasks * cpus)
@@ -740,7 +767,7 @@ local function plan(job, edits, details)
   end
   if edits.tasks or edits.cpus_per_task or edits.nodes then
     -- srun inside the job takes its defaults from these, which sbatch has set for the old shape.
-    local environment = job.environment
+    local environment = own.environment or {}
     local function export(key, value, always)
       if always or environment[key] ~= nil then
         steps[#steps + 1] = { environment, key, tostring(value) }
@@ -847,16 +874,16 @@ local function consider(job, part_list)
   read_config()
   if killed() or not breaker.allows() then return false end
   local own = looked_at(job)
+  if opted_out(own) then return true end
   local names, partitions = usable_partitions(job, part_list, own)
   if #names == 0 then return true end
   local details = describe(job, names, own)
-  if opted_out(details, own.comment) then return true end
   local reply = ask(details)
   if not reply then return false end
   local before
   if reply.action == "edit" and type(reply.edits) == "table" then
     local option = not only_fits_memory(reply.edits, details)
-      and untranslated(job, reply.edits, details, partitions)
+      and untranslated(job, reply.edits, details, partitions, own)
     if option then
       stamp_kept(job, reply.stamp, "untranslated")
       tell("the job stays as it is: Berth cannot carry " .. option .. " to another place")
@@ -867,7 +894,7 @@ local function consider(job, part_list)
       problem = "no stamp would explain it"
     end
     local done
-    if not problem then done, problem = carry_out(plan(job, reply.edits, details)) end
+    if not problem then done, problem = carry_out(plan(job, reply.edits, details, own)) end
     if not done then
       log("refused", "an answer was not carried out: " .. tostring(problem))
       return false

@@ -14,7 +14,7 @@ local NUMBERS = {
   het_job_offset = NO_VAL, user_id = NO_VAL, pn_min_memory = NO_VAL64, pn_min_tmp_disk = NO_VAL,
   sockets_per_node = NO_VAL16, cores_per_socket = NO_VAL16, threads_per_core = NO_VAL16,
   shared = NO_VAL16, contiguous = 0, reboot = NO_VAL16, req_switch = NO_VAL, power_flags = 0,
-  bitflags = 503316480, ntasks_per_socket = NO_VAL16, ntasks_per_board = 0,
+  bitflags = 503316480, ntasks_per_socket = NO_VAL16, ntasks_per_core = NO_VAL16, ntasks_per_board = 0,
   ntasks_per_tres = NO_VAL16, segment_size = NO_VAL16,
 }
 local TEXTS = {}

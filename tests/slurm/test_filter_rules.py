@@ -178,7 +178,7 @@ def test_bytes_that_are_not_utf8_are_left_out(bench: FilterBench) -> None:
     assert scripts == ["é€😀 ~", None, None, None, None]
 
 
-@pytest.mark.parametrize(("reply", "most"), [(KEEP, 41), (move_to("gpu", nodes=1, tasks=1), 85)])
+@pytest.mark.parametrize(("reply", "most"), [(KEEP, 39), (move_to("gpu", nodes=1, tasks=1), 59)])
 def test_most_fields_are_read_only_for_jobs_that_are_moved(
     bench: FilterBench, reply: Reply, most: int
 ) -> None:
@@ -204,6 +204,30 @@ def test_a_least_time_over_the_default_of_the_place_keeps_the_job(
     outcome = answered(bench, move_to(**{"queue": "gpu", **edits}), {**AUTO, **job})
     assert (outcome.job["partition"] != "auto") is moved
     assert outcome.codes == [0]
+
+
+@pytest.mark.parametrize(
+    ("job", "gres", "moved"),
+    [
+        ({"ntasks_per_core": 2, "segment_size": 0}, "gpu:h200:1", False),
+        ({"ntasks_per_core": 1, "segment_size": 0}, "gpu:h200:1", True),
+        ({"ntasks_per_core": 2, "segment_size": 0}, None, True),
+    ],
+)
+def test_tasks_that_share_a_core_get_no_gpus_of_slurm_26(
+    bench: FilterBench, job: dict[str, Any], gres: str | None, moved: bool
+) -> None:
+    edits = {} if gres is None else {"gres": gres}
+    outcome = answered(bench, move_to("gpu", **edits), {**AUTO, **job})
+    assert (outcome.job["partition"] == "gpu") is moved
+
+
+def test_the_users_name_is_looked_up_once_a_minute(bench: FilterBench) -> None:
+    with FakeDaemon(bench.socket, lambda _: KEEP) as daemon:
+        once = bench.submit(AUTO)
+        thrice = bench.submit(AUTO, submissions=3)
+    assert [request["job"]["user"] for request in daemon.requests] == ["games"] * 4
+    assert thrice.reads == 3 * once.reads - 2
 
 
 def test_an_edit_is_carried_out_and_stamped_and_told(bench: FilterBench) -> None:

@@ -88,6 +88,7 @@ _PLACE = frozenset(
         "Features",
         "TresPerNode",
         "OverSubscribe",
+        "Exclusive",
         "Gres",
         "NtasksPerN:B:S:C",
     ]
@@ -100,6 +101,8 @@ _OF_THE_PLACE = re.compile(
     r"More processors requested than permitted"
 )
 """Why Slurm refuses a job in one partition and takes it in another."""
+_SENT_BACK = "requeued held"
+"""Of a job that was started, and whose environment its node could not make (``--export=NONE``)."""
 _HOPELESS = re.compile(
     r"^(BadConstraints|PartitionConfig|PartitionTimeLimit|PartitionNodeLimit|AccountNotAllowed|"
     r"QOSNotAllowed|InvalidQOS|InvalidAccount|ReqNodeNotAvail.*Reserved.*|\w+PerJob\w*)$"
@@ -107,6 +110,7 @@ _HOPELESS = re.compile(
 """Reasons that no waiting ends."""
 _CHOICES = {
     "OverSubscribe": r"--oversubscribe|--exclusive|-s\b",
+    "Exclusive": r"--oversubscribe|--exclusive|-s\b",
     "TresPerNode": r"--gres=|--gpus-per-node",
     "TresPerJob": r"--gpus[= ]|-G",
     "Features": r"--constraint|-C",
@@ -142,7 +146,7 @@ class Seen:
 
     @property
     def started(self) -> bool:
-        return self.state in STARTED
+        return self.state in STARTED or _SENT_BACK in self.reason
 
     @property
     def waits_for(self) -> str:
