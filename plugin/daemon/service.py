@@ -293,7 +293,7 @@ class Service:
             code=code,
         )
         self._keep(now_s, mode.value, self._line, reply)
-        if ask.names_its_user:
+        if ask.names_its_user and memory is None:  # memory may be answered otherwise at any moment
             until_s = math.inf if decision is None else self._decisions.until_s
             self._repeats.put(self._line, Repeat(self._present, until_s, answered, reply))
         return reply
@@ -303,7 +303,7 @@ class Service:
         before, name = known.answered, self._identifiers.next()
         reply = known.reply.replace(before.id.encode(), name.encode())
         latency_us = (time.perf_counter_ns() - started_ns) // 1000
-        self.stats.decided(before.code, before.action, latency_us)
+        self.stats.decided(before.mode, before.action, before.code, latency_us)
         now_s = time.time()
         self._record(before.again(name, now_s, latency_us))
         self._keep(now_s, before.mode.value, self._line, reply)
