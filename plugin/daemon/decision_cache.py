@@ -37,7 +37,7 @@ class DecisionCache:
         if site is not self._site or snapshot is not self._snapshot or now_s > self.until_s:
             self._forget(site, snapshot, now_s)
         found = self._known.get(request)
-        if found is not None and found[0] is forecast:
+        if found is not None and found[0] is forecast and not site.decider.objective.turns:
             self.hits += 1
             return found[1]
         decision = site.decider.decide(request, snapshot.states, forecast, now_s)

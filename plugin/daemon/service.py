@@ -293,7 +293,9 @@ class Service:
             code=code,
         )
         self._keep(now_s, mode.value, self._line, reply)
-        if ask.names_its_user and memory is None:  # memory may be answered otherwise at any moment
+        turns = self._present.site.decider.objective.turns
+        # Memory may be answered otherwise at any moment, and who takes turns each time.
+        if ask.names_its_user and memory is None and not turns:
             until_s = math.inf if decision is None else self._decisions.until_s
             self._repeats.put(self._line, Repeat(self._present, until_s, answered, reply))
         return reply
