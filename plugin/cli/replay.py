@@ -8,20 +8,27 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
+import numpy as np
 
 from berth.pilot.errors import DocumentError, UsageError
 from berth.plugin.cli.where import find_site
 from berth.plugin.history.files import SWF, lines_of, read_past_jobs
 from berth.plugin.history.reading import Read, summary
-from berth.plugin.replay.clusters import cluster_of
+from berth.plugin.replay.clusters import SiteCluster, cluster_of
+from berth.plugin.replay.gavel import begins_gavel, read_gavel
+from berth.plugin.replay.placed import over_seeds, placed
 from berth.plugin.replay.shown import as_json, counted, table
+from berth.plugin.replay.times import with_times
 from berth.plugin.replay.traces import trace_of_jobs
 from berth.plugin.scheduler.registry import SCHEDULERS
+from berth.policies.objectives import OBJECTIVES
 from berth.policies.replay import Cluster, Multifactor, Settings, Trace, metrics, one_pool, replay
 from berth.policies.replay.changes import changed
 from berth.policies.replay.settings import Backfill
+from berth.policies.settings import PolicySettings
 
 _DAY_S = 86_400.0
+GAVEL = "gavel"
 _MODES = [mode.value for mode in Backfill]
 
 
@@ -30,7 +37,7 @@ _MODES = [mode.value for mode in Backfill]
 @click.option("--site", "site_file", type=click.Path(path_type=Path), envvar="BERTH_SITE",
               help="Site file with the cluster's nodes.")  # fmt: skip
 @click.option("--cores", type=click.IntRange(1), help="Without a site: one pool of so many cores.")
-@click.option("--format", "format_", type=click.Choice((*SCHEDULERS.names(), SWF)),
+@click.option("--format", "format_", type=click.Choice((*SCHEDULERS.names(), SWF, GAVEL)),
               help="Of TRACE. Default: by its first line.")  # fmt: skip
 @click.option("--utc", is_flag=True, help="Times in sacct's TRACE are UTC, not local.")
 @click.option("--strict", is_flag=True, help="Refuse a TRACE with a broken line.")
@@ -40,6 +47,14 @@ _MODES = [mode.value for mode in Backfill]
               help="Multifactor priority; half-life of usage in days.")  # fmt: skip
 @click.option("--set", "changes", multiple=True, metavar="KEY=VALUE",
               help="Change the cluster, for example nodes.KIND.count=+4.")  # fmt: skip
+@click.option("--policy", "policies", multiple=True, metavar="OBJECTIVE",
+              help="Berth places each job by this objective; several: side by side.")  # fmt: skip
+@click.option("--times", type=click.Path(path_type=Path), metavar="CSV",
+              help="True run times elsewhere: job,platform,runtime_s.")  # fmt: skip
+@click.option("--log-error", type=click.FloatRange(0, 5), default=0.0, show_default=True,
+              help="Predictions are these times with an error so large, in log.")  # fmt: skip
+@click.option("--seeds", type=click.IntRange(1, 1000), default=1, show_default=True,
+              help="Draws of that error; the range over them is shown.")  # fmt: skip
 @click.option("--days", type=click.FloatRange(min=0, min_open=True),
               help="Only the first so many days of TRACE.")  # fmt: skip
 @click.option("--no-kill", is_flag=True, help="Jobs run on past their time limit.")
@@ -55,13 +70,18 @@ def replay_command(
     backfills: Sequence[str],
     fair_share: float | None,
     changes: Sequence[str],
+    policies: Sequence[str],
+    times: Path | None,
+    log_error: float,
+    seeds: int,
     days: float | None,
     no_kill: bool,
     json_: bool,
 ) -> None:
     """Replay past jobs from TRACE on the site's nodes, under one scheduler or several.
 
-    TRACE is what sacct or Flux wrote, or in the Standard Workload Format, packed by gzip or not.
+    TRACE is what sacct or Flux wrote, or in the Standard Workload Format, or a trace of
+    Gavel's, packed by gzip or not.
     With --set every replay is shown with and without the changes.
 
     \b
@@ -69,14 +89,24 @@ def replay_command(
       berth replay ricc.swf.gz --cores 8192 --backfill easy --backfill fcfs
       berth replay jobs.txt --site berth.toml --set nodes.gpu.count=+4
     """
-    read = _read(trace, format_, utc=utc, strict=strict)
-    jobs = trace_of_jobs(read.jobs.values())
+    read, jobs = _read(trace, format_, times, utc=utc, strict=strict)
     if days is not None:
         jobs = jobs.between(0.0, days * _DAY_S)
-    cluster, jobs = _cluster(site_file, cores, jobs)
+    place, jobs = _cluster(site_file, cores, jobs)
+    objectives = [_objective(place, jobs, name) for name in policies]
     found = []
-    for name, one, settings in _variants(cluster, changes, backfills, fair_share, no_kill=no_kill):
-        found.append((name, metrics(replay(jobs, one, settings))))
+    for name, cluster, settings in _variants(
+        place.cluster, changes, backfills, fair_share, no_kill=no_kill
+    ):
+        where = replace(place, cluster=cluster)
+        if not objectives or len(jobs.queues) > 1 or not np.all(np.isnan(jobs.runtime_s)):
+            found.append((name, metrics(replay(jobs, cluster, settings))))
+        for policy in objectives:
+            drawn = [
+                placed(jobs, where, settings, policy, log_error=log_error, seed=seed)
+                for seed in range(seeds)
+            ]
+            found += [(f"{name}, {policy.objective}", over_seeds(drawn))]
     if json_:
         replays = [as_json(name, one) for name, one in found]
         report = {"broken": read.broken, "examples": read.examples, "not_ended": read.not_ended}
@@ -87,26 +117,48 @@ def replay_command(
     click.echo(table(found))
 
 
-def _read(trace: Path, format_: str | None, *, utc: bool, strict: bool) -> Read:
-    formats = [] if format_ is None else [format_]
-    read = read_past_jobs(lines_of(trace), str(trace), "replay", formats, utc=utc)
+def _read(
+    trace: Path, format_: str | None, times: Path | None, *, utc: bool, strict: bool
+) -> tuple[Read, Trace]:
+    lines = lines_of(trace)
+    first = next((line for line in lines if line.strip()), "")
+    steps = None
+    if format_ == GAVEL or (format_ is None and begins_gavel(first)):
+        read = Read()
+        jobs, steps = read_gavel(lines, read)
+    else:
+        formats = [] if format_ is None else [format_]
+        read = read_past_jobs(lines, str(trace), "replay", formats, utc=utc)
+        jobs = trace_of_jobs(read.jobs.values())
     if strict and read.broken:
         raise DocumentError(
             trace, f"{read.broken} lines are broken, first {read.examples[0]}",
             hint="leave out --strict to skip them",
         )  # fmt: skip
-    if not read.jobs:
+    if not len(jobs):
         raise DocumentError(trace, "holds no job that ran")
-    return read
+    return read, jobs if times is None else with_times(jobs, times, steps)
 
 
-def _cluster(site_file: Path | None, cores: int | None, jobs: Trace) -> tuple[Cluster, Trace]:
+def _objective(place: SiteCluster, jobs: Trace, name: str) -> PolicySettings:
+    if place.site is None:
+        raise UsageError("--policy places jobs on the site's candidates", hint="give --site FILE")
+    if not jobs.runtime_on:
+        raise UsageError(
+            "--policy needs run times on the candidates' platforms", hint="give --times CSV"
+        )
+    OBJECTIVES.load(name)
+    return replace(place.site.policy, objective=name)
+
+
+def _cluster(site_file: Path | None, cores: int | None, jobs: Trace) -> tuple[SiteCluster, Trace]:
     if cores is not None:
-        return one_pool(cores), replace(jobs, queue=jobs.queue * 0, queues=("all",))
+        one = replace(jobs, queue=jobs.queue * 0, queues=("all",))
+        return SiteCluster(one_pool(cores), {}), one
     site = find_site(site_file)
     if site is None:
         raise UsageError("replay on which machine?", hint="give --site FILE or --cores N")
-    return cluster_of(site).cluster, jobs
+    return cluster_of(site), jobs
 
 
 def _variants(

@@ -18,6 +18,7 @@ class SiteCluster:
     cluster: Cluster
     partition_of: Mapping[str, int]
     """By candidate's name."""
+    site: Site | None = None
 
 
 def cluster_of(site: Site, *, pooled: bool = False) -> SiteCluster:
@@ -48,7 +49,7 @@ def cluster_of(site: Site, *, pooled: bool = False) -> SiteCluster:
         tuple(parts),
         carbon=next((c.carbon for c in site.candidates if c.carbon is not None), None),
     )
-    return SiteCluster(_pooled(cluster) if pooled else cluster, of)
+    return SiteCluster(_pooled(cluster) if pooled else cluster, of, site)
 
 
 def _kind(candidate: Candidate) -> NodeKind:

@@ -10,7 +10,17 @@ from berth.policies.replay.columns import Flags, Ints
 from berth.policies.replay.compiled import Run, kernel
 from berth.policies.replay.kernel import state as at
 from berth.policies.replay.kernel.state import State
-from berth.policies.replay.options import MIB, REASONS, Inputs, inputs, row_of
+from berth.policies.replay.options import (
+    LARGER,
+    MIB,
+    NO_PARTITION,
+    NO_TIME,
+    REASONS,
+    SHORTEST_S,
+    Inputs,
+    inputs,
+    row_of,
+)
 from berth.policies.replay.placement import Option, Placement, Present
 from berth.policies.replay.prepare import prepare, site_claims
 from berth.policies.replay.replayed import Counts, Replayed
@@ -82,8 +92,8 @@ def _run_placed(run: Run, given: Inputs, placement: Placement, unjudged: Flags) 
     return _run(run, state, len(moments))
 
 
-_MAY_MOVE = REASONS[1:3]
-"""A policy may send a job that is too large for its partition, or ran nowhere, elsewhere."""
+_MAY_MOVE = (LARGER, NO_TIME, NO_PARTITION)
+"""A policy may send a job elsewhere that is too large for its partition, or has none."""
 
 
 def _write(state: State, job: int, options: list[Option], given: Inputs) -> None:
@@ -101,7 +111,7 @@ def _write(state: State, job: int, options: list[Option], given: Inputs) -> None
             continue
         o = first + count
         limit = min(option.limit_s, float(units.longest[option.partition]))
-        plan = min(option.planned_s, limit)
+        plan = max(min(option.planned_s, limit), SHORTEST_S)
         state.options[o, at.O_PART], state.options[o, at.O_UNITS] = option.partition, one
         state.need[o] = need
         state.spans[o, at.S_RUN] = option.runtime_s

@@ -14,6 +14,8 @@ from berth.policies.replay.settings import Settings
 from berth.policies.replay.trace import Trace
 
 MIB = 2**20
+SHORTEST_S = 1e-3
+"""Plans are at least so long: a reservation of no length would hold nothing."""
 LARGER, NO_TIME, NO_PARTITION, NEGATIVE = (
     "larger than its partition", "no known run time", "an unknown partition", "a negative number",
 )  # fmt: skip
@@ -114,7 +116,7 @@ class Columns:
         limit = np.where(np.isnan(limit), default[known], np.minimum(limit, units.longest[known]))
         planned = limit if trace.planned_s is None else trace.planned_s
         planned = np.where(np.isnan(planned), limit, np.minimum(planned, limit))
-        self.plan = np.maximum(planned, 0.0)
+        self.plan = np.maximum(planned, SHORTEST_S)
         self.limit = limit if settings.kill_at_limit else np.full(len(trace), np.inf)
         self.why = np.zeros(len(trace), np.int64)
         """Place in ``REASONS``; 0: none."""
@@ -127,8 +129,8 @@ class Columns:
         )
         larger = ~units.fits(known, self.units, self.need)
         self.why[larger] = REASONS.index(LARGER)
-        self.why[np.isnan(self.run)] = REASONS.index(NO_TIME)
         self.why[self.part < 0] = REASONS.index(NO_PARTITION)
+        self.why[np.isnan(self.run)] = REASONS.index(NO_TIME)
         self.why[negative] = REASONS.index(NEGATIVE)
 
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from berth.policies.replay.kernel.jobs import start
-from berth.policies.replay.kernel.profile import add_hole, advance, find, may_gain, rebuild, take
+from berth.policies.replay.kernel.profile import (
+    add_hole,
+    advance,
+    find,
+    find_earlier,
+    may_gain,
+    rebuild,
+    take,
+)
 from berth.policies.replay.kernel.state import (
     H_BEGIN,
     H_END,
@@ -135,13 +143,16 @@ def conservative(s: State, p: int) -> None:
         behind = s.options[o, O_AFTER_ME]
         was = s.spans[o, S_RESERVED]
         begin = was
-        if was == np.inf or (was > now and may_gain(s, p, o)):
-            if was < np.inf:
-                take(s, p, o, was, was + s.spans[o, S_PLAN], -1)
+        if was == np.inf:
             begin = find(s, p, o, now)
             take(s, p, o, begin, begin + s.spans[o, S_PLAN], 1)
             s.spans[o, S_RESERVED] = begin
-            if begin < was < np.inf:
+        elif was > now and may_gain(s, p, o):
+            begin = find_earlier(s, p, o, now)
+            if begin < was:
+                take(s, p, o, was, was + s.spans[o, S_PLAN], -1)
+                take(s, p, o, begin, begin + s.spans[o, S_PLAN], 1)
+                s.spans[o, S_RESERVED] = begin
                 add_hole(s, p, was, was + s.spans[o, S_PLAN])
         if begin <= now and fits(s, p, o):
             start(s, o)

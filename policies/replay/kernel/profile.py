@@ -109,6 +109,26 @@ def find(s: State, p: int, o: int, now: float) -> float:
     return float(begin)
 
 
+def find_earlier(s: State, p: int, o: int, now: float) -> float:
+    """As ``find``, for a job that has a reservation, which does not stand in its own way."""
+    n, lasts = s.parts[p, P_SEG_COUNT], s.spans[o, S_PLAN]
+    was = s.spans[o, S_RESERVED]
+    begin = now
+    j = 0
+    while j < n and begin < was and s.seg_time[p, j] < begin + lasts:
+        own = was <= s.seg_time[p, j] < was + lasts
+        enough = own
+        if not own:
+            enough = True
+            for r in range(s.need.shape[1]):
+                if s.seg_free[p, j, r] < s.need[o, r]:
+                    enough = False
+        j += 1
+        if not enough:
+            begin = s.seg_time[p, j] if j < n else np.inf
+    return float(min(begin, was))
+
+
 def add_hole(s: State, p: int, begin: float, end: float) -> None:
     """Room appeared in ``[begin, end)``; the most that is free there is remembered."""
     h = s.parts[p, P_HOLE_COUNT]

@@ -136,3 +136,79 @@ def test_larger_jobs_and_unknown_partitions_are_refused_and_counted(
     done = run(trace, "--site", site)
     assert "4 refused: an unknown partition" in done.output
     assert "4 jobs read, 0 replayed" in done.output
+
+
+GAVEL = (
+    "ResNet\tpython3 %s/main.py\t-n\t1\t1000\t0.0\t1\n"
+    "LM\tpython3 %s/main.py\t-n\t2\t400\t5.0\t1\n"
+    "A3C\tpython3 %s/main.py\t-n\t0\t400\t6.0\t1\n"
+    "Unseen\tpython3 %s/main.py\t-n\t1\t400\t7.0\t1\n"
+)
+TIMES = (
+    "name,platform,gpus,steps_per_s\nResNet,lassen-v100,1,100\nResNet,p100-16gb,1,50\n"
+    "LM,lassen-v100,2,10\nLM,p100-16gb,2,40\n"
+)
+GPU = """
+[[candidates]]
+name = "{0}"
+platform = "{1}"
+partition = "{0}"
+gres = "gpu:{0}"
+nodes = 1
+architecture = "x86_64"
+cores_per_node = 8
+gpus_per_node = 4
+"""
+
+
+@pytest.fixture
+def gpus(tmp_path: Path) -> Path:
+    file = tmp_path / "gpus.toml"
+    kinds = GPU.format("v100", "lassen-v100") + GPU.format("p100", "p100-16gb")
+    file.write_text('schema = "berth.site/1"\n' + kinds)
+    return file
+
+
+def test_policies_place_the_jobs_of_a_trace_by_its_throughputs(tmp_path: Path, gpus: Path) -> None:
+    trace, times = tmp_path / "jobs.trace", tmp_path / "times.csv"
+    trace.write_text(GAVEL)
+    times.write_text(TIMES)
+    found = replays(trace, "--site", gpus, "--times", times, "--policy", "fastest")
+    one = found["easy, fastest"]
+    assert one["jobs"] == 2  # 10 s on the V100, 10 s on the P100
+    assert one["mean_finish_s"] == 10
+    assert one["makespan_s"] == 15
+    assert one["counts"]["refused"] == {"no known run time": 1}  # type: ignore[index]
+    text = run(trace, "--site", gpus, "--times", times, "--policy", "fastest").output
+    assert "line 3: a negative number, or no GPU" in text
+    noisy = replays(
+        trace, "--site", gpus, "--times", times, "--policy", "fastest", "--log-error", 1,
+        "--seeds", 3,
+    )["easy, fastest"]  # fmt: skip
+    low, high = noisy["intervals"]["mean_finish_s"]  # type: ignore[index]
+    assert low <= noisy["mean_finish_s"] <= high  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a,b\n", "another header"),
+        ("name,platform,gpus,steps_per_s\nLM,v,1\n", "line 2: 3 fields"),
+        ("name,platform,gpus,steps_per_s\nLM,v,1,-3\n", "no number above 0"),
+        ("", "another header"),
+    ],
+)
+def test_a_table_of_times_that_cannot_be_says_where(
+    tmp_path: Path, gpus: Path, text: str, words: str
+) -> None:
+    trace, times = tmp_path / "jobs.trace", tmp_path / "times.csv"
+    trace.write_text(GAVEL)
+    times.write_text(text)
+    asked = (trace, "--site", gpus, "--times", times, "--policy", "fastest")
+    assert words in failure(*asked).message
+    assert "--times" in str(failure(trace, "--site", gpus, "--policy", "fastest").hint)
+    assert "nonsense" in failure(*asked[:-1], "nonsense").message or text != TIMES
+
+
+def test_a_policy_needs_a_site(trace: Path) -> None:
+    assert "candidates" in failure(trace, "--cores", 4, "--policy", "fastest").message

@@ -229,3 +229,12 @@ def test_a_policy_that_gives_impossible_options_is_named() -> None:
 
     with pytest.raises(UsageError, match="job 0"):
         replay(jobs((0, 10, 1)), one_pool(4), Settings(compiled=False), Wrong())
+
+
+@pytest.mark.parametrize("pooled", POOLED)
+@pytest.mark.parametrize("backfill", ALL)
+def test_a_job_planned_to_take_no_time_waits_for_room_like_any_other(
+    backfill: Backfill, pooled: bool
+) -> None:
+    trace = replace(jobs((0, 10, 4), (1, 5, 4), (2, 5, 1)), planned_s=np.array([10.0, 0.0, 0.0]))
+    assert starts(trace, backfill, pooled=pooled) == [0, 10, 15]

@@ -48,7 +48,7 @@ PRIORITIES = st.sampled_from([None, Multifactor(period_s=5.0, half_life_s=60.0)]
 
 
 @given(TRACES, MODES, PRIORITIES, st.booleans())
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_every_replay_is_valid_and_pools_agree_with_nodes(
     trace: Trace, mode: Backfill, priority: Multifactor | None, kill: bool
 ) -> None:
@@ -62,7 +62,7 @@ def test_every_replay_is_valid_and_pools_agree_with_nodes(
 
 
 @given(TRACES, st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_predicted_times_that_are_wrong_lose_no_job(trace: Trace, data: st.DataObject) -> None:
     size = len(trace)
     planned = data.draw(st.lists(st.integers(0, 60), min_size=size, max_size=size))
@@ -77,7 +77,7 @@ def test_predicted_times_that_are_wrong_lose_no_job(trace: Trace, data: st.DataO
 
 
 @given(TRACES, MODES, st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_overlapping_partitions_dependencies_and_broken_nodes(
     trace: Trace, mode: Backfill, data: st.DataObject
 ) -> None:

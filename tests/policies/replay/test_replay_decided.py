@@ -1,0 +1,109 @@
+"""Jobs placed by the production Decider: what is known, what is not, and what fails."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from berth.pilot.errors import UsageError
+from berth.policies import Candidate, PolicySettings
+from berth.policies.objectives.fastest import Fastest
+from berth.policies.replay import (
+    Cluster,
+    NodeKind,
+    Partition,
+    Replayed,
+    Settings,
+    Trace,
+    replay,
+    trace_of,
+)
+from berth.policies.replay.deciding import Decided
+from berth.policies.replay.oracle import Oracle
+from berth.policies.replay.validate import problems
+
+CLUSTER = Cluster(
+    (NodeKind("old", 1, 4, platform="slow"), NodeKind("new", 1, 4, platform="quick")),
+    (Partition("old", ("old",)), Partition("new", ("new",))),
+    pooled=True,
+)
+PLACES = [
+    Candidate(p, q, p, cores_per_node=4, nodes=1) for p, q in (("old", "slow"), ("new", "quick"))
+]
+AT = {"old": 0, "new": 1}
+
+
+def trace(slow: list[float], quick: list[float], gap: float = 100.0) -> Trace:
+    size = len(slow)
+    base = trace_of(
+        np.arange(size) * gap, np.array(slow), np.full(size, 4), queues=("old",),
+        limit_s=np.full(size, 1000.0),
+    )  # fmt: skip
+    return replace(base, runtime_on={"slow": np.array(slow), "quick": np.array(quick)})
+
+
+def placed(jobs: Trace, **policy: object) -> Replayed:
+    settings = PolicySettings(**policy)  # type: ignore[arg-type]
+    decided = Decided(PLACES, AT, settings, Oracle(jobs), trace=jobs, cluster=CLUSTER)
+    found = replay(jobs, CLUSTER, Settings(compiled=False), decided)
+    assert found.counts.adds_up
+    assert problems(found) == []
+    return found
+
+
+def test_every_job_goes_where_it_is_predicted_fastest() -> None:
+    found = placed(trace([50, 20], [10, 40]))
+    assert found.partition.tolist() == [1, 0]
+    assert found.end_s.tolist() == [10, 120]
+    assert found.counts.moved == 1
+
+
+def test_a_queue_in_front_of_the_faster_place_counts() -> None:
+    jobs = trace([50, 50], [40, 40], gap=16.0)
+    assert placed(jobs).partition.tolist() == [1, 0]
+
+
+def test_a_job_whose_time_elsewhere_nobody_knows_stays_and_is_counted() -> None:
+    class Believes(Oracle):
+        """Forecasts a short time on the new place for all jobs."""
+
+    known = trace([50, 50], [10, 10])
+    truth = replace(known, runtime_on={"quick": np.array([10, np.nan])})
+    decided = Decided(PLACES, AT, PolicySettings(), Believes(known), trace=truth, cluster=CLUSTER)
+    found = replay(truth, CLUSTER, Settings(compiled=False), decided)
+    assert found.partition.tolist() == [1, 0]
+    assert found.not_judged.tolist() == [False, True]
+    assert found.counts.not_judged == 1
+    assert found.end_s.tolist() == [10, 150]
+
+
+def test_a_job_without_any_forecast_stays() -> None:
+    jobs = trace([50, 50], [10, 10])
+    blank = replace(jobs, runtime_on={k: np.full(2, np.nan) for k in jobs.runtime_on})
+    found = placed(blank)
+    assert (found.counts.moved, found.counts.not_judged) == (0, 0)
+    assert found.partition.tolist() == [0, 0]
+
+
+def test_a_policy_that_raises_is_named_with_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_self: Fastest, _offer: object) -> float:
+        raise ZeroDivisionError("no such thing")
+
+    monkeypatch.setattr(Fastest, "score", broken)
+    with pytest.raises(UsageError, match="policy fastest failed on job 0: ZeroDivisionError"):
+        placed(trace([50], [10]))
+
+
+def test_the_error_of_predictions_follows_the_seed_and_its_size() -> None:
+    jobs = trace([50] * 200, [50] * 200)
+
+    def mids(error: float, seed: int) -> list[float]:
+        oracle = Oracle(jobs, log_error=error, seed=seed)
+        forecasts = [oracle.forecast(job) for job in range(len(jobs))]
+        return [f.curves["slow"].points[0].runtime_s.mid for f in forecasts if f is not None]
+
+    assert mids(0.0, 0) == [50.0] * 200
+    assert mids(0.5, 1) == mids(0.5, 1) != mids(0.5, 2)
+    assert np.std(np.log(mids(0.5, 1))) == pytest.approx(0.5, rel=0.2)
