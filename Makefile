@@ -79,8 +79,9 @@ differential: venv tools slurm  ## 5,000 random jobs with and without Berth on r
 differential-flux: venv  ## 2,000 random jobs with and without Berth on real Flux instances, likewise
 	PYTHONPATH=tests/flux:tests/support $(PY) -m flux_differential.run --pairs 2000
 
-matrix: venv  ## the cases of the promise and 1,000 random pairs under the Slurm of Debian 13 (as root)
+matrix: venv  ## the cases of the promise and 1,000 random pairs under the Slurms of Debian 13 and sid (as root)
 	tests/slurm/matrix trixie 1000
+	tests/slurm/matrix sid 1000
 
 mig-sweep: venv tools slurm  ## every fault at every NVML call of an apply, counted (long)
 	BERTH_MIG_SWEEP=full $(PY) -m pytest tests/plugin/mig/test_faults.py \
