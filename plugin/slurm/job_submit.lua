@@ -576,6 +576,14 @@ local function below_least_time(job, edits, details, partitions)
   return false
 end
 
+-- Whether it goes to a partition with OverSubscribe=EXCLUSIVE.
+local function of_whole_nodes(edits, partitions)
+  for name in (edits.queue or ""):gmatch("[^,]+") do
+    if (partitions[name] or {}).max_share == 0 then return true end
+  end
+  return false
+end
+
 -- Why this job must not be moved as the edits say: the option's name, or nil.
 local function untranslated(job, edits, details, partitions, own)
   for _, field in ipairs(DECISIVE) do
@@ -610,6 +618,9 @@ local function untranslated(job, edits, details, partitions, own)
   end
   if details.memory_mib_per_cpu == 0 then
     return "--mem-per-cpu=0 (all memory of a node)" -- another node's is more than its queue may allow
+  end
+  if details.memory_mib_per_cpu and of_whole_nodes(edits, partitions) then
+    return "--mem-per-cpu" -- it would hold for every core of the node
   end
   if below_least_time(job, edits, details, partitions) then return "--time-min" end
   local per_socket = count_of(job.ntasks_per_socket)

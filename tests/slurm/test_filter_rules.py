@@ -222,6 +222,15 @@ def test_tasks_that_share_a_core_get_no_gpus_of_slurm_26(
     assert (outcome.job["partition"] == "gpu") is moved
 
 
+@pytest.mark.parametrize(("job", "moved"), [({"min_mem_per_cpu": 2000}, False), ({}, True)])
+def test_memory_of_a_core_is_not_carried_to_partitions_of_whole_nodes(
+    bench: FilterBench, job: dict[str, Any], moved: bool
+) -> None:
+    parts = partitions(gpu=partition(max_share=0))
+    outcome = answered(bench, move_to("cpu,gpu"), {**AUTO, **job}, parts=parts)
+    assert (outcome.job["partition"] != "auto") is moved
+
+
 def test_the_users_name_is_looked_up_once_a_minute(bench: FilterBench) -> None:
     with FakeDaemon(bench.socket, lambda _: KEEP) as daemon:
         once = bench.submit(AUTO)

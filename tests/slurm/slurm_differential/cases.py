@@ -166,6 +166,8 @@ CASES = (
         ("a least time below it", "-c4 --time-min=10", True),
         ("a least time and a limit", "-c4 --time-min=30 -t 40", True),
     ),
+    Case("a core's memory in a partition of whole nodes", OVERLAP, ("-n4", "--mem-per-cpu=64G"),
+         False, profile="hopper"),
     *cases(
         Case,
         ACCOUNTS,

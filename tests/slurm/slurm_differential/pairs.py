@@ -103,6 +103,10 @@ _OF_THE_PLACE = re.compile(
 """Why Slurm refuses a job in one partition and takes it in another."""
 _SENT_BACK = "requeued held"
 """Of a job that was started, and whose environment its node could not make (``--export=NONE``)."""
+_TURN = re.compile(
+    r"^(Resources|Priority|Nodes required for job are DOWN, DRAINED or reserved\b.*)$"
+)
+"""Reasons by the queue: which of them follows from what else waits at that moment."""
 _HOPELESS = re.compile(
     r"^(BadConstraints|PartitionConfig|PartitionTimeLimit|PartitionNodeLimit|AccountNotAllowed|"
     r"QOSNotAllowed|InvalidQOS|InvalidAccount|ReqNodeNotAvail.*Reserved.*|\w+PerJob\w*)$"
@@ -150,7 +154,8 @@ class Seen:
 
     @property
     def waits_for(self) -> str:
-        return f"{self.state} {self.reason}".strip()
+        reason = "its turn" if _TURN.search(self.reason) else self.reason
+        return f"{self.state} {reason}".strip()
 
     @property
     def hopeless(self) -> bool:
