@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from berth.plugin.store.records import PastJobRecord
-from berth.policies.replay.columns import Ints
+from berth.policies.replay.columns import Floats, Ints
 from berth.policies.replay.trace import Trace
 
 
@@ -21,7 +21,7 @@ def trace_of_jobs(jobs: Iterable[PastJobRecord]) -> Trace:
     names, array = _numbered(heads)
     array = np.where(array == names.index(""), -1, array) if "" in names else array
 
-    def numbers(values: Sequence[float | None]) -> np.ndarray:  # type: ignore[type-arg]
+    def numbers(values: Sequence[float | None]) -> Floats:
         return np.array([np.nan if v is None else v for v in values], float)
 
     def whole(values: Sequence[int | None]) -> Ints:

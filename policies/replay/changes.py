@@ -37,7 +37,7 @@ def _of_nodes(cluster: Cluster, name: str, key: str, value: str, text: str) -> C
     number = _number(value, float(getattr(kind, key)), text)
     if number != int(number):
         raise UsageError(f"{text!r}: {number:g} is no whole number")
-    made = replace(kind, **{key: int(number)})
+    made = replace(kind, **{key: int(number)})  # type: ignore[arg-type]
     return replace(cluster, kinds=tuple(made if one is kind else one for one in cluster.kinds))
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from berth.policies.replay.cluster import Cluster
 from berth.policies.replay.columns import Flags, Floats, Ints
 from berth.policies.replay.settings import Settings
@@ -75,7 +77,7 @@ class Replayed:
     @property
     def ran(self) -> Flags:
         """[jobs] that ended."""
-        return ~(self.start_s != self.start_s) & ~(self.end_s != self.end_s)  # NaN
+        return np.isfinite(self.start_s) & np.isfinite(self.end_s)
 
     @property
     def wait_s(self) -> Floats:

@@ -73,7 +73,7 @@ class Trace:
         """[jobs] week of submission, from 0."""
         if not len(self):
             return np.zeros(0, np.int64)
-        return ((self.submit_s - self.submit_s[0]) // WEEK_S).astype(np.int64)
+        return np.asarray((self.submit_s - self.submit_s[0]) // WEEK_S, np.int64)
 
     def between(self, begin_s: float, end_s: float) -> Trace:
         """Jobs submitted in ``[begin_s, end_s)`` seconds after the first submission."""
@@ -94,7 +94,7 @@ class Trace:
         changed["after"] = place[self.after[kept]]
         return replace(
             self,
-            **changed,
+            **changed,  # type: ignore[arg-type]
             names=tuple(self.names[i] for i in kept) if self.names else (),
             ids=tuple(self.ids[i] for i in kept) if self.ids else (),
             runtime_on={name: column[kept] for name, column in self.runtime_on.items()},
