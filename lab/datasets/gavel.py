@@ -10,7 +10,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from berth.pilot.errors import DocumentError
+from lab.datasets import DataSet
 
+_SITE = "https://github.com/stanford-futuredata/gavel"
+TRACE = DataSet(
+    path="traces/gavel_msr_0.trace",
+    title="Gavel's trace",
+    source=_SITE,
+    licence="MIT",
+    sha256="dfd3ae4c9b4d886b2146ed41b6adc9f0105e21ecda3bff33459844c232b18f0e",
+)
+THROUGHPUTS = DataSet(
+    path="traces/gavel_throughputs.parquet",
+    title="Gavel's measured throughputs",
+    source=_SITE,
+    licence="MIT",
+    sha256="e87e16c838c988814a806589ca82400db87565860a066f9ecdb8fcc8e50e3866",
+)
 DEVICES = ("k80", "p100", "v100")
 _SOURCE = "simulation_throughputs"
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from berth.pilot.bounded import BoundedCache
 from berth.policies.decide import Decider
+from berth.policies.lookahead import Lookahead
 from berth.policies.replay.cluster import Cluster
 from berth.policies.replay.columns import Floats, Ints
 from berth.policies.replay.placement import Option, Present
@@ -16,6 +17,7 @@ from berth.policies.replay.trace import Trace
 from berth.policies.settings import PolicySettings
 from berth.policies.shares import UsedShares
 from berth.policies.values import Candidate, CandidateState, Ranked, Request, Resources
+from berth.policies.waits import WaitTable
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
 from berth.predictor.core.sizes import SizeLaw
@@ -54,6 +56,10 @@ class Decided:
         self._forecasts: BoundedCache[object, Forecast | None] = BoundedCache(_FORECASTS)
         self._states: dict[str, CandidateState] = {}
         self._seen: tuple[object, ...] = ()
+        self._lookaheads = {
+            place: Lookahead(_units(cluster, place, gpus=c.is_gpu)) for c, place in self._places
+        }
+        self._waits = policy.weights.wait > 0 or self._decider.objective.waits
         self._wants_shares = policy.objective == "throughput-fair"
         self._held = np.zeros(max(len(trace.users), 1))
         self._held_at_s = 0.0
@@ -76,6 +82,11 @@ class Decided:
             if option is None:
                 return ()
             found.append(option)
+        if self._waits:
+            held, row = found[0], decision.ranked[0]
+            expected_s = 0.0 if row.runtime_s is None else row.runtime_s.mid
+            queue = self._lookaheads[held.partition]
+            queue.placed(held.gpus or held.cores, expected_s, present.now_s)
         if self._wants_shares:
             self._hold(job, found[0], present.now_s)
         return found
@@ -160,16 +171,29 @@ class Decided:
             (*present.free_in(partition), int(present.waiting[partition]))
             for _, partition in self._places
         )
-        if seen != self._seen or shares is not None:
+        if self._waits or seen != self._seen or shares is not None:
             self._seen = seen
             self._states = {
                 candidate.name: CandidateState(
                     up=True, idle_cores=cores, idle_gpus=gpus, pending_jobs=waiting,
                     as_of_s=math.inf, used_shares=shares,
+                    waits=self._table(
+                        partition, gpus if candidate.is_gpu else cores, waiting, present.now_s
+                    ),
                 )
-                for (candidate, _), (cores, gpus, waiting) in zip(self._places, seen, strict=True)
+                for (candidate, partition), (cores, gpus, waiting) in zip(
+                    self._places, seen, strict=True
+                )
             }  # fmt: skip
         return self._states
+
+    def _table(self, partition: int, free: int, waiting: int, now_s: float) -> WaitTable | None:
+        if not self._waits:
+            return None
+        queue = self._lookaheads[partition]
+        if not waiting:
+            queue.empty_queue(free, now_s)
+        return queue.table(now_s)
 
     def _hold(self, job: int, option: Option, now_s: float) -> None:
         self._decay(now_s)
@@ -188,3 +212,8 @@ class Decided:
     def _decay(self, now_s: float) -> None:
         self._held *= 0.5 ** (max(0.0, now_s - self._held_at_s) / HALF_LIFE_S)
         self._held_at_s = now_s
+
+
+def _units(cluster: Cluster, partition: int, *, gpus: bool) -> int:
+    kinds = [cluster.kind(name) for name in cluster.partitions[partition].kinds]
+    return sum(kind.count * (kind.gpus if gpus else kind.cores) for kind in kinds)
