@@ -85,8 +85,8 @@ class Decided:
         if self._waits:
             held, row = found[0], decision.ranked[0]
             expected_s = 0.0 if row.runtime_s is None else row.runtime_s.mid
-            queue = self._lookaheads[held.partition]
-            queue.placed(held.gpus or held.cores, expected_s, present.now_s)
+            ahead = self._lookaheads[held.partition]
+            ahead.placed(held.gpus or held.cores, expected_s, present.now_s)
         if self._wants_shares:
             self._hold(job, found[0], present.now_s)
         return found
