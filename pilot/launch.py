@@ -113,6 +113,18 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
+def launcher_ends(env: Mapping[str, str]) -> tuple[int, ...]:
+    """Open files by which a parallel program speaks to what launched it (PMI 1 and 2)."""
+    text = env.get("PMI_FD", "")
+    if not (text.isascii() and text.isdigit() and int(text[:8]) > 2):
+        return ()
+    try:
+        os.fstat(int(text))
+    except OSError:
+        return ()
+    return (int(text),)
+
+
 def resolve_command(command: Sequence[str], env: Mapping[str, str]) -> tuple[str, ...]:
     """The command with its program as a path.
 
@@ -243,6 +255,7 @@ class _Shepherd:
             [sys.executable, "-I", "-S", str(SHEPHERD)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            pass_fds=launcher_ends(order.env),
         )
         stdin, stdout = self._process.stdin, self._process.stdout
         if stdin is None or stdout is None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from berth.pilot.documents import to_json, write_json
+from berth.pilot.launch import Order, launcher_ends, run_one
 from berth.pilot.profile import (
     Measurement,
     Profile,
@@ -128,3 +131,22 @@ def test_the_nodes_are_the_jobs() -> None:
 def test_documents_of_before_keep_their_text(own: Profile) -> None:
     assert "node_scaling" not in to_json(own)
     assert '"nodes"' not in to_json(own)
+
+
+def test_a_rank_keeps_the_open_file_by_which_it_speaks_to_its_launcher() -> None:
+    read_end, write_end = os.pipe()
+    try:
+        os.set_inheritable(write_end, True)
+        env = {"PATH": "/usr/bin:/bin", "PMI_FD": str(write_end)}
+        speaks = "import os; os.write(int(os.environ['PMI_FD']), b'cmd=init\\n')"
+        done = run_one(Order((sys.executable, "-I", "-S", "-c", speaks), env))
+        assert done.succeeded
+        assert os.read(read_end, 100) == b"cmd=init\n"
+    finally:
+        os.close(read_end)
+        os.close(write_end)
+
+
+@pytest.mark.parametrize("number", ["", "x", "1", "987654"])
+def test_what_is_no_open_file_is_not_passed_on(number: str) -> None:
+    assert launcher_ends({"PMI_FD": number}) == ()
