@@ -30,7 +30,7 @@ def run(command: list[str]) -> tuple[float, int]:
     child = os.fork()
     if child == 0:
         try:
-            os.execvp(command[0], command)
+            os.execvp(command[0], command)  # nosec B606
         except OSError as error:
             sys.stderr.write(f"{command[0]} could not be started: {error.strerror}\n")
         os._exit(NOT_FOUND)
