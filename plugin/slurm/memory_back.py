@@ -146,7 +146,10 @@ def round_of(ruled_out: Path, every_s: float, now_s: float) -> Iterator[str]:
         except BerthError as error:
             problem = error
     alive_s = now_s if patient and problem is None else 0.0
-    guard.store(path, Guard(alive_s, every_s, requeue, stopped))
+    if path.parent.is_dir():
+        guard.store(path, Guard(alive_s, every_s, requeue, stopped))
+    else:  # the daemon sees nobody at work, and makes no request smaller
+        yield f"memory requests stay as they are: there is no folder {path.parent}"
     if problem is not None:
         raise problem
 
