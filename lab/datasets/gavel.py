@@ -13,13 +13,20 @@ from berth.pilot.errors import DocumentError
 from lab.datasets import DataSet
 
 _SITE = "https://github.com/stanford-futuredata/gavel"
-TRACE = DataSet(
-    path="traces/gavel_msr_0.trace",
-    title="Gavel's trace",
-    source=_SITE,
-    licence="MIT",
-    sha256="dfd3ae4c9b4d886b2146ed41b6adc9f0105e21ecda3bff33459844c232b18f0e",
-)
+_SHA256 = {
+    "0": "dfd3ae4c9b4d886b2146ed41b6adc9f0105e21ecda3bff33459844c232b18f0e",
+    "1": "87587b710b4c113cef0c2614a465f430124173f371423006ca0fa96d8a40a29b",
+}
+TRACES = {
+    name: DataSet(
+        path=f"traces/gavel_msr_{name}.trace",
+        title="Gavel's trace",
+        source=_SITE,
+        licence="MIT",
+        sha256=sha256,
+    )
+    for name, sha256 in _SHA256.items()
+}
 THROUGHPUTS = DataSet(
     path="traces/gavel_throughputs.parquet",
     title="Gavel's measured throughputs",

@@ -46,6 +46,10 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "every headline figure of the documentation: before, tolerance, now", "16 min",
         own_options=True,
     ),
+    "gavel-placement": Experiment(
+        "lab.experiments.gavel_placement",
+        "policies on Gavel's traces by true and by predicted throughputs, replayed", "10 min",
+    ),
     "programs": Experiment(
         "lab.experiments.programs",
         "times of programs on a CPU and a GPU from one pilot, each kernel left out",
