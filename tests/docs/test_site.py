@@ -13,8 +13,6 @@ pytest.importorskip("sphinx", reason="needs the extra `docs`")
 
 from berth.plugin.cli import COMMANDS, HIDDEN
 
-pytestmark = pytest.mark.xdist_group("documentation site")
-
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 LOADED = re.compile(r"""<(?:script|img|iframe|link)\b[^>]*?\b(?:src|href)=["']([^"']+)""")
 LINK = re.compile(r"""<a\b[^>]*?\bhref=["']([^"'#]+)""")
@@ -32,24 +30,17 @@ def build(kind: str, into: Path) -> Path:
     return into
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from the pages as they are; a warning (a dead link, say) is a failure."""
-    return build("html", tmp_path_factory.mktemp("site"))
-
-
-def test_every_page_is_there_and_can_be_searched(site: Path) -> None:
-    assert {page.stem for page in DOCS.glob("*.md")} <= {page.stem for page in site.glob("*.html")}
+def test_the_site_is_whole_loads_nothing_from_elsewhere_and_leads_to_the_first_questions(
+    tmp_path: Path,
+) -> None:
+    """A warning of the build (a dead link, say) is a failure."""
+    site = build("html", tmp_path)
+    pages = sorted(site.glob("*.html"))
+    assert {page.stem for page in DOCS.glob("*.md")} <= {page.stem for page in pages}
     assert "calibrate" in (site / "searchindex.js").read_text()
-
-
-def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
-    for page in site.glob("*.html"):
+    for page in pages:
         loaded = LOADED.findall(page.read_text(encoding="utf-8"))
         assert [one for one in loaded if one.startswith(("http:", "https:", "//"))] == [], page.name
-
-
-def test_the_first_page_leads_to_what_a_reader_asks_first(site: Path) -> None:
     linked = set(LINK.findall((site / "index.html").read_text(encoding="utf-8")))
     assert {"start.html", "slurm.html", "flux.html", "faq.html"} <= linked
     questions = (site / "faq.html").read_text(encoding="utf-8")
