@@ -1,7 +1,7 @@
 """Traces of deep-learning jobs as Gavel writes them (Narayanan et al., OSDI 2020).
 
-Fields by tabs: job type, command, argument of the steps, GPUs (``scale_factor``), steps, second of
-arrival, priority; older files have a number of workers or a needs-data flag in between.
+Fields by tabs: job type, command, argument of the steps, whether it needs data, steps, second of
+arrival, GPUs (``scale_factor``).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _row(line: str) -> tuple[float, int, float, str]:
     if len(parts) != FIELDS:
         raise Unreadable(f"{len(parts)} fields where Gavel has {FIELDS}")
     try:
-        gpus, steps, arrival = int(parts[3]), float(parts[4]), float(parts[5])
+        steps, arrival, gpus = float(parts[4]), float(parts[5]), int(parts[6])
     except ValueError:
         raise Unreadable("a field is not a number") from None
     if gpus < 1 or not 0 <= steps < math.inf or not 0 <= arrival < math.inf:

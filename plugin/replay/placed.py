@@ -9,7 +9,7 @@ from berth.plugin.replay.clusters import SiteCluster
 from berth.policies.replay import Metrics, Settings, Trace, metrics, replay
 from berth.policies.replay.deciding import Decided
 from berth.policies.replay.metrics import Range
-from berth.policies.replay.oracle import Oracle
+from berth.policies.replay.predicted import with_error
 from berth.policies.settings import PolicySettings
 
 
@@ -20,9 +20,9 @@ def placed(
     """Figures of a replay in which every job asked Berth to choose."""
     candidates = () if place.site is None else place.site.candidates
     policy = replace(policy, list_queues=True)
+    predictions = with_error(trace, candidates, log_error=log_error, seed=seed)
     decided = Decided(
-        candidates, place.partition_of, policy, Oracle(trace, log_error=log_error, seed=seed),
-        trace=trace, cluster=place.cluster,
+        candidates, place.partition_of, policy, predictions, trace=trace, cluster=place.cluster
     )  # fmt: skip
     return metrics(replay(trace, place.cluster, settings, decided))
 

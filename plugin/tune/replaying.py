@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from berth.pilot.errors import UsageError
+from berth.plugin.replay.clusters import cluster_of
 from berth.plugin.site.site import Site
 from berth.plugin.tune.job_table import read_job_table
-from berth.policies.replay import Backfill, Cluster, NodeKind, Partition, Settings, Trace
+from berth.policies.replay import Backfill, Cluster, Settings, Trace
 from berth.policies.tuning.replayed import TraceReplayer
 
 OPTIONS = ("backfill",)
@@ -40,10 +41,11 @@ def open_replayer(site: Site, jobs: Path, options: Mapping[str, str]) -> TraceRe
         )
     if any(not np.isfinite(column).any() for column in table.trace.runtime_on.values()):
         raise UsageError(f"{jobs} has a platform without any time")
-    cluster = cluster_of(site)
+    place = cluster_of(site)
     return TraceReplayer(
-        trace=_settled(table.trace, cluster, site, jobs),
-        cluster=cluster,
+        trace=_settled(table.trace, place.cluster, site, jobs),
+        cluster=place.cluster,
+        partition_of=place.partition_of,
         settings=Settings(backfill=backfill),
         candidates=site.candidates,
         predicted=table.predicted,
@@ -65,27 +67,3 @@ def _settled(trace: Trace, cluster: Cluster, site: Site, jobs: Path) -> Trace:
     by_queue = [trace.runtime_on.get(cluster.platform_of(place), unknown) for place in places]
     rows = np.arange(len(trace))
     return replace(trace, queues=queues, runtime_s=np.stack(by_queue)[trace.queue, rows])
-
-
-def cluster_of(site: Site) -> Cluster:
-    """The nodes that the site file counts, a partition for each of its queues.
-
-    Raises UsageError for a place whose nodes are not counted.
-    """
-    kinds: list[NodeKind] = []
-    partitions: dict[str, Partition] = {}
-    for one in site.candidates:
-        if one.nodes is None:
-            raise UsageError(
-                f"{site.source}: candidate {one.name!r} does not say how many nodes there are",
-                hint="write nodes = N there",
-            )
-        kinds.append(
-            NodeKind(
-                one.name, one.nodes, one.cores_per_node, one.gpus_per_node, platform=one.platform
-            )
-        )
-        before = partitions.get(one.queue)
-        names = (one.name,) if before is None else (*before.kinds, one.name)
-        partitions[one.queue] = Partition(one.queue, names, max_time_s=one.max_time_s)
-    return Cluster(tuple(kinds), tuple(partitions.values()))

@@ -7,36 +7,28 @@ platform, and where the job ran in fact its own.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 import numpy as np
 
 from berth.pilot.errors import BerthError, UsageError
 from berth.policies.decide import Decider
+from berth.policies.objectives.throughput_fair import ThroughputFair
 from berth.policies.replay.cluster import Cluster
 from berth.policies.replay.placement import Option, Present
+from berth.policies.replay.predicted import Predictions
+from berth.policies.replay.seen import Seen
 from berth.policies.replay.trace import Trace
 from berth.policies.settings import PolicySettings
 from berth.policies.values import (
     Candidate,
-    CandidateState,
     Decision,
     Ranked,
     Request,
     Resources,
 )
-from berth.predictor.core.forecast import Forecast
 
 STATES_S = 15.0
 """Age from which the candidates' states are read again, as the daemon does."""
-
-
-class Predictions(Protocol):
-    """What is known of a job when it is submitted."""
-
-    def forecast(self, job: int) -> Forecast | None:
-        """Of a row of the trace; None: nothing."""
-        ...
 
 
 class Decided:
@@ -52,28 +44,27 @@ class Decided:
         trace: Trace,
         cluster: Cluster,
         states_s: float = STATES_S,
+        lookahead: bool = False,
     ) -> None:
-        self._decider = Decider(candidates, settings)
+        """``lookahead``: waits from the predicted ends of jobs, which the daemon does not have."""
+        self._decider = Decider(candidates, settings, identified=False)
         self._by_name = {candidate.name: candidate for candidate in candidates}
         self._partition_of = partition_of
         self._predictions = predictions
         self._trace = trace
-        self._cluster = cluster
-        self._states_s = states_s
-        self._states: dict[str, CandidateState] = {}
-        self._read_s = -np.inf
+        self._seen = Seen(
+            candidates, partition_of, trace, cluster, every_s=states_s, lookahead=lookahead,
+            shares=self._decider.objective.name == ThroughputFair.name,
+        )  # fmt: skip
         self._requests = _requests(trace)
         self._here = _own_platforms(trace, cluster)
 
     def place(self, job: int, present: Present) -> Sequence[Option] | None:
         """See Placement. Raises UsageError where the policy fails."""
-        if present.now_s - self._read_s >= self._states_s:
-            self._read_s = present.now_s
-            self._states = self._read(present)
-        request = self._requests[job]
+        states, request = self._seen.now(present), self._requests[job]
         forecast = self._predictions.forecast(job)
         try:
-            decision = self._decider.decide(request, self._states, forecast, present.now_s)
+            decision = self._decider.decide(request, states, forecast, present.now_s)
         except BerthError:
             raise
         except Exception as error:
@@ -84,7 +75,11 @@ class Decided:
             ) from error
         if decision.chosen is None:
             return None
-        return self._options(job, request, decision)
+        found = self._options(job, request, decision)
+        if found:
+            expected = decision.ranked[0].runtime_s
+            self._seen.placed(job, found[0], expected.mid if expected else 0.0, present.now_s)
+        return found
 
     def _options(self, job: int, request: Request, decision: Decision) -> list[Option]:
         """Where the job may start; empty: nobody knows how long it runs there."""
@@ -122,19 +117,6 @@ class Decided:
             known = self._trace.runtime_s[job]
         return float(known)
 
-    def _read(self, present: Present) -> dict[str, CandidateState]:
-        found = {}
-        for name, part in self._partition_of.items():
-            cores, gpus = present.free_in(part)
-            found[name] = CandidateState(
-                up=True,
-                idle_cores=cores,
-                idle_gpus=gpus,
-                pending_jobs=int(present.waiting[part]),
-                as_of_s=present.now_s,
-            )
-        return found
-
     def _name(self, job: int) -> str:
         return self._trace.ids[job] if self._trace.ids else str(job)
 
@@ -153,7 +135,9 @@ def _requests(trace: Trace) -> list[Request]:
         Request(
             user=trace.users[user] if trace.users else str(user),
             account=(trace.accounts[account] or None) if trace.accounts else None,
-            resources=Resources(max(nodes, 1), max(cores, 1), 1, gpus, memory or None),
+            resources=Resources(max(nodes, 0), max(cores, 1), 1, gpus, memory or None),
+            gres=f"gpu:{gpus}" if gpus else None,
+            profile="job",
             queue=trace.queues[queue] if queue >= 0 and trace.queues else None,
             wants_placement=True,
             time_limit_s=limit or None,

@@ -9,9 +9,10 @@ import numpy as np
 
 from berth.policies.replay import Cluster, Replayed, Settings, Trace, replay
 from berth.policies.replay.columns import Floats
+from berth.policies.replay.deciding import Decided
+from berth.policies.replay.predicted import Columns
 from berth.policies.settings import PolicySettings
 from berth.policies.tuning.figures import Figures
-from berth.policies.tuning.placing import Decided
 from berth.policies.tuning.replayer import Part
 from berth.policies.values import Candidate
 
@@ -24,8 +25,12 @@ class TraceReplayer:
     cluster: Cluster
     settings: Settings
     candidates: tuple[Candidate, ...]
+    partition_of: Mapping[str, int]
+    """By candidate's name."""
     predicted: Mapping[str, Floats] = field(default_factory=dict)
     spread: float = 1.25
+    lookahead: bool = False
+    """See Decided."""
 
     @property
     def span_s(self) -> float:
@@ -43,8 +48,10 @@ class TraceReplayer:
         trace = self.trace.rows(rows)
         predicted = {name: column[rows] for name, column in self.predicted.items()}
         placed = Decided(
-            trace, self.cluster, self.candidates, policy, predicted, spread=self.spread
-        )
+            self.candidates, self.partition_of, policy,
+            Columns(predicted, self.candidates, spread=self.spread),
+            trace=trace, cluster=self.cluster, lookahead=self.lookahead,
+        )  # fmt: skip
         return replay(trace, self.cluster, self.settings, placed)
 
     def figures(self, done: Replayed, first_s: float) -> Figures:
@@ -77,10 +84,8 @@ class TraceReplayer:
         """[jobs][nodes, cores, GPUs] price an hour and watts; NaN where a place says neither."""
         cost = np.full((len(self.cluster.partitions), 3), np.nan)
         power = cost.copy()
-        for index, place in enumerate(self.cluster.partitions):
-            one = next((c for c in self.candidates if c.queue == place.name), None)
-            if one is None:
-                continue
+        for one in self.candidates:
+            index = self.partition_of[one.name]
             prices = (one.price_per_node_hour, one.price_per_core_hour, one.price_per_gpu_hour)
             watts = (None, one.power_per_core_w, one.power_per_gpu_w)
             cost[index] = _row(prices)

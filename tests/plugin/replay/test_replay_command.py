@@ -140,8 +140,8 @@ def test_larger_jobs_and_unknown_partitions_are_refused_and_counted(
 
 GAVEL = (
     "ResNet\tpython3 %s/main.py\t-n\t1\t1000\t0.0\t1\n"
-    "LM\tpython3 %s/main.py\t-n\t2\t400\t5.0\t1\n"
-    "A3C\tpython3 %s/main.py\t-n\t0\t400\t6.0\t1\n"
+    "LM\tpython3 %s/main.py\t-n\t0\t400\t5.0\t2\n"
+    "A3C\tpython3 %s/main.py\t-n\t1\t400\t6.0\t0\n"
     "Unseen\tpython3 %s/main.py\t-n\t1\t400\t7.0\t1\n"
 )
 TIMES = (

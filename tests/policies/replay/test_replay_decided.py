@@ -21,7 +21,7 @@ from berth.policies.replay import (
     trace_of,
 )
 from berth.policies.replay.deciding import Decided
-from berth.policies.replay.oracle import Oracle
+from berth.policies.replay.predicted import with_error
 from berth.policies.replay.validate import problems
 
 CLUSTER = Cluster(
@@ -46,7 +46,7 @@ def trace(slow: list[float], quick: list[float], gap: float = 100.0) -> Trace:
 
 def placed(jobs: Trace, **policy: object) -> Replayed:
     settings = PolicySettings(**policy)  # type: ignore[arg-type]
-    decided = Decided(PLACES, AT, settings, Oracle(jobs), trace=jobs, cluster=CLUSTER)
+    decided = Decided(PLACES, AT, settings, with_error(jobs, PLACES), trace=jobs, cluster=CLUSTER)
     found = replay(jobs, CLUSTER, Settings(compiled=False), decided)
     assert found.counts.adds_up
     assert problems(found) == []
@@ -66,12 +66,11 @@ def test_a_queue_in_front_of_the_faster_place_counts() -> None:
 
 
 def test_a_job_whose_time_elsewhere_nobody_knows_stays_and_is_counted() -> None:
-    class Believes(Oracle):
-        """Forecasts a short time on the new place for all jobs."""
-
     known = trace([50, 50], [10, 10])
     truth = replace(known, runtime_on={"quick": np.array([10, np.nan])})
-    decided = Decided(PLACES, AT, PolicySettings(), Believes(known), trace=truth, cluster=CLUSTER)
+    decided = Decided(
+        PLACES, AT, PolicySettings(), with_error(known, PLACES), trace=truth, cluster=CLUSTER
+    )
     found = replay(truth, CLUSTER, Settings(compiled=False), decided)
     assert found.partition.tolist() == [1, 0]
     assert found.not_judged.tolist() == [False, True]
@@ -100,7 +99,7 @@ def test_the_error_of_predictions_follows_the_seed_and_its_size() -> None:
     jobs = trace([50] * 200, [50] * 200)
 
     def mids(error: float, seed: int) -> list[float]:
-        oracle = Oracle(jobs, log_error=error, seed=seed)
+        oracle = with_error(jobs, PLACES, log_error=error, seed=seed)
         forecasts = [oracle.forecast(job) for job in range(len(jobs))]
         return [f.curves["slow"].points[0].runtime_s.mid for f in forecasts if f is not None]
 

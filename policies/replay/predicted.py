@@ -1,0 +1,90 @@
+"""What is predicted of the jobs of a trace: columns of run times, exact or with an error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from typing import Protocol
+
+import numpy as np
+
+from berth.pilot.bounded import BoundedCache
+from berth.policies.replay.columns import Floats
+from berth.policies.replay.trace import Trace
+from berth.policies.values import Candidate
+from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
+from berth.predictor.core.sizes import SizeLaw
+
+Z_90 = 1.6449
+"""Half of a 90 % interval in standard deviations."""
+_FORECASTS = 20_000
+_LEAST_S = 1e-3
+_ONE = Interval(1.0, 1.0, 1.0)
+
+
+class Predictions(Protocol):
+    """What is known of a job when it is submitted."""
+
+    def forecast(self, job: int) -> Forecast | None:
+        """Of a row of the trace; None: nothing."""
+        ...
+
+
+class Columns:
+    """``times``: by platform [jobs] in seconds, NaN where nothing is predicted."""
+
+    def __init__(
+        self, times: Mapping[str, Floats], candidates: Collection[Candidate], *, spread: float
+    ) -> None:
+        """``spread``: upper / middle of the intervals."""
+        self._gpu = {one.platform: one.is_gpu for one in candidates}
+        self._architecture = next((one.architecture for one in candidates), "x86_64")
+        self._times = {name: times[name] for name in sorted(times) if name in self._gpu}
+        self._spread = spread
+        self._known: BoundedCache[tuple[float, ...], Forecast | None] = BoundedCache(_FORECASTS)
+
+    def forecast(self, job: int) -> Forecast | None:
+        """See Predictions."""
+        times = tuple(float(column[job]) for column in self._times.values())
+        if all(math.isnan(one) for one in times):
+            return None
+        found = self._known.get(times)
+        return found if found is not None else self._known.put(times, self._made(times))
+
+    def _made(self, times: tuple[float, ...]) -> Forecast:
+        curves = {
+            name: PredictionCurve((self._point(name, max(mid, _LEAST_S)),))
+            for name, mid in zip(self._times, times, strict=True)
+            if not math.isnan(mid)
+        }
+        return Forecast(
+            workload="job", kind="history", digest=repr(times), bundle="",
+            targets=("cpu", "cuda", "hip"), architecture=self._architecture,
+            instruction_sets=(), threads=1, ranks=1, gpus=0, container=None,
+            reference_platform=next(iter(curves)), reference_runtime_s=None,
+            sizes=SizeLaw(None, None), curves=curves,
+        )  # fmt: skip
+
+    def _point(self, platform: str, mid: float) -> Prediction:
+        on_gpu = self._gpu[platform]
+        return Prediction(
+            workload="job", platform=platform, cores=0 if on_gpu else 1, gpus=int(on_gpu),
+            basis=Basis.CALIBRATED, speedup=_ONE,
+            runtime_s=Interval(mid / self._spread, mid, mid * self._spread),
+            memory_bytes=Interval(0.0, 0.0, 1.0), energy_j=None, bound=Bound.UNKNOWN,
+        )  # fmt: skip
+
+
+def with_error(
+    trace: Trace, candidates: Collection[Candidate], *, log_error: float = 0.0, seed: int = 0
+) -> Columns:
+    """The trace's own ``runtime_on``, each time ``exp(N(0, log_error))``; the interval says so.
+
+    The error of a job on a platform is one draw of ``seed``.
+    """
+    columns = dict(sorted(trace.runtime_on.items()))
+    draws = np.random.default_rng(seed).standard_normal((len(trace), len(columns)))
+    factors = np.exp(log_error * draws)
+    times = {name: column * factors[:, n] for n, (name, column) in enumerate(columns.items())}
+    return Columns(times, candidates, spread=math.exp(Z_90 * log_error))

@@ -1,0 +1,111 @@
+"""What a policy sees of the cluster during a replay: states, expected waits, users' shares."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from berth.policies.lookahead import Lookahead
+from berth.policies.replay.cluster import Cluster
+from berth.policies.replay.placement import Option, Present
+from berth.policies.replay.trace import Trace
+from berth.policies.shares import UsedShares
+from berth.policies.values import Candidate, CandidateState
+from berth.policies.waits import WaitTable
+
+HALF_LIFE_S = 7 * 86_400.0
+"""Of what users have held, for their share."""
+
+
+class Seen:
+    """The candidates' states, read again once they are ``every_s`` old, as the daemon does."""
+
+    def __init__(
+        self,
+        candidates: Sequence[Candidate],
+        partition_of: Mapping[str, int],
+        trace: Trace,
+        cluster: Cluster,
+        *,
+        every_s: float,
+        lookahead: bool,
+        shares: bool,
+    ) -> None:
+        """``lookahead``: waits by the predicted ends of jobs (``policies.lookahead``), kept up to
+        date at each submission; ``shares``: what users have held, likewise."""
+        self._places = [(one, partition_of[one.name]) for one in candidates]
+        self._every_s = 0.0 if lookahead or shares else every_s
+        self._read_s = -math.inf
+        self._numbers: tuple[tuple[int, int, int], ...] = ()
+        self._states: dict[str, CandidateState] = {}
+        self._trace = trace
+        self._queues = {
+            place: Lookahead(_units(cluster, place, gpus=one.is_gpu))
+            for one, place in (self._places if lookahead else ())
+        }
+        self._held = np.zeros(max(len(trace.users), 1)) if shares else None
+        self._held_at_s = 0.0
+
+    def now(self, present: Present) -> Mapping[str, CandidateState]:
+        """The states; the same object while nothing that counts has changed."""
+        if present.now_s - self._read_s < self._every_s:
+            return self._states
+        self._read_s = present.now_s
+        numbers = tuple(
+            (*present.free_in(place), int(present.waiting[place])) for _, place in self._places
+        )
+        if numbers == self._numbers and not self._queues and self._held is None:
+            return self._states
+        self._numbers, shares = numbers, self._shares(present.now_s)
+        self._states = {
+            one.name: CandidateState(
+                up=True,
+                idle_cores=cores,
+                idle_gpus=gpus,
+                pending_jobs=waiting,
+                as_of_s=math.inf,
+                used_shares=shares,
+                waits=self._table(place, gpus if one.is_gpu else cores, waiting, present.now_s),
+            )
+            for (one, place), (cores, gpus, waiting) in zip(self._places, numbers, strict=True)
+        }
+        return self._states
+
+    def placed(self, job: int, option: Option, expected_s: float, now_s: float) -> None:
+        """A job was sent somewhere, and is predicted to run so long."""
+        if self._queues:
+            self._queues[option.partition].placed(option.gpus or option.cores, expected_s, now_s)
+        if self._held is not None:
+            self._decay(now_s)
+            held = option.gpus or option.cores
+            self._held[int(self._trace.user[job])] += held * expected_s
+
+    def _table(self, place: int, free: int, waiting: int, now_s: float) -> WaitTable | None:
+        queue = self._queues.get(place)
+        if queue is None:
+            return None
+        if not waiting:
+            queue.empty_queue(free, now_s)
+        return queue.table(now_s)
+
+    def _shares(self, now_s: float) -> UsedShares | None:
+        if self._held is None:
+            return None
+        self._decay(now_s)
+        mean = float(self._held.mean())
+        if mean <= 0:
+            return UsedShares({})
+        relative = (self._held / mean).tolist()
+        return UsedShares(dict(zip(self._trace.users, relative, strict=False)))
+
+    def _decay(self, now_s: float) -> None:
+        if self._held is not None:
+            self._held *= 0.5 ** (max(0.0, now_s - self._held_at_s) / HALF_LIFE_S)
+            self._held_at_s = now_s
+
+
+def _units(cluster: Cluster, partition: int, *, gpus: bool) -> int:
+    kinds = [cluster.kind(name) for name in cluster.partitions[partition].kinds]
+    return sum(kind.count * (kind.gpus if gpus else kind.cores) for kind in kinds)
