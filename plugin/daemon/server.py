@@ -95,7 +95,7 @@ class Server:
         self._waker, self._woken = socket.socketpair()
         self._waker.setblocking(False)
         self._stopping_s: float | None = None
-        self._wrong_uids_told: set[int] = set()
+        self._wrong_uids_logged: set[int] = set()
 
     def stop(self) -> None:
         """Finish what is under way and end. From a signal handler or another thread."""
@@ -179,8 +179,8 @@ class Server:
 
     def _refused(self, uid: int) -> None:
         self.counts["wrong-uid"] += 1
-        if uid not in self._wrong_uids_told and len(self._wrong_uids_told) < 100:
-            self._wrong_uids_told.add(uid)
+        if uid not in self._wrong_uids_logged and len(self._wrong_uids_logged) < 100:
+            self._wrong_uids_logged.add(uid)
             log.warning("uid %d is not a scheduler user of the site file: not answered", uid)
 
     def _make_room(self) -> None:

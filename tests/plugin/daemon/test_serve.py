@@ -141,7 +141,7 @@ def test_a_new_scheduler_user_that_does_not_exist_keeps_the_old_site(ready: Harb
     daemon = ready.start()
     ready.write_site(user="no-such-user-here", mode="shadow")
     wait_until(lambda: daemon.stats()["problems"])
-    assert "no-such-user-here" in daemon.log
+    wait_until(lambda: "no-such-user-here" in daemon.log)
     assert daemon.decide(**ASK)["action"] == "edit"
 
 
@@ -307,7 +307,7 @@ def test_only_the_configured_users_are_answered(ready: Harbour) -> None:
     daemon = ready.start()
     assert as_nobody() == "b''"
     wait_until(lambda: daemon.stats()["connections"]["wrong-uid"] == 1)
-    assert f"uid {nobody} is not a scheduler user" in daemon.log
+    wait_until(lambda: f"uid {nobody} is not a scheduler user" in daemon.log)
     ready.write_site(user="nobody")
     wait_until(lambda: "ping" in as_nobody() or '"v":1' in as_nobody())
 
