@@ -9,8 +9,8 @@ from typing import Any
 from berth.pilot.errors import SchedulerError
 from berth.plugin.flux import commands
 from berth.plugin.flux.frobnicator import ANONYMOUS, Queue, at
-from berth.plugin.flux.sets import hostlist, idset
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts
+from berth.plugin.scheduler.host_lists import hostlist, idset
 
 GPU = "gpu"
 """Flux counts GPUs and slices under this one name."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from berth.pilot.errors import BerthError, SchedulerError
 from berth.plugin.findings import Findings
-from berth.plugin.flux import commands, past_jobs
+from berth.plugin.flux import commands, past_jobs, present_jobs
 from berth.plugin.flux.outcomes import parse_ended, parse_outcomes
 from berth.plugin.flux.reading import read_cluster
 from berth.plugin.flux.render import flux_submit, node_batch, workers_batches
@@ -21,6 +21,7 @@ from berth.plugin.scheduler import (
     Job,
     NodeJob,
     Outcome,
+    PresentJob,
     Replacing,
     Scheduler,
     WorkersJob,
@@ -99,6 +100,10 @@ class Flux(Scheduler):
             return stamped_decision(commands.run("job", "info", job_id, "jobspec"))
         except BerthError:
             return None
+
+    def present_jobs(self) -> tuple[PresentJob, ...]:
+        """See Scheduler. From flux jobs."""
+        return present_jobs.ask()
 
     def past_jobs(self, cluster: str, since_s: float) -> Read:
         """See Scheduler. From flux jobs."""

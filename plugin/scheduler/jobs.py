@@ -102,6 +102,36 @@ class JobNow:
 
 
 @dataclass(frozen=True, slots=True)
+class PresentJob:
+    """A job that runs or waits, as the scheduler has it at present. Times are Unix seconds."""
+
+    job_id: str
+    user: str
+    queues: tuple[str, ...]
+    """Where it runs, or may start."""
+    running: bool
+    cores: int
+    """In all, as the scheduler counts them."""
+    submit_s: float
+    may_start: bool = True
+    """False: it is held, or waits for something else than its turn and room."""
+    account: str = ""
+    name: str = ""
+    nodes: int = 1
+    gpus: int = 0
+    """In all, whole GPUs or slices."""
+    node_names: tuple[str, ...] = ()
+    """Those that it runs on."""
+    priority: float = 0.0
+    """Larger ones start first."""
+    time_limit_s: float | None = None
+    start_s: float | None = None
+    """When it started; None: it waits."""
+    decision: str | None = None
+    """Id of the decision whose stamp it carries."""
+
+
+@dataclass(frozen=True, slots=True)
 class EndedJobs:
     """Jobs that ended, with Berth's stamp or without."""
 

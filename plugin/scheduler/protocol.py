@@ -26,6 +26,7 @@ from berth.plugin.scheduler.jobs import (
     JobNow,
     NodeJob,
     Outcome,
+    PresentJob,
     Replacing,
     WorkersJob,
 )
@@ -155,6 +156,10 @@ class Scheduler(Protocol):
             elapsed_s=found.elapsed_s,
             time_limit_s=found.time_limit_s,
         )
+
+    def present_jobs(self) -> tuple[PresentJob, ...]:
+        """All jobs that run or wait, of all users, as far as we may see them."""
+        raise UsageError(f"{self.title} cannot be asked for the jobs that run and wait")
 
     def past_jobs(self, cluster: str, since_s: float) -> Read:
         """Jobs that ended after a Unix time, Berth's and others', from its accounting."""

@@ -17,6 +17,7 @@ from berth.plugin.scheduler import (
     JobNow,
     NodeJob,
     Outcome,
+    PresentJob,
     Scheduler,
     WorkersJob,
     stamped_decision,
@@ -29,6 +30,7 @@ from berth.plugin.slurm import (
     now,
     past_jobs,
     pilot_tail,
+    present_jobs,
     with_pyslurm,
 )
 from berth.plugin.slurm.render import node_sbatch, sbatch, workers_sbatch
@@ -118,6 +120,10 @@ class Slurm(Scheduler):
     def job_now(self, job_id: str) -> JobNow | None:
         """See Scheduler. By squeue, which knows a job for MinJobAge after its end."""
         return now.job_now(job_id)
+
+    def present_jobs(self) -> tuple[PresentJob, ...]:
+        """See Scheduler. From squeue."""
+        return present_jobs.ask()
 
     def past_jobs(self, cluster: str, since_s: float) -> Read:
         """See Scheduler. From sacct."""

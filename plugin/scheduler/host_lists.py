@@ -1,4 +1,4 @@
-"""Flux's lists of numbers and hosts: idsets (RFC 22) and hostlists (RFC 29)."""
+"""Lists of numbers and hosts as schedulers write them: Flux's idsets (RFC 22) and hostlists."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HOST = re.compile(r"([^\[\],]*)(?:\[([\d,-]*)\])?([^\[\],]*)")
 def idset(text: object) -> list[int]:
     """``0-2,5`` or ``[0-2,5]`` as numbers, as written. Raises SchedulerError."""
     if not isinstance(text, str):
-        raise SchedulerError(f"Flux gave {text!r} where ranks belong"[:160])
+        raise SchedulerError(f"{text!r} is no list of ranks"[:160])
     body = text.strip()
     if body.startswith("[") and body.endswith("]"):
         body = body[1:-1]
@@ -24,21 +24,21 @@ def idset(text: object) -> list[int]:
 
 
 def hostlist(text: object) -> list[str]:
-    """``node[0-2],gpu[08-10]`` as names, in order. Raises SchedulerError."""
+    """``node[0-2],gpu[08-10]`` as names, in order; Slurm's, too. Raises SchedulerError."""
     if not isinstance(text, str):
-        raise SchedulerError(f"Flux gave {text!r} where hosts belong"[:160])
+        raise SchedulerError(f"{text!r} is no list of hosts"[:160])
     names: list[str] = []
     for part in re.findall(r"(?:[^,\[]|\[[^\]]*\])+", text):
         match = _HOST.fullmatch(part.strip())
         if match is None:
-            raise SchedulerError(f"Flux named hosts that cannot be read: {part[:80]!r}")
+            raise SchedulerError(f"a list of hosts cannot be read: {part[:80]!r}")
         before, ranges, after = match.groups()
         if ranges is None:
             names.append(f"{before}{after}")
         else:
             names.extend(f"{before}{number}{after}" for number in _numbers(ranges))
         if len(names) > MOST:
-            raise SchedulerError("Flux named more hosts than can be")
+            raise SchedulerError("a list names more hosts than can be")
     return names
 
 
@@ -47,9 +47,9 @@ def _numbers(text: str) -> Iterator[str]:
     for part in text.split(","):
         match = _RANGE.fullmatch(part)
         if match is None:
-            raise SchedulerError(f"Flux gave ranks that cannot be read: {text[:80]!r}")
+            raise SchedulerError(f"a list of numbers cannot be read: {text[:80]!r}")
         first, last = int(match[1]), int(match[2] or match[1])
         if not 0 <= last - first < MOST:
-            raise SchedulerError(f"Flux gave ranks that cannot be read: {text[:80]!r}")
+            raise SchedulerError(f"a list of numbers cannot be read: {text[:80]!r}")
         width = len(match[1])
         yield from (f"{number:0{width}d}" for number in range(first, last + 1))
