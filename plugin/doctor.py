@@ -18,7 +18,7 @@ from berth.plugin.calibrate.state import check_calibration
 from berth.plugin.daemon.app import uids_of
 from berth.plugin.daemon.client import ask
 from berth.plugin.doctor_bundles import check_bundles, check_forecasts, check_places
-from berth.plugin.doctor_learning import check_learning
+from berth.plugin.doctor_learning import check_exploring, check_learning
 from berth.plugin.findings import Finding, Findings, Status
 from berth.plugin.scheduler import ClusterFacts, Scheduler
 from berth.plugin.site.site import Site
@@ -37,6 +37,7 @@ def examine(site: Site) -> Findings:
     yield from _guarded("calibration", lambda: check_calibration(site))
     yield from _guarded("store", lambda: _store(site))
     yield from _guarded("learning", lambda: check_learning(site))
+    yield from _guarded("exploring", lambda: check_exploring(site))
     yield from _guarded("daemon", lambda: _daemon(site))
     scheduler = site.open_scheduler()
     yield from _guarded("scheduler", lambda: _scheduler(site, scheduler))

@@ -4,12 +4,43 @@ from __future__ import annotations
 
 import time
 
+from berth.plugin.exploring import Ledger
 from berth.plugin.findings import Finding, Findings, Status
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store
+from berth.policies.values import Mode
 
 _RECENT_S = 7 * 86_400.0
 _LATE_S = 600.0
+
+
+def check_exploring(site: Site) -> Findings:
+    """What jobs that were sent somewhere to learn have taken of the budget."""
+    explore = site.policy.explore
+    if not explore.on:
+        return
+    if site.mode is not Mode.ENFORCE:
+        yield Finding(
+            "exploring",
+            Status.WARN,
+            f"[policy.explore] has a budget, and mode {site.mode.value} moves no job",
+            'mode = "enforce", or core_hours = 0',
+        )
+    if not site.learning.enabled or not site.daemon.outcomes_refresh_s:
+        yield Finding(
+            "exploring",
+            Status.WARN,
+            "[policy.explore] has a budget, and the daemon does not learn from finished jobs",
+            "[learning] enabled = true and daemon.outcomes_refresh_s above 0",
+        )
+    ledger = Ledger(explore)
+    ledger.read(Store.open(site.daemon.store, create=False, check=False).decisions)
+    found = ledger.summary()
+    text = (
+        f"{found['jobs']} jobs were sent somewhere to learn in the last {found['days']:g} days, "
+        f"with {found['core_hours']:g} of {found['budget']:g} core-hours"
+    )
+    yield Finding("exploring", Status.OK, text)
 
 
 def check_learning(site: Site) -> Findings:

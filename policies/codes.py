@@ -13,6 +13,7 @@ class Code(StrEnum):
     """Why a job was placed, left alone, or why a candidate was ruled out."""
 
     PLACED = "placed"
+    EXPLORED = "explored"
 
     # The whole request is left alone.
     OFF = "off"

@@ -14,19 +14,24 @@ from dataclasses import replace
 from berth.pilot.bounded import BoundedCache
 from berth.policies import digest, sentences
 from berth.policies.codes import Code
-from berth.policies.constraints import Exclusion, Moment, names_no_type, present_limit_s
+from berth.policies.constraints import Exclusion, Moment, present_limit_s
+from berth.policies.edits import edit_of, raised_limit_s
+from berth.policies.exploring import Allowance, place_to_learn
 from berth.policies.objectives import OBJECTIVES, Term
 from berth.policies.present import Places, Standing, places
 from berth.policies.ranking import SHAPES_KEPT, Ranking, order
-from berth.policies.settings import PolicySettings, UntypedGpus
+from berth.policies.settings import PolicySettings
 from berth.policies.slice_choice import one_of_each
-from berth.policies.values import Candidate, CandidateState, Decision, Edit, Ranked, Request
+from berth.policies.values import (
+    Candidate,
+    CandidateState,
+    Decision,
+    Edit,
+    Explored,
+    Ranked,
+    Request,
+)
 from berth.predictor.core.forecast import Forecast
-
-RAISED_LIMIT_MARGIN = 1.2
-"""A time limit that Berth raises gets this much above the upper predicted time."""
-_MINUTE_S = 60.0
-_MIB = 2**20
 
 
 def decide(
@@ -85,9 +90,12 @@ class Decider:
         states: Mapping[str, CandidateState],
         forecast: Forecast | None,
         now_s: float,
+        allowance: Allowance | None = None,
     ) -> Decision:
-        """As the function ``decide``."""
+        """As the function ``decide``. ``allowance``: what may be spent on learning by this job."""
         inputs = self._inputs(request, states, forecast, now_s)
+        if allowance is not None:
+            inputs = digest.of_text(inputs, repr(allowance))
         alone = _left_alone(request, forecast)
         if alone is not None or forecast is None:
             code, sentence = alone or (Code.NO_PROFILE, sentences.NO_PROFILE)
@@ -110,8 +118,12 @@ class Decider:
         ranked = (*fits, *ruled_out)
         if not fits:
             return self._decision(inputs, forecast, *_nothing_fits(ruled_out), ranked=ranked)
+        if allowance is not None and forecast.whole_job:
+            found = self._place_to_learn(request, fits, allowance)
+            if found is not None:
+                return self._to_learn(inputs, request, forecast, found, ranked)
         best = fits[0]
-        edit = self._edit(request, self._by_name[best.candidate], best, forecast)
+        edit = edit_of(request, self._by_name[best.candidate], best, forecast, self.settings)
         alike = self._alike(request, edit, fits, forecast)
         if alike:
             queues = [self._by_name[row.candidate].queue for row in alike]
@@ -134,6 +146,39 @@ class Decider:
             edit=edit,
         )
 
+    def _place_to_learn(
+        self, request: Request, fits: Sequence[Ranked], allowance: Allowance
+    ) -> tuple[Ranked, Explored] | None:
+        candidates, settings = self._by_name, self.settings
+
+        def keeps_limit(row: Ranked) -> bool:
+            return raised_limit_s(request, candidates[row.candidate], row, settings) is None
+
+        return place_to_learn(
+            request, fits, candidates, settings, allowance, keeps_limit=keeps_limit
+        )
+
+    def _to_learn(
+        self,
+        inputs: str,
+        request: Request,
+        forecast: Forecast,
+        found: tuple[Ranked, Explored],
+        ranked: tuple[Ranked, ...],
+    ) -> Decision:
+        """The job goes to a place that is not the best, for what its run tells."""
+        row, explored = found
+        best = ranked[0]
+        made = self._decision(
+            inputs,
+            forecast,
+            Code.EXPLORED,
+            sentences.explored(row, best, self.settings.explore.worst),
+            ranked=(row, *(one for one in ranked if one is not row)),
+            edit=edit_of(request, self._by_name[row.candidate], row, forecast, self.settings),
+        )
+        return replace(made, explored=explored)
+
     def _alike(
         self, request: Request, edit: Edit, fits: Sequence[Ranked], forecast: Forecast
     ) -> list[Ranked]:
@@ -146,7 +191,7 @@ class Decider:
             candidate = self._by_name[row.candidate]
             if not _within(best, row, settings.alike_within) or candidate.slice_of is not None:
                 continue
-            other = self._edit(request, candidate, row, forecast)
+            other = edit_of(request, candidate, row, forecast, settings)
             if other.queue is not None and replace(other, queue=edit.queue) == edit:
                 found.append(row)
         return found
@@ -194,7 +239,11 @@ class Decider:
         row, candidate, state, checks = place
         limit_s = None
         if state is not None and state.rights is not None:  # nothing else asks for it
-            raised_s = self._new_limit_s(request, candidate, row) if forecast.whole_job else None
+            raised_s = (
+                raised_limit_s(request, candidate, row, self.settings)
+                if forecast.whole_job
+                else None
+            )
             limit_s = raised_s or present_limit_s(request, candidate)
         moment = Moment(request, candidate, self.settings, row.resources, state, now_s, limit_s)
         for constraint in checks:
@@ -227,55 +276,6 @@ class Decider:
             request, candidate, row.resources, forecast, state, now_s=self._now_s, turn=self._turn
         )
         return () if offer is None or row.score is None else self.objective.terms(offer)
-
-    def _edit(
-        self, request: Request, candidate: Candidate, best: Ranked, forecast: Forecast
-    ) -> Edit:
-        """What must change in the job, and nothing else."""
-        asked, held = request.resources, best.resources
-        memory = best.memory_bytes
-        # A need that is only known to be below something is no measure for a request.
-        known = memory is not None and memory.low > 0
-        if memory and known and not candidate.translation.keep_memory and not candidate.is_gpu:
-            share = memory.high / held.nodes
-            held = replace(held, memory_bytes_per_node=math.ceil(share / _MIB) * _MIB)
-        same = (
-            (asked.tasks, asked.cpus_per_task, asked.gpus, asked.memory_bytes_per_node)
-            == (held.tasks, held.cpus_per_task, held.gpus, held.memory_bytes_per_node)
-        ) and asked.nodes in (0, held.nodes)
-        gres = None
-        if candidate.is_gpu and candidate.gres is not None:
-            gres = f"{candidate.gres}:{-(-held.gpus // held.nodes)}"
-        return Edit(
-            queue=None if request.queue == candidate.queue else candidate.queue,
-            constraint=None if request.features else candidate.constraint,
-            gres=None if gres == request.gres else gres,
-            adds_type=gres is not None and self._adds_type(request, candidate),
-            resources=None if same else held,
-            time_limit_s=(
-                self._new_limit_s(request, candidate, best) if forecast.whole_job else None
-            ),
-        )
-
-    def _adds_type(self, request: Request, candidate: Candidate) -> bool:
-        """The user asked for GPUs of any type, and the place is a type of slice."""
-        return (
-            candidate.slice_of is not None
-            and ":" in (candidate.gres or "")
-            and request.gres is not None
-            and names_no_type(request.gres)
-            and self.settings.untyped_gpus is UntypedGpus.TYPE
-        )
-
-    def _new_limit_s(self, request: Request, candidate: Candidate, best: Ranked) -> float | None:
-        limit = present_limit_s(request, candidate)
-        if limit is None or best.runtime_s is None:
-            return None
-        upper = best.runtime_s.high * self.settings.time_margin
-        if upper <= limit:
-            return None
-        raised = math.ceil(upper * RAISED_LIMIT_MARGIN / _MINUTE_S) * _MINUTE_S
-        return raised if candidate.max_time_s is None else min(raised, candidate.max_time_s)
 
     def _digest(
         self,

@@ -66,6 +66,22 @@ def placed(
     return f"{head}."
 
 
+EXPLORE_OPT_OUT = "--comment=berth-explore:off"
+
+
+def explored(row: Ranked, best: Ranked, worst: float) -> str:
+    """Why a place that is not the best: what is predicted here and there, and how to say no."""
+    assert row.runtime_s is not None and best.runtime_s is not None  # noqa: S101, PT018
+    here, there = row.runtime_s, best.runtime_s
+    return (
+        f"{row.candidate} ({resources(row.resources)} of {row.platform}) is tried, to learn how "
+        f"long such jobs take there: {format_seconds(here.mid)} ({format_seconds(here.low)} to "
+        f"{format_seconds(here.high)}) is predicted, {format_seconds(there.mid)} in "
+        f"{best.candidate}; at most {worst:g} times that is risked ({EXPLORE_OPT_OUT} to be left "
+        "out)."
+    )
+
+
 def _learnt(best: Ranked) -> str:
     """From which finished jobs the time was learnt; empty where it was not."""
     what, colon, jobs = best.source.partition(": ")

@@ -38,6 +38,28 @@ class Weights:
 
 
 @dataclass(frozen=True, slots=True)
+class Explore:
+    """What may be spent on sending jobs where the most is learnt."""
+
+    core_hours: float = 0.0
+    """In each period, by upper predicted times; 0: off."""
+    period_s: float = 7 * 86_400.0
+    share: float = 0.05
+    """At most this part of a program's jobs."""
+    worst: float = 2.0
+    """The upper predicted time there is at most so many times the best place's median one."""
+    next_jobs: int = 20
+    """So many next jobs, at most, count in the value of what is learnt; fewer for a program that
+    had fewer in the period."""
+    excluded_users: tuple[str, ...] = ()
+
+    @property
+    def on(self) -> bool:
+        """Whether any job is ever sent somewhere to learn."""
+        return self.core_hours > 0
+
+
+@dataclass(frozen=True, slots=True)
 class PolicySettings:
     """The policy of a site. ``strict`` is how the submit filter decides.
 
@@ -67,5 +89,6 @@ class PolicySettings:
     deadline_limits: float | None = None
     """Objective deadline: a job is to end within so many times its time limit from submission,
     where it has no deadline of its own; None: such a job has none."""
+    explore: Explore = Explore()
     order: tuple[str, ...] = ()
     """Objective static-best: names of candidates, best first."""

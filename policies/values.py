@@ -284,6 +284,20 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
+class Explored:
+    """Why a job was sent somewhere to learn, and what that is at most."""
+
+    instead_of: str
+    """The candidate that is predicted best."""
+    core_hours: float
+    """Taken from the budget."""
+    value: float
+    """Expected gain of the program's next jobs together, in log time (or score)."""
+    loss: float
+    """Expected of this job, likewise."""
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """The chosen candidate (or None: abstained), the alternatives, the edits and the reason."""
 
@@ -300,3 +314,5 @@ class Decision:
     code: str = "placed"
     """Stable code of the kind of reason, explained in docs/reasons.md."""
     details: Mapping[str, str] = field(default_factory=dict)
+    explored: Explored | None = None
+    """None: the best place was chosen, or none."""

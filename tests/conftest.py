@@ -5,6 +5,11 @@ from __future__ import annotations
 import signal
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine is no failure of a property.
+settings.register_profile("berth", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("berth")
 
 GROUPS = ("slurm", "flux")
 """Markers whose tests share one server: with pytest-xdist one worker runs all of them."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.predictor.learning.cells import Run
-from lab.site.strategies import Strategy
+from lab.site.strategies import TO_LEARN, Strategy
 from lab.site.world import World
 
 SUBMISSIONS = 20
@@ -28,6 +28,8 @@ class Step:
     """Of the device's usual time over the best device's."""
     score: float
     """Of the time that it took: deviations from what was expected there."""
+    to_learn: bool = False
+    """It was sent where most is learnt."""
 
 
 def simulate(
@@ -42,14 +44,18 @@ def simulate(
         for number in range(submissions):
             row = int(rng.integers(len(world.rows)))
             noise = rng.standard_normal(len(world.places))
-            device, mean, deviation = strategy.choose(world, row, runs, draws)
+            chosen = strategy.choose(world, row, runs, draws)
+            device = chosen.device
             usual = world.log_seconds[row]
             took = float(usual[device] + world.noise[row, device] * noise[device])
-            runs.append(Run(world.cell(row, device), took - float(world.log_forecast[row, device])))
+            residual = took - float(world.log_forecast[row, device])
+            job = TO_LEARN if chosen.to_learn else ""
+            runs.append(Run(world.cell(row, device), residual, job=job))
             found.append(
                 Step(
                     world.application, order, number, float(usual[device] - usual.min()),
-                    (took - mean) / deviation,
+                    (took - chosen.mean) / chosen.deviation,
+                    chosen.to_learn,
                 )
             )  # fmt: skip
     return found

@@ -20,6 +20,7 @@ from berth.plugin.daemon.background import (
     STORE_PERIOD_S,
     Periodic,
     follow_cluster,
+    follow_ledger,
     follow_store,
 )
 from berth.plugin.daemon.journal import Journal
@@ -33,6 +34,7 @@ from berth.plugin.daemon.server import End, Server
 from berth.plugin.daemon.service import Service, killed
 from berth.plugin.daemon.spool import Spool
 from berth.plugin.daemon.view import Kept, SiteView
+from berth.plugin.exploring import READ_EVERY_S, Ledger
 from berth.plugin.right_sizing.guard import beside, load_or_nobody
 from berth.plugin.scheduler import SCHEDULERS, ReadStates, state_reader
 from berth.plugin.scheduler.ruled_out import with_ruled_out
@@ -51,6 +53,8 @@ _SWITCH_INTERVAL_S = 0.0001
 _DESCRIPTORS = 4096
 _OUTCOMES_AFTER_S = 10.0
 """The first accounting query waits until the daemon has been serving so long."""
+_LEDGER_AFTER_S = 1.0
+"""Decisions that a killed daemon left behind are in the store by then."""
 _YOUNG_OBJECTS = 10_000
 """Allocations between two looks of the garbage collector: nothing of ours makes cycles."""
 
@@ -154,6 +158,7 @@ class Daemon:
         self._cluster_thread = self._new_cluster_thread(site)
         self._outcome_thread = self._new_outcome_thread(site)
         self._learning_thread = self._new_learning_thread(site)
+        self._ledger_thread = self._new_ledger_thread(site)
         self._site_thread = Periodic("site watcher", SITE_PERIOD_S, self._look_at_site)
         self._hup = False
         self.server = Server(
@@ -223,6 +228,7 @@ class Daemon:
         self._cluster_thread = self._new_cluster_thread(site)
         self._outcome_thread = self._new_outcome_thread(site)
         self._learning_thread = self._new_learning_thread(site)
+        self._ledger_thread = self._new_ledger_thread(site)
         for thread in self._site_threads():
             thread.start()
         log.info(
@@ -261,12 +267,29 @@ class Daemon:
             delay_s=min(_OUTCOMES_AFTER_S, site.daemon.outcomes_refresh_s),
         )
 
+    def _new_ledger_thread(self, site: Site) -> Periodic | None:
+        explore = site.policy.explore
+        self.service.ledger = ledger = Ledger(explore) if explore.on else None
+        if ledger is None:
+            return None
+        return Periodic(
+            "exploration's budget",
+            READ_EVERY_S,
+            follow_ledger(ledger, self._store),
+            delay_s=_LEDGER_AFTER_S,
+        )
+
     def _threads(self) -> list[Periodic]:
         return [self._store_thread, self._site_thread, *self._site_threads()]
 
     def _site_threads(self) -> list[Periodic]:
         """Those that are made anew when the site file changes."""
-        found = (self._cluster_thread, self._outcome_thread, self._learning_thread)
+        found = (
+            self._cluster_thread,
+            self._outcome_thread,
+            self._learning_thread,
+            self._ledger_thread,
+        )
         return [thread for thread in found if thread is not None]
 
     def _summary(self) -> dict[str, object]:

@@ -16,6 +16,7 @@ from berth.pilot.errors import BerthError
 from berth.plugin.daemon.service import Service
 from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.daemon.view import Snapshot
+from berth.plugin.exploring import Ledger
 from berth.plugin.right_sizing.guard import Guard
 from berth.plugin.scheduler.states import ReadStates
 from berth.plugin.store.store import Store
@@ -97,6 +98,11 @@ def follow_store(service: Service, store: Store) -> Callable[[], None]:
         log.info("store revision %d: %d forecasts", revision, len(service.shelf))
 
     return step
+
+
+def follow_ledger(ledger: Ledger, store: Store) -> Callable[[], None]:
+    """A step that reads what jobs that were sent somewhere to learn have taken of the budget."""
+    return lambda: ledger.read(store.decisions)
 
 
 def follow_cluster(

@@ -12,6 +12,7 @@ import time
 
 from berth.pilot.bounded import BoundedCache
 from berth.plugin.daemon.view import SiteView, Snapshot
+from berth.policies.exploring import Allowance
 from berth.policies.values import Decision, Request
 from berth.predictor.core.forecast import Forecast
 
@@ -30,12 +31,19 @@ class DecisionCache:
         self._known: BoundedCache[Request, tuple[Forecast | None, Decision]] = BoundedCache(_MOST)
 
     def decide(
-        self, site: SiteView, snapshot: Snapshot, request: Request, forecast: Forecast | None
+        self,
+        site: SiteView,
+        snapshot: Snapshot,
+        request: Request,
+        forecast: Forecast | None,
+        allowance: Allowance | None = None,
     ) -> Decision:
-        """The Decision at this moment."""
+        """The Decision at this moment; made anew where there is an ``allowance`` to learn."""
         now_s = snapshot.now_s(time.monotonic())
         if site is not self._site or snapshot is not self._snapshot or now_s > self.until_s:
             self._forget(site, snapshot, now_s)
+        if allowance is not None:
+            return site.decider.decide(request, snapshot.states, forecast, now_s, allowance)
         found = self._known.get(request)
         if found is not None and found[0] is forecast and not site.decider.objective.turns:
             self.hits += 1

@@ -170,7 +170,7 @@ def predicted_row(
         rows = [row for row in ranked if row.get("runtime_s") is not None]
         chosen = next((row for row in rows if row["candidate"] == decision.chosen), None)
         as_chosen = decision.action == "edit" or (
-            decision.code == Code.PLACED and json.loads(decision.edits) == {}
+            decision.code in (Code.PLACED, Code.EXPLORED) and json.loads(decision.edits) == {}
         )
         if decision.action == "edit":
             if chosen is None:

@@ -21,6 +21,7 @@ from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.daemon.stats import Stats
 from berth.plugin.daemon.usernames import UserNames
 from berth.plugin.daemon.view import Kept, SiteView, Snapshot
+from berth.plugin.exploring import Ledger, allowance_for
 from berth.plugin.history.matching import arguments_of, keys, profile_key
 from berth.plugin.right_sizing.fitting import Fit, Watch, fit, need_of
 from berth.plugin.site.slices import is_padding
@@ -60,6 +61,8 @@ class Service:
         self.site = site
         self.shelf = Shelf()
         self.snapshot = Snapshot()
+        self.ledger: Ledger | None = None
+        """Of jobs that were sent somewhere to learn; None: none ever is."""
         self.stats = Stats()
         self._record = record
         self._keep = keep
@@ -112,6 +115,7 @@ class Service:
                 for candidate in self.site.decider.candidates
                 if candidate.name in snapshot.states
             },
+            **({} if self.ledger is None else {"explored": self.ledger.summary()}),
             **self._background(),
         }
 
@@ -139,7 +143,7 @@ class Service:
             named = resolved(job.user or "", chosen.profile, self.shelf.names)
             chosen = chosen._replace(profile=named)
         request = requests.request(job, chosen, auto_queue=site.auto_queue)
-        decision = None
+        decision = allowance = None
         if kept is None and request.queue is not None and not request.wants_placement:
             kept, decision = self._in_own_queue(site, request, request.queue)
         elif kept is None:
@@ -149,8 +153,18 @@ class Service:
             if forecast is None and chosen.profile is not None:
                 kept = self._no_forecast(chosen.profile)
             else:
-                decision = self._decisions.decide(site, self.snapshot, request, forecast)
-        return self._reply(ask, mode, request, decision=decision, kept=kept, started_ns=started_ns)
+                if self.ledger is not None and mode is Mode.ENFORCE:
+                    allowance = allowance_for(self.ledger, job.kind, job.comment, request, forecast)
+                decision = self._decisions.decide(site, self.snapshot, request, forecast, allowance)
+        return self._reply(
+            ask,
+            mode,
+            request,
+            decision=decision,
+            kept=kept,
+            started_ns=started_ns,
+            lasts=allowance is None,
+        )
 
     def _memory(self, job: Job, request: Request, mode: Mode, code: str) -> Fit | None:
         """What is to be said and done about the memory that it asks for."""
@@ -226,7 +240,9 @@ class Service:
         decision: Decision | None,
         kept: Kept | None,
         started_ns: int,
+        lasts: bool,
     ) -> bytes:
+        """``lasts``: the answer is the same while the tables are."""
         changes: replies.Edits = {}
         code, reason = kept or ("", "")
         if decision is not None:
@@ -243,7 +259,7 @@ class Service:
         if memory is not None:
             reason = f"{reason} {memory.sentence}".lstrip()
             if memory.memory_mib is not None and "memory_mib_per_node" not in changes:
-                code = code if changes else Code.MEMORY_FIT
+                code = code if changes or code == Code.EXPLORED else Code.MEMORY_FIT
                 changes["memory_mib_per_node"] = memory.memory_mib
         action = "edit" if changes and mode is Mode.ENFORCE else "keep"
         message = None
@@ -258,6 +274,7 @@ class Service:
         elif memory is not None:
             message = replies.message(memory.sentence)
         name = self._identifiers.next()
+        self._spend(name, request, decision)
         latency_us = (time.perf_counter_ns() - started_ns) // 1000
         self.stats.decided(mode, action, code, latency_us)
         now_s = time.time()
@@ -295,10 +312,15 @@ class Service:
         self._keep(now_s, mode.value, self._line, reply)
         turns = self._present.site.decider.objective.turns
         # Memory may be answered otherwise at any moment, and who takes turns each time.
-        if ask.names_its_user and memory is None and not turns:
+        if ask.names_its_user and memory is None and lasts and not turns:
             until_s = math.inf if decision is None else self._decisions.until_s
             self._repeats.put(self._line, Repeat(self._present, until_s, answered, reply))
         return reply
+
+    def _spend(self, name: str, request: Request, decision: Decision | None) -> None:
+        """Count what a decision to learn takes of the budget."""
+        if decision is not None and decision.explored is not None and self.ledger is not None:
+            self.ledger.take(name, request.profile or "", decision.explored.core_hours)
 
     def _again(self, known: Repeat, started_ns: int) -> bytes:
         """The same answer under a name of its own, recorded like the first."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
+from dataclasses import asdict
 
 from berth.plugin.daemon.answered import Answered
 from berth.plugin.store.records import DecisionRecord
@@ -71,15 +72,19 @@ class Writer:
             return request_json(request), "[]"
         found = self._explained.get(decision.inputs_digest)
         if found is None:
-            found = request_json(request), self._ranked(decision.ranked)
+            found = request_json(request), self._ranked(decision)
             if len(self._explained) >= _REMEMBERED:
                 self._explained.clear()
             self._explained[decision.inputs_digest] = found
         return found
 
-    def _ranked(self, ranked: tuple[Ranked, ...]) -> str:
+    def _ranked(self, decision: Decision) -> str:
         """The alternatives as compact JSON: the best few in full, the others why they are not."""
-        return "[" + ",".join([self._row(row, i < _IN_FULL) for i, row in enumerate(ranked)]) + "]"
+        rows = [self._row(row, i < _IN_FULL) for i, row in enumerate(decision.ranked)]
+        if decision.explored is not None:
+            explored = json.dumps(asdict(decision.explored), separators=(",", ":"))
+            rows[0] = f'{rows[0][:-1]},"explored":{explored}}}'
+        return "[" + ",".join(rows) + "]"
 
     def _row(self, row: Ranked, among_best: bool) -> str:
         in_full = among_best and row.score is not None

@@ -77,6 +77,39 @@ class WeightsTable(Document):
     )
 
 
+class ExploreTable(Document):
+    """`[policy.explore]`: jobs sent where the most is learnt (mode `enforce`)."""
+
+    core_hours: NonNegative = Field(
+        0.0,
+        description="budget of a period: core-hours that such jobs may hold, by their upper "
+        "predicted times (a GPU counts as its share of its node's cores); 0: off",
+    )
+    days: Positive = Field(
+        7.0, description="period of the budget, and of `share`: the last so many"
+    )
+    share: float = Field(
+        0.05, gt=0, le=0.5, description="at most this part of the jobs of each workload"
+    )
+    worst: float = Field(
+        2.0,
+        ge=1,
+        le=10,
+        description="a job goes only where its upper predicted time (and score) is at most so many "
+        "times the median one of the best place",
+    )
+    next_jobs: int = Field(
+        20,
+        ge=1,
+        le=10_000,
+        description="so many next jobs of the workload count in the value of what is learnt; those "
+        "that it had in the period, where these are fewer",
+    )
+    excluded_users: Names = Field(
+        (), description="never their jobs (nor any with `--comment=berth-explore:off`)"
+    )
+
+
 class PolicyTable(Document):
     """`[policy]`: how to choose."""
 
@@ -130,6 +163,9 @@ class PolicyTable(Document):
     order: Names = Field((), description="objective `static-best`: names of candidates, best first")
     weights: WeightsTable = Field(
         default_factory=WeightsTable, description="see `[policy.weights]`"
+    )
+    explore: ExploreTable = Field(
+        default_factory=ExploreTable, description="see `[policy.explore]`"
     )
 
     @field_validator("objective")

@@ -33,7 +33,7 @@ from berth.plugin.site.slices import expanded
 from berth.policies import digest
 from berth.policies.carbon import Intensity
 from berth.policies.objectives import OBJECTIVES
-from berth.policies.settings import PolicySettings, Weights
+from berth.policies.settings import Explore, PolicySettings, Weights
 from berth.policies.values import Candidate, Mode, Translation
 from berth.predictor.hardware import platforms as known_platforms
 from berth.predictor.hardware.mig.slices import derived, part_of
@@ -370,6 +370,14 @@ def _policy(table: PolicyTable, scheduler: type[Scheduler]) -> PolicySettings:
         untyped_gpus=table.untyped_gpus,
         deadline_limits=table.deadline_limits,
         order=table.order,
+        explore=Explore(
+            core_hours=table.explore.core_hours,
+            period_s=86_400.0 * table.explore.days,
+            share=table.explore.share,
+            worst=table.explore.worst,
+            next_jobs=table.explore.next_jobs,
+            excluded_users=tuple(sorted(table.explore.excluded_users)),
+        ),
     )
 
 

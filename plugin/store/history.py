@@ -10,6 +10,7 @@ from sqlalchemy import delete, func, select
 from berth.plugin.store import tables
 from berth.plugin.store.database import Database
 from berth.plugin.store.records import DecisionRecord
+from berth.policies.codes import Code
 
 _COLUMNS = tuple(column.name for column in tables.decisions.columns)
 _columns = attrgetter(*_COLUMNS)
@@ -87,6 +88,28 @@ class Decisions:
                 query = query.where(column == value)
         with self._database.read() as connection:
             return [DecisionRecord(**row._mapping) for row in connection.execute(query)]
+
+    def enforced(
+        self, since_s: float, until_s: float
+    ) -> tuple[dict[str, int], list[DecisionRecord]]:
+        """Of those in mode enforce of a time, ``until_s`` not among it: how many jobs each workload
+        had, and the decisions that sent one somewhere to learn."""
+        table = tables.decisions
+        of_then = (table.c.time_s >= since_s, table.c.time_s < until_s, table.c.mode == "enforce")
+        counts = (
+            select(table.c.profile, table.c.code, func.count())
+            .where(*of_then, table.c.profile.is_not(None), table.c.chosen.is_not(None))
+            .group_by(table.c.profile, table.c.code)
+        )
+        jobs: dict[str, int] = {}
+        with self._database.read() as connection:
+            found = connection.execute(counts).all()
+            for profile, _, count in found:
+                jobs[profile] = jobs.get(profile, 0) + count
+            if all(code != Code.EXPLORED for _, code, _ in found):
+                return jobs, []
+            query = select(table).where(*of_then, table.c.code == Code.EXPLORED.value)
+            return jobs, [DecisionRecord(**row._mapping) for row in connection.execute(query)]
 
     def count(self) -> int:
         """How many there are."""

@@ -9,9 +9,8 @@ import numpy as np
 
 from berth.pilot.errors import UsageError
 from berth.predictor.core.arrays import Floats
+from berth.predictor.core.value_of_run import RUN_NOISE
 
-PROBE_NOISE = 0.05
-"""Standard deviation of log time between a short pilot run and the run that it stands for."""
 _JITTER = 1e-9
 
 
@@ -47,7 +46,7 @@ class Joint:
         covariance = self.covariance[np.ix_(chosen, chosen)]
         return Joint(tuple(platforms), self.mean[chosen], covariance, self.regret_share)
 
-    def gain(self, columns: Sequence[int], noise: float = PROBE_NOISE) -> Floats:
+    def gain(self, columns: Sequence[int], noise: float = RUN_NOISE) -> Floats:
         """Platforms x probes: how far each mean moves with each probe's surprise.
 
         The regression of a Gaussian on some of its coordinates, seen with ``noise`` (standard
@@ -58,7 +57,7 @@ class Joint:
         seen = self.covariance[np.ix_(probed, probed)] + noises
         return np.asarray(np.linalg.solve(seen, self.covariance[probed]).T)
 
-    def knowing(self, log_seconds: Mapping[str, float], noise: float = PROBE_NOISE) -> Joint:
+    def knowing(self, log_seconds: Mapping[str, float], noise: float = RUN_NOISE) -> Joint:
         """The same workload after runs on some platforms; their times are then known.
 
         Raises UsageError for a platform that is not predicted or a time that is not finite.

@@ -1,8 +1,8 @@
 """Probe advice: on which platforms a short pilot run would cut the expected regret most.
 
-The expected value of sample information for picking the best of correlated normals (Raiffa and
-Schlaifer 1961; the knowledge gradient with correlated beliefs of Frazier, Powell, Dayanik 2009),
-by seeded antithetic draws. Regret is time on the platform picked over the least time, in log:
+The expected value of sample information for picking the best of correlated normals: of one probe
+by ``core.value_of_run``, as where jobs are sent to learn; of two by seeded antithetic draws. Regret
+is time on the platform picked over the least time, in log:
 ``E[min_j mean_j after the probe] - E[min_j time_j]``. Errors that are less than Gaussian make
 that too much; ``Joint.regret_share`` is what held-out applications had of it.
 """
@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.predictor.core.arrays import Floats
-from berth.predictor.families.relative.joint import PROBE_NOISE, Joint
+from berth.predictor.core.value_of_run import RUN_NOISE, expected_least
+from berth.predictor.families.relative.joint import Joint
 
 DRAWS = 512
 MOST_IN_PAIRS = 16
@@ -63,7 +64,7 @@ def advise(
     joint: Joint,
     among: Iterable[str] | None = None,
     *,
-    noise: float = PROBE_NOISE,
+    noise: float = RUN_NOISE,
     seed: int = 0,
 ) -> Advice:
     """The one and the two platforms (of ``among``; default: all) that are best to probe.
@@ -79,7 +80,11 @@ def advise(
     def after(columns: Sequence[int]) -> float:
         return joint.regret_share * max(0.0, _expected_pick(joint, columns, seen, noise) - least)
 
-    singles = sorted((after([c]), c) for c in open_columns)
+    exact = {c: _expected_pick_of_one(joint, c, noise) for c in open_columns}
+    drawn = [_expected_pick(joint, [c], seen, noise) for c in open_columns]
+    # What the draws are off where the answer is known is taken off what they say of the least.
+    off = sum(exact.values()) / len(exact) - sum(drawn) / len(drawn) if exact else 0.0
+    singles = sorted((joint.regret_share * max(0.0, exact[c] - least - off), c) for c in exact)
     one = two = None
     if singles:
         left, column = singles[0]
@@ -92,6 +97,13 @@ def advise(
         two = Probe(names, math.exp(left))
     pick = joint.platforms[int(joint.mean.argmin())]
     return Advice(pick, expected_regret(joint, seed), one, two)
+
+
+def _expected_pick_of_one(joint: Joint, column: int, noise: float) -> float:
+    """As ``_expected_pick``, exactly."""
+    surprise = math.sqrt(float(joint.covariance[column, column]) + noise**2)
+    moved = joint.gain([column], noise)[:, 0] * surprise
+    return expected_least(joint.mean.tolist(), moved.tolist())
 
 
 def _expected_pick(joint: Joint, columns: Sequence[int], seen: Floats, noise: float) -> float:

@@ -15,15 +15,10 @@ import numpy as np
 
 from berth.predictor.core.intervals import around
 from berth.predictor.core.prediction import Basis, Interval, Prediction
+from berth.predictor.core.value_of_run import GPU_CORRELATION, OTHER_CORRELATION, REGRET_SHARE
 from berth.predictor.families.program.predictor import WIDEST_USEFUL_FACTOR
 from berth.predictor.families.relative.joint import Joint
 
-GPU_CORRELATION = 0.85
-"""Of the log errors of two GPUs; held-out AIWC applications: 0.87 to 0.92."""
-OTHER_CORRELATION = 0.1
-"""Of any other two; there: CPUs 0.06 to 0.15, CPU and GPU 0 to 0.03; Quartz and V100: 0.19."""
-REGRET_SHARE = 0.4
-"""See ``Joint``; held-out AIWC applications had about so much."""
 _WIDEST = math.log(WIDEST_USEFUL_FACTOR)
 _DEVIATIONS = 1.6449
 """Half a 90 % interval of a normal distribution, in standard deviations."""

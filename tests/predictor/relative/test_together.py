@@ -7,7 +7,8 @@ import math
 import pytest
 
 from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction
-from berth.predictor.families.relative.together import GPU_CORRELATION, joint_of, updated
+from berth.predictor.core.value_of_run import GPU_CORRELATION
+from berth.predictor.families.relative.together import joint_of, updated
 
 
 def prediction(platform: str, runtime_s: float, factor: float, *, gpu: bool = True) -> Prediction:

@@ -1,0 +1,168 @@
+"""What jobs that were sent somewhere to learn have taken of the budget (``policy.explore``).
+
+The store's decisions say it, hour by hour; what this daemon decided since they were read counts,
+too. Where they cannot be read no job is sent anywhere to learn.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from berth.plugin.store.history import Decisions
+from berth.policies.exploring import Allowance
+from berth.policies.settings import Explore
+from berth.policies.values import Request
+from berth.predictor.core.forecast import Forecast
+
+READ_EVERY_S = 60.0
+STALE_S = 600.0
+"""What was read so long ago is not relied on."""
+HOUR_S = 3_600.0
+_OPTED_OUT = re.compile(r"(?:^|[\s,;])berth-explore:off(?:$|[\s,;])")
+_STILL_COMING = 2
+"""Hours whose decisions may not all be stored yet: read anew each time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """One job that was sent somewhere to learn."""
+
+    time_s: float
+    workload: str
+    core_hours: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hour:
+    """The decisions of one hour, in mode enforce."""
+
+    jobs: Mapping[str, int]
+    """By workload."""
+    spent: Mapping[str, Spent]
+    """By decision."""
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """All hours of the period as they were read."""
+
+    hours: Mapping[int, Hour] = field(default_factory=dict)
+    read_s: float = -math.inf
+    """Monotonic seconds."""
+    jobs: Mapping[str, int] = field(default_factory=dict)
+    spent: Mapping[str, Spent] = field(default_factory=dict)
+
+
+class Ledger:
+    """``read`` is for a background thread; the rest is the answering thread's own."""
+
+    def __init__(
+        self,
+        explore: Explore,
+        *,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.explore = explore
+        self._clock = clock
+        self._monotonic = monotonic
+        self._book = Book()
+        self._own: dict[str, Spent] = {}
+        """Decided here and not yet found in the store."""
+
+    def read(self, decisions: Decisions) -> None:
+        """Read what the store does not hold as it was read before. Raises StoreError."""
+        read_s, now_s = self._monotonic(), self._clock()
+        last = math.floor(now_s / HOUR_S)
+        first = math.floor((now_s - self.explore.period_s) / HOUR_S)
+        hours = {}
+        for number in range(first, last + 1):
+            known = self._book.hours.get(number)
+            if known is None or number > last - _STILL_COMING:
+                known = _hour(decisions, number)
+            hours[number] = known
+        jobs: Counter[str] = Counter()
+        for hour in hours.values():
+            jobs.update(hour.jobs)
+        spent = {name: one for hour in hours.values() for name, one in hour.spent.items()}
+        self._book = Book(hours, read_s, dict(jobs), spent)
+
+    def allowance(self, workload: str) -> Allowance | None:
+        """What may be spent on one more job of a workload; None: nothing."""
+        book = self._book
+        if self._is_old(book):
+            return None
+        spent = self._spent(book)
+        allowance = Allowance(
+            self.explore.core_hours - sum(one.core_hours for one in spent),
+            book.jobs.get(workload, 0),
+            sum(one.workload == workload for one in spent),
+        )
+        return allowance if allowance.open(self.explore) else None
+
+    def take(self, decision: str, workload: str, core_hours: float) -> None:
+        """A job was sent somewhere to learn."""
+        self._own[decision] = Spent(self._clock(), workload, core_hours)
+
+    def summary(self) -> dict[str, object]:
+        """For ``stats``."""
+        spent = self._spent(self._book)
+        return {
+            "known": not self._is_old(self._book),
+            "jobs": len(spent),
+            "core_hours": round(sum(one.core_hours for one in spent), 3),
+            "budget": self.explore.core_hours,
+            "days": self.explore.period_s / 86_400.0,
+        }
+
+    def _is_old(self, book: Book) -> bool:
+        return self._monotonic() - book.read_s > STALE_S
+
+    def _spent(self, book: Book) -> list[Spent]:
+        since_s = self._clock() - self.explore.period_s
+        for name in [n for n, one in self._own.items() if n in book.spent or one.time_s < since_s]:
+            del self._own[name]
+        return [*(one for one in book.spent.values() if one.time_s >= since_s), *self._own.values()]
+
+
+def allowance_for(
+    ledger: Ledger, kind: str | None, comment: str | None, request: Request,
+    forecast: Forecast | None,
+) -> Allowance | None:  # fmt: skip
+    """What may be spent on sending a job where most is learnt; None: nothing.
+
+    ``kind``: of the job (nobody who waits at a terminal is kept waiting); ``comment``: its user's.
+    """
+    if forecast is None or not forecast.whole_job or request.profile is None:
+        return None
+    if kind == "interactive" or "shape" in request.pinned:
+        return None
+    if request.needs.finish_within_s is not None or request.user in ledger.explore.excluded_users:
+        return None
+    if comment and _OPTED_OUT.search(comment):
+        return None
+    return ledger.allowance(request.profile)
+
+
+def _hour(decisions: Decisions, number: int) -> Hour:
+    begin_s, end_s = number * HOUR_S, (number + 1) * HOUR_S
+    jobs, explored = decisions.enforced(begin_s, end_s)
+    return Hour(
+        jobs,
+        {one.id: Spent(one.time_s, one.profile or "", _core_hours(one.ranked)) for one in explored},
+    )
+
+
+def _core_hours(ranked: str) -> float:
+    """Of a record that somebody has damaged: endless, so that nothing more is spent."""
+    try:
+        found = float(json.loads(ranked)[0]["explored"]["core_hours"])
+    except (ValueError, LookupError, TypeError):
+        return math.inf
+    return found if found >= 0 else math.inf

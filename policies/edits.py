@@ -1,0 +1,75 @@
+"""What must change in a job for the place that was chosen, and nothing else."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from berth.policies.constraints import names_no_type, present_limit_s
+from berth.policies.settings import PolicySettings, UntypedGpus
+from berth.policies.values import Candidate, Edit, Ranked, Request
+from berth.predictor.core.forecast import Forecast
+
+RAISED_LIMIT_MARGIN = 1.2
+"""A time limit that Berth raises gets this much above the upper predicted time."""
+_MINUTE_S = 60.0
+_MIB = 2**20
+
+
+def edit_of(
+    request: Request,
+    candidate: Candidate,
+    best: Ranked,
+    forecast: Forecast,
+    settings: PolicySettings,
+) -> Edit:
+    """What must change in the job for that place, and nothing else."""
+    asked, held = request.resources, best.resources
+    memory = best.memory_bytes
+    # A need that is only known to be below something is no measure for a request.
+    known = memory is not None and memory.low > 0
+    if memory and known and not candidate.translation.keep_memory and not candidate.is_gpu:
+        share = memory.high / held.nodes
+        held = replace(held, memory_bytes_per_node=math.ceil(share / _MIB) * _MIB)
+    same = (
+        (asked.tasks, asked.cpus_per_task, asked.gpus, asked.memory_bytes_per_node)
+        == (held.tasks, held.cpus_per_task, held.gpus, held.memory_bytes_per_node)
+    ) and asked.nodes in (0, held.nodes)
+    gres = None
+    if candidate.is_gpu and candidate.gres is not None:
+        gres = f"{candidate.gres}:{-(-held.gpus // held.nodes)}"
+    return Edit(
+        queue=None if request.queue == candidate.queue else candidate.queue,
+        constraint=None if request.features else candidate.constraint,
+        gres=None if gres == request.gres else gres,
+        adds_type=gres is not None and _adds_type(request, candidate, settings),
+        resources=None if same else held,
+        time_limit_s=(
+            raised_limit_s(request, candidate, best, settings) if forecast.whole_job else None
+        ),
+    )
+
+
+def _adds_type(request: Request, candidate: Candidate, settings: PolicySettings) -> bool:
+    """The user asked for GPUs of any type, and the place is a type of slice."""
+    return (
+        candidate.slice_of is not None
+        and ":" in (candidate.gres or "")
+        and request.gres is not None
+        and names_no_type(request.gres)
+        and settings.untyped_gpus is UntypedGpus.TYPE
+    )
+
+
+def raised_limit_s(
+    request: Request, candidate: Candidate, best: Ranked, settings: PolicySettings
+) -> float | None:
+    """The time limit that the upper predicted time needs; None: the present one will do."""
+    limit = present_limit_s(request, candidate)
+    if limit is None or best.runtime_s is None:
+        return None
+    upper = best.runtime_s.high * settings.time_margin
+    if upper <= limit:
+        return None
+    raised = math.ceil(upper * RAISED_LIMIT_MARGIN / _MINUTE_S) * _MINUTE_S
+    return raised if candidate.max_time_s is None else min(raised, candidate.max_time_s)
