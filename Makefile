@@ -6,7 +6,7 @@ BERTH := $(VENV)/bin/berth
 ROOMS := pilot predictor policies plugin
 TYPING := $(VENV)/typing
 
-.PHONY: differential differential-flux matrix help venv tools slurm flux-python deep demo test test-quick gate gate-full lint audit typecheck mig-sweep fresh-site site bench evaluate ablations train profiles docs fuzz-models clean
+.PHONY: differential differential-flux matrix help venv tools slurm flux-python deep demo test test-quick gate gate-full lint audit typecheck mig-sweep fresh-site replay-fidelity site bench evaluate ablations train profiles docs fuzz-models clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -89,6 +89,9 @@ mig-sweep: venv tools slurm  ## every fault at every NVML call of an apply, coun
 
 fresh-site: venv tools slurm  ## calibrate two kinds of nodes, place real programs there; half an hour
 	cd tests/slurm && $(abspath $(PY)) fresh_site.py
+
+replay-fidelity: venv slurm  ## 500 jobs on a private Slurm and in a replay, three times by FIFO and by backfill; 40 minutes
+	cd tests/slurm && PYTHONPATH=../support $(abspath $(PY)) replay_fidelity.py
 
 site: venv  ## the documentation as a site and a man page, in build/
 	$(PY) -c 'import sphinx' 2>/dev/null || $(PY) -m pip install --quiet -e '.[docs]'

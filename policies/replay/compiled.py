@@ -26,7 +26,8 @@ _KERNEL = "berth.policies.replay.kernel"
 _MODULES = (
     "heap", "priority", "queues", "running", "claims", "profile", "jobs", "pools", "nodes", "loop",
 )  # fmt: skip
-_PASSES = {Backfill.FCFS: "fcfs", Backfill.EASY: "easy", Backfill.CONSERVATIVE: "conservative"}
+_PASSES = {Backfill.FCFS: "fcfs", Backfill.EASY: "easy", Backfill.CONSERVATIVE: "conservative",
+           Backfill.REPLANNED: "replanned"}  # fmt: skip
 _OF_NODES = ("pass_nodes", "node_fails", "node_works", "claim", "unclaim")
 _OF_PRIORITY = ("rank", "rank_one", "charge_ended")
 

@@ -18,6 +18,7 @@ from berth.policies.replay.options import (
     REASONS,
     SHORTEST_S,
     Inputs,
+    held_beside_s,
     inputs,
     row_of,
 )
@@ -114,8 +115,9 @@ def _write(state: State, job: int, options: list[Option], given: Inputs) -> None
         plan = max(min(option.planned_s, limit), SHORTEST_S)
         state.options[o, at.O_PART], state.options[o, at.O_UNITS] = option.partition, one
         state.need[o] = need
-        state.spans[o, at.S_RUN] = option.runtime_s
-        state.spans[o, at.S_LIMIT] = limit if settings.kill_at_limit else np.inf
+        beside = held_beside_s(settings)
+        state.spans[o, at.S_RUN] = option.runtime_s + beside
+        state.spans[o, at.S_LIMIT] = limit + beside if settings.kill_at_limit else np.inf
         state.spans[o, at.S_PLAN] = plan if np.isfinite(plan) else settings.default_limit_s
         count += 1
     if count:
@@ -174,15 +176,15 @@ def _result(given: Inputs, state: State, unjudged: Flags) -> Replayed:
         trace=trace,
         cluster=cluster,
         settings=given.settings,
-        start_s=state.moments[:, at.T_START],
-        end_s=state.moments[:, at.T_END],
+        start_s=state.moments[:, at.T_START] + given.settings.start_overhead_s,
+        end_s=state.moments[:, at.T_END] - given.settings.end_overhead_s,
         eligible_s=state.moments[:, at.T_ELIGIBLE],
         partition=np.where(ran, part, -1),
         nodes=nodes,
         cores=need[:, 0],
         gpus=need[:, 1],
         memory_bytes=need[:, 2] * MIB,
-        limit_s=state.spans[by, at.S_LIMIT],
+        limit_s=state.spans[by, at.S_LIMIT] - held_beside_s(given.settings),
         planned_s=state.spans[by, at.S_PLAN],
         killed=state.jobs[:, at.J_KILLED].astype(bool),
         moved=moved,

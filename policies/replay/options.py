@@ -109,7 +109,7 @@ class Columns:
         self.units, self.need = units.need(
             known, trace.nodes, trace.cores, trace.gpus, trace.memory_bytes
         )
-        self.run = trace.runtime_s.copy()
+        self.run = trace.runtime_s + held_beside_s(settings)
         limit = trace.limit_s.copy()
         default = np.minimum(units.longest, settings.default_limit_s)
         default = np.where(np.isfinite(units.longest), units.longest, default)
@@ -117,6 +117,7 @@ class Columns:
         planned = limit if trace.planned_s is None else trace.planned_s
         planned = np.where(np.isnan(planned), limit, np.minimum(planned, limit))
         self.plan = np.maximum(planned, SHORTEST_S)
+        limit = limit + held_beside_s(settings)
         self.limit = limit if settings.kill_at_limit else np.full(len(trace), np.inf)
         self.why = np.zeros(len(trace), np.int64)
         """Place in ``REASONS``; 0: none."""
@@ -132,6 +133,11 @@ class Columns:
         self.why[self.part < 0] = REASONS.index(NO_PARTITION)
         self.why[np.isnan(self.run)] = REASONS.index(NO_TIME)
         self.why[negative] = REASONS.index(NEGATIVE)
+
+
+def held_beside_s(settings: Settings) -> float:
+    """What a job holds its nodes for besides its run time."""
+    return settings.start_overhead_s + settings.end_overhead_s
 
 
 @dataclass(frozen=True)

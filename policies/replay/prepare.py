@@ -14,7 +14,8 @@ from berth.policies.replay.options import Inputs, Units
 from berth.policies.replay.settings import Backfill, Settings
 from berth.policies.replay.trace import Trace
 
-_MODES = {Backfill.FCFS: 0, Backfill.EASY: 1, Backfill.CONSERVATIVE: 2}
+_MODES = {Backfill.FCFS: 0, Backfill.EASY: 1, Backfill.CONSERVATIVE: 2, Backfill.REPLANNED: 3}
+_PROFILED = (Backfill.CONSERVATIVE, Backfill.REPLANNED)
 _HOLES = 32
 _SEGMENTS = 64
 
@@ -32,11 +33,11 @@ def prepare(given: Inputs, room: int | None = None) -> State:
         held = options_table[:, at.O_UNITS]
         options_table[:, at.O_ALLOC_AT] = np.cumsum(held) - held
     claims = max(size + site_claims(cluster), 1)
-    wide = _SEGMENTS if pooled and settings.backfill is Backfill.CONSERVATIVE else 1
+    wide = _SEGMENTS if pooled and settings.backfill in _PROFILED else 1
     events = _events(most, jobs, cluster)
     state = State(
         counters=np.zeros(8, np.int64),
-        clock=np.zeros(at.PERIOD + 1),
+        clock=np.zeros(at.CLOCK),
         jobs=_jobs(given, room),
         moments=np.full((jobs, at.MOMENT_COLUMNS), np.nan),
         options=options_table,
@@ -187,7 +188,10 @@ def _configure(state: State, settings: Settings, *, pooled: bool) -> None:
     state.counters[at.QUEUES] = len(state.part_values) if pooled else 1
     begin = float(state.moments[0, at.T_SUBMIT]) if len(state.jobs) else 0.0
     state.clock[at.NOW] = state.clock[at.CHARGED] = begin
-    state.clock[at.RANKED] = -np.inf
+    state.clock[at.RANKED] = state.clock[at.PASS_AT] = -np.inf
+    state.clock[at.CYCLE], state.clock[at.BACKFILL_EVERY] = settings.cycle_s, settings.backfill_s
+    state.clock[at.RESOLUTION] = settings.resolution_s
+    state.part_values[:, at.V_BACKFILL] = -np.inf
     weights = settings.priority
     if weights is not None:
         state.counters[at.MULTIFACTOR] = 1

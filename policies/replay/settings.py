@@ -16,6 +16,9 @@ class Backfill(StrEnum):
     CONSERVATIVE = "conservative"
     """Those that delay no job ahead of them (Mu'alem and Feitelson 2001): every waiting job has a
     reservation, which moves to earlier times only."""
+    REPLANNED = "replanned"
+    """As Slurm does: whenever something happens jobs start in order until one cannot; every
+    ``backfill_s`` all waiting jobs get reservations anew, in order, and those that can start do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,5 +48,15 @@ class Settings:
     """Jobs of a node that breaks start again; else they are lost."""
     default_limit_s: float = 86_400.0
     """Of jobs that ask for no time, in partitions without a longest one."""
+    cycle_s: float = 0.0
+    """The scheduler looks at its queue at whole multiples of this only; 0: at every event."""
+    backfill_s: float = 30.0
+    """Between two passes of a backfill that is replanned."""
+    resolution_s: float = 0.0
+    """By how much longer than planned it lets a job stand in the way of others, in pools."""
+    start_overhead_s: float = 0.0
+    """From a job's allocation until it begins."""
+    end_overhead_s: float = 0.0
+    """From a job's end until what it held is free."""
     compiled: bool | None = None
     """Use numba; None: where it is installed and the trace is long enough to gain by it."""

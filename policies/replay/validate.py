@@ -109,10 +109,11 @@ def _reservations(r: Replayed) -> Iterator[str]:
         len(r.cluster.partitions) == 1
         and r.cluster.pooled
         and r.settings.priority is None
+        and not (r.settings.cycle_s or r.settings.start_overhead_s or r.settings.end_overhead_s)
         and not np.any(r.trace.after >= 0)
         and not np.any(r.trace.array >= 0)
     )
-    if not simple or r.settings.backfill is Backfill.CONSERVATIVE:
+    if not simple or r.settings.backfill not in (Backfill.FCFS, Backfill.EASY):
         return
     order = [i for i in range(len(r.trace)) if not math.isnan(r.start_s[i])]
     strict = r.settings.backfill is Backfill.FCFS

@@ -8,11 +8,12 @@ from berth.policies.replay.kernel.claims import claim, unclaim
 from berth.policies.replay.kernel.heap import pop, push
 from berth.policies.replay.kernel.jobs import exceed, finish, interrupt, submit
 from berth.policies.replay.kernel.nodes import pass_nodes
-from berth.policies.replay.kernel.pools import conservative, easy, fcfs
+from berth.policies.replay.kernel.pools import conservative, easy, fcfs, replanned
 from berth.policies.replay.kernel.priority import rank
 from berth.policies.replay.kernel.state import (
     BACKFILL,
     C_ALLOC,
+    CYCLE,
     DOWN,
     END,
     EXCEEDED,
@@ -31,6 +32,7 @@ from berth.policies.replay.kernel.state import (
     P_RUN_AT,
     P_RUN_COUNT,
     P_WAITING,
+    PASS_AT,
     PENDING,
     POOLED,
     QUEUES,
@@ -44,7 +46,7 @@ from berth.policies.replay.kernel.state import (
 def grows(s: State, q: int) -> bool:
     """Whether the profile of a pool lacks room for all reservations."""
     most = 2 * (s.parts[q, P_WAITING] + s.parts[q, P_RUN_COUNT]) + 8
-    return bool(s.counters[BACKFILL] == 2 and most > s.seg_time.shape[1])
+    return bool(s.counters[BACKFILL] >= 2 and most > s.seg_time.shape[1])
 
 
 def pass_all(s: State) -> bool:
@@ -71,8 +73,10 @@ def pass_all(s: State) -> bool:
                 easy(s, q)
             elif grows(s, q):
                 return False
-            else:
+            elif s.counters[BACKFILL] == 2:
                 conservative(s, q)
+            else:
+                replanned(s, q)
     return True
 
 
@@ -131,6 +135,15 @@ def happen(s: State, now: float) -> None:
             s.parts[q, P_DIRTY] = 1
 
 
+def look(s: State) -> None:
+    """Waiting jobs must be looked at: now, or when the scheduler's next cycle begins."""
+    if s.counters[PENDING]:
+        return
+    s.counters[PENDING] = 1
+    if s.clock[CYCLE] > 0:
+        s.clock[PASS_AT] = np.ceil(s.clock[NOW] / s.clock[CYCLE]) * s.clock[CYCLE]
+
+
 def run(s: State, stop: int) -> bool:
     """Until job ``stop`` is to be submitted, and all that is due by then has happened.
 
@@ -138,20 +151,23 @@ def run(s: State, stop: int) -> bool:
     """
     jobs = len(s.jobs)
     while True:
-        if s.counters[PENDING]:
+        if s.counters[PENDING] and s.clock[NOW] >= s.clock[PASS_AT]:
             if not pass_all(s):
                 return False
             s.counters[PENDING] = 0
         i = s.counters[NEXT]
         coming = s.moments[i, T_SUBMIT] if i < jobs else np.inf
         due = s.heap_time[0] if s.counters[HEAP] > 0 else np.inf
-        for q in range(s.counters[QUEUES]):
-            due = min(due, s.part_values[q, V_WAKE])
+        if s.counters[PENDING]:
+            due = min(due, s.clock[PASS_AT])
+        else:
+            for q in range(s.counters[QUEUES]):
+                due = min(due, s.part_values[q, V_WAKE])
         if due <= coming:
             if due == np.inf:
                 return True
             happen(s, due)
-            s.counters[PENDING] = 1
+            look(s)
         elif i >= stop:
             return True
         else:
@@ -159,4 +175,4 @@ def run(s: State, stop: int) -> bool:
             submit(s, i)
             s.counters[NEXT] = i + 1
             if i + 1 >= jobs or s.moments[i + 1, T_SUBMIT] > coming:
-                s.counters[PENDING] = 1
+                look(s)

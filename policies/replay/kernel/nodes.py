@@ -8,6 +8,7 @@ from berth.policies.replay.kernel.claims import choose, earliest, forget, reserv
 from berth.policies.replay.kernel.jobs import start
 from berth.policies.replay.kernel.state import (
     BACKFILL,
+    BACKFILL_EVERY,
     J_COUNT,
     J_FIRST,
     N_BLOCKED,
@@ -21,15 +22,15 @@ from berth.policies.replay.kernel.state import (
     P_DIRTY,
     P_FRESH,
     P_HEAD,
+    V_BACKFILL,
     V_WAKE,
     State,
 )
 
 
-def start_somewhere(s: State, i: int) -> bool:
-    """Start the job by the first of its options that has room now."""
+def start_somewhere(s: State, i: int, strict: bool) -> bool:
+    """Start the job by the first of its options that has room now; ``strict``: passing nobody."""
     now = s.clock[NOW]
-    strict = s.counters[BACKFILL] == 0
     for o in range(s.jobs[i, J_FIRST], s.jobs[i, J_FIRST] + s.jobs[i, J_COUNT]):
         if strict and s.parts[s.options[o, O_PART], P_BLOCKED]:
             continue
@@ -65,9 +66,21 @@ def reserve_earliest(s: State, i: int) -> None:
         s.part_values[0, V_WAKE] = min(s.part_values[0, V_WAKE], begin)
 
 
+def mode_now(s: State) -> int:
+    """As ``BACKFILL``; between two passes of a replanned backfill jobs start in order."""
+    mode = int(s.counters[BACKFILL])
+    if mode != 3:
+        return mode
+    s.parts[0, P_DIRTY] = 1
+    if s.clock[NOW] < s.part_values[0, V_BACKFILL]:
+        return 0
+    s.part_values[0, V_BACKFILL] = s.clock[NOW] + s.clock[BACKFILL_EVERY]
+    return mode
+
+
 def pass_nodes(s: State) -> None:
     """One pass over the queue; where nothing ended since the last, only over new jobs."""
-    mode = s.counters[BACKFILL]
+    mode = mode_now(s)
     o = s.parts[0, P_FRESH]
     if s.parts[0, P_DIRTY] or s.parts[0, P_HEAD] == o:
         o = s.parts[0, P_HEAD]
@@ -88,9 +101,12 @@ def pass_nodes(s: State) -> None:
         behind = s.options[o, O_AFTER_ME]
         i = s.options[o, O_JOB]
         forget(s, i)
-        if not start_somewhere(s, i):
+        if not start_somewhere(s, i, mode == 0):
             if mode == 0:
                 hold_up(s, i)
             else:
                 reserve_earliest(s, i)
         o = behind
+    if s.counters[BACKFILL] == 3 and s.parts[0, P_HEAD] >= 0:
+        wake = s.part_values[0, V_WAKE] if mode == 3 else 0.0
+        s.part_values[0, V_WAKE] = max(wake, s.part_values[0, V_BACKFILL])

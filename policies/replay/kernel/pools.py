@@ -1,4 +1,4 @@
-"""Which waiting jobs of a pool start now: FCFS, EASY and conservative backfill."""
+"""Which waiting jobs of a pool start now: FCFS, EASY, conservative and replanned backfill."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from berth.policies.replay.kernel.profile import (
     take,
 )
 from berth.policies.replay.kernel.state import (
+    BACKFILL_EVERY,
     H_BEGIN,
     H_END,
     NOW,
@@ -27,9 +28,11 @@ from berth.policies.replay.kernel.state import (
     P_HOLE_COUNT,
     P_RUN_AT,
     P_RUN_COUNT,
+    RESOLUTION,
     S_PLAN,
     S_PLAN_END,
     S_RESERVED,
+    V_BACKFILL,
     V_SHADOW,
     V_WAKE,
     State,
@@ -144,7 +147,7 @@ def conservative(s: State, p: int) -> None:
         was = s.spans[o, S_RESERVED]
         begin = was
         if was == np.inf:
-            begin = find(s, p, o, now)
+            begin = find(s, p, o, now, s.spans[o, S_PLAN])
             take(s, p, o, begin, begin + s.spans[o, S_PLAN], 1)
             s.spans[o, S_RESERVED] = begin
         elif was > now and may_gain(s, p, o):
@@ -168,3 +171,30 @@ def conservative(s: State, p: int) -> None:
                 s.hole_free[p, kept, r] = s.hole_free[p, h, r]
             kept += 1
         s.parts[p, P_HOLE_COUNT] = kept
+
+
+def replanned(s: State, p: int) -> None:
+    """Start jobs in order; where a backfill is due, plan all that wait anew behind them."""
+    now = s.clock[NOW]
+    s.parts[p, P_DIRTY] = 0
+    s.parts[p, P_DELAYED] = 0
+    due = now >= s.part_values[p, V_BACKFILL]
+    if due:
+        s.part_values[p, V_BACKFILL] = now + s.clock[BACKFILL_EVERY]
+    o = start_heads(s, p)
+    s.parts[p, P_FRESH] = -1
+    s.part_values[p, V_WAKE] = np.inf if o < 0 or due else s.part_values[p, V_BACKFILL]
+    if o < 0 or not due:
+        return
+    rebuild(s, p, now)
+    while o >= 0:
+        behind = s.options[o, O_AFTER_ME]
+        lasts = s.spans[o, S_PLAN] + s.clock[RESOLUTION]
+        begin = find(s, p, o, now, lasts)
+        take(s, p, o, begin, begin + lasts, 1)
+        if begin <= now and fits(s, p, o):
+            start(s, o)
+        else:
+            begin = max(begin, s.part_values[p, V_BACKFILL])
+            s.part_values[p, V_WAKE] = min(s.part_values[p, V_WAKE], begin)
+        o = behind

@@ -93,9 +93,9 @@ def advance(s: State, p: int, now: float) -> None:
     s.seg_time[p, 0] = now
 
 
-def find(s: State, p: int, o: int, now: float) -> float:
-    """The first moment from now at which the option has room for as long as it is planned."""
-    n, lasts = s.parts[p, P_SEG_COUNT], s.spans[o, S_PLAN]
+def find(s: State, p: int, o: int, now: float, lasts: float) -> float:
+    """The first moment from now at which the option has room for so long."""
+    n = s.parts[p, P_SEG_COUNT]
     begin = now
     j = 0
     while j < n and s.seg_time[p, j] < begin + lasts:

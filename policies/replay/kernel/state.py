@@ -19,7 +19,7 @@ NEXT: Final = 0
 HEAP: Final = 1
 """Events that are due."""
 BACKFILL: Final = 2
-"""0: FCFS, 1: EASY, 2: conservative."""
+"""0: FCFS, 1: EASY, 2: conservative, 3: replanned."""
 POOLED: Final = 3
 REQUEUE: Final = 4
 MULTIFACTOR: Final = 5
@@ -41,6 +41,13 @@ HALF_LIFE: Final = 6
 SIZE: Final = 7
 PARTITION: Final = 8
 PERIOD: Final = 9
+CYCLE: Final = 10
+"""Passes begin at whole multiples of it; 0: at once."""
+PASS_AT: Final = 11
+"""When the next pass begins, where one is pending."""
+BACKFILL_EVERY: Final = 12
+RESOLUTION: Final = 13
+CLOCK: Final = 14
 
 # Values of ``status``.
 FUTURE: Final = 0
@@ -138,7 +145,9 @@ V_WAKE: Final = 0
 V_SHADOW: Final = 1
 """When the first waiting job can start."""
 V_PRIORITY: Final = 2
-VALUE_COLUMNS: Final = 3
+V_BACKFILL: Final = 3
+"""The next backfill is not before."""
+VALUE_COLUMNS: Final = 4
 
 # Columns of ``nodes``.
 N_BLOCKED: Final = 0

@@ -26,6 +26,7 @@ from berth.policies.replay import (
     replay,
     trace_of,
 )
+from berth.policies.replay.validate import problems
 
 ALL = list(Backfill)
 POOLED = [True, False]
@@ -46,7 +47,8 @@ def starts(
 
 
 def run(trace: Trace, cluster: Cluster, backfill: Backfill, **settings: object) -> Replayed:
-    found = replay(trace, cluster, Settings(backfill, compiled=False, **settings))  # type: ignore[arg-type]
+    how = {"backfill_s": 0.0, **settings}
+    found = replay(trace, cluster, Settings(backfill, compiled=False, **how))  # type: ignore[arg-type]
     assert found.counts.adds_up
     return found
 
@@ -238,3 +240,30 @@ def test_a_job_planned_to_take_no_time_waits_for_room_like_any_other(
 ) -> None:
     trace = replace(jobs((0, 10, 4), (1, 5, 4), (2, 5, 1)), planned_s=np.array([10.0, 0.0, 0.0]))
     assert starts(trace, backfill, pooled=pooled) == [0, 10, 15]
+
+
+@pytest.mark.parametrize("pooled", POOLED)
+def test_what_a_scheduler_costs_is_part_of_the_wait(pooled: bool) -> None:
+    # Passes at 0, 5, 10, ...; a job begins 1 s after its pass, its cores are free 2 s after it.
+    trace = jobs((0, 10, 4), (1, 10, 4), (16, 1, 1))
+    costs = {"cycle_s": 5.0, "start_overhead_s": 1.0, "end_overhead_s": 2.0}
+    cluster = replace(one_pool(4), pooled=pooled)
+    for backfill in ALL:
+        found = run(trace, cluster, backfill, **costs)
+        assert found.start_s.tolist() == [1, 16, 31]
+        assert found.end_s.tolist() == [11, 26, 32]
+        assert problems(found) == []
+
+
+@pytest.mark.parametrize("pooled", POOLED)
+def test_a_replanned_backfill_passes_jobs_now_and_then_only(pooled: bool) -> None:
+    # At 0 there is a pass; the next backfill is at 30, and the short job could have gone at 2.
+    trace = jobs((0, 100, 3), (1, 100, 4), (2, 50, 1))
+    assert starts(trace, Backfill.REPLANNED, pooled=pooled, backfill_s=30.0) == [0, 100, 30]
+    assert starts(trace, Backfill.REPLANNED, pooled=pooled) == [0, 100, 2]
+
+
+def test_a_coarse_backfill_lets_no_job_end_where_another_begins() -> None:
+    trace = jobs((0, 10, 3), (1, 10, 4), (1, 9, 1))
+    assert starts(trace, Backfill.REPLANNED) == [0, 10, 1]
+    assert starts(trace, Backfill.REPLANNED, resolution_s=1.0) == [0, 10, 20]
