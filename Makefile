@@ -49,10 +49,10 @@ demo: venv tools  ## the main job: measure two programs, rank platforms, decide
 	BERTH=$(BERTH) deploy/demo/run
 
 test: venv tools slurm flux-python deep  ## every test
-	$(PY) -m pytest --numprocesses auto --dist loadgroup --durations 15
+	$(PY) -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder --durations 15
 
 test-quick: venv  ## the tests that need no Slurm and no valgrind
-	$(PY) -m pytest --numprocesses auto -m 'not slurm and not flux and not valgrind'
+	$(PY) -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder -m 'not slurm and not flux and not valgrind'
 
 gate: deep  ## every headline figure of the docs: before, tolerance, now; 1 where one is worse
 	$(PY) -m lab gate

@@ -1,8 +1,10 @@
-"""For all tests: SIGINT reaches programs that they start, and tests of one server stay together."""
+"""For all tests: the longest first, and an environment that does not depend on who starts them."""
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -11,16 +13,38 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("berth", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("berth")
 
-GROUPS = ("slurm", "flux")
-"""Markers whose tests share one server: with pytest-xdist one worker runs all of them."""
+LONG = (
+    "tests/slurm/",
+    "tests/plugin/mig/",
+    "tests/flux/",
+    "tests/pilot/",
+    "tests/packaging/",
+    "tests/lab/",
+    "tests/docs/",
+    "tests/predictor/",
+)
+"""Folders whose files take longest, longest first: what is short fills the end of a run."""
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Hundreds of `berth` processes are started: without this each would compile all that it imports.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than processors: tests of schedulers and daemons mostly wait."""
+    return len(os.sched_getaffinity(0)) + 1
+
+
+@pytest.hookimpl(trylast=True)  # after they were shuffled
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of one real scheduler on one worker."""
-    for item in items:
-        for name in GROUPS:
-            if item.get_closest_marker(name) is not None:
-                item.add_marker(pytest.mark.xdist_group(name))
+    """Longest folders first; files stay whole, and their order within a folder is as it was."""
+    items.sort(key=_rank)
+
+
+def _rank(item: pytest.Item) -> int:
+    places = [number for number, folder in enumerate(LONG) if item.nodeid.startswith(folder)]
+    return places[0] if places else len(LONG)

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.xdist_group("wheel")  # one worker builds the wheel for all of them
 ROOT = Path(__file__).resolve().parents[2]
 
 
