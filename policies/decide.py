@@ -66,7 +66,8 @@ class Decider:
             raise ValueError("two candidates have the same name")
         self.settings = settings
         self.objective = OBJECTIVES.load(settings.objective).of(settings, self.candidates)
-        self._rescored = settings.weights.wait > 0 or self.objective.waits
+        self.counts_waits = settings.weights.wait > 0 or self.objective.waits
+        """Whether expected waits are looked at."""
         self._here = self._live_places if self.objective.live else self._present
         self._inputs: Callable[..., str] = self._digest
         if not identified:
@@ -211,11 +212,11 @@ class Decider:
                 settings=self.settings,
                 waiting=(
                     (lambda row, state: self._scored(request, row, state, forecast))
-                    if self._rescored
+                    if self.counts_waits
                     else None
                 ),
             )
-            if self._rescored:
+            if self.counts_waits:
                 ordered = sorted(found.standing, key=lambda place: order(place.row))
                 found = found._replace(standing=tuple(ordered))
             self._places.put(id(rows), found)

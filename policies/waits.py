@@ -1,13 +1,16 @@
 """How long jobs wait in a queue, by their size and length: a table made beside the submit path.
 
-A look-ahead simulation of the queue fills it (jobs of each class put in now, and watched until
-they start); the submit path only looks it up.
+A look-ahead simulation of the queue fills it (``policies/replay/expected_waits.py``); the submit
+path only looks it up.
 """
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from berth.predictor.core.prediction import Interval
 
@@ -35,6 +38,24 @@ class WaitTable:
             raise ValueError(f"{len(self.waits)} rows of waits for {len(self.units)} sizes")
         if any(len(row) != len(self.seconds) for row in self.waits):
             raise ValueError(f"a row of waits must have {len(self.seconds)} columns")
+
+    @classmethod
+    def of_dict(cls, found: Mapping[str, Any]) -> WaitTable:
+        """From what ``to_dict`` made. Raises LookupError, TypeError, ValueError."""
+        seconds = (math.inf if bound is None else float(bound) for bound in found["seconds"])
+        return cls(
+            tuple(int(bound) for bound in found["units"]),
+            tuple(seconds),
+            tuple(tuple(Interval(*map(float, one)) for one in row) for row in found["waits"]),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it: no bound is null."""
+        return {
+            "units": list(self.units),
+            "seconds": [None if math.isinf(bound) else bound for bound in self.seconds],
+            "waits": [[[one.low, one.mid, one.high] for one in row] for row in self.waits],
+        }
 
     def at(self, units: int, runtime_s: float) -> Interval:
         """The wait of a job of so many cores or GPUs that is predicted to run so long."""

@@ -148,6 +148,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "berth.plugin.cli.history:history",
         "Import past jobs, so that jobs nobody piloted are predicted.",
     ),
+    "waits": (
+        "berth.plugin.cli.waits:waits",
+        "Show how long a job that comes now would wait, by place.",
+    ),
     "replay": (
         "berth.plugin.cli.replay:replay_command",
         "Show what would have happened to past jobs on another cluster or scheduler.",

@@ -34,6 +34,7 @@ from berth.plugin.daemon.server import End, Server
 from berth.plugin.daemon.service import Service, killed
 from berth.plugin.daemon.spool import Spool
 from berth.plugin.daemon.view import Kept, SiteView
+from berth.plugin.daemon.waits import ExpectedWaits, follow_waits, with_waits
 from berth.plugin.exploring import READ_EVERY_S, Ledger
 from berth.plugin.right_sizing.guard import beside, load_or_nobody
 from berth.plugin.scheduler import SCHEDULERS, ReadStates, state_reader
@@ -155,7 +156,9 @@ class Daemon:
             "store watcher", STORE_PERIOD_S, follow_store(self.service, store)
         )
         self._store_thread.once()
+        self._waits = ExpectedWaits(site.daemon.waits_refresh_s)
         self._cluster_thread = self._new_cluster_thread(site)
+        self._waits_thread = self._new_waits_thread(site)
         self._outcome_thread = self._new_outcome_thread(site)
         self._learning_thread = self._new_learning_thread(site)
         self._ledger_thread = self._new_ledger_thread(site)
@@ -225,7 +228,9 @@ class Daemon:
                 log.warning("daemon.%s has changed: that needs a restart", key)
         for thread in self._site_threads():
             thread.stop()
+        self._waits = ExpectedWaits(site.daemon.waits_refresh_s)
         self._cluster_thread = self._new_cluster_thread(site)
+        self._waits_thread = self._new_waits_thread(site)
         self._outcome_thread = self._new_outcome_thread(site)
         self._learning_thread = self._new_learning_thread(site)
         self._ledger_thread = self._new_ledger_thread(site)
@@ -241,9 +246,20 @@ class Daemon:
             site.daemon.state_refresh_s,
             follow_cluster(
                 self.service,
-                self._reader_of(site),
+                with_waits(self._reader_of(site), self._waits),
                 partial(load_or_nobody, beside(site.daemon.ruled_out)),
             ),
+        )
+
+    def _new_waits_thread(self, site: Site) -> Periodic | None:
+        period_s = site.daemon.waits_refresh_s
+        if not period_s or not self.service.site.decider.counts_waits:
+            return None
+        return Periodic(
+            "look-ahead",
+            period_s,
+            follow_waits(site, lambda: self.service.snapshot.states, self._waits),
+            delay_s=min(_OUTCOMES_AFTER_S, period_s),
         )
 
     def _new_outcome_thread(self, site: Site) -> Periodic | None:
@@ -286,6 +302,7 @@ class Daemon:
         """Those that are made anew when the site file changes."""
         found = (
             self._cluster_thread,
+            self._waits_thread,
             self._outcome_thread,
             self._learning_thread,
             self._ledger_thread,
@@ -301,6 +318,7 @@ class Daemon:
             "site": self._watcher.site.source,
             "connections": dict(self.server.counts),
             "recorder": self._recorder.summary(),
+            "waits_age_s": self._waits.age_s,
             "problems": problems,
         }
 

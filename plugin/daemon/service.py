@@ -342,6 +342,7 @@ def _place(candidate: Candidate, state: CandidateState) -> dict[str, object]:
         "idle_cores": state.idle_cores,
         "idle_gpus": state.idle_gpus,
         "pending_jobs": state.pending_jobs,
+        "expects_waits": state.waits is not None,
     }
 
 

@@ -33,16 +33,27 @@ def nodes_of(candidate: Candidate, facts: ClusterFacts) -> tuple[NodeFacts, ...]
     return tuple(n for n in facts.nodes if candidate.queue in n.queues and _is_of(candidate, n))
 
 
+def room_of(candidate: Candidate, nodes: Iterable[NodeFacts]) -> tuple[int, int, int, int]:
+    """Cores and GPUs of the place on these nodes, and how many of each are idle."""
+    cores = gpus = idle_cores = idle_gpus = 0
+    for node in nodes:
+        cores, idle_cores = cores + node.cores, idle_cores + node.idle_cores
+        gpus += _count(node.gpus, candidate.gres)
+        idle_gpus += _count(node.idle_gpus, candidate.gres)
+    return cores, gpus, idle_cores, idle_gpus
+
+
 def _state(
     candidate: Candidate, facts: ClusterFacts, by_queue: Mapping[str, list[NodeFacts]]
 ) -> CandidateState:
     queue = facts.queues.get(candidate.queue)
     working = [n for n in by_queue.get(candidate.queue, ()) if n.usable]
     nodes = [n for n in working if _is_of(candidate, n)]
+    _, _, idle_cores, idle_gpus = room_of(candidate, nodes)
     return CandidateState(
         up=queue is not None and queue.up,
-        idle_cores=sum(n.idle_cores for n in nodes),
-        idle_gpus=sum(_count(n.idle_gpus, candidate.gres) for n in nodes),
+        idle_cores=idle_cores,
+        idle_gpus=idle_gpus,
         pending_jobs=0 if queue is None else queue.pending_jobs,
         as_of_s=facts.as_of_s,
         usable_nodes=len(nodes),

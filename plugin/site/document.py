@@ -241,6 +241,11 @@ class DaemonTable(Document):
     outcomes_refresh_s: NonNegative = Field(
         60.0, description="seconds between two readings of what became of jobs; 0: never"
     )
+    waits_refresh_s: NonNegative = Field(
+        60.0,
+        description="seconds between two look-aheads over the jobs that run and wait, for the "
+        "expected waits (only where the policy counts them); 0: never",
+    )
     breaker_failures: int = Field(
         3, ge=1, le=1000, description="failures in a row after which the filter stops asking"
     )

@@ -91,6 +91,7 @@ def build_site(document: SiteDocument, path: Path) -> Site:
             scheduler_users=daemon.scheduler_users or scheduler.daemon_users or (scheduler.name,),
             state_refresh_s=daemon.state_refresh_s,
             outcomes_refresh_s=daemon.outcomes_refresh_s,
+            waits_refresh_s=daemon.waits_refresh_s,
             breaker_failures=daemon.breaker_failures,
             breaker_open_s=daemon.breaker_open_s,
         ),

@@ -31,6 +31,7 @@ class DaemonSettings:
     scheduler_users: tuple[str, ...]
     state_refresh_s: float
     outcomes_refresh_s: float
+    waits_refresh_s: float
     breaker_failures: int
     breaker_open_s: float
     ruled_out: Path = Path("/var/lib/berth-putback/ruled-out.json")

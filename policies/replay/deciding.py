@@ -46,7 +46,7 @@ class Decided:
         states_s: float = STATES_S,
         lookahead: bool = False,
     ) -> None:
-        """``lookahead``: waits from the predicted ends of jobs, which the daemon does not have."""
+        """``lookahead``: waits from the predicted ends of jobs at each submission."""
         self._decider = Decider(candidates, settings, identified=False)
         self._by_name = {candidate.name: candidate for candidate in candidates}
         self._partition_of = partition_of
