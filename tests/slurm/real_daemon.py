@@ -10,6 +10,8 @@ import json
 import shutil
 import socket
 import sys
+import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -163,6 +165,22 @@ def fill(store: Store) -> None:
         store.put_forecast(ForecastRecord(one.workload, one.bundle, one.to_json(), 0.0))
 
 
+_FILLING = threading.Lock()
+_FILLED: list[bytes] = []
+
+
+def filled_store() -> bytes:
+    """The file of a store with the forecasts, made once: each migration costs time."""
+    with _FILLING:  # Alembic is not made for threads
+        if not _FILLED:
+            with tempfile.TemporaryDirectory() as folder:
+                store = Store.open(f"sqlite:///{folder}/berth.db")
+                fill(store)
+                store.close()
+                _FILLED.append((Path(folder) / "berth.db").read_bytes())
+    return _FILLED[0]
+
+
 class RealDaemon:
     """A running ``berth serve``."""
 
@@ -242,9 +260,7 @@ def real_daemon(
     daemon.amend = amend
     daemon.store_file.parent.mkdir(exist_ok=True)
     daemon.write_site(mode, **site)
-    store = Store.open(f"sqlite:///{daemon.store_file}")
-    fill(store)
-    store.close()
+    daemon.store_file.write_bytes(filled_store())
     try:
         daemon.start()
         yield daemon

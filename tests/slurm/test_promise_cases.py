@@ -1,46 +1,82 @@
-"""Every job that Berth once broke is taken and started as if Berth were not there (V1 to V10)."""
+"""Jobs are taken and started as if Berth were not there: those it once broke, and 300 at random.
+
+The cases are V1 to V10. The seeds of the jobs at random are fixed; `make differential` goes on
+from there. Each world is one cluster for both, and the worlds run side by side: they mostly wait.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 
 import pytest
 from accounting_database import DatabaseUnavailable
 from differential.verdicts import Verdict
 from fake_daemon import FakeDaemon, move_to
 from slurm_cluster import Cluster, ClusterUnavailable, require_slurm
-from slurm_differential.cases import CASES, HET, WORLDS, Case
+from slurm_differential.cases import ACCOUNTS, CASES, HET, LIMITS, PLAIN, WORLDS, Case
+from slurm_differential.options import asks, option_names
 from slurm_differential.pairs import Seen, judge
 from slurm_differential.worlds import World, open_world, placing
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(600)]
+RANDOM = ((PLAIN, 1001), (LIMITS, 1002), (ACCOUNTS, 1003))
+"""Worlds that also get jobs at random, with their seeds."""
+PAIRS = 100
+COMMANDS = ("sbatch", "srun", "salloc")
+AT_ONCE = 3
+"""Worlds that run at a time."""
 
 
-def _opened(world: World) -> Iterator[dict[str, Verdict[Seen]]]:
+@dataclass(frozen=True)
+class Found:
+    """What one world said; ``missing``: why there is none here."""
+
+    cases: dict[str, Verdict[Seen]] = field(default_factory=dict)
+    at_random: list[Verdict[Seen]] = field(default_factory=list)
+    missing: str = ""
+
+
+def _opened(world: World) -> Found:
+    mine = [case for case in CASES if case.world is world]
     try:
         require_slurm()
-        mine = [case for case in CASES if case.world is world]
         with open_world(world) as slurm:
-            found = judge(slurm, [case.ask for case in mine])
+            judged = judge(slurm, [case.ask for case in mine])
+            at_random: list[Verdict[Seen]] = []
+            for seed in (seed for other, seed in RANDOM if other is world):
+                names = {command: option_names(slurm, command) for command in COMMANDS}
+                made = asks(seed, PAIRS, names, batch_only=True)
+                at_random += judge(slurm, made, settle_s=60)
     except (ClusterUnavailable, DatabaseUnavailable) as missing:
-        pytest.skip(f"SLURM TESTS SKIPPED: {missing}")
-    yield {case.name: verdict for case, verdict in zip(mine, found, strict=True)}
+        return Found(missing=str(missing))
+    named = {case.name: verdict for case, verdict in zip(mine, judged, strict=True)}
+    return Found(named, at_random)
 
 
 @pytest.fixture(scope="module")
-def verdicts() -> dict[str, dict[str, Verdict[Seen]]]:
-    """All cases of a world are submitted at once, when the first of them is looked at."""
-    return {}
+def worlds() -> Iterator[Callable[[World], Found]]:
+    """What each world said; all are opened when the first of them is looked at."""
+    order = sorted(WORLDS, key=lambda world: all(world is not other for other, _ in RANDOM))
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        begun = {world.name: pool.submit(_opened, world) for world in order}
+
+        def found(world: World) -> Found:
+            result = begun[world.name].result()
+            if result.missing:
+                pytest.skip(f"SLURM TESTS SKIPPED: {result.missing}")
+            return result
+
+        yield found
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_job_is_taken_and_started_as_without_berth(
-    case: Case, verdicts: dict[str, dict[str, Verdict[Seen]]]
+    case: Case, worlds: Callable[[World], Found]
 ) -> None:
-    if case.world.name not in verdicts:
-        verdicts[case.world.name] = next(_opened(case.world))
-    verdict = verdicts[case.world.name][case.name]
+    verdict = worlds(case.world).cases[case.name]
     assert not verdict.differences, str(verdict)
     if case.refused is not None and case.refused in verdict.plain.message:
         assert not verdict.placed.accepted
@@ -49,6 +85,20 @@ def test_the_job_is_taken_and_started_as_without_berth(
     if case.to_gpu is not None:
         went = verdict.placed.record["Partition"] in ("gpu", "reserved", "all", "whole")
         assert went is case.to_gpu, f"{verdict.placed.code}: {verdict.placed.message}"
+
+
+@pytest.mark.parametrize("world", [world for world, _ in RANDOM], ids=lambda world: world.name)
+def test_random_jobs_are_taken_and_started_as_without_berth(
+    world: World, worlds: Callable[[World], Found]
+) -> None:
+    found = worlds(world).at_random
+    assert len(found) == PAIRS
+    assert [str(verdict) for verdict in found if verdict.differences] == []
+    taken = [verdict for verdict in found if verdict.plain.accepted]
+    moved = [verdict for verdict in taken if verdict.placed.was_edited]
+    print(f"{len(taken)} taken, {len(moved)} moved")
+    assert len(taken) >= PAIRS / 3
+    assert len(moved) >= len(taken) / 3
 
 
 def test_every_world_has_cases() -> None:

@@ -58,7 +58,7 @@ def open_world(world: World) -> Iterator[Cluster]:
         slurm.set_filter_config(
             socket=slurm.berth_socket,
             kill_switch=slurm.root / "run" / "off",
-            deadline_ms=1000,
+            deadline_ms=1000,  # the most there is: to be heard however busy the machine is
             reread_config_s=0,
         )
         slurm.set_job_submit(CHAINED.format(filter=FILTER_PATH))
