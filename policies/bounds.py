@@ -6,10 +6,9 @@ import math
 from collections.abc import Callable, Mapping
 
 from berth.pilot.units import format_bytes, format_seconds
-from berth.policies.values import Candidate, QueueBounds, Request, Resources
+from berth.policies.values import UNBOUNDED, Candidate, QueueBounds, Request, Resources
 
 _MIB = 2**20
-_UNBOUNDED = QueueBounds()
 
 
 def holds(
@@ -68,7 +67,7 @@ def over_bounds(
     request: Request, held: Resources, candidate: Candidate, bounds: QueueBounds
 ) -> str | None:
     """Which limit the job would break, as the end of a sentence; None: none."""
-    if bounds == _UNBOUNDED:
+    if bounds == UNBOUNDED:
         return None
     nodes = max(1, held.nodes)
     cores = cores_on_node(request, held, candidate, bounds)

@@ -8,7 +8,7 @@ tens of microseconds.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from berth.pilot.bounded import BoundedCache
@@ -18,7 +18,8 @@ from berth.policies.constraints import Exclusion, Moment, present_limit_s
 from berth.policies.edits import edit_of, raised_limit_s
 from berth.policies.exploring import Allowance, place_to_learn
 from berth.policies.objectives import OBJECTIVES, Term
-from berth.policies.present import Places, Standing, places
+from berth.policies.objectives.costs import expected_wait_s
+from berth.policies.present import Places, Standing, places, standing
 from berth.policies.ranking import SHAPES_KEPT, Ranking, order
 from berth.policies.settings import PolicySettings
 from berth.policies.slice_choice import one_of_each
@@ -60,7 +61,8 @@ class Decider:
     def __init__(
         self, candidates: Sequence[Candidate], settings: PolicySettings, *, identified: bool = True
     ) -> None:
-        """``identified`` False: decisions have no digest of their inputs, as replays need none."""
+        """``identified`` False: decisions have neither a digest of their inputs nor a sentence, as
+        replays need none."""
         self.candidates = tuple(sorted(candidates, key=lambda c: c.name))
         if len({c.name for c in self.candidates}) != len(self.candidates):
             raise ValueError("two candidates have the same name")
@@ -69,21 +71,21 @@ class Decider:
         self.counts_waits = settings.weights.wait > 0 or self.objective.waits
         """Whether expected waits are looked at."""
         self._here = self._live_places if self.objective.live else self._present
-        self._inputs: Callable[..., str] = self._digest
-        if not identified:
-            self._inputs = self._no_digest
-        elif self.objective.live:
-            self._inputs = self._live_digest
+        self._identified = identified
         self._turn, self._now_s = -1, 0.0
         self._ranking = Ranking(self.candidates, settings, self.objective)
         self._by_name = {c.name: c for c in self.candidates}
         self._has_slices = any(c.slice_of is not None for c in self.candidates)
         self._site_digest = digest.of_site(self.candidates, settings)
         self._states: Mapping[str, CandidateState] | None = None
-        self._states_digest = ""
+        self._states_digest: str | None = None
         self._oldest_s = 0.0
-        self._places: BoundedCache[int, Places] = BoundedCache(SHAPES_KEPT)
-        """By the identity of the ranked rows, for the present states."""
+        self._places: BoundedCache[int, tuple[Mapping[str, CandidateState], Places]] = BoundedCache(
+            SHAPES_KEPT
+        )
+        """By the identity of the ranked rows, with the states that they were made for."""
+        self._answers: BoundedCache[int, tuple[Places, Decision]] = BoundedCache(SHAPES_KEPT)
+        """By the identity of places that are open to all; without a digest of the inputs."""
 
     def decide(
         self,
@@ -94,7 +96,8 @@ class Decider:
         allowance: Allowance | None = None,
     ) -> Decision:
         """As the function ``decide``. ``allowance``: what may be spent on learning by this job."""
-        inputs = self._inputs(request, states, forecast, now_s)
+        self._look(states, now_s)
+        inputs = self._digest(request, states, forecast) if self._identified else ""
         if allowance is not None:
             inputs = digest.of_text(inputs, repr(allowance))
         alone = _left_alone(request, forecast)
@@ -102,8 +105,30 @@ class Decider:
             code, sentence = alone or (Code.NO_PROFILE, sentences.NO_PROFILE)
             return self._decision(inputs, forecast, code, sentence)
         here = self._here(request, states, forecast)
-        fits: list[Ranked] = []
-        ruled_out: list[Ranked] = list(here.ruled_out)
+        if not self._is_open_to_all(here, request, now_s):
+            fits, ruled_out = self._sorted_out(request, here, forecast, now_s)
+        elif self._identified or self.objective.live or allowance is not None:
+            fits, ruled_out = list(here.fits), list(here.ruled_out)
+        else:
+            known = self._answers.get(id(here))
+            if known is None or known[0] is not here:
+                fits, ruled_out = list(here.fits), list(here.ruled_out)
+                made = self._among(inputs, request, forecast, (fits, ruled_out))
+                known = self._answers.put(id(here), (here, made))
+            return known[1]
+        return self._among(inputs, request, forecast, (fits, ruled_out), allowance)
+
+    def _is_open_to_all(self, here: Places, request: Request, now_s: float) -> bool:
+        """Whether no place that stands is ruled out, whoever asks for this shape."""
+        return (
+            request.allowed_queues is None and now_s - here.oldest_s <= self.settings.stale_after_s
+        )
+
+    def _sorted_out(
+        self, request: Request, here: Places, forecast: Forecast, now_s: float
+    ) -> tuple[list[Ranked], list[Ranked]]:
+        """Those that fit, best first, and those that do not."""
+        fits, ruled_out = [], list(here.ruled_out)
         for place in here.standing:
             excluded = self._at_present(request, place, forecast, now_s)
             if excluded is None:
@@ -112,6 +137,18 @@ class Decider:
                 code, sentence = excluded
                 row = replace(place.row, score=None, excluded=sentence, code=code.value)
                 ruled_out.append(row)
+        return fits, ruled_out
+
+    def _among(
+        self,
+        inputs: str,
+        request: Request,
+        forecast: Forecast,
+        found: tuple[list[Ranked], list[Ranked]],
+        allowance: Allowance | None = None,
+    ) -> Decision:
+        """The Decision between places that fit, best first, and those that do not."""
+        fits, ruled_out = found
         if self._has_slices:
             fits, passed_over = one_of_each(fits, self._by_name, self.settings.slices)
             ruled_out.extend(passed_over)
@@ -120,32 +157,26 @@ class Decider:
         if not fits:
             return self._decision(inputs, forecast, *_nothing_fits(ruled_out), ranked=ranked)
         if allowance is not None and forecast.whole_job:
-            found = self._place_to_learn(request, fits, allowance)
-            if found is not None:
-                return self._to_learn(inputs, request, forecast, found, ranked)
+            explored = self._place_to_learn(request, fits, allowance)
+            if explored is not None:
+                return self._to_learn(inputs, request, forecast, explored, ranked)
         best = fits[0]
         edit = edit_of(request, self._by_name[best.candidate], best, forecast, self.settings)
         alike = self._alike(request, edit, fits, forecast)
         if alike:
             queues = [self._by_name[row.candidate].queue for row in alike]
             edit = replace(edit, queue=_queues(edit, queues))
-        return self._decision(
-            inputs,
-            forecast,
-            Code.PLACED,
-            sentences.placed(
-                best,
-                fits[1:],
-                ruled_out,
-                self.settings,
-                self.objective,
-                unit=forecast.unit,
-                is_slice=self._by_name[best.candidate].slice_of is not None,
-                alike=alike,
-            ),
-            ranked=ranked,
-            edit=edit,
-        )
+        reason = "" if not self._identified else sentences.placed(
+            best,
+            fits[1:],
+            ruled_out,
+            self.settings,
+            self.objective,
+            unit=forecast.unit,
+            is_slice=self._by_name[best.candidate].slice_of is not None,
+            alike=alike,
+        )  # fmt: skip
+        return self._decision(inputs, forecast, Code.PLACED, reason, ranked=ranked, edit=edit)
 
     def _place_to_learn(
         self, request: Request, fits: Sequence[Ranked], allowance: Allowance
@@ -202,42 +233,62 @@ class Decider:
     ) -> Places:
         """The places for this shape of job by the states, best first."""
         rows = self._ranking.rows(request, forecast)
-        found = self._places.get(id(rows))
-        if found is None or found.rows is not rows:
-            found = places(
-                rows,
-                request,
-                states,
-                candidates=self._by_name,
-                settings=self.settings,
-                waiting=(
-                    (lambda row, state: self._scored(request, row, state, forecast))
-                    if self.counts_waits
-                    else None
-                ),
-            )
-            if self.counts_waits:
-                ordered = sorted(found.standing, key=lambda place: order(place.row))
-                found = found._replace(standing=tuple(ordered))
-            self._places.put(id(rows), found)
+        before = self._places.get(id(rows))
+        if before is None or before[1].rows is not rows:
+            unseen = (None,) * len(rows)
+            found = self._seen_anew(request, rows, unseen, states, forecast)
+        elif before[0] is states:
+            return before[1]
+        elif all(place.state is states.get(place.row.candidate) for place in before[1].as_ranked):
+            found = before[1]
+        else:
+            found = self._seen_anew(request, rows, before[1].as_ranked, states, forecast)
+        self._places.put(id(rows), (states, found))
         return found
+
+    def _seen_anew(
+        self,
+        request: Request,
+        rows: tuple[Ranked, ...],
+        before: Sequence[Standing | None],
+        states: Mapping[str, CandidateState],
+        forecast: Forecast,
+    ) -> Places:
+        """``before``: in the order of ``rows``; those whose state is the same object stay."""
+        found, moved = [], False
+        scored = self.counts_waits and not self.objective.live
+        for row, place in zip(rows, before, strict=False):
+            if row.score is None:
+                break  # they come last
+            state = states.get(row.candidate)
+            if place is not None and place.state is state:
+                found.append(place)
+                moved = moved or place.row is not row
+                continue
+            here = self._scored(request, row, state, forecast) if scored else row
+            moved = moved or here is not row
+            found.append(
+                standing(here, request, self._by_name[row.candidate], state, self.settings)
+            )
+        in_order = sorted(found, key=lambda place: order(place.row)) if moved else found
+        return places(rows, tuple(found), in_order)
 
     def _live_places(
         self, request: Request, states: Mapping[str, CandidateState], forecast: Forecast
     ) -> Places:
         """As ``_present``, scored for who asks, at this moment and turn."""
         found = self._present(request, states, forecast)
-        standing = [
+        scored = [
             place._replace(row=self._scored(request, place.row, place.state, forecast))
             for place in found.standing
         ]
-        standing.sort(key=lambda place: order(place.row))
-        return found._replace(standing=tuple(standing))
+        scored.sort(key=lambda place: order(place.row))
+        return places(found.rows, found.as_ranked, scored)
 
     def _at_present(
         self, request: Request, place: Standing, forecast: Forecast, now_s: float
     ) -> Exclusion | None:
-        row, candidate, state, checks = place
+        row, candidate, state, checks, _ = place
         limit_s = None
         if state is not None and state.rights is not None:  # nothing else asks for it
             raised_s = (
@@ -258,6 +309,12 @@ class Decider:
     ) -> Ranked:
         """The row with its score by the present state: with the expected wait, say."""
         candidate = self._by_name[row.candidate]
+        if (
+            not self.objective.live
+            and row.runtime_s is not None
+            and expected_wait_s(row.resources, row.runtime_s.mid, state) == 0
+        ):
+            return row  # as it was ranked: only the expected wait of the state is in the score
         offer = self._ranking.offer(
             request, candidate, row.resources, forecast, state, now_s=self._now_s, turn=self._turn
         )
@@ -278,56 +335,37 @@ class Decider:
         )
         return () if offer is None or row.score is None else self.objective.terms(offer)
 
+    def _look(self, states: Mapping[str, CandidateState], now_s: float) -> None:
+        """The moment, the turn and the reading that the next decision is made from."""
+        self._now_s = now_s
+        self._turn += self.objective.turns
+        if states is not self._states:
+            self._states, self._states_digest = states, None
+            self._oldest_s = min((s.as_of_s for s in states.values()), default=0.0)
+
     def _digest(
         self,
         request: Request,
         states: Mapping[str, CandidateState],
         forecast: Forecast | None,
-        now_s: float,
     ) -> str:
-        if states is not self._states:
-            self._states, self._states_digest = states, digest.of_states(states)
-            self._oldest_s = min((s.as_of_s for s in states.values()), default=0.0)
-            self._places.clear()
-        since_s = max(now_s - self.settings.stale_after_s, request.scheduler_since_s or 0.0)
+        """Of all that the decision is made from, after ``_look``."""
+        if self._states_digest is None:
+            self._states_digest = digest.of_states(states)
+        since_s = max(self._now_s - self.settings.stale_after_s, request.scheduler_since_s or 0.0)
         stale: list[str] = []
         if self._oldest_s < since_s:
             stale = [name for name, s in states.items() if s.as_of_s < since_s]
-        predicted = "" if forecast is None else self._ranking.digest(forecast)
-        return digest.of_text(
+        inputs = digest.of_text(
             self._site_digest,
             self._states_digest,
             "" if not stale else repr(sorted(stale)),
-            predicted,
+            "" if forecast is None else self._ranking.digest(forecast),
             digest.of_request(request),
         )
-
-    def _no_digest(
-        self,
-        _request: Request,
-        states: Mapping[str, CandidateState],
-        _forecast: Forecast | None,
-        now_s: float,
-    ) -> str:
-        if states is not self._states:
-            self._states = states
-            self._places.clear()
-        self._now_s = now_s
-        self._turn += self.objective.turns
-        return ""
-
-    def _live_digest(
-        self,
-        request: Request,
-        states: Mapping[str, CandidateState],
-        forecast: Forecast | None,
-        now_s: float,
-    ) -> str:
-        """As ``_digest``, with the moment (and the turn) that the objective looks at."""
-        self._now_s = now_s
-        self._turn += self.objective.turns
-        inputs = self._digest(request, states, forecast, now_s)
-        return digest.of_text(inputs, f"{now_s!r} {self._turn}")
+        if not self.objective.live:
+            return inputs
+        return digest.of_text(inputs, f"{self._now_s!r} {self._turn}")
 
     def _decision(
         self,

@@ -6,7 +6,8 @@ asks, and how old the reading is by then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from berth.policies.constraints import (
@@ -22,7 +23,7 @@ from berth.policies.constraints import (
     within_queue_bounds,
 )
 from berth.policies.settings import PolicySettings
-from berth.policies.values import Candidate, CandidateState, Ranked, Request
+from berth.policies.values import UNBOUNDED, Candidate, CandidateState, Ranked, Request
 
 
 class Standing(NamedTuple):
@@ -33,6 +34,8 @@ class Standing(NamedTuple):
     candidate: Candidate
     state: CandidateState | None
     checks: tuple[PresentConstraint, ...]
+    open_to_all: bool
+    """Only an old reading, or queues that the submitter may not use, can rule it out."""
 
 
 class Places(NamedTuple):
@@ -40,30 +43,65 @@ class Places(NamedTuple):
 
     rows: tuple[Ranked, ...]
     """What they were made from, held so that its identity stays its own."""
+    as_ranked: tuple[Standing, ...]
+    """In the order of ``rows``."""
     standing: tuple[Standing, ...]
+    fits: tuple[Ranked, ...]
+    """Rows of ``standing``."""
+    oldest_s: float
+    """Of the readings, where nothing else can rule a place out; -infinite: something may."""
     ruled_out: tuple[Ranked, ...]
     """For good, as ranked."""
 
 
-def places(
-    rows: tuple[Ranked, ...],
+def standing(
+    row: Ranked,
     request: Request,
-    states: Mapping[str, CandidateState],
-    *,
-    candidates: Mapping[str, Candidate],
+    candidate: Candidate,
+    state: CandidateState | None,
     settings: PolicySettings,
-    waiting: Callable[[Ranked, CandidateState | None], Ranked] | None,
+) -> Standing:
+    """A place that fits, by its state."""
+    if (
+        state is not None
+        and state.bounds is UNBOUNDED
+        and state.usable_nodes is None
+        and state.rights is None
+        and not state.ruled_out
+        and candidate.slice_of is None
+    ):
+        found = _PLAIN
+    else:
+        found = checks(Moment(request, candidate, settings, row.resources, state, 0.0))
+    open_to_all = (
+        found == _PLAIN
+        and state is not None
+        and state.up
+        and state.usable_nodes != 0
+        and candidate.allowed_users is None
+        and candidate.allowed_accounts is None
+        and candidate.allowed_qos is None
+    )
+    return Standing(row, candidate, state, found, open_to_all)
+
+
+def places(
+    rows: tuple[Ranked, ...], as_ranked: tuple[Standing, ...], in_order: Sequence[Standing]
 ) -> Places:
-    """``waiting`` puts the expected wait into a row's score; None: it stays as it is."""
-    found = []
-    for row in rows:
-        if row.score is None:
-            continue
-        candidate, state = candidates[row.candidate], states.get(row.candidate)
-        moment = Moment(request, candidate, settings, row.resources, state, 0.0)
-        scored = row if waiting is None else waiting(row, state)
-        found.append(Standing(scored, candidate, state, checks(moment)))
-    return Places(rows, tuple(found), tuple(row for row in rows if row.score is None))
+    """Of what stands, as ranked and in order."""
+    if all([place.open_to_all for place in as_ranked]):  # noqa: C419 - a third of the time
+        readings = [place.state.as_of_s for place in as_ranked if place.state is not None]
+        oldest_s = min(readings, default=math.inf)
+    else:
+        oldest_s = -math.inf
+    return Places(
+        rows, as_ranked, tuple(in_order), tuple([place.row for place in in_order]),
+        oldest_s, tuple(row for row in rows if row.score is None),
+    )  # fmt: skip
+
+
+_PLAIN: tuple[PresentConstraint, ...] = (allowed, fresh_and_up)
+"""What can rule a place out at any site."""
 
 
 def checks(moment: Moment) -> tuple[PresentConstraint, ...]:

@@ -117,6 +117,9 @@ class QueueBounds:
     """Billing is counted by weights of the queue's own."""
 
 
+UNBOUNDED = QueueBounds()
+
+
 @dataclass(frozen=True, slots=True)
 class RuledOut:
     """A place that a job was put back from: not for that user nor that profile until cleared."""
@@ -143,7 +146,7 @@ class CandidateState:
     """Nodes that are neither down nor drained; None: the scheduler did not say."""
     gpu_types: tuple[str, ...] = ()
     """GPU types (as in ``gres``) that the queue's nodes have at present, sorted."""
-    bounds: QueueBounds = QueueBounds()
+    bounds: QueueBounds = UNBOUNDED
     ruled_out: tuple[RuledOut, ...] = ()
     rights: Rights | None = None
     """Limits of users, accounts and their like; None: the scheduler enforces none."""

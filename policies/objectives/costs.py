@@ -30,8 +30,11 @@ def expected_wait_s(resources: Resources, runtime_s: float, state: CandidateStat
     """
     if state is None:
         return 0.0
-    room = state.idle_gpus >= resources.gpus if resources.gpus else True
-    if room and state.idle_cores >= resources.cores and state.pending_jobs == 0:
+    if (
+        not state.pending_jobs
+        and state.idle_cores >= resources.tasks * resources.cpus_per_task
+        and state.idle_gpus >= resources.gpus
+    ):
         return 0.0
     if state.waits is not None:
         return state.waits.at(resources.gpus or resources.cores, runtime_s).mid

@@ -6,6 +6,7 @@ platform, and where the job ran in fact its own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -58,6 +59,8 @@ class Decided:
         )  # fmt: skip
         self._requests = _requests(trace)
         self._here = _own_platforms(trace, cluster)
+        self._truths = {name: column.tolist() for name, column in trace.runtime_on.items()}
+        self._at_home = trace.runtime_s.tolist()
 
     def place(self, job: int, present: Present) -> Sequence[Option] | None:
         """See Placement. Raises UsageError where the policy fails."""
@@ -90,32 +93,32 @@ class Decided:
             row = decision.ranked[0] if number == 0 else _in_queue(
                 decision.ranked, queues[number], self._by_name
             )  # fmt: skip
-            truth = np.nan if row is None else self._truth(job, self._by_name[row.candidate])
-            if row is None or np.isnan(truth):
+            truth = math.nan if row is None else self._truth(job, self._by_name[row.candidate])
+            if row is None or math.isnan(truth):
                 if number == 0:
                     return []
                 continue
             limit = request.time_limit_s if edit is None else edit.time_limit_s
-            limit = limit or request.time_limit_s or np.inf
+            limit = limit or request.time_limit_s or math.inf
             part = self._partition_of[row.candidate]
             if any(option.partition == part for option in found):
                 continue
             held, predicted = row.resources, row.runtime_s
-            planned = limit if predicted is None or np.isfinite(limit) else predicted.high
+            planned = limit if predicted is None or math.isfinite(limit) else predicted.high
             found.append(
                 Option(
                     part, held.nodes, held.cores, held.gpus, held.memory_bytes_per_node or 0,
-                    float(truth), planned, limit,
+                    truth, planned, limit,
                 )
             )  # fmt: skip
         return found
 
     def _truth(self, job: int, candidate: Candidate) -> float:
-        column = self._trace.runtime_on.get(candidate.platform)
-        known = np.nan if column is None else column[job]
-        if np.isnan(known) and self._here[job] == candidate.platform:
-            known = self._trace.runtime_s[job]
-        return float(known)
+        column = self._truths.get(candidate.platform)
+        known = math.nan if column is None else column[job]
+        if math.isnan(known) and self._here[job] == candidate.platform:
+            known = self._at_home[job]
+        return known
 
     def _name(self, job: int) -> str:
         return self._trace.ids[job] if self._trace.ids else str(job)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from berth.pilot.errors import UsageError
@@ -103,7 +105,8 @@ def _write(state: State, job: int, options: list[Option], given: Inputs) -> None
         return
     if len({option.partition for option in options}) != len(options):
         raise UsageError(f"the policy names a partition twice for job {job}")
-    first, count = int(state.jobs[job, at.J_FIRST]), 0
+    first, count, beside = int(state.jobs[job, at.J_FIRST]), 0, held_beside_s(settings)
+    longest = units.longest.tolist()
     for option in options:
         if not (option.runtime_s >= 0 and option.planned_s >= 0 and option.limit_s >= 0):
             raise UsageError(f"the policy gives job {job} a time that is not known or negative")
@@ -111,14 +114,13 @@ def _write(state: State, job: int, options: list[Option], given: Inputs) -> None
         if not fits:
             continue
         o = first + count
-        limit = min(option.limit_s, float(units.longest[option.partition]))
+        limit = min(option.limit_s, longest[option.partition])
         plan = max(min(option.planned_s, limit), SHORTEST_S)
         state.options[o, at.O_PART], state.options[o, at.O_UNITS] = option.partition, one
         state.need[o] = need
-        beside = held_beside_s(settings)
         state.spans[o, at.S_RUN] = option.runtime_s + beside
-        state.spans[o, at.S_LIMIT] = limit + beside if settings.kill_at_limit else np.inf
-        state.spans[o, at.S_PLAN] = plan if np.isfinite(plan) else settings.default_limit_s
+        state.spans[o, at.S_LIMIT] = limit + beside if settings.kill_at_limit else math.inf
+        state.spans[o, at.S_PLAN] = plan if math.isfinite(plan) else settings.default_limit_s
         count += 1
     if count:
         state.jobs[job, at.J_COUNT] = count

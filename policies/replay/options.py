@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from berth.pilot.bounded import BoundedCache
 from berth.policies.replay.cluster import Cluster
 from berth.policies.replay.columns import Flags, Floats, Ints
 from berth.policies.replay.kernel.state import RESOURCES
@@ -14,6 +15,7 @@ from berth.policies.replay.settings import Settings
 from berth.policies.replay.trace import Trace
 
 MIB = 2**20
+_KNOWN = 50_000
 SHORTEST_S = 1e-3
 """Plans are at least so long: a reservation of no length would hold nothing."""
 LARGER, NO_TIME, NO_PARTITION, NEGATIVE = (
@@ -49,6 +51,8 @@ class Units:
             any(cluster.kind(name).memory_bytes for name in part.kinds)
             for part in cluster.partitions
         ]
+        self.known: BoundedCache[tuple[int, ...], tuple[int, Ints, bool]] = BoundedCache(_KNOWN)
+        """What ``row_of`` found."""
         self.longest: Floats = np.array(
             [np.inf if p.max_time_s is None else p.max_time_s for p in cluster.partitions]
         )
@@ -162,12 +166,11 @@ REASONS = ("", LARGER, NO_TIME, NO_PARTITION, NEGATIVE)
 
 def row_of(option: Option, units: Units) -> tuple[int, Ints, bool]:
     """``(units, need, fits)`` of a placement's option."""
-    part = np.array([option.partition])
-    one, need = units.need(
-        part,
-        np.array([option.nodes]),
-        np.array([option.cores]),
-        np.array([option.gpus]),
-        np.array([option.memory_bytes]),
-    )
-    return int(one[0]), need[0], bool(units.fits(part, one, need)[0])
+    key = (option.partition, option.nodes, option.cores, option.gpus, option.memory_bytes)
+    found = units.known.get(key)
+    if found is None:
+        part, *columns = (np.array([one]) for one in key)
+        one, need = units.need(part, *columns)
+        fits = bool(units.fits(part, one, need)[0])
+        found = units.known.put(key, (int(one[0]), need[0], fits))
+    return found

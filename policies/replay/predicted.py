@@ -42,15 +42,20 @@ class Columns:
         self._architecture = next((one.architecture for one in candidates), "x86_64")
         self._times = {name: times[name] for name in sorted(times) if name in self._gpu}
         self._spread = spread
-        self._known: BoundedCache[tuple[float, ...], Forecast | None] = BoundedCache(_FORECASTS)
+        self._rows: Floats = np.array([*self._times.values()], float).T.copy()
+        self._known: BoundedCache[bytes, Forecast] = BoundedCache(_FORECASTS)
+        """By the bytes of a row: NaN is no key."""
 
     def forecast(self, job: int) -> Forecast | None:
         """See Predictions."""
-        times = tuple(float(column[job]) for column in self._times.values())
-        if all(math.isnan(one) for one in times):
+        if not self._times:
             return None
-        found = self._known.get(times)
-        return found if found is not None else self._known.put(times, self._made(times))
+        row = self._rows[job]
+        key = row.tobytes()
+        found = self._known.get(key)
+        if found is None and not np.isnan(row).all():
+            found = self._known.put(key, self._made(tuple(row.tolist())))
+        return found
 
     def _made(self, times: tuple[float, ...]) -> Forecast:
         curves = {

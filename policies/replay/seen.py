@@ -53,13 +53,36 @@ class Seen:
         if present.now_s - self._read_s < self._every_s:
             return self._states
         self._read_s = present.now_s
-        numbers = tuple(
-            (*present.free_in(place), int(present.waiting[place])) for _, place in self._places
-        )
-        if numbers == self._numbers and not self._queues and self._held is None:
-            return self._states
-        self._numbers, shares = numbers, self._shares(present.now_s)
-        self._states = {
+        numbers = self._numbers_of(present)
+        before, self._numbers = self._numbers, numbers
+        if self._queues or self._held is not None:
+            self._states = self._with_more(numbers, present.now_s)
+        elif numbers != before:
+            # The same object for each place of which nothing has changed.
+            after = dict(self._states)
+            for at, (cores, gpus, waiting) in enumerate(numbers):
+                if not before or before[at] != numbers[at]:
+                    name = self._places[at][0].name
+                    after[name] = CandidateState(True, cores, gpus, waiting, math.inf)
+            self._states = after
+        return self._states
+
+    def _numbers_of(self, present: Present) -> tuple[tuple[int, int, int], ...]:
+        """Idle cores and GPUs and waiting jobs by place."""
+        waiting = present.waiting.tolist()
+        rows = present.partition_units
+        if all(len(rows[place]) == 1 for _, place in self._places):  # pools
+            free = present.free.tolist()
+            at = ((place, free[int(rows[place][0])]) for _, place in self._places)
+            return tuple((one[0], one[1], waiting[place]) for place, one in at)
+        return tuple((*present.free_in(place), waiting[place]) for _, place in self._places)
+
+    def _with_more(
+        self, numbers: Sequence[tuple[int, int, int]], now_s: float
+    ) -> dict[str, CandidateState]:
+        """With expected waits and users' shares."""
+        shares = self._shares(now_s)
+        return {
             one.name: CandidateState(
                 up=True,
                 idle_cores=cores,
@@ -67,11 +90,10 @@ class Seen:
                 pending_jobs=waiting,
                 as_of_s=math.inf,
                 used_shares=shares,
-                waits=self._table(place, gpus if one.is_gpu else cores, waiting, present.now_s),
+                waits=self._table(place, gpus if one.is_gpu else cores, waiting, now_s),
             )
             for (one, place), (cores, gpus, waiting) in zip(self._places, numbers, strict=True)
         }
-        return self._states
 
     def placed(self, job: int, option: Option, expected_s: float, now_s: float) -> None:
         """A job was sent somewhere, and is predicted to run so long."""
