@@ -47,6 +47,7 @@ typedef struct Segment_ {
    Addr first;          /* as in the object's file */
    UInt loads, stores, load_bytes, store_bytes;
    Bool region;         /* begins a parallel region */
+   Bool conditional;    /* ends with a conditional branch */
    UInt instructions, room;
    UInt code;           /* bytes of its instructions */
    UChar bytes[];       /* lengths of its instructions, and from ``room`` on their code */
@@ -158,16 +159,12 @@ static UChar counters[1 << (HISTORY_BITS + ADDRESS_BITS)];
 static UWord history;
 static Addr targets[TARGETS];
 
-static VG_REGPARM(2) void on_branch(Addr address, UWord taken)
+/* Of the others, whose counter is full and which went as expected, the caller makes the history. */
+static VG_REGPARM(2) void on_branch(UChar *counter, UWord taken)
 {
-   UChar *counter =
-      &counters[(address & ((1 << ADDRESS_BITS) - 1)) << HISTORY_BITS | history];
    UChar now = *counter;
-   totals.branches++;
-   totals.taken += taken;
    totals.missed += (now >> 1) != taken;
    *counter = taken ? now + (now < 3) : now - (now > 0);
-   history = (history << 1 | taken) & ((1 << HISTORY_BITS) - 1);
 }
 
 static VG_REGPARM(2) void on_indirect(Addr address, Addr target)
@@ -176,6 +173,111 @@ static VG_REGPARM(2) void on_indirect(Addr address, Addr target)
    totals.indirect++;
    totals.indirect_missed += *expected != target;
    *expected = target;
+}
+
+/* What valgrind translates into far more than the program's own instruction: rounding to an integer
+   (through the x87), fused multiply-add (in software) and conversions that name a rounding mode
+   (which set it before and after). Called here instead, with the same results. */
+
+static inline ULong rounded(ULong mode, ULong bits, UInt fraction, UInt exponents)
+{
+   const ULong sign = bits >> (fraction + exponents) & 1, ones = (1ul << exponents) - 1;
+   const ULong bias = ones >> 1, exponent = bits >> fraction & ones;
+   const ULong all = (1ul << fraction) - 1;
+   ULong unit, rest;
+   Bool away;
+   if (exponent == ones && bits & all)
+      return bits | 1ul << (fraction - 1); /* not a number */
+   if (exponent >= bias + fraction || !(bits << 1 << (63 - fraction - exponents)))
+      return bits;
+   if (exponent < bias) {
+      away = mode == Irrm_NEAREST ? exponent == bias - 1 && bits & all
+                                  : mode == (sign ? Irrm_NegINF : Irrm_PosINF);
+      return sign << (fraction + exponents) | (away ? bias << fraction : 0);
+   }
+   unit = 1ul << (fraction - (exponent - bias));
+   rest = bits & (unit - 1);
+   bits -= rest;
+   if (mode == Irrm_NEAREST) /* the exponent's last bit stands for the one before the fraction */
+      away = 2 * rest > unit || (2 * rest == unit && bits & unit);
+   else
+      away = rest && mode == (sign ? Irrm_NegINF : Irrm_PosINF);
+   return away ? bits + unit : bits;
+}
+
+static ULong round_f32(ULong mode, ULong bits) { return rounded(mode, bits, 23, 8); }
+
+static ULong round_f64(ULong mode, ULong bits) { return rounded(mode, bits, 52, 11); }
+
+typedef union { ULong bits; double f64; struct { UInt low; } word; } Value;
+typedef union { UInt bits; float f32; } Single;
+
+/* Valgrind computes with rounding to nearest; what is left is what the program chose. */
+static inline void set_rounding(ULong mode)
+{
+   UInt status = 0x1f80 | (UInt)(mode & 3) << 13;
+   __asm__ volatile("ldmxcsr %0" : : "m"(status));
+}
+
+static ULong madd_f64(ULong mode, ULong x, ULong y, ULong z)
+{
+   Value a = {x}, b = {y}, c = {z};
+   if (mode)
+      set_rounding(mode);
+   __asm__ volatile("vfmadd231sd %2, %1, %0" : "+x"(c.f64) : "x"(a.f64), "x"(b.f64));
+   if (mode)
+      set_rounding(Irrm_NEAREST);
+   return c.bits;
+}
+
+static ULong madd_f32(ULong mode, ULong x, ULong y, ULong z)
+{
+   Single a = {(UInt)x}, b = {(UInt)y}, c = {(UInt)z};
+   if (mode)
+      set_rounding(mode);
+   __asm__ volatile("vfmadd231ss %2, %1, %0" : "+x"(c.f32) : "x"(a.f32), "x"(b.f32));
+   if (mode)
+      set_rounding(Irrm_NEAREST);
+   return c.bits;
+}
+
+static ULong to_f32(ULong mode, ULong bits)
+{
+   Value from = {bits};
+   Single to;
+   if (mode)
+      set_rounding(mode);
+   __asm__ volatile("cvtsd2ss %1, %0" : "=x"(to.f32) : "x"(from.f64));
+   if (mode)
+      set_rounding(Irrm_NEAREST);
+   return to.bits;
+}
+
+static ULong to_i32(ULong bits)
+{
+   Value from = {bits};
+   UInt to;
+   __asm__("cvttsd2si %1, %0" : "=r"(to) : "x"(from.f64));
+   return to;
+}
+
+static ULong to_i64(ULong bits)
+{
+   Value from = {bits};
+   ULong to;
+   __asm__("cvttsd2si %1, %0" : "=r"(to) : "x"(from.f64));
+   return to;
+}
+
+static Bool has_fma(void)
+{
+   static Int known = -1;
+   if (known < 0) {
+      UInt a = 1, b, c = 0, d;
+      __asm__("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+      known = (c & (1u << 12 | 1u << 27)) == (1u << 12 | 1u << 27);
+   }
+   return known;
 }
 
 /* Instrumentation */
@@ -208,21 +310,105 @@ static void call(IRSB *out, const HChar *name, void *function, Int many, IRExpr 
    addStmtToIRSB(out, IRStmt_Dirty(dirty));
 }
 
+static IRExpr *bits_of(IRSB *out, IRExpr *value)
+{
+   switch (typeOfIRExpr(out->tyenv, value)) {
+   case Ity_F64:
+      return let(out, Ity_I64, IRExpr_Unop(Iop_ReinterpF64asI64, value));
+   case Ity_F32:
+      value = let(out, Ity_I32, IRExpr_Unop(Iop_ReinterpF32asI32, value));
+      return let(out, Ity_I64, IRExpr_Unop(Iop_32Uto64, value));
+   case Ity_I32:
+      return let(out, Ity_I64, IRExpr_Unop(Iop_32Uto64, value));
+   default:
+      return value;
+   }
+}
+
+static IRExpr *value_of(IRSB *out, IRType type, IRExpr *bits)
+{
+   if (type == Ity_I64)
+      return bits;
+   if (type == Ity_F64)
+      return IRExpr_Unop(Iop_ReinterpI64asF64, bits);
+   if (type == Ity_I32)
+      return IRExpr_Unop(Iop_64to32, bits);
+   bits = let(out, Ity_I32, IRExpr_Unop(Iop_64to32, bits));
+   return IRExpr_Unop(Iop_ReinterpI32asF32, bits);
+}
+
+static IRExpr *computed(IRSB *out, const HChar *name, void *function, IRExpr **arguments)
+{
+   IRCallee *callee = mkIRCallee(0, name, VG_(fnptr_to_fnentry)(function));
+   return let(out, Ity_I64, IRExpr_CCall(callee, Ity_I64, arguments));
+}
+
+static Bool is_zero_mode(const IRExpr *mode)
+{
+   return mode->tag == Iex_Const && mode->Iex.Const.con->Ico.U32 == Irrm_ZERO;
+}
+
+static IRExpr *cheaper_conversion(IRSB *out, IRType type, IROp op, IRExpr *mode, IRExpr *of)
+{
+   const HChar *name;
+   void *function;
+   IRExpr **arguments;
+   if (op == Iop_RoundF32toInt || op == Iop_RoundF64toInt || op == Iop_F64toF32) {
+      name = op == Iop_F64toF32 ? "to_f32" : op == Iop_RoundF32toInt ? "round_f32" : "round_f64";
+      function = op == Iop_F64toF32        ? (void *)to_f32
+                 : op == Iop_RoundF32toInt ? (void *)round_f32
+                                           : (void *)round_f64;
+      arguments = mkIRExprVec_2(bits_of(out, mode), bits_of(out, of));
+   } else if ((op == Iop_F64toI32S || op == Iop_F64toI64S) && is_zero_mode(mode)) {
+      name = op == Iop_F64toI32S ? "to_i32" : "to_i64";
+      function = op == Iop_F64toI32S ? (void *)to_i32 : (void *)to_i64;
+      arguments = mkIRExprVec_1(bits_of(out, of));
+   } else {
+      return NULL;
+   }
+   return value_of(out, type, computed(out, name, function, arguments));
+}
+
+/* The same value by one of the functions above, or NULL where valgrind's own way is as good. */
+static IRExpr *cheaper(IRSB *out, IRType type, const IRExpr *value)
+{
+   if (value->tag == Iex_Binop)
+      return cheaper_conversion(out, type, value->Iex.Binop.op, value->Iex.Binop.arg1,
+                                value->Iex.Binop.arg2);
+   if (value->tag == Iex_Qop && has_fma()) {
+      const IRQop *of = value->Iex.Qop.details;
+      Bool wide = of->op == Iop_MAddF64;
+      if (wide || of->op == Iop_MAddF32)
+         return value_of(out, type, computed(out, wide ? "madd_f64" : "madd_f32",
+                                             wide ? (void *)madd_f64 : (void *)madd_f32,
+                                             mkIRExprVec_4(bits_of(out, of->arg1),
+                                                           bits_of(out, of->arg2),
+                                                           bits_of(out, of->arg3),
+                                                           bits_of(out, of->arg4))));
+   }
+   return NULL;
+}
+
+static void add_to(IRSB *out, ULong *total, IRExpr *value)
+{
+   IRExpr *here = constant((ULong)(Addr)total);
+   IRExpr *sum = let(out, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, here));
+   sum = let(out, Ity_I64, IRExpr_Binop(Iop_Add64, sum, value));
+   addStmtToIRSB(out, IRStmt_Store(Iend_LE, here, sum));
+}
+
 static Segment *segment_of(Block *block)
 {
    if (!block->segment) {
       Segment *made =
          VG_(malloc)("berth.segment", sizeof(Segment) + block->left + block->left_bytes);
-      IRExpr *here = constant((ULong)(Addr)&made->count), *value;
       VG_(memset)(made, 0, sizeof(Segment));
       made->room = block->left;
       made->object = block->object;
       made->first = block->following - block->bias;
       *last_segment = made;
       last_segment = &made->next;
-      value = let(block->out, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, here));
-      value = let(block->out, Ity_I64, IRExpr_Binop(Iop_Add64, value, constant(1)));
-      addStmtToIRSB(block->out, IRStmt_Store(Iend_LE, here, value));
+      add_to(block->out, &made->count, constant(1));
       block->segment = made;
    }
    return block->segment;
@@ -355,6 +541,34 @@ static void accesses_of(Block *block, const IRTypeEnv *types, const IRStmt *stmt
    }
 }
 
+static IRExpr *combined(IRSB *out, IROp op, IRExpr *a, IRExpr *b)
+{
+   return let(out, Ity_I64, IRExpr_Binop(op, a, b));
+}
+
+/* A conditional branch: its counter is looked at here, and changed elsewhere where it is not full
+   in the way that the branch goes. */
+static void branch(Block *block, IRExpr *taken)
+{
+   const ULong row = (block->instruction & ((1 << ADDRESS_BITS) - 1)) << HISTORY_BITS;
+   IRSB *out = block->out;
+   IRExpr *where = constant((ULong)(Addr)&history), *one = IRExpr_Const(IRConst_U8(1));
+   IRExpr *past = let(out, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, where));
+   IRExpr *counter = combined(out, Iop_Add64, past, constant((ULong)(Addr)&counters[row]));
+   IRExpr *now = let(out, Ity_I8, IRExpr_Load(Iend_LE, Ity_I8, counter));
+   IRExpr *full = combined(out, Iop_Shl64, taken, one), *differs;
+   full = combined(out, Iop_Or64, full, taken); /* 3 where taken, else 0 */
+   now = let(out, Ity_I64, IRExpr_Unop(Iop_8Uto64, now));
+   differs = let(out, Ity_I1, IRExpr_Binop(Iop_CmpNE64, now, full));
+   call(out, "on_branch", on_branch, 2, mkIRExprVec_2(counter, taken), differs);
+   past = combined(out, Iop_Shl64, past, one);
+   past = combined(out, Iop_Or64, past, taken);
+   past = combined(out, Iop_And64, past, constant((1 << HISTORY_BITS) - 1));
+   addStmtToIRSB(out, IRStmt_Store(Iend_LE, where, past));
+   add_to(out, &totals.taken, taken);
+   segment_of(block)->conditional = True;
+}
+
 static void before_exit(Block *block, const IRStmt *stmt)
 {
    Addr to = (Addr)stmt->Ist.Exit.dst->Ico.U64;
@@ -362,8 +576,7 @@ static void before_exit(Block *block, const IRStmt *stmt)
       IRExpr *taken = let(block->out, Ity_I64, IRExpr_Unop(Iop_1Uto64, stmt->Ist.Exit.guard));
       if (to == block->following) /* the condition was turned round */
          taken = let(block->out, Ity_I64, IRExpr_Binop(Iop_Xor64, taken, constant(1)));
-      call(block->out, "on_branch", on_branch, 2,
-           mkIRExprVec_2(constant(block->instruction), taken), NULL);
+      branch(block, taken);
    }
 }
 
@@ -417,6 +630,12 @@ static IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayo
       if (stmt->tag == Ist_Exit) {
          before_exit(&block, stmt);
          block.segment = NULL;
+      }
+      if (stmt->tag == Ist_WrTmp) {
+         IRType type = typeOfIRTemp(in->tyenv, stmt->Ist.WrTmp.tmp);
+         IRExpr *value = cheaper(block.out, type, stmt->Ist.WrTmp.data);
+         if (value)
+            stmt = IRStmt_WrTmp(stmt->Ist.WrTmp.tmp, value);
       }
       addStmtToIRSB(block.out, stmt);
    }
@@ -502,8 +721,11 @@ static void write_misses(VgFile *file)
 static void write_results(void)
 {
    VgFile *file = new_file();
+   const Segment *segment;
    if (!file)
       return;
+   for (segment = segments; segment; segment = segment->next)
+      totals.branches += segment->conditional ? segment->count : 0;
    write_misses(file);
    VG_(fprintf)(file, "l1_fetch %llu\n", totals.fetch);
    VG_(fprintf)(file, "conditional %llu\ntaken %llu\nconditional_missed %llu\n", totals.branches,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -15,6 +16,7 @@ from berth.pilot.collectors.base import Readings, Stage, emulated
 from berth.pilot.collectors.registry import names_of
 from berth.pilot.derive import derive
 from berth.pilot.emulate import Emulation, emulate, merge
+from berth.pilot.emulator.tool import NAME, built
 from berth.pilot.launch import Order
 from berth.pilot.profile import Measurement, Quality
 
@@ -101,6 +103,24 @@ def test_a_quarter_of_the_sets_gives_the_misses_within_its_error(program: Progra
         assert whole[name].standard_error is None
         assert part[name].value == pytest.approx(whole[name].value, abs=2 * error)
         assert error < 0.3 * (part[name].value or 0)
+
+
+def test_what_is_computed_in_valgrinds_place_has_the_same_results(tmp_path: Path) -> None:
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None or os.uname().machine != "x86_64":
+        pytest.skip("no C compiler for x86-64")
+    program, source = str(tmp_path / "rounding"), Path(__file__).with_name("rounding.c")
+    subprocess.run([compiler, "-O1", "-frounding-math", "-o", program, source], check=True)
+
+    def printed(*command: str) -> str:
+        env = {**os.environ, "VALGRIND_LIB": str(built())}
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+        return done.stdout
+
+    ours = ("valgrind", "-q", f"--tool={NAME}", f"--counts-file={tmp_path}/counts", program)
+    assert printed(*ours, "10000") == printed("valgrind", "-q", "--tool=none", program, "10000")
+    # Here valgrind itself is wrong: it loses the sign of zeros.
+    assert printed(*ours, "10000", "fused") == printed(program, "10000", "fused")
 
 
 def test_what_a_program_did_before_it_became_another_is_counted(program: Program) -> None:

@@ -1,0 +1,70 @@
+/* Hashes what roundings and conversions give in all four rounding modes, or (with a second
+ * argument) what fused multiply-adds give in the usual one. */
+#include <immintrin.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+static unsigned long state = 88172645463325252ul, sum;
+static unsigned long next(void) { state ^= state << 13; state ^= state >> 7; return state ^= state << 17; }
+static void add(const void *bytes, int size)
+{
+    unsigned long word = 0;
+    memcpy(&word, bytes, size);
+    sum = (sum ^ word) * 0x9e3779b97f4a7c15ul;
+}
+static double wide(void)
+{
+    static const double special[] = {0.0, -0.0, 0.5, -0.5, 1.5, 2.5, -2.5, 0.49999999999999994, 4503599627370495.5,
+        9007199254740993.0, 1e300, -1e300, 1e-310, 2147483648.0, -2147483649.0, 9.3e18, __builtin_inf(), __builtin_nan("")};
+    unsigned long bits = next(), kind = next() % 4;
+    double value;
+    if (kind == 0)
+        return special[bits % (sizeof special / sizeof *special)];
+    if (kind == 1)
+        return (double)(long)(bits >> 40) / 64 - 90000;
+    bits = (bits & ~(0x7fful << 52)) | (0x3e0 + next() % 80) << 52;
+    memcpy(&value, &bits, 8);
+    return value;
+}
+#define ROUND(mode) { __m128 f = _mm_round_ps(_mm_set_ps(c, b, a, -a), mode); add(&f, 8); add((char *)&f + 8, 8); \
+        __m128d d = _mm_round_pd(_mm_set_pd(y, x), mode); add(&d, 8); add((char *)&d + 8, 8); }
+__attribute__((target("sse4.1"))) static void rounding(double x, double y)
+{
+    float a = (float)x, b = (float)y, c = (float)(x * 0.37);
+    ROUND(0) ROUND(1) ROUND(2) ROUND(3) ROUND(4)
+}
+static void conversions(double x)
+{
+    float f = (float)x;
+    int i = _mm_cvttsd_si32(_mm_set_sd(x)), j = _mm_cvtsd_si32(_mm_set_sd(x));
+    long l = _mm_cvttsd_si64(_mm_set_sd(x));
+    add(&f, 4), add(&i, 4), add(&j, 4), add(&l, 8);
+}
+__attribute__((target("fma,avx2"))) static void fused(double x, double y, double z)
+{
+    __m256d d = _mm256_fmadd_pd(_mm256_set_pd(x, y, z, 1), _mm256_set1_pd(y), _mm256_set1_pd(z));
+    __m128 f = _mm_fmadd_ps(_mm_set_ps(x, y, z, 1), _mm_set1_ps(y), _mm_set1_ps(z));
+    for (int i = 0; i < 4; i++) { /* what is not a number may have either sign */
+        const double wide = d[i] == d[i] ? d[i] : 1;
+        const float narrow = f[i] == f[i] ? f[i] : 1;
+        add(&wide, 8), add(&narrow, 4);
+    }
+}
+int main(int argc, char **argv)
+{
+    const long times = atol(argv[1]);
+    for (unsigned mode = 0; mode < (argc > 2 ? 1 : 4); mode++) {
+        _MM_SET_ROUNDING_MODE(mode << 13);
+        for (long i = 0; i < times; i++) {
+            const double x = wide(), y = wide(), z = wide();
+            if (argc == 2) {
+                rounding(x, y);
+                conversions(x);
+            } else if (__builtin_cpu_supports("fma") && __builtin_cpu_supports("avx2")) {
+                fused(x, y, z);
+            }
+        }
+    }
+    printf("%lx\n", sum);
+    return 0;
+}
