@@ -63,8 +63,8 @@ EXPERIMENTS: Mapping[str, Experiment] = {
     ),
     "site-simulation": Experiment(
         "lab.experiments.site_simulation",
-        "a site of 15 devices that learns from finished jobs: regret and coverage by submission",
-        "10 min", "what posteriors assume (components.json)",
+        "a site that learns from finished jobs: regret and coverage by submission",
+        "10 min", "what posteriors assume (components.json)", takes=("only",),
     ),
     "uncertainty": Experiment(
         "lab.experiments.uncertainty",

@@ -20,8 +20,8 @@ from berth.plugin.store.store import Store
 from berth.predictor.learning.learnt import learnt_forecast
 from berth.predictor.learning.site_history import Changed, SiteHistory
 
-BATCH = 500
-"""Jobs of one round; what is left comes in the next one."""
+BATCH = 2_000
+"""Jobs of one round; what is left comes in the next one, and forecasts with the last."""
 _TRIES = 5
 MOST_FORECASTS = 400
 """Made in one round; the others follow."""
@@ -80,7 +80,9 @@ class Learner:
                 key = (record.cluster, record.job_id)
                 if key in scope.scored and (self._everybody or record.user == reader):
                     scores[key] = scope.scored[key]
-        learnt, more = self._forecasts(scopes, stored.inputs, now_s)
+        backlog = len(pending) == BATCH
+        # With more jobs to come, forecasts of now would be made anew at once.
+        learnt, more = ([], True) if backlog else self._forecasts(scopes, stored.inputs, now_s)
         scored = [with_score(r, scores.get((r.cluster, r.job_id))) for r in fresh]
         if not learning.put(scored, learnt, replaces=replaces):
             return Learnt(0, 0, (), (), more=True, stored=False)
@@ -90,7 +92,7 @@ class Learner:
             sum(record.use in COUNTED for record in fresh),
             tuple((record.profile, record.user) for record in learnt),
             tuple(dict.fromkeys(n for s in scopes for n in notices(s.history, since_s))),
-            more=more or len(pending) == BATCH,
+            more=more,
         )
 
     def without(self, job_id: str) -> list[str]:
@@ -126,10 +128,11 @@ class Learner:
     ) -> tuple[list[EvidenceRecord], list[tuple[str, str]]]:
         """What becomes of each, and which of them were looked at before."""
         decisions = self._store.decisions.of_ids({o.decision for o in pending if o.decision})
+        before = self._store.learning.of_jobs({o.job_id for o in pending})
         fresh: list[EvidenceRecord] = []
         replaces: list[tuple[str, str]] = []
         for outcome in pending:
-            seen = self._store.learning.of_job(outcome.job_id, cluster=outcome.cluster)
+            seen = before.get((outcome.cluster, outcome.job_id))
             if seen is not None:
                 replaces.append((outcome.cluster, outcome.job_id))
             name = outcome.profile or ""

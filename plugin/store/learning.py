@@ -8,6 +8,7 @@ from sqlalchemy import Connection, Select, delete, func, or_, select, update
 
 from berth.plugin.store import tables
 from berth.plugin.store.database import Database
+from berth.plugin.store.history import in_pieces
 from berth.plugin.store.records import EvidenceRecord, LearntRecord, OutcomeRecord
 from berth.plugin.store.statements import insert_into, next_revision, upsert
 
@@ -60,6 +61,13 @@ class Learning:
             query = query.where(table.c.cluster == cluster)
         return next(iter(self._found(query)), None)
 
+    def of_jobs(self, job_ids: Collection[str]) -> dict[tuple[str, str], EvidenceRecord]:
+        """What was made of jobs of these ids, by cluster and job id."""
+        table, found = tables.evidence, []
+        for some in in_pieces(job_ids):
+            found += self._found(select(table).where(table.c.job_id.in_(some)))
+        return {(one.cluster, one.job_id): one for one in found}
+
     def of_profile(self, profile: str, count: int) -> list[EvidenceRecord]:
         """The last ``count`` jobs of a workload, in order of their ends."""
         return self._last(tables.evidence.c.profile == profile, count)
@@ -106,9 +114,9 @@ class Learning:
                 connection.execute(
                     delete(table).where(table.c.cluster == cluster, table.c.job_id == job_id)
                 )
-            for row in rows:
-                stored = connection.execute(fresh.values(row).returning(table.c.job_id)).first()
-                if stored is None:
+            if rows:
+                stored = connection.execute(fresh.returning(table.c.job_id), rows)
+                if len(stored.all()) < len(rows):
                     raise _NotFirst
             for record in learnt:
                 values = {name: getattr(record, name) for name in record.__slots__}

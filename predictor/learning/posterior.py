@@ -24,6 +24,7 @@ DEGREES = 3.0
 """Of freedom of Student's t."""
 SCALES = (1.0, 6.0, 36.0, 216.0, 1296.0)
 """On the variance of a forecast's error: the last is 36 times as wide."""
+_SCALES = np.array(SCALES)
 NOISE_RUNS = 8.0
 """As many runs the prior of the noise between runs is worth."""
 MOST_RUNS = 200
@@ -79,21 +80,20 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True)
-class _Fit:
-    """At one scale of the forecast's error."""
+class _Fits:
+    """At each scale of the forecast's error; the first axis is the scale."""
 
-    scale: float
-    log_likelihood: float
+    log_likelihood: Floats
     solved: Floats
-    """Cells: (K + R)^-1 (y - mean)."""
+    """[scales, cells] (K + R)^-1 (y - mean)."""
     noisy: Floats
-    """Cells x cells: K + R."""
+    """[scales, cells, cells] K + R."""
     weights: Floats
-    """Of runs: 1 is a usual one, near 0 an outlier."""
+    """[scales, runs] 1 is a usual one, near 0 an outlier."""
     filled: Floats
-    """Of runs: residuals, with those cut off by a time limit filled in."""
-    noise: float
-    """Variance of a run."""
+    """[scales, runs] residuals, with those cut off by a time limit filled in."""
+    noise: Floats
+    """[scales] variance of a run."""
 
 
 class Posterior:
@@ -111,136 +111,143 @@ class Posterior:
         self._of = np.array([index[run.cell] for run in self.runs], dtype=np.int64)
         self._seen = np.array([run.log_residual for run in self.runs])
         self._censored = np.array([run.censored for run in self.runs], dtype=bool)
-        self._fits = [self._fit(scale) for scale in SCALES] if self.runs else []
+        self._member = np.zeros((len(self.runs), len(self.cells)))
+        """Runs x cells: 1 where the run is of the cell."""
+        self._member[np.arange(len(self.runs)), self._of] = 1.0
+        self._fits = self._fitted() if self.runs else None
 
     @property
     def shares(self) -> Floats:
         """Of each scale, by its likelihood; a scale is the less likely the larger it is."""
-        logs = np.array([f.log_likelihood - 0.5 * math.log(f.scale) for f in self._fits])
+        if self._fits is None:
+            return np.zeros(0)
+        logs = self._fits.log_likelihood - 0.5 * np.log(_SCALES)
         grown = np.exp(logs - logs.max())
         return np.asarray(grown / grown.sum())
 
     def expected(self, targets: Sequence[Cell]) -> Expected:
         """Of the next run in each of ``targets``."""
-        if not self._fits:
-            variance = np.diag(self._prior(targets, targets, 1.0))
-            variance = variance + self.parts.run_noise**2
+        prior = self._priors(targets, targets)
+        own = np.diagonal(prior, axis1=1, axis2=2)
+        if self._fits is None:
+            variance = own[0] + self.parts.run_noise**2
             return Expected(self.effects.at(targets), np.asarray(np.sqrt(variance)))
-        means, variances = [], []
-        for fit in self._fits:
-            across = self._prior(targets, self.cells, fit.scale)
-            own = np.array([self._prior([t], [t], fit.scale)[0, 0] for t in targets])
-            gain = np.linalg.solve(fit.noisy, across.T).T
-            means.append(self.effects.at(targets) + across @ fit.solved)
-            variances.append(np.maximum(own - (gain * across).sum(axis=1), 0.0) + fit.noise)
-        shares = self.shares[:, None]
-        mean = (shares * np.array(means)).sum(axis=0)
-        spread = (shares * (np.array(means) - mean) ** 2).sum(axis=0)
-        variance = (shares * np.array(variances)).sum(axis=0) + spread
+        fits, shares = self._fits, self.shares[:, None]
+        across = self._priors(targets, self.cells)
+        gain = np.linalg.solve(fits.noisy, across.transpose(0, 2, 1)).transpose(0, 2, 1)
+        means = self.effects.at(targets) + np.einsum("stc,sc->st", across, fits.solved)
+        left = np.maximum(own - (gain * across).sum(axis=2), 0.0) + fits.noise[:, None]
+        mean = (shares * means).sum(axis=0)
+        spread = (shares * (means - mean) ** 2).sum(axis=0)
+        variance = (shares * left).sum(axis=0) + spread
         return Expected(mean, np.asarray(np.sqrt(variance)))
 
     def pulls(self, target: Cell) -> list[float]:
         """By how much (log time) each run moves the mean at ``target``; they add up to the move."""
-        found = np.zeros(len(self.runs))
-        for share, fit in zip(self.shares, self._fits, strict=True):
-            across = self._prior([target], self.cells, fit.scale)
-            gain = np.linalg.solve(fit.noisy, across.T).T[0]
-            precision = fit.weights / fit.noise
-            part = precision / np.bincount(self._of, precision, len(self.cells))[self._of]
-            mean = self.effects.at(self.cells)[self._of]
-            found += share * gain[self._of] * part * (fit.filled - mean)
-        return [float(one) for one in found]
+        if self._fits is None:
+            return []
+        fits = self._fits
+        across = self._priors([target], self.cells)
+        gain = np.linalg.solve(fits.noisy, across.transpose(0, 2, 1))[:, :, 0]
+        precision = fits.weights / fits.noise[:, None]
+        part = precision / (precision @ self._member)[:, self._of]
+        mean = self.effects.at(self.cells)[self._of]
+        found = self.shares[:, None] * gain[:, self._of] * part * (fits.filled - mean)
+        return [float(one) for one in found.sum(axis=0)]
 
     @property
     def weights(self) -> list[float]:
         """Of each run: 1 is a usual one, near 0 an outlier."""
-        mixed = np.zeros(len(self.runs))
-        for share, fit in zip(self.shares, self._fits, strict=True):
-            mixed += share * fit.weights
+        if self._fits is None:
+            return []
+        mixed = self.shares @ self._fits.weights
         return [float(one) for one in np.minimum(mixed, 1.0)]
 
     def information(self, places: Sequence[tuple[str, int]]) -> tuple[Floats, Floats]:
         """What the runs say of effects of platforms in their epochs, beside the program's own:
         precision, and precision times mean, to be added to those of other programs."""
-        design = np.zeros((len(self.cells), len(places)))
+        count = len(places)
+        if self._fits is None:
+            return np.zeros((count, count)), np.zeros(count)
+        fits = self._fits
+        design = np.zeros((len(self.cells), count))
         for n, cell in enumerate(self.cells):
             design[n, places.index((cell.place.platform, cell.place_epoch))] = 1.0
-        precision, shift = np.zeros((len(places), len(places))), np.zeros(len(places))
-        for share, fit in zip(self.shares, self._fits, strict=True):
-            bare = fit.noisy - self.effects.between(self.cells, self.cells)
-            inverse = np.linalg.inv(bare)
-            sums = np.bincount(self._of, fit.weights * fit.filled, len(self.cells))
-            seen = sums / np.bincount(self._of, fit.weights, len(self.cells))
-            precision += share * design.T @ inverse @ design
-            shift += share * design.T @ inverse @ seen
-        return precision, shift
+        bare = fits.noisy - self.effects.between(self.cells, self.cells)
+        inverse = np.linalg.inv(bare)
+        mixed = np.einsum("s,sij->ij", self.shares, inverse)
+        seen = (fits.weights * fits.filled) @ self._member / (fits.weights @ self._member)
+        shift = np.einsum("s,sij,sj->i", self.shares, inverse, seen)
+        return np.asarray(design.T @ mixed @ design), np.asarray(design.T @ shift)
 
-    def _prior(self, left: Sequence[Cell], right: Sequence[Cell], scale: float) -> Floats:
+    def _priors(self, left: Sequence[Cell], right: Sequence[Cell]) -> Floats:
+        """[scales, left, right] covariances of errors before any run."""
         parts = self.parts
-        return np.asarray(
-            scale * covariance(left, right, parts)
-            + changes(left, right, parts)
-            + self.effects.between(left, right)
-        )
+        own = covariance(left, right, parts)
+        rest = changes(left, right, parts) + self.effects.between(left, right)
+        return np.asarray(_SCALES[:, None, None] * own + rest)
 
-    def _fit(self, scale: float) -> _Fit:
-        prior = self._prior(self.cells, self.cells, scale)
+    def _fitted(self) -> _Fits:
+        prior = self._priors(self.cells, self.cells)
         mean = self.effects.at(self.cells)
-        count = len(self.cells)
-        noise = self.parts.run_noise**2
-        filled = self._seen.copy()
+        noise = np.full(len(_SCALES), self.parts.run_noise**2)
+        filled = np.tile(self._seen, (len(_SCALES), 1))
         # Begin with what each run is worth before the others are looked at.
-        first = np.diag(prior)[self._of] + noise
+        first = np.diagonal(prior, axis1=1, axis2=2)[:, self._of] + noise[:, None]
         weights: Floats = (DEGREES + 1) / (DEGREES + (filled - mean[self._of]) ** 2 / first)
-        middle: Floats = mean
+        middle: Floats = np.tile(mean, (len(_SCALES), 1))
+        usual, cut = self.parts.run_noise**2, self._censored
+        live = np.arange(len(_SCALES))  # the scales whose weights have not settled
         for _ in range(_ROUNDS):
-            before = weights
-            if self._censored.any():
-                filled, weights = self._filled(middle, weights, noise)
-            middle, left = self._smoothed(prior, mean, weights / noise, filled)
-            squared = (filled - middle[self._of]) ** 2 + left[self._of]
-            counted = np.where(self._censored, 0.0, weights)
-            weights = np.where(self._censored, weights, (DEGREES + 1) / (DEGREES + squared / noise))
-            usual = self.parts.run_noise**2
-            ended = (counted > 0).sum()
-            noise = float((NOISE_RUNS * usual + counted @ squared) / (NOISE_RUNS + ended))
-            if np.abs(weights - before).max() < _SETTLED:
+            now, there, deviation2 = weights[live], filled[live], noise[live][:, None]
+            if cut.any():
+                there, now = self._filled(middle[live], now, deviation2)
+            middles, left = self._smoothed(prior[live], mean, now / deviation2, there)
+            squared = (there - middles[:, self._of]) ** 2 + left[:, self._of]
+            counted = np.where(cut, 0.0, now)
+            now = np.where(cut, now, (DEGREES + 1) / (DEGREES + squared / deviation2))
+            ended = (counted > 0).sum(axis=1)
+            noise[live] = (NOISE_RUNS * usual + (counted * squared).sum(axis=1)) / (
+                NOISE_RUNS + ended
+            )
+            moved = np.abs(now - weights[live]).max(axis=1)
+            weights[live], filled[live], middle[live] = now, there, middles
+            live = live[moved >= _SETTLED]
+            if not len(live):
                 break
-        precision = np.bincount(self._of, weights / noise, count)
-        seen = np.bincount(self._of, weights / noise * filled, count) / precision
-        noisy = prior + np.diag(1 / precision + _JITTER)
-        return _Fit(
-            scale,
-            self._log_likelihood(prior, mean, weights, noise, filled),
-            np.asarray(np.linalg.solve(noisy, seen - mean), dtype=np.float64),
-            noisy,
-            weights,
-            filled,
-            noise,
-        )
+        precision = (weights / noise[:, None]) @ self._member
+        seen = (weights / noise[:, None] * filled) @ self._member / precision
+        noisy = prior + _diagonal(1 / precision + _JITTER)
+        solved = np.linalg.solve(noisy, (seen - mean)[:, :, None])[:, :, 0]
+        within = (weights / noise[:, None] * (filled - seen[:, self._of]) ** 2).sum(axis=1)
+        squares = within + ((seen - mean) * solved).sum(axis=1)
+        likelihood = self._log_likelihood(noisy, squares, weights, noise)
+        return _Fits(likelihood, solved, noisy, weights, filled, noise)
 
     def _smoothed(
         self, prior: Floats, mean: Floats, precision: Floats, filled: Floats
     ) -> tuple[Floats, Floats]:
         """Means and variances of cells after the runs, each of which has a precision."""
-        count = len(self.cells)
-        total = np.bincount(self._of, precision, count)
-        seen = np.bincount(self._of, precision * filled, count) / total
-        noisy = prior + np.diag(1 / total + _JITTER)
-        middle = mean + prior @ np.linalg.solve(noisy, seen - mean)
-        spread = (prior * np.linalg.solve(noisy, prior).T).sum(axis=1)
-        return np.asarray(middle), np.maximum(np.diag(prior) - spread, 0.0)
+        total = precision @ self._member
+        seen = (precision * filled) @ self._member / total
+        noisy = prior + _diagonal(1 / total + _JITTER)
+        solved = np.linalg.solve(noisy, np.concatenate([(seen - mean)[:, :, None], prior], axis=2))
+        middle = mean + np.einsum("sij,sj->si", prior, solved[:, :, 0])
+        spread = np.einsum("sij,sji->si", prior, solved[:, :, 1:])
+        own = np.diagonal(prior, axis1=1, axis2=2)
+        return np.asarray(middle), np.maximum(own - spread, 0.0)
 
-    def _filled(self, middle: Floats, weights: Floats, noise: float) -> tuple[Floats, Floats]:
+    def _filled(self, middle: Floats, weights: Floats, noise: Floats) -> tuple[Floats, Floats]:
         """Runs that were cut off as runs that were not: a Newton step on their likelihood.
 
         One cut off far below what is expected says nothing; far above, that it took longer.
+        ``noise``: [scales, 1].
         """
-        deviation = math.sqrt(noise)
-        at = middle[self._of]
+        deviation = np.sqrt(noise)
+        at = middle[:, self._of]
         z = np.clip((self._seen - at) / deviation, -8.0, 8.0)
-        beyond = np.array([0.5 * math.erfc(one / math.sqrt(2)) for one in z])
-        hazard = np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi) / beyond
+        beyond = np.array([0.5 * math.erfc(one / math.sqrt(2)) for one in z.ravel()])
+        hazard = np.exp(-0.5 * z**2) / math.sqrt(2 * math.pi) / beyond.reshape(z.shape)
         bend = np.clip(hazard * (hazard - z), _LEAST_BEND, 1.0)
         target = np.maximum(at + deviation * hazard / bend, self._seen)
         cut = self._censored
@@ -248,20 +255,23 @@ class Posterior:
         return np.where(cut, target, self._seen), np.where(cut, bend, weights)
 
     def _log_likelihood(
-        self, prior: Floats, mean: Floats, weights: Floats, noise: float, filled: Floats
-    ) -> float:
-        """Of the runs with these weights, and of the weights themselves under Student's t."""
-        count = len(self.cells)
-        precision = np.bincount(self._of, weights / noise, count)
-        seen = np.bincount(self._of, weights / noise * filled, count) / precision
-        within = (weights / noise * (filled - seen[self._of]) ** 2).sum()
-        noisy = prior + np.diag(1 / precision + _JITTER)
+        self, noisy: Floats, squares: Floats, weights: Floats, noise: Floats
+    ) -> Floats:
+        """Of the runs with these weights, and of the weights themselves under Student's t.
+
+        ``squares``: of runs in their cells and of cells, each over its variance.
+        """
+        each = weights / noise[:, None]
         _, size = np.linalg.slogdet(noisy)
-        quadratic = (seen - mean) @ np.linalg.solve(noisy, seen - mean)
-        runs = np.log(noise / weights).sum() + np.log(precision).sum()
+        runs = -np.log(each).sum(axis=1) + np.log(each @ self._member).sum(axis=1)
         half = DEGREES / 2
-        whole = weights[~self._censored]
-        mixture = (half * np.log(whole) - half * whole + half).sum()
+        whole = weights[:, ~self._censored]
+        mixture = (half * np.log(whole) - half * whole + half).sum(axis=1)
         grown = noise / self.parts.run_noise**2
-        usual = NOISE_RUNS * (math.log(grown) + 1 / grown - 1)
-        return float(mixture - 0.5 * (within + quadratic + size + runs + usual))
+        usual = NOISE_RUNS * (np.log(grown) + 1 / grown - 1)
+        return np.asarray(mixture - 0.5 * (squares + size + runs + usual))
+
+
+def _diagonal(values: Floats) -> Floats:
+    """[scales, n] as [scales, n, n] matrices."""
+    return np.asarray(values[:, :, None] * np.eye(values.shape[1]))

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.learning.cells import Place, Run
 from berth.predictor.learning.components import SHIPPED, Components
@@ -42,6 +44,8 @@ class _Program:
     jobs: list[_Seen] = field(default_factory=list)
     sums: Cusum = field(default_factory=Cusum)
     summed: list[_Seen] = field(default_factory=list)
+    count: int = 0
+    """Of all its jobs."""
     epoch: int = 0
     information: Information | None = None
     """What its runs say of platforms; None: to be worked out."""
@@ -114,8 +118,10 @@ class SiteHistory:
         seen = _Seen(evidence, run, score, program.epoch, platform.epoch)
         ran_before = any(one.run.cell.place == place for one in program.jobs)
         program.jobs.append(seen)
+        program.count += 1
         del program.jobs[:-MOST_RUNS]
-        program.information = None
+        if _looked_at(program.count) == program.count:
+            program.information = None
         if score is not None:
             platform.scores.append(score)
             del platform.scores[:-LATEST]
@@ -183,21 +189,24 @@ class SiteHistory:
             if name == workload or not program.jobs:
                 continue
             if program.information is None or len(program.information.shift) != len(places):
-                posterior = Posterior([_run(seen) for seen in program.jobs], self._parts)
+                looked_at = len(program.jobs) - program.count + _looked_at(program.count)
+                runs = [_run(seen) for seen in program.jobs[:looked_at]]
+                posterior = Posterior(runs, self._parts)
                 program.information = Information(*posterior.information(keys))
             others.append(program.information)
+        if not others:
+            return NO_EFFECTS
+        precision = np.array([one.precision for one in others]).sum(axis=0)
+        shift = np.array([one.shift for one in others]).sum(axis=0)
         chosen = [
             n
             for n, (place, _) in enumerate(places)
-            if self._platforms[place.platform].epoch
-            or any(one.precision[n, n] > 0 for one in others)
+            if self._platforms[place.platform].epoch or precision[n, n] > 0
         ]
         if not chosen:
             return NO_EFFECTS
-        of_these = [
-            Information(one.precision[chosen][:, chosen], one.shift[chosen]) for one in others
-        ]
-        return effects_of([places[n] for n in chosen], of_these, self._parts)
+        of_these = Information(precision[chosen][:, chosen], shift[chosen])
+        return effects_of([places[n] for n in chosen], [of_these], self._parts)
 
     def _look_for_changes(
         self, seen: _Seen, program: _Program, platform: _Platform, score: float
@@ -237,6 +246,13 @@ class SiteHistory:
                 len(excursion),
             )
         )
+
+
+def _looked_at(count: int) -> int:
+    """So many of a program's first ``count`` jobs tell of platforms: all of few, else all but the
+    last eighth at most, so that not every job of a program is a matter for all others."""
+    step = max(1, (1 << count.bit_length()) // 16)
+    return count - count % step
 
 
 def _run(seen: _Seen) -> Run:
