@@ -63,15 +63,15 @@ def seeds() -> list[dict[str, Any]]:
 SEEDS = seeds()
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Paths to everything inside ``value``."""
-    items = value.items() if isinstance(value, dict) else enumerate(value)
-    found = []
-    for key, item in items:
-        here = (*path, key)
-        found.append(here)
-        if item and type(item) in (dict, list):
-            found += places(item, here)
+def places(value: Any) -> list[tuple[Any, Any]]:
+    """Everything inside ``value``, each as what holds it and its key there."""
+    found, left = [], [value]
+    while left:
+        holder = left.pop()
+        for key, item in holder.items() if type(holder) is dict else enumerate(holder):
+            found.append((holder, key))
+            if item and type(item) in (dict, list):
+                left.append(item)
     return found
 
 
@@ -81,39 +81,28 @@ def mutate(spec: dict[str, Any], rng: random.Random) -> None:
         found = places(spec)
         if not found:
             return
-        path = rng.choice(found)
-        holder: Any = spec
-        for key in path[:-1]:
-            holder = holder[key]
+        holder, key = rng.choice(found)
         kind = rng.random()
         if kind < 0.25:
-            del holder[path[-1]]
+            del holder[key]
         elif kind < 0.35:
-            holder[path[-1]] = json.loads(json.dumps(spec))
+            holder[key] = json.loads(json.dumps(spec))
         elif kind < 0.5:
-            holder[path[-1]] = json.loads(rng.choice(PARTS))
+            holder[key] = json.loads(rng.choice(PARTS))
         else:
-            holder[path[-1]] = copy.deepcopy(rng.choice(ODD))
+            holder[key] = copy.deepcopy(rng.choice(ODD))
 
 
 def parts() -> list[str]:
     """Everything inside the recorded forms, as JSON."""
-    found = set()
-    for seed in SEEDS:
-        for path in places(seed):
-            value: Any = seed
-            for key in path:
-                value = value[key]
-            found.add(json.dumps(value))
-    return sorted(found)
+    return sorted({json.dumps(holder[key]) for seed in SEEDS for holder, key in places(seed)})
 
 
 PARTS = parts()
 
 
-def canonical(value: Any) -> str:
-    """The meaning, with types apart: 1, 1.0 and true differ."""
-    return json.dumps(value, sort_keys=True)
+canonical = json.JSONEncoder(sort_keys=True, check_circular=False).encode
+"""The meaning, with types apart: 1, 1.0 and true differ."""
 
 
 def check(before: dict[str, Any], after: dict[str, Any], edits: dict[str, Any]) -> bool:
@@ -187,11 +176,8 @@ JSON = st.recursive(
 @given(st.data())
 def test_anything_anywhere_in_a_recorded_form(plugin: Any, data: st.DataObject) -> None:
     spec = copy.deepcopy(data.draw(st.sampled_from(SEEDS)))
-    path = data.draw(st.sampled_from(places(spec)))
-    holder: Any = spec
-    for key in path[:-1]:
-        holder = holder[key]
-    holder[path[-1]] = data.draw(JSON)
+    holder, key = data.draw(st.sampled_from(places(spec)))
+    holder[key] = data.draw(JSON)
     edits = data.draw(st.sampled_from(EDITS))
     answer_with(plugin, edits)
     before = copy.deepcopy(spec)

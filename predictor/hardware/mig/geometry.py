@@ -9,9 +9,9 @@ user guide, "Supported MIG Profiles"; at run time NVML has the last word (``diff
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 
 from berth.pilot.errors import UsageError
 
@@ -28,15 +28,30 @@ class Media:
     ofa: int = 0
 
     def __add__(self, other: Media) -> Media:
-        return Media(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Media)))
+        return Media(
+            self.nvdec + other.nvdec,
+            self.nvenc + other.nvenc,
+            self.jpeg + other.jpeg,
+            self.ofa + other.ofa,
+        )
 
     def fits(self, capacity: Media) -> bool:
         """True where no engine is asked for more often than ``capacity`` has it."""
-        return all(getattr(self, f.name) <= getattr(capacity, f.name) for f in fields(Media))
+        return (
+            self.nvdec <= capacity.nvdec
+            and self.nvenc <= capacity.nvenc
+            and self.jpeg <= capacity.jpeg
+            and self.ofa <= capacity.ofa
+        )
 
     def at_least(self, other: Media) -> Media:
         """Engine by engine the larger of the two."""
-        return Media(*(max(getattr(self, f.name), getattr(other, f.name)) for f in fields(Media)))
+        return Media(
+            max(self.nvdec, other.nvdec),
+            max(self.nvenc, other.nvenc),
+            max(self.jpeg, other.jpeg),
+            max(self.ofa, other.ofa),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +181,12 @@ class Geometry:
         most = Media()
         for p in self.profiles:
             most = most.at_least(p.media)
-        plain = [p for p in self.profiles if p.is_plain]
+        plain = tuple(p for p in self.profiles if p.is_plain)
         return most.at_least(_most_media(plain, self.compute_slices))
 
 
-def _most_media(profiles: Sequence[SliceProfile], compute_slices: int) -> Media:
+@lru_cache(maxsize=64)  # a GPU is read again and again, and its profiles stay
+def _most_media(profiles: tuple[SliceProfile, ...], compute_slices: int) -> Media:
     """Engine by engine the most that plain instances can hold at once, over all layouts."""
     most = Media()
     seen: set[tuple[int, int, Media]] = set()
