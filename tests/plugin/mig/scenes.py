@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fake_nvml import FakeFleet
@@ -10,6 +11,11 @@ from berth.plugin.mig.target import Target
 from berth.policies.mig import Layout
 
 Look = frozenset[tuple[int, str, int, int]]
+
+
+def target_of(layouts: Iterable[str]) -> Target:
+    """These layouts on the GPUs from the first on."""
+    return Target({str(gpu): Layout.parse(layout) for gpu, layout in enumerate(layouts)})
 
 
 @dataclass(frozen=True)
@@ -48,7 +54,7 @@ class Scene:
 
     @property
     def target(self) -> Target:
-        return Target({str(gpu): Layout.parse(layout) for gpu, layout in enumerate(self.new)})
+        return target_of(self.new)
 
     @property
     def looks_new(self) -> Look:

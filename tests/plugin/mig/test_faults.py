@@ -125,7 +125,7 @@ def test_an_apply_killed_and_its_resume_killed_as_well(stage: Stage) -> None:
         stage.set_up()
         first = (step * 37) % calls + 1
         stage.crash_apply(f"*:{first}:kill")
-        stage.crash(lambda nvml: stage.applier(nvml).resume(), f"*:{(step * 71) % calls + 1}:kill")
+        stage.crash_resume(f"*:{(step * 71) % calls + 1}:kill")
         stage.resume()
         assert stage.outcome in ("old", "new"), step
 
