@@ -50,6 +50,11 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "lab.experiments.gavel_placement",
         "policies on Gavel's traces by true and by predicted throughputs, replayed", "10 min",
     ),
+    "predicted-backfill": Experiment(
+        "lab.experiments.predicted_backfill",
+        "RICC under EASY backfill that plans with predicted times in place of requests", "5 min",
+        takes=("only",),
+    ),
     "programs": Experiment(
         "lab.experiments.programs",
         "times of programs on a CPU and a GPU from one pilot, each kernel left out",
