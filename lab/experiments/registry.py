@@ -55,6 +55,11 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "RICC under EASY backfill that plans with predicted times in place of requests", "5 min",
         takes=("only",),
     ),
+    "partition-lists": Experiment(
+        "lab.experiments.partition_lists",
+        "jobs sent to a list of partitions, to one and to all: RICC's arrivals, Gavel's devices",
+        "3 min",
+    ),
     "programs": Experiment(
         "lab.experiments.programs",
         "times of programs on a CPU and a GPU from one pilot, each kernel left out",

@@ -10,17 +10,13 @@ from pathlib import Path
 import click
 import numpy as np
 
-from berth.pilot.errors import DocumentError, UsageError
+from berth.pilot.errors import UsageError
 from berth.plugin.cli.where import find_site
-from berth.plugin.history.files import SWF, lines_of, read_past_jobs
-from berth.plugin.history.reading import Read, summary
+from berth.plugin.history.reading import summary
 from berth.plugin.replay.clusters import SiteCluster, cluster_of
-from berth.plugin.replay.gavel import begins_gavel, read_gavel
+from berth.plugin.replay.past import FORMATS, past_jobs
 from berth.plugin.replay.placed import over_seeds, placed
 from berth.plugin.replay.shown import as_json, counted, table
-from berth.plugin.replay.times import with_times
-from berth.plugin.replay.traces import trace_of_jobs
-from berth.plugin.scheduler.registry import SCHEDULERS
 from berth.policies.objectives import OBJECTIVES
 from berth.policies.replay import Cluster, Multifactor, Settings, Trace, metrics, one_pool, replay
 from berth.policies.replay.changes import changed
@@ -28,7 +24,6 @@ from berth.policies.replay.settings import Backfill
 from berth.policies.settings import PolicySettings
 
 _DAY_S = 86_400.0
-GAVEL = "gavel"
 _MODES = [mode.value for mode in Backfill]
 
 
@@ -37,7 +32,7 @@ _MODES = [mode.value for mode in Backfill]
 @click.option("--site", "site_file", type=click.Path(path_type=Path), envvar="BERTH_SITE",
               help="Site file with the cluster's nodes.")  # fmt: skip
 @click.option("--cores", type=click.IntRange(1), help="Without a site: one pool of so many cores.")
-@click.option("--format", "format_", type=click.Choice((*SCHEDULERS.names(), SWF, GAVEL)),
+@click.option("--format", "format_", type=click.Choice(FORMATS),
               help="Of TRACE. Default: by its first line.")  # fmt: skip
 @click.option("--utc", is_flag=True, help="Times in sacct's TRACE are UTC, not local.")
 @click.option("--strict", is_flag=True, help="Refuse a TRACE with a broken line.")
@@ -80,8 +75,8 @@ def replay_command(
 ) -> None:
     """Replay past jobs from TRACE on the site's nodes, under one scheduler or several.
 
-    TRACE is what sacct or Flux wrote, or in the Standard Workload Format, or a trace of
-    Gavel's, packed by gzip or not.
+    TRACE is what sacct or Flux wrote, or in the Standard Workload Format, a trace of Gavel's, or
+    a table as berth tune takes it, packed by gzip or not.
     With --set every replay is shown with and without the changes.
 
     \b
@@ -89,7 +84,8 @@ def replay_command(
       berth replay ricc.swf.gz --cores 8192 --backfill easy --backfill fcfs
       berth replay jobs.txt --site berth.toml --set nodes.gpu.count=+4
     """
-    read, jobs = _read(trace, format_, times, utc=utc, strict=strict)
+    past = past_jobs(trace, format_, times, utc=utc, strict=strict)
+    read, jobs = past.read, past.trace
     if days is not None:
         jobs = jobs.between(0.0, days * _DAY_S)
     place, jobs = _cluster(site_file, cores, jobs)
@@ -115,29 +111,6 @@ def replay_command(
     for line in [*summary(read), *counted(found[0][1].counts)]:
         click.echo(line)
     click.echo(table(found))
-
-
-def _read(
-    trace: Path, format_: str | None, times: Path | None, *, utc: bool, strict: bool
-) -> tuple[Read, Trace]:
-    lines = lines_of(trace)
-    first = next((line for line in lines if line.strip()), "")
-    steps = None
-    if format_ == GAVEL or (format_ is None and begins_gavel(first)):
-        read = Read()
-        jobs, steps = read_gavel(lines, read)
-    else:
-        formats = [] if format_ is None else [format_]
-        read = read_past_jobs(lines, str(trace), "replay", formats, utc=utc)
-        jobs = trace_of_jobs(read.jobs.values())
-    if strict and read.broken:
-        raise DocumentError(
-            trace, f"{read.broken} lines are broken, first {read.examples[0]}",
-            hint="leave out --strict to skip them",
-        )  # fmt: skip
-    if not len(jobs):
-        raise DocumentError(trace, "holds no job that ran")
-    return read, jobs if times is None else with_times(jobs, times, steps)
 
 
 def _objective(place: SiteCluster, jobs: Trace, name: str) -> PolicySettings:

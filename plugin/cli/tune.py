@@ -49,6 +49,8 @@ def _seconds(_context: click.Context, parameter: click.Parameter, value: str) ->
     envvar="BERTH_SITE",
     help=f"Site file (berth.toml). Default: {SITE_FILE}.",
 )
+@click.option("--times", type=click.Path(path_type=Path), metavar="CSV",
+              help="True run times elsewhere: job,platform,runtime_s.")  # fmt: skip
 @click.option("--metrics", callback=_words, default="finish", show_default=True,
               help=f"With commas, the first one foremost: {', '.join(METRICS)}.")  # fmt: skip
 @click.option("--parameters", callback=_words, default="",
@@ -146,6 +148,10 @@ def _order(
         if not key or not mark:
             raise UsageError(f"--option {text!r} is not KEY=VALUE")
     told = {key: value for key, _, value in pairs}
+    files = [Path(site.source), jobs]
+    if options["times"] is not None:
+        told["times"] = str(options["times"].absolute())
+        files.append(options["times"])
     span_s = open_replayer(site, jobs, told).span_s
     if span_s <= 0:
         raise UsageError(f"{jobs}: all jobs were submitted at once, there is nothing to test on")
@@ -153,7 +159,7 @@ def _order(
     return Order(
         site=str(Path(site.source).absolute()),
         trace=str(jobs.absolute()),
-        content=content_of(Path(site.source), jobs),
+        content=content_of(*files),
         parameters=parameters,
         metrics=metrics,
         trials=options["trials"],

@@ -6,7 +6,6 @@ Two headers are read: ``job,platform,runtime_s`` (by the scheduler's job id), an
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from berth.pilot.errors import DocumentError
-from berth.plugin.history.files import lines_of
+from berth.plugin.replay.tables import Row, read_table
 from berth.policies.replay.columns import Floats
 from berth.policies.replay.trace import Trace
 
@@ -25,16 +24,15 @@ _BY_NAME = ("name", "platform", "gpus", "steps_per_s")
 
 def with_times(trace: Trace, file: Path, steps: Floats | None = None) -> Trace:
     """The trace with ``runtime_on``; ``steps`` [jobs] if it says them. Raises DocumentError."""
-    rows = list(csv.reader(line for line in lines_of(file) if line.strip()))
-    header = tuple(cell.strip() for cell in rows[0]) if rows else ()
+    header, rows = read_table(file)
     if header == _BY_JOB:
-        table = _table(file, rows[1:], header, number="runtime_s")
+        table = _table(file, rows, header, number="runtime_s")
         keys = [(one,) for one in trace.ids]
         return replace(trace, runtime_on=_columns(table, keys, np.ones(len(trace)), rate=False))
     if header == _BY_NAME:
         if steps is None:
             raise DocumentError(file, "gives steps a second, and the trace does not count steps")
-        table = _table(file, rows[1:], header, number="steps_per_s")
+        table = _table(file, rows, header, number="steps_per_s")
         by_name = zip(trace.names, trace.gpus.tolist(), strict=True)
         names = [(name, str(gpus)) for name, gpus in by_name]
         return replace(trace, runtime_on=_columns(table, names, steps, rate=True))
@@ -47,19 +45,17 @@ def with_times(trace: Trace, file: Path, steps: Floats | None = None) -> Trace:
 Table = dict[str, dict[tuple[str, ...], float]]
 
 
-def _table(file: Path, rows: Sequence[list[str]], header: Sequence[str], *, number: str) -> Table:
+def _table(file: Path, rows: Sequence[Row], header: Sequence[str], *, number: str) -> Table:
     """Numbers by platform and by what the other columns say."""
     found: Table = {}
-    for line, row in enumerate(rows, 2):
-        if len(row) != len(header):
-            raise DocumentError(file, f"line {line}: {len(row)} fields, the header {len(header)}")
-        cells = {name: cell.strip() for name, cell in zip(header, row, strict=True)}
+    for row in rows:
+        cells = dict(zip(header, row.cells, strict=True))
         try:
             value = float(cells[number])
         except ValueError:
             value = math.nan
         if not 0 < value < math.inf:
-            raise DocumentError(file, f"line {line}: {number} is no number above 0")
+            raise DocumentError(file, f"line {row.number}: {number} is no number above 0")
         key = tuple(cells[name] for name in header if name not in {"platform", number})
         found.setdefault(cells["platform"], {})[key] = value
     return found

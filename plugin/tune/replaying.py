@@ -10,12 +10,12 @@ import numpy as np
 
 from berth.pilot.errors import UsageError
 from berth.plugin.replay.clusters import cluster_of
+from berth.plugin.replay.past import FORMATS, past_jobs
 from berth.plugin.site.site import Site
-from berth.plugin.tune.job_table import read_job_table
 from berth.policies.replay import Backfill, Cluster, Settings, Trace
 from berth.policies.tuning.replayed import TraceReplayer
 
-OPTIONS = ("backfill",)
+OPTIONS = ("backfill", "format", "times", "utc")
 
 
 def open_replayer(site: Site, jobs: Path, options: Mapping[str, str]) -> TraceReplayer:
@@ -32,23 +32,33 @@ def open_replayer(site: Site, jobs: Path, options: Mapping[str, str]) -> TraceRe
         raise UsageError(
             f"--option backfill={options['backfill']} is not known", hint=f"known: {known}"
         ) from None
-    table = read_job_table(jobs)
+    if options.get("format") not in (None, *FORMATS):
+        raise UsageError(
+            f"--option format={options['format']} is not known", hint=f"known: {', '.join(FORMATS)}"
+        )
+    times = options.get("times")
+    past = past_jobs(
+        jobs, options.get("format"), None if times is None else Path(times),
+        utc=options.get("utc", "no") == "yes",
+    )  # fmt: skip
+    place = cluster_of(site)
+    trace = _settled(past.trace, place.cluster, site, jobs)
     used = {candidate.platform for candidate in site.candidates}
-    if not used & set(table.trace.runtime_on):
+    if not used & set(trace.runtime_on):
         raise UsageError(
             f"{jobs} has no times on a platform of {site.source}",
             hint=f"the site has: {', '.join(sorted(used))}",
         )
-    if any(not np.isfinite(column).any() for column in table.trace.runtime_on.values()):
+    if any(not np.isfinite(column).any() for column in past.trace.runtime_on.values()):
         raise UsageError(f"{jobs} has a platform without any time")
-    place = cluster_of(site)
     return TraceReplayer(
-        trace=_settled(table.trace, place.cluster, site, jobs),
+        trace=trace,
         cluster=place.cluster,
         partition_of=place.partition_of,
         settings=Settings(backfill=backfill),
         candidates=site.candidates,
-        predicted=table.predicted,
+        predicted={**trace.runtime_on, **past.predicted},
+        lookahead=True,
     )
 
 
@@ -63,7 +73,14 @@ def _settled(trace: Trace, cluster: Cluster, site: Site, jobs: Path) -> Trace:
         places = [cluster.partition(name) for name in queues]
     except UsageError as error:
         raise UsageError(f"{jobs}: {error.message}", hint=error.hint) from None
-    unknown = np.full(len(trace), np.nan)
-    by_queue = [trace.runtime_on.get(cluster.platform_of(place), unknown) for place in places]
-    rows = np.arange(len(trace))
-    return replace(trace, queues=queues, runtime_s=np.stack(by_queue)[trace.queue, rows])
+    platforms = [cluster.platform_of(place) for place in places]
+    times = {name: column.copy() for name, column in trace.runtime_on.items()}
+    own = trace.runtime_s.copy()
+    for queue, platform in enumerate(platforms):
+        rows = np.flatnonzero(trace.queue == queue)
+        there = times.setdefault(platform, np.full(len(trace), np.nan))
+        # Where it ran is where its time is known; a table says times by platform only.
+        there[rows] = np.where(np.isnan(there[rows]), own[rows], there[rows])
+        own[rows] = there[rows]
+    known = {name: column for name, column in times.items() if np.isfinite(column).any()}
+    return replace(trace, queues=queues, runtime_s=own, runtime_on=known)

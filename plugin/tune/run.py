@@ -50,7 +50,8 @@ def join(folder: Path) -> None:
     """Take trials of the folder's tune until they are done."""
     order = read_order(folder)
     site = load_site(Path(order.site))
-    if content_of(Path(order.site), Path(order.trace)) != order.content:
+    files = [order.site, order.trace, *filter(None, [order.options.get("times")])]
+    if content_of(*map(Path, files)) != order.content:
         raise UsageError(
             f"the site file or the jobs of {folder} have changed since the tune began",
             hint="start another one in another --folder",

@@ -193,7 +193,7 @@ def test_policies_place_the_jobs_of_a_trace_by_its_throughputs(tmp_path: Path, g
     ("text", "words"),
     [
         ("a,b\n", "another header"),
-        ("name,platform,gpus,steps_per_s\nLM,v,1\n", "line 2: 3 fields"),
+        ("name,platform,gpus,steps_per_s\nLM,v,1\n", "line 2: has 3 columns"),
         ("name,platform,gpus,steps_per_s\nLM,v,1,-3\n", "no number above 0"),
         ("", "another header"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,10 @@ from click.testing import CliRunner
 
 from berth.pilot.errors import DocumentError, UsageError
 from berth.plugin import cli
+from berth.plugin.replay.job_table import read_job_table
 from berth.plugin.site import load_site
-from berth.plugin.tune.job_table import read_job_table
 from berth.plugin.tune.replaying import open_replayer
+from berth.plugin.tune.run import join
 from berth.policies import PolicySettings
 from berth.policies.tuning import METRICS, Part
 
@@ -93,7 +95,7 @@ def test_a_bad_table_is_refused_by_line_and_column(tmp_path: Path, text: str, wr
     with pytest.raises(DocumentError) as caught:
         read_job_table(write(tmp_path, text))
     assert wrong in caught.value.message
-    with pytest.raises(DocumentError, match="cannot be read"):
+    with pytest.raises(DocumentError, match="does not exist"):
         read_job_table(tmp_path / "none.csv")
 
 
@@ -130,6 +132,56 @@ def test_what_cannot_be_replayed_is_refused(
     with pytest.raises(UsageError) as caught:
         open_replayer(load_site(site(tmp_path, site_text)), path, options)
     assert wrong in caught.value.message
+
+
+def sacct(folder: Path, count: int) -> tuple[Path, Path]:
+    """An export of accounting, and a table of what its jobs took elsewhere."""
+    random = np.random.default_rng(1)
+    jobs, times = ["JobID|User|Partition|State|Submit|Start|End|AllocCPUS|NNodes"], []
+    for number, submit in enumerate(np.sort(random.uniform(0, 8 * 86400, count)).tolist()):
+        took = max(1.0, random.lognormal(8, 1) // 1)
+        begin, end = (
+            time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(1.7e9 + submit + more))
+            for more in (0.0, took)
+        )
+        jobs.append(f"{number}|u{number % 3}|batch|COMPLETED|{begin}|{begin}|{end}|16|1")
+        times.append(f"{number},h100-80gb,{took / 5:.1f}")
+    path, elsewhere = folder / "jobs.txt", folder / "elsewhere.csv"
+    path.write_text("\n".join(jobs))
+    elsewhere.write_text("\n".join(["job,platform,runtime_s", *times]))
+    return path, elsewhere
+
+
+def test_an_export_of_accounting_is_tuned_on_with_times_elsewhere(tmp_path: Path) -> None:
+    jobs, elsewhere = sacct(tmp_path, 60)
+    options = {"times": str(elsewhere), "utc": "yes"}
+    made = open_replayer(load_site(site(tmp_path)), jobs, options)
+    assert len(made.trace) == 60
+    ran = made.trace.runtime_s
+    assert made.trace.runtime_on["rome-7742"].tolist() == ran.tolist()
+    assert made.predicted["h100-80gb"] == pytest.approx(ran / 5, abs=0.1)
+    fast = made.replay(PolicySettings("fastest"), Part(0, 1e9))
+    assert {fast.queues[i] for i in fast.queue} == {"gpu"}
+    words = ["--site", str(site(tmp_path)), "--folder", str(tmp_path / "tune"), "--json"]
+    done = CliRunner().invoke(
+        cli.berth,
+        ["tune", str(jobs), "--times", str(elsewhere), *words, "--trials", "2", "--parameters",
+         "objective"],
+    )  # fmt: skip
+    assert done.exit_code == 0, (done.output, done.exception)
+    assert json.loads(done.stdout)["trials"]["done"] == 2
+    elsewhere.write_text("job,platform,runtime_s\n1,h100-80gb,7\n")
+    with pytest.raises(UsageError, match="have changed"):
+        join(tmp_path / "tune")
+
+
+def test_a_table_is_replayed_too(tmp_path: Path) -> None:
+    words = ["--site", str(site(tmp_path)), "--policy", "fastest", "--json"]
+    done = CliRunner().invoke(cli.berth, ["replay", str(write(tmp_path, TABLE)), *words])
+    assert done.exit_code == 0, (done.output, done.exception)
+    placed = json.loads(done.stdout)["replays"][-1]
+    # One goes to another partition, the other one had named none.
+    assert (placed["name"], placed["counts"]["moved"]) == ("easy, fastest", 2)
 
 
 def test_a_tune_from_the_command_line_to_the_report(tmp_path: Path) -> None:

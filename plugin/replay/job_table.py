@@ -1,4 +1,4 @@
-"""Past jobs as a table (CSV) with their times by platform: the input of a tune.
+"""Past jobs as a table (CSV) with their times by platform.
 
 The first line names the columns. ``submit_s`` and at least one ``seconds@PLATFORM`` are needed;
 ``user``, ``partition``, ``cores``, ``gpus``, ``nodes``, ``limit_s`` and ``predicted@PLATFORM`` may
@@ -7,7 +7,6 @@ follow. An empty cell is not known.
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from berth.pilot.errors import DocumentError
+from berth.plugin.replay.tables import read_table
 from berth.policies.replay.columns import Floats
 from berth.policies.replay.trace import Trace, trace_of
 
@@ -33,26 +33,20 @@ class JobTable:
     """By platform [jobs]; the true time where the table has no prediction of a platform."""
 
 
-def read_job_table(path: Path) -> JobTable:
+def begins_job_table(line: str) -> bool:
+    """Whether a first line is that of such a table."""
+    names = [name.strip() for name in line.removeprefix("\ufeff").split(",")]
+    return "submit_s" in names and any(name.startswith(TRUE) for name in names)
+
+
+def read_job_table(path: Path, lines: Sequence[str] | None = None) -> JobTable:
     """Read a file. Raises DocumentError naming the line and the column."""
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as stream:
-            lines = list(csv.reader(stream))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DocumentError(path, f"cannot be read: {error}") from None
-    header = [name.strip() for name in lines[0]] if lines else []
+    header, rows = read_table(path, lines)
     _check(header, path)
-    rows = [(i, line) for i, line in enumerate(lines[1:], 2) if any(c.strip() for c in line)]
     if not rows:
         raise DocumentError(path, "has no jobs")
-    for number, line in rows:
-        if len(line) != len(header):
-            raise DocumentError(
-                path, f"has {len(line)} columns, the first line {len(header)}", key=f"line {number}"
-            )
     columns = {
-        name: [(number, line[index].strip()) for number, line in rows]
-        for index, name in enumerate(header)
+        name: [(row.number, row.cells[index]) for row in rows] for index, name in enumerate(header)
     }
     return _table(columns, path)
 
