@@ -28,6 +28,8 @@ class Row:
     count: int
     accuracy: float
     coverage: float
+    by_user: float
+    """Coverage as a mean over users: jobs come in blocks of one kind."""
     log_width: float
     """Mean of log(high / low) of the 90 % intervals."""
 
@@ -60,10 +62,11 @@ def evaluate(_: Options) -> Report:
         (
             Section(
                 "By what is known",
-                ("jobs", "from past jobs of", "count", "accuracy", "coverage", "mean log width"),
+                ("jobs", "from past jobs of", "count", "accuracy", "coverage", "mean of users",
+                 "mean log width"),
                 [
                     (r.jobs, r.history, str(r.count), f"{r.accuracy:.3f}", f"{r.coverage:.1%}",
-                     f"{r.log_width:.2f}")
+                     f"{r.by_user:.1%}", f"{r.log_width:.2f}")
                     for r in rows
                 ],
             ),
@@ -78,10 +81,13 @@ def _row(
     mid_s, low_s, high_s = (column[part] for column in times)
     real_s = jobs.runtime_s[part]
     if not len(real_s):
-        return Row(name, history, 0, float("nan"), float("nan"), float("nan"))
+        return Row(name, history, 0, *[float("nan")] * 4)
     accuracy = np.exp(-np.abs(np.log(mid_s / real_s)))
     inside = (low_s <= real_s) & (real_s <= high_s)
+    users = jobs.user[part]
+    by_user = [float(inside[users == one].mean()) for one in np.unique(users)]
     return Row(
         name, history, len(real_s), float(accuracy.mean()), float(inside.mean()),
+        float(np.mean(by_user)),
         float(np.log(high_s / low_s).mean()),
     )  # fmt: skip

@@ -33,7 +33,7 @@ from lab.site.strategies import (
     Strategy,
     ToldAll,
 )
-from lab.site.table_worlds import FEWEST_ROWS, gavel_runs, timm_runs
+from lab.site.table_worlds import gavel_runs, timm_runs
 from lab.site.world import World
 
 ORDERS = 10
@@ -113,7 +113,7 @@ def _of_table(name: str, seed: int) -> Report:
     runs_of, data, split = TABLES[name]
     runs, steps = runs_of(), dict[str, list[Step]]()
     names = runs.names
-    orders = max(2, ARRIVALS // len(names))
+    orders = max(1, ARRIVALS // len(names))
     with step_bar("arriving", len(names)) as advance:
         for one in names:
             flat, informed = (runs.world(one, features=known) for known in (False, True))
@@ -133,7 +133,7 @@ def _of_table(name: str, seed: int) -> Report:
             advance()
     return report_of(
         steps, {}, ships=RIDGE_SHIPS,
-        notes=(data, f"{len(names)} applications of at least {FEWEST_ROWS} rows, {split}; "
+        notes=(data, f"{len(names)} applications of at least {runs.fewest} rows, {split}; "
                f"{SUBMISSIONS} submissions of random rows in {orders} orders, evidence only from "
                "the device that a job was sent to"),
     )  # fmt: skip

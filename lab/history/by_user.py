@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from berth.plugin.history.run_times import ANOTHER_LIMIT
-from berth.predictor.learning.history import AskedJob, EndedJob, RunTime, RunTimePredictor
+from berth.plugin.history.run_times import ANOTHER_LIMIT, without_limit
+from berth.predictor.core.prediction import Interval
+from berth.predictor.learning.history import AskedJob, EndedJob, RunTimePredictor
 from berth.predictor.learning.history.replay import Event
 from lab.datasets.ricc import Trace
 from lab.ground.table import Floats, Places
@@ -46,6 +47,7 @@ def _replay(jobs: Trace, rows: Places, found: ByUser) -> None:
     predictor, asked = RunTimePredictor(), asked_jobs(jobs)
     shapes: Counter[tuple[int, float | None]] = Counter()
     limits: set[float | None] = set()
+    runs_s: list[float] = []
     newest: dict[int, AskedJob] = {}
     for event, place in events(jobs):
         one, row = asked[place], rows[place]
@@ -57,6 +59,7 @@ def _replay(jobs: Trace, rows: Places, found: ByUser) -> None:
             )  # fmt: skip
             shapes[one.cores, one.request_s] += 1
             limits.add(one.request_s)
+            runs_s.append(float(jobs.runtime_s[place]))
             newest[one.cores] = one
         elif event is Event.START:
             predictor.started(str(place), one, float(jobs.start_s[place]))
@@ -65,11 +68,12 @@ def _replay(jobs: Trace, rows: Places, found: ByUser) -> None:
             if not newest:
                 continue
             found.same[row] = shapes[one.cores, one.request_s]
-            _set(made, (found.low_s, found.mid_s, found.high_s), row)
+            _set(made.runtime_s, (found.low_s, found.mid_s, found.high_s), row)
             like = newest.get(one.cores)
             if like is not None and one.request_s not in limits and shapes.total() > 1:
                 weak = predictor.predict(_with_another_limit(like, one.submit_s), one.submit_s)
-                _set(weak, (found.weak_low_s, found.weak_mid_s, found.weak_high_s), row)
+                columns = (found.weak_low_s, found.weak_mid_s, found.weak_high_s)
+                _set(without_limit(weak.runtime_s, runs_s), columns, row)
 
 
 def _with_another_limit(like: AskedJob, submit_s: float) -> AskedJob:
@@ -79,8 +83,6 @@ def _with_another_limit(like: AskedJob, submit_s: float) -> AskedJob:
     )  # fmt: skip
 
 
-def _set(made: RunTime, columns: tuple[Floats, Floats, Floats], row: int) -> None:
-    for column, value in zip(
-        columns, (made.runtime_s.low, made.runtime_s.mid, made.runtime_s.high), strict=True
-    ):
+def _set(made: Interval, columns: tuple[Floats, Floats, Floats], row: int) -> None:
+    for column, value in zip(columns, (made.low, made.mid, made.high), strict=True):
         column[row] = value

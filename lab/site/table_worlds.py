@@ -21,8 +21,6 @@ from lab.site.world import World
 RIDGE = 1.0
 NOISE = 0.03
 """Deviation of log time between runs, where the table has one run of each."""
-FEWEST_ROWS = 4
-"""Of an application that arrives."""
 _FAMILY = re.compile(r"[a-z]+")
 _BATCH = re.compile(r"(.+?)(?: \(batch size (\d+)\))?")
 
@@ -37,6 +35,8 @@ class Runs:
     log_seconds: Floats
     features: Floats
     """Rows x what is known of each before it runs; no columns: nothing."""
+    fewest: int = 4
+    """Rows of an application that arrives."""
     reference: int = 0
     """Column of the device on which pilots run."""
 
@@ -44,7 +44,7 @@ class Runs:
     def names(self) -> list[str]:
         """Applications that arrive."""
         found = sorted(set(self.applications))
-        return [name for name in found if self.applications.count(name) >= FEWEST_ROWS]
+        return [name for name in found if self.applications.count(name) >= self.fewest]
 
     def world(self, name: str, *, features: bool) -> World:
         """The application as it arrives: by a ridge on ``features``, or mean speedups."""
@@ -102,6 +102,7 @@ def timm_runs() -> Runs:
         tuple(Place(name, "gpu", "nvidia") for name in gpus),
         -np.log(fastest.to_numpy(np.float64)),
         np.hstack([logs, logs[:, [0]] - logs[:, [1]], training, training * logs]),
+        fewest=10,
     )
 
 

@@ -84,6 +84,15 @@ def test_the_same_job_twice_is_once_and_the_last_run_of_a_requeued_one_counts() 
     assert "last run counts" in summary(read)[0]
 
 
+def test_a_run_that_was_preempted_is_none_and_what_overlaps_is_read() -> None:
+    cut = row(state="PREEMPTED", end="2026-11-01T10:05:10", elapsed="300")
+    assert sacct(cut).jobs["7"].state == "cancelled"
+    again = row(start="2026-11-01T10:04:00", end="2026-11-01T10:14:00")
+    read = sacct(cut, again, row("8"), row("9"))
+    assert (read.jobs["7"].state, read.jobs["7"].elapsed_s) == ("completed", 600.0)
+    assert sorted(read.jobs) == ["7", "8", "9"]
+
+
 def test_components_of_het_jobs_and_tasks_of_arrays_are_jobs() -> None:
     read = sacct(row("12+0"), row("12+1"), step("12+1.0", "5G"), row("13_4"), row("14_[5-9]"))
     assert set(read.jobs) == {"12+0", "12+1", "13_4"}
@@ -98,6 +107,7 @@ def test_components_of_het_jobs_and_tasks_of_arrays_are_jobs() -> None:
         {"state": "RUNNING", "end": "Unknown"},
         {"state": "CANCELLED by 1000", "start": "None"},
         {"state": "REQUEUED"},
+        {"state": "SUSPENDED", "end": "Unknown"},
     ],
 )
 def test_what_has_not_run_or_not_ended_is_left_out(changes: dict[str, str]) -> None:

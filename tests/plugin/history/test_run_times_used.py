@@ -12,13 +12,21 @@ from pydantic import ValidationError
 from berth.pilot.errors import BerthError
 from berth.plugin.forecasting import forecaster_for, platforms_for
 from berth.plugin.history.matching import Match, arguments_of, keys, plain_name
-from berth.plugin.history.run_times import ANOTHER_LIMIT, Placed, RunTimes
+from berth.plugin.history.run_times import (
+    ANOTHER_LIMIT,
+    RANGE_OF,
+    WITHOUT_LIMIT,
+    Placed,
+    RunTimes,
+    without_limit,
+)
 from berth.plugin.history.workloads import make_workloads
 from berth.plugin.site.load import load_site
 from berth.plugin.store import Store
 from berth.plugin.store.records import PastJobRecord
 from berth.policies.codes import Code
 from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.prediction import Interval
 from berth.predictor.families.history.history_family import UNTRUSTED, WEIGHED
 from berth.predictor.families.history.kind import PredictedRun
 from berth.predictor.learning.history import (
@@ -210,3 +218,15 @@ def test_times_that_are_not_in_order_are_refused(times: tuple[float, float, floa
     low_s, mid_s, high_s = times
     with pytest.raises((ValidationError, BerthError)):
         PredictedRun(platform="p", cores=1, low_s=low_s, mid_s=mid_s, high_s=high_s, accuracy=0.5)
+
+
+def test_what_a_new_limit_may_change_is_as_wide_as_past_runs_differ() -> None:
+    said = Interval(50.0, 100.0, 200.0)
+    assert without_limit(said, [100.0] * 9) == said
+    varied = without_limit(said, [10.0, 100.0, 1000.0])
+    assert varied.mid == said.mid
+    assert varied.high / said.high == pytest.approx(100.0**WITHOUT_LIMIT)
+    assert said.low / varied.low == pytest.approx(100.0**WITHOUT_LIMIT)
+    old = [1.0, *[100.0] * RANGE_OF]
+    assert without_limit(said, old) == said
+    assert without_limit(said, [0.0, 1.0]) == said  # a run of no time counts as a second

@@ -155,6 +155,7 @@ def test_where_the_site_trusts_everybody_all_jobs_count_for_all(
     [
         ({"state": "failed"}, Use.NOT_COMPLETED),
         ({"state": "cancelled"}, Use.NOT_COMPLETED),
+        ({"state": "preempted"}, Use.NOT_COMPLETED),
         ({"state": "out-of-memory"}, Use.NOT_COMPLETED),
         ({"elapsed_s": -5.0}, Use.BAD_TIMES),
         ({"elapsed_s": 0.0}, Use.BAD_TIMES),
