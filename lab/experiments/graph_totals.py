@@ -25,7 +25,7 @@ def evaluate(options: Options) -> None:
         if row.parameters_off > totals.PARAMETERS_WITHIN
         or row.macs_off_published_way > totals.MACS_WITHIN
     ]  # fmt: skip
-    told = [
+    lines = [
         f"{len(found.rows)} graphs at batch 1: {found.source}. Nothing is fitted: no split.",
         f"  unknown operators: {unknown} nodes",
         f"  parameters within 0.5 % of the published: {found.parameters_right:.1%} (bar 98 %); "
@@ -36,4 +36,4 @@ def evaluate(options: Options) -> None:
         "\nbeyond, counted the published way",
         columns(_HEADER, rows),
     ]
-    show(options, found.as_dict(), "\n".join(told), file="graphs-totals.json")
+    show(options, found.as_dict(), "\n".join(lines), file="graphs-totals.json")

@@ -72,7 +72,7 @@ class Rows:
     """At the full roof."""
 
     def off(self, share: float) -> Floats:
-        """Measured over told."""
+        """Measured over predicted."""
         return self.measured_s / (self.launch_s + self.body_s / share)
 
 
@@ -164,9 +164,9 @@ def held_out(read_rows: dict[str, list[Rows]]) -> list[HeldOut]:
     found = []
     for group, rows in read_rows.items():
         for own in rows:
-            told = reach([other for other in rows if other is not own])
-            off = own.off(told.share)
-            inside = float(np.mean((off >= told.low) & (off <= told.high)))
+            predicted = reach([other for other in rows if other is not own])
+            off = own.off(predicted.share)
+            inside = float(np.mean((off >= predicted.low) & (off <= predicted.high)))
             error = float(np.median(np.abs(1 / off - 1)))
             found.append(HeldOut(group, own.device, error, inside))
     return found
@@ -188,10 +188,10 @@ def held_out_on_cpu(models: Sequence[OnOneCore]) -> HeldOut:
     family = [re.split(r"[_\d]", m.model)[0] for m in models]
     errors, inside = [], []
     for left in sorted(set(family)):
-        told = reach_on_cpu([m for m, f in zip(models, family, strict=True) if f != left])
-        off = _off([m for m, f in zip(models, family, strict=True) if f == left], told.share)
+        predicted = reach_on_cpu([m for m, f in zip(models, family, strict=True) if f != left])
+        off = _off([m for m, f in zip(models, family, strict=True) if f == left], predicted.share)
         errors.append(np.abs(1 / off - 1))
-        inside.append((off >= told.low) & (off <= told.high))
+        inside.append((off >= predicted.low) & (off <= predicted.high))
     return HeldOut("cpu", "leave one family out", float(np.median(np.concatenate(errors))),
                    float(np.mean(np.concatenate(inside))))  # fmt: skip
 
@@ -217,8 +217,8 @@ def make(path: Path = SHARES) -> RoofShares:
 
 
 if __name__ == "__main__":
-    for name, told in make().groups.items():
-        print(f"{name:18} share {told.share:.3f}, 90 % within {told.low:.2f} to {told.high:.2f}")
+    for name, roof in make().groups.items():
+        print(f"{name:18} share {roof.share:.3f}, 90 % within {roof.low:.2f} to {roof.high:.2f}")
     cpus = [held_out_on_cpu(on_one_core(name)) for name in (None, SAME_CORES)]
     for one in (*held_out(read()), *cpus):
         print(f"without {one.device:24} {one.group:16} median error {one.median_error:.0%}, "

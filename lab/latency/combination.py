@@ -1,6 +1,6 @@
 """Errors of a model graph's sources by situation, and what combining them gives, held out.
 
-A group (a device, an architecture, a family of models) that is reported has told nothing: bias,
+A group (a device, an architecture, a family of models) that is reported gives nothing: bias,
 width and the combination's factor are from the other groups.
 """
 
@@ -120,8 +120,9 @@ def threshold(rows: SourceTimes) -> float:
 def situated(rows: SourceTimes, above: float) -> SourceTimes:
     """With the situation that each row is predicted in."""
     known = np.isin(rows.split, tuple(KNOWN))
-    told = np.where(rows.difficulty > above, known_device(unlike=True), known_device(unlike=False))
-    return replace(rows, situation=np.where(known, told, rows.split))
+    other = rows.difficulty > above
+    device = np.where(other, known_device(unlike=True), known_device(unlike=False))
+    return replace(rows, situation=np.where(known, device, rows.split))
 
 
 def _pools(rows: SourceTimes) -> list[tuple[str, ...]]:
@@ -249,7 +250,7 @@ def report(found: Combination, seed: int) -> Report:
         "Sources of a model graph's time, by situation",
         (
             "Errors are |predicted / measured - 1| of seconds an image, averaged over groups: "
-            "architectures, families of models, or devices; what is held out has told neither a "
+            "architectures, families of models, or devices; what is held out gives neither a "
             "time nor an error.",
             f"On a known device a model counts as of an unseen family above a difficulty of "
             f"{found.unlike_above}. The roofline, times what is reached of it, is a baseline.",

@@ -16,7 +16,7 @@ from berth.pilot.version import VERSION
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.families.relative.trust import Trust
-from berth.predictor.learning.relative.family import Family, told
+from berth.predictor.learning.relative.family import Family, resume_key
 from berth.predictor.learning.relative.splits import by_application
 from berth.predictor.learning.relative.trust import fit_trust
 from berth.predictor.learning.resume import Resume
@@ -113,5 +113,5 @@ def without(
         found[out] = fitted.log_seconds(rows.take(np.flatnonzero(out).tolist()).knowing())
         return found
 
-    words = ["without", *sorted(held), *told(family), VERSION, str(seed), rows.digest()]
+    words = ["without", *sorted(held), *resume_key(family), VERSION, str(seed), rows.digest()]
     return (resume or Resume()).array("/".join(words), predictions)

@@ -130,7 +130,7 @@ def pretrain(
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """How well edges are told from pairs that are none; means over graphs."""
+    """How well edges are separated from pairs that are none; means over graphs."""
 
     auc: float
     """Area under the curve."""

@@ -23,7 +23,7 @@ class Embedding(StrEnum):
 
 
 class Machines(StrEnum):
-    """What the downstream model is told of source and target."""
+    """What the downstream model knows of source and target."""
 
     NONE = "none"
     """Nothing, as in the paper's runs without AMMs: it cannot tell targets apart."""

@@ -48,7 +48,7 @@ NEW_TARGET = Scenario(
     ("gtx1080ti", "k20c", "polaris-rx480", "tahiti-hd7970"),
     unseen_target=True,
 )
-"""The newest and the oldest card of each maker; the other seven are told in training."""
+"""The newest and the oldest card of each maker; the other seven are in training."""
 
 RAW = Embedding.RAW
 PLAIN = Choices(embedding=RAW, machines=Machines.NONE)
@@ -78,16 +78,16 @@ EXPERIMENTS = (
     ),
     Experiment(
         "2. Embeddings",
-        "which embedding, the machines told by name, XGBoost",
+        "which embedding, the machines given by name, XGBoost",
         tuple(Choices(embedding=kind, machines=Machines.NAMES) for kind in Embedding),
     ),
     Experiment(
         "3. Machine models",
         "attention and AMM each against raw, XGBoost",
         tuple(
-            Choices(embedding=kind, machines=told)
+            Choices(embedding=kind, machines=machines)
             for kind in (RAW, Embedding.ATTENTION)
-            for told in Machines
+            for machines in Machines
         ),
     ),
     Experiment(
@@ -116,10 +116,10 @@ def tried(scenario: Scenario) -> tuple[Choices, ...]:
 
 def label(choices: Choices, *, downstream: bool = True) -> str:
     """In tables."""
-    told = {
+    machines = {
         Machines.NONE: "",
         Machines.NAMES: " + names",
         Machines.AMM: f" + AMM {choices.aggregation}"
         + (" (divided)" if choices.scale is Scale.DIVIDE else ""),
     }[choices.machines]
-    return f"{choices.embedding}{told}" + (f", {choices.downstream}" if downstream else "")
+    return f"{choices.embedding}{machines}" + (f", {choices.downstream}" if downstream else "")

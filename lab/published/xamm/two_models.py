@@ -105,8 +105,8 @@ class XammModel:
         known |= dict(machines or {})
         features = np.column_stack([np.log1p(counters), np.log(source_seconds)])
         embedded = _run(self.embedding, features)
-        told = source in self.manifest.trained_machines and source in known and target in known
-        if self.with_machines is not None and told:
+        named = source in self.manifest.trained_machines and source in known and target in known
+        if self.with_machines is not None and named:
             beside = np.tile(np.concatenate([known[source], known[target]]), (len(embedded), 1))
             guess = _run(self.with_machines, np.hstack([embedded, beside]))
             return [Answer(float(np.exp(v)), with_machines=True) for v in guess.reshape(-1)]
@@ -129,12 +129,12 @@ def verify(folder: Path) -> XammManifest:
 def load(folder: Path) -> XammModel:
     """Verify and load. Raises DocumentError where anything about it is wrong."""
     manifest = verify(folder)
-    told = bool(manifest.benchmarks)
+    named = bool(manifest.benchmarks)
     return XammModel(
         manifest=manifest,
         embedding=open_model(folder / EMBEDDING),
-        machine_embedding=open_model(folder / MACHINE_EMBEDDING) if told else None,
-        with_machines=open_model(folder / WITH_MACHINES) if told else None,
+        machine_embedding=open_model(folder / MACHINE_EMBEDDING) if named else None,
+        with_machines=open_model(folder / WITH_MACHINES) if named else None,
         without_machines=open_model(folder / WITHOUT_MACHINES),
     )
 

@@ -81,8 +81,8 @@ class Rows:
     def digest(self) -> str:
         """SHA-256 of all of it: what is kept of one data set must not be taken for another's."""
         names = (self.counters, self.platforms, self.applications, self.kernels, self.sizes)
-        told = json.dumps([*names, self.reference]).encode()
-        return hashlib.sha256(told + self.values.tobytes() + self.log_seconds.tobytes()).hexdigest()
+        head = json.dumps([*names, self.reference]).encode()
+        return hashlib.sha256(head + self.values.tobytes() + self.log_seconds.tobytes()).hexdigest()
 
     def weights(self) -> Floats:
         """One weight a row: every application counts the same in all, the mean is 1."""

@@ -114,8 +114,8 @@ def covariance(residuals: Floats, weights: Floats, shrinkage: float) -> Floats:
     total = (known * weights[:, None]).T @ known
     moments = (filled * weights[:, None]).T @ filled / np.maximum(total, 1e-300)
     variance = np.diag(moments).copy()
-    told = np.diag(total) > 0
-    variance[~told] = variance[told].mean() if told.any() else 1.0
+    labelled = np.diag(total) > 0
+    variance[~labelled] = variance[labelled].mean() if labelled.any() else 1.0
     shrunk = (1 - shrinkage) * np.where(total > 0, moments, 0.0)
     np.fill_diagonal(shrunk, variance)
     values, vectors = np.linalg.eigh(shrunk)

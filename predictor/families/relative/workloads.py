@@ -70,14 +70,14 @@ def row_of(
             hint=f"they are {', '.join(counters)}",
         )
     known = {**seconds, profile.platform: profile.runtime.median_s}
-    told = identity(profile)
+    named = identity(profile)
     return Rows(
         counters=tuple(counters),
         values=np.array([values]),
         platforms=tuple(platforms),
         reference=profile.platform,
         log_seconds=np.log([[known.get(name, math.nan) for name in platforms]]),
-        applications=(told.application,),
-        kernels=(told.kernel,),
-        sizes=(told.size,),
+        applications=(named.application,),
+        kernels=(named.kernel,),
+        sizes=(named.size,),
     )

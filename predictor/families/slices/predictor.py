@@ -2,7 +2,7 @@
 
 The interval of a method is ``q (0.1 + log 1/effective) + unsteadiness`` wide in log slow-down to
 each side: ``q`` comes from models left out, smaller slices are harder, and a workload whose steps
-are unsteady on the whole GPU (mean far from median) cannot be told better than that.
+are unsteady on the whole GPU (mean far from median) cannot be predicted better than that.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class TrainingStepFamily:
         return Answer(self._model.id, curves, sources=sources)
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
-        """Whose rates the step's parts are told by."""
+        """Whose rates the step's parts are predicted with."""
         (one,) = predict(graph_of(model_of(question)), [platform.name], question.known, self._model)
         return Explanation(
             f"Forward, backward and SGD with momentum in {one.precision}, at rates learnt on "

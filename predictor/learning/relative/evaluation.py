@@ -20,7 +20,7 @@ from berth.predictor.learning.relative.checks import (
     check_rows,
     check_rows_of_folds,
 )
-from berth.predictor.learning.relative.family import Entry, Family, told
+from berth.predictor.learning.relative.family import Entry, Family, resume_key
 from berth.predictor.learning.relative.figures import log_regrets, vector_figures
 from berth.predictor.learning.relative.splits import (
     FOLDS,
@@ -174,7 +174,7 @@ def predictions(
     advance: Callable[[], None] = lambda: None,
 ) -> Floats:
     """Held-out log seconds, rows x platforms; each fold is cached under the family and the data."""
-    key = "/".join([*told(family), VERSION, split.name, str(seed), rows.digest()])
+    key = "/".join([*resume_key(family), VERSION, split.name, str(seed), rows.digest()])
     return resume.array(
         key,
         lambda: held_out(rows, family, split, seed=seed, resume=resume, key=key, advance=advance),
@@ -197,9 +197,9 @@ def _results(
     ]
     yield _result(rows, family, split, guesses, more)
     same = repeated(rows) if split is UNSEEN_SIZE else np.zeros(len(rows), dtype=np.bool_)
-    told = [np.where(same[:, None], np.nan, guess) for guess in guesses]
-    if same.any() and np.isfinite(told[0]).all(axis=1).any():
-        yield _result(rows, family, NEW_COUNTERS, told, more)
+    new_only = [np.where(same[:, None], np.nan, guess) for guess in guesses]
+    if same.any() and np.isfinite(new_only[0]).all(axis=1).any():
+        yield _result(rows, family, NEW_COUNTERS, new_only, more)
 
 
 def _result(

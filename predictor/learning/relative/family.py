@@ -65,7 +65,7 @@ class Entry:
         return tuple(name for name in self.needs if importlib.util.find_spec(name) is None)
 
 
-def told(family: Family) -> tuple[str, str, str]:
+def resume_key(family: Family) -> tuple[str, str, str]:
     """Name, settings, and which platforms it takes for one kind: a part of a key of ``Resume``."""
     kinds = dict(getattr(family, "kinds", {}))
     return family.name, family.what, json.dumps(kinds, sort_keys=True)

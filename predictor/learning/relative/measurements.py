@@ -92,7 +92,7 @@ def read_measurements(paths: Sequence[Path], reference: str | None = None) -> Me
             else "no profile has counters",
             hint="nothing tells the workloads apart; measure others or count more",
         )
-    told = [identity(base[name]) for name in names]
+    identities = [identity(base[name]) for name in names]
     platforms = (chosen, *others)
     rows = Rows(
         counters=tuple(kept),
@@ -100,9 +100,9 @@ def read_measurements(paths: Sequence[Path], reference: str | None = None) -> Me
         platforms=platforms,
         reference=chosen,
         log_seconds=np.log([[seconds.get((n, p), math.nan) for p in platforms] for n in names]),
-        applications=tuple(one.application for one in told),
-        kernels=tuple(one.kernel for one in told),
-        sizes=tuple(one.size for one in told),
+        applications=tuple(one.application for one in identities),
+        kernels=tuple(one.kernel for one in identities),
+        sizes=tuple(one.size for one in identities),
     )
     return Measurements(
         rows,
@@ -123,8 +123,8 @@ def _doubts(rows: Rows) -> Iterable[str]:
             )
         middle = math.exp(float(np.median(known))) if len(known) else 1.0
         if not 1 / _SLOWER <= middle <= _FASTER:
-            told = f"{middle:.3g} times faster" if middle > 1 else f"{1 / middle:.3g} times slower"
-            yield f"{name}: {told} than {rows.reference}; is every time in seconds?"
+            gap = f"{middle:.3g} times faster" if middle > 1 else f"{1 / middle:.3g} times slower"
+            yield f"{name}: {gap} than {rows.reference}; is every time in seconds?"
 
 
 def _read(paths: Sequence[Path]) -> _Read:

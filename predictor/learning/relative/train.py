@@ -34,7 +34,7 @@ from berth.predictor.families.relative.rows import Rows
 from berth.predictor.families.relative.trust_file import fit_range, trust_file
 from berth.predictor.learning.relative.card import card
 from berth.predictor.learning.relative.checks import check_applications, check_rows
-from berth.predictor.learning.relative.family import Family, Fitted, told
+from berth.predictor.learning.relative.family import Family, Fitted, resume_key
 from berth.predictor.learning.relative.figures import vector_figures
 from berth.predictor.learning.relative.law import LawFamily
 from berth.predictor.learning.relative.splits import LEAVE_ONE_APPLICATION_OUT, held_out
@@ -99,7 +99,7 @@ def train(
     check_applications(rows)
     unfinished = folder.with_name(f".{folder.name}.unfinished")
     resume = Resume(unfinished)
-    key = "/".join([*told(family), VERSION, str(seed), rows.digest()])
+    key = "/".join([*resume_key(family), VERSION, str(seed), rows.digest()])
     found = held_out(
         rows, family, LEAVE_ONE_APPLICATION_OUT, seed=seed, resume=resume, key=key, advance=advance
     )

@@ -71,8 +71,8 @@ def fit_trust(rows: Rows, log_held_out: Floats) -> Trust:
         expected[held] = [math.log(expected_regret(joint)) for joint in joints]
     weights = rows.weights()
     realised = float(np.average(_regrets(rows, log_held_out), weights=weights))
-    told = float(np.average(expected, weights=weights))
-    share = min(1.0, (realised + _PRIOR_REGRET) / (told + _PRIOR_REGRET))
+    signalled = float(np.average(expected, weights=weights))
+    share = min(1.0, (realised + _PRIOR_REGRET) / (signalled + _PRIOR_REGRET))
     return replace(fit_residuals(rows, log_held_out), regret_share=share)
 
 
@@ -81,21 +81,21 @@ def fit_residuals(rows: Rows, log_held_out: Floats) -> Trust:
     errors = rows.log_seconds - log_held_out
     errors[:, rows.reference_column] = np.nan
     names, weights = np.array(rows.applications), rows.weights()
-    told = np.empty((*errors.shape, 2))
+    signalled = np.empty((*errors.shape, 2))
     for name in sorted(set(rows.applications)):
         held = np.flatnonzero(names == name).tolist()
         others = Neighbours.fit(rows.take(np.flatnonzero(names != name).tolist()))
-        told[held] = signals(others, rows.take(held), log_held_out[held])
+        signalled[held] = signals(others, rows.take(held), log_held_out[held])
     scaled = np.empty_like(errors)
     for name in sorted(set(rows.applications)):
         out, rest = names == name, names != name
-        difficulty = fit_difficulty(told[rest], np.abs(errors[rest]), weights[rest])
-        scaled[out] = errors[out] / difficulty.scale(told[out])
+        difficulty = fit_difficulty(signalled[rest], np.abs(errors[rest]), weights[rest])
+        scaled[out] = errors[out] / difficulty.scale(signalled[out])
     return Trust(
         platforms=rows.platforms,
         reference=rows.reference,
         neighbours=Neighbours.fit(rows),
-        difficulty=fit_difficulty(told, np.abs(errors), weights),
+        difficulty=fit_difficulty(signalled, np.abs(errors), weights),
         residuals=scaled,
         quantile=next_application_quantile(np.abs(scaled), rows.applications),
         width=WIDTH,
@@ -113,7 +113,7 @@ def _regrets(rows: Rows, log_predicted: Floats) -> Floats:
     return np.asarray(picked - np.where(known, rows.log_seconds, np.inf).min(axis=1))
 
 
-def fit_difficulty(told: Floats, errors: Floats, weights: Floats) -> Difficulty:
+def fit_difficulty(signalled: Floats, errors: Floats, weights: Floats) -> Difficulty:
     """Scales of ``errors`` (rows x platforms, NaN: no label) by platform and signals."""
     known = np.isfinite(errors)
     squares = np.where(known, errors, 0.0) ** 2 * weights[:, None]
@@ -122,7 +122,7 @@ def fit_difficulty(told: Floats, errors: Floats, weights: Floats) -> Difficulty:
     own = np.sqrt(squares.sum(axis=0) / np.maximum(total, 1e-300))
     # A platform's own scale is believed by half: few applications tell of it.
     platform = np.where(total > 0, np.sqrt(np.maximum(own, 1e-3) * overall), overall)
-    design, counts = told[known], np.broadcast_to(weights[:, None], errors.shape)[known]
+    design, counts = signalled[known], np.broadcast_to(weights[:, None], errors.shape)[known]
     centre, spread = design.mean(axis=0), np.maximum(design.std(axis=0), 1e-9)
     columns = np.column_stack([np.ones(len(design)), (design - centre) / spread])
     wanted = np.log(_FLOOR + (errors / platform)[known])

@@ -11,7 +11,7 @@ from toy_rows import toy
 
 from berth.pilot.errors import UsageError
 from berth.predictor.learning.relative import evaluation as run
-from berth.predictor.learning.relative.family import told
+from berth.predictor.learning.relative.family import resume_key
 from berth.predictor.learning.relative.law import LawFamily
 from berth.predictor.learning.resume import Resume
 from lab.experiments.relative import HEADER, report_of, verdicts_of
@@ -154,8 +154,8 @@ def test_folds_resume_of_data_by_other_names_are_not_taken(changed) -> None:
 
 def test_folds_resume_of_other_kinds_of_platforms_are_not_taken() -> None:
     law, ridge = LawFamily(kinds={"gpu": "nvidia"}), RIDGE_REGRESSION
-    assert told(law) != told(LawFamily(kinds={"gpu": "amd"}))
-    assert told(Committee((law, ridge))) != told(Committee((LawFamily(), ridge)))
+    assert resume_key(law) != resume_key(LawFamily(kinds={"gpu": "amd"}))
+    assert resume_key(Committee((law, ridge))) != resume_key(Committee((LawFamily(), ridge)))
 
 
 def test_a_resume_file_cut_short_is_made_anew(tmp_path) -> None:

@@ -33,7 +33,7 @@ OPERATORS = (
     "ReduceMean", "ReduceSum", "Relu", "Reshape", "Resize", "Sigmoid", "Slice", "Softmax", "Split",
     "Sqrt", "Squeeze", "Sub", "Tanh", "Transpose", "Unsqueeze",
 )  # fmt: skip
-"""Those of timm's graphs; any other is told by its family alone."""
+"""Those of timm's graphs; any other is known by its family alone."""
 WORK = ("macs", "flops", "parameters", "weight_bytes", "input_bytes", "output_bytes", "moved_bytes")
 NODE_FEATURES = (
     *(f"is {name}" for name in OPERATORS),

@@ -109,8 +109,8 @@ class LatencyPredictor:
         entry, batch = setting.entry, work.graph.batch
         roof = roof_features(work, [place], [entry.numbers], batch)
         many = np.array([float(batch)])
-        told = setting.process(terms(features, roof, many), likeness(features, roof, many))
-        difficulty = float(told.difficulty[0])
+        found = setting.process(terms(features, roof, many), likeness(features, roof, many))
+        difficulty = float(found.difficulty[0])
         low, high = entry.batches
         beyond = max(low / batch, batch / high, BATCH_SLACK) / BATCH_SLACK
         width = entry.log_width * difficulty + math.log(beyond)
@@ -124,7 +124,7 @@ class LatencyPredictor:
             notes.insert(0, "unlike every model measured there")
         return LearntTime(
             entry.platform, entry.software,
-            conformal.around(batch * math.exp(float(told.log_seconds[0])), width),
+            conformal.around(batch * math.exp(float(found.log_seconds[0])), width),
             Basis.PRIOR if guessed else Basis.CALIBRATED, "; ".join(notes) or None, difficulty,
         )  # fmt: skip
 

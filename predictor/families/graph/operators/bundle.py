@@ -51,7 +51,7 @@ KINDS: Mapping[Group, tuple[Kind, ...]] = {
 
 
 class Width(Document):
-    """Ends of the 90 % interval as factors of the time told."""
+    """Ends of the 90 % interval as factors of the predicted time."""
 
     low: float = Field(gt=0, le=1)
     high: float = Field(ge=1)
