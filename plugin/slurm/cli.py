@@ -68,13 +68,17 @@ def putback_run(site_file: Path, every: float | None) -> None:
 
     path = load_site(site_file).daemon.ruled_out
     pause_s = every or 0.0
+    printed: list[str] = []
     while True:
         try:
             for stuck in put_back.stuck_jobs(time.time()):
                 ruled_out.add(path, put_back.put_back(stuck, time.time()))
                 click.echo(f"job {stuck.job} of {stuck.user}: {stuck.reason} in {stuck.candidate}")
-            for sentence in memory_back.round_of(path, pause_s, time.time()):
-                click.echo(sentence)
+            sentences = list(memory_back.round_of(path, pause_s, time.time()))
+            for sentence in sentences:
+                if sentence not in printed:
+                    click.echo(sentence)
+            printed = sentences
         except BerthError as error:
             if every is None:
                 raise

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -106,6 +106,39 @@ def kernel_and_size(name: str) -> tuple[str, int] | None:
     return None if match is None else (match.group(1), int(match.group(2)))
 
 
+class Row(NamedTuple):
+    """One run whose time on the target is known, too."""
+
+    profile: Profile
+    ceilings: Ceilings
+    """The target's first."""
+    reference_s: float
+    target_s: float
+    kernel: str
+
+
+def stacked(rows: Sequence[Row]) -> Columns:
+    """Feature rows and times of ``rows``, in their order."""
+    features, parts, efficiencies = [], [], []
+    for row in rows:
+        work, scaling = work_of(row.profile), ThreadScaling.of(row.profile)
+        roof = times(work, row.ceilings, scaling)
+        features.append(feature_row(work, scaling, Reference(row.reference_s, 1), roof, 0))
+        parts.append((roof.fixed[0], roof.parallel[0], roof.reductions[0]))
+        efficiencies.append(math.log(row.reference_s / roof.total[1]))
+    fixed, parallel, reductions = np.array(parts).T
+    return Columns(
+        np.array(features),
+        fixed,
+        parallel,
+        reductions,
+        np.array(efficiencies),
+        np.log([row.reference_s for row in rows]),
+        np.log([row.target_s for row in rows]),
+        tuple(row.kernel for row in rows),
+    )
+
+
 def columns(
     examples: Sequence[Labelled],
     target: Platform,
@@ -119,29 +152,12 @@ def columns(
     profile's own runtime (prediction from Quartz to V100, say).
     """
     table = Ceilings.of([Point(target, 1), Point(reference, 1)])
-    rows, parts, efficiencies, references, measured = [], [], [], [], []
+    rows = []
     for example in examples:
         profile = example.profile
         runtime = profile.runtime
         if runtime is None:
             raise UsageError(f"profile {profile.name!r} has no runtime")
         seconds = example.seconds[reference.name] if reference_is_label else runtime.median_s
-        work, scaling = work_of(profile), ThreadScaling.of(profile)
-        roof = times(work, table, scaling)
-        run = Reference(seconds, 1)
-        rows.append(feature_row(work, scaling, run, roof, 0))
-        parts.append((roof.fixed[0], roof.parallel[0], roof.reductions[0]))
-        efficiencies.append(math.log(seconds / roof.total[1]))
-        references.append(math.log(seconds))
-        measured.append(math.log(example.seconds[target.name]))
-    fixed, parallel, reductions = np.array(parts).T
-    return Columns(
-        np.array(rows),
-        fixed,
-        parallel,
-        reductions,
-        np.array(efficiencies),
-        np.array(references),
-        np.array(measured),
-        tuple(example.kernel for example in examples),
-    )
+        rows.append(Row(profile, table, seconds, example.seconds[target.name], example.kernel))
+    return stacked(rows)

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-
-import numpy as np
 
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
 from berth.predictor.families.program.ceilings import Ceilings, Point
-from berth.predictor.families.program.features import Reference, feature_row
-from berth.predictor.families.program.roofline import times
-from berth.predictor.families.program.scaling import ThreadScaling
-from berth.predictor.families.program.work import work_of
-from berth.predictor.learning.programs.columns import Columns, kernel_and_size
+from berth.predictor.learning.programs.columns import Columns, Row, kernel_and_size, stacked
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,28 +89,13 @@ def pair_columns(
 ) -> Columns:
     """What a prior is fitted on, one row a pair."""
     units = units_of(pairs, platform)
-    rows, parts, efficiencies, references, measured = [], [], [], [], []
+    rows = []
     for pair in pairs:
         runs_on, here_s = pair.here.runs_on, _seconds(pair.here)
         anchor = Point(platforms[pair.here.platform], runs_on.threads * runs_on.ranks)
-        work, scaling = work_of(pair.here), ThreadScaling.of(pair.here)
-        roof = times(work, Ceilings.of([Point(platform, units), anchor]), scaling)
-        rows.append(feature_row(work, scaling, Reference(here_s, 1), roof, 0))
-        parts.append((roof.fixed[0], roof.parallel[0], roof.reductions[0]))
-        efficiencies.append(math.log(here_s / roof.total[1]))
-        references.append(math.log(here_s))
-        measured.append(math.log(_seconds(pair.there)))
-    fixed, parallel, reductions = np.array(parts).T
-    return Columns(
-        np.array(rows),
-        fixed,
-        parallel,
-        reductions,
-        np.array(efficiencies),
-        np.array(references),
-        np.array(measured),
-        tuple(pair.kernel for pair in pairs),
-    )
+        ceilings = Ceilings.of([Point(platform, units), anchor])
+        rows.append(Row(pair.here, ceilings, here_s, _seconds(pair.there), pair.kernel))
+    return stacked(rows)
 
 
 def _seconds(profile: Profile) -> float:
