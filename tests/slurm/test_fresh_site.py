@@ -26,7 +26,7 @@ def site() -> Iterator[FreshSite]:
 @pytest.mark.timeout(900)
 def test_programs_are_sent_where_they_are_faster_after_calibration(site: FreshSite) -> None:
     said = site.install("--quick")
-    assert "The filter can act on: full, pair" in said
+    assert "The filter can act on: full, pair" in said, said
     folder = site.work
     one = Program("gzip", "gzip", ("gzip", "-1", "-k", "-c", str(folder / "text")), 1, write_text)
     two = Program("own-omp", "gcc", (str(folder / "own"),), 2, write_own)
