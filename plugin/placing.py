@@ -5,12 +5,16 @@ The submit filter's way (look-ups only) is the daemon's; here the predictor is l
 
 from __future__ import annotations
 
+import getpass
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from berth.pilot.errors import BerthError
+from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.profile import Profile
+from berth.pilot.units import parse_bytes, parse_duration_s
 from berth.plugin.scheduler import Scheduler, states_of
 from berth.plugin.site.site import Site
 from berth.policies import Decider, Decision, Request, Resources
@@ -121,3 +125,45 @@ def request_from(
         pinned=("nodes",) if nodes else (),
         profile=workload.name,
     )
+
+
+def asked_request(workload: Workload, options: Mapping[str, Any]) -> Request:
+    """The request that options of ``berth place`` describe, by their names; None: not given.
+
+    Raises UsageError for a value that cannot be.
+    """
+    memory = options.get("mem")
+    limit_s = _seconds("--time-limit", options.get("time_limit"))
+    within_s = _seconds("--finish-within", options.get("finish_within"))
+    if within_s == 0:
+        raise UsageError("--finish-within must be positive")
+    size = options.get("size")
+    if size is not None and not (math.isfinite(size) and size > 0):
+        raise UsageError(f"--size {size} is not a problem size; it must be positive")
+    asked = request_from(
+        workload,
+        user=options.get("user") or getpass.getuser(),
+        tasks=options.get("tasks"),
+        cpus_per_task=options.get("cpus_per_task"),
+        nodes=options.get("nodes"),
+        gpus=options.get("gpus"),
+        memory_bytes_per_node=None if memory is None else parse_bytes(memory),
+    )
+    return replace(
+        asked,
+        account=options.get("account"),
+        qos=options.get("qos"),
+        queue=options.get("partition"),
+        features=options.get("constraint"),
+        gres=options.get("gres"),
+        time_limit_s=limit_s,
+        size=size,
+        needs=replace(asked.needs, finish_within_s=within_s),
+    )
+
+
+def _seconds(option: str, value: str | None) -> float | None:
+    try:
+        return None if value is None else parse_duration_s(value)
+    except ValueError as error:
+        raise UsageError(f"{option} {value!r} {error}") from None

@@ -96,6 +96,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "berth.plugin.cli.serve:serve",
         "Answer the scheduler's submit filter (the daemon).",
     ),
+    "ui": (
+        "berth.plugin.cli.ui:ui",
+        "Show predictions, placements, jobs and the site in a browser.",
+    ),
     "platform": (
         "berth.plugin.cli.platform:platform",
         "List, show and add kinds of hardware.",

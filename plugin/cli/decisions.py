@@ -83,7 +83,7 @@ def decisions(
             r.action,
             r.code,
             r.chosen or "-",
-            *_times(r, ended.get(r.id, [])),
+            *predicted_and_ran(r, ended.get(r.id, [])),
             f"{r.latency_us} us",
         ]
         for r in records
@@ -147,8 +147,8 @@ def as_json(record: DecisionRecord) -> dict[str, Any]:
     return data
 
 
-def as_text(store: Store | RemoteStore, record: DecisionRecord) -> str:
-    """The decision explained."""
+def as_text(store: Store | RemoteStore, record: DecisionRecord, *, table: bool = True) -> str:
+    """The decision explained; with a ``table`` of the places that were looked at."""
     request, edits = json.loads(record.request), json.loads(record.edits)
     ranked: list[dict[str, Any]] = json.loads(record.ranked)
     lines = [
@@ -167,12 +167,12 @@ def as_text(store: Store | RemoteStore, record: DecisionRecord) -> str:
         lines.append(f"made by  policy {record.policy}, bundle {record.bundle}")
     lines.append(f"inputs   {record.inputs_digest or '-'}")
     lines += [f"outcome  {in_a_line(o)}" for o in store.outcomes.of_decision(record.id)]
-    if ranked:
+    if ranked and table:
         lines += ["", _table(ranked)]
     return "\n".join(lines)
 
 
-def _times(record: DecisionRecord, ended: list[OutcomeRecord]) -> tuple[str, str]:
+def predicted_and_ran(record: DecisionRecord, ended: list[OutcomeRecord]) -> tuple[str, str]:
     """What was predicted for where the job ran (else for the choice), and how long it ran."""
     predicted = [o.predicted_s for o in ended if o.predicted_s is not None]
     if not predicted:

@@ -45,8 +45,8 @@ def per(forecast: Forecast) -> str:
 def table(forecast: Forecast, rows: Sequence[Prediction], *, indent: int = 2) -> str:
     """Ranked rows, with a line of words before those that one cannot act on."""
     ordered = ranked(rows)
-    cells = [_row(forecast, one) for one in ordered]
-    return columns(HEADER, cells, indent=indent, first=sum(map(usable, ordered)))
+    found = [cells(forecast, one) for one in ordered]
+    return columns(HEADER, found, indent=indent, first=sum(map(usable, ordered)))
 
 
 def doubts(rows: Sequence[Prediction]) -> list[str]:
@@ -116,7 +116,8 @@ def forecast_json(forecast: Forecast) -> Mapping[str, Any]:
     }
 
 
-def _row(forecast: Forecast, one: Prediction) -> tuple[str, ...]:
+def cells(forecast: Forecast, one: Prediction) -> tuple[str, ...]:
+    """Of one row, under ``HEADER``."""
     time, memory = one.runtime_s, where_known(one.memory_bytes)
     return (
         one.platform,

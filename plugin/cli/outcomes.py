@@ -96,29 +96,30 @@ def _plain(row: OutcomeRecord | Accuracy) -> dict[str, object]:
     return data | {"verdict": row.verdict} if isinstance(row, Accuracy) else data
 
 
-def _summary(rows: list[Accuracy], by: str) -> str:
-    header = (
-        by.upper(), "ENDED", "COMPARED", "TIMEOUTS", "MEDIAN ERROR", "90 % OF THEM",
-        "REAL/PREDICTED", "INSIDE 90 %", "VERDICT",
-    )  # fmt: skip
-    return columns(
-        header,
-        [
-            [
-                row.name,
-                str(row.jobs),
-                str(row.compared),
-                str(row.timeouts),
-                _percent(row.median_error),
-                "-" if row.p90_error is None else f"under {_percent(row.p90_error)}",
-                "-" if row.bias is None else f"{row.bias:.2f}",
-                _coverage(row),
-                row.verdict,
-            ]
-            for row in rows
-        ],
-        indent=0,
+ACCURACY = (
+    "", "ENDED", "COMPARED", "TIMEOUTS", "MEDIAN ERROR", "90 % OF THEM", "REAL/PREDICTED",
+    "INSIDE 90 %", "VERDICT",
+)  # fmt: skip
+"""Titles of ``accuracy_cells``; the first is what is summed up by."""
+
+
+def accuracy_cells(row: Accuracy) -> tuple[str, ...]:
+    """One group's line."""
+    return (
+        row.name,
+        str(row.jobs),
+        str(row.compared),
+        str(row.timeouts),
+        _percent(row.median_error),
+        "-" if row.p90_error is None else f"under {_percent(row.p90_error)}",
+        "-" if row.bias is None else f"{row.bias:.2f}",
+        _coverage(row),
+        row.verdict,
     )
+
+
+def _summary(rows: list[Accuracy], by: str) -> str:
+    return columns((by.upper(), *ACCURACY[1:]), [accuracy_cells(row) for row in rows], indent=0)
 
 
 def _coverage(row: Accuracy) -> str:

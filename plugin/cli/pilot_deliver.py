@@ -17,14 +17,12 @@ import click
 from berth.pilot.documents import read_json, to_json
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.profile import Profile
-from berth.pilot.units import parse_bytes, parse_duration_s
 from berth.plugin.forecasting import forecaster_for
 from berth.plugin.node_profiles import with_nodes
-from berth.plugin.placing import place, request_from
+from berth.plugin.placing import asked_request, place
 from berth.plugin.site import Site, load_site
 from berth.plugin.users.collecting import leave_for_collection
 from berth.plugin.workload_names import own_name
-from berth.policies import Request
 from berth.predictor.core.workload import read_workload, workload_of
 
 _COUNT = click.IntRange(min=1)
@@ -137,9 +135,10 @@ def _place(profile: Profile, site: Site, options: dict[str, Any]) -> str:
     job = scheduler.waiting_for(pilot_job)
     if job is None:
         raise BerthError(f"no pending job of yours depends on job {pilot_job}")
-    request = _request(profile, options)
+    workload = workload_of(profile)
+    request = replace(asked_request(workload, options), wants_placement=True)
     placing = place(
-        workload_of(profile),
+        workload,
         request,
         site,
         forecaster=forecaster_for(site),
@@ -151,24 +150,3 @@ def _place(profile: Profile, site: Site, options: dict[str, Any]) -> str:
         return f"Job {job} stays as it was asked: {placing.decision.reason}"
     scheduler.change_waiting(job, request, edit)
     return f"Job {job}: {placing.decision.reason}"
-
-
-def _request(profile: Profile, options: dict[str, Any]) -> Request:
-    limit, memory = options["time_limit"], options["mem"]
-    asked = request_from(
-        workload_of(profile),
-        user=getpass.getuser(),
-        tasks=options["tasks"],
-        cpus_per_task=options["cpus_per_task"],
-        nodes=options["nodes"],
-        memory_bytes_per_node=None if memory is None else parse_bytes(memory),
-    )
-    return replace(
-        asked,
-        account=options["account"],
-        qos=options["qos"],
-        features=options["constraint"],
-        time_limit_s=None if limit is None else parse_duration_s(limit),
-        size=options["size"],
-        wants_placement=True,
-    )

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
 import json
-import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +10,16 @@ import click
 
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.profile import Profile
-from berth.pilot.units import parse_bytes, parse_duration_s
 from berth.plugin.cli.named import Named
 from berth.plugin.cli.place_text import as_json, as_text
 from berth.plugin.cli.workload_options import workload_options
 from berth.plugin.forecasting import bundles_for, forecaster_for
+from berth.plugin.placing import asked_request
 from berth.plugin.placing import place as decide_place
-from berth.plugin.placing import request_from
 from berth.plugin.scheduler import SCHEDULERS, Job
 from berth.plugin.site import Site, demo_site, load_site
 from berth.plugin.workload_files import WorkloadOptions, read_file, with_options
-from berth.policies import OBJECTIVES, Request
+from berth.policies import OBJECTIVES
 from berth.predictor.core.workload import Workload, parse_workload
 
 _POSITIVE = click.IntRange(min=1)
@@ -85,7 +81,7 @@ def place(name: str, words: tuple[str, ...], described: WorkloadOptions, **optio
     if options["submit"] and not words:
         raise UsageError("there is nothing to submit", hint="add: -- job.sh")
     found = _workload(name, site, described, in_store=not is_demo)
-    request = _request(found, options)
+    request = asked_request(found, options)
     scheduler = site.open_scheduler(options["scheduler"])
     forecaster = forecaster_for(site, options["bundles"])
     if options["bundles"]:
@@ -144,44 +140,6 @@ def _workload(name: str, site: Site, described: WorkloadOptions, *, in_store: bo
         )
     stored = parse_workload(record.document, source=f"workload {name}")
     return with_options(stored, described)
-
-
-def _request(workload: Workload, options: dict[str, Any]) -> Request:
-    memory = options["mem"]
-    limit_s = _seconds("--time-limit", options["time_limit"])
-    within_s = _seconds("--finish-within", options["finish_within"])
-    if within_s == 0:
-        raise UsageError("--finish-within must be positive")
-    size = options["size"]
-    if size is not None and not (math.isfinite(size) and size > 0):
-        raise UsageError(f"--size {size} is not a problem size; it must be positive")
-    asked = request_from(
-        workload,
-        user=options["user"] or getpass.getuser(),
-        tasks=options["tasks"],
-        cpus_per_task=options["cpus_per_task"],
-        nodes=options["nodes"],
-        gpus=options["gpus"],
-        memory_bytes_per_node=None if memory is None else parse_bytes(memory),
-    )
-    return replace(
-        asked,
-        account=options["account"],
-        qos=options["qos"],
-        queue=options["partition"],
-        features=options["constraint"],
-        gres=options["gres"],
-        time_limit_s=limit_s,
-        size=size,
-        needs=replace(asked.needs, finish_within_s=within_s),
-    )
-
-
-def _seconds(option: str, value: str | None) -> float | None:
-    try:
-        return None if value is None else parse_duration_s(value)
-    except ValueError as error:
-        raise UsageError(f"{option} {value!r} {error}") from None
 
 
 def _job(words: tuple[str, ...], workload: Workload) -> Job:

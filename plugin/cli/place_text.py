@@ -36,19 +36,15 @@ def as_text(
     lines.extend(f"  Note: {note}" for note in placing.notes)
     fits = [r for r in decision.ranked if r.score is not None]
     if fits:
-        of = "" if placing.forecast.whole_job else f" per {placing.forecast.unit.value}"
-        header = ("candidate", "platform", "resources", f"time{of} (90 %)", "speedup", "memory <=")
-        rows = [_row(r, site.currency) for r in fits]
         first = sum(not r.guess for r in fits)
-        lines += ["", columns((*header, "cost", "basis"), rows, first=first)]
+        lines += ["", columns(*alternatives(placing, site.currency), first=first)]
     if explain and fits:
         scores = [(r.candidate, f"{r.score:.4g}", _terms(placing, r, site.currency)) for r in fits]
         titles = ("candidate", f"{decision.policy} (smaller is better)", "made of")
         lines += ["", columns(titles, scores)]
-    excluded = [r for r in decision.ranked if r.score is None]
+    excluded = ruled_out(placing)
     if excluded:
-        rows = [(r.candidate, r.platform, f"[{r.code}] {r.excluded}") for r in excluded]
-        lines += ["", columns(("ruled out", "platform", "why"), rows)]
+        lines += ["", columns(("ruled out", "platform", "why"), excluded)]
     if explain:
         platforms = dict.fromkeys(r.platform for r in fits)
         lines += ["", "  sources of each time, with their weights"]
@@ -65,6 +61,25 @@ def as_text(
         f"decision {decision.id}",
     ]
     return "\n".join(lines)
+
+
+def alternatives(placing: Placing, currency: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """A header, and a row for each place where it can run, best first."""
+    of = "" if placing.forecast.whole_job else f" per {placing.forecast.unit.value}"
+    header = (
+        "candidate", "platform", "resources", f"time{of} (90 %)", "speedup", "memory <=", "cost",
+        "basis",
+    )  # fmt: skip
+    return header, [_row(r, currency) for r in placing.decision.ranked if r.score is not None]
+
+
+def ruled_out(placing: Placing) -> list[tuple[str, str, str]]:
+    """Candidate, platform and reason of each place where it cannot run or may not."""
+    return [
+        (r.candidate, r.platform, f"[{r.code}] {r.excluded}")
+        for r in placing.decision.ranked
+        if r.score is None
+    ]
 
 
 def as_json(placing: Placing, site: Site, command: Sequence[str] | None) -> dict[str, Any]:

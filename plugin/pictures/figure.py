@@ -52,3 +52,11 @@ def save(figure: Any, path: Path, **options: Any) -> None:
     metadata = {"Date": None} if kind == "svg" else None
     figure.savefig(made, format=kind, metadata=metadata, **options)
     write_bytes(path, made.getvalue())
+
+
+def element(figure: Any) -> str:
+    """A matplotlib figure as an SVG element of a page."""
+    made = io.StringIO()
+    figure.savefig(made, format="svg", metadata={"Date": None})
+    text = made.getvalue()
+    return text[text.index("<svg") :]

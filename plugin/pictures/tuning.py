@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from berth.plugin.pictures.figure import INK, drawing
+from berth.plugin.pictures.figure import INK, drawing, element
 from berth.policies.tuning.figures import Figures, by_user
 from berth.policies.tuning.judgement import Judgement
 from berth.policies.tuning.study import Tuned
@@ -40,7 +39,7 @@ def front(tuned: Tuned, judgement: Judgement, titles: Sequence[str]) -> str:
         axes.set_xlabel(titles[0] if two else "trial")
         axes.set_ylabel(titles[1] if two else titles[0])
         axes.legend(frameon=False, fontsize=8)
-        return _svg(figure)
+        return element(figure)
 
 
 def waits(before: Figures, after: Figures) -> str:
@@ -56,7 +55,7 @@ def waits(before: Figures, after: Figures) -> str:
         axes.set_xlabel("wait in seconds (at least 1)")
         axes.set_ylabel("share of jobs")
         axes.legend(frameon=False, fontsize=8)
-        return _svg(figure)
+        return element(figure)
 
 
 def use(before: Figures, after: Figures) -> str:
@@ -79,7 +78,7 @@ def use(before: Figures, after: Figures) -> str:
             if index == 0:
                 axes.legend(frameon=False, fontsize=8, ncols=2)
         axes.set_xlabel("days of the test weeks; cores in use (dotted: all there are)")
-        return _svg(figure)
+        return element(figure)
 
 
 def users(before: Figures, after: Figures) -> str:
@@ -98,7 +97,7 @@ def users(before: Figures, after: Figures) -> str:
         axes.set_yticks(range(len(order)), names)
         axes.axvline(0, color=INK, lw=0.8)
         axes.set_xlabel("change of the mean time from submission to end, %")
-        return _svg(figure)
+        return element(figure)
 
 
 def importance(tuned: Mapping[str, Mapping[str, float]], titles: Mapping[str, str]) -> str:
@@ -115,7 +114,7 @@ def importance(tuned: Mapping[str, Mapping[str, float]], titles: Mapping[str, st
         axes.set_xlabel("part in the variance over the trials")
         if tuned:
             axes.legend(frameon=False, fontsize=8)
-        return _svg(figure)
+        return element(figure)
 
 
 def _axes(width: float, height: float) -> tuple[Any, Any]:
@@ -151,11 +150,3 @@ def _cores(figures: Figures, queue: int) -> tuple[Any, Any]:
         moment = np.concatenate([[0.0], np.cumsum((cores * times)[order])])
         work += sign * (edges * count[place] - moment[place])
     return (edges[:-1] + edges[1:]) / 2 - begin, np.diff(work) / np.diff(edges)
-
-
-def _svg(figure: Any) -> str:
-    """The figure as an element of a page."""
-    made = io.StringIO()
-    figure.savefig(made, format="svg", metadata={"Date": None})
-    text = made.getvalue()
-    return text[text.index("<svg") :]

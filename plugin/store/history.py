@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from operator import attrgetter
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import delete, func, select, tuple_
 
 from berth.plugin.store import tables
 from berth.plugin.store.database import Database
@@ -75,8 +75,12 @@ class Decisions:
         user: str | None = None,
         code: str | None = None,
         profile: str | None = None,
+        before: DecisionRecord | None = None,
     ) -> list[DecisionRecord]:
-        """The newest ``count`` decisions, newest first, of a user, code or profile."""
+        """The newest ``count`` decisions, newest first, of a user, code or profile.
+
+        ``before``: only those older than this one, for the next page.
+        """
         table = tables.decisions
         query = select(table).order_by(table.c.time_s.desc(), table.c.id.desc()).limit(count)
         for column, value in (
@@ -86,6 +90,9 @@ class Decisions:
         ):
             if value is not None:
                 query = query.where(column == value)
+        if before is not None:
+            here = tuple_(table.c.time_s, table.c.id)
+            query = query.where(here < tuple_(before.time_s, before.id))
         with self._database.read() as connection:
             return [DecisionRecord(**row._mapping) for row in connection.execute(query)]
 

@@ -153,10 +153,17 @@ class RemoteDecisions:
         user: str | None = None,
         code: str | None = None,
         profile: str | None = None,
+        before: DecisionRecord | None = None,
     ) -> list[DecisionRecord]:
-        """The newest ones first; ``user`` is for admins."""
+        """The newest ones first, those older than ``before``; ``user`` is for admins."""
         reply = ask_users(
-            self._path, "decisions", last=count, user=user, code=code, profile=profile
+            self._path,
+            "decisions",
+            last=count,
+            user=user,
+            code=code,
+            profile=profile,
+            before=None if before is None else before.id,
         )
         return [DecisionRecord(**one) for one in reply["decisions"]]
 

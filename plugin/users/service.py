@@ -104,11 +104,13 @@ class UserService:
     def _decisions(self, peer: Peer, request: Request) -> Reply:
         count = _of(request, "last", int) or 20
         user = _of(request, "user", str) if peer.admin else peer.name
+        before = _of(request, "before", str)
         records = self._store.decisions.last(
             max(1, min(count, MOST_DECISIONS)),
             user=user,
             code=_of(request, "code", str),
             profile=_of(request, "profile", str),
+            before=None if before is None else self._store.decisions.get(before),
         )
         return {"decisions": [dataclasses.asdict(r) for r in records]}
 

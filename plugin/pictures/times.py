@@ -1,0 +1,62 @@
+"""The picture of a ranking: each place's time with its 90 % interval, on a logarithmic axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from berth.pilot.units import format_seconds
+from berth.plugin.pictures.figure import drawing, element
+
+MOST = 20
+_MOST_BELOW = 1e3
+"""How far an interval is drawn below its middle: zero is nowhere on a logarithmic axis."""
+_TRUSTED, _DOUBTED, _GRID, _REAL = "#2f6690", "#9aa3ad", "#d9dee3", "#b5493b"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One place. Seconds: low, middle and high."""
+
+    name: str
+    seconds: tuple[float, float, float]
+    doubtful: bool = False
+    """Predicted, but nothing to act on: a prior, or an abstention."""
+
+
+def ranked_times(rows: Sequence[Row], *, took_s: float | None = None) -> str:
+    """SVG of the first ``MOST`` rows, in their order; ``took_s`` is drawn as what really came.
+
+    Raises ToolMissing without matplotlib.
+    """
+    shown = list(rows)[:MOST]
+    with drawing(_GRID):
+        from matplotlib.figure import Figure  # noqa: PLC0415 - of the extra
+        from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: PLC0415
+
+        figure = Figure(figsize=(7.2, 0.7 + 0.28 * max(2, len(shown))), layout="constrained")
+        axes = figure.add_subplot()
+        for place, row in enumerate(shown):
+            low, mid, high = row.seconds
+            colour = _DOUBTED if row.doubtful else _TRUSTED
+            axes.plot(
+                (max(low, mid / _MOST_BELOW), high),
+                (place, place),
+                color=colour,
+                linewidth=3,
+                solid_capstyle="butt",
+            )
+            axes.plot((mid,), (place,), "o", color=colour, markersize=5)
+        if took_s is not None:
+            axes.axvline(took_s, color=_REAL, linewidth=1.5, linestyle="--")
+        axes.set_xscale("log")
+        axes.set_yticks(range(len(shown)), [row.name for row in shown])
+        axes.set_ylim(len(shown) - 0.4, -0.6)
+        axes.xaxis.set_major_locator(LogLocator(numticks=6))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_seconds(value)))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.set_xlabel("predicted time with its 90 % interval")
+        axes.grid(axis="x", color=_GRID)
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right", "left"]].set_visible(False)
+        return element(figure)

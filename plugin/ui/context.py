@@ -1,0 +1,70 @@
+"""What the views share: the site, the forecaster, the store, who asks."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+from flask import current_app
+
+from berth.plugin.forecasting import forecaster_for
+from berth.plugin.site import Site, demo_site, load_site
+from berth.plugin.store import Store
+from berth.plugin.ui.settings import UiSettings
+from berth.plugin.ui.viewer import Viewer, open_store, viewer_of, whole_store
+from berth.plugin.users.client import RemoteStore
+from berth.predictor.core.forecaster import Forecaster
+
+KEY = "berth"
+
+
+@dataclass
+class Context:
+    """Made once; the site is read again when its file changes."""
+
+    settings: UiSettings
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _site: tuple[object, Site, Forecaster] | None = None
+
+    @property
+    def is_demo(self) -> bool:
+        """Whether there is no cluster behind it."""
+        return self.settings.site_file is None
+
+    def site(self) -> Site:
+        """The site as its file is now. Raises DocumentError."""
+        return self._current()[0]
+
+    def forecaster(self) -> Forecaster:
+        """With the site's bundles. Raises DocumentError."""
+        return self._current()[1]
+
+    def viewer(self) -> Viewer:
+        """Who asks."""
+        return viewer_of(self.settings)
+
+    def store(self) -> Store | RemoteStore | None:
+        """What may be read; None: there is no store. Raises BerthError."""
+        return open_store(self.settings)
+
+    def whole_store(self) -> Store:
+        """The store itself. Raises BerthError."""
+        return whole_store(self.settings)
+
+    def _current(self) -> tuple[Site, Forecaster]:
+        path = self.settings.site_file
+        with self._lock:
+            version: object = None
+            if path is not None and path.exists():
+                status = path.stat()
+                version = (status.st_mtime_ns, status.st_size)
+            if self._site is None or self._site[0] != version:
+                site = demo_site() if path is None else load_site(path)
+                self._site = (version, site, forecaster_for(site))
+            return self._site[1], self._site[2]
+
+
+def context() -> Context:
+    """Of the running page."""
+    found: Context = current_app.extensions[KEY]
+    return found

@@ -1,0 +1,78 @@
+"""What every request must pass, and every answer carries.
+
+The name it came by (DNS rebinding), the token, the origin of a form (forged requests); then
+headers that allow this page's own files alone. Other users of a login node reach its loopback
+addresses, too: there the token keeps them out.
+"""
+
+from __future__ import annotations
+
+import hmac
+
+from flask import Flask, Response, abort, redirect, request, session
+from werkzeug.wrappers import Response as AnyResponse
+
+from berth.plugin.ui.settings import UiSettings
+
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; "
+        "font-src 'self'; frame-src 'self'; form-action 'self'; base-uri 'none'; "
+        "frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_OWN_SITE = ("same-origin", "none")
+
+
+def guard(app: Flask, settings: UiSettings) -> None:
+    """Check every request of ``app``, and set the headers of every answer."""
+
+    def check() -> AnyResponse | None:
+        if _host(request.host) not in settings.hosts:
+            abort(403, "This page is not served by that name.")
+        if request.method not in ("GET", "HEAD") and not _own_form():
+            abort(403, "A form of another page may not be sent here.")
+        return _admitted(settings)
+
+    app.before_request(check)
+    app.after_request(_with_headers)
+
+
+def _admitted(settings: UiSettings) -> AnyResponse | None:
+    if settings.token is None or session.get("admitted") or request.endpoint == "static":
+        return None
+    shown = request.args.get("token", "")
+    if not hmac.compare_digest(shown.encode(), settings.token.encode()):
+        abort(401, "Open the address that berth ui printed: it carries a token.")
+    session["admitted"] = True
+    session.permanent = True
+    rest = "&".join(
+        part for part in request.query_string.decode().split("&") if not part.startswith("token=")
+    )
+    return redirect(request.root_path + request.path + (f"?{rest}" if rest else ""))
+
+
+def _own_form() -> bool:
+    """Whether a form was sent by a page of ours, as the browser says (Fetch Metadata, Origin)."""
+    site = request.headers.get("Sec-Fetch-Site")
+    if site is not None:
+        return site in _OWN_SITE
+    origin = request.headers.get("Origin")
+    return origin is not None and origin == request.host_url.rstrip("/")
+
+
+def _host(given: str) -> str:
+    name, _, port = given.rpartition(":")
+    return name if name and port.isdigit() else given
+
+
+def _with_headers(response: Response) -> Response:
+    for name, value in _HEADERS.items():
+        response.headers.setdefault(name, value)
+    if request.endpoint not in ("static", "bootstrap.static"):
+        response.headers.setdefault("Cache-Control", "no-store")
+    return response

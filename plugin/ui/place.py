@@ -1,0 +1,129 @@
+"""The view *Place*: the decision for a request, every alternative, and the line that submits it."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+
+from flask import Blueprint, render_template, request
+from wtforms import FloatField, SelectField, StringField
+from wtforms.validators import NumberRange, Optional
+
+from berth.pilot.errors import BerthError, ToolMissing
+from berth.pilot.profile import Profile
+from berth.plugin.cli.place_text import alternatives, ruled_out
+from berth.plugin.pictures.times import Row, ranked_times
+from berth.plugin.placing import Placing, asked_request, place
+from berth.plugin.scheduler import Job
+from berth.plugin.site import Site
+from berth.plugin.ui.context import Context, context
+from berth.plugin.ui.pictures import as_image
+from berth.plugin.ui.tables import Table
+from berth.plugin.ui.workload_form import WorkloadForm, count
+from berth.policies import OBJECTIVES, Request
+from berth.predictor.core.workload import Workload
+
+view = Blueprint("place", __name__)
+_REQUEST = (
+    "tasks", "cpus_per_task", "nodes", "gpus", "mem", "time_limit", "partition", "size",
+)  # fmt: skip
+
+
+class PlaceForm(WorkloadForm):
+    """A request as a person describes it."""
+
+    tasks = count("Tasks")
+    cpus_per_task = count("Cores for each")
+    nodes = count("Nodes")
+    gpus = count("GPUs", least=0)
+    mem = StringField("Memory a node", [Optional()], render_kw={"placeholder": "16G"})
+    time_limit = StringField("Time limit", [Optional()], render_kw={"placeholder": "12h"})
+    partition = StringField("Stay in partition", [Optional()])
+    size = FloatField("Problem size", [Optional(), NumberRange(min=0)])
+    policy = SelectField("Policy", [Optional()], validate_choice=False)
+    script = StringField("Script or command", [Optional()], render_kw={"placeholder": "job.sh"})
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What the page shows of a decision."""
+
+    placing: Placing
+    table: Table
+    out: Table | None
+    picture: str | None
+    command: str | None
+    scores: list[tuple[str, str]]
+
+
+@view.route("/place", methods=["GET", "POST"])
+def decide() -> str:
+    """The form, and the decision for what was sent."""
+    here = context()
+    form = PlaceForm(request.values)
+    shown, problem = None, None
+    try:
+        store, site = here.store(), here.site()
+        form.named(store)
+        form.policy.choices = [("", f"the site's ({site.policy.objective})"), *OBJECTIVES.names()]
+        if form.asked() and form.validate():
+            shown = _shown(here, site, form, form.read(store))
+    except BerthError as error:
+        problem = error
+    return render_template(
+        "place.html", form=form, shown=shown, problem=problem, is_demo=here.is_demo
+    )
+
+
+def _shown(here: Context, site: Site, form: PlaceForm, workload: Workload) -> Shown:
+    given = {**form.given(_REQUEST), "user": here.viewer().name}
+    asked = asked_request(workload, given)
+    scheduler = site.open_scheduler()
+    placing = place(
+        workload,
+        asked,
+        site,
+        forecaster=here.forecaster(),
+        scheduler=None if here.is_demo else scheduler,
+        objective=form.policy.data or None,
+    )
+    header, rows = alternatives(placing, site.currency)
+    fits = [row for row in placing.decision.ranked if row.score is not None]
+    out = ruled_out(placing)
+    return Shown(
+        placing,
+        Table("Places where it can run, best first", header, rows, [row.guess for row in fits]),
+        Table("Ruled out", ("Candidate", "Platform", "Why"), out) if out else None,
+        _picture(placing),
+        _command(site, workload, asked, placing, form.script.data),
+        [
+            (row.candidate, ", ".join(f"{t.name} {t.value:.4g} {t.unit}".strip() for t in terms))
+            for row in fits
+            if (terms := placing.terms.get(row.candidate, ()))
+        ],
+    )
+
+
+def _picture(placing: Placing) -> str | None:
+    rows = [
+        Row(r.candidate, (r.runtime_s.low, r.runtime_s.mid, r.runtime_s.high), r.guess)
+        for r in placing.decision.ranked
+        if r.score is not None and r.runtime_s is not None
+    ]
+    try:
+        return as_image(ranked_times(rows)) if rows else None
+    except ToolMissing:
+        return None
+
+
+def _command(
+    site: Site, workload: Workload, asked: Request, placing: Placing, script: str | None
+) -> str | None:
+    if placing.decision.chosen is None:
+        return None
+    document = workload.document
+    words = tuple(shlex.split(script or ""))
+    is_script = len(words) == 1 and words[0].endswith(".sh")
+    words = words or (document.workload.command if isinstance(document, Profile) else ("job.sh",))
+    job = Job(words, is_script=is_script or words == ("job.sh",), comment=f"berth:{workload.name}")
+    return shlex.join(site.open_scheduler().render(job, asked, placing.decision.edit))

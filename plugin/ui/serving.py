@@ -1,0 +1,89 @@
+"""``berth ui``: the page over HTTP until SIGTERM or Ctrl-C."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import secrets
+import socket
+import stat
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import waitress
+
+from berth.pilot.errors import BerthError, UsageError
+from berth.plugin.ui.app import create_app
+from berth.plugin.ui.settings import UiSettings
+
+_THREADS = 4
+_MODE = "660"
+
+
+def serve_ui(
+    settings: UiSettings, listen: str, *, with_token: bool, announce: Callable[[str], None]
+) -> None:
+    """Serve at ``HOST:PORT`` (port 0: a free one) or ``unix:PATH``.
+
+    ``announce`` is given the address to open. Raises UsageError for an address that is none, or
+    that others reach without a token; BerthError where it cannot be had.
+    """
+    if with_token:
+        settings = replace(settings, token=secrets.token_urlsafe(24))
+    options = {"threads": _THREADS, "ident": None, "url_prefix": settings.root_path}
+    try:
+        if listen.startswith("unix:"):
+            path = _free_socket(Path(listen[5:]))
+            server = waitress.create_server(
+                create_app(settings), unix_socket=str(path), unix_socket_perms=_MODE, **options
+            )
+            address = listen
+        else:
+            bound = _bound(listen, guarded=settings.token is not None)
+            host, port = bound.getsockname()[:2]
+            shown = f"[{host}]" if ":" in host else host
+            settings = replace(settings, hosts=(*settings.hosts, shown))
+            server = waitress.create_server(create_app(settings), sockets=[bound], **options)
+            address = f"http://{shown}:{port}{settings.root_path}/"
+            address += f"?token={settings.token}" if settings.token else ""
+    except OSError as error:
+        raise BerthError(
+            f"{listen} cannot be listened on: {error.strerror or error}",
+            hint="another --listen? 127.0.0.1:PORT or unix:PATH",
+        ) from None
+    announce(address)
+    with suppress(KeyboardInterrupt):
+        server.run()
+
+
+def _bound(listen: str, *, guarded: bool) -> socket.socket:
+    name, _, port = listen.rpartition(":")
+    try:
+        host = ipaddress.ip_address(name.strip("[]"))
+        number = int(port)
+    except ValueError:
+        number = -1
+    if not 0 <= number < 65_536:
+        raise UsageError(f"{listen!r} is no address: 127.0.0.1:PORT, [::1]:PORT or unix:PATH")
+    if not (host.is_loopback or guarded):
+        raise UsageError(f"{host} can be reached from other machines: leave --no-token out")
+    family = socket.AF_INET6 if host.version == 6 else socket.AF_INET
+    made = socket.socket(family, socket.SOCK_STREAM)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        made.bind((str(host), number))
+    except OSError:
+        made.close()
+        raise
+    return made
+
+
+def _free_socket(path: Path) -> Path:
+    with suppress(FileNotFoundError):
+        status = path.lstat()
+        if not stat.S_ISSOCK(status.st_mode) or status.st_uid != os.geteuid():
+            raise UsageError(f"{path} exists and is no socket of yours")
+        path.unlink()
+    return path

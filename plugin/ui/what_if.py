@@ -1,0 +1,70 @@
+"""The view *What if*: reports of ``berth tune``, each a page that stands alone."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+from flask import Blueprint, Response, abort, render_template, send_file, url_for
+
+from berth.plugin.ui.context import context
+from berth.plugin.ui.tables import Table
+
+view = Blueprint("what_if", __name__)
+_FRAMED = (
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'; sandbox"
+)
+"""A report holds its own styles and pictures; no script of it runs."""
+MOST = 200
+
+
+@view.route("/what-if")
+def reports() -> str:
+    """Those of ``--reports``, newest first."""
+    found = _reports(context().settings.reports)
+    table = Table(
+        "Reports, newest first",
+        ("Report", "Made"),
+        [(_title(path), _made(path)) for path in found],
+        links=[url_for("what_if.report", name=_title(path)) for path in found],
+    )
+    return render_template("what_if.html", table=table, folder=context().settings.reports)
+
+
+@view.route("/what-if/<path:name>")
+def report(name: str) -> str:
+    """One report, framed."""
+    _path(name)
+    return render_template("report.html", name=name)
+
+
+@view.route("/what-if-page/<path:name>")
+def page(name: str) -> Response:
+    """The report itself."""
+    response = send_file(_path(name), mimetype="text/html")
+    response.headers["Content-Security-Policy"] = _FRAMED
+    return response
+
+
+def _path(name: str) -> Path:
+    found = {_title(path): path for path in _reports(context().settings.reports)}
+    if name not in found:
+        abort(404, f"There is no report {name}.")
+    return found[name]
+
+
+def _reports(folder: Path | None) -> list[Path]:
+    """Reports in the folder and in those one below it."""
+    if folder is None or not folder.is_dir():
+        return []
+    found = [p for p in (*folder.glob("*.html"), *folder.glob("*/*.html")) if not p.is_symlink()]
+    return sorted(found, key=lambda p: -p.stat().st_mtime)[:MOST]
+
+
+def _title(path: Path) -> str:
+    root = context().settings.reports
+    return str(path.relative_to(root)) if root is not None else path.name
+
+
+def _made(path: Path) -> str:
+    return datetime.fromtimestamp(path.stat().st_mtime).strftime("%Y-%m-%d %H:%M")
