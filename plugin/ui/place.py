@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from flask import Blueprint, render_template, request
 from wtforms import FloatField, SelectField, StringField
+from wtforms.fields.choices import SelectChoice
 from wtforms.validators import NumberRange, Optional
 
 from berth.pilot.errors import BerthError, ToolMissing
@@ -65,7 +66,10 @@ def decide() -> str:
     try:
         store, site = here.store(), here.site()
         form.named(store)
-        form.policy.choices = [("", f"the site's ({site.policy.objective})"), *OBJECTIVES.names()]
+        form.policy.choices = [
+            SelectChoice("", f"the site's ({site.policy.objective})"),
+            *OBJECTIVES.names(),
+        ]
         if form.asked() and form.validate():
             shown = _shown(here, site, form, form.read(store))
     except BerthError as error:

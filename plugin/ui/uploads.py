@@ -10,7 +10,7 @@ from pathlib import Path
 
 from werkzeug.datastructures import FileStorage
 
-from berth.pilot.errors import UsageError
+from berth.pilot.errors import BerthError, UsageError
 from berth.plugin.workload_files import MODEL_FILES, WorkloadOptions, read_file
 from berth.predictor.core.workload import Workload
 
@@ -25,7 +25,11 @@ def read_upload(sent: FileStorage, options: WorkloadOptions) -> Workload:
     else is a document of bounded size.
     """
     with _held(sent) as path:
-        return read_file(path, options)
+        try:
+            return read_file(path, options)
+        except BerthError as error:  # where it lay for that moment means nothing to its sender
+            own = error.message.replace(f"{path.parent}/", "")
+            raise UsageError(own, hint=error.hint) from None
 
 
 @contextmanager

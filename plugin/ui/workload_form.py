@@ -30,9 +30,13 @@ class WorkloadForm(Form):
 
     workload = SelectField("Stored workload", [Optional()], validate_choice=False)
     file = FileField("or a file", render_kw={"accept": ",".join(ENDINGS)})
-    mode = SelectField("Mode (models)", choices=[("", ""), "inference", "training"])
+    mode = SelectField(
+        "Mode (models)", validate_choice=False, choices=["", "inference", "training"]
+    )
     batch = count("Batch")
-    precision = SelectField("Precision", choices=[("", ""), "fp32", "tf32", "fp16", "bf16", "int8"])
+    precision = SelectField(
+        "Precision", validate_choice=False, choices=["", "fp32", "tf32", "fp16", "bf16", "int8"]
+    )
     input_tokens = count("Input tokens")
     output_tokens = count("Output tokens")
     concurrency = count("Requests at a time")
@@ -41,7 +45,7 @@ class WorkloadForm(Form):
     def named(self, store: Store | RemoteStore | None) -> None:
         """Offer the workloads of the store."""
         names = [] if store is None else sorted(record.name for record in store.workloads())
-        self.workload.choices = [("", ""), *names]
+        self.workload.choices = ["", *names]
 
     def asked(self) -> bool:
         """Whether the form was sent with a workload."""

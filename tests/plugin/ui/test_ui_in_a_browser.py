@@ -1,0 +1,117 @@
+"""Every view in a real Chromium: forms filled, files sent, no error, no request elsewhere."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_models import convolutional
+from ui_store import decision
+
+from berth.plugin.ui.settings import UiSettings
+
+CHROMIUM = shutil.which("chromium")
+SERIOUS = ("serious", "critical")
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="NOT TESTED IN A BROWSER: no chromium on PATH"),
+    pytest.mark.timeout(180),
+]
+
+
+@dataclass
+class Browser:
+    """A tab, what it complained about, and whom it asked."""
+
+    tab: Any
+    origin: str
+    problems: list[str] = field(default_factory=list)
+    asked: set[str] = field(default_factory=set)
+
+    def open(self, address: str) -> None:
+        answer = self.tab.goto(f"{self.origin}{address}")
+        assert answer.status == 200, address
+
+    def findings(self) -> list[str]:
+        """What axe-core finds wrong for people who cannot see or point."""
+        from axe_playwright_python.sync_playwright import Axe  # noqa: PLC0415
+
+        found = Axe().run(self.tab).response["violations"]
+        return [
+            f"{one['id']}: {node['html'][:120]}"
+            for one in found
+            if one["impact"] in SERIOUS
+            for node in one["nodes"]
+        ]
+
+
+@pytest.fixture
+def browser(settings: UiSettings) -> Iterator[Browser]:
+    sync_api = pytest.importorskip("playwright.sync_api")
+    waitress = pytest.importorskip("waitress")
+    from berth.plugin.ui.app import create_app  # noqa: PLC0415
+
+    server = waitress.create_server(create_app(settings), host="127.0.0.1", port=0)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    try:
+        with sync_api.sync_playwright() as playwright:
+            chromium = playwright.chromium.launch(
+                executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
+            )
+            # axe-core is put into the page by the test; the page's own policy is in test_ui_guard.
+            tab = chromium.new_context(bypass_csp=True).new_page()
+            tab.set_default_timeout(60_000)
+            made = Browser(tab, f"http://127.0.0.1:{server.effective_port}")
+            tab.on("console", lambda m: made.problems.append(m.text) if m.type == "error" else None)
+            tab.on("pageerror", lambda error: made.problems.append(str(error)))
+            tab.on("request", lambda asked: made.asked.add(asked.url))
+            yield made
+            chromium.close()
+    finally:
+        server.close()
+
+
+def test_every_view_is_used_end_to_end(browser: Browser, tmp_path: Path) -> None:
+    model = tmp_path / "net.onnx"
+    model.write_bytes(convolutional().SerializeToString())
+    tab = browser.tab
+    for view in ("place", "predict"):
+        browser.open(f"/{view}")
+        tab.set_input_files("input[type=file]", model)
+        tab.click("main button")
+        tab.wait_for_selector("#result")
+        assert tab.locator("tbody tr").count() >= 2
+        assert tab.evaluate("document.querySelector('img.picture').naturalWidth") > 100
+        assert browser.findings() == []
+    browser.open("/place")
+    tab.fill("#tasks", "-3")
+    tab.set_input_files("input[type=file]", model)
+    tab.click("main button")
+    assert "at least 1" in tab.locator(".invalid-feedback").first.inner_text()
+
+    browser.open("/jobs")
+    tab.click(f"text={decision(1).id}")
+    assert "predicted fastest" in tab.locator("main").inner_text()
+    assert browser.findings() == []
+    for view in ("/jobs", "/site", "/mig?gpu=A100-40GB", "/what-if"):
+        browser.open(view)
+        assert browser.findings() == []
+    assert browser.problems == []
+    elsewhere = {url for url in browser.asked if not url.startswith((browser.origin, "data:"))}
+    assert elsewhere == set()
+
+
+def test_it_fits_a_narrow_screen_in_the_dark(browser: Browser) -> None:
+    tab = browser.tab
+    tab.set_viewport_size({"width": 360, "height": 740})
+    tab.emulate_media(color_scheme="dark")
+    for view in ("/place", "/jobs", "/mig?gpu=A100-40GB"):
+        browser.open(view)
+        assert tab.evaluate("document.documentElement.dataset.bsTheme") == "dark"
+        assert tab.evaluate("document.documentElement.scrollWidth") <= 360, view
+        assert browser.findings() == []

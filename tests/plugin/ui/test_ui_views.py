@@ -1,0 +1,160 @@
+"""Every view: what it shows, and a sentence where it cannot."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from html import unescape
+from pathlib import Path
+
+import pytest
+from flask.testing import FlaskClient
+from small_models import convolutional
+from ui_store import decision
+
+from berth.plugin.store import Store
+
+Asking = Callable[..., FlaskClient]
+NET = convolutional().SerializeToString()
+VIEWS = ("/place", "/predict", "/jobs", "/site", "/mig", "/what-if")
+
+
+def text(client: FlaskClient, address: str, **options: object) -> str:
+    answer = client.get(address, **options)  # type: ignore[arg-type]
+    assert answer.status_code == 200, answer.text
+    return unescape(answer.text)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_view_opens_and_asks_nothing_of_others(asking: Asking, view: str) -> None:
+    page = text(asking(), view)
+    assert "<h1" in page
+    assert "http://" not in page.replace('xmlns="http://www.w3.org', "")
+    assert "https://" not in page
+
+
+def test_a_model_is_predicted_from_its_file(asking: Asking) -> None:
+    answer = asking().post("/predict", data={"file": (io.BytesIO(NET), "net.onnx"), "batch": "4"})
+    page = unescape(answer.text)
+    assert "net: a model graph" in page
+    assert 'src="data:image/svg+xml;base64,' in page
+    assert "a100-40gb" in page
+
+
+def test_a_placement_says_why_and_how_to_submit_it(asking: Asking) -> None:
+    sent = {"file": (io.BytesIO(NET), "net.onnx"), "script": "job.sh", "gpus": "1"}
+    page = unescape(asking(site_file=None).post("/place", data=sent).text)
+    assert "sbatch --partition=gpu" in page
+    assert "Ruled out" in page or "Places where it can run" in page
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("notes.txt", b"x", "files end in .json, .toml, .onnx"),
+        ("model.pt", b"x", "convert it to ONNX"),
+        ("broken.onnx", b"not an onnx file", "broken.onnx"),
+        ("broken.json", b"{", "broken.json"),
+        ("../../etc/passwd", b"x", "files end in"),
+        ("huge.json", json.dumps({"schema": "x" * 100}).encode(), "huge.json"),
+    ],
+)
+def test_a_wrong_file_is_refused_in_a_sentence(
+    asking: Asking, name: str, content: bytes, said: str
+) -> None:
+    for view in ("/predict", "/place"):
+        answer = asking().post(view, data={"file": (io.BytesIO(content), name)})
+        assert answer.status_code == 200
+        assert said in unescape(answer.text)
+        assert "berth-ui-" not in answer.text  # the folder it was held in is nobody's business
+
+
+def test_a_file_that_is_too_large_is_refused(asking: Asking) -> None:
+    client = asking(max_upload_bytes=1000)
+    answer = client.post("/predict", data={"file": (io.BytesIO(bytes(5000)), "net.onnx")})
+    assert answer.status_code == 413
+
+
+def test_wrong_numbers_are_marked_beside_their_field(asking: Asking) -> None:
+    page = asking().post("/place", data={"workload": "stream", "tasks": "-1"}).text
+    assert "at least 1" in page
+    page = asking().post("/place", data={"workload": "none such"}).text
+    assert "there is no workload" in page
+
+
+def test_decisions_are_listed_with_what_came(asking: Asking) -> None:
+    page = text(asking(), "/jobs")
+    assert decision(1).id in page
+    assert "secret-of-bob" in page  # whoever started the page may read the store
+    one = text(asking(), f"/jobs/{decision(1).id}")
+    assert "gpu is predicted fastest: 10 s." in one
+    assert "job 77: completed after 11 s" in one
+    assert "its time limit is too short" in one
+
+
+def test_ten_thousand_decisions_are_paged(asking: Asking, settings: object) -> None:
+    client = asking()
+    store = Store.open(str(settings.site_file.parent / "store.db"))  # type: ignore[attr-defined]
+    store.decisions.add([decision(n) for n in range(10, 10_010)])
+    seen: list[str] = []
+    address: str | None = "/jobs?code=placed"
+    for _ in range(3):
+        assert address is not None
+        page = text(client, address)
+        seen += [line for line in page.split('"') if line.startswith("/jobs/d")]
+        links = [part for part in page.split('"') if "before=" in part]
+        address = links[0] if links else None
+    assert len(seen) == len(set(seen)) == 150
+    assert seen == sorted(seen, reverse=True)
+
+
+def test_the_site_s_parts_fail_by_themselves(asking: Asking, settings: object) -> None:
+    page = text(asking(), "/site")
+    assert "Is it sound?" in page
+    assert "a100-40gb" in page
+    store = settings.site_file.parent / "store.db"  # type: ignore[attr-defined]
+    store.write_bytes(b"broken" * 1000)
+    page = text(asking(), "/site")
+    assert "store.db" in page
+    assert "Places that jobs may be sent to" in page
+
+
+def test_a_site_file_that_breaks_and_heals_is_followed(asking: Asking, settings: object) -> None:
+    client, file = asking(), settings.site_file  # type: ignore[attr-defined]
+    whole = file.read_text()
+    assert "Mode" in text(client, "/site")
+    file.write_text("mode = 7")
+    assert "berth.toml" in text(client, "/site")
+    file.write_text(whole)
+    assert "Mode" in text(client, "/site")
+
+
+def test_the_fleet_is_drawn_slice_by_slice(asking: Asking, tmp_path: Path) -> None:
+    fleet = tmp_path / "fleet.json"
+    fleet.write_text(
+        json.dumps({
+            "schema": "berth.mig-fleet/1",
+            "gpus": [{"name": "n1/0", "model": "A100-40GB", "layout": ["3g.20gb@0", "1g.5gb@4"],
+                      "running": [{"instance": "1g.5gb@4"}]}],
+        })
+    )  # fmt: skip
+    page = text(asking(fleet=fleet), "/mig")
+    assert "3g.20gb" in page
+    assert "busy" in page
+    fleet.write_text("{}")
+    assert "fleet.json" in text(asking(fleet=fleet), "/mig")
+    assert "At most" in text(asking(), "/mig?gpu=A100-40GB")
+
+
+def test_reports_are_framed_without_their_scripts(asking: Asking, tmp_path: Path) -> None:
+    (tmp_path / "tune").mkdir()
+    (tmp_path / "tune" / "report.html").write_text("<script>alert(1)</script>A report")
+    client = asking(reports=tmp_path)
+    assert "tune/report.html" in text(client, "/what-if")
+    assert "iframe" in text(client, "/what-if/tune/report.html")
+    answer = client.get("/what-if-page/tune/report.html")
+    assert "A report" in answer.text
+    assert "sandbox" in answer.headers["Content-Security-Policy"]
+    assert client.get("/what-if-page/../berth.toml").status_code == 404
+    assert client.get("/what-if/none.html").status_code == 404
