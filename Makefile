@@ -48,7 +48,10 @@ deep: venv  ## PyTorch and transformers, for training networks and their tests; 
 demo: venv tools  ## the main job: measure two programs, rank platforms, decide
 	BERTH=$(BERTH) deploy/demo/run
 
-test: venv tools slurm flux-python deep  ## every test
+browser: venv  ## Chromium for the tests of the page; optional
+	@deploy/system-packages --optional chromium
+
+test: venv tools slurm flux-python deep browser  ## every test
 	$(PY) -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder --durations 15
 
 test-quick: venv  ## the tests that need no Slurm and no valgrind

@@ -58,8 +58,8 @@ def create_app(settings: UiSettings) -> Flask:
 
 def _wrong(error: HTTPException) -> Response | tuple[str, int]:
     code = error.code or 500
-    if error.response is not None and code < HTTPStatus.BAD_REQUEST:
-        return error.response
+    if code < HTTPStatus.BAD_REQUEST:
+        return Response.force_type(error.get_response())
     return render_template("wrong.html", code=code, text=error.description), code
 
 

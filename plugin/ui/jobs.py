@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from typing import Any
+from urllib.parse import urlencode
 
 from flask import Blueprint, abort, render_template, request, url_for
 
@@ -39,7 +40,8 @@ def jobs() -> str:
             return _one(here, store, decision_of_job(store, asked["job"]))
         records = _page(here, store, asked)
         if len(records) > PAGE:
-            following = url_for("jobs.jobs", **{**asked, "before": records[PAGE - 1].id})
+            beyond = urlencode({**asked, "before": records[PAGE - 1].id})
+            following = f"{url_for('jobs.jobs')}?{beyond}"
         table = _table(store, records[:PAGE])
     except BerthError as error:
         problem = error

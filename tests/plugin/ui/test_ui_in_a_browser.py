@@ -38,7 +38,7 @@ class Browser:
 
     def findings(self) -> list[str]:
         """What axe-core finds wrong for people who cannot see or point."""
-        from axe_playwright_python.sync_playwright import Axe  # noqa: PLC0415
+        from axe_playwright_python.sync_playwright import Axe
 
         found = Axe().run(self.tab).response["violations"]
         return [
@@ -53,7 +53,7 @@ class Browser:
 def browser(settings: UiSettings) -> Iterator[Browser]:
     sync_api = pytest.importorskip("playwright.sync_api")
     waitress = pytest.importorskip("waitress")
-    from berth.plugin.ui.app import create_app  # noqa: PLC0415
+    from berth.plugin.ui.app import create_app
 
     server = waitress.create_server(create_app(settings), host="127.0.0.1", port=0)
     thread = threading.Thread(target=server.run, daemon=True)
