@@ -16,6 +16,8 @@ GRID, REST, NOW, THEN, UP, DOWN = (
     "#d9dee3", "#9aa3ad", "#2f6690", "#d98324", "#2a7f62", "#b5493b",
 )  # fmt: skip
 MOST_USERS = 12
+MOST_BARS = 300
+"""Jobs of the Gantt chart, the first of the test weeks."""
 POINTS = 400
 HOUR_S = 3600.0
 
@@ -79,6 +81,45 @@ def use(before: Figures, after: Figures) -> str:
                 axes.legend(frameon=False, fontsize=8, ncols=2)
         axes.set_xlabel("days of the test weeks; cores in use (dotted: all there are)")
         return element(figure)
+
+
+def gantt(before: Figures, after: Figures) -> str:
+    """SVG of when and where the first jobs ran, a bar each, by partition and policy."""
+    queues = before.queues or ("all",)
+    with drawing(GRID):
+        from matplotlib.figure import Figure  # noqa: PLC0415 - of the extra
+
+        figure = Figure(figsize=(6.4, 1.0 + 0.9 * len(queues)), layout="constrained")
+        axes = None
+        for index, name in enumerate(queues):
+            axes = figure.add_subplot(len(queues), 1, index + 1, sharex=axes)
+            _grid(axes)
+            for figures, colour, side in ((before, NOW, -1), (after, THEN, 1)):
+                start, end, lane = _bars(figures, index)
+                axes.hlines(side * (lane + 0.5), start, end, color=colour, lw=1.2)
+            axes.axhline(0, color=INK, lw=0.7)
+            axes.set_yticks([])
+            axes.set_ylabel(name, rotation=0, ha="right")
+        if axes is not None:
+            axes.set_xlabel(
+                f"hours of the test weeks; the first {MOST_BARS} jobs, today's policy below "
+                "the line, the tuned one above"
+            )
+        return element(figure)
+
+
+def _bars(figures: Figures, queue: int) -> tuple[Any, Any, Any]:
+    """Start and end in hours and the lane of the first jobs that ran in a queue."""
+    rows = np.flatnonzero(figures.queue[:MOST_BARS] == queue)
+    begin = float(figures.submit_s.min()) if len(figures.submit_s) else 0.0
+    start = (figures.submit_s + figures.wait_s)[rows] - begin
+    end, lane = start + figures.runtime_s[rows], np.zeros(len(rows))
+    free_at = list[float]()
+    for at in np.argsort(start, kind="stable"):
+        here = next((n for n, free in enumerate(free_at) if free <= start[at]), len(free_at))
+        free_at[here : here + 1] = [float(end[at])]
+        lane[at] = here
+    return start / HOUR_S, end / HOUR_S, lane
 
 
 def users(before: Figures, after: Figures) -> str:

@@ -59,6 +59,8 @@ def html(
         pictures.waits(before, after),
         "<h2>Use</h2>",
         pictures.use(before, after),
+        "<h2>When and where jobs ran</h2>",
+        pictures.gantt(before, after),
         "<h2>Winners and losers</h2>",
         pictures.users(before, after),
     ]
