@@ -15,7 +15,8 @@ from berth.plugin.learning.learner import Learner
 from berth.plugin.learning.shown import changes_since, moved
 from berth.plugin.store import Store
 from berth.predictor.core.forecast import Forecast
-from berth.predictor.core.prediction import Basis
+from berth.predictor.core.nodes import NodeRatio, NodeScaling
+from berth.predictor.core.prediction import Basis, Interval
 
 
 @pytest.fixture
@@ -183,6 +184,24 @@ def test_what_says_nothing_of_the_time_is_left_out(
     done = learner(store).until_done()
     assert (done.jobs, done.used, done.forecasts) == (1, 0, ())
     assert use_of(store, job) == use
+
+
+def test_jobs_on_several_nodes_do_not_move_the_time_on_one(store: Store, jobs: SiteJobs) -> None:
+    ratio = NodeRatio(4, Interval(0.2, 0.25, 0.3), Interval(1.0, 1.0, 1.0))
+    scaling = NodeScaling((1, 4), measured_on=CPU, ratios={CPU: (ratio,)})
+    jobs.workload(replace(forecast("app", {CPU: 100}), nodes=scaling))
+    on_four = [jobs.job("app", 25, units=8, nodes=4) for _ in range(4)]
+    assert learner(store).until_done().used == 0
+    assert {use_of(store, job) for job in on_four} == {Use.OTHER_NODES}
+    assert factor(store, "app", "alice") == pytest.approx(1.0)
+    jobs.job("app", 300, nodes=1)
+    assert learner(store).until_done().used == 1
+    learnt = Forecast.from_json(store.learning.forecasts("app")[0].document)
+    alone, four = (learnt.runtime_at(CPU, 2 * nodes, nodes=nodes) for nodes in (1, 4))
+    assert alone is not None
+    assert four is not None
+    assert alone.mid > 130
+    assert four.mid == pytest.approx(alone.mid / 4)
 
 
 def test_a_requeued_job_is_taken_back(store: Store, jobs: SiteJobs) -> None:
