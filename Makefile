@@ -91,6 +91,7 @@ mig-sweep: venv tools slurm  ## every fault at every NVML call of an apply, coun
 	  tests/plugin/mig/test_crash_points.py --timeout=1800 -q
 
 fresh-site: venv tools slurm  ## calibrate two kinds of nodes, place real programs there; half an hour
+	@deploy/system-packages --optional xz-utils sqlite3 minimap2 lammps gromacs openmpi-bin libopenmpi-dev
 	cd tests/slurm && $(abspath $(PY)) fresh_site.py
 
 replay-fidelity: venv slurm  ## 500 jobs on a private Slurm and in a replay, three times by FIFO and by backfill; 40 minutes

@@ -1,7 +1,9 @@
 """The one emulated run against complete simulations by valgrind's own tools, on real programs.
 
 Bars: at most 10 times the program's processor time; instructions exact; misses of each level and
-mispredicted branches within 5 % (median) and 15 % (worst) of the complete simulation.
+mispredicted branches within 5 % (median) and 15 % (worst) of the complete simulation. Programs
+are named as arguments (all by default); ``--cost`` leaves out the complete simulations, which take
+nearly all of the half hour.
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ def simulated(order: Order, level: cachegrind.Level, folder: Path) -> dict[str, 
 Pairs = dict[str, tuple[float, float, float]]
 
 
-def one(program: RealProgram, folder: Path) -> tuple[float, float, Pairs]:
+def one(program: RealProgram, folder: Path, *, cost: bool) -> tuple[float, float, Pairs]:
     """(native seconds, slow-down, counter -> (counted, its error, complete simulation))."""
     order = Order(program.command, dict(os.environ), cwd=str(folder / program.name), discard=True)
     native = statistics.median(seconds(run_one(order)) for _ in range(NATIVE_RUNS))
@@ -75,6 +77,8 @@ def one(program: RealProgram, folder: Path) -> tuple[float, float, Pairs]:
     if (why := collector.probe()) is not None:
         sys.exit(f"the emulator cannot be used here: {why}")
     outcome = run_one(collector.prepare(replace(order, sampled=native > SAMPLED_S)))
+    if cost:
+        return native, seconds(outcome) / native, {}
     counted = collector.finish(outcome).counters
     complete = simulated(order, cachegrind.L2, folder / f"{program.name}-l2")
     complete |= simulated(order, cachegrind.LLC, folder / f"{program.name}-llc")
@@ -89,6 +93,8 @@ def one(program: RealProgram, folder: Path) -> tuple[float, float, Pairs]:
 def main() -> int:
     """Print one row a program and the bars."""
     chosen = set(sys.argv[1:])
+    cost = "--cost" in chosen
+    chosen.discard("--cost")
     apart: dict[str, list[float]] = {}
     inside: list[bool] = []
     slowest = 0.0
@@ -97,7 +103,7 @@ def main() -> int:
         for program in programs(Path(name)):
             if chosen and program.name not in chosen:
                 continue
-            native, factor, pairs = one(program, Path(name))
+            native, factor, pairs = one(program, Path(name), cost=cost)
             slowest = max(slowest, factor)
             words = []
             for counter, (counted, error, complete) in pairs.items():

@@ -57,6 +57,12 @@ def emulate(order: Order, *, tools: Sequence[str], budget_s: float, jobs: int = 
         interrupted = False
         try:
             outcomes: dict[int, Outcome] = dict(enumerate(run_all(orders, jobs=jobs)))
+            for index, collector in enumerate(collectors):
+                left_s = limit - outcomes[index].wall_s
+                if outcomes[index].exit_code and not outcomes[index].cut and left_s > 0:
+                    other = collector.again(replace(orders[index], time_limit_s=left_s))
+                    if other is not None:
+                        [outcomes[index]] = run_all([other], jobs=1)
         except Interrupted as stop:
             outcomes, interrupted = stop.outcomes, True
         found = [

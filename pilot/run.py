@@ -26,7 +26,7 @@ from berth.pilot.runs_on import is_rank
 
 EMULATION_FLOOR_S = 10.0
 """Emulation may take this long whatever the native time: starting valgrind takes a second."""
-SAMPLED_S = 60.0
+SAMPLED_S = 2.0
 """Programs with more processor time than this have a part of the caches simulated."""
 SHOWN_OUTPUT_BYTES = 1 << 20
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

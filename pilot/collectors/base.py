@@ -83,6 +83,10 @@ class Collector(Protocol):
         """The order to run instead: the command wrapped, the environment completed."""
         return order
 
+    def again(self, order: Order) -> Order | None:
+        """What to run instead of ``order``, which the program failed at; None: nothing."""
+        return None
+
     def watch(self, shepherd_pid: int) -> None:
         """Called every fraction of a second while the program runs."""
         return

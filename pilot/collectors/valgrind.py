@@ -18,14 +18,8 @@ VOLATILE = re.compile(
     r"_|OLDPWD|SHLVL|TERM.*|COLUMNS|LINES|LS_COLORS|PS\d|PROMPT.*|SSH_.*|XDG_.*|DBUS_.*|WINDOWID"
     r"|DISPLAY|TMUX.*|STY|BERTH_.*|INVOCATION_ID|JOURNAL_STREAM"
 )
-PINNED = {
-    "OMP_NUM_THREADS": "1",
-    "OMP_WAIT_POLICY": "passive",
-    "OPENBLAS_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "BLIS_NUM_THREADS": "1",
-    "PYTHONHASHSEED": "0",
-}
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
+PINNED = {**dict.fromkeys(THREADS, "1"), "OMP_WAIT_POLICY": "passive", "PYTHONHASHSEED": "0"}
 CUT_GRACE_S = 15.0
 """Writing the results at the end takes a while under valgrind."""
 

@@ -145,6 +145,28 @@ def write_own(folder: Path) -> None:
     subprocess.run(["gcc", "-O2", "-fopenmp", "-o", "own", "own.c"], cwd=folder, check=True)
 
 
+REAL = Path(__file__).parents[2] / "benchmarks/real_programs"
+"""Inputs that the benchmark of emulation has, too."""
+
+
+def write_gromacs(folder: Path) -> None:
+    """A box of water."""
+    for name in ("topol.top", "md.mdp"):
+        shutil.copy(REAL / name, folder)
+    for words in (
+        "solvate -cs spc216.gro -box 3.72412 3.72412 3.72412 -o conf.gro -p topol.top",
+        "grompp -f md.mdp -c conf.gro -p topol.top -o topol.tpr -maxwarn 2",
+    ):
+        command = ["gmx", "-quiet", *words.split()]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True)
+
+
+def write_mpi(folder: Path) -> None:
+    """Heat on a grid, compiled here."""
+    command = ["mpicc", "-O2", "-o", "heat", str(REAL / "heat_mpi.c"), "-lm"]
+    subprocess.run(command, cwd=folder, check=True)
+
+
 def programs(folder: Path) -> list[Program]:
     """Those that are installed here."""
     text, python = str(folder / "text"), sys.executable
@@ -175,6 +197,23 @@ def programs(folder: Path) -> list[Program]:
             ("lmp", "-in", str(folder / "melt.in"), "-log", "none", "-screen", "none"),
             1,
             write_lammps,
+        ),
+        Program(
+            "gromacs",
+            "gmx",
+            ("gmx", "-quiet", "-nobackup", "mdrun", "-s", str(folder / "topol.tpr"), "-deffnm",
+             str(folder / "water"), "-ntmpi", "1", "-ntomp", "2", "-nsteps", "300",
+             "-notunepme"),
+            2,
+            write_gromacs,
+        ),
+        Program(
+            "heat-mpi",
+            "mpicc",
+            ("mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2",
+             str(folder / "heat"), "500", "700"),
+            2,
+            write_mpi,
         ),
         Program("own-omp", "gcc", (str(folder / "own"),), 2, write_own),
         Program("sort", "sort", ("sort", "--parallel=1", "-S", "1G", "-o", "/dev/null", text), 1,

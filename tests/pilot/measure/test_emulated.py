@@ -129,6 +129,14 @@ def test_what_a_program_did_before_it_became_another_is_counted(program: Program
     assert (become["instructions"] or 0) - (alone["instructions"] or 0) > 600_000
 
 
+def test_a_program_that_refuses_one_thread_is_counted_with_its_own(program: Program) -> None:
+    command = f'test -z "$OMP_NUM_THREADS" && exec {program("triad")} 20000'
+    found = counts("sh", "-c", command)
+    assert found.counters["fp64_ops"].complete
+    assert found.counters["fp64_ops"].value == pytest.approx(8 * N, rel=0.1)
+    assert not found.warnings
+
+
 def test_libraries_that_are_unloaded_again_are_counted(program: Program) -> None:
     found = counts(program("loader"))
     assert not found.warnings
