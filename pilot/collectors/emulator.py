@@ -2,8 +2,8 @@
 
 It costs 5 to 15 times the program's processor time, more where code is packed vectors; callgrind,
 cachegrind and lackey together 70 to 170 times. Instructions, bytes and branches are exact. Of
-longer programs a quarter of the
-caches' sets is simulated: misses then have a standard error. See ``pilot/emulator/counts.c``.
+longer programs a quarter of the caches' sets is simulated: misses then have a standard error. See
+``pilot/emulator/counts.c``.
 """
 
 from __future__ import annotations
