@@ -46,6 +46,10 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "every headline figure of the documentation: before, tolerance, now", "16 min",
         own_options=True,
     ),
+    "start-times": Experiment(
+        "lab.experiments.start_times",
+        "when waiting jobs start: the live replay, and by the users' limits (RICC)", "5 min",
+    ),
     "gavel-placement": Experiment(
         "lab.experiments.gavel_placement",
         "policies on Gavel's traces by true and by predicted throughputs, replayed", "10 min",

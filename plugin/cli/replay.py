@@ -11,6 +11,7 @@ import click
 import numpy as np
 
 from berth.pilot.errors import UsageError
+from berth.plugin.cli.replay_live import show_live
 from berth.plugin.cli.where import find_site
 from berth.plugin.history.reading import summary
 from berth.plugin.replay.clusters import SiteCluster, cluster_of
@@ -28,7 +29,8 @@ _MODES = [mode.value for mode in Backfill]
 
 
 @click.command()
-@click.argument("trace", type=click.Path(path_type=Path))
+@click.argument("trace", type=click.Path(path_type=Path), required=False)
+@click.option("--live", is_flag=True, help="The present queue in place of a TRACE.")
 @click.option("--site", "site_file", type=click.Path(path_type=Path), envvar="BERTH_SITE",
               help="Site file with the cluster's nodes.")  # fmt: skip
 @click.option("--cores", type=click.IntRange(1), help="Without a site: one pool of so many cores.")
@@ -53,10 +55,13 @@ _MODES = [mode.value for mode in Backfill]
 @click.option("--days", type=click.FloatRange(min=0, min_open=True),
               help="Only the first so many days of TRACE.")  # fmt: skip
 @click.option("--no-kill", is_flag=True, help="Jobs run on past their time limit.")
+@click.option("--store", "store_url", envvar="BERTH_STORE",
+              help="For --live. Default: the site file's.")  # fmt: skip
 @click.option("--json", "json_", is_flag=True, help="Print JSON.")
 def replay_command(
-    trace: Path,
+    trace: Path | None,
     *,
+    live: bool,
     site_file: Path | None,
     cores: int | None,
     format_: str | None,
@@ -71,6 +76,7 @@ def replay_command(
     seeds: int,
     days: float | None,
     no_kill: bool,
+    store_url: str | None,
     json_: bool,
 ) -> None:
     """Replay past jobs from TRACE on the site's nodes, under one scheduler or several.
@@ -79,11 +85,21 @@ def replay_command(
     a table as berth tune takes it, packed by gzip or not.
     With --set every replay is shown with and without the changes.
 
+    With --live the jobs that run and wait now are replayed forward, on the nodes as they
+    are: when each starts, with intervals, under the present way and under each --policy.
+
     \b
     Example:
       berth replay ricc.swf.gz --cores 8192 --backfill easy --backfill fcfs
       berth replay jobs.txt --site berth.toml --set nodes.gpu.count=+4
+      berth replay --live --policy fastest
     """
+    if live:
+        _check_live(trace, cores, changes, times)
+        show_live(site_file, store_url, backfills, policies, json_=json_)
+        return
+    if trace is None:
+        raise UsageError("replay which jobs?", hint="name a TRACE, or say --live")
     past = past_jobs(trace, format_, times, utc=utc, strict=strict)
     read, jobs = past.read, past.trace
     if days is not None:
@@ -111,6 +127,16 @@ def replay_command(
     for line in [*summary(read), *counted(found[0][1].counts)]:
         click.echo(line)
     click.echo(table(found))
+
+
+def _check_live(
+    trace: Path | None, cores: int | None, changes: Sequence[str], times: Path | None
+) -> None:
+    """Raises UsageError for options that a live replay does not have."""
+    given = {"a TRACE": trace, "--cores": cores, "--set": changes or None, "--times": times}
+    for name, value in given.items():
+        if value is not None:
+            raise UsageError(f"--live replays the present queue, without {name}")
 
 
 def _objective(place: SiteCluster, jobs: Trace, name: str) -> PolicySettings:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.units import format_seconds
 from berth.plugin.cli.decisions import decision_of_job
 from berth.plugin.cli.outcomes import in_a_line
+from berth.plugin.cli.replay_live import Start, start_of
 from berth.plugin.cli.where import open_view, store_options
 from berth.plugin.scheduler import SCHEDULERS, JobNow
 from berth.plugin.store import DecisionRecord, OutcomeRecord, Store
@@ -54,6 +56,10 @@ class Why:
     evidence: EvidenceRecord | None
     there: There | None
     elsewhere: tuple[Elsewhere, ...]
+    expected: Start | None
+    """When it starts by a live replay; None: it does not wait, or too little is known."""
+    unexpected: str | None
+    """Why there is no such estimate."""
     problem: str | None
     """Why the scheduler could not be asked; None: it could."""
 
@@ -66,13 +72,13 @@ def why(job: str, *, json_: bool, site_file: Path | None, store_url: str | None)
     """Explain one job: why it is where it is, what it waits for, what was predicted and what came.
 
     Works for pending, running and finished jobs. When it will start is the scheduler's own
-    estimate.
+    estimate and, where there is a site file, that of a live replay with its 90 % interval.
 
     \b
     Example:
       berth why 4711
     """
-    found = explained(open_view(site_file, store_url), job)
+    found = explained(open_view(site_file, store_url), job, site_file)
     if json_:
         data = dataclasses.asdict(found)
         click.echo(json.dumps(data, indent=2))
@@ -80,7 +86,7 @@ def why(job: str, *, json_: bool, site_file: Path | None, store_url: str | None)
         click.echo(text(found))
 
 
-def explained(store: Store | RemoteStore, job: str) -> Why:
+def explained(store: Store | RemoteStore, job: str, site_file: Path | None = None) -> Why:
     """What the store and the scheduler know. Raises UsageError where neither knows the job."""
     now, problem, known = _now(job)
     outcome = next((o for name in known if (o := store.outcomes.of_job(name))), None)
@@ -98,7 +104,16 @@ def explained(store: Store | RemoteStore, job: str) -> Why:
     chosen = None if decision is None else decision.chosen
     here = outcome.candidate if outcome is not None and outcome.candidate else chosen
     elsewhere = tuple(_elsewhere(row) for row in rows if row["candidate"] != here)
-    return Why(job, now, decision, outcome, evidence, _there(rows, chosen), elsewhere, problem)
+    expected, unexpected = None, None
+    if now is not None and now.state == "pending":
+        for name in known:
+            expected, unexpected = start_of(name, site_file, store)
+            if expected is not None:
+                break
+    there = _there(rows, chosen)
+    return Why(
+        job, now, decision, outcome, evidence, there, elsewhere, expected, unexpected, problem
+    )
 
 
 def _now(job: str) -> tuple[JobNow | None, str | None, list[str]]:
@@ -140,6 +155,7 @@ def text(found: Why) -> str:
     lines = [f"job {found.job}: {_standing(found)}"]
     if found.problem is not None:
         lines.append(f"  the scheduler could not be asked: {found.problem}")
+    lines += _expected(found)
     decision = found.decision
     if decision is None:
         lines.append("  Berth decided nothing about it: it is where its user put it")
@@ -171,6 +187,17 @@ def _standing(found: Why) -> str:
         ran = "" if now.elapsed_s is None else f" after {format_seconds(now.elapsed_s)}"
         return f"{now.state}{ran} in {now.queue}; its outcome is not stored yet"
     return "the scheduler knows it no more, and its outcome is not stored"
+
+
+def _expected(found: Why) -> list[str]:
+    if found.expected is None:
+        return [f"  no estimate by Berth: {found.unexpected}"] if found.unexpected else []
+    now_s, one = time.time(), found.expected
+    low, mid, high = (
+        format_seconds(max(0.0, moment - now_s)) if math.isfinite(moment) else "later"
+        for moment in (one.low_s, one.mid_s, one.high_s)
+    )
+    return [f"  expected to start in {mid} ({low} to {high}), by a live replay of the queue"]
 
 
 def _left(found: Why) -> str:

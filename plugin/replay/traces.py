@@ -14,11 +14,11 @@ from berth.policies.replay.trace import Trace
 def trace_of_jobs(jobs: Iterable[PastJobRecord]) -> Trace:
     """Jobs in order of submission; an array's tasks (``12_3``) are one array."""
     rows = sorted(jobs, key=lambda job: (job.submit_s, job.start_s))
-    users, user = _numbered([job.user for job in rows])
-    accounts, account = _numbered([job.account for job in rows])
-    queues, queue = _numbered([job.queue for job in rows])
+    users, user = numbered([job.user for job in rows])
+    accounts, account = numbered([job.account for job in rows])
+    queues, queue = numbered([job.queue for job in rows])
     heads = [head if (head := job.job_id.partition("_")[0]) != job.job_id else "" for job in rows]
-    names, array = _numbered(heads)
+    names, array = numbered(heads)
     array = np.where(array == names.index(""), -1, array) if "" in names else array
 
     def numbers(values: Sequence[float | None]) -> Floats:
@@ -49,7 +49,7 @@ def trace_of_jobs(jobs: Iterable[PastJobRecord]) -> Trace:
     )
 
 
-def _numbered(values: Sequence[str]) -> tuple[tuple[str, ...], Ints]:
+def numbered(values: Sequence[str]) -> tuple[tuple[str, ...], Ints]:
     """The different values, and the place of each among them."""
     places: dict[str, int] = {}
     found = [places.setdefault(value, len(places)) for value in values]

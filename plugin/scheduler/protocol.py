@@ -84,6 +84,8 @@ class Scheduler(Protocol):
     """A job may name several queues, separated by commas, and starts where it can first."""
     stamps_are_private: ClassVar[bool] = False
     """No user can write, or copy to another job, the stamp that ties a job to its decision."""
+    replayed_as: ClassVar[str] = "easy"
+    """Which backfill of ``policies.replay`` is most like its own."""
     pair_launcher: ClassVar[str | None] = None
     """Starts a command on both nodes of a job of two, with ``{ranks}`` in all and ``{each}``."""
     job_variable: ClassVar[str | None] = None

@@ -19,8 +19,12 @@ FIELDS = (
 """Of squeue's ``--Format``."""
 _STATES = "PD,CF,R,CG,S,SI,SO"
 _TIMEOUT_S = 60.0
-_TURN = frozenset(("None", "Priority", "Resources", ""))
-"""Reasons of jobs that wait for their turn or for room."""
+_TURN = frozenset(
+    ("None", "Priority", "Resources", "", "Nodes required for job are DOWN")
+)  # fmt: skip
+"""Reasons of jobs that wait for their turn or for room, up to the first comma. The last goes on
+``DRAINED or reserved for jobs in higher priority partitions``: so wait jobs of several partitions.
+"""
 
 Fields = Mapping[str, str]
 
@@ -58,7 +62,8 @@ def _job(fields: Fields) -> PresentJob | None:
         running=running,
         cores=count(fields["NumCPUs"].partition("-")[0]) or 1,
         submit_s=submit_s,
-        may_start=running or fields["Reason"].strip("()").partition(",")[0] in _TURN,
+        may_start=running
+        or fields["Reason"].strip("()").replace("_", " ").partition(",")[0] in _TURN,
         account="" if fields["Account"] == "(null)" else fields["Account"],
         name=fields["Name"],
         nodes=nodes,
@@ -69,6 +74,10 @@ def _job(fields: Fields) -> PresentJob | None:
         start_s=moment_s(fields["StartTime"], utc=True) if running else None,
         decision=stamped_decision(fields["admin_comment"]),
     )
+
+
+def _reason(fields: Fields) -> str:
+    return fields["Reason"].strip("()").replace("_", " ").partition(",")[0]
 
 
 def _gpus(fields: Fields, nodes: int) -> int:

@@ -60,6 +60,7 @@ class Slurm(Scheduler):
     lists_queues = True
     # A stamp is in AdminComment, and Slurm counts a requeued job as submitted anew.
     stamps_are_private = True
+    replayed_as = "replanned"
     pair_launcher = "srun --nodes=2 --ntasks={ranks} --ntasks-per-node={each}"
     job_variable = "SLURM_JOB_ID"
     settings_type = SlurmSettings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from berth.policies.replay.cluster import Cluster
 from berth.policies.replay.columns import Flags, Ints
 from berth.policies.replay.compiled import Run, kernel
 from berth.policies.replay.kernel import state as at
+from berth.policies.replay.kernel.jobs import start, submit
 from berth.policies.replay.kernel.state import State
 from berth.policies.replay.options import (
     LARGER,
@@ -37,10 +39,16 @@ MOST_OPTIONS = 4
 
 
 def replay(
-    trace: Trace, cluster: Cluster, settings: Settings, placement: Placement | None = None
+    trace: Trace,
+    cluster: Cluster,
+    settings: Settings,
+    placement: Placement | None = None,
+    *,
+    held: Sequence[Ints] = (),
 ) -> Replayed:
     """When and where each job runs. Without a placement jobs stay where they were submitted.
 
+    ``held``: the first so many jobs run already, each on these nodes (of pools: all its need).
     Raises UsageError where a placement gives options that cannot be.
     """
     given = inputs(trace, cluster, settings)
@@ -54,9 +62,9 @@ def replay(
     )
     unjudged = np.zeros(len(trace), bool)
     if placement is None:
-        state = _run(run, prepare(given), len(trace))
+        state = _run(run, _running(prepare(given), held), len(trace))
     else:
-        state = _run_placed(run, given, placement, unjudged)
+        state = _run_placed(run, given, placement, unjudged, held)
     return _result(given, state, unjudged)
 
 
@@ -75,13 +83,35 @@ def _longer(state: State) -> State:
     return state._replace(seg_time=time, seg_free=free)
 
 
-def _run_placed(run: Run, given: Inputs, placement: Placement, unjudged: Flags) -> State:
+def _running(state: State, held: Sequence[Ints]) -> State:
+    """Jobs that run when the replay begins are started where they are."""
+    for job, units in enumerate(held):
+        submit(state, job)
+        state.counters[at.NEXT] = job + 1
+        if state.jobs[job, at.J_STATUS] == at.REFUSED:
+            continue
+        o = int(state.jobs[job, at.J_FIRST])
+        if not state.counters[at.POOLED]:
+            begin = int(state.options[o, at.O_ALLOC_AT])
+            state.claims[begin : begin + int(state.options[o, at.O_UNITS]), at.C_ALLOC] = units
+        start(state, o)
+    if held:  # no profile has these yet
+        state.parts[:, [at.P_DELAYED, at.P_DIRTY]] = 1
+    return state
+
+
+def _run_placed(
+    run: Run, given: Inputs, placement: Placement, unjudged: Flags, held: Sequence[Ints]
+) -> State:
     units, why = given.units, given.rows.why
     room = min(MOST_OPTIONS, len(given.cluster.partitions))
     state = prepare(given, room)
     filled = site_claims(given.cluster)
+    for job in range(0 if units.pooled else len(held)):
+        state, filled = _allocate(state, job, filled)
+    state = _running(state, held)
     moments = state.moments[:, at.T_SUBMIT].tolist()
-    for job in range(len(moments)):
+    for job in range(len(held), len(moments)):
         state = _run(run, state, job)
         options: list[Option] = []
         if not why[job] or REASONS[why[job]] in _MAY_MOVE:

@@ -36,7 +36,7 @@ def prepare(given: Inputs, room: int | None = None) -> State:
     wide = _SEGMENTS if pooled and settings.backfill in _PROFILED else 1
     events = _events(most, jobs, cluster)
     state = State(
-        counters=np.zeros(8, np.int64),
+        counters=np.zeros(at.COUNTERS, np.int64),
         clock=np.zeros(at.CLOCK),
         jobs=_jobs(given, room),
         moments=np.full((jobs, at.MOMENT_COLUMNS), np.nan),
@@ -192,6 +192,7 @@ def _configure(state: State, settings: Settings, *, pooled: bool) -> None:
     state.clock[at.CYCLE], state.clock[at.BACKFILL_EVERY] = settings.cycle_s, settings.backfill_s
     state.clock[at.RESOLUTION] = settings.resolution_s
     state.part_values[:, at.V_BACKFILL] = -np.inf
+    state.counters[at.WHOLE] = int(settings.whole_pools)
     weights = settings.priority
     if weights is not None:
         state.counters[at.MULTIFACTOR] = 1

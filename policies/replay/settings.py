@@ -18,7 +18,8 @@ class Backfill(StrEnum):
     reservation, which moves to earlier times only."""
     REPLANNED = "replanned"
     """As Slurm does: whenever something happens jobs start in order until one cannot; every
-    ``backfill_s`` all waiting jobs get reservations anew, in order, and those that can start do."""
+    ``backfill_s`` all waiting jobs get reservations anew, in order, and those that can start do.
+    Reservations hold nodes whole; in pools what the job needs, but see ``whole_pools``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,9 @@ class Settings:
     backfill_s: float = 30.0
     """Between two passes of a backfill that is replanned."""
     resolution_s: float = 0.0
-    """By how much longer than planned it lets a job stand in the way of others, in pools."""
+    """By how much longer than planned it lets a job stand in the way of others."""
+    whole_pools: bool = False
+    """Its reservations hold all of a pool, as Slurm's hold nodes: for a pool that is one node."""
     start_overhead_s: float = 0.0
     """From a job's allocation until it begins."""
     end_overhead_s: float = 0.0

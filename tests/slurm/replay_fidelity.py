@@ -158,6 +158,7 @@ def in_replay(
     )  # fmt: skip
     settings = Settings(
         MODES[backfill], cycle_s=CYCLE_S, backfill_s=CYCLE_S, resolution_s=CYCLE_S,
+        whole_pools=True,
         start_overhead_s=overheads_s[0], end_overhead_s=overheads_s[1], compiled=False,
     )  # fmt: skip
     found = metrics(replay(trace, one_pool(CORES), settings), intervals=False)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from berth.policies.replay.kernel.state import (
+    BACKFILL,
     C_ALLOC,
     C_BEFORE,
     C_NEXT,
@@ -23,6 +24,7 @@ from berth.policies.replay.kernel.state import (
     O_PART,
     O_UNITS,
     P_AT,
+    RESOLUTION,
     S_LIMIT,
     S_PLAN,
     S_RESERVED,
@@ -77,8 +79,10 @@ def has_room(s: State, u: int, o: int, begin: float) -> bool:
     """
     if not fits_at(s, u, o, begin):
         return False
-    end = begin + s.spans[o, S_PLAN]
-    latest = begin + s.spans[o, S_LIMIT] if s.spans[o, S_LIMIT] < np.inf else end
+    end = begin + s.spans[o, S_PLAN] + s.clock[RESOLUTION]
+    latest = end
+    if s.counters[BACKFILL] != 3 and s.spans[o, S_LIMIT] < np.inf:
+        latest = begin + s.spans[o, S_LIMIT]
     k = s.nodes[u, N_HEAD]
     while k >= 0:
         opens = s.claim_times[k, D_BEGIN]
@@ -138,9 +142,11 @@ def earliest(s: State, o: int, now: float) -> float:
 
 
 def reserve(s: State, o: int, begin: float) -> None:
-    """The nodes in ``alloc`` are the option's from then on."""
+    """The nodes in ``alloc`` are the option's from then on; replanned: all of each node."""
     for k in range(s.options[o, O_ALLOC_AT], s.options[o, O_ALLOC_AT] + s.options[o, O_UNITS]):
-        claim(s, k, begin, begin + s.spans[o, S_PLAN])
+        if s.counters[BACKFILL] == 3:
+            s.claims[k, C_OWNER] = -1
+        claim(s, k, begin, begin + s.spans[o, S_PLAN] + s.clock[RESOLUTION])
     s.spans[o, S_RESERVED] = begin
 
 
@@ -152,4 +158,5 @@ def forget(s: State, i: int) -> None:
                 s.options[o, O_ALLOC_AT], s.options[o, O_ALLOC_AT] + s.options[o, O_UNITS]
             ):
                 unclaim(s, k)
+                s.claims[k, C_OWNER] = o
             s.spans[o, S_RESERVED] = np.inf

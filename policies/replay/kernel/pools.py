@@ -13,6 +13,7 @@ from berth.policies.replay.kernel.profile import (
     may_gain,
     rebuild,
     take,
+    take_all,
 )
 from berth.policies.replay.kernel.state import (
     BACKFILL_EVERY,
@@ -35,6 +36,7 @@ from berth.policies.replay.kernel.state import (
     V_BACKFILL,
     V_SHADOW,
     V_WAKE,
+    WHOLE,
     State,
 )
 
@@ -191,10 +193,13 @@ def replanned(s: State, p: int) -> None:
         behind = s.options[o, O_AFTER_ME]
         lasts = s.spans[o, S_PLAN] + s.clock[RESOLUTION]
         begin = find(s, p, o, now, lasts)
-        take(s, p, o, begin, begin + lasts, 1)
         if begin <= now and fits(s, p, o):
+            take(s, p, o, begin, begin + lasts, 1)
             start(s, o)
         else:
+            take(s, p, o, begin, begin + lasts, 1)
+            if s.counters[WHOLE]:
+                take_all(s, p, begin, begin + lasts)
             begin = max(begin, s.part_values[p, V_BACKFILL])
             s.part_values[p, V_WAKE] = min(s.part_values[p, V_WAKE], begin)
         o = behind

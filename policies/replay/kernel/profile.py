@@ -78,6 +78,17 @@ def take(s: State, p: int, o: int, begin: float, end: float, sign: int) -> None:
     join(s, p, first)
 
 
+def take_all(s: State, p: int, begin: float, end: float) -> None:
+    """Nothing is free in ``[begin, end)``."""
+    if not begin < end:
+        return
+    first = cut(s, p, begin)
+    last = cut(s, p, end)
+    for i in range(first, last):
+        for r in range(s.capacity.shape[1]):
+            s.seg_free[p, i, r] = min(s.seg_free[p, i, r], 0)
+
+
 def advance(s: State, p: int, now: float) -> None:
     """Forget what is past: the first segment begins now."""
     n = s.parts[p, P_SEG_COUNT]

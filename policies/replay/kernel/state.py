@@ -28,6 +28,10 @@ PENDING: Final = 6
 QUEUES: Final = 7
 """How many: one for each pool, or one for all nodes."""
 
+WHOLE: Final = 8
+"""Reservations of a replanned backfill hold all of a pool."""
+COUNTERS: Final = 9
+
 # Places in ``clock``.
 NOW: Final = 0
 RANKED: Final = 1

@@ -57,7 +57,8 @@ def test_every_replay_is_valid_and_pools_agree_with_nodes(
     assert problems(pooled) == []
     assert pooled.counts.ended == len(trace)
     nodes = replay(trace, replace(one_pool(CORES), pooled=False), how)
-    assert nodes.start_s.tolist() == pooled.start_s.tolist()
+    if mode is not Backfill.REPLANNED:  # its reservations hold nodes whole
+        assert nodes.start_s.tolist() == pooled.start_s.tolist()
     assert problems(nodes) == []
 
 
@@ -73,7 +74,9 @@ def test_predicted_times_that_are_wrong_lose_no_job(trace: Trace, data: st.DataO
         assert problems(pooled) == []
         assert pooled.counts.ended == size
         nodes = replay(trace, replace(one_pool(CORES), pooled=False), how)
-        assert nodes.start_s.tolist() == pooled.start_s.tolist()
+        if mode is not Backfill.REPLANNED:
+            assert nodes.start_s.tolist() == pooled.start_s.tolist()
+        assert problems(nodes) == []
 
 
 @given(TRACES, MODES, st.data())

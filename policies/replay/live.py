@@ -1,0 +1,131 @@
+"""The next hours of a queue as it stands: when waiting jobs start, with intervals.
+
+The present is replayed forward some dozens of times, each with run times drawn from what is
+predicted of every job, given how long it has run. Jobs that are yet to be submitted are not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from statistics import NormalDist
+
+import numpy as np
+
+from berth.policies.replay.cluster import Cluster
+from berth.policies.replay.columns import Floats, Ints
+from berth.policies.replay.engine import replay
+from berth.policies.replay.placement import Placement
+from berth.policies.replay.predicted import Z_90
+from berth.policies.replay.replayed import Replayed
+from berth.policies.replay.settings import Settings
+from berth.policies.replay.trace import Trace
+
+SAMPLES = 40
+EARLIER, LATER = 0.2, 1.0
+"""By how much the draws' intervals of the time until the start are widened: what jobs have in
+common, and jobs that are yet to come, are in no draw. Chosen by ``python -m lab start-times``."""
+FLOOR_S = 60.0
+"""Added to the time until the start before it is widened."""
+LEAST_S = 1.0
+"""What a running job has left at least."""
+_Z = np.linspace(-4.0, 4.0, 321)
+_SHARE = np.array([NormalDist().cdf(z) for z in _Z])
+
+
+@dataclass(frozen=True)
+class Times:
+    """[jobs] run times as predicted: middle and 90 % interval, from their start, in seconds."""
+
+    low_s: Floats
+    mid_s: Floats
+    high_s: Floats
+
+    def at(self, share: Floats | float, elapsed_s: Floats, limit_s: Floats) -> Floats:
+        """[jobs] the quantile ``share`` given that they have run so long; NaN: no limit."""
+        mid = np.maximum(self.mid_s, LEAST_S)
+        below = np.log(mid / np.maximum(self.low_s, 1e-3 * mid)) / Z_90
+        above = np.log(np.maximum(self.high_s, mid) / mid) / Z_90
+        ran = np.log(np.maximum(elapsed_s, 1e-6) / mid)
+        z = ran / np.maximum(np.where(ran < 0, below, above), 1e-6)
+        since = np.where(elapsed_s > 0, np.interp(z, _Z, _SHARE), 0.0)
+        place = np.interp(since + (1.0 - since) * share, _SHARE, _Z)
+        found = mid * np.exp(place * np.where(place < 0, below, above))
+        found = np.maximum(found, elapsed_s + LEAST_S)
+        return np.asarray(np.where(np.isnan(limit_s), found, np.minimum(found, limit_s)), float)
+
+
+@dataclass(frozen=True)
+class Queue:
+    """The jobs at ``now_s``: those that run, then those that wait, the first to start first."""
+
+    trace: Trace
+    """All as if submitted now; limits as they were given."""
+    now_s: float
+    elapsed_s: Floats
+    """[jobs] 0 for those that wait."""
+    units: tuple[Ints, ...]
+    """[running jobs] the nodes that each holds, as rows of the cluster's; unused in pools."""
+
+    @property
+    def running(self) -> int:
+        """How many run."""
+        return len(self.units)
+
+    def ahead(self, total_s: Floats) -> Trace:
+        """The trace from now on, for jobs that run so long in all."""
+        return replace(
+            self.trace,
+            runtime_s=np.maximum(total_s - self.elapsed_s, LEAST_S),
+            limit_s=np.maximum(self.trace.limit_s - self.elapsed_s, LEAST_S),
+        )
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """[waiting jobs] Unix seconds of the start, in the middle with all run times as predicted;
+    infinite: it never starts."""
+
+    low_s: Floats
+    mid_s: Floats
+    high_s: Floats
+    replays: tuple[Replayed, ...]
+    """One for each draw."""
+
+
+Placing = Callable[[Trace], Placement]
+"""The policy that places the waiting jobs of a draw."""
+
+
+def foresee(
+    queue: Queue,
+    cluster: Cluster,
+    settings: Settings,
+    times: Times,
+    *,
+    samples: int = SAMPLES,
+    seed: int = 0,
+    placing: Placing | None = None,
+) -> Foreseen:
+    """When the waiting jobs start under these settings."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for number in range(samples + 1):
+        share = rng.uniform(size=len(queue.trace)) if number else 0.5
+        trace = queue.ahead(times.at(share, queue.elapsed_s, queue.trace.limit_s))
+        placement = None if placing is None else placing(trace)
+        found.append(replay(trace, cluster, settings, placement, held=queue.units))
+    starts = np.array([one.start_s[queue.running :] for one in found])
+    starts = np.where(np.isnan(starts), np.inf, starts) - queue.now_s
+    middle, drawn = starts[0], tuple(found[1:])
+    if not len(middle) or not samples:
+        return Foreseen(*(queue.now_s + middle,) * 3, drawn)
+    low, high = np.percentile(starts, (5, 95), axis=0, method="nearest")
+    low = np.maximum((np.minimum(low, middle) + FLOOR_S) * EARLIER - FLOOR_S, 0.0)
+    high = (np.maximum(high, middle) + FLOOR_S) * LATER - FLOOR_S
+    return Foreseen(
+        queue.now_s + np.minimum(low, middle),
+        queue.now_s + middle,
+        queue.now_s + np.maximum(high, middle),
+        drawn,
+    )
