@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -43,9 +44,8 @@ def read_gavel(lines: Sequence[str], read: Read) -> tuple[Trace, Floats]:
         np.array([row[0] for row in rows], float), np.full(size, np.nan),
         np.ones(size, np.int64), gpus=gpus,
     )  # fmt: skip
-    kept = {name: getattr(base, name) for name in base.__dataclass_fields__}
-    kept |= {"names": tuple(row[3] for row in rows), "ids": tuple(map(str, range(size)))}
-    return Trace(**kept), steps
+    names, ids = tuple(row[3] for row in rows), tuple(map(str, range(size)))
+    return replace(base, names=names, ids=ids), steps
 
 
 def _row(line: str) -> tuple[float, int, float, str]:
