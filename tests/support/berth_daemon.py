@@ -28,7 +28,7 @@ from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
 from berth.predictor.core.sizes import SizeLaw
 
-READY_S = 20.0
+READY_S = 60.0
 _BERTH = "from berth.plugin.cli import main; main()"
 
 

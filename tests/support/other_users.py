@@ -56,19 +56,21 @@ while True:
 """Holds as many half-made requests as it may, and connects anew wherever one is closed."""
 
 
+def _as(uid: int) -> tuple[str, ...]:
+    """Words in front of a command; ``subprocess``'s own ``user`` would copy this whole process."""
+    return ("setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--")
+
+
 def run_as(
     uid: int, code: str, *arguments: str, given: bytes = b"", timeout_s: float = 30.0
 ) -> subprocess.CompletedProcess[bytes]:
     """Run Python code as that user, with no other group than one of its own."""
     return subprocess.run(
-        [PYTHON, "-I", "-c", code, *arguments],
+        [*_as(uid), PYTHON, "-I", "-c", code, *arguments],
         input=given,
         capture_output=True,
         timeout=timeout_s,
         check=False,
-        user=uid,
-        group=uid,
-        extra_groups=[],
         cwd="/",
     )
 
@@ -77,11 +79,8 @@ def run_as(
 def running_as(uid: int, code: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     """A program of that user that has written its first line; killed at the end."""
     process = subprocess.Popen(
-        [PYTHON, "-I", "-c", code, *arguments],
+        [*_as(uid), PYTHON, "-I", "-c", code, *arguments],
         stdout=subprocess.PIPE,
-        user=uid,
-        group=uid,
-        extra_groups=[],
         cwd="/",
     )
     try:

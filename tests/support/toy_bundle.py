@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from once import made_once
 from toy_profiles import QUICK, examples
 
 from berth.predictor.families.program.predictor import Predictor
@@ -15,11 +16,14 @@ from lab.kernels.program_bundle import train
 @pytest.fixture(scope="session")
 def toy_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A whole bundle folder; copy it before changing it."""
-    folder = tmp_path_factory.mktemp("bundles") / "toy"
-    train(
-        examples(), platforms.load(), folder, seed=0, command="test", figures={}, candidates=QUICK
-    )
-    return folder
+
+    def make(folder: Path) -> None:
+        train(
+            examples(), platforms.load(), folder / "toy", seed=0, command="test", figures={},
+            candidates=QUICK,
+        )  # fmt: skip
+
+    return made_once(tmp_path_factory, "bundles", make) / "toy"
 
 
 @pytest.fixture(scope="session")
