@@ -16,6 +16,8 @@ settings.load_profile("berth")
 LONG = (
     "tests/slurm/",
     "tests/plugin/mig/",
+    "tests/plugin/daemon/",
+    "tests/plugin/users/",
     "tests/flux/",
     "tests/pilot/",
     "tests/packaging/",
