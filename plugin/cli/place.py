@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from berth.plugin.placing import place as decide_place
 from berth.plugin.scheduler import SCHEDULERS, Job
 from berth.plugin.site import Site, demo_site, load_site
 from berth.plugin.workload_files import WorkloadOptions, read_file, with_options
+from berth.plugin.workload_names import owner_in
 from berth.policies import OBJECTIVES
 from berth.predictor.core.workload import Workload, parse_workload
 
@@ -80,7 +82,8 @@ def place(name: str, words: tuple[str, ...], described: WorkloadOptions, **optio
         raise UsageError("the demo site is not a cluster", hint="name yours: --site berth.toml")
     if options["submit"] and not words:
         raise UsageError("there is nothing to submit", hint="add: -- job.sh")
-    found = _workload(name, site, described, in_store=not is_demo)
+    user = options.get("user") or getpass.getuser()
+    found = _workload(name, user, site, described, in_store=not is_demo)
     request = asked_request(found, options)
     scheduler = site.open_scheduler(options["scheduler"])
     forecaster = forecaster_for(site, options["bundles"])
@@ -121,10 +124,13 @@ def _site(path: Path | None) -> tuple[Site, bool]:
     return (demo_site(), True) if path is None else (load_site(path), False)
 
 
-def _workload(name: str, site: Site, described: WorkloadOptions, *, in_store: bool) -> Workload:
-    """A workload's file, or one by name in the site's store."""
+def _workload(
+    name: str, user: str, site: Site, described: WorkloadOptions, *, in_store: bool
+) -> Workload:
+    """A workload's file, or one by name in the site's store: the user's own, else a shared one."""
     path = Path(name)
-    if path.exists() or not in_store or path.suffix or len(path.parts) > 1:
+    elsewhere = path.suffix or (len(path.parts) > 1 and owner_in(name) != user)
+    if path.exists() or not in_store or elsewhere:
         return read_file(path, described)
     from berth.plugin.cli.where import users_socket  # noqa: PLC0415 - SQLAlchemy is slow to import
     from berth.plugin.store import Store  # noqa: PLC0415
@@ -132,7 +138,8 @@ def _workload(name: str, site: Site, described: WorkloadOptions, *, in_store: bo
 
     users = users_socket(Path(site.source), None)
     store = Store.open(site.daemon.store, create=False) if users is None else RemoteStore(users)
-    record = store.workload(name)
+    record = store.workload(f"{user}/{name}") if users is None else None
+    record = record or store.workload(name)
     if record is None:
         raise UsageError(
             f"there is no file {name!r}, nor a workload of that name in {store.name}",
