@@ -132,15 +132,15 @@ def evaluate(options: Options) -> Report:
 
 def site_of(seed: int) -> Site:
     """Fixed by rule and seed, before any policy is looked at."""
-    random = np.random.default_rng(seed)
+    dice = np.random.default_rng(seed)
     jobs = ricc.trace()[np.arange(JOBS)]
     rates = dict(throughputs(locate(THROUGHPUTS)))
     kinds = {n: [key for key, rate in rates.items() if key[1] == n and np.all(rate > 0)]
              for n in GPU_SHARES}  # fmt: skip
     sizes = [n for n in GPU_SHARES if kinds[n]]
     shares = np.array([GPU_SHARES[n] for n in sizes])
-    gpus = random.choice(sizes, size=len(jobs), p=shares / shares.sum())
-    keys = [kinds[n][random.integers(len(kinds[n]))] for n in gpus.tolist()]
+    gpus = dice.choice(sizes, size=len(jobs), p=shares / shares.sum())
+    keys = [kinds[n][dice.integers(len(kinds[n]))] for n in gpus.tolist()]
     at = DEVICES.index(KNOWN)
     run = np.clip(jobs.runtime_s, SHORTEST_S, LONGEST_S)
     rate = np.array([rates[key] for key in keys])
