@@ -35,12 +35,6 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """One more than processors: tests of schedulers and daemons mostly wait."""
-    return len(os.sched_getaffinity(0)) + 1
-
-
 @pytest.hookimpl(trylast=True)  # after they were shuffled
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Longest folders first; files stay whole, and their order within a folder is as it was."""
