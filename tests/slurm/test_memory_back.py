@@ -254,6 +254,7 @@ def test_out_of_memory_on_a_real_slurm(strict: Cluster, monkeypatch: pytest.Monk
         lambda: not any(Path("/sys/fs/cgroup/memory").glob(f"slurm*/uid_*/job_{job.id}")),
         "the node has tidied up", 20,
     )  # fmt: skip
+    time.sleep(2.0)  # slurmd refuses credentials of the second in which it revoked a job's
     strict.run("scontrol", "update", f"JobId={job.id}", "StartTime=now")  # else in two minutes
     assert strict.wait_for_state(job.id, timeout_s=40) == "COMPLETED"
     runs = [line.split() for line in out.read_text().splitlines()]

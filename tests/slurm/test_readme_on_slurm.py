@@ -20,6 +20,7 @@ from slurm_cluster import Cluster, ClusterUnavailable, wait_until
 from berth.pilot.documents import write_json
 from berth.pilot.host import cpu_model
 from berth.pilot.node import NodeMeasurement
+from berth.plugin.daemon.client import ask
 from berth.plugin.site import load_site
 from berth.predictor.hardware import platforms
 from berth.predictor.learning.programs.suite import suite_profiles
@@ -97,6 +98,11 @@ class Administrator:
         done = self.cluster.run("sh", "-e", "-c", line, env=env, timeout_s=100)
         return done.stdout + done.stderr
 
+    def daemon_knows_it(self) -> bool:
+        """Whether the daemon has a forecast by now: it looks into the store now and then."""
+        stats = ask(self.cluster.berth_socket, {"v": 1, "op": "stats"})
+        return bool(stats["forecasts"])
+
     def moves_paths(self) -> None:
         """The daemon's own files, which would be the machine's."""
         root = self.cluster.root
@@ -147,8 +153,9 @@ def test_the_commands_of_the_readme_move_the_first_job_to_the_faster_nodes(
             (cluster.etc / "filter.conf").write_text(f"{text}deadline_ms = 1000\n")
         if "pilot submit" in line:
             (pilot,) = re.findall(r"Pilot job (\d+)", said[line])
-            cluster.wait_for_state(pilot, timeout_s=100)
+            assert cluster.wait_for_state(pilot, timeout_s=100) == "COMPLETED", said
             assert cluster.job(pilot)["Partition"] == "slow"
+            wait_until(admin.daemon_knows_it, "the daemon has read what the pilot stored", 30)
         if "mode" in line and line.startswith("sed"):
             wait_until(lambda: "mode=enforce" in cluster.log("berth"), "the daemon has read it", 30)
     calibrated = next(text for line, text in said.items() if "berth calibrate" in line)
