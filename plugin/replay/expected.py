@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from berth.plugin.scheduler import PresentJob
 from berth.plugin.store import Store
 from berth.plugin.store.records import DecisionRecord, OutcomeRecord
+from berth.plugin.users.client import RemoteStore
 
 RECENT_S = 2 * 86_400.0
 """Ended jobs so old count for their user."""
@@ -21,8 +22,7 @@ def expected_times(jobs: Sequence[PresentJob], store: Store, now_s: float) -> di
     A job that has run longer than predicted gets the upper end of the prediction. Absent: nothing
     is known. Raises StoreError.
     """
-    wanted = {one.decision for one in jobs if one.decision is not None}
-    decided = store.decisions.of_ids(wanted) if wanted else {}
+    decided = decisions_of(jobs, store)
     found: dict[str, float] = {}
     for one in jobs:
         record = None if one.decision is None else decided.get(one.decision)
@@ -36,6 +36,19 @@ def expected_times(jobs: Sequence[PresentJob], store: Store, now_s: float) -> di
             if one.job_id not in found and one.user in usual:
                 found[one.job_id] = usual[one.user]
     return found
+
+
+def decisions_of(
+    jobs: Sequence[PresentJob], store: Store | RemoteStore | None
+) -> Mapping[str, DecisionRecord]:
+    """By id, those of the jobs that are known. Raises StoreError."""
+    wanted = {one.decision for one in jobs if one.decision is not None}
+    if store is None or not wanted:
+        return {}
+    if isinstance(store, Store):
+        return store.decisions.of_ids(wanted)
+    asked = {one: store.decisions.get(one) for one in wanted}
+    return {one: record for one, record in asked.items() if record is not None}
 
 
 def _predicted(record: DecisionRecord) -> tuple[float, float] | None:

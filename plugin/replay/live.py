@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from berth.plugin.replay.expected import decisions_of
 from berth.plugin.replay.present import PresentQueue
 from berth.plugin.scheduler import PresentJob
-from berth.plugin.store import Store
+from berth.plugin.store import DecisionRecord, Store
 from berth.plugin.users.client import RemoteStore
 from berth.policies.replay import Settings, Trace
 from berth.policies.replay.columns import Floats
@@ -53,8 +54,9 @@ def known_times(
     elsewhere: dict[str, Floats] = {}
     queue_of = {candidate.name: candidate.queue for candidate in candidates}
     predicted = 0
+    decided = decisions_of(jobs, store)
     for row, job in enumerate(jobs):
-        ranked = _ranked(job, store)
+        ranked = _ranked(decided.get(job.decision or ""))
         here = [one for one in ranked if queue_of.get(one["candidate"], "") in job.queues]
         if here:
             low[row], mid[row], high[row] = here[0]["runtime_s"]
@@ -133,9 +135,8 @@ def figures(found: Foreseen, present: PresentQueue) -> dict[str, Figure]:
     }
 
 
-def _ranked(job: PresentJob, store: Store | RemoteStore | None) -> list[Mapping[str, Any]]:
+def _ranked(record: DecisionRecord | None) -> list[Mapping[str, Any]]:
     """What was predicted where, the chosen place first."""
-    record = None if store is None or job.decision is None else store.decisions.get(job.decision)
     if record is None:
         return []
     return [row for row in json.loads(record.ranked) if row.get("runtime_s")]
