@@ -23,6 +23,7 @@ from berth.plugin.users.client import RemoteStore
 _HEADER = (
     "ID", "TIME", "USER", "PROFILE", "MODE", "ACTION", "CODE", "CHOSEN", "PREDICTED", "RAN", "TOOK",
 )  # fmt: skip
+PLACES = ("CANDIDATE", "PLATFORM", "TIME", "90 %", "MEMORY AT MOST", "BASIS", "FROM", "WHY NOT")
 _json_option = click.option("--json", "json_", is_flag=True, help="Print JSON.")
 
 
@@ -76,7 +77,7 @@ def decisions(
     rows = [
         [
             r.id,
-            _moment(r.time_s),
+            moment(r.time_s),
             r.user,
             r.profile or "-",
             r.mode,
@@ -152,7 +153,7 @@ def as_text(store: Store | RemoteStore, record: DecisionRecord, *, table: bool =
     request, edits = json.loads(record.request), json.loads(record.edits)
     ranked: list[dict[str, Any]] = json.loads(record.ranked)
     lines = [
-        f"{record.id}  {_moment(record.time_s)}  {record.host}  mode {record.mode}",
+        f"{record.id}  {moment(record.time_s)}  {record.host}  mode {record.mode}",
         record.reason,
         "",
         f"asked    by {record.user}{_of(record.account)}: {_asked(record, request)}",
@@ -168,7 +169,7 @@ def as_text(store: Store | RemoteStore, record: DecisionRecord, *, table: bool =
     lines.append(f"inputs   {record.inputs_digest or '-'}")
     lines += [f"outcome  {in_a_line(o)}" for o in store.outcomes.of_decision(record.id)]
     if ranked and table:
-        lines += ["", _table(ranked)]
+        lines += ["", columns(PLACES, places_cells(ranked), indent=0)]
     return "\n".join(lines)
 
 
@@ -189,7 +190,8 @@ def predicted_and_ran(record: DecisionRecord, ended: list[OutcomeRecord]) -> tup
     return format_seconds(predicted[0]) if predicted else "-", text
 
 
-def _table(ranked: list[dict[str, Any]]) -> str:
+def places_cells(ranked: list[dict[str, Any]]) -> list[list[str]]:
+    """A line for each place that was looked at, under ``PLACES``."""
     rows = []
     for row in ranked:
         runtime, memory = row.get("runtime_s"), row.get("memory_bytes")
@@ -205,8 +207,7 @@ def _table(ranked: list[dict[str, Any]]) -> str:
                 row.get("excluded") or row.get("warning") or "",
             ]
         )
-    header = ("CANDIDATE", "PLATFORM", "TIME", "90 %", "MEMORY AT MOST", "BASIS", "FROM", "WHY NOT")
-    return columns(header, rows, indent=0)
+    return rows
 
 
 def _asked(record: DecisionRecord, request: dict[str, Any]) -> str:
@@ -229,5 +230,6 @@ def _of(account: str | None) -> str:
     return f" ({account})" if account else ""
 
 
-def _moment(unix_s: float) -> str:
+def moment(unix_s: float) -> str:
+    """Local date and time."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(unix_s))

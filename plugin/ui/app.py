@@ -14,7 +14,7 @@ from werkzeug.wrappers import Response
 
 from berth.pilot.errors import BerthError
 from berth.plugin.ui import jobs, mig, place, predict, site, what_if
-from berth.plugin.ui.context import KEY, Context
+from berth.plugin.ui.context import KEY, Context, close_store
 from berth.plugin.ui.guard import guard
 from berth.plugin.ui.settings import UiSettings
 
@@ -45,6 +45,7 @@ def create_app(settings: UiSettings) -> Flask:
     )
     app.extensions[KEY] = Context(settings)
     Bootstrap5(app)
+    app.teardown_appcontext(close_store)
     guard(app, settings)
     CSRFProtect(app)
     for _, _, blueprint in VIEWS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass, field
 
-from flask import current_app
+from flask import current_app, g
 
 from berth.plugin.forecasting import forecaster_for
 from berth.plugin.site import Site, demo_site, load_site
@@ -16,6 +16,7 @@ from berth.plugin.users.client import RemoteStore
 from berth.predictor.core.forecaster import Forecaster
 
 KEY = "berth"
+_STORE = "berth_store"
 
 
 @dataclass
@@ -44,12 +45,15 @@ class Context:
         return viewer_of(self.settings)
 
     def store(self) -> Store | RemoteStore | None:
-        """What may be read; None: there is no store. Raises BerthError."""
-        return open_store(self.settings)
+        """What may be read, opened once a request; None: there is none. Raises BerthError."""
+        if _STORE not in g:
+            setattr(g, _STORE, open_store(self.settings))
+        found: Store | RemoteStore | None = g.get(_STORE)
+        return found
 
     def whole_store(self) -> Store:
         """The store itself. Raises BerthError."""
-        return whole_store(self.settings)
+        return whole_store(self.store())
 
     def _current(self) -> tuple[Site, Forecaster]:
         path = self.settings.site_file
@@ -68,3 +72,10 @@ def context() -> Context:
     """Of the running page."""
     found: Context = current_app.extensions[KEY]
     return found
+
+
+def close_store(_error: BaseException | None) -> None:
+    """At the end of a request."""
+    store = g.pop(_STORE, None)
+    if isinstance(store, Store):
+        store.close()

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 from urllib.parse import urlencode
 
 from flask import Blueprint, abort, render_template, request, url_for
 
-from berth.pilot.errors import BerthError, ToolMissing, UsageError
-from berth.pilot.units import format_bytes, format_seconds
-from berth.plugin.cli.decisions import as_text, decision_of_job, predicted_and_ran
+from berth.pilot.errors import BerthError, UsageError
+from berth.plugin.cli.decisions import (
+    as_text,
+    decision_of_job,
+    moment,
+    places_cells,
+    predicted_and_ran,
+)
 from berth.plugin.cli.outcomes import in_a_line
-from berth.plugin.pictures.times import Row, ranked_times
+from berth.plugin.pictures.times import Row
 from berth.plugin.store import DecisionRecord, OutcomeRecord, Store
 from berth.plugin.ui.context import Context, context
-from berth.plugin.ui.pictures import as_image
+from berth.plugin.ui.pictures import picture
 from berth.plugin.ui.tables import Table
 from berth.plugin.users.client import RemoteStore
 
@@ -89,7 +93,7 @@ def _table(store: Store | RemoteStore, records: list[DecisionRecord]) -> Table:
     ended = store.outcomes.of_decisions([record.id for record in records])
     rows = [
         (
-            r.id, _moment(r.time_s), r.user, r.profile or "-", r.mode, r.action, r.code,
+            r.id, moment(r.time_s), r.user, r.profile or "-", r.mode, r.action, r.code,
             r.chosen or "-", *predicted_and_ran(r, ended.get(r.id, [])),
         )
         for r in records
@@ -107,30 +111,13 @@ def _one(here: Context, store: Store | RemoteStore, decision: str) -> str:
     return render_template(
         "job.html",
         record=record,
-        moment=_moment(record.time_s),
+        moment=moment(record.time_s),
         lines=[line for line in as_text(store, record, table=False).splitlines()[2:] if line],
         outcomes=[in_a_line(outcome) for outcome in outcomes],
-        table=_places(rows) if rows else None,
+        table=Table("Places that were looked at", _PLACES, places_cells(rows)) if rows else None,
         picture=_picture(rows, outcomes),
         problem=None,
     )
-
-
-def _places(rows: list[dict[str, Any]]) -> Table:
-    cells = []
-    for row in rows:
-        times, memory = row.get("runtime_s"), row.get("memory_bytes")
-        cells.append((
-            row["candidate"],
-            row["platform"],
-            "-" if times is None else format_seconds(times[1]),
-            "-" if times is None else f"{format_seconds(times[0])} to {format_seconds(times[2])}",
-            "-" if memory is None else format_bytes(memory[2]),
-            row.get("basis") or "-",
-            row.get("source") or "-",
-            row.get("excluded") or row.get("warning") or "",
-        ))  # fmt: skip
-    return Table("Places that were looked at", _PLACES, cells)
 
 
 def _picture(rows: list[dict[str, Any]], outcomes: list[OutcomeRecord]) -> str | None:
@@ -140,11 +127,4 @@ def _picture(rows: list[dict[str, Any]], outcomes: list[OutcomeRecord]) -> str |
         if row.get("runtime_s")
     ]
     took = [o.elapsed_s for o in outcomes if o.state == "completed" and o.elapsed_s]
-    try:
-        return as_image(ranked_times(drawn, took_s=took[0] if took else None)) if drawn else None
-    except ToolMissing:
-        return None
-
-
-def _moment(unix_s: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(unix_s))
+    return picture(drawn, took_s=took[0] if took else None)

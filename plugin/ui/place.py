@@ -10,15 +10,15 @@ from wtforms import FloatField, SelectField, StringField
 from wtforms.fields.choices import SelectChoice
 from wtforms.validators import NumberRange, Optional
 
-from berth.pilot.errors import BerthError, ToolMissing
+from berth.pilot.errors import BerthError
 from berth.pilot.profile import Profile
 from berth.plugin.cli.place_text import alternatives, ruled_out
-from berth.plugin.pictures.times import Row, ranked_times
+from berth.plugin.pictures.times import Row
 from berth.plugin.placing import Placing, asked_request, place
 from berth.plugin.scheduler import Job
 from berth.plugin.site import Site
 from berth.plugin.ui.context import Context, context
-from berth.plugin.ui.pictures import as_image
+from berth.plugin.ui.pictures import picture
 from berth.plugin.ui.tables import Table
 from berth.plugin.ui.workload_form import WorkloadForm, count
 from berth.policies import OBJECTIVES, Request
@@ -114,10 +114,7 @@ def _picture(placing: Placing) -> str | None:
         for r in placing.decision.ranked
         if r.score is not None and r.runtime_s is not None
     ]
-    try:
-        return as_image(ranked_times(rows)) if rows else None
-    except ToolMissing:
-        return None
+    return picture(rows)
 
 
 def _command(

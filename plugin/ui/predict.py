@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from flask import Blueprint, render_template, request
 
-from berth.pilot.errors import BerthError, ToolMissing
+from berth.pilot.errors import BerthError
 from berth.plugin.amounts import amount_text
 from berth.plugin.cli.forecast_text import HEADER, best_points, cells, doubts, per, usable
 from berth.plugin.forecasting import platforms_for, reference_of
-from berth.plugin.pictures.times import Row, ranked_times
+from berth.plugin.pictures.times import Row
 from berth.plugin.ui.context import Context, context
-from berth.plugin.ui.pictures import as_image
+from berth.plugin.ui.pictures import picture
 from berth.plugin.ui.tables import Table
 from berth.plugin.ui.workload_form import WorkloadForm
 from berth.plugin.workload_files import title
-from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.prediction import Prediction
 from berth.predictor.core.workload import Workload
 
 view = Blueprint("predict", __name__)
@@ -74,24 +75,16 @@ def _shown(here: Context, workload: Workload) -> Shown:
         [cells(forecast, one) for one in rows],
         doubtful=[not usable(one) for one in rows],
     )
-    return Shown(_sentence(workload, forecast), table, picture(forecast), doubts(rows), reasons)
-
-
-def picture(forecast: Forecast) -> str | None:
-    """The ranking drawn; None without matplotlib."""
-    rows = [
+    drawn = [
         Row(p.platform, (p.runtime_s.low, p.runtime_s.mid, p.runtime_s.high), not usable(p))
-        for p in best_points(forecast)
+        for p in rows
     ]
-    try:
-        return as_image(ranked_times(rows))
-    except ToolMissing:
-        return None
+    return Shown(_sentence(workload, rows), table, picture(drawn), doubts(rows), reasons)
 
 
-def _sentence(workload: Workload, forecast: Forecast) -> str:
-    rows = [row for row in best_points(forecast) if usable(row)]
+def _sentence(workload: Workload, rows: Sequence[Prediction]) -> str:
     what = f"{workload.name}: {title(workload.kind)}, {amount_text(workload.amount)}"
-    if not rows:
+    first = next(filter(usable, rows), None)
+    if first is None:
         return f"{what}. No platform's time is known well enough to act on."
-    return f"{what}. Fastest where one can act on it: {rows[0].platform}."
+    return f"{what}. Fastest where one can act on it: {first.platform}."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from functools import cache
 
 from flask import Blueprint, render_template
 
@@ -16,7 +17,7 @@ from berth.plugin.doctor import examine
 from berth.plugin.findings import Finding
 from berth.plugin.learning.shown import changes_since
 from berth.plugin.site import Site
-from berth.plugin.store import Store
+from berth.plugin.store import OutcomeRecord
 from berth.plugin.ui.context import context
 from berth.plugin.ui.tables import Table
 from berth.policies.values import Candidate
@@ -56,25 +57,25 @@ def site() -> str:
         return render_template("site.html", site=None, problem=error)
     since_s = time.time() - DAYS * 86_400.0
 
+    @cache
+    def ended() -> list[OutcomeRecord]:
+        return list(here.whole_store().outcomes.between(since_s, time.time()))
+
     def accuracy() -> list[Table]:
-        found = list(here.whole_store().outcomes.between(since_s, time.time()))
         return [
             Table(
                 f"Predicted against real times, by {by}",
                 [word.capitalize() for word in (by, *ACCURACY[1:])],
-                [accuracy_cells(row) for row in summarise(found, by)],
+                [accuracy_cells(row) for row in summarise(ended(), by)],
             )
             for by in ("platform", "profile")
         ]
 
     def gain() -> str:
-        store = here.whole_store()
-        found = list(store.outcomes.between(since_s, time.time()))
-        return gain_text(gains_of(store, found, known, None))
+        return gain_text(gains_of(here.whole_store(), ended(), known, None))
 
     def changes() -> list[str]:
-        store: Store = here.whole_store()
-        return list(changes_since(store, since_s))
+        return list(changes_since(here.whole_store(), since_s))
 
     return render_template(
         "site.html",

@@ -51,9 +51,8 @@ def open_store(settings: UiSettings) -> Store | RemoteStore | None:
     return open_view(settings.site_file, settings.store_url)
 
 
-def whole_store(settings: UiSettings) -> Store:
+def whole_store(store: Store | RemoteStore | None) -> Store:
     """The store itself. Raises BerthError for a user who may only ask the users' service."""
-    store = open_store(settings)
     if store is None:
         raise BerthError("the demo site has no store", hint="start with: berth ui --site FILE")
     if not isinstance(store, Store):
