@@ -137,8 +137,9 @@ class Service:
         mode = requests.effective_mode(site.mode, job.mode)
         chosen = requests.choice(job)
         kept = self._kept_at_once(site, job, mode, chosen)
+        past = _PastKeys(job)
         if kept is None and chosen.profile is None:
-            chosen = self._by_script(job)
+            chosen = self._by_script(job, past)
         elif chosen.profile is not None:
             named = resolved(job.user or "", chosen.profile, self.shelf.names)
             chosen = chosen._replace(profile=named)
@@ -160,20 +161,23 @@ class Service:
             ask,
             mode,
             request,
+            past,
             decision=decision,
             kept=kept,
             started_ns=started_ns,
             lasts=allowance is None,
         )
 
-    def _memory(self, job: Job, request: Request, mode: Mode, code: str) -> Fit | None:
+    def _memory(
+        self, job: Job, past: _PastKeys, request: Request, mode: Mode, code: str
+    ) -> Fit | None:
         """What is to be said and done about the memory that it asks for."""
         needs = self.shelf.memory_needs
         asked = request.resources.memory_bytes_per_node
         if not needs or not asked or mode not in _ANSWERED or code in _NOT_LOOKED_AT:
             return None
         own = (profile_key(request.user, request.profile),) if request.profile else ()
-        need = need_of(needs.get, itertools.chain(_past_keys(job), own))
+        need = need_of(needs.get, itertools.chain(past, own))
         if need is None:
             return None
         watch = Watch(self.snapshot.guard, time.time(), mode is Mode.ENFORCE)
@@ -194,7 +198,7 @@ class Service:
             return Kept(Code.NO_PROFILE, f"{chosen.profile} is another user's workload.")
         return site.covers(job)
 
-    def _by_script(self, job: Job) -> requests.Choice:
+    def _by_script(self, job: Job, past: _PastKeys) -> requests.Choice:
         shelf, user = self.shelf, job.user or ""
         if not shelf.has_scripts:
             return requests.Choice()
@@ -202,7 +206,7 @@ class Service:
         if job.script:
             found = shelf.attached(fingerprint(job.script, job.arguments or ()), user)
         if found is None and user:
-            found = next(filter(None, (shelf.attached(k, user) for k in _past_keys(job))), None)
+            found = next(filter(None, (shelf.attached(k, user) for k in past)), None)
         return requests.Choice() if found is None else requests.Choice(found.profile, found.size)
 
     def _in_own_queue(
@@ -236,6 +240,7 @@ class Service:
         ask: Ask,
         mode: Mode,
         request: Request,
+        past: _PastKeys,
         *,
         decision: Decision | None,
         kept: Kept | None,
@@ -255,7 +260,7 @@ class Service:
                     (code, reason), changes = _INTERACTIVE_SHAPE, {}
             if "shape" in request.pinned and not _SHAPE.isdisjoint(changes):
                 (code, reason), changes = _PINNED_SHAPE, {}
-        memory = self._memory(ask.job, request, mode, code)
+        memory = self._memory(ask.job, past, request, mode, code)
         if memory is not None:
             reason = f"{reason} {memory.sentence}".lstrip()
             if memory.memory_mib is not None and "memory_mib_per_node" not in changes:
@@ -346,8 +351,21 @@ def _place(candidate: Candidate, state: CandidateState) -> dict[str, object]:
     }
 
 
+class _PastKeys:
+    """What a job's past ones may be found by, the closest first; each made once, when needed."""
+
+    def __init__(self, job: Job) -> None:
+        self._made: list[str] = []
+        self._rest = _past_keys(job)
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._made
+        for key in self._rest:
+            self._made.append(key)
+            yield key
+
+
 def _past_keys(job: Job) -> Iterator[str]:
-    """What its past jobs may be found by, the closest first."""
     tasks, cpus = requests.shape(job)
     name = job.name or ""
     exact, similar = arguments_of(name, job.arguments or (), job.script)
