@@ -48,7 +48,7 @@ _CLIENTS = 16
 CORES = os.sched_getaffinity(0)
 _TICKS = os.sysconf("SC_CLK_TCK")
 
-RIVALS = {
+PEERS = {
     "asyncio echo": """
 import asyncio, sys
 async def serve(reader, writer):
@@ -265,14 +265,14 @@ def measure(name: str, pid: int, path: str, lines: list[bytes]) -> Iterator[Row]
 
 
 @contextmanager
-def rival(source: str) -> Iterator[tuple[int, str]]:
+def peer_daemon(source: str) -> Iterator[tuple[int, str]]:
     """A trivial server in its own process: its pid and socket."""
     with tempfile.TemporaryDirectory(prefix="berth-") as folder:
-        path = f"{folder}/rival.sock"
+        path = f"{folder}/peer.sock"
         process = subprocess.Popen([sys.executable, "-c", source, path])
         on_core(0, process.pid)
         try:
-            wait_until(lambda: Path(path).exists() and answers(path), what="the rival")
+            wait_until(lambda: Path(path).exists() and answers(path), what="the peer")
             yield process.pid, path
         finally:
             process.kill()
@@ -328,8 +328,8 @@ def main() -> None:
         resident = resident_mib(daemon.pid)
         recorder = daemon.stats()["recorder"]
     lines = [request_line(n, "mix") for n in range(arguments.requests)]
-    for name, source in RIVALS.items():
-        with rival(source) as (pid, path):
+    for name, source in PEERS.items():
+        with peer_daemon(source) as (pid, path):
             rows += measure(name, pid, path, lines)
     show(rows, decisions, starts, resident)
     print(f"in the daemon, as it counts itself: {status['latency_us']}; recorder: {recorder}")

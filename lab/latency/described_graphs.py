@@ -1,7 +1,7 @@
 """What graphs that the public archive lacks come to: ``tables/described.npz`` (see its README).
 
 Their work by kinds of operators and their ``graph_features``, no structure: enough for a row's
-``terms`` and ``likeness`` at any batch on any platform.
+``terms`` and ``descriptors`` at any batch on any platform.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class Fitted:
 
 def fit(
     terms: Floats,
-    likeness: Floats,
+    descriptors: Floats,
     log_seconds: Floats,
     knobs: Knobs,
     coefficients: Floats | None = None,
@@ -49,8 +49,8 @@ def fit(
     """One setting's rows. Rows left out by the closed form (Rasmussen and Williams, 5.12)."""
     if coefficients is None:
         coefficients = weigh(terms, np.exp(log_seconds))
-    scale = Scale.of(likeness)
-    points = scale(likeness)
+    scale = Scale.of(descriptors)
+    points = scale(descriptors)
     bare = Process(coefficients, scale, points, knobs.length, 0.0, np.zeros(len(points)))
     missed = log_seconds - bare.base(terms)
     offset = float(np.median(missed))
@@ -83,7 +83,7 @@ class Sample(Table):
     group: Strings
     """What is held out together."""
     terms: Floats
-    likeness: Floats
+    descriptors: Floats
     log_seconds: Floats
 
 
@@ -94,7 +94,7 @@ def fit_all(sample: Sample, knobs: Knobs) -> dict[str, Fitted]:
         own = np.flatnonzero(sample.setting == name)
         if len(own) >= _LEAST_ROWS:
             part = sample[own]
-            found[name] = fit(part.terms, part.likeness, part.log_seconds, knobs)
+            found[name] = fit(part.terms, part.descriptors, part.log_seconds, knobs)
     return found
 
 
@@ -105,7 +105,7 @@ def predicted(fitted: dict[str, Fitted], asked: Sample) -> Floats:
     for name, one in fitted.items():
         rows = np.flatnonzero(asked.setting == name)
         if len(rows):
-            whole = one.process(asked.terms[rows], asked.likeness[rows])
+            whole = one.process(asked.terms[rows], asked.descriptors[rows])
             base = one.process.base(asked.terms[rows])
             found[rows] = np.column_stack([whole.log_seconds, whole.difficulty, base])
     return found
@@ -138,7 +138,7 @@ def _errors(train: Sample, test: Sample, setting: str, grid: Sequence[Knobs]) ->
     weights = weigh(own.terms, np.exp(own.log_seconds))
     found = []
     for knobs in grid:
-        process = fit(own.terms, own.likeness, own.log_seconds, knobs, weights).process
-        guess = process(asked.terms, asked.likeness).log_seconds
+        process = fit(own.terms, own.descriptors, own.log_seconds, knobs, weights).process
+        guess = process(asked.terms, asked.descriptors).log_seconds
         found.append(float(np.abs(np.expm1(guess - asked.log_seconds)).sum()))
     return np.array(found)

@@ -22,7 +22,7 @@ from berth.predictor.families.graph.latency.bundle import (
     SettingEntry,
     arrays_of,
 )
-from berth.predictor.families.graph.latency.inputs import LIKENESS, TERMS
+from berth.predictor.families.graph.latency.inputs import DESCRIPTORS, TERMS
 from berth.predictor.hardware.roofs import Numbers
 from lab.datasets.timm import BENCHMARK, GRAPHS
 from lab.ground.evaluate import Family, held_out
@@ -81,8 +81,9 @@ def train(
     )  # fmt: skip
     manifest = LatencyManifest(
         schema=LATENCY_SCHEMA, **made_by(command, figures),
-        settings=tuple(sorted(entries, key=lambda one: one.name)), terms=TERMS, likeness=LIKENESS,
-        split=SPLIT, novel=float(np.quantile(np.concatenate(difficulties), NOVEL_SHARE)),
+        settings=tuple(sorted(entries, key=lambda one: one.name)), terms=TERMS,
+        likeness=DESCRIPTORS, split=SPLIT,
+        novel=float(np.quantile(np.concatenate(difficulties), NOVEL_SHARE)),
         training=LatencyTraining(
             sources={d.path: d.sha256 for d in (BENCHMARK, GRAPHS)}, seed=seed,
             length=knobs.length, noise=knobs.noise, graphs=len(works()),

@@ -1,4 +1,4 @@
-"""The measured rows as the learnt time takes them: terms and likeness, by graph or by what is
+"""The measured rows as the learnt time takes them: terms and descriptors, by graph or by what is
 published of a model (MACs, activations, parameters), where no graph is at hand."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 
 from berth.predictor.families.graph.latency.features import Work
-from berth.predictor.families.graph.latency.inputs import LIKENESS, TERMS, likeness, terms
+from berth.predictor.families.graph.latency.inputs import DESCRIPTORS, TERMS, descriptors, terms
 from lab.datasets.timm import Architecture
 from lab.ground.table import Flags, Floats, Strings, Table
 from lab.latency import described_graphs
@@ -37,7 +37,7 @@ class Samples(Table):
     @property
     def totals(self) -> Flags:
         """Rows of which all totals are published."""
-        return np.asarray(~np.isnan(self.by_totals.likeness).any(axis=1))
+        return np.asarray(~np.isnan(self.by_totals.descriptors).any(axis=1))
 
     def grouped(self, group: Strings) -> Samples:
         """With other groups to be held out together."""
@@ -104,9 +104,9 @@ def sample_of(
     known = [one for one in work if one is not None]
     roof = roof_rows(rows[have], [one[0] for one in known])
     graph, batch = np.array([one[1] for one in known]), rows.batch[have].astype(np.float64)
-    found = np.zeros((len(rows), len(TERMS))), np.zeros((len(rows), len(LIKENESS)))
+    found = np.zeros((len(rows), len(TERMS))), np.zeros((len(rows), len(DESCRIPTORS)))
     found[0][have] = terms(graph, roof, batch)
-    found[1][have] = likeness(graph, roof, batch)
+    found[1][have] = descriptors(graph, roof, batch)
     return Sample(setting, group, *found, np.log(rows.seconds))
 
 

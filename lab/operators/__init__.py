@@ -1,1 +1,1 @@
-"""Operators on GPUs never seen, whole models as their sum, and rivals."""
+"""Operators on GPUs never seen, whole models as their sum, and baselines."""

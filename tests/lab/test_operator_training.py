@@ -192,7 +192,7 @@ def evaluated(alone: Rows, monkeypatch: pytest.MonkeyPatch) -> Report:
     return run.evaluate(0, size=TINY)
 
 
-def test_an_evaluation_names_splits_rivals_and_what_it_left_out(
+def test_an_evaluation_names_splits_baselines_and_what_it_left_out(
     evaluated: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = {(one.split, one.family) for one in evaluated.data["results"]}

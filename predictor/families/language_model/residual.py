@@ -1,4 +1,4 @@
-"""What calibrated physics misses, by likeness to measured cases: an ONNX of a Gaussian process.
+"""What calibrated physics misses, by similarity to measured cases: an ONNX of a Gaussian process.
 
 The process is a sum of kernels; each is a squared exponential over some numbers of a case
 (``NUMBERS``), multiplied by "the same accelerator", "the same framework", "the same model", ...

@@ -68,14 +68,14 @@ class Times:
             for a in (self.flops, self.instructions, self.l1, self.l2, self.l3, self.dram)
         ]
         largest = max(range(len(overlapping)), key=overlapping.__getitem__)
-        rivals = [
+        candidates = [
             (overlapping[largest], _BOUNDS[largest]),
             (float(self.branches[index]), Bound.LATENCY),
             (float(self.atomics[index]), Bound.LATENCY),
             (float(self.launches[index]), Bound.LAUNCH),
             (float(self.serial[index]), Bound.SERIAL),
         ]
-        return max(rivals, key=lambda pair: pair[0])[1]
+        return max(candidates, key=lambda pair: pair[0])[1]
 
 
 def times(work: Work, ceilings: Ceilings, scaling: ThreadScaling) -> Times:

@@ -26,7 +26,7 @@ from berth.predictor.families.graph.latency.features import (
     roof_features,
     work_of,
 )
-from berth.predictor.families.graph.latency.inputs import LIKENESS, TERMS, likeness, terms
+from berth.predictor.families.graph.latency.inputs import DESCRIPTORS, TERMS, descriptors, terms
 from berth.predictor.families.graph.latency.predictor import LatencyPredictor, shared
 from berth.predictor.families.graph.latency.process import similarity
 from berth.predictor.families.graph.source_errors import (
@@ -103,18 +103,18 @@ def inputs_of(graph: ModelGraph) -> tuple[Floats, Floats]:
     work, batch = work_of(graph), np.array([float(graph.batch)])
     roof = roof_features(work, [GPU], [Numbers.FP16], graph.batch)
     features = graph_features(work)[None]
-    return terms(features, roof, batch), likeness(features, roof, batch)
+    return terms(features, roof, batch), descriptors(features, roof, batch)
 
 
 def test_inputs_are_finite_and_named() -> None:
     for graph in (image_model(2), products()):
-        for names, values in zip((TERMS, LIKENESS), inputs_of(graph), strict=True):
+        for names, values in zip((TERMS, DESCRIPTORS), inputs_of(graph), strict=True):
             assert values.shape == (1, len(names))
             assert np.isfinite(values).all()
 
 
 def made_up(count: int = 60, seed: int = 0) -> tuple[Floats, Floats, Floats]:
-    """Terms, likeness, and log seconds of exactly 2 and 3 times the first two terms."""
+    """Terms, descriptors, and log seconds of exactly 2 and 3 times the first two terms."""
     random = np.random.default_rng(seed)
     work = random.lognormal(size=(count, 4))
     return work, random.normal(size=(count, 5)), np.log(work[:, :2] @ np.array([2.0, 3.0]))

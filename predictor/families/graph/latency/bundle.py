@@ -1,7 +1,7 @@
 """The bundle of learnt times: a manifest, and one process a setting as arrays.
 
-The arrays hold weights and the likeness of measured models (no names, no graphs). A *setting* is a
-platform with a precision, a layout and a software; each platform has one that is used unless
+The arrays hold weights and the descriptors of measured models (no names, no graphs). A *setting*
+is a platform with a precision, a layout and a software; each platform has one that is used unless
 another is asked for.
 """
 
@@ -25,7 +25,7 @@ from berth.predictor.core.bundle import (
     check_complete,
     read_manifest,
 )
-from berth.predictor.families.graph.latency.inputs import LIKENESS, TERMS
+from berth.predictor.families.graph.latency.inputs import DESCRIPTORS, TERMS
 from berth.predictor.families.graph.latency.process import Process, Scale
 from berth.predictor.hardware.roofs import Numbers
 
@@ -67,7 +67,8 @@ class LatencyManifest(BundleManifest):
     schema_: str = Field(default=LATENCY_SCHEMA, alias="schema")
     settings: tuple[SettingEntry, ...] = Field(min_length=1)
     terms: tuple[str, ...]
-    likeness: tuple[str, ...]
+    descriptors: tuple[str, ...] = Field(alias="likeness")
+    """Named as in bundles that sites have."""
     split: str
     """That the widths are of."""
     novel: float = Field(gt=0)
@@ -107,7 +108,7 @@ def verify(folder: Path = DEFAULT_LATENCY) -> LatencyManifest:
     """The manifest, after every checksum has been compared. Raises DocumentError."""
     manifest = read_manifest(folder, LatencyManifest)
     check_complete(folder, manifest, [ARRAYS])
-    if (manifest.terms, manifest.likeness) != (TERMS, LIKENESS):
+    if (manifest.terms, manifest.descriptors) != (TERMS, DESCRIPTORS):
         raise DocumentError(
             folder, "was made with other features than this version of Berth computes",
             key="likeness", hint="run `python -m lab model-latency --train` with this version",
@@ -132,7 +133,7 @@ def _setting(
         )
     except KeyError as missing:
         raise DocumentError(path, f"lacks the array {missing}") from None
-    columns = (len(LIKENESS),)
+    columns = (len(DESCRIPTORS),)
     shapes = (weights.shape, centre.shape, spread.shape, points.shape, pull.shape)
     if shapes != ((len(TERMS),), columns, columns, (entry.rows, *columns), (entry.rows,)):
         raise DocumentError(path, f"holds an array of a wrong shape for {entry.name!r}")

@@ -2,8 +2,8 @@
 
 ``terms``: seconds an image that the time may be a sum of, with weights of at least 0: each group's
 roofline, its elements and its MACs, some operators that cost more than their bytes, the launches.
-``likeness``: what two models are compared by, free of size: shares of groups, intensities, and how
-far the sums of arithmetic, memory and launches are from the roofline. Numpy only.
+``descriptors``: what two models are compared by, free of size: shares of groups, intensities, and
+how far the sums of arithmetic, memory and launches are from the roofline. Numpy only.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ TERMS = (
     *(f"macs_{group}" for group in _MATRIX), *_DEAR, "launches",
 )  # fmt: skip
 """The names of ``terms``."""
-LIKENESS = (
+DESCRIPTORS = (
     "compute_of_roof", "memory_of_roof", "fused_of_roof", "launches_of_roof",
     *(f"time_{group}" for group in GROUPS), *(f"share_elements_{group}" for group in GROUPS),
     *(f"share_macs_{group}" for group in _MATRIX), *(f"share_nodes_{group}" for group in GROUPS),
     *(f"intensity_{group}" for group in _MATRIX),
 )  # fmt: skip
-"""The names of ``likeness``."""
+"""The names of ``descriptors``."""
 _GRAPH = {name: place for place, name in enumerate(GRAPH_FEATURES)}
 _ROOF = {name: place for place, name in enumerate(ROOF_FEATURES)}
 
@@ -57,8 +57,8 @@ def terms(graph: Floats, roof: Floats, batch: Floats) -> Floats:
     ])  # fmt: skip
 
 
-def likeness(graph: Floats, roof: Floats, batch: Floats) -> Floats:
-    """[rows, len(LIKENESS)] of the same."""
+def descriptors(graph: Floats, roof: Floats, batch: Floats) -> Floats:
+    """[rows, len(DESCRIPTORS)] of the same."""
     whole = roof[:, _ROOF["roof_s"]]
     sums = [roof[:, _ROOF[name]] / whole for name in ("compute_s", "memory_s", "fused_s")]
     launches = roof[:, _ROOF["launches"]] / batch * _LAUNCH_S / whole

@@ -30,7 +30,7 @@ from berth.predictor.families.graph.latency.features import (
     roof_features,
     work_of,
 )
-from berth.predictor.families.graph.latency.inputs import likeness, terms
+from berth.predictor.families.graph.latency.inputs import descriptors, terms
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.roofline import native_numbers
 from berth.predictor.hardware.roofs import Numbers, Roof
@@ -109,7 +109,7 @@ class LatencyPredictor:
         entry, batch = setting.entry, work.graph.batch
         roof = roof_features(work, [place], [entry.numbers], batch)
         many = np.array([float(batch)])
-        found = setting.process(terms(features, roof, many), likeness(features, roof, many))
+        found = setting.process(terms(features, roof, many), descriptors(features, roof, many))
         difficulty = float(found.difficulty[0])
         low, high = entry.batches
         beyond = max(low / batch, batch / high, BATCH_SLACK) / BATCH_SLACK

@@ -1,9 +1,9 @@
 """The learnt time of a model graph: a sum of operators' times, and how far models like it are off.
 
-``log t = log(terms . weights) + offset + k(likeness) . pull``: weights of at least 0 say what each
-group of operators costs in a setting (a platform with a precision, layout and software); a Gaussian
-process (Matern 3/2, Rasmussen and Williams, equation 4.17) over the likeness of models adds what
-that misses. Far from every model that was measured it adds nothing: the sum stands alone.
+``log t = log(terms . weights) + offset + k(descriptors) . pull``: weights of at least 0 say what
+each group of operators costs in a setting (a platform with a precision, layout and software); a
+Gaussian process (Matern 3/2, Rasmussen and Williams, equation 4.17) over the descriptors of models
+adds what that misses. Far from every model that was measured it adds nothing: the sum stands alone.
 Numpy only.
 """
 
@@ -23,7 +23,7 @@ DIFFICULTY_FLOOR = 0.35
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Puts likeness on one scale."""
+    """Brings descriptors to one scale."""
 
     centre: Floats
     spread: Floats
@@ -64,7 +64,7 @@ class Process:
     """[terms] at least 0."""
     scale: Scale
     points: Floats
-    """[measured, columns] likeness, scaled."""
+    """[measured, columns] descriptors, scaled."""
     length: float
     offset: float
     pull: Floats
@@ -74,9 +74,9 @@ class Process:
         """[rows] log seconds of one image by the sum of operators alone."""
         return np.asarray(np.log(np.maximum(terms @ self.coefficients, _LEAST_S)))
 
-    def __call__(self, terms: Floats, likeness: Floats) -> LearntTimes:
+    def __call__(self, terms: Floats, descriptors: Floats) -> LearntTimes:
         """[rows, terms] and [rows, columns] as ``inputs`` makes them."""
-        near = similarity(self.scale(likeness), self.points, self.length)
+        near = similarity(self.scale(descriptors), self.points, self.length)
         return LearntTimes(
             self.base(terms) + self.offset + near @ self.pull,
             DIFFICULTY_FLOOR + 1 - near.max(axis=1),

@@ -3,7 +3,7 @@
 Matrix products and convolutions become products (implicit GEMM); grouped convolutions with few
 channels a group (depthwise) and all else become memory-bound vector operators. A bias that is
 added after a product is part of it. What runs nothing (views) takes no time. Operators without a
-measured likeness (pooling, movement, unknown ones) are taken as reading and writing their bytes.
+measured counterpart (pooling, movement, unknown ones) are taken as reading and writing their bytes.
 """
 
 from __future__ import annotations

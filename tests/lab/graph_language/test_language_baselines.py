@@ -1,4 +1,4 @@
-"""The cheap rivals learn from the base and from the rows that were given, and from no others."""
+"""The cheap baselines learn from the base and from the rows that were given, and from no others."""
 
 from __future__ import annotations
 
