@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import shutil
 import socket
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from slurm_cluster import Cluster, wait_until
+from warm_berth import Forked
 
 from berth.plugin.store import Store
 from berth.plugin.store.records import ForecastRecord, WorkloadRecord
@@ -214,11 +214,12 @@ class RealDaemon:
 
     def launch(self) -> None:
         """Start it."""
-        berth = Path(sys.executable).with_name("berth")
-        self.pid = self.cluster.launch(
-            "berth", str(berth), "serve", "--site", str(self.site_file),
-            env={"PATH": self.cluster.environment["PATH"]},
+        log = self.cluster.root / "log" / "berth.log"
+        running = Forked(
+            ("serve", "--site", str(self.site_file)), env=self.cluster.environment,
+            cwd=self.cluster.root, stdout=log, stderr=log,
         )  # fmt: skip
+        self.pid = self.cluster.pids["berth"] = running.pid
 
     def is_ready(self) -> bool:
         """True once it has forecasts and a reading of the cluster."""

@@ -12,7 +12,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +19,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from warm_berth import FRESH, Forked, can_fork
 
 from berth.pilot.errors import BerthError
 from berth.plugin.daemon.client import ask
@@ -29,7 +30,6 @@ from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, 
 from berth.predictor.core.sizes import SizeLaw
 
 READY_S = 60.0
-_BERTH = "from berth.plugin.cli import main; main()"
 
 
 def wait_until(condition: Callable[[], Any], timeout_s: float = 20.0, what: str = "") -> Any:
@@ -226,7 +226,7 @@ def fake_slurm(folder: Path, *, partitions: str = PARTITIONS, nodes: str = NODES
 class RunningDaemon:
     """A started ``berth serve``. ``log`` is its standard error so far."""
 
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | Forked
     site_file: Path
     socket: Path
     log_file: Path
@@ -275,24 +275,27 @@ def start_daemon(
     environment: Mapping[str, str] | None = None,
     path: Path | None = None,
     wait: bool = True,
+    fresh: bool = False,
 ) -> RunningDaemon:
     """Start ``berth serve`` and wait until it answers; AssertionError with its log if it does not.
 
-    ``path`` goes in front of PATH (``fake_slurm``).
+    ``path`` goes in front of PATH (``fake_slurm``). ``fresh``: an interpreter of its own, where a
+    test is about the start or the size; else it is forked from one that has imported Berth.
     """
     settings = dict(os.environ)
     settings.update(environment or {})
     if path is not None:
         settings["PATH"] = f"{path}:{settings['PATH']}"
     log_file = site_file.with_suffix(".log")
-    with log_file.open("ab") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-c", _BERTH, "serve", "--site", str(site_file), *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            env=settings,
-        )
+    words = ("serve", "--site", str(site_file), *arguments)
+    process: subprocess.Popen[bytes] | Forked
+    if not fresh and can_fork(environment):
+        process = Forked(words, env=settings, stdout=log_file, stderr=log_file)
+    else:
+        with log_file.open("ab") as log:
+            process = subprocess.Popen(
+                [*FRESH, *words], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=settings
+            )
     daemon = RunningDaemon(process, site_file, socket_path, log_file, settings)
     if not wait:
         return daemon

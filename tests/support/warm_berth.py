@@ -1,0 +1,143 @@
+"""``berth`` without its start: each call is forked from a process that has imported it once.
+
+A fresh ``berth`` spends 0.4 to 1 s of processor time on imports, and hundreds of tests start one.
+Everything else is real: a process of its own with its arguments, environment, streams, signals.
+Tests of the start itself (what is imported, how fast, how large it stays) use a fresh process.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+IMPORTED = (
+    "alembic.command",
+    "berth.plugin.cli.decisions",
+    "berth.plugin.cli.doctor",
+    "berth.plugin.cli.history",
+    "berth.plugin.cli.pilot_run",
+    "berth.plugin.cli.place",
+    "berth.plugin.cli.predict",
+    "berth.plugin.cli.serve",
+    "berth.plugin.cli.why",
+    "berth.plugin.cli.workload",
+    "berth.plugin.daemon.app",
+    "berth.plugin.users.serving",
+    "sqlalchemy.dialects.sqlite",
+)
+"""What most commands need; the others are imported by the forked process itself."""
+
+FRESH = (sys.executable, "-c", "from berth.plugin.cli import main; main()")
+"""``berth`` started as a user starts it."""
+_AT_START_ONLY = ("LD_", "MALLOC_", "PYTHON")
+"""Variables that count only when an interpreter starts."""
+
+_SERVER = multiprocessing.get_context("forkserver")
+_SERVER.set_forkserver_preload(list(IMPORTED))
+
+
+class Forked:
+    """A running ``berth``, with what tests use of ``subprocess.Popen``."""
+
+    def __init__(
+        self,
+        words: tuple[str, ...],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | str | None = None,
+        stdin: Path | str = os.devnull,
+        stdout: Path | str = os.devnull,
+        stderr: Path | str = os.devnull,
+    ) -> None:
+        settings = dict(os.environ if env is None else env)
+        self.args = ("berth", *words)
+        self._process = _SERVER.Process(
+            target=_become,
+            args=(words, settings, str(cwd or Path.cwd()), (str(stdin), str(stdout), str(stderr))),
+            daemon=True,
+        )
+        self._process.start()
+        pid = self._process.pid
+        assert pid is not None
+        self.pid = pid
+
+    @property
+    def returncode(self) -> int | None:
+        """Its exit status, the negative number of the signal that ended it, or None."""
+        return self._process.exitcode
+
+    def poll(self) -> int | None:
+        """The same."""
+        return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Its exit status. Raises subprocess.TimeoutExpired."""
+        self._process.join(timeout)
+        found = self._process.exitcode
+        if found is None:
+            raise subprocess.TimeoutExpired(self.args, timeout or 0)
+        return found
+
+    def send_signal(self, number: int) -> None:
+        """Nothing where it has ended."""
+        if self._process.exitcode is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self.send_signal(signal.SIGKILL)
+
+
+def can_fork(env: Mapping[str, str] | None) -> bool:
+    """Whether a forked process is as a fresh one of this environment would be."""
+    return env is None or all(
+        os.environ.get(name) == value
+        for name, value in env.items()
+        if name.startswith(_AT_START_ONLY)
+    )
+
+
+def run_berth(
+    *words: str | Path,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | str | None = None,
+    given: str = "",
+    timeout_s: float = 100,
+) -> subprocess.CompletedProcess[str]:
+    """``berth`` with these words, ``given`` on its standard input; never raises by its status."""
+    with tempfile.TemporaryDirectory(prefix="berth-run-") as folder:
+        stdin, stdout, stderr = (Path(folder) / name for name in ("in", "out", "err"))
+        stdin.write_text(given)
+        running = Forked(
+            tuple(map(str, words)), env=env, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr
+        )
+        try:
+            status = running.wait(timeout_s)
+        finally:
+            running.kill()
+        texts = (path.read_text(errors="surrogateescape") for path in (stdout, stderr))
+        return subprocess.CompletedProcess(running.args, status, *texts)
+
+
+def _become(
+    words: tuple[str, ...], env: dict[str, str], cwd: str, streams: tuple[str, str, str]
+) -> None:
+    """In the forked process."""
+    flags = (os.O_RDONLY, *[os.O_WRONLY | os.O_CREAT | os.O_APPEND] * 2)
+    for number, (path, how) in enumerate(zip(streams, flags, strict=True)):
+        opened = os.open(path, how, 0o644)
+        os.dup2(opened, number)
+        os.close(opened)
+    os.environ.clear()
+    os.environ.update(env)
+    os.chdir(cwd)
+    sys.argv = ["berth", *words]
+    from berth.plugin.cli import main
+
+    main(words)
