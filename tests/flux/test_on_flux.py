@@ -191,13 +191,13 @@ def test_what_became_of_a_job_is_stored_beside_what_was_predicted(
     assert (found.cluster, found.state, found.queue) == ("tests", "completed", "gpu")
     assert (found.candidate, found.platform, found.predicted_s) == ("gpu", "h200-141gb", 60.0)
     assert (found.gpus, found.nodes, found.exit_status) == (1, 1, 0)
-    assert 0.2 < found.elapsed_s < 10
+    assert 0.2 < found.elapsed_s < 60
     assert found.submit_s <= found.start_s <= found.end_s
     assert found.decision in notes(flux, ran)["decision"]
     other = wait_until(lambda: store.outcomes.of_job(failed.replace("ƒ", "f")))
     assert (other.state, other.exit_status) == ("failed", 1)
     assert store.outcomes.of_job(plain.replace("ƒ", "f")) is None
-    assert harbour.daemons[-1].stats()["problems"] == {}
+    wait_until(lambda: harbour.daemons[-1].stats()["problems"] == {})
 
 
 # The filter or the daemon fails

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from fake_daemon import KEEP, FakeDaemon, move_to
-from slurm_cluster import OTHER_USER, USER, Cluster
+from slurm_cluster import OTHER_USER, USER, Cluster, wait_until
 
 SHOW_SHAPE = """#!/bin/sh
 echo "tasks=$SLURM_NTASKS nodes=$SLURM_JOB_NUM_NODES gpus=$SLURM_JOB_GPUS mem=$SLURM_MEM_PER_NODE"
@@ -210,7 +210,7 @@ def test_slurmctld_starts_and_takes_jobs_without_the_lua_libraries(slurm: Cluste
         job = slurm.sbatch("-p", "auto")
     assert daemon.requests == []
     assert slurm.job(job.id)["Partition"] == "auto"
-    assert "lua-cjson is missing" in slurm.log()
+    wait_until(lambda: "lua-cjson is missing" in slurm.log(), "slurmctld logs it")
 
 
 def test_the_filter_never_makes_slurmctld_complain(slurm: Cluster) -> None:

@@ -15,7 +15,7 @@ import pytest
 from accounting_database import DatabaseUnavailable
 from differential.verdicts import Verdict
 from fake_daemon import FakeDaemon, move_to
-from slurm_cluster import Cluster, ClusterUnavailable, require_slurm
+from slurm_cluster import Cluster, ClusterUnavailable, require_slurm, wait_until
 from slurm_differential.cases import ACCOUNTS, CASES, HET, LIMITS, PLAIN, WORLDS, Case
 from slurm_differential.options import asks, option_names
 from slurm_differential.pairs import Seen, judge
@@ -134,4 +134,5 @@ def test_a_kill_switch_that_cannot_be_read_is_on(slurm: Cluster) -> None:
     loop.unlink()
     assert slurm.job(job.id)["Partition"] == "auto"
     assert not daemon.requests
-    assert re.search(r"berth: .*: jobs go on unchanged", slurm.log())
+    said = re.compile(r"berth: .*: jobs go on unchanged")
+    wait_until(lambda: said.search(slurm.log()) is not None, "slurmctld logs it")

@@ -73,7 +73,7 @@ def test_without_mpi_it_is_measured_over_tcp_and_says_why(tmp_path: Path, tools:
     assert found.without_mpi == "there is no mpicc"
     assert made.latency_s is not None
     assert made.bytes_per_s is not None
-    assert 1e-7 < made.latency_s < 0.1
+    assert 1e-7 < made.latency_s < 1
     assert 1e6 < made.bytes_per_s < 1e12
     sizes = [one.message_bytes for one in made.all_reduce]
     assert sizes == sorted(sizes)

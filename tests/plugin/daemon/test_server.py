@@ -207,7 +207,7 @@ def test_hundreds_of_idle_connections_hold_nobody_up(running: Running) -> None:
     idle = [running.connect() for _ in range(400)]
     start = time.monotonic()
     assert running.ask() == b"<hello>\n"
-    assert time.monotonic() - start < 1
+    assert time.monotonic() - start < 5
     for peer in idle:
         peer.close()
 

@@ -14,8 +14,10 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from http.client import HTTPConnection
 from pathlib import Path
+from wsgiref.simple_server import WSGIServer
 
 import pytest
 import yaml
@@ -235,11 +237,20 @@ def test_an_address_in_use_and_a_file_in_the_way_are_errors(tmp_path: Path) -> N
     listening(f"unix:{path}", application).server_close()  # what a crash left behind
 
 
-def test_a_peer_that_says_nothing_keeps_nobody_waiting(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = listening(f"127.0.0.1:{port}", application)
+def listening_on_a_free_port() -> WSGIServer:
+    """One that somebody else takes meanwhile is not insisted on."""
+    for _ in range(20):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        with suppress(BerthError):
+            return listening(f"127.0.0.1:{port}", application)
+    raise AssertionError("no free port")
+
+
+def test_a_peer_that_says_nothing_keeps_nobody_waiting() -> None:
+    server = listening_on_a_free_port()
+    port = server.server_port
     threading.Thread(target=server.serve_forever, daemon=True).start()
     silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(5)]
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as reply:

@@ -46,12 +46,12 @@ def test_an_a30_has_26_states_and_5_maximal_ones() -> None:
 
 def test_enumerating_takes_milliseconds() -> None:
     geometry = replace(lookup("A100-40GB").plain(), gpu="a model not enumerated before")
-    start = time.perf_counter()
+    start = time.thread_time()
     enumerate_states(geometry)
-    assert time.perf_counter() - start < 0.25  # 13 ms on an idle machine
-    start = time.perf_counter()
+    assert time.thread_time() - start < 0.25  # 13 ms on an idle machine
+    start = time.thread_time()
     enumerate_states(geometry)
-    assert time.perf_counter() - start < 0.01
+    assert time.thread_time() - start < 0.01
 
 
 @pytest.mark.parametrize("gpu", known_gpus())
