@@ -173,7 +173,7 @@ def refresh_forecasts(site: Site) -> str:
     try:
         store = Store.open(site.daemon.store, create=False)
     except BerthError as error:
-        return f"The store could not be opened here ({error.message}): where it is, run {again}."
+        return f"No stored workload was predicted again ({error.message}); later: {again}."
     names, failed = [record.name for record in store.workloads()], []
     forecaster, platforms = forecaster_for(site), platforms_for(site)
     for name in names:

@@ -12,7 +12,7 @@ from berth.pilot.errors import UsageError
 from berth.pilot.network.links import LinkMeasurement
 from berth.pilot.node import NodeMeasurement
 from berth.pilot.profile import Name, NonNegative
-from berth.plugin.findings import Finding, Findings, Status
+from berth.plugin.doctor.findings import Finding, Findings, Status
 from berth.plugin.scheduler.facts import NodeFacts
 from berth.plugin.site.site import Site
 

@@ -176,6 +176,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "berth.plugin.cli.doctor:doctor",
         "Check this installation and say what to do.",
     ),
+    "support-bundle": (
+        "berth.plugin.cli.support_bundle:support_bundle",
+        "Collect what a maintainer needs, without names.",
+    ),
 }
 
 

@@ -13,8 +13,8 @@ from berth.pilot.errors import BerthError
 from berth.plugin.cli import REGISTERED
 from berth.plugin.cli.shared_options import SITE_FILE
 from berth.plugin.cli.where import find_site
-from berth.plugin.doctor import examine, examine_machine, examine_packages
-from berth.plugin.findings import Finding, Status
+from berth.plugin.doctor.examine import examine, examine_machine, examine_packages
+from berth.plugin.doctor.findings import Finding, Status
 from berth.plugin.scheduler import SCHEDULERS
 from berth.policies.objectives import OBJECTIVES
 from berth.predictor.core.family import FAMILIES

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from berth.pilot.errors import BerthError, SchedulerError
-from berth.plugin.findings import Findings
+from berth.plugin.doctor.findings import Findings
 from berth.plugin.flux import commands, past_jobs, present_jobs
 from berth.plugin.flux.outcomes import parse_ended, parse_outcomes
 from berth.plugin.flux.reading import read_cluster

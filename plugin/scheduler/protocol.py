@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from berth.pilot.documents import Document
 from berth.pilot.errors import UsageError
-from berth.plugin.findings import Findings
+from berth.plugin.doctor.findings import Findings
 from berth.plugin.scheduler.facts import ClusterFacts
 from berth.plugin.scheduler.jobs import (
     ENDED,
@@ -186,6 +186,10 @@ class Scheduler(Protocol):
 
     def check_filter(self, site: Site) -> Findings:
         """For ``berth doctor``: is the submit filter installed as the site file says?"""
+        return iter(())
+
+    def check_setup(self, site: Site) -> Findings:
+        """For ``berth doctor``: is the scheduler configured so that Berth can serve it?"""
         return iter(())
 
     def jobspec(self, job: Job, request: Request, edit: Edit | None, *, folder: Path) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from berth.pilot.errors import SchedulerError
 from berth.plugin.slurm import commands
+from berth.plugin.slurm.configuration import read_configuration
 from berth.plugin.slurm.records import duration_s
 from berth.policies.limits import Denied, Limit, Rights, Scope
 
@@ -198,7 +199,7 @@ def read(partition_qos: Mapping[str, str]) -> Rights | None:
 
     ``partition_qos``: the QOS of partitions that have one.
     """
-    config = _config(commands.run(("scontrol", "show", "config")))
+    config = read_configuration()
     enforced = config.get("AccountingStorageEnforce", "none").lower().split(",")
     if "slurmdbd" not in config.get("AccountingStorageType", "") or "none" in enforced:
         return None
@@ -215,11 +216,6 @@ def read(partition_qos: Mapping[str, str]) -> Rights | None:
         limits_enforced=strict,
         qos_enforced="qos" in enforced,
     )
-
-
-def _config(text: str) -> dict[str, str]:
-    pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
-    return {key.strip(): value.strip() for key, _, value in pairs}
 
 
 def _rows(what: Sequence[str], columns: Sequence[str]) -> list[Row]:

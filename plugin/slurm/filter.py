@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from berth.pilot.errors import UsageError
-from berth.plugin.findings import Finding, Findings, Status
+from berth.plugin.doctor.findings import Finding, Findings, Status
 from berth.plugin.site.site import Site
 
 FILTER_PATH = Path(__file__).with_name("job_submit.lua")

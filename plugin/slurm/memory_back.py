@@ -24,6 +24,7 @@ from berth.pilot.errors import BerthError, DocumentError
 from berth.plugin.right_sizing import guard
 from berth.plugin.right_sizing.guard import Guard
 from berth.plugin.slurm import commands
+from berth.plugin.slurm.configuration import read_configuration
 from berth.plugin.slurm.put_back import STAMP, field
 
 log = logging.getLogger("berth.putback")
@@ -202,9 +203,7 @@ def _forget(path: Path, job: str) -> None:
 
 def _settings(every_s: float) -> tuple[bool, bool]:
     """Whether Slurm runs jobs again by itself, and whether it remembers them for long enough."""
-    text = commands.run(("scontrol", "show", "config"))
-    pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
-    config = {key.strip(): value.strip() for key, _, value in pairs}
+    config = read_configuration()
     age = re.match(r"\d+", config.get("MinJobAge", ""))
     remembered_s = -1.0 if age is None else float(age.group())
     return config.get("JobRequeue") == "1", remembered_s == 0.0 or remembered_s > 2 * every_s

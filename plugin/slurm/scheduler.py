@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from berth.pilot.errors import BerthError, SchedulerError
-from berth.plugin.findings import Findings
+from berth.plugin.doctor.findings import Findings
 from berth.plugin.scheduler import (
     ClusterFacts,
     EndedJobs,
@@ -33,6 +33,7 @@ from berth.plugin.slurm import (
     present_jobs,
     with_pyslurm,
 )
+from berth.plugin.slurm.configuration import read_configuration
 from berth.plugin.slurm.render import node_sbatch, sbatch, workers_sbatch
 from berth.plugin.slurm.rights import RightsReader
 from berth.plugin.slurm.settings import SlurmSettings
@@ -149,6 +150,12 @@ class Slurm(Scheduler):
 
         return check(site)
 
+    def check_setup(self, site: Site) -> Findings:
+        """See Scheduler. slurm.conf, its Lua plugin, munge, the controller's version and clock."""
+        from berth.plugin.slurm.checks import check_setup  # noqa: PLC0415 - doctor only
+
+        return check_setup(site)
+
     def plan_pilot(
         self, site: Site, command: tuple[str, ...], options: Mapping[str, Any]
     ) -> PilotPlan:
@@ -191,6 +198,4 @@ class Slurm(Scheduler):
 
 
 def _cluster_name() -> str:
-    text = commands.run(("scontrol", "show", "config"))
-    found = re.search(r"^ClusterName\s*=\s*(\S+)", text, re.MULTILINE)
-    return Slurm.name if found is None else found.group(1)
+    return read_configuration().get("ClusterName") or Slurm.name

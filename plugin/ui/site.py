@@ -13,8 +13,8 @@ from berth.pilot.errors import BerthError
 from berth.plugin.accuracy import summarise
 from berth.plugin.cli.gain import gain_text, gains_of
 from berth.plugin.cli.outcomes import ACCURACY, accuracy_cells
-from berth.plugin.doctor import examine
-from berth.plugin.findings import Finding
+from berth.plugin.doctor.examine import examine
+from berth.plugin.doctor.findings import Finding
 from berth.plugin.learning.shown import changes_since
 from berth.plugin.site import Site
 from berth.plugin.store import OutcomeRecord

@@ -51,4 +51,5 @@ def test_the_site_is_whole_loads_nothing_from_elsewhere_and_leads_to_the_first_q
 def test_the_man_page_has_every_command(tmp_path: Path) -> None:
     text = (build("man", tmp_path) / "berth.1").read_text(encoding="utf-8")
     for name in set(COMMANDS) - HIDDEN:
-        assert re.search(rf"^\.(?:SS|SH) {re.escape(name)}\b", text, re.MULTILINE), name
+        heading = re.escape(name.replace("-", r"\-"))
+        assert re.search(rf"^\.(?:SS|SH) {heading}\b", text, re.MULTILINE), name

@@ -11,7 +11,7 @@ import pytest
 
 from berth.pilot.errors import UsageError
 from berth.pilot.plugins import Entry, Registry, installed, public_names, read_groups
-from berth.plugin.doctor import examine_packages
+from berth.plugin.doctor.examine import examine_packages
 
 ROOT = Path(__file__).resolve().parents[2]
 OWN = """\

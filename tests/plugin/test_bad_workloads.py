@@ -14,8 +14,8 @@ from toy_configs import LLAMA
 from berth.pilot.documents import to_json
 from berth.plugin.amounts import amount_text, parse_amount
 from berth.plugin.cli import main
-from berth.plugin.doctor_bundles import check_bundles
-from berth.plugin.findings import Status
+from berth.plugin.doctor.bundles import check_bundles
+from berth.plugin.doctor.findings import Status
 from berth.plugin.site import load_site
 from berth.plugin.store import Store
 from berth.plugin.workload_files import WorkloadOptions, read_file

@@ -20,8 +20,8 @@ from click.testing import CliRunner, Result
 from berth.pilot.documents import to_json
 from berth.plugin.cli import berth, main
 from berth.plugin.cli.decisions import as_json
-from berth.plugin.doctor import examine
-from berth.plugin.findings import Status
+from berth.plugin.doctor.examine import examine
+from berth.plugin.doctor.findings import Status
 from berth.plugin.site import load_site
 from berth.plugin.store import OutcomeRecord, Store
 from berth.plugin.store.tables import REVISIONS

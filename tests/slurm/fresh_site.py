@@ -7,6 +7,7 @@ the filter sent it. Programs that are not installed are left out.
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import shlex
@@ -259,21 +260,25 @@ class FreshSite:
         wait_until(self.cluster.berth_socket.exists, "the daemon listens", 60)
         return said
 
-    def pilot(self, program: Program) -> None:
-        """Measure it on the reference partition."""
+    def pilot(self, program: Program) -> str | None:
+        """Measure it on the reference partition; what the job wrote, where it made no profile."""
         found = json.loads(
             self.berth(
                 "pilot", "submit", "--site", str(self.site), "--name", program.name, "--json",
                 "--results", str(self.work / "pilots"), "--", *program.command,
             )
         )  # fmt: skip
-        self.cluster.wait_for_state(found["pilot_job"], timeout_s=1500)
+        state = self.cluster.wait_for_state(found["pilot_job"], timeout_s=1500)
+        if self._profiles(program):
+            return None
+        logs = sorted((self.work / "pilots").glob(f"{program.name}-*.log"))
+        return f"pilot {state}: {logs[-1].read_text() if logs else found}"
 
     def predicted(self, program: Program) -> dict[str, tuple[float, float, float]]:
         """By place: lower, middle and upper time."""
         told = json.loads(
             self.berth(
-                "place", str(self._profile(program)), "--site", str(self.site), "--json",
+                "place", str(self._profiles(program)[-1]), "--site", str(self.site), "--json",
                 "--cpus-per-task", str(program.threads), "--", "true",
             )
         )  # fmt: skip
@@ -283,8 +288,8 @@ class FreshSite:
             if row["runtime_s"] is not None and row["candidate"] in PLACES
         }
 
-    def _profile(self, program: Program) -> Path:
-        return sorted((self.work / "pilots").glob(f"{program.name}-??????.profile.json"))[-1]
+    def _profiles(self, program: Program) -> list[Path]:
+        return sorted((self.work / "pilots").glob(f"{program.name}-??????.profile.json"))
 
     def timed(self, program: Program, place: str, runs: int = 3) -> float:
         """Median seconds on a place, in jobs that are not looked at."""
@@ -359,21 +364,28 @@ def run(site: FreshSite, wanted: Sequence[Program], *, runs: int = 3) -> list[Ou
     found = []
     for program in wanted:
         program.prepare(site.work)
-        site.pilot(program)
-        one = Outcome(program)
+        one, failed = Outcome(program), site.pilot(program)
         one.took_s = {place: site.timed(program, place, runs) for place in PLACES}
-        one.predicted = site.predicted(program)
-        one.went, one.said = site.placed(program)
-        print(f"{program.name}: {one.said}", flush=True)
+        if failed is None:
+            one.predicted = site.predicted(program)
+            one.went, one.said = site.placed(program)
+        print(f"{program.name}: {failed or one.said}", flush=True)
+        print(report([one])[0].splitlines()[-1], flush=True)
         found.append(one)
     return found
 
 
 def main() -> None:
+    """``fresh_site.py [--only NAME,NAME] [options of berth calibrate]``."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--only", type=lambda text: text.split(","))
+    asked, calibration = parser.parse_known_args()
     with two_kinds() as cluster:
         site = FreshSite(cluster)
-        print(site.install(*sys.argv[1:]), flush=True)
-        for line in report(run(site, programs(cluster.work))):
+        print(site.install(*calibration), flush=True)
+        every = programs(cluster.work)
+        wanted = [one for one in every if asked.only is None or one.name in asked.only]
+        for line in report(run(site, wanted)):
             print(line)
 
 

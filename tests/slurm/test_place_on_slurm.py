@@ -21,8 +21,12 @@ from berth.pilot.profile import (
 )
 from berth.plugin.cli.init import init
 from berth.plugin.cli.place import place
+from berth.plugin.doctor.cluster import check_cluster
+from berth.plugin.doctor.findings import Status
 from berth.plugin.scheduler import state_reader
 from berth.plugin.site import Site, load_site
+from berth.plugin.slurm.checks import check_setup
+from berth.plugin.slurm.filter import FILTER_PATH
 from berth.plugin.slurm.scheduler import Slurm
 
 SLEEP = "#!/bin/sh\nexec sleep 60\n"
@@ -124,3 +128,17 @@ def test_place_submits_where_it_decided(
     assert found["Features"] == answer["edit"]["constraint"]
     assert found["Comment"] == "berth:tiny"
     assert Slurm().outcomes([job_id])[job_id].state == "completed"
+
+
+def test_the_doctor_reads_slurms_own_configuration(slurm: Cluster, site: Site) -> None:
+    slurm.set_job_submit(FILTER_PATH.read_text())
+    found = list(check_setup(site))
+    texts = {f.text for f in found if f.status is Status.OK}
+    assert any(text.endswith("is this version's filter") for text in texts), found
+    failed = [f for f in found if f.status is Status.FAIL]
+    assert not failed, failed  # Lua's libraries, munge, GresTypes
+    assert not [f for f in found if f.check in ("clock", "version")], found
+    places = [f for f in check_cluster(site, Slurm()) if f.status is Status.FAIL]
+    assert not places, places
+    slurm.set_job_submit("return slurm.SUCCESS\n")
+    assert any("does not load Berth's filter" in f.text for f in check_setup(site))

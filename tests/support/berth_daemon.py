@@ -200,12 +200,29 @@ GresUsed=gpu:a100:0 RealMemory=262144 Sockets=2 State=IDLE Partitions=gpu
 """
 
 
+CONFIGURATION = """\
+AuthType = auth/none
+ClusterName = slurm
+GresTypes = gpu
+JobAcctGatherType = jobacct_gather/cgroup
+JobSubmitPlugins = lua
+MinJobAge = 300 sec
+SLURM_VERSION = 22.05.8
+SelectType = select/cons_tres
+SlurmctldHost[0] = elsewhere
+"""
+
+
 def fake_slurm(folder: Path, *, partitions: str = PARTITIONS, nodes: str = NODES) -> Path:
     """Stand-ins for scontrol, squeue and sinfo that print recorded answers; the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "partitions").write_text(partitions)
     (folder / "nodes").write_text(nodes)
-    either = f"*partition*) cat {folder}/partitions;; *) cat {folder}/nodes;;"
+    (folder / "config").write_text(CONFIGURATION)
+    either = (
+        f"*partition*) cat {folder}/partitions;; *config*) cat {folder}/config;; "
+        f"*) cat {folder}/nodes;;"
+    )
     scripts = {
         "scontrol": f'case "$*" in {either} esac',
         "squeue": "true",

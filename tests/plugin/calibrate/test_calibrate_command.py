@@ -19,8 +19,8 @@ from berth.pilot.node import NodeMeasurement
 from berth.plugin.calibrate import jobs
 from berth.plugin.calibrate.state import check_calibration
 from berth.plugin.cli.calibrate import calibrate as command
-from berth.plugin.doctor_bundles import check_bundles, check_places
-from berth.plugin.findings import Status
+from berth.plugin.doctor.bundles import check_bundles, check_places
+from berth.plugin.doctor.findings import Status
 from berth.plugin.scheduler import NodeJob, Outcome
 from berth.plugin.site.load import load_site
 from berth.plugin.site.site import Site

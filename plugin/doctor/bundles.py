@@ -10,7 +10,7 @@ from berth.pilot.errors import BerthError
 from berth.plugin.bundle_readers import reader_of
 from berth.plugin.calibrate.install import CALIBRATED
 from berth.plugin.calibrate.learning import program_bundle
-from berth.plugin.findings import Finding, Findings, Status
+from berth.plugin.doctor.findings import Finding, Findings, Status
 from berth.plugin.site.site import Site
 from berth.plugin.site.stub import STUB_MARK
 from berth.plugin.store import ForecastRecord

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
+from berth.plugin.doctor.findings import Finding, Findings, Status
 from berth.plugin.exploring import Ledger
-from berth.plugin.findings import Finding, Findings, Status
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store
 from berth.policies.values import Mode

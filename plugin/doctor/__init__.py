@@ -1,0 +1,1 @@
+"""``berth doctor``: is this installation sound? One file for each thing that is looked at."""

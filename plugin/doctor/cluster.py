@@ -1,0 +1,69 @@
+"""Doctor's look at the scheduler's queues and nodes, beside the site file's places."""
+
+from __future__ import annotations
+
+from berth.pilot.errors import SchedulerError, ToolMissing
+from berth.plugin.doctor.findings import Finding, Findings, Status
+from berth.plugin.scheduler import ClusterFacts, NodeFacts, Scheduler
+from berth.plugin.site.site import Site
+from berth.policies.values import Candidate
+
+
+def check_cluster(site: Site, scheduler: Scheduler) -> Findings:
+    """Does it answer, and has it what the site file's places need?"""
+    try:
+        facts = scheduler.read()
+    except (SchedulerError, ToolMissing) as error:
+        yield Finding("scheduler", Status.FAIL, error.message, error.hint)
+        return
+    word = scheduler.queue_word
+    yield Finding(
+        "scheduler",
+        Status.OK,
+        f"{facts.version}: {len(facts.queues)} {word}s, {len(facts.nodes)} nodes",
+    )
+    yield from _queues(site, facts, word)
+
+
+def _queues(site: Site, facts: ClusterFacts, word: str) -> Findings:
+    there = {c.slice_of for c in site.candidates if c.slice_of and c.queue in facts.queues}
+    for candidate in site.candidates:
+        # Where a queue is made for each profile that GPUs are cut into, some are not there.
+        if candidate.queue not in facts.queues and candidate.slice_of not in there:
+            yield Finding(
+                "candidate",
+                Status.FAIL,
+                f"{candidate.name}: there is no {word} {candidate.queue}",
+                "correct the site file",
+            )
+    if site.auto_queue is not None and site.auto_queue not in facts.queues:
+        yield Finding(
+            "auto queue",
+            Status.FAIL,
+            f"there is no {word} {site.auto_queue}: jobs for it are refused",
+            "add it to the scheduler's configuration with a safe set of nodes",
+        )
+    for candidate in site.candidates:
+        nodes = [node for node in facts.nodes if candidate.queue in node.queues]
+        if nodes and candidate.slice_of is None:
+            yield from _place(candidate, nodes, word)
+
+
+def _place(candidate: Candidate, nodes: list[NodeFacts], word: str) -> Findings:
+    """What no node of the candidate's queue has, so that jobs for it would never start."""
+    correct = "correct the site file (berth init shows what the scheduler has)"
+    where = f"{candidate.name}: no node of {word} {candidate.queue} has"
+    if candidate.gres is not None:
+        there = sorted({kind for node in nodes for kind in node.gpus})
+        if not any(candidate.gres in (kind, "gpu") for kind in there):
+            others = f"there: {', '.join(there)}" if there else "there are no GPUs"
+            yield Finding("candidate", Status.FAIL, f"{where} {candidate.gres} ({others})", correct)
+            return
+    missing = [f for f in candidate.features if not any(f in node.features for node in nodes)]
+    if missing:
+        text = f"{where} the feature {', '.join(missing)}"
+        yield Finding("candidate", Status.FAIL, text, correct)
+    if not any(node.cores >= candidate.cores_per_node for node in nodes):
+        most = max(node.cores for node in nodes)
+        text = f"{where} {candidate.cores_per_node} cores (at most {most})"
+        yield Finding("candidate", Status.WARN, text, correct)

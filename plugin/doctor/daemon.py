@@ -1,0 +1,95 @@
+"""Doctor's look at the daemon: does it answer, and can the scheduler reach it?"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import stat
+from collections.abc import Iterator, Set
+from pathlib import Path
+
+from berth.pilot.version import VERSION
+from berth.plugin.daemon.app import uids_of
+from berth.plugin.daemon.client import ask
+from berth.plugin.doctor.findings import Finding, Findings, Status
+from berth.plugin.site.site import Site
+
+LONG_REFRESHES = 3.0
+"""The cluster's state is late when it is older than so many refresh periods."""
+
+
+def check_daemon(site: Site) -> Findings:
+    """Its answer, its version, the age of what it knows, and its own problems."""
+    answer = ask(site.daemon.socket, {"v": 1, "op": "stats"})
+    yield Finding(
+        "daemon",
+        Status.OK,
+        f"answers at {site.daemon.socket}, mode {answer['mode']}, {answer['forecasts']} forecasts",
+    )
+    if answer["version"] != VERSION:
+        yield Finding(
+            "daemon",
+            Status.WARN,
+            f"it is version {answer['version']}, and this is {VERSION}",
+            "restart it: systemctl restart berth",
+        )
+    age, patience = answer["state_age_s"], LONG_REFRESHES * site.daemon.state_refresh_s
+    if age is None or age > patience:
+        seen = "never" if age is None else f"{age:.0f} s ago"
+        yield Finding(
+            "daemon",
+            Status.WARN,
+            f"it last read the cluster's state {seen}",
+            "does its user have the scheduler's commands on its PATH? see its log",
+        )
+    problems = dict(answer["problems"])
+    if answer["recorder"]["problem"]:
+        problems["recorder"] = answer["recorder"]["problem"]
+    for name, problem in problems.items():
+        yield Finding("daemon", Status.WARN, f"{name}: {problem}", "see its log")
+
+
+def check_socket(site: Site) -> Findings:
+    """May the scheduler's own users go through the folders to the socket, and write to it?"""
+    path = site.daemon.socket
+    for uid in sorted(uids_of(site) - {0, os.geteuid()}):
+        try:
+            person = pwd.getpwuid(uid)
+        except KeyError:
+            continue
+        groups = set(os.getgrouplist(person.pw_name, person.pw_gid))
+        try:
+            wall = next(_walls(path, uid, groups), None)
+        except FileNotFoundError:
+            return  # the daemon's own check says so
+        if wall is not None:
+            yield Finding(
+                "socket",
+                Status.FAIL,
+                f"{person.pw_name} may not {wall}: no submission reaches the daemon",
+                f"usermod -aG {_group(path.parent)} {person.pw_name}, and restart the scheduler",
+            )
+
+
+def _walls(path: Path, uid: int, groups: Set[int]) -> Iterator[str]:
+    """What stands between a user and a socket. Raises FileNotFoundError, PermissionError."""
+    for folder in reversed(path.absolute().parents):
+        if not _may(folder.stat(), 1, uid, groups):
+            yield f"enter {folder}"
+    if not _may(path.stat(), 2, uid, groups):
+        yield f"write to {path}"
+
+
+def _may(found: os.stat_result, bit: int, uid: int, groups: Set[int]) -> bool:
+    if found.st_uid == uid:
+        return bool(stat.S_IMODE(found.st_mode) >> 6 & bit)
+    if found.st_gid in groups:
+        return bool(stat.S_IMODE(found.st_mode) >> 3 & bit)
+    return bool(stat.S_IMODE(found.st_mode) & bit)
+
+
+def _group(folder: Path) -> str:
+    try:
+        return folder.group()
+    except (KeyError, OSError):
+        return "berth"

@@ -1,0 +1,105 @@
+"""Is this installation sound? Each check looks at one thing and says what to do about it.
+
+A check never raises: what it could not look at is a finding, too.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from berth.pilot.collectors.registry import COLLECTORS, collectors_of
+from berth.pilot.errors import BerthError
+from berth.pilot.plugins import Registry
+from berth.plugin.calibrate.state import check_calibration
+from berth.plugin.daemon.app import uids_of
+from berth.plugin.doctor.bundles import check_bundles, check_places
+from berth.plugin.doctor.cluster import check_cluster
+from berth.plugin.doctor.daemon import check_daemon, check_socket
+from berth.plugin.doctor.denials import check_denials
+from berth.plugin.doctor.findings import Finding, Findings, Status
+from berth.plugin.doctor.learning import check_exploring, check_learning
+from berth.plugin.doctor.store import check_disk, check_store
+from berth.plugin.site.site import Site
+from berth.policies.values import Mode
+
+
+def examine(site: Site) -> Findings:
+    """Every check that needs a site file, in the order in which they build on each other."""
+    yield from _guarded("site file", lambda: _site(site))
+    yield from _guarded("bundle", lambda: check_bundles(site))
+    yield from _guarded("platform", lambda: check_places(site))
+    yield from _guarded("calibration", lambda: check_calibration(site))
+    yield from _guarded("store", lambda: check_store(site))
+    yield from _guarded("disk", lambda: check_disk(site))
+    yield from _guarded("learning", lambda: check_learning(site))
+    yield from _guarded("exploring", lambda: check_exploring(site))
+    yield from _guarded("daemon", lambda: check_daemon(site))
+    yield from _guarded("socket", lambda: check_socket(site))
+    scheduler = site.open_scheduler()
+    yield from _guarded("scheduler", lambda: check_cluster(site, scheduler))
+    yield from _guarded("filter", lambda: scheduler.check_filter(site))
+    yield from _guarded("scheduler", lambda: scheduler.check_setup(site))
+    yield from _guarded("denials", check_denials)
+
+
+def examine_packages(registries: Iterable[Registry[Any]]) -> Findings:
+    """What other packages add to Berth, and what of it cannot be used."""
+    for registry in registries:
+        for problem in registry.problems():
+            yield Finding(
+                "packages", Status.WARN, problem.text, "upgrade that package, or uninstall it"
+            )
+        added = sorted(set(registry.names()).difference(registry.own()))
+        if added:
+            yield Finding("packages", Status.OK, f"{registry.group}: {', '.join(added)}")
+
+
+def examine_machine() -> Findings:
+    """What a pilot could measure with on this machine."""
+    with tempfile.TemporaryDirectory(prefix="berth-doctor-") as folder:
+        for name in COLLECTORS.load_all():
+            for collector in collectors_of(name, Path(folder)):
+                yield _collector(collector.name, collector.probe())
+
+
+def _collector(name: str, absent: str | None) -> Finding:
+    if absent is None:
+        return Finding("collector", Status.OK, f"{name} can be used here")
+    return Finding("collector", Status.WARN, f"{name}: {absent}", "pilots do without it")
+
+
+def _guarded(check: str, look: Callable[[], Findings]) -> Findings:
+    try:
+        yield from look()
+    except BerthError as error:
+        yield Finding(check, Status.FAIL, error.message, error.hint)
+    except OSError as error:
+        yield Finding(check, Status.FAIL, f"{error.filename}: {error.strerror}")
+
+
+def _site(site: Site) -> Findings:
+    text = f"{site.source}: {len(site.candidates)} candidates, mode {site.mode.value}"
+    if site.candidates:
+        yield Finding("site file", Status.OK, text)
+    else:
+        yield Finding("site file", Status.FAIL, text, "describe places in [[candidates]]")
+    uids_of(site)
+    if site.mode is Mode.OFF:
+        yield Finding("mode", Status.WARN, "Berth is off", 'set mode = "shadow" in the site file')
+    if site.daemon.kill_switch.exists():
+        yield Finding(
+            "kill switch",
+            Status.WARN,
+            f"{site.daemon.kill_switch} exists: every job is left alone",
+            "remove the file to let Berth work again",
+        )
+    if site.auto_queue is None:
+        yield Finding(
+            "auto queue",
+            Status.WARN,
+            "there is no partition or queue by which users ask Berth to choose",
+            "make one and name it: site.auto_partition",
+        )

@@ -1,0 +1,99 @@
+"""Doctor's look at the store and at the disk that it is on."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+import time
+from pathlib import Path
+
+from berth.plugin.doctor.bundles import check_forecasts
+from berth.plugin.doctor.findings import Finding, Findings, Status
+from berth.plugin.site.site import Site
+from berth.plugin.store import Store
+from berth.plugin.store.database import Database
+
+SHARED_FILE_SYSTEMS = frozenset(
+    ("nfs", "nfs4", "lustre", "gpfs", "beegfs", "cifs", "smb3", "ceph", "fuse.ceph")
+).union(("fuse.sshfs", "afs", "panfs", "wekafs", "9p"))
+"""File systems of several hosts, on which SQLite's locks may not hold (sqlite.org/howtocorrupt)."""
+LEAST_FREE_BYTES = 512 * 2**20
+AHEAD_S = 60.0
+"""What was stored more than so long from now was stored by another clock."""
+MOUNTS = Path("/proc/self/mounts")
+
+
+def check_store(site: Site) -> Findings:
+    """Whole, readable by those who should, filled, and of this host's time."""
+    store = Store.open(site.daemon.store, create=False, check=False)
+    problem = store.database.integrity_problem()
+    if problem is not None:
+        yield Finding(
+            "store", Status.FAIL, f"{store.name}: damaged: {problem}", "restore a backup of it"
+        )
+        return
+    changes = store.changes_since(0)
+    yield Finding("store", Status.OK, f"{store.name}: {len(changes.workloads)} workloads")
+    if store.database.path is not None and store.database.path.stat().st_mode & stat.S_IRWXO:
+        yield Finding(
+            "store",
+            Status.WARN,
+            "everybody on this host can read who submitted what",
+            f"chmod o-rwx {store.database.path}",
+        )
+    yield from check_forecasts(site, changes.forecasts, changes.without_forecast)
+    if not changes.workloads:
+        yield Finding(
+            "store",
+            Status.WARN,
+            "there are no workloads: every job is left alone",
+            "berth pilot run --store -- CMD, or berth workload add FILE",
+        )
+    newest = next((record.time_s for record in store.decisions.last(1)), 0.0)
+    if newest > time.time() + AHEAD_S:
+        yield Finding(
+            "clock",
+            Status.WARN,
+            f"the newest decision was stored {newest - time.time():.0f} s from now",
+            "set this host's clock and the daemon's by NTP (chronyc tracking)",
+        )
+
+
+def check_disk(site: Site) -> Findings:
+    """Where the store's file is: a local disk with room. Nothing for a database server."""
+    file = Database(site.daemon.store).path
+    if file is None:
+        return
+    folder = next(path for path in file.parents if path.is_dir())
+    kind = file_system_of(folder.resolve(), MOUNTS.read_text(errors="replace"))
+    if kind in SHARED_FILE_SYSTEMS:
+        yield Finding(
+            "disk",
+            Status.WARN,
+            f"{folder} is on {kind}, where SQLite's locks may not hold",
+            "put the store on a local disk, or into PostgreSQL: daemon.store",
+        )
+    free = shutil.disk_usage(folder).free
+    if free < LEAST_FREE_BYTES:
+        yield Finding(
+            "disk",
+            Status.WARN,
+            f"{free / 2**20:.0f} MiB are left at {folder}: decisions will soon wait in the spool",
+            "make room, or berth store prune --older-than-days 30",
+        )
+
+
+def file_system_of(folder: Path, mounts: str) -> str:
+    """The kind of file system that holds ``folder``, by the text of ``/proc/mounts``; "" if none.
+
+    Spaces in mount points are written there as ``\\040``.
+    """
+    best, found = -1, ""
+    for line in mounts.splitlines():
+        words = line.split(" ")
+        if len(words) < 3:
+            continue
+        at = Path(words[1].replace("\\040", " "))
+        if folder.is_relative_to(at) and len(at.parts) >= best:
+            best, found = len(at.parts), words[2]
+    return found

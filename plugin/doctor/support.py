@@ -1,0 +1,170 @@
+"""What a maintainer needs to understand an installation, as a few texts by file name.
+
+Programs' arguments, scripts and profiles are not among them; people's names only where asked.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import os
+import platform
+import pwd
+import shutil
+import subprocess
+import tarfile
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import Any
+
+from berth.pilot.errors import BerthError
+from berth.pilot.version import VERSION
+from berth.plugin.daemon.client import ask
+from berth.plugin.doctor.examine import examine
+from berth.plugin.doctor.pseudonyms import Pseudonyms, without_passwords
+from berth.plugin.site.site import Site
+from berth.plugin.store import Store
+
+RECENT = 200
+"""Decisions and outcomes that are taken along, the newest."""
+LOG_LINES = 500
+_LOG_S = 20.0
+_FIRST_PERSON = 1000
+"""User ids from here on are people's."""
+_NOT_TAKEN = ("request", "edits", "ranked")
+
+
+def gather(site: Site, *, with_names: bool = False) -> dict[str, str]:
+    """Texts by file name. What cannot be read is a sentence in its place."""
+    parts: dict[str, Callable[[], object]] = {
+        "about.json": _about,
+        "doctor.json": lambda: [dataclasses.asdict(finding) for finding in examine(site)],
+        "berth.toml": lambda: without_passwords(Path(site.source).read_text(errors="replace")),
+        "scheduler.json": lambda: _cluster(site),
+        "daemon.json": lambda: ask(site.daemon.socket, {"v": 1, "op": "stats"}),
+        "store.json": lambda: _store(site),
+        "decisions.json": lambda: _decisions(site),
+        "outcomes.json": lambda: _outcomes(site),
+        "log.txt": _log,
+    }
+    found = {name: _guarded(make) for name, make in parts.items()}
+    if not with_names:
+        hide = Pseudonyms(*_names(site))
+        found = {name: hide.data(content) for name, content in found.items()}
+    return {name: _text(content) for name, content in found.items()}
+
+
+def write_archive(texts: Mapping[str, str], target: Path) -> None:
+    """A ``.tar.gz`` for its owner only, with one folder. Raises BerthError."""
+    name = target.name.removesuffix(".gz").removesuffix(".tar").removesuffix(".tgz")
+    try:
+        handle = os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        raise BerthError(f"{target} is there already", hint="give another name") from None
+    except OSError as error:
+        raise BerthError(f"{target} cannot be written: {error.strerror}") from None
+    with os.fdopen(handle, "wb") as stream, tarfile.open(fileobj=stream, mode="w:gz") as archive:
+        for file, text in texts.items():
+            content = text.encode()
+            entry = tarfile.TarInfo(f"{name}/{file}")
+            entry.size, entry.mtime, entry.mode = len(content), int(time.time()), 0o600
+            archive.addfile(entry, io.BytesIO(content))
+
+
+def _guarded(make: Callable[[], object]) -> object:
+    try:
+        return make()
+    except BerthError as error:
+        return f"could not be read: {error.message}"
+    except OSError as error:
+        return f"could not be read: {error.filename}: {error.strerror}"
+
+
+def _text(content: object) -> str:
+    return content if isinstance(content, str) else json.dumps(content, indent=1, default=str)
+
+
+def _about() -> dict[str, Any]:
+    packages = {d.metadata["Name"]: d.version for d in distributions() if d.metadata["Name"]}
+    return {
+        "berth": VERSION,
+        "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "python": platform.python_version(),
+        "system": platform.platform(),
+        "packages": dict(sorted(packages.items())),
+    }
+
+
+def _cluster(site: Site) -> dict[str, Any]:
+    """Queues as they are, nodes counted by kind."""
+    facts = site.open_scheduler().read()
+    kinds = Counter(
+        (n.queues, n.usable, n.cores, n.memory_bytes, n.features, tuple(sorted(n.gpus.items())))
+        for n in facts.nodes
+    )
+    columns = ("queues", "usable", "cores", "memory_bytes", "features", "gpus")
+    return {
+        "version": facts.version,
+        "queues": [dataclasses.asdict(queue) for queue in facts.queues.values()],
+        "nodes": [{**dict(zip(columns, k, strict=True)), "count": n} for k, n in kinds.items()],
+    }
+
+
+def _open(site: Site) -> Store:
+    return Store.open(site.daemon.store, create=False, check=False)
+
+
+def _store(site: Site) -> dict[str, Any]:
+    store = _open(site)
+    changes = store.changes_since(0)
+    return {
+        "name": store.name,
+        "revision": changes.revision,
+        "workloads": len(changes.workloads),
+        "kinds": Counter(record.kind for record in store.workloads()),
+        "forecasts": Counter(record.bundle for record in changes.forecasts),
+        "decisions": store.decisions.count(),
+    }
+
+
+def _decisions(site: Site) -> list[dict[str, Any]]:
+    rows = map(dataclasses.asdict, _open(site).decisions.last(RECENT))
+    return [{k: v for k, v in row.items() if k not in _NOT_TAKEN} for row in rows]
+
+
+def _outcomes(site: Site) -> list[dict[str, Any]]:
+    store = _open(site)
+    ids = [record.id for record in store.decisions.last(RECENT)]
+    ended = store.outcomes.of_decisions(ids).values()
+    return [dataclasses.asdict(outcome) for outcomes in ended for outcome in outcomes]
+
+
+def _log() -> str:
+    if shutil.which("journalctl") is None:
+        return "could not be read: there is no journalctl"
+    words = ("journalctl", "-u", "berth", "-n", str(LOG_LINES), "--no-pager", "-o", "short-iso")
+    try:
+        done = subprocess.run(words, capture_output=True, timeout=_LOG_S, check=False)
+    except subprocess.TimeoutExpired:
+        return f"could not be read: journalctl took more than {_LOG_S:g} s"
+    return done.stdout.decode("utf-8", "replace")
+
+
+def _names(site: Site) -> tuple[set[str], set[str]]:
+    """Users and accounts that are known here: of the store, of the site file and of this host."""
+    users = {person.pw_name for person in pwd.getpwall() if person.pw_uid >= _FIRST_PERSON}
+    users.update(site.daemon.admins)
+    accounts: set[str] = set()
+    try:
+        store = _open(site)
+        for record in store.decisions.last(RECENT):
+            users.add(record.user)
+            accounts.add(record.account or "")
+        users.update(record.owner for record in store.workloads())
+    except (BerthError, OSError):
+        pass
+    return users, accounts

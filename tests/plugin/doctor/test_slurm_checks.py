@@ -1,0 +1,171 @@
+"""What of Slurm's configuration keeps Berth from serving its jobs: each fault made, and named."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from berth_daemon import Harbour, fake_slurm, harbour
+
+from berth.plugin.doctor.findings import Finding, Status
+from berth.plugin.site.load import load_site
+from berth.plugin.slurm.checks import check_libraries, check_munge, check_setup
+from berth.plugin.slurm.configuration import listed, parse_configuration
+from berth.plugin.slurm.filter import FILTER_PATH
+
+SOUND = {
+    "AccountingStorageType": "accounting_storage/slurmdbd",
+    "AuthType": "auth/none",
+    "ClusterName": "lab",
+    "GresTypes": "gpu",
+    "JobAcctGatherType": "jobacct_gather/cgroup",
+    "JobSubmitPlugins": "lua",
+    "MinJobAge": "300 sec",
+    "SelectType": "select/cons_tres",
+    "SLURM_VERSION": "22.05.8",
+    "SlurmctldHost[0]": "elsewhere",
+}
+Check = Callable[..., list[Finding]]
+
+
+@pytest.fixture
+def site() -> Harbour:
+    with harbour() as made:
+        yield made
+
+
+@pytest.fixture
+def check(site: Harbour, monkeypatch: pytest.MonkeyPatch) -> Check:
+    commands = fake_slurm(site.folder / "bin")
+    monkeypatch.setenv("PATH", f"{commands}:{os.environ['PATH']}")
+
+    def look(clock_s: float = 0.0, **changed: str) -> list[Finding]:
+        at = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() + clock_s))
+        values = {**SOUND, **{k.replace("__", "["): v for k, v in changed.items()}}
+        lines = [f"Configuration data as of {at}", *(f"{k} = {v}" for k, v in values.items())]
+        (commands / "config").write_text("\n".join(lines) + "\n")
+        return list(check_setup(load_site(site.site_file)))
+
+    return look
+
+
+def only(findings: list[Finding]) -> Finding:
+    assert len(findings) == 1, findings
+    return findings[0]
+
+
+def test_a_sound_configuration_has_no_findings(check: Check) -> None:
+    assert check() == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "status", "says"),
+    [
+        ({"JobSubmitPlugins": "(null)"}, Status.WARN, "the filter is never asked"),
+        ({"JobSubmitPlugins": "partition,throttle"}, Status.WARN, "the filter is never asked"),
+        ({"SLURM_VERSION": "20.11.9"}, Status.WARN, "tested with 22.05 to 26.05"),
+        ({"SLURM_VERSION": "27.11.0"}, Status.WARN, "tested with 22.05 to 26.05"),
+        ({"GresTypes": "(null)"}, Status.FAIL, "GresTypes has no gpu"),
+        ({"SelectType": "select/linear"}, Status.WARN, "whole nodes"),
+        ({"JobAcctGatherType": "(null)"}, Status.WARN, "nobody measures how much memory"),
+        (
+            {"AccountingStorageType": "(null)", "MinJobAge": "100 sec"},
+            Status.WARN,
+            "forgotten 100 s after",
+        ),
+    ],
+)
+def test_each_fault_is_named(
+    check: Check, changed: dict[str, str], status: Status, says: str
+) -> None:
+    found = only(check(**changed))
+    assert (found.status, says in found.text) == (status, True), found
+    assert found.advice
+
+
+@pytest.mark.parametrize(("clock_s", "side"), [(90.0, "ahead of"), (-90.0, "behind")])
+def test_clocks_that_differ_are_named(check: Check, clock_s: float, side: str) -> None:
+    found = only(check(clock_s))
+    assert found.check == "clock"
+    assert side in found.text
+
+
+def test_without_slurmdbd_a_long_memory_is_enough(check: Check) -> None:
+    assert check(AccountingStorageType="(null)", MinJobAge="600 sec") == []
+
+
+def test_an_answer_that_is_no_configuration_is_one_finding(
+    site: Harbour, check: Check, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check()
+    (site.folder / "bin/config").write_text("\x00garbage\n")
+    found = only(list(check_setup(load_site(site.site_file))))
+    assert "nothing that can be read" in found.text
+
+
+def of_this_host(folder: Path, **changed: str) -> dict[str, str]:
+    return {
+        "SlurmctldHost__0]": f"{socket.gethostname()}(127.0.0.1)",
+        "PluginDir": str(folder),
+        "SLURM_CONF": str(folder / "slurm.conf"),
+        **changed,
+    }
+
+
+def test_the_lua_file_is_looked_at_where_slurmctld_runs(check: Check, tmp_path: Path) -> None:
+    lua, plugin = tmp_path / "job_submit.lua", tmp_path / "job_submit_lua.so"
+    lines = check(**of_this_host(tmp_path))
+    assert [f.status for f in lines] == [Status.FAIL, Status.FAIL]
+    assert "will not start again" in lines[0].text
+    assert "slurmctld needs it" in lines[1].text
+    plugin.write_bytes(b"\x7fELF ... no Lua in here")
+    for text, status, says in (
+        (FILTER_PATH.read_text(), Status.OK, "this version's filter"),
+        (FILTER_PATH.read_text() + "\n", Status.WARN, "another version's filter"),
+        ('dofile("/etc/slurm/berth_submit.lua")', Status.OK, "names Berth's"),
+        ("return slurm.SUCCESS", Status.WARN, "does not load Berth's filter"),
+    ):
+        lua.write_text(text)
+        found = only(check(**of_this_host(tmp_path)))
+        assert (found.status, says in found.text) == (status, True), found
+
+
+def test_lua_without_the_libraries_is_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin, lua = tmp_path / "job_submit_lua.so", tmp_path / "lua5.1"
+    plugin.write_bytes(b"\x7fELF\0liblua5.1.so.0\0")
+    lua.write_text('#!/bin/sh\ncase "$2" in *cjson*) exit 1;; esac\n')
+    lua.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    found = only(list(check_libraries(plugin)))
+    assert found.status is Status.FAIL
+    assert "has no cjson" in found.text
+    lua.write_text("#!/bin/sh\nexit 0\n")
+    assert list(check_libraries(plugin)) == []
+
+
+def test_munge_that_does_not_hold_is_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("munge", "unmunge"):
+        (tmp_path / name).write_text("#!/bin/sh\nexit 0\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert list(check_munge({})) == []
+    (tmp_path / "unmunge").write_text("#!/bin/sh\necho 'unmunge: Error: Expired' >&2; exit 15\n")
+    assert "Expired" in only(list(check_munge({"AuthInfo": "socket=/run/other.sock"}))).text
+    (tmp_path / "munge").write_text("#!/bin/sh\necho 'Failed to access socket' >&2; exit 6\n")
+    assert "Failed to access socket" in only(list(check_munge({}))).text
+
+
+def test_configuration_lines_are_read_as_slurm_writes_them() -> None:
+    config = parse_configuration("Configuration data as of X\nA = 1\nB   = (null)\nC = a,b=c\n\n#")
+    assert config == {"A": "1", "B": "(null)", "C": "a,b=c"}
+    assert listed(config, "B") == ()
+    assert listed(config, "C") == ("a", "b=c")
+    assert listed(config, "D") == ()

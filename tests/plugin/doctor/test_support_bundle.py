@@ -1,0 +1,99 @@
+"""``berth support-bundle``: what is in it, and what is not."""
+
+from __future__ import annotations
+
+import json
+import os
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from berth_daemon import Harbour, fake_slurm, forecast, harbour, put
+from click.testing import CliRunner
+from ui_store import decision
+
+from berth.plugin.cli.support_bundle import support_bundle
+from berth.plugin.doctor.pseudonyms import Pseudonyms, without_passwords
+from berth.plugin.doctor.support import gather
+from berth.plugin.site.load import load_site
+
+FILES = {
+    "about.json", "doctor.json", "berth.toml", "scheduler.json", "daemon.json", "store.json",
+    "decisions.json", "outcomes.json", "log.txt",
+}  # fmt: skip
+
+
+@pytest.fixture
+def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Harbour]:
+    with harbour() as made:
+        fake_slurm(made.folder / "bin")
+        monkeypatch.setenv("PATH", f"{made.folder / 'bin'}:{os.environ['PATH']}")
+        yield made
+
+
+def read(archive: Path) -> dict[str, str]:
+    with tarfile.open(archive) as opened:
+        names = [n for n in opened.getnames() if not opened.getmember(n).isdir()]
+        return {Path(n).name: opened.extractfile(n).read().decode() for n in names}
+
+
+def test_one_file_for_its_owner_without_names(site: Harbour, tmp_path: Path) -> None:
+    store = site.store()
+    put(store, forecast("stream"))
+    people = ("zoe", "yannick")
+    store.decisions.add(
+        [decision(n, user=who, account="physics-1") for n, who in enumerate(people)]
+    )
+    target = tmp_path / "support.tar.gz"
+    done = CliRunner().invoke(support_bundle, ["--site", str(site.site_file), "-o", str(target)])
+    assert done.exit_code == 0, done.output
+    assert "read it before you send it" in done.output
+    assert target.stat().st_mode & 0o777 == 0o600
+    texts = read(target)
+    assert set(texts) == FILES
+    together = "\n".join(texts.values())
+    assert not any(name in together for name in (*people, "physics-1"))
+    rows = json.loads(texts["decisions.json"])
+    assert {row["user"] for row in rows} <= {f"user-{n}" for n in range(1, 100)}
+    assert len({row["user"] for row in rows}) == 2
+    assert "request" not in rows[0]
+    assert json.loads(texts["store.json"])["decisions"] == 2
+    assert json.loads(texts["scheduler.json"])["version"].startswith("slurm 22.05")
+    assert "could not be read" in texts["daemon.json"]  # it does not run
+    again = CliRunner().invoke(support_bundle, ["--site", str(site.site_file), "-o", str(target)])
+    assert again.exit_code != 0
+    assert read(target) == texts
+
+
+def test_names_where_they_are_asked_for(site: Harbour) -> None:
+    site.store().decisions.add([decision(1, user="zoe")])
+    texts = gather(load_site(site.site_file), with_names=True)
+    assert "zoe" in texts["decisions.json"]
+
+
+def test_what_cannot_be_read_is_a_sentence(
+    site: Harbour, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    texts = gather(load_site(site.site_file))
+    assert set(texts) == FILES
+    for name in ("scheduler.json", "daemon.json", "store.json", "decisions.json", "log.txt"):
+        assert texts[name].startswith("could not be read"), (name, texts[name])
+
+
+def test_names_are_replaced_as_words_only() -> None:
+    hide = Pseudonyms(["al", "alice", "root"], ["physics"])
+    assert hide.text("al ran alice/melt for physics as root; also malice") == (
+        "user-1 ran user-2/melt for account-3 as root; also malice"
+    )
+    data = {"alice": ["/home/alice/x", 3, None]}
+    assert hide.data(data) == {"alice": ["/home/user-2/x", 3, None]}
+    assert Pseudonyms([]).text("alice") == "alice"
+
+
+def test_passwords_of_urls_are_left_out() -> None:
+    assert without_passwords("postgresql://berth:secret@db/berth") == (
+        "postgresql://berth:***@db/berth"
+    )
+    assert without_passwords("sqlite:////var/lib/berth.db") == "sqlite:////var/lib/berth.db"
