@@ -4,6 +4,9 @@ The trace is replayed under EASY on its 8,192 cores; that is the truth. At rando
 as it stands is handed to ``policies.replay.live`` with run times as the evaluated predictor of past
 jobs knew them, and to a plan in which every job takes all of its limit, in order, each with a
 reservation: what ``squeue --start`` shows. Jobs that are submitted later are known to neither.
+
+The moments are gone through in order of time, and the levels of the intervals follow the starts
+that are known by then; nothing is fitted on the jobs that are reported.
 """
 
 from __future__ import annotations
@@ -15,7 +18,15 @@ import numpy as np
 
 from berth.policies.replay import Backfill, Settings, Trace, one_pool, replay, trace_of
 from berth.policies.replay.columns import Floats, Ints
-from berth.policies.replay.live import Queue, Times, foresee
+from berth.policies.replay.live import (
+    AS_DRAWN,
+    Levels,
+    OnlineLevels,
+    Queue,
+    Times,
+    foresee,
+    widened,
+)
 from berth.predictor.learning.history import RunTimePredictor
 from lab.datasets import ricc
 from lab.experiments.options import Options
@@ -25,7 +36,7 @@ from lab.history.replay import replay as predictions
 CORES = 8_192
 FOLDS = (("calibration", 50_000, 70_000), ("held out", 70_000, 90_000))
 """Rows of the trace; the predictor's weights are of those before."""
-MOMENTS = 40
+MOMENTS = 120
 OF_EACH = 8
 """Waiting jobs looked at in a moment."""
 SAMPLES = 20
@@ -69,19 +80,23 @@ class _Fold:
 
 def evaluate(options: Options) -> Report:
     """Both folds."""
-    rows = [
-        row
-        for name, begin, end in FOLDS
-        for row in _rows(name, _replayed(begin, end), options.seed)
-    ]
+    levels = OnlineLevels(AS_DRAWN)
+    rows, after = [], []
+    for name, begin, end in FOLDS:
+        rows += _rows(name, _replayed(begin, end), levels, options.seed)
+        after.append(levels.now)
     return Report(
         "Starts of waiting jobs: RICC under EASY",
         (
             f"{MOMENTS} moments of jobs that wait {LEAST_WAIT_S:g} s or longer, up to {OF_EACH} "
             f"jobs each, {SAMPLES} draws.",
+            *(
+                f"Levels after the jobs of {name}: {found.earlier:.2f}, {found.later:.2f}."
+                for (name, *_), found in zip(FOLDS, after, strict=True)
+            ),
         ),
         (Section("Errors of the start", HEADER, [row.shown() for row in rows]),),
-        {"rows": rows},
+        {"rows": rows, "levels": after},
     )
 
 
@@ -98,34 +113,77 @@ def _replayed(begin: int, end: int) -> _Fold:
     return _Fold(trace.submit_s, found.start_s, found.end_s, trace.cores, trace.limit_s, times)
 
 
-def _rows(name: str, fold: _Fold, seed: int) -> list[Row]:
-    rng = np.random.default_rng(seed)
+class _Foretold(NamedTuple):
+    """One start at one moment: seconds from then."""
+
+    low_s: float
+    mid_s: float
+    high_s: float
+    """As drawn."""
+    wait_s: float
+    """The truth."""
+    start_s: float
+    """When it is known."""
+    planned_s: float
+    """By the users' limits."""
+    levels: Levels
+    """As they stood."""
+
+
+def _rows(name: str, fold: _Fold, levels: OnlineLevels, seed: int) -> list[Row]:
+    before = levels.now
+    found = _foretold(fold, levels, np.random.default_rng(seed))
+    true, plan, *drawn = (
+        np.array(column)
+        for column in zip(*((one.wait_s, one.planned_s, *one[:3]) for one in found), strict=True)
+    )
+    online = [widened(*(np.array([value]) for value in one[:3]), one.levels) for one in found]
+    shown = (
+        ("live replay, levels online", tuple(np.concatenate(c) for c in zip(*online, strict=True))),
+        ("with the levels before these jobs", widened(*drawn, before)),
+        ("as drawn", tuple(drawn)),
+    )
+    rows = []
+    for method, (low, mid, high) in shown:
+        inside = float(np.mean((true >= low) & (true <= high)))
+        width = float(np.median(high - low))
+        rows.append(Row(name, method, len(true), *_errors(true, mid), inside, width))
+    return [*rows, Row(name, "by the users' limits", len(true), *_errors(true, plan))]
+
+
+def _foretold(fold: _Fold, levels: OnlineLevels, rng: np.random.Generator) -> list[_Foretold]:
+    """Starts at random moments in order of time; the levels learn from those that are known."""
     wait = fold.start_s - fold.submit_s
-    waited = np.flatnonzero(wait >= LEAST_WAIT_S)
-    true, low, mid, high, plan = ([] for _ in range(5))  # type: ignore[var-annotated]
-    for job in rng.choice(waited, MOMENTS):
-        now_s = float(fold.submit_s[job] + rng.uniform(0.0, 0.98) * wait[job])
+    jobs = rng.choice(np.flatnonzero(wait >= LEAST_WAIT_S), MOMENTS)
+    moments = fold.submit_s[jobs] + rng.uniform(0.0, 0.98, MOMENTS) * wait[jobs]
+    found: list[_Foretold] = []
+    unknown: list[_Foretold] = []
+
+    def learn(until_s: float) -> None:
+        for one in sorted((u for u in unknown if u.start_s <= until_s), key=lambda u: u.start_s):
+            unknown.remove(one)
+            levels.add(*one[:4])
+
+    for job, now_s in sorted(zip(jobs.tolist(), moments.tolist(), strict=True), key=lambda m: m[1]):
+        learn(now_s)
         queue, rows, times = _queue(fold, now_s)
-        found = foresee(
+        seen = foresee(
             queue, one_pool(CORES), Settings(Backfill.EASY, compiled=True), times,
-            samples=SAMPLES, seed=int(job),
+            samples=SAMPLES, seed=job, levels=AS_DRAWN,
         )  # fmt: skip
         limits = by_limits(queue)
-        chosen = rng.choice(len(limits), min(OF_EACH, len(limits)), replace=False)
-        true.append(fold.start_s[rows[queue.running + chosen]])
-        for column, values in (
-            (low, found.low_s), (mid, found.mid_s), (high, found.high_s), (plan, limits),
-        ):  # fmt: skip
-            column.append(values[chosen])
-    truth, below, middle, above, planned = map(np.concatenate, (true, low, mid, high, plan))
-    inside = float(np.mean((truth >= below) & (truth <= above)))
-    return [
-        Row(
-            name, "live replay", len(truth), *_errors(truth, middle), inside,
-            float(np.median(above - below)),
-        ),
-        Row(name, "by the users' limits", len(truth), *_errors(truth, planned)),
-    ]  # fmt: skip
+        for k in rng.choice(len(limits), min(OF_EACH, len(limits)), replace=False).tolist():
+            start_s = float(fold.start_s[rows[queue.running + k]])
+            columns = (seen.low_s, seen.mid_s, seen.high_s)
+            low, mid, high = (float(column[k]) - now_s for column in columns)
+            unknown.append(
+                _Foretold(
+                    low, mid, high, start_s - now_s, start_s, float(limits[k]) - now_s, levels.now
+                )
+            )
+            found.append(unknown[-1])
+    learn(np.inf)
+    return found
 
 
 def _errors(true: Floats, found: Floats) -> tuple[float, float]:

@@ -15,7 +15,8 @@ from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.units import format_elapsed
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.where import find_site, open_view
-from berth.plugin.replay.live import HORIZONS_H, Figure, Known, figures, known_times, next_hours
+from berth.plugin.replay.expected import Known, expected_times
+from berth.plugin.replay.live import HORIZONS_H, Figure, figures, next_hours
 from berth.plugin.replay.present import PresentQueue, present_queue
 from berth.plugin.scheduler import SCHEDULERS, Scheduler
 from berth.plugin.site.site import Site
@@ -54,7 +55,7 @@ def show_live(
     present = _present(scheduler, site)
     candidates = () if site is None else site.candidates
     store = None if site is None and store_url is None else _store(site_file, store_url)
-    known = known_times(present, store, candidates)
+    known = expected_times(present, store, candidates)
     found: list[tuple[str, Foreseen]] = []
     for name in backfills or [scheduler.replayed_as]:
         settings = Settings(Backfill(name))
@@ -89,7 +90,7 @@ def start_of(
             return None, None
         if len(present.jobs) > MOST_FOR_WHY:
             return None, f"{len(present.jobs)} jobs run and wait: berth replay --live says more"
-        known = known_times(present, store, site.candidates)
+        known = expected_times(present, store, site.candidates)
         found = next_hours(present, Settings(Backfill(scheduler.replayed_as)), known)
     except BerthError as error:
         return None, error.message
@@ -123,8 +124,8 @@ def _store(site_file: Path | None, store_url: str | None) -> Store | RemoteStore
 def _text(present: PresentQueue, known: Known, found: Sequence[tuple[str, Foreseen]]) -> str:
     waiting = present.waiting
     lines = [
-        f"{present.queue.running} jobs run and {len(waiting)} wait; of {known.predicted} Berth "
-        "predicted the time, of the others the part of its limit that a job takes"
+        f"{present.running} jobs run and {len(waiting)} wait; of {known.predicted} Berth "
+        "predicted the time, the others are expected to take as long as their users' jobs before"
     ]
     lines += [f"{count} left out: they {why}" for why, count in present.left_out.items()]
     if not waiting:
@@ -177,7 +178,7 @@ def _as_json(
 
     return {
         "as_of_s": present.queue.now_s,
-        "running": present.queue.running,
+        "running": present.running,
         "waiting": len(present.waiting),
         "predicted": known.predicted,
         "left_out": dict(present.left_out),

@@ -16,7 +16,9 @@ from berth.plugin.cli.columns import columns
 from berth.plugin.cli.shared_options import SITE_FILE
 from berth.plugin.cli.where import find_site, open_store, store_options
 from berth.plugin.replay.expected import expected_times
-from berth.plugin.replay.queued import wait_tables
+from berth.plugin.replay.live import next_hours, wait_tables
+from berth.plugin.replay.present import present_queue
+from berth.policies.replay import Settings
 from berth.policies.waits import WaitTable
 
 
@@ -26,8 +28,8 @@ from berth.policies.waits import WaitTable
 def waits(*, json_: bool, site_file: Path | None, store_url: str | None) -> None:
     """Expected waits at each place of the site, for a job that comes now.
 
-    The jobs that run and wait are replayed by how long each is expected to take: as predicted when
-    it was placed, else as its user's last jobs took, else by its time limit. The daemon asks the
+    The jobs that run and wait are replayed as by berth replay --live, by how long each is expected
+    to take: as predicted when it was placed, else as its user's jobs before. The daemon asks the
     same beside its answers.
 
     \b
@@ -40,8 +42,9 @@ def waits(*, json_: bool, site_file: Path | None, store_url: str | None) -> None
     scheduler, store = site.open_scheduler(), open_store(site_file, store_url)
     facts, jobs = scheduler.read(full=False), scheduler.present_jobs()
     now_s = time.time()
-    expected_s = expected_times(jobs, store, now_s)
-    tables = wait_tables(jobs, facts, site.candidates, expected_s, now_s)
+    present = present_queue(facts, jobs, site.candidates)
+    known = expected_times(present, store, site.candidates)
+    tables = wait_tables(next_hours(present, Settings(), known), present, site.candidates)
     if json_:
         found = {name: table.to_dict() for name, table in tables.items()}
         click.echo(json.dumps({"as_of_s": now_s, "tables": found}))

@@ -4,44 +4,102 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from berth.plugin.replay.present import PresentQueue
 from berth.plugin.scheduler import PresentJob
-from berth.plugin.store import Store
-from berth.plugin.store.records import DecisionRecord, OutcomeRecord
+from berth.plugin.store import DecisionRecord, Store
+from berth.plugin.store.records import OutcomeRecord
 from berth.plugin.users.client import RemoteStore
+from berth.policies.replay import Settings
+from berth.policies.replay.columns import Floats
+from berth.policies.replay.live import Times
+from berth.policies.values import Candidate
 
 RECENT_S = 2 * 86_400.0
 """Ended jobs so old count for their user."""
 LAST = 2
 """The mean of a user's last two run times (Tsafrir, Etsion and Feitelson 2007)."""
+USUAL = (0.001, 0.10, 1.0)
+"""5, 50 and 95 % of the part of their limit that jobs take, where no past jobs are known (RICC)."""
+FEW = 10
+"""Past jobs that are too few to speak for a user."""
+HIDDEN_S = 3_600.0
+"""Left of what is in use by no job that the scheduler shows, where nothing else runs beside it."""
+
+_Shares = tuple[float, float, float]
 
 
-def expected_times(jobs: Sequence[PresentJob], store: Store, now_s: float) -> dict[str, float]:
-    """Run times in all by job id: predicted by its decision, else as its user's last two.
+class Known(NamedTuple):
+    """What is expected of the jobs, and where from."""
 
-    A job that has run longer than predicted gets the upper end of the prediction. Absent: nothing
-    is known. Raises StoreError.
+    times: Times
+    elsewhere: Mapping[str, Floats]
+    """By platform [jobs]: the middle; NaN: nothing is predicted."""
+    predicted: int
+    """Jobs with a prediction of Berth's; the others by the jobs of their users."""
+
+
+def expected_times(
+    present: PresentQueue, store: Store | RemoteStore | None, candidates: Sequence[Candidate] = ()
+) -> Known:
+    """Run times in all: as predicted by the job's decision, else by its user's jobs before.
+
+    Those give the middle by the last two, the interval by the parts of their limits that jobs
+    took. Raises StoreError.
     """
-    decided = decisions_of(jobs, store)
-    found: dict[str, float] = {}
-    for one in jobs:
-        record = None if one.decision is None else decided.get(one.decision)
-        predicted = None if record is None else _predicted(record)
-        if predicted is not None:
-            elapsed_s = 0.0 if one.start_s is None else now_s - one.start_s
-            found[one.job_id] = predicted[0] if predicted[0] > elapsed_s else predicted[1]
-    if len(found) < len(jobs):
-        usual = _last_of_users(store.outcomes.between(now_s - RECENT_S, now_s + 1.0))
-        for one in jobs:
-            if one.job_id not in found and one.user in usual:
-                found[one.job_id] = usual[one.user]
-    return found
+    jobs, queue = present.jobs, present.queue
+    limit = queue.trace.limit_s
+    limit = np.where(np.isnan(limit), Settings().default_limit_s, limit)
+    shares = _shares(jobs, store)
+    low, mid, high = (np.array([one[k] for one in shares]) * limit for k in range(3))
+    for row, seconds in _by_last(jobs, store, queue.now_s).items():
+        mid[row] = min(seconds, limit[row])
+    low, high = np.minimum(low, mid), np.maximum(high, mid)
+    elsewhere: dict[str, Floats] = {}
+    queue_of = {candidate.name: candidate.queue for candidate in candidates}
+    predicted = 0
+    decided = _decisions_of(jobs, store)
+    for row, job in enumerate(jobs):
+        ranked = _ranked(decided.get(job.decision or ""))
+        here = [one for one in ranked if queue_of.get(one["candidate"], "") in job.queues]
+        if here:
+            low[row], mid[row], high[row] = here[0]["runtime_s"]
+            predicted += 1
+        for one in ranked:
+            column = elsewhere.setdefault(one["platform"], np.full(len(jobs), np.nan))
+            column[row] = one["runtime_s"][1]
+    return Known(with_hidden(present, Times(low, mid, high)), elsewhere, predicted)
 
 
-def decisions_of(
+def with_hidden(present: PresentQueue, times: Times) -> Times:
+    """What hidden jobs hold is free when the last job on nodes of the same kind ends."""
+    queue = present.queue
+    hidden = [row for row in range(queue.running) if not present.jobs[row].job_id]
+    if not hidden:
+        return times
+    left = times.at(0.5, queue.elapsed_s, queue.trace.limit_s) - queue.elapsed_s
+    counts = [kind.count for kind in present.cluster.kinds]
+    kind_of = np.repeat(np.arange(len(counts)), counts)
+    longest: dict[int, float] = {}
+    for row in range(queue.running):
+        if present.jobs[row].job_id:
+            for kind in kind_of[queue.units[row]].tolist():
+                longest[kind] = max(longest.get(kind, 0.0), float(left[row]))
+    found = [column.copy() for column in (times.low_s, times.mid_s, times.high_s)]
+    for column in found:
+        column[hidden] = [
+            longest.get(int(kind_of[queue.units[row][0]]), HIDDEN_S) for row in hidden
+        ]
+    return Times(*found)
+
+
+def _decisions_of(
     jobs: Sequence[PresentJob], store: Store | RemoteStore | None
 ) -> Mapping[str, DecisionRecord]:
-    """By id, those of the jobs that are known. Raises StoreError."""
+    """By id, those of the jobs that are known."""
     wanted = {one.decision for one in jobs if one.decision is not None}
     if store is None or not wanted:
         return {}
@@ -51,15 +109,29 @@ def decisions_of(
     return {one: record for one, record in asked.items() if record is not None}
 
 
-def _predicted(record: DecisionRecord) -> tuple[float, float] | None:
-    """Middle and upper end at the place that was chosen; None: none was."""
+def _ranked(record: DecisionRecord | None) -> list[Mapping[str, Any]]:
+    """What was predicted where, the chosen place first; nothing where that cannot be read."""
+    if record is None or record.chosen is None:
+        return []
     try:
-        rows = json.loads(record.ranked)
-        row = next(one for one in rows if one["candidate"] == record.chosen)
-        _, mid, high = (float(one) for one in row["runtime_s"])
-    except (ValueError, TypeError, LookupError, StopIteration):
-        return None
-    return mid, high
+        rows = [row for row in json.loads(record.ranked) if row.get("runtime_s")]
+        for row in rows:
+            row["runtime_s"] = low, mid, high = [float(one) for one in row["runtime_s"]]
+            if not (row["candidate"] and row["platform"] and 0 <= low <= mid <= high):
+                return []
+    except (ValueError, TypeError, LookupError, AttributeError):
+        return []
+    return rows
+
+
+def _by_last(
+    jobs: Sequence[PresentJob], store: Store | RemoteStore | None, now_s: float
+) -> Mapping[int, float]:
+    """By row the mean of the user's last run times, of those that ended of late."""
+    if not isinstance(store, Store):
+        return {}
+    usual = _last_of_users(store.outcomes.between(now_s - RECENT_S, now_s + 1.0))
+    return {row: usual[one.user] for row, one in enumerate(jobs) if one.user in usual}
 
 
 def _last_of_users(outcomes: Iterable[OutcomeRecord]) -> Mapping[str, float]:
@@ -69,3 +141,22 @@ def _last_of_users(outcomes: Iterable[OutcomeRecord]) -> Mapping[str, float]:
         if one.elapsed_s is not None and one.elapsed_s > 0:
             times[one.user] = [*times.get(one.user, []), one.elapsed_s][-LAST:]
     return {user: sum(last) / len(last) for user, last in times.items()}
+
+
+def _shares(jobs: Sequence[PresentJob], store: Store | RemoteStore | None) -> list[_Shares]:
+    """[jobs] low, middle and high part of the limit that such jobs take."""
+    found: dict[str, _Shares] = {}
+    for user in {job.user for job in jobs}:
+        taken = []
+        if isinstance(store, Store):
+            taken = [
+                past.elapsed_s / past.time_limit_s
+                for past in store.past_jobs.of_users(user)
+                if past.time_limit_s
+            ]
+        if len(taken) < FEW:
+            found[user] = USUAL
+        else:
+            low, mid, high = np.clip(np.percentile(taken[-1_000:], (5, 50, 95)), 1e-4, 1.0)
+            found[user] = (float(low), float(mid), float(high))
+    return [found[job.user] for job in jobs]

@@ -1,9 +1,15 @@
-"""The cluster and its queue as a scheduler has them now, as a replay works with them."""
+"""The cluster and its queue as a scheduler has them now, as a replay works with them.
+
+What is in use on a node by no job that the scheduler shows is held by a *hidden* job without an id.
+A node with several types of GPUs stands there once for each type, with all of its cores.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,7 +17,7 @@ from berth.pilot.errors import UsageError
 from berth.plugin.replay.traces import numbered
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, PresentJob
 from berth.plugin.scheduler.states import nodes_of
-from berth.policies.replay import Cluster, NodeKind, Partition, Trace
+from berth.policies.replay import Cluster, NodeKind, Option, Partition, Present, Trace
 from berth.policies.replay.columns import Ints
 from berth.policies.replay.live import Queue
 from berth.policies.values import Candidate
@@ -24,9 +30,11 @@ class PresentQueue:
     queue: Queue
     cluster: Cluster
     jobs: tuple[PresentJob, ...]
-    """As the queue's rows."""
+    """As the queue's rows; hidden ones, without an id, come last of those that run."""
     partition_of: Mapping[str, int]
     """By candidate's name: its own partition."""
+    partitions: tuple[tuple[int, ...], ...]
+    """[jobs] of the cluster: where each runs, or may start."""
     left_out: Mapping[str, int]
     """Jobs that are not replayed, by reason."""
 
@@ -35,73 +43,132 @@ class PresentQueue:
         """Those that wait, in order."""
         return self.jobs[self.queue.running :]
 
+    @property
+    def running(self) -> int:
+        """How many jobs run, hidden ones not counted."""
+        return sum(1 for job in self.jobs[: self.queue.running] if job.job_id)
+
+    @property
+    def listed(self) -> bool:
+        """Whether any waiting job may start in several queues."""
+        return any(len(one) > 1 for one in self.partitions[self.queue.running :])
+
+
+class InTheirQueues:
+    """The Placement that leaves each waiting job in all of its queues."""
+
+    def __init__(self, present: PresentQueue, drawn: Trace) -> None:
+        self._partitions, self._drawn = present.partitions, drawn
+
+    def place(self, job: int, present: Present) -> Sequence[Option] | None:
+        """See Placement."""
+        del present
+        places, trace = self._partitions[job], self._drawn
+        if len(places) < 2:
+            return None
+        limit_s = float(trace.limit_s[job])
+        limit_s = math.inf if math.isnan(limit_s) else limit_s
+        return [
+            Option(
+                place, int(trace.nodes[job]), int(trace.cores[job]), int(trace.gpus[job]), 0,
+                float(trace.runtime_s[job]), limit_s, limit_s,
+            )
+            for place in places
+        ]  # fmt: skip
+
+
+class _Row(NamedTuple):
+    """A node, or its GPUs of one type."""
+
+    node: NodeFacts
+    gpu_type: str | None
+    gpus: int
+    idle_gpus: int
+
 
 def present_queue(
     facts: ClusterFacts, jobs: Sequence[PresentJob], candidates: Sequence[Candidate] = ()
 ) -> PresentQueue:
     """Running jobs on their nodes, then those that wait, the highest priority first.
 
-    A job that may start in several queues waits in the first. Raises UsageError where there is no
-    node that works.
+    Raises UsageError where there is no node that works.
     """
-    cluster, rows, partition_of = _cluster(facts, candidates)
+    made = _made(facts, candidates)
     left_out: dict[str, int] = {}
     running: list[PresentJob] = []
     waiting: list[PresentJob] = []
-    names = {part.name for part in cluster.partitions}
+    names = {part.name: place for place, part in enumerate(made.cluster.partitions)}
     for job in jobs:
         why = None
-        if job.running and not all(name in rows for name in job.node_names):
+        if job.running and not all(name in made.rows_of for name in job.node_names):
             why = "run on nodes that take no others"
         elif job.running and (not job.node_names or job.start_s is None):
             why = "run on nodes that the scheduler does not name"
         elif not job.running and not job.may_start:
             why = "are held, or wait for something else than their turn and room"
-        elif not job.queues or job.queues[0] not in names:
+        elif not any(name in names for name in job.queues):
             why = "are in a queue that has no node that works"
         if why is None:
             (running if job.running else waiting).append(job)
         else:
             left_out[why] = left_out.get(why, 0) + 1
-    waiting.sort(key=lambda job: (-job.priority, job.submit_s))
-    kept = (*running, *waiting)
+    waiting.sort(key=lambda job: (-job.priority, job.submit_s, job.job_id))
+    held = [_held(job, made) for job in running]
+    hidden, there = _hidden(running, held, made, facts)
+    kept = (*running, *hidden, *waiting)
+    held += there
     elapsed = np.array([max(0.0, facts.as_of_s - (j.start_s or facts.as_of_s)) for j in kept])
-    held = tuple(np.array([rows[name] for name in job.node_names], np.int64) for job in running)
-    queue = Queue(_trace(kept, facts), facts.as_of_s, elapsed, held)
-    return PresentQueue(queue, cluster, kept, partition_of, left_out)
+    units = tuple(np.array(one, np.int64) for one in held)
+    queue = Queue(_trace(kept, held, names, facts), facts.as_of_s, elapsed, units)
+    partitions = tuple(
+        tuple(names[name] for name in job.queues if name in names) for job in kept
+    )  # fmt: skip
+    return PresentQueue(queue, made.cluster, kept, made.partition_of, partitions, left_out)
 
 
-def _cluster(
-    facts: ClusterFacts, candidates: Sequence[Candidate]
-) -> tuple[Cluster, dict[str, int], dict[str, int]]:
-    """Nodes that are alike are of one kind; the row of each node; candidates' partitions."""
-    places: dict[str, list[str]] = {}
+class _Made(NamedTuple):
+    """The cluster, and where its nodes are in it."""
+
+    cluster: Cluster
+    rows: tuple[_Row, ...]
+    """As the cluster's."""
+    rows_of: Mapping[str, tuple[int, ...]]
+    """By node's name."""
+    partition_of: Mapping[str, int]
+    """By candidate's name."""
+
+
+def _made(facts: ClusterFacts, candidates: Sequence[Candidate]) -> _Made:
+    """Nodes that are alike are of one kind; candidates have partitions of their own."""
+    places: dict[str, list[Candidate]] = {}
     for candidate in candidates:
         for node in nodes_of(candidate, facts):
-            places.setdefault(node.name, []).append(candidate.name)
-    alike: dict[tuple[tuple[str, ...], tuple[str, ...], int, int], list[NodeFacts]] = {}
-    for node in facts.nodes:
-        if node.usable:
-            queues = tuple(q for q in node.queues if q in facts.queues)
-            key = (queues, tuple(places.get(node.name, ())), node.cores, sum(node.gpus.values()))
-            alike.setdefault(key, []).append(node)
+            places.setdefault(node.name, []).append(candidate)
+    alike: dict[tuple[tuple[str, ...], tuple[str, ...], int, int], list[_Row]] = {}
+    for row in (row for node in facts.nodes if node.usable for row in _rows(node)):
+        queues = tuple(q for q in row.node.queues if q in facts.queues)
+        here = tuple(one.name for one in places.get(row.node.name, ()) if _is_of(one, row))
+        alike.setdefault((queues, here, row.node.cores, row.gpus), []).append(row)
     kinds: list[NodeKind] = []
-    rows: dict[str, int] = {}
-    of_queue: dict[str, list[str]] = {}
+    rows: list[_Row] = []
+    of_queue: dict[str, list[NodeKind]] = {}
     of_place: dict[str, list[str]] = {}
     platforms = {candidate.name: candidate.platform for candidate in candidates}
-    for number, ((queues, here, cores, gpus), nodes) in enumerate(alike.items()):
-        name = f"kind{number}"
+    for number, ((queues, here, cores, gpus), same) in enumerate(alike.items()):
         platform = platforms[here[0]] if here else ""
-        kinds.append(NodeKind(name, len(nodes), cores, gpus, platform=platform))
-        for node in nodes:
-            rows[node.name] = len(rows)
+        kinds.append(NodeKind(f"kind{number}", len(same), cores, gpus, platform=platform))
+        rows += same
         for queue in queues:
-            of_queue.setdefault(queue, []).append(name)
+            of_queue.setdefault(queue, []).append(kinds[-1])
         for place in here:
-            of_place.setdefault(place, []).append(name)
+            of_place.setdefault(place, []).append(kinds[-1].name)
     parts = [
-        Partition(queue, tuple(inside), facts.queues[queue].max_time_s)
+        # Jobs without GPUs take the nodes without them first.
+        Partition(
+            queue,
+            tuple(one.name for one in sorted(inside, key=lambda kind: kind.gpus > 0)),
+            facts.queues[queue].max_time_s,
+        )
         for queue, inside in of_queue.items()
     ]
     if not parts:
@@ -112,13 +179,76 @@ def _cluster(
             at[candidate.name] = len(parts)
             inside = tuple(of_place[candidate.name])
             parts.append(Partition(f"place:{candidate.name}", inside, candidate.max_time_s))
-    return Cluster(tuple(kinds), tuple(parts)), rows, at
+    rows_of: dict[str, tuple[int, ...]] = {}
+    for place_, row in enumerate(rows):
+        rows_of[row.node.name] = (*rows_of.get(row.node.name, ()), place_)
+    return _Made(Cluster(tuple(kinds), tuple(parts)), tuple(rows), rows_of, at)
 
 
-def _trace(jobs: Sequence[PresentJob], facts: ClusterFacts) -> Trace:
+def _rows(node: NodeFacts) -> Iterable[_Row]:
+    if len(node.gpus) < 2:
+        total, idle = sum(node.gpus.values()), sum(node.idle_gpus.values())
+        return (_Row(node, next(iter(node.gpus), None), total, idle),)
+    return tuple(
+        _Row(node, name, count, node.idle_gpus.get(name, 0)) for name, count in node.gpus.items()
+    )
+
+
+def _is_of(candidate: Candidate, row: _Row) -> bool:
+    """Whether a row of a candidate's node is one of its places: it has GPUs of its type."""
+    if not candidate.is_gpu:
+        return row.gpu_type is None or row.gpu_type == next(iter(row.node.gpus))
+    wanted, found = candidate.gres, row.gpu_type or ""
+    return wanted is None or found == wanted or found.startswith(f"{wanted}:")
+
+
+def _held(job: PresentJob, made: _Made) -> list[int]:
+    """Rows that a running job is on: of a node with several types of GPUs the one most in use."""
+    found = []
+    for name in job.node_names:
+        rows = made.rows_of[name]
+        found.append(max(rows, key=lambda at: made.rows[at].gpus - made.rows[at].idle_gpus))
+    return found
+
+
+def _hidden(
+    running: Sequence[PresentJob], held: Sequence[Sequence[int]], made: _Made, facts: ClusterFacts
+) -> tuple[list[PresentJob], list[list[int]]]:
+    """What is in use by no job that runs, as jobs of one node each."""
+    cores, gpus = [0] * len(made.rows), [0] * len(made.rows)
+    for job, rows in zip(running, held, strict=True):
+        for at in rows:
+            cores[at] += -(-job.cores // len(rows))
+            gpus[at] += -(-job.gpus // len(rows))
+    jobs: list[PresentJob] = []
+    there: list[list[int]] = []
+    for at, row in enumerate(made.rows):
+        node = row.node
+        queue = next((name for name in node.queues if name in facts.queues), None)
+        more_cores = max(0, node.cores - node.idle_cores - cores[at])
+        more_gpus = max(0, row.gpus - row.idle_gpus - gpus[at])
+        if queue is None or not (more_cores or more_gpus):
+            continue
+        jobs.append(
+            PresentJob(
+                "", "", (queue,), True, more_cores, facts.as_of_s, gpus=more_gpus,
+                node_names=(node.name,), start_s=facts.as_of_s,
+            )
+        )  # fmt: skip
+        there.append([at])
+    return jobs, there
+
+
+def _trace(
+    jobs: Sequence[PresentJob],
+    held: Sequence[Sequence[int]],
+    names: Mapping[str, int],
+    facts: ClusterFacts,
+) -> Trace:
     users, user = numbered([job.user for job in jobs])
     accounts, account = numbered([job.account for job in jobs])
-    queues, queue = numbered([job.queues[0] for job in jobs])
+    first = [next(name for name in job.queues if name in names) for job in jobs]
+    queues, queue = numbered(first)
     size = len(jobs)
 
     def whole(values: Sequence[int]) -> Ints:
@@ -127,9 +257,9 @@ def _trace(jobs: Sequence[PresentJob], facts: ClusterFacts) -> Trace:
     return Trace(
         submit_s=np.full(size, facts.as_of_s),
         runtime_s=np.ones(size),
-        limit_s=np.array([_limit_s(job, facts) for job in jobs], float),
+        limit_s=np.array([_limit_s(*one, facts) for one in zip(jobs, first, strict=True)], float),
         cores=whole([job.cores for job in jobs]),
-        nodes=whole([len(job.node_names) or job.nodes for job in jobs]),
+        nodes=whole([*map(len, held), *(job.nodes for job in jobs[len(held) :])]),
         gpus=whole([job.gpus for job in jobs]),
         memory_bytes=np.zeros(size, np.int64),
         user=user,
@@ -145,9 +275,9 @@ def _trace(jobs: Sequence[PresentJob], facts: ClusterFacts) -> Trace:
     )
 
 
-def _limit_s(job: PresentJob, facts: ClusterFacts) -> float:
+def _limit_s(job: PresentJob, queue_name: str, facts: ClusterFacts) -> float:
     """NaN: none is known."""
-    queue = facts.queues.get(job.queues[0])
+    queue = facts.queues.get(queue_name)
     default = None if queue is None else queue.default_time_s or queue.max_time_s
-    found = job.time_limit_s or default
+    found = job.time_limit_s or (default if job.job_id else None)
     return float("nan") if found is None else found

@@ -1,4 +1,4 @@
-"""How long a job that comes now would wait, by its size and length, from a replay of the queue."""
+"""How long a job that comes now would wait, by its size and length, from replays of the queue."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import math
 import numpy as np
 
 from berth.policies.replay.columns import Floats, Ints
+from berth.policies.replay.live import Foreseen, interval
+from berth.policies.replay.options import Units
 from berth.policies.replay.replayed import Replayed
 from berth.policies.waits import WaitTable
 from berth.predictor.core.prediction import Interval
@@ -16,31 +18,45 @@ LENGTHS_S = (600.0, 3_600.0, 14_400.0, 86_400.0, math.inf)
 
 
 def wait_table(
-    done: Replayed, partition: int, *, cores: int, gpus: int = 0, cores_per_gpu: int = 1
+    found: Foreseen, now_s: float, partition: int, *, gpus: bool, cores_per_gpu: int = 1
 ) -> WaitTable:
-    """Of a partition with so many cores and GPUs, by GPUs where there are any; now is 0.
+    """Of the nodes of a partition, by GPUs or by cores.
 
     A job waits until nothing that was replayed keeps it from running to its end: it comes last,
-    starts in a gap where it fits, and delays nobody.
+    starts in a gap where it fits, and delays nobody. The middle is of the times as expected, the
+    90 % interval is over the draws.
     """
-    here = np.flatnonzero((done.partition == partition) & done.ran)
-    times, free = _free(done, here, cores, gpus)
-    capacity, units = cores, free[:, 0]
-    if gpus:
-        capacity, units = gpus, np.minimum(free[:, 1], free[:, 0] // max(cores_per_gpu, 1))
+    units = Units(found.middle.cluster)
+    rows = units.of[partition]
+    capacity = int(units.capacity[rows, int(gpus)].sum())
     sizes = sorted({*(2**i for i in range(capacity.bit_length())), max(capacity, 1)})
-    rows = []
-    for size in sizes:
-        waits = _starts(times, units >= min(size, int(units[-1])))
-        rows.append(tuple(Interval(wait, wait, wait) for wait in waits))
-    return WaitTable(tuple(sizes), LENGTHS_S, tuple(rows))
+    room = units.capacity[rows].sum(axis=0)
+    drawn = []
+    for one in (found.middle, *found.replays):
+        times, free = _free(one, now_s, rows, room)
+        able = np.minimum(free[:, 1], free[:, 0] // max(cores_per_gpu, 1)) if gpus else free[:, 0]
+        drawn.append([_starts(times, able >= min(size, int(able[-1]))) for size in sizes])
+    low, mid, high = interval(np.array(drawn))
+    waits = tuple(
+        tuple(Interval(*each) for each in zip(*row, strict=True))
+        for row in zip(low.tolist(), mid.tolist(), high.tolist(), strict=True)
+    )
+    return WaitTable(tuple(sizes), LENGTHS_S, waits)
 
 
-def _free(done: Replayed, rows: Ints, cores: int, gpus: int) -> tuple[Floats, Ints]:
-    """``(times, free)``: cores and GPUs free from each moment until the next, the last for good."""
-    held = np.stack([done.cores[rows], done.gpus[rows]], axis=1)
-    moments = np.concatenate([np.zeros(1), np.maximum(done.start_s[rows], 0.0), done.end_s[rows]])
-    change = np.concatenate([np.array([[cores, gpus]], np.int64), -held, held])
+def _free(done: Replayed, now_s: float, rows: Ints, room: Ints) -> tuple[Floats, Ints]:
+    """``(times, free)``: cores and GPUs of these nodes that are free from each moment until the
+    next, the last for good; now is 0."""
+    counts = np.array([len(one) for one in done.units], np.int64)
+    on = np.repeat(np.arange(len(counts)), counts)
+    here = np.isin(np.concatenate([np.zeros(0, np.int64), *done.units]), rows)
+    nodes = np.bincount(on[here], minlength=len(counts))
+    jobs = np.flatnonzero((nodes > 0) & done.ran)
+    held = np.stack([done.cores[jobs], done.gpus[jobs]], axis=1)
+    held = held // done.nodes[jobs, None] * nodes[jobs, None]
+    start, end = done.start_s[jobs] - now_s, done.end_s[jobs] - now_s
+    moments = np.concatenate([np.zeros(1), np.maximum(start, 0.0), end])
+    change = np.concatenate([room[None, :2], -held, held])
     times, place = np.unique(moments, return_inverse=True)
     free = np.zeros((len(times), 2), np.int64)
     np.add.at(free, place, change)

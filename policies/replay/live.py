@@ -6,6 +6,7 @@ predicted of every job, given how long it has run. Jobs that are yet to be submi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from statistics import NormalDist
@@ -20,13 +21,15 @@ from berth.policies.replay.predicted import Z_90
 from berth.policies.replay.replayed import Replayed
 from berth.policies.replay.settings import Settings
 from berth.policies.replay.trace import Trace
+from berth.predictor.learning.drift import NORMAL_90, OnlineLevel
 
 SAMPLES = 40
-EARLIER, LATER = 0.2, 1.0
-"""By how much the draws' intervals of the time until the start are widened: what jobs have in
-common, and jobs that are yet to come, are in no draw. Chosen by ``python -m lab start-times``."""
 FLOOR_S = 60.0
-"""Added to the time until the start before it is widened."""
+"""Added to the time until the start before its log is taken."""
+LEAST_WIDTH = 0.1
+"""Of each half of an interval, in log time, before it is widened."""
+ONE_SIDE = 0.95
+"""Of the starts are to be after the lower end, and as many before the upper one."""
 LEAST_S = 1.0
 """What a running job has left at least."""
 _Z = np.linspace(-4.0, 4.0, 321)
@@ -42,7 +45,11 @@ class Times:
     high_s: Floats
 
     def at(self, share: Floats | float, elapsed_s: Floats, limit_s: Floats) -> Floats:
-        """[jobs] the quantile ``share`` given that they have run so long; NaN: no limit."""
+        """[jobs] the quantile ``share`` given that they have run so long; NaN: no limit.
+
+        A job that has run longer than the prediction holds possible takes all of its limit, or
+        without one as long again.
+        """
         mid = np.maximum(self.mid_s, LEAST_S)
         below = np.log(mid / np.maximum(self.low_s, 1e-3 * mid)) / Z_90
         above = np.log(np.maximum(self.high_s, mid) / mid) / Z_90
@@ -51,6 +58,8 @@ class Times:
         since = np.where(elapsed_s > 0, np.interp(z, _Z, _SHARE), 0.0)
         place = np.interp(since + (1.0 - since) * share, _SHARE, _Z)
         found = mid * np.exp(place * np.where(place < 0, below, above))
+        outrun = (elapsed_s > 0) & (z >= _Z[-1])
+        found = np.where(outrun, np.where(np.isnan(limit_s), 2.0 * elapsed_s, limit_s), found)
         found = np.maximum(found, elapsed_s + LEAST_S)
         return np.asarray(np.where(np.isnan(limit_s), found, np.minimum(found, limit_s)), float)
 
@@ -81,6 +90,43 @@ class Queue:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """By what the halves of the draws' intervals are multiplied, in log time.
+
+    What jobs have in common, and jobs that are yet to come, are in no draw. The defaults are what
+    ``python -m lab start-times`` ends with on the jobs before those that it reports.
+    """
+
+    earlier: float = 3.0
+    later: float = 1.5
+
+
+AS_DRAWN = Levels(1.0, 1.0)
+
+
+class OnlineLevels:
+    """Levels that follow the starts that are known so far (``predictor.learning.drift``)."""
+
+    def __init__(self, first: Levels = Levels()) -> None:
+        self._earlier = OnlineLevel(ONE_SIDE, first.earlier)
+        self._later = OnlineLevel(ONE_SIDE, first.later)
+
+    @property
+    def now(self) -> Levels:
+        """For the next intervals."""
+        return Levels(self._earlier.factor, self._later.factor)
+
+    def add(self, low_s: float, mid_s: float, high_s: float, wait_s: float) -> None:
+        """A job started after ``wait_s``; the others as drawn, from the same moment."""
+        low, mid, high, wait = (math.log(max(one, 0.0) + FLOOR_S)
+                                for one in (low_s, mid_s, high_s, wait_s))  # fmt: skip
+        for level, width, late in (
+            (self._earlier, mid - low, mid - wait), (self._later, high - mid, wait - mid),
+        ):  # fmt: skip
+            level.add(NORMAL_90 * max(late, 0.0) / max(width, LEAST_WIDTH))
+
+
 @dataclass(frozen=True)
 class Foreseen:
     """[waiting jobs] Unix seconds of the start, in the middle with all run times as predicted;
@@ -89,6 +135,7 @@ class Foreseen:
     low_s: Floats
     mid_s: Floats
     high_s: Floats
+    middle: Replayed
     replays: tuple[Replayed, ...]
     """One for each draw."""
 
@@ -106,6 +153,7 @@ def foresee(
     samples: int = SAMPLES,
     seed: int = 0,
     placing: Placing | None = None,
+    levels: Levels = Levels(),
 ) -> Foreseen:
     """When the waiting jobs start under these settings."""
     rng = np.random.default_rng(seed)
@@ -117,15 +165,31 @@ def foresee(
         found.append(replay(trace, cluster, settings, placement, held=queue.units))
     starts = np.array([one.start_s[queue.running :] for one in found])
     starts = np.where(np.isnan(starts), np.inf, starts) - queue.now_s
-    middle, drawn = starts[0], tuple(found[1:])
-    if not len(middle) or not samples:
-        return Foreseen(*(queue.now_s + middle,) * 3, drawn)
-    low, high = np.percentile(starts, (5, 95), axis=0, method="nearest")
-    low = np.maximum((np.minimum(low, middle) + FLOOR_S) * EARLIER - FLOOR_S, 0.0)
-    high = (np.maximum(high, middle) + FLOOR_S) * LATER - FLOOR_S
+    low, middle, high = interval(starts, levels)
     return Foreseen(
-        queue.now_s + np.minimum(low, middle),
-        queue.now_s + middle,
-        queue.now_s + np.maximum(high, middle),
-        drawn,
+        queue.now_s + low, queue.now_s + middle, queue.now_s + high, found[0], tuple(found[1:])
     )
+
+
+def interval(waits: Floats, levels: Levels = Levels()) -> tuple[Floats, Floats, Floats]:
+    """``(low, middle, high)`` of seconds from now: the first row with all times as expected, the
+    others of the draws."""
+    middle = waits[0]
+    if len(waits) < 2 or not middle.size:
+        return middle, middle, middle
+    low, high = np.percentile(waits, (5, 95), axis=0, method="nearest")
+    return widened(np.minimum(low, middle), middle, np.maximum(high, middle), levels)
+
+
+def widened(
+    low_s: Floats, mid_s: Floats, high_s: Floats, levels: Levels
+) -> tuple[Floats, Floats, Floats]:
+    """``(low, middle, high)`` of seconds from now; as they are where nothing is uncertain."""
+    low, mid, high = (np.log(one + FLOOR_S) for one in (low_s, mid_s, high_s))
+    with np.errstate(invalid="ignore"):  # what never starts
+        below, above = np.nan_to_num(mid - low), np.nan_to_num(high - mid, posinf=np.inf)
+    sure = (below == 0) & (above == 0)
+    below = np.where(sure, 0.0, levels.earlier * np.maximum(below, LEAST_WIDTH))
+    above = np.where(sure, 0.0, levels.later * np.maximum(above, LEAST_WIDTH))
+    low, high = np.exp(mid - below) - FLOOR_S, np.exp(mid + above) - FLOOR_S
+    return np.clip(low, 0.0, mid_s), mid_s, np.maximum(high, mid_s)

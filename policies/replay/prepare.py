@@ -18,6 +18,7 @@ _MODES = {Backfill.FCFS: 0, Backfill.EASY: 1, Backfill.CONSERVATIVE: 2, Backfill
 _PROFILED = (Backfill.CONSERVATIVE, Backfill.REPLANNED)
 _HOLES = 32
 _SEGMENTS = 64
+_TRIED = 4
 
 
 def prepare(given: Inputs, room: int | None = None) -> State:
@@ -53,6 +54,8 @@ def prepare(given: Inputs, room: int | None = None) -> State:
         nodes=np.zeros((len(units.capacity), 2), np.int64),
         claims=np.full((claims, at.CLAIM_COLUMNS), -1, np.int64),
         claim_times=np.zeros((claims, 2)),
+        tried=np.zeros((parts, _TRIED, at.TRIED_COLUMNS), np.int64),
+        tried_spans=np.zeros((parts, _TRIED, at.SPANS_TRIED)),
         times=np.zeros(claims + 1),
         seg_time=np.zeros((parts, wide)),
         seg_free=np.zeros((parts, wide, at.RESOURCES), np.int64),

@@ -76,14 +76,16 @@ class Cusum:
 class OnlineLevel:
     """By what factor the 90 % half width must be multiplied for nine in ten to hold."""
 
-    def __init__(self) -> None:
-        self.factor = 1.0
+    def __init__(self, level: float = LEVEL, factor: float = 1.0) -> None:
+        """``level``: the part that is to hold."""
+        self.factor = factor
         """On the half width of a normal 90 % interval."""
+        self._level = level
 
     def add(self, surprise: float) -> bool:
         """One more surprise; whether it was inside the interval as it stood."""
         inside = abs(surprise) <= NORMAL_90 * self.factor
-        moved = STEP * ((0.0 if inside else 1.0) - (1.0 - LEVEL))
+        moved = STEP * ((0.0 if inside else 1.0) - (1.0 - self._level))
         self.factor = min(max(self.factor * math.exp(moved), _LEAST), _MOST)
         return inside
 

@@ -16,6 +16,8 @@ from berth.policies.replay.kernel.state import (
     C_OWNER,
     D_BEGIN,
     D_END,
+    E_LIMIT,
+    E_PLAN,
     J_COUNT,
     J_FIRST,
     N_BLOCKED,
@@ -24,6 +26,8 @@ from berth.policies.replay.kernel.state import (
     O_PART,
     O_UNITS,
     P_AT,
+    P_TRIED,
+    R_UNITS,
     RESOLUTION,
     S_LIMIT,
     S_PLAN,
@@ -95,11 +99,62 @@ def has_room(s: State, u: int, o: int, begin: float) -> bool:
     return True
 
 
+def try_anew(s: State) -> None:
+    """There may be room again: what was tried does not count any more."""
+    for p in range(len(s.part_values)):
+        s.parts[p, P_TRIED] = 0
+
+
+def hopeless(s: State, p: int, o: int) -> bool:
+    """Whether an option that asks no more and runs no longer has found no room in this pass."""
+    for k in range(s.parts[p, P_TRIED]):
+        worse = (
+            s.options[o, O_UNITS] >= s.tried[p, k, R_UNITS]
+            and s.spans[o, S_PLAN] >= s.tried_spans[p, k, E_PLAN]
+            and s.spans[o, S_LIMIT] >= s.tried_spans[p, k, E_LIMIT]
+        )
+        for r in range(s.need.shape[1]):
+            if s.need[o, r] < s.tried[p, k, r]:
+                worse = False
+        if worse:
+            return True
+    return False
+
+
+def remember(s: State, p: int, o: int, full: bool) -> None:
+    """The option found no room now; ``full``: however short it were."""
+    plan = 0.0 if full else s.spans[o, S_PLAN]
+    limit = 0.0 if full else s.spans[o, S_LIMIT]
+    at = s.parts[p, P_TRIED]
+    for k in range(s.parts[p, P_TRIED]):
+        easier = (
+            s.options[o, O_UNITS] <= s.tried[p, k, R_UNITS]
+            and plan <= s.tried_spans[p, k, E_PLAN]
+            and limit <= s.tried_spans[p, k, E_LIMIT]
+        )
+        for r in range(s.need.shape[1]):
+            if s.need[o, r] > s.tried[p, k, r]:
+                easier = False
+        if easier:
+            at = k
+            break
+    if at == s.tried.shape[1]:
+        return
+    s.parts[p, P_TRIED] = max(s.parts[p, P_TRIED], at + 1)
+    for r in range(s.need.shape[1]):
+        s.tried[p, at, r] = s.need[o, r]
+    s.tried[p, at, R_UNITS] = s.options[o, O_UNITS]
+    s.tried_spans[p, at, E_PLAN] = plan
+    s.tried_spans[p, at, E_LIMIT] = limit
+
+
 def choose(s: State, o: int, begin: float, now: float) -> bool:
     """Find nodes for the option from ``begin``, the first that have room, into ``alloc``."""
     p = s.options[o, O_PART]
+    if begin == now and hopeless(s, p, o):
+        return False
     at = s.options[o, O_ALLOC_AT]
-    found = 0
+    found = able = 0
     for place in range(s.parts[p, P_AT], s.parts[p + 1, P_AT]):
         u = s.part_units[place]
         if s.nodes[u, N_BLOCKED]:
@@ -111,29 +166,68 @@ def choose(s: State, o: int, begin: float, now: float) -> bool:
                     room = False
             if not room:
                 continue
+            able += 1
         if has_room(s, u, o, begin):
             s.claims[at + found, C_ALLOC] = u
             found += 1
             if found == s.options[o, O_UNITS]:
                 return True
+    if begin == now:
+        remember(s, p, o, able < s.options[o, O_UNITS])
     return False
+
+
+def ready(s: State, u: int, o: int, now: float) -> float:
+    """From when the node has room for the option beside what is claimed there now; infinite:
+    never."""
+    moment = now
+    while moment < np.inf:
+        following = np.inf
+        enough = True
+        for r in range(s.need.shape[1]):
+            left = s.capacity[u, r] - s.need[o, r]
+            k = s.nodes[u, N_HEAD]
+            while k >= 0:
+                if s.claim_times[k, D_BEGIN] <= now and s.claim_times[k, D_END] > moment:
+                    owner = s.claims[k, C_OWNER]
+                    left -= s.capacity[u, r] if owner < 0 else s.need[owner, r]
+                    following = min(following, s.claim_times[k, D_END])
+                k = s.claims[k, C_NEXT]
+            if left < 0:
+                enough = False
+        if enough:
+            return moment
+        moment = following
+    return float(np.inf)
 
 
 def earliest(s: State, o: int, now: float) -> float:
     """When the option can start, its nodes in ``alloc``; infinite: never."""
     p = s.options[o, O_PART]
+    units = s.options[o, O_UNITS]
+    least = np.empty(s.parts[p + 1, P_AT] - s.parts[p, P_AT], np.float64)
     n = 0
-    s.times[0] = now
-    n = 1
+    for place in range(s.parts[p, P_AT], s.parts[p + 1, P_AT]):
+        moment = ready(s, s.part_units[place], o, now)
+        if moment < np.inf:
+            least[n] = moment
+            n += 1
+    if n < units:
+        return float(np.inf)
+    # Not before so many nodes have room, beside what is reserved for later.
+    first = np.sort(least[:n])[units - 1]
+    if choose(s, o, first, now):
+        return float(first)
+    n = 0
     for place in range(s.parts[p, P_AT], s.parts[p + 1, P_AT]):
         k = s.nodes[s.part_units[place], N_HEAD]
         while k >= 0:
-            if s.claim_times[k, D_END] > now:
+            if s.claim_times[k, D_END] > first:
                 s.times[n] = s.claim_times[k, D_END]
                 n += 1
             k = s.claims[k, C_NEXT]
     moments = np.sort(s.times[:n])
-    last = -np.inf
+    last = first
     for moment in moments:
         if moment > last and choose(s, o, moment, now):
             return float(moment)
@@ -152,6 +246,7 @@ def reserve(s: State, o: int, begin: float) -> None:
 
 def forget(s: State, i: int) -> None:
     """A waiting job has no reservation any more."""
+    had = False
     for o in range(s.jobs[i, J_FIRST], s.jobs[i, J_FIRST] + s.jobs[i, J_COUNT]):
         if s.spans[o, S_RESERVED] < np.inf:
             for k in range(
@@ -160,3 +255,6 @@ def forget(s: State, i: int) -> None:
                 unclaim(s, k)
                 s.claims[k, C_OWNER] = o
             s.spans[o, S_RESERVED] = np.inf
+            had = True
+    if had:
+        try_anew(s)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from berth.policies.replay.kernel.claims import choose, earliest, forget, reserve
+from berth.policies.replay.kernel.claims import choose, earliest, forget, reserve, try_anew
 from berth.policies.replay.kernel.jobs import start
 from berth.policies.replay.kernel.state import (
     BACKFILL,
@@ -97,6 +97,7 @@ def pass_nodes(s: State) -> None:
     s.parts[0, P_DIRTY] = 0
     s.parts[0, P_DELAYED] = 0
     s.parts[0, P_FRESH] = -1
+    try_anew(s)
     while o >= 0:
         behind = s.options[o, O_AFTER_ME]
         i = s.options[o, O_JOB]

@@ -141,7 +141,9 @@ P_BLOCKED: Final = 9
 """On nodes: a job ahead waits for this partition."""
 P_SEG_COUNT: Final = 10
 P_HOLE_COUNT: Final = 11
-PART_COLUMNS: Final = 12
+P_TRIED: Final = 12
+"""On nodes: rows of ``tried`` that count in this pass."""
+PART_COLUMNS: Final = 13
 
 # Columns of ``part_values``.
 V_WAKE: Final = 0
@@ -169,6 +171,13 @@ C_BEFORE: Final = 3
 CLAIM_COLUMNS: Final = 4
 D_BEGIN: Final = 0
 D_END: Final = 1
+
+# Columns of ``tried`` (behind the resources) and ``tried_spans``.
+R_UNITS: Final = RESOURCES
+TRIED_COLUMNS: Final = RESOURCES + 1
+E_PLAN: Final = 0
+E_LIMIT: Final = 1
+SPANS_TRIED: Final = 2
 
 # Columns of ``failures``, ``arrays``, ``users`` and ``hole_times``.
 F_CLAIM: Final = 0
@@ -219,6 +228,11 @@ class State(NamedTuple):
     and failures have no owner."""
     claim_times: Floats
     """[claims][D_]"""
+    tried: Ints
+    """[partitions][rows][R_] what an option that found no room now asks of each node, and nodes:
+    one that asks no less and runs no shorter finds none, too."""
+    tried_spans: Floats
+    """[partitions][rows][E_]; 0: however short it is."""
     times: Floats
     """[claims + 1] room for the moments at which a reservation may begin."""
     seg_time: Floats
