@@ -73,7 +73,7 @@ class Decider:
         self._here = self._live_places if self.objective.live else self._present
         self._identified = identified
         self._turn, self._now_s = -1, 0.0
-        self._ranking = Ranking(self.candidates, settings, self.objective)
+        self.ranking = Ranking(self.candidates, settings, self.objective)
         self._by_name = {c.name: c for c in self.candidates}
         self._has_slices = any(c.slice_of is not None for c in self.candidates)
         self._site_digest = digest.of_site(self.candidates, settings)
@@ -130,7 +130,7 @@ class Decider:
         """Those that fit, best first, and those that do not."""
         fits, ruled_out = [], list(here.ruled_out)
         for place in here.standing:
-            excluded = self._at_present(request, place, forecast, now_s)
+            excluded = self.excluded_now(request, place, forecast, now_s)
             if excluded is None:
                 fits.append(place.row)
             else:
@@ -221,10 +221,10 @@ class Decider:
         found = []
         for row in fits[1:]:
             candidate = self._by_name[row.candidate]
-            if not _within(best, row, settings.alike_within) or candidate.slice_of is not None:
+            if not within(best, row, settings.alike_within) or candidate.slice_of is not None:
                 continue
             other = edit_of(request, candidate, row, forecast, settings)
-            if other.queue is not None and replace(other, queue=edit.queue) == edit:
+            if other.queue is not None and other.same_but_queue(edit):
                 found.append(row)
         return found
 
@@ -232,7 +232,7 @@ class Decider:
         self, request: Request, states: Mapping[str, CandidateState], forecast: Forecast
     ) -> Places:
         """The places for this shape of job by the states, best first."""
-        rows = self._ranking.rows(request, forecast)
+        rows = self.ranking.rows(request, forecast)
         before = self._places.get(id(rows))
         if before is None or before[1].rows is not rows:
             unseen = (None,) * len(rows)
@@ -285,9 +285,10 @@ class Decider:
         scored.sort(key=lambda place: order(place.row))
         return places(found.rows, found.as_ranked, scored)
 
-    def _at_present(
+    def excluded_now(
         self, request: Request, place: Standing, forecast: Forecast, now_s: float
     ) -> Exclusion | None:
+        """Why a place that fits the job is ruled out at present; None: it is not."""
         row, candidate, state, checks, _ = place
         limit_s = None
         if state is not None and state.rights is not None:  # nothing else asks for it
@@ -315,7 +316,7 @@ class Decider:
             and expected_wait_s(row.resources, row.runtime_s.mid, state) == 0
         ):
             return row  # as it was ranked: only the expected wait of the state is in the score
-        offer = self._ranking.offer(
+        offer = self.ranking.offer(
             request, candidate, row.resources, forecast, state, now_s=self._now_s, turn=self._turn
         )
         return row if offer is None else row.with_score(self.objective.score(offer))
@@ -330,7 +331,7 @@ class Decider:
         """What the score of a row of the last decision is made of; nothing where it has none."""
         candidate = self._by_name[row.candidate]
         state = states.get(row.candidate)
-        offer = self._ranking.offer(
+        offer = self.ranking.offer(
             request, candidate, row.resources, forecast, state, now_s=self._now_s, turn=self._turn
         )
         return () if offer is None or row.score is None else self.objective.terms(offer)
@@ -360,7 +361,7 @@ class Decider:
             self._site_digest,
             self._states_digest,
             "" if not stale else repr(sorted(stale)),
-            "" if forecast is None else self._ranking.digest(forecast),
+            "" if forecast is None else self.ranking.digest(forecast),
             digest.of_request(request),
         )
         if not self.objective.live:
@@ -390,7 +391,7 @@ class Decider:
         )
 
 
-def _within(best: Ranked, row: Ranked, most: float) -> bool:
+def within(best: Ranked, row: Ranked, most: float) -> bool:
     """Whether the scores differ by less than their intervals can tell, and than ``most``."""
     if not best.score or not row.score or best.runtime_s is None or row.runtime_s is None:
         return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from berth.policies.carbon import Intensity
@@ -284,6 +284,10 @@ class Edit:
     """``gres`` is what the user wrote with the type of a slice added to it."""
     resources: Resources | None = None
     time_limit_s: float | None = None
+
+    def same_but_queue(self, other: Edit) -> bool:
+        """Whether the job would be the same in the other queue."""
+        return replace(self, queue=other.queue) == other
 
 
 @dataclass(frozen=True, slots=True)

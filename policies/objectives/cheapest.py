@@ -11,6 +11,7 @@ class Cheapest(Objective):
     name = "cheapest"
     superlative = "is predicted cheapest"
     comparative = "cheaper"
+    grows = True
     missing = NO_PRICE
 
     def score(self, offer: Offer) -> float | None:

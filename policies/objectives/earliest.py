@@ -12,6 +12,7 @@ class Earliest(Objective):
     name = "earliest"
     superlative = "is predicted to finish first"
     comparative = "sooner"
+    grows = True
     waits = True
 
     def score(self, offer: Offer) -> float | None:

@@ -11,6 +11,7 @@ class Fastest(Objective):
     name = "fastest"
     superlative = "is predicted fastest"
     comparative = "faster"
+    grows = True
 
     def score(self, offer: Offer) -> float | None:
         """See Objective."""

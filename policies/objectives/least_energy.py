@@ -12,6 +12,7 @@ class LeastEnergy(Objective):
     name = "least-energy"
     superlative = "is predicted to need least energy"
     comparative = "less energy"
+    grows = True
     missing = NO_ENERGY
 
     def score(self, offer: Offer) -> float | None:

@@ -79,6 +79,8 @@ class Objective(Protocol):
     """The score needs the place's state (the expected wait), however the site weighs waiting."""
     live: ClassVar[bool] = False
     """The score needs who asks, the moment or the turn: it is made anew for every decision."""
+    grows: ClassVar[bool] = False
+    """A longer expected wait never makes the score smaller."""
     turns: ClassVar[bool] = False
     """It changes with each decision made before; such objectives are ``live``."""
     baseline: ClassVar[bool] = False

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from berth.pilot.errors import BerthError, UsageError
+from berth.policies.choosing import Choice, Chooser
 from berth.policies.decide import Decider
 from berth.policies.objectives.throughput_fair import ThroughputFair
 from berth.policies.replay.cluster import Cluster
@@ -20,13 +22,7 @@ from berth.policies.replay.predicted import Predictions
 from berth.policies.replay.seen import Seen
 from berth.policies.replay.trace import Trace
 from berth.policies.settings import PolicySettings
-from berth.policies.values import (
-    Candidate,
-    Decision,
-    Ranked,
-    Request,
-    Resources,
-)
+from berth.policies.values import Candidate, Request, Resources
 
 STATES_S = 15.0
 """Age from which the candidates' states are read again, as the daemon does."""
@@ -48,14 +44,16 @@ class Decided:
         lookahead: bool = False,
     ) -> None:
         """``lookahead``: waits from the predicted ends of jobs at each submission."""
-        self._decider = Decider(candidates, settings, identified=False)
+        decider = Decider(candidates, settings, identified=False)
+        self._chooser = Chooser(decider)
+        self._policy = settings.objective
         self._by_name = {candidate.name: candidate for candidate in candidates}
         self._partition_of = partition_of
         self._predictions = predictions
         self._trace = trace
         self._seen = Seen(
             candidates, partition_of, trace, cluster, every_s=states_s, lookahead=lookahead,
-            shares=self._decider.objective.name == ThroughputFair.name,
+            shares=decider.objective.name == ThroughputFair.name,
         )  # fmt: skip
         self._requests = _requests(trace)
         self._here = _own_platforms(trace, cluster)
@@ -67,39 +65,37 @@ class Decided:
         states, request = self._seen.now(present), self._requests[job]
         forecast = self._predictions.forecast(job)
         try:
-            decision = self._decider.decide(request, states, forecast, present.now_s)
+            choice = self._chooser.choose(request, states, forecast, present.now_s)
         except BerthError:
             raise
         except Exception as error:
-            name = self._decider.settings.objective
             raise UsageError(
-                f"policy {name} failed on job {self._name(job)}: {type(error).__name__}: {error}",
+                f"policy {self._policy} failed on job {self._name(job)}: "
+                f"{type(error).__name__}: {error}",
                 hint="it fails so in production, too: run it on this job alone",
             ) from error
-        if decision.chosen is None:
+        if choice is None:
             return None
-        found = self._options(job, request, decision)
+        found = self._options(job, request, choice)
         if found:
-            expected = decision.ranked[0].runtime_s
+            expected = choice.best.runtime_s
             self._seen.placed(job, found[0], expected.mid if expected else 0.0, present.now_s)
         return found
 
-    def _options(self, job: int, request: Request, decision: Decision) -> list[Option]:
+    def same_at(self, moment_s: float) -> bool:
+        """See Placement."""
+        return self._seen.same_at(moment_s)
+
+    def _options(self, job: int, request: Request, choice: Choice) -> list[Option]:
         """Where the job may start; empty: nobody knows how long it runs there."""
-        edit = decision.edit
-        queues = () if edit is None or edit.queue is None else edit.queue.split(",")
         found: list[Option] = []
-        for number in range(max(len(queues), 1)):
-            row = decision.ranked[0] if number == 0 else _in_queue(
-                decision.ranked, queues[number], self._by_name
-            )  # fmt: skip
-            truth = math.nan if row is None else self._truth(job, self._by_name[row.candidate])
-            if row is None or math.isnan(truth):
-                if number == 0:
+        limit = choice.edit.time_limit_s or request.time_limit_s or math.inf
+        for row in (choice.best, *choice.listed):
+            truth = self._truth(job, self._by_name[row.candidate])
+            if math.isnan(truth):
+                if row is choice.best:
                     return []
                 continue
-            limit = request.time_limit_s if edit is None else edit.time_limit_s
-            limit = limit or request.time_limit_s or math.inf
             part = self._partition_of[row.candidate]
             if any(option.partition == part for option in found):
                 continue
@@ -124,39 +120,34 @@ class Decided:
         return self._trace.ids[job] if self._trace.ids else str(job)
 
 
-def _in_queue(
-    ranked: Sequence[Ranked], queue: str, candidates: Mapping[str, Candidate]
-) -> Ranked | None:
-    fits = (row for row in ranked if row.score is not None)
-    return next((row for row in fits if candidates[row.candidate].queue == queue), None)
-
-
 def _requests(trace: Trace) -> list[Request]:
-    """[jobs] as if each had asked Berth to choose."""
-    limits = np.where(np.isnan(trace.limit_s), 0.0, trace.limit_s).tolist()
-    return [
-        Request(
-            user=trace.users[user] if trace.users else str(user),
-            account=(trace.accounts[account] or None) if trace.accounts else None,
-            resources=Resources(max(nodes, 0), max(cores, 1), 1, gpus, memory or None),
-            gres=f"gpu:{gpus}" if gpus else None,
-            profile="job",
-            queue=trace.queues[queue] if queue >= 0 and trace.queues else None,
-            wants_placement=True,
-            time_limit_s=limit or None,
-        )
-        for user, account, queue, nodes, cores, gpus, memory, limit in zip(
-            *(
-                column.tolist()
-                for column in (
-                    trace.user, trace.account, trace.queue, trace.nodes, trace.cores, trace.gpus,
-                    trace.memory_bytes,
-                )
-            ),
-            limits,
-            strict=True,
-        )
-    ]  # fmt: skip
+    """[jobs] as if each had asked Berth to choose; the same object where all is the same."""
+    limits = np.where(np.isnan(trace.limit_s), 0.0, trace.limit_s)
+    columns = (
+        trace.user, trace.account, trace.queue, trace.nodes, trace.cores, trace.gpus,
+        trace.memory_bytes, limits,
+    )  # fmt: skip
+    known: dict[tuple[Any, ...], Request] = {}
+    found = []
+    for row in zip(*(column.tolist() for column in columns), strict=True):
+        if row not in known:
+            known[row] = _request(trace, *row)
+        found.append(known[row])
+    return found
+
+
+def _request(trace: Trace, user: int, account: int, queue: int, *asked: Any) -> Request:
+    nodes, cores, gpus, memory, limit = asked
+    return Request(
+        user=trace.users[user] if trace.users else str(user),
+        account=(trace.accounts[account] or None) if trace.accounts else None,
+        resources=Resources(max(nodes, 0), max(cores, 1), 1, gpus, memory or None),
+        gres=f"gpu:{gpus}" if gpus else None,
+        profile="job",
+        queue=trace.queues[queue] if queue >= 0 and trace.queues else None,
+        wants_placement=True,
+        time_limit_s=limit or None,
+    )
 
 
 def _own_platforms(trace: Trace, cluster: Cluster) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -111,17 +111,25 @@ def _run_placed(
         state, filled = _allocate(state, job, filled)
     state = _running(state, held)
     moments = state.moments[:, at.T_SUBMIT].tolist()
-    for job in range(len(held), len(moments)):
+    asks = [not one or REASONS[one] in _MAY_MOVE for one in why.tolist()]
+    longest = units.longest.tolist()
+    same_at: Callable[[float], bool] = getattr(placement, "same_at", lambda _: False)
+    job = len(held)
+    while job < len(moments):
         state = _run(run, state, job)
-        options: list[Option] = []
-        if not why[job] or REASONS[why[job]] in _MAY_MOVE:
-            present = Present(moments[job], state.free, state.parts[:-1, at.P_WAITING], units.of)
-            answer = placement.place(job, present)
-            unjudged[job] = answer is not None and not len(answer)
-            options = list(answer or ())[:room]
-        _write(state, job, options, given)
-        if not units.pooled:
-            state, filled = _allocate(state, job, filled)
+        waiting = state.parts[:-1, at.P_WAITING]
+        asked = True
+        while asked:
+            asked = asks[job]
+            if asked:
+                answer = placement.place(job, Present(moments[job], state.free, waiting, units.of))
+                unjudged[job] = answer is not None and not len(answer)
+                if answer:
+                    _write(state, job, answer[:room], given, longest)
+            if not units.pooled:
+                state, filled = _allocate(state, job, filled)
+            job += 1
+            asked = asked and job < len(moments) and same_at(moments[job])
     return _run(run, state, len(moments))
 
 
@@ -129,28 +137,32 @@ _MAY_MOVE = (LARGER, NO_TIME, NO_PARTITION)
 """A policy may send a job elsewhere that is too large for its partition, or has none."""
 
 
-def _write(state: State, job: int, options: list[Option], given: Inputs) -> None:
+def _write(
+    state: State, job: int, options: Sequence[Option], given: Inputs, longest: list[float]
+) -> None:
+    """``longest``: as ``Units`` has it."""
     units, settings = given.units, given.settings
-    if not options:
-        return
-    if len({option.partition for option in options}) != len(options):
+    if len(options) > 1 and len({option.partition for option in options}) != len(options):
         raise UsageError(f"the policy names a partition twice for job {job}")
     first, count, beside = int(state.jobs[job, at.J_FIRST]), 0, held_beside_s(settings)
-    longest = units.longest.tolist()
     for option in options:
-        if not (option.runtime_s >= 0 and option.planned_s >= 0 and option.limit_s >= 0):
+        part, run_s, plan_s, limit_s = (
+            option.partition, option.runtime_s, option.planned_s, option.limit_s,
+        )  # fmt: skip
+        if not (run_s >= 0 and plan_s >= 0 and limit_s >= 0):
             raise UsageError(f"the policy gives job {job} a time that is not known or negative")
         one, need, fits = row_of(option, units)
         if not fits:
             continue
         o = first + count
-        limit = min(option.limit_s, longest[option.partition])
-        plan = max(min(option.planned_s, limit), SHORTEST_S)
-        state.options[o, at.O_PART], state.options[o, at.O_UNITS] = option.partition, one
+        limit_s = min(limit_s, longest[part])
+        plan_s = max(min(plan_s, limit_s), SHORTEST_S)
+        options_, spans = state.options, state.spans
+        options_[o, at.O_PART], options_[o, at.O_UNITS] = part, one
         state.need[o] = need
-        state.spans[o, at.S_RUN] = option.runtime_s + beside
-        state.spans[o, at.S_LIMIT] = limit + beside if settings.kill_at_limit else math.inf
-        state.spans[o, at.S_PLAN] = plan if math.isfinite(plan) else settings.default_limit_s
+        spans[o, at.S_RUN] = run_s + beside
+        spans[o, at.S_LIMIT] = limit_s + beside if settings.kill_at_limit else math.inf
+        spans[o, at.S_PLAN] = plan_s if plan_s < math.inf else settings.default_limit_s
         count += 1
     if count:
         state.jobs[job, at.J_COUNT] = count

@@ -166,7 +166,7 @@ REASONS = ("", LARGER, NO_TIME, NO_PARTITION, NEGATIVE)
 
 def row_of(option: Option, units: Units) -> tuple[int, Ints, bool]:
     """``(units, need, fits)`` of a placement's option."""
-    key = (option.partition, option.nodes, option.cores, option.gpus, option.memory_bytes)
+    key = option[:5]
     found = units.known.get(key)
     if found is None:
         part, *columns = (np.array([one]) for one in key)

@@ -53,6 +53,7 @@ class Placement(Protocol):
         """Options for a row of the trace, the preferred first: the job starts where it can first.
 
         None: it stays where it was submitted. An empty sequence: it cannot be judged (counted) and
-        stays, too.
+        stays, too. A placement may have ``same_at(moment_s)``: where it says that a job submitted
+        then is placed as by the last ``Present``, that one is given with the new time.
         """
         ...

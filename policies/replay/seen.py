@@ -48,9 +48,13 @@ class Seen:
         self._held = np.zeros(max(len(trace.users), 1)) if shares else None
         self._held_at_s = 0.0
 
+    def same_at(self, moment_s: float) -> bool:
+        """Whether ``now`` still gives the same states then."""
+        return moment_s - self._read_s < self._every_s
+
     def now(self, present: Present) -> Mapping[str, CandidateState]:
         """The states; the same object while nothing that counts has changed."""
-        if present.now_s - self._read_s < self._every_s:
+        if self.same_at(present.now_s):
             return self._states
         self._read_s = present.now_s
         numbers = self._numbers_of(present)

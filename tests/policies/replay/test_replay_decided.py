@@ -106,3 +106,27 @@ def test_the_error_of_predictions_follows_the_seed_and_its_size() -> None:
     assert mids(0.0, 0) == [50.0] * 200
     assert mids(0.5, 1) == mids(0.5, 1) != mids(0.5, 2)
     assert np.std(np.log(mids(0.5, 1))) == pytest.approx(0.5, rel=0.2)
+
+
+class OneByOne:
+    """Asks for each job alone: it does not say when the states are the same."""
+
+    def __init__(self, decided: Decided) -> None:
+        self.place = decided.place
+
+
+def test_jobs_that_are_asked_for_together_go_where_each_alone_goes() -> None:
+    rng = np.random.default_rng(3)
+    jobs = trace(*(rng.choice((20.0, 50.0, 90.0), 80).tolist() for _ in range(2)), gap=4.0)
+
+    def run(together: bool) -> Replayed:
+        decided = Decided(
+            PLACES, AT, PolicySettings(), with_error(jobs, PLACES), trace=jobs, cluster=CLUSTER
+        )
+        how = decided if together else OneByOne(decided)
+        return replay(jobs, CLUSTER, Settings(compiled=False), how)
+
+    one, other = run(True), run(False)
+    assert one.partition.tolist() == other.partition.tolist()
+    assert one.start_s.tolist() == other.start_s.tolist()
+    assert set(one.partition.tolist()) == {0, 1}
