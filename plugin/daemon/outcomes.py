@@ -1,6 +1,7 @@
 """Reads what became of the jobs that were decided upon, and keeps it beside what was predicted.
 
-Runs in a background thread, never in the submit path. A job is known by the stamp that it carries.
+Runs in a background thread, never in the submit path. A job is known by the stamp that it carries
+(``lost_stamps`` where another tool wrote over that).
 What cannot be read now is read later: the next step begins where the last good one ended, and an
 hour before that, as accounting may lag behind.
 """
@@ -14,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from berth.pilot.errors import SchedulerError
+from berth.plugin.daemon.lost_stamps import found_again
 from berth.plugin.scheduler import Outcome, Scheduler
 from berth.plugin.site.site import Site
 from berth.plugin.store.records import DecisionRecord, OutcomeRecord
@@ -101,9 +103,10 @@ def link(
     """Join outcomes with their decisions; one whose decision is not there yet is not done."""
     stamps = {outcome.decision for outcome in outcomes if outcome.decision is not None}
     decisions = store.decisions.of_ids(stamps)
+    again = found_again(outcomes, store, scheduler.name)
     linked = Linked([], {})
     for outcome in outcomes:
-        decision = decisions.get(outcome.decision or "")
+        decision = decisions.get(outcome.decision or "") or again.get(outcome.job_id)
         if outcome.decision is not None and decision is None:
             continue
         if decision is not None and _is_of(decision, outcome, scheduler):

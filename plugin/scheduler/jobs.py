@@ -83,6 +83,8 @@ class Outcome:
     """In all, whole GPUs or slices."""
     time_limit_s: float | None = None
     energy_j: float | None = None
+    stamp_lost: bool = False
+    """Something else stands where the scheduler keeps stamps."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,7 @@ def _outcome(job: Mapping[str, Any]) -> tuple[str, Outcome]:
     node_count = _whole(job.get("node_count"))
     minutes = _whole(job.get("time_limit"))
     tres = _text(job.get("tres_alloc_str")) or _text(job.get("tres_req_str"))
-    user = _text(job.get("user_name"))
+    user, comment = _text(job.get("user_name")), _text(job.get("admin_comment"))
     if number is None:
         raise ValueError("it has no number")
     return str(number), Outcome(
@@ -93,7 +93,8 @@ def _outcome(job: Mapping[str, Any]) -> tuple[str, Outcome]:
         elapsed_s=_elapsed_s(job, status, start_s, end_s),
         nodes=_text(job.get("nodes")),
         user=user or f"uid:{_whole(job.get('user_id'))}",
-        decision=stamped_decision(_text(job.get("admin_comment"))),
+        decision=(stamp := stamped_decision(comment)),
+        stamp_lost=stamp is None and comment != "",
         exit_status=_exit_status(job.get("exit_code")),
         submit_s=_moment(job.get("submit_time")),
         start_s=start_s,

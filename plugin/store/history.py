@@ -96,6 +96,17 @@ class Decisions:
         with self._database.read() as connection:
             return [DecisionRecord(**row._mapping) for row in connection.execute(query)]
 
+    def of_user(self, user: str, since_s: float, until_s: float) -> list[DecisionRecord]:
+        """What was decided for a user's jobs in a time, both ends among it, oldest first."""
+        table = tables.decisions
+        query = (
+            select(table)
+            .where(table.c.user == user, table.c.time_s.between(since_s, until_s))
+            .order_by(table.c.time_s)
+        )
+        with self._database.read() as connection:
+            return [DecisionRecord(**row._mapping) for row in connection.execute(query)]
+
     def enforced(
         self, since_s: float, until_s: float
     ) -> tuple[dict[str, int], list[DecisionRecord]]:

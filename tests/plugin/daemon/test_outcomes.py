@@ -411,3 +411,50 @@ def test_a_prediction_counts_only_for_the_place_and_shape_it_was_made_for(
 ) -> None:
     found = predicted_row(queue, decision, QUEUES)
     assert (found and found["candidate"]) == candidate
+
+
+LOST = replace(ENDED, decision=None, stamp_lost=True)
+"""jobstats wrote its summary over the stamp."""
+
+
+def test_a_job_whose_stamp_was_written_over_is_found_by_user_and_second(decided: Store) -> None:
+    following = Following(decided, LOST)
+    for _ in range(2):
+        following.step()
+        following.now_s += 10
+    (found,) = decided.outcomes.of_decision(PLACED.id)
+    assert (found.job_id, found.candidate, found.predicted_s) == ("7", "gpu", 60)
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        replace(LOST, user="bob"),
+        replace(LOST, user=""),
+        replace(LOST, submit_s=None),
+        replace(LOST, submit_s=NOW_S - 190),
+        replace(LOST, stamp_lost=False),
+    ],
+    ids=["of another", "of nobody", "of no time", "later", "never stamped"],
+)
+def test_what_fits_no_decision_is_left_alone(decided: Store, job: Outcome) -> None:
+    Following(decided, job).step()
+    assert decided.outcomes.of_decision(PLACED.id) == []
+
+
+def test_of_two_that_fit_neither_is_taken(decided: Store) -> None:
+    Following(decided, LOST, replace(LOST, job_id="8")).step()
+    assert decided.outcomes.of_decision(PLACED.id) == []
+    second = replace(PLACED, id="second", time_s=PLACED.time_s + 0.5)
+    decided.decisions.add([second])
+    Following(decided, LOST).step()
+    assert list(decided.outcomes.between(0, NOW_S)) == []
+
+
+def test_a_decision_that_another_jobs_stamp_names_is_not_taken(decided: Store) -> None:
+    second = replace(PLACED, id="second", time_s=PLACED.time_s + 0.5)
+    decided.decisions.add([second])
+    Following(decided, ENDED, replace(LOST, job_id="8")).step()
+    assert [o.job_id for o in decided.outcomes.of_decision("second")] == ["8"]
+    Following(decided, replace(LOST, job_id="9")).step()  # both are taken now
+    assert decided.outcomes.of_job("9") is None
