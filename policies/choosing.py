@@ -17,7 +17,15 @@ from berth.policies.objectives.costs import expected_wait_s
 from berth.policies.objectives.protocol import Offer
 from berth.policies.present import standing
 from berth.policies.ranking import SHAPES_KEPT, order
-from berth.policies.values import UNBOUNDED, Candidate, CandidateState, Edit, Ranked, Request
+from berth.policies.values import (
+    UNBOUNDED,
+    Candidate,
+    CandidateState,
+    Decision,
+    Edit,
+    Ranked,
+    Request,
+)
 from berth.predictor.core.forecast import Forecast
 
 
@@ -68,6 +76,8 @@ class Chooser:
         )
         """By the identities of request and forecast, which are held so that they stay theirs."""
         self._turn = -1
+        self.decided: Decision | None = None
+        """The last whole Decision: where one was made, as for places that are slices."""
 
     def choose(
         self,
@@ -113,7 +123,7 @@ class Chooser:
         forecast: Forecast | None,
         now_s: float,
     ) -> Choice | None:
-        made = self._decider.decide(request, states, forecast, now_s)
+        made = self.decided = self._decider.decide(request, states, forecast, now_s)
         if made.chosen is None or made.edit is None:
             return None
         queues = () if made.edit.queue is None else tuple(made.edit.queue.split(",")[1:])

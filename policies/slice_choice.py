@@ -13,7 +13,8 @@ from dataclasses import replace
 
 from berth.policies.codes import Code
 from berth.policies.settings import SliceAim
-from berth.policies.values import Candidate, Ranked
+from berth.policies.values import Candidate, Decision, Ranked
+from berth.predictor.hardware.mig.slices import MARK
 
 
 def one_of_each(
@@ -56,3 +57,24 @@ def _key(row: Ranked, candidates: Mapping[str, Candidate], aim: SliceAim) -> tup
     if aim is SliceAim.SMALLEST:
         return (row.guess, held)
     return (row.guess, math.inf if row.runtime_s is None else row.runtime_s.mid * held)
+
+
+def profiles_that_will_do(decision: Decision) -> list[str]:
+    """Names of the profiles of ``slices_that_will_do``."""
+    return sorted({row.platform.rpartition(MARK)[2] for row in slices_that_will_do(decision)})
+
+
+def slices_that_will_do(decision: Decision) -> list[Ranked]:
+    """Places of MIG slices that the job could run on, whether or not there are any now.
+
+    ``berth mig auto`` cuts for such jobs. None where the objective had a slice to choose and
+    preferred another kind of place.
+    """
+    slices = [row for row in decision.ranked if MARK in row.platform]
+    elsewhere = decision.chosen is not None and decision.chosen not in [r.candidate for r in slices]
+    if elsewhere and any(row.code in _OFFERED for row in slices):
+        return []
+    return [row for row in slices if row.code in _OFFERED or row.code == Code.NOT_CUT.value]
+
+
+_OFFERED = (None, Code.OTHER_SLICE.value)

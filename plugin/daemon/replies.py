@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 
 from berth.plugin.daemon.messages import MAX_REPLY_BYTES, PROTOCOL_VERSION
-from berth.policies.codes import Code
 from berth.policies.values import Decision, Request
 
 MAX_STAMP_BYTES = 512
@@ -79,28 +78,6 @@ def stamp(
     if slices:
         parts.append(f"slices={','.join(slices)}")
     return " ".join(parts).encode("ascii", "replace")[:MAX_STAMP_BYTES].decode("ascii")
-
-
-def slices_that_will_do(decision: Decision) -> list[str]:
-    """Profiles of the MIG slices that the job could run on, whether or not there are any now.
-
-    ``berth mig auto`` reads them in the stamp: what it may cut for such jobs. None where the
-    objective had a slice to choose and preferred another kind of place.
-    """
-    slices = [row for row in decision.ranked if _SLICE_MARK in row.platform]
-    elsewhere = decision.chosen is not None and decision.chosen not in [r.candidate for r in slices]
-    if elsewhere and any(row.code in _OFFERED for row in slices):
-        return []
-    found = {
-        row.platform.rpartition(_SLICE_MARK)[2]
-        for row in slices
-        if row.code in _OFFERED or row.code == Code.NOT_CUT
-    }
-    return sorted(found)
-
-
-_SLICE_MARK = "-mig-"
-_OFFERED = (None, Code.OTHER_SLICE.value)
 
 
 def parse_stamp(text: str) -> dict[str, str] | None:

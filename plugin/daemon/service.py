@@ -28,6 +28,7 @@ from berth.plugin.site.slices import is_padding
 from berth.plugin.workload_names import may_use, resolved
 from berth.policies.codes import Code
 from berth.policies.constraints import names_no_type
+from berth.policies.slice_choice import profiles_that_will_do
 from berth.policies.values import Candidate, CandidateState, Decision, Mode, Request
 
 log = logging.getLogger("berth.serve")
@@ -307,7 +308,7 @@ class Service:
                 chosen=decision.chosen if decision else None,
                 profile=request.profile,
                 bundle=decision.bundle if decision else "",
-                slices=replies.slices_that_will_do(decision) if decision else (),
+                slices=profiles_that_will_do(decision) if decision else (),
                 fit=memory.key if memory is not None and action == "edit" else "",
             ),
             message=message if code != Code.OPTED_OUT else None,

@@ -10,6 +10,8 @@ from berth.plugin.store.records import PastJobRecord
 SHOWN = 80
 """Characters of a line that a message shows."""
 MOST_EXAMPLES = 5
+SINGLETON = "singleton"
+"""Among the jobs that one waits for: all earlier ones of its user and name."""
 LONGEST_NAME = 255
 LONGEST_RUN_S = 10 * 365 * 86_400.0
 EARLIEST_S, LATEST_S = 0.0, 4_102_444_800.0
@@ -32,6 +34,12 @@ class Read:
     broken: int = 0
     examples: list[str] = field(default_factory=list)
     """Of broken lines, the first few, with their numbers and what is wrong."""
+    after: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """By job: the jobs that it waited for, where the accounting says."""
+    array_limits: dict[str, int] = field(default_factory=dict)
+    """By array: the most of its tasks that may run at once."""
+    not_followed: int = 0
+    """Dependencies of other kinds: those of Slurm's that wait for a start, say."""
 
     def add(self, job: PastJobRecord) -> None:
         """A job, or a later run of it."""
@@ -109,6 +117,8 @@ def summary(read: Read) -> list[str]:
         )
     if read.not_ended:
         lines.append(f"{read.not_ended} jobs have not run or not ended: left out")
+    if read.not_followed:
+        lines.append(f"{read.not_followed} dependencies are of a kind that is not followed")
     if read.broken:
         lines.append(f"{read.broken} lines could not be read and are left out:")
         lines += [f"  {example}" for example in read.examples]

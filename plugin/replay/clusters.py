@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from berth.pilot.errors import UsageError
 from berth.plugin.site.site import Site
-from berth.policies.replay.cluster import Cluster, NodeKind, Partition
+from berth.policies.replay.cluster import Cluster, NodeKind, Partition, slices_of
+from berth.policies.replay.sliced import SlicedGpus, part_of, whole
 from berth.policies.values import Candidate
+from berth.predictor.hardware.mig.slices import slice_of
 
 
 @dataclass(frozen=True)
@@ -19,11 +21,14 @@ class SiteCluster:
     partition_of: Mapping[str, int]
     """By candidate's name."""
     site: Site | None = None
+    candidates: tuple[Candidate, ...] = ()
+    """As the site file has them, or as the changed cluster makes them."""
 
 
 def cluster_of(site: Site, *, pooled: bool = False) -> SiteCluster:
     """Kinds of nodes are candidates, partitions their queues; a queue over several kinds has a
-    partition for each of them, too, named after the candidate. Raises UsageError.
+    partition for each of them, too, named after the candidate. MIG slices of one GPU model share
+    its GPUs, at first cut into one slice each. Raises UsageError.
     """
     by_queue: dict[str, list[Candidate]] = {}
     for candidate in site.candidates:
@@ -35,6 +40,7 @@ def cluster_of(site: Site, *, pooled: bool = False) -> SiteCluster:
         by_queue.setdefault(candidate.queue, []).append(candidate)
     if not by_queue:
         raise UsageError(f"{site.source} has no candidates to replay jobs on")
+    sliced = _sliced(site)
     parts, of = [], {}
     for queue, here in by_queue.items():
         parts.append(Partition(queue, tuple(c.name for c in here), _longest(here)))
@@ -44,16 +50,100 @@ def cluster_of(site: Site, *, pooled: bool = False) -> SiteCluster:
             name = candidate.name if candidate.name not in by_queue else f"{queue}/{candidate.name}"
             of[candidate.name] = len(parts)
             parts.append(Partition(name, (candidate.name,), candidate.max_time_s))
+    kinds = [_kind(one, sliced) for one in site.candidates]
     cluster = Cluster(
-        tuple(_kind(candidate) for candidate in site.candidates),
+        tuple(kinds),
         tuple(parts),
         carbon=next((c.carbon for c in site.candidates if c.carbon is not None), None),
+        sliced=tuple(dict.fromkeys(sliced.values())),
     )
-    return SiteCluster(_pooled(cluster) if pooled else cluster, of, site)
+    cluster = replace(cluster, pooled=True) if pooled else cluster
+    return SiteCluster(cluster, of, site, site.candidates)
 
 
-def _kind(candidate: Candidate) -> NodeKind:
-    return NodeKind(
+def on_cluster(place: SiteCluster, cluster: Cluster) -> SiteCluster:
+    """The same site on a changed cluster: what the candidates offer follows from it."""
+    known = {kind.name: kind for kind in cluster.kinds}
+    there = {kind.name for kind in place.cluster.kinds}
+    candidates = [
+        _as_kind(one, known[one.name], cluster.partitions[place.partition_of[one.name]])
+        for one in place.candidates
+    ]
+    at = dict(place.partition_of)
+    by_name = {one.name: one for one in place.candidates}
+    for gpus in cluster.sliced:
+        base = by_name.get(gpus.name.removesuffix("-mig"))
+        for profile in gpus.profiles if base is not None else ():
+            kind = known[gpus.kind(profile)]
+            if base is not None and kind.name not in there:
+                candidates.append(_slice(base, gpus, profile, kind))
+                at[kind.name] = cluster.partition(kind.name)
+    return replace(place, cluster=cluster, candidates=tuple(candidates), partition_of=at)
+
+
+def _as_kind(candidate: Candidate, kind: NodeKind, queue: Partition) -> Candidate:
+    if candidate.slice_of is not None:
+        return candidate
+    return replace(
+        candidate,
+        nodes=kind.count,
+        cores_per_node=kind.cores,
+        gpus_per_node=kind.gpus,
+        memory_bytes_per_node=kind.memory_bytes or candidate.memory_bytes_per_node,
+        max_time_s=queue.max_time_s,
+    )
+
+
+def _slice(base: Candidate, gpus: SlicedGpus, profile: str, kind: NodeKind) -> Candidate:
+    """A candidate of slices that the site file does not have."""
+    return replace(
+        base,
+        name=kind.name,
+        platform=kind.platform,
+        queue=kind.name,
+        gres=f"gpu:{profile}",
+        gpus_per_node=gpus.geometry.profile(profile).max_instances,
+        gpu_memory_bytes=gpus.geometry.profile(profile).memory_bytes,
+        slice_of=base.platform,
+        slice_part=part_of(gpus, profile),
+        nodes=gpus.count,
+        price_per_gpu_hour=kind.price_per_gpu_hour,
+        power_per_gpu_w=kind.power_per_gpu_w,
+    )
+
+
+def _sliced(site: Site) -> dict[str, SlicedGpus]:
+    """By candidate's name, of those that a table of slices made."""
+    tables: dict[tuple[str, str, int], list[tuple[Candidate, str]]] = {}
+    geometries = {}
+    for candidate in site.candidates:
+        if candidate.slice_of is None:
+            continue
+        found = slice_of(site.platforms[candidate.platform])
+        suffix = "" if found is None else f"-{found[1].name}"
+        if found is None or not candidate.name.endswith(suffix):
+            continue  # written one by one: nodes of its own, which nobody cuts
+        geometry, profile = found
+        key = (candidate.name.removesuffix(suffix), candidate.slice_of, candidate.nodes or 0)
+        tables.setdefault(key, []).append((candidate, profile.name))
+        geometries[key] = geometry
+    made: dict[str, SlicedGpus] = {}
+    for key, members in tables.items():
+        geometry = geometries[key]
+        first, profile_name = members[0]
+        each = first.gpus_per_node // geometry.profile(profile_name).max_instances
+        names = tuple(name for _, name in members)
+        largest = whole(geometry)
+        if largest.instances[0].profile not in names:
+            biggest = geometry.profile(names[-1])
+            largest = type(largest).of((biggest.name, biggest.placements[0]))
+        gpus = SlicedGpus(key[0], geometry, key[2] * each, largest, names)
+        made.update({candidate.name: gpus for candidate, _ in members})
+    return made
+
+
+def _kind(candidate: Candidate, sliced: Mapping[str, SlicedGpus]) -> NodeKind:
+    made = NodeKind(
         name=candidate.name,
         count=candidate.nodes or 0,
         cores=candidate.cores_per_node,
@@ -66,12 +156,18 @@ def _kind(candidate: Candidate) -> NodeKind:
         price_per_gpu_hour=candidate.price_per_gpu_hour,
         price_per_node_hour=candidate.price_per_node_hour,
     )
+    gpus = sliced.get(candidate.name)
+    if gpus is None:
+        return made
+    mine = next(one for one in slices_of(gpus, made) if one.name == candidate.name)
+    return replace(
+        mine,
+        platform=candidate.platform,
+        power_per_gpu_w=candidate.power_per_gpu_w,
+        price_per_gpu_hour=candidate.price_per_gpu_hour,
+    )
 
 
-def _longest(here: list[Candidate]) -> float | None:
-    limits = [candidate.max_time_s for candidate in here]
+def _longest(here: Sequence[Candidate]) -> float | None:
+    limits: Iterable[float | None] = [candidate.max_time_s for candidate in here]
     return None if None in limits else max(limit for limit in limits if limit is not None)
-
-
-def _pooled(cluster: Cluster) -> Cluster:
-    return Cluster(cluster.kinds, cluster.partitions, pooled=True, carbon=cluster.carbon)

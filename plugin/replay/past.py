@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from berth.pilot.errors import DocumentError
+from berth.pilot.errors import DocumentError, UsageError
 from berth.plugin.history.files import SWF, lines_of, read_past_jobs
 from berth.plugin.history.reading import Read
 from berth.plugin.replay.gavel import begins_gavel, read_gavel
@@ -14,11 +15,13 @@ from berth.plugin.replay.job_table import begins_job_table, read_job_table
 from berth.plugin.replay.times import with_times
 from berth.plugin.replay.traces import trace_of_jobs
 from berth.plugin.scheduler.registry import SCHEDULERS
+from berth.plugin.site.site import Site
 from berth.policies.replay import Trace
 from berth.policies.replay.columns import Floats
 
 GAVEL = "gavel"
 TABLE = "table"
+_DAY_S = 86_400.0
 FORMATS = (*SCHEDULERS.names(), SWF, GAVEL, TABLE)
 
 
@@ -26,6 +29,7 @@ FORMATS = (*SCHEDULERS.names(), SWF, GAVEL, TABLE)
 class PastJobs:
     """A trace, and how it was read."""
 
+    source: str
     read: Read
     trace: Trace
     predicted: Mapping[str, Floats]
@@ -55,12 +59,37 @@ def past_jobs(
     else:
         formats = [] if format_ is None else [format_]
         read = read_past_jobs(lines, str(file), "replay", formats, utc=utc)
-        jobs = trace_of_jobs(read.jobs.values())
+        jobs = trace_of_jobs(read.jobs.values(), read.after, read.array_limits)
+    return _checked(PastJobs(str(file), read, jobs, predicted), times, steps, strict=strict)
+
+
+def asked_jobs(
+    site: Site | None, days: float, times: Path | None = None, *, strict: bool = False
+) -> PastJobs:
+    """What the site's scheduler, or the one that is here, has in its accounting.
+
+    Raises SchedulerError and ToolMissing; UsageError where there is none.
+    """
+    if site is None:
+        here = (kind() for kind in SCHEDULERS.load_all().values())
+        scheduler = next((one for one in here if one.is_here()), None)
+        if scheduler is None:
+            raise UsageError("no scheduler is on this machine", hint="name a TRACE")
+    else:
+        scheduler = site.open_scheduler()
+    read = scheduler.past_jobs("replay", time.time() - days * _DAY_S)
+    jobs = trace_of_jobs(read.jobs.values(), read.after, read.array_limits)
+    source = f"{scheduler.title}'s accounting"
+    return _checked(PastJobs(source, read, jobs, {}), times, None, strict=strict)
+
+
+def _checked(past: PastJobs, times: Path | None, steps: Floats | None, *, strict: bool) -> PastJobs:
+    read = past.read
     if strict and read.broken:
         raise DocumentError(
-            file, f"{read.broken} lines are broken, first {read.examples[0]}",
+            past.source, f"{read.broken} lines are broken, first {read.examples[0]}",
             hint="leave out --strict to skip them",
         )  # fmt: skip
-    if not len(jobs):
-        raise DocumentError(file, "holds no job that ran")
-    return PastJobs(read, jobs if times is None else with_times(jobs, times, steps), predicted)
+    if not len(past.trace):
+        raise DocumentError(past.source, "holds no job that ran")
+    return past if times is None else replace(past, trace=with_times(past.trace, times, steps))

@@ -1,41 +1,83 @@
-"""A trace placed by the site's own policy code."""
+"""Replays side by side: schedulers, clusters and policies, each once or over several seeds."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import fields, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from berth.plugin.replay.clusters import SiteCluster
-from berth.policies.replay import Metrics, Settings, Trace, metrics, replay
+from berth.plugin.replay.truth import Truth
+from berth.policies.replay import Cluster, Metrics, Replayed, Settings, Trace, metrics, replay
+from berth.policies.replay.breakdowns import random_failures
+from berth.policies.replay.cluster import Failure, Reservation
 from berth.policies.replay.deciding import Decided
-from berth.policies.replay.metrics import Range
-from berth.policies.replay.predicted import with_error
+from berth.policies.replay.metrics import over_seeds
 from berth.policies.settings import PolicySettings
 
 
-def placed(
-    trace: Trace, place: SiteCluster, settings: Settings, policy: PolicySettings,
-    *, log_error: float, seed: int,
-) -> Metrics:  # fmt: skip
-    """Figures of a replay in which every job asked Berth to choose."""
-    candidates = () if place.site is None else place.site.candidates
-    policy = replace(policy, list_queues=True)
-    predictions = with_error(trace, candidates, log_error=log_error, seed=seed)
+@dataclass(frozen=True)
+class Events:
+    """What happens to nodes."""
+
+    failures: tuple[Failure, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
+    mean_s: float | None = None
+    """Mean time between random failures of a node; None: only those given."""
+    repair_s: float = 0.0
+
+    def on(self, cluster: Cluster, trace: Trace, seed: int) -> Cluster:
+        """The cluster with them. Raises UsageError where it lacks a node."""
+        failures = self.failures
+        if self.mean_s is not None and len(trace):
+            failures += random_failures(
+                cluster, mean_s=self.mean_s, repair_s=self.repair_s, seed=seed,
+                begin_s=float(trace.submit_s[0]), end_s=float(trace.submit_s[-1]),
+            )  # fmt: skip
+        if not failures and not self.reservations:
+            return cluster
+        return replace(cluster, pooled=False, failures=failures, reservations=self.reservations)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A cluster under a scheduler, and a policy if one places the jobs."""
+
+    name: str
+    place: SiteCluster
+    settings: Settings
+    policy: PolicySettings | None = None
+
+
+@dataclass(frozen=True)
+class Column:
+    """A variant's replays, which differ by their seed only, and their figures."""
+
+    name: str
+    replays: tuple[Replayed, ...]
+    metrics: Metrics
+
+
+def columns_of(
+    trace: Trace, variants: Sequence[Variant], truth: Truth, events: Events, seeds: int
+) -> Iterator[Column]:
+    """One after the other. Raises UsageError where a policy fails."""
+    for one in variants:
+        random = events.mean_s is not None or (
+            one.policy is not None and (truth.log_error > 0 or truth.forecasts is not None)
+        )
+        done = tuple(_replayed(trace, one, truth, events, n) for n in range(seeds if random else 1))
+        found = [metrics(each, seed=seed) for seed, each in enumerate(done)]
+        yield Column(one.name, done, over_seeds(found))
+
+
+def _replayed(trace: Trace, one: Variant, truth: Truth, events: Events, seed: int) -> Replayed:
+    cluster = events.on(one.place.cluster, trace, seed)
+    if one.policy is None:
+        return replay(trace, cluster, one.settings)
+    candidates = one.place.candidates
+    true, predictions = truth.drawn(candidates, seed)
     decided = Decided(
-        candidates, place.partition_of, policy, predictions, trace=trace, cluster=place.cluster
+        candidates, one.place.partition_of, replace(one.policy, list_queues=True), predictions,
+        trace=true, cluster=cluster,
     )  # fmt: skip
-    return metrics(replay(trace, place.cluster, settings, decided))
-
-
-def over_seeds(drawn: Sequence[Metrics]) -> Metrics:
-    """The mean of each figure; where there are several, the range over them is its interval."""
-    if len(drawn) == 1:
-        return drawn[0]
-    means: dict[str, float] = {}
-    ranges: dict[str, Range] = {}
-    for one in fields(Metrics):
-        values = [getattr(found, one.name) for found in drawn]
-        if all(isinstance(value, float) for value in values):
-            means[one.name] = sum(values) / len(values)
-            ranges[one.name] = Range(min(values), max(values))
-    return replace(drawn[0], **means, intervals=ranges)  # type: ignore[arg-type]
+    return replay(true, cluster, one.settings, decided)

@@ -8,6 +8,8 @@ from typing import Any
 
 from berth.pilot.units import format_elapsed
 from berth.plugin.cli.columns import columns
+from berth.plugin.replay.placed import Column
+from berth.policies.replay import UserChange, changes_by_user
 from berth.policies.replay.metrics import Metrics
 from berth.policies.replay.replayed import Counts
 
@@ -24,6 +26,7 @@ _NUMBERS = (
     ("cost", "cost"),
     ("carbon kg", "carbon_kg"),
 )
+_NOT_RUN = (("never started", "never"), ("lost", "lost"), ("began again", "requeued"))
 _SHARES = (("cores used", "utilisation"), ("GPUs used", "gpu_utilisation"))
 
 
@@ -39,7 +42,17 @@ def table(found: Sequence[tuple[str, Metrics]]) -> str:
         if any(getattr(m, name) is not None for _, m in found):
             rows.append([title, *(_cell(m, name, lambda v: f"{v:.1%}") for _, m in found)])
     rows.append(["fairness", *(_cell(m, "fairness", lambda v: f"{v:.3f}") for _, m in found)])
-    rows.append(["killed by limit", *(str(m.killed) for _, m in found)])
+    for title, name in (("killed by limit", "killed"), ("killed by memory", "killed_memory")):
+        if name == "killed" or any(getattr(m, name) for _, m in found):
+            rows.append([title, *(_cell(m, name, lambda v: f"{v:.0f}") for _, m in found)])
+    if any(m.recuts for _, m in found):
+        rows.append(["GPUs cut anew", *(str(m.recuts) for _, m in found)])
+        rows.append(["GPU-hours drained", *(f"{m.drained_gpu_h:.3g}" for _, m in found)])
+    for title, name in _NOT_RUN:
+        if any(getattr(m.counts, name) for _, m in found):
+            rows.append([title, *(str(getattr(m.counts, name)) for _, m in found)])
+    if any(m.counts.refused for _, m in found):
+        rows.append(["refused", *(str(sum(m.counts.refused.values())) for _, m in found)])
     rows.append(["jobs moved", *(str(m.counts.moved) for _, m in found)])
     rows.append(["not judged", *(str(m.counts.not_judged) for _, m in found)])
     return columns(["", *(name for name, _ in found)], rows)
@@ -63,7 +76,7 @@ def as_json(name: str, found: Metrics) -> dict[str, Any]:
     values = {
         key: None if isinstance(value, float) and not math.isfinite(value) else value
         for key, value in vars(found).items()
-        if key not in {"counts", "intervals"}
+        if key not in {"counts", "intervals", "draws"}
     }
     return {
         "name": name,
@@ -71,6 +84,50 @@ def as_json(name: str, found: Metrics) -> dict[str, Any]:
         "counts": vars(found.counts),
         "intervals": {key: list(value) for key, value in found.intervals.items()},
     }
+
+
+def users_table(found: Sequence[Column], most: int) -> str:
+    """Users that lose, and that gain, most against the first column."""
+    lines = []
+    for one in found[1:]:
+        changes = changes_by_user(found[0].replays[0], one.replays)
+        losers = [change for change in changes if change.loses]
+        winners = [c for c in reversed(changes) if not c.loses and c.after_s < c.before_s]
+        lines.append(
+            f"{one.name} against {found[0].name}: {len(losers)} of {len(changes)} users lose"
+        )
+        rows = [_user(change) for change in (*losers[:most], *winners[:most])]
+        if rows:
+            head = ["user", "jobs", "mean finish before", "after", "change", "killed more"]
+            lines.append(columns(head, rows))
+    return "\n".join(lines)
+
+
+def users_as_json(first: Column, one: Column) -> list[dict[str, Any]]:
+    """Every user's change against the first column."""
+    if one is first:
+        return []
+    return [
+        {
+            "user": change.user, "jobs": change.jobs, "finish_before_s": change.before_s,
+            "finish_s": change.after_s, "loses": change.loses, "killed_more": change.killed,
+            "change_s": None if change.change is None else list(change.change),
+        }
+        for change in changes_by_user(first.replays[0], one.replays)
+    ]  # fmt: skip
+
+
+def _user(change: UserChange) -> list[str]:
+    def signed(seconds: float) -> str:
+        return f"{'+' if seconds >= 0 else '-'}{format_elapsed(abs(seconds))}"
+
+    shown = signed(change.after_s - change.before_s)
+    if change.change is not None:
+        shown += f" ({signed(change.change.low)}..{signed(change.change.high)})"
+    return [
+        change.user, str(change.jobs), _time(change.before_s), _time(change.after_s), shown,
+        str(change.killed),
+    ]  # fmt: skip
 
 
 def _time(seconds: float) -> str:

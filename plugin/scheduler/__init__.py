@@ -4,7 +4,7 @@
 scheduler is a folder of its own beside this one, or a package of somebody else's.
 """
 
-from berth.plugin.scheduler.facts import ClusterFacts, NodeFacts, QueueFacts
+from berth.plugin.scheduler.facts import ClusterFacts, NodeFacts, QueueFacts, ReservationFacts
 from berth.plugin.scheduler.jobs import (
     ENDED,
     EndedJobs,
@@ -35,6 +35,7 @@ __all__ = [
     "QueueFacts",
     "ReadStates",
     "Replacing",
+    "ReservationFacts",
     "Scheduler",
     "WorkersJob",
     "scheduler_named",

@@ -46,6 +46,16 @@ class QueueFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class ReservationFacts:
+    """Nodes that are kept from jobs for a time. Times are Unix seconds."""
+
+    name: str
+    nodes: frozenset[str]
+    begin_s: float
+    end_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterFacts:
     """One reading of the whole cluster, at Unix time ``as_of_s``."""
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from berth.pilot.documents import Document
 from berth.pilot.errors import UsageError
 from berth.plugin.doctor.findings import Findings
-from berth.plugin.scheduler.facts import ClusterFacts
+from berth.plugin.scheduler.facts import ClusterFacts, ReservationFacts
 from berth.plugin.scheduler.jobs import (
     ENDED,
     EndedJobs,
@@ -162,6 +162,10 @@ class Scheduler(Protocol):
     def present_jobs(self) -> tuple[PresentJob, ...]:
         """All jobs that run or wait, of all users, as far as we may see them."""
         raise UsageError(f"{self.title} cannot be asked for the jobs that run and wait")
+
+    def reservations(self) -> tuple[ReservationFacts, ...]:
+        """Nodes that are kept from jobs, now or later; none where it has no such thing."""
+        return ()
 
     def past_jobs(self, cluster: str, since_s: float) -> Read:
         """Jobs that ended after a Unix time, Berth's and others', from its accounting."""

@@ -15,10 +15,11 @@ from pathlib import PurePosixPath
 
 from berth.pilot.errors import DocumentError
 from berth.plugin.history.matching import arguments_of, plain_name
-from berth.plugin.history.reading import Read, Unreadable, checked_times, name_of
+from berth.plugin.history.reading import SINGLETON, Read, Unreadable, checked_times, name_of
 from berth.plugin.slurm import commands
 from berth.plugin.slurm.records import count, duration_s, gpus_in, moment_s
 from berth.plugin.slurm.states import state_of
+from berth.plugin.slurm.submit_line import said
 from berth.plugin.store.records import PastJobRecord
 
 COLUMNS = (
@@ -108,6 +109,7 @@ def read_sacct(
             read.not_ended += 1
         else:
             read.add(job)
+            _note(job_id, fields, read)
     if header is None:
         raise DocumentError(source, "is empty: sacct writes a header unless it is given -n")
     for job_id, peak in steps.items():
@@ -196,6 +198,20 @@ def _job(job_id: str, fields: Fields, cluster: str, *, utc: bool) -> PastJobReco
         peak_bytes=_bytes(fields.get("MaxRSS", "")),
         peak_source="polled" if _bytes(fields.get("MaxRSS", "")) else "",
     )
+
+
+def _note(job_id: str, fields: Fields, read: Read) -> None:
+    """Whom the job waited for, by the line that submitted it."""
+    found = said(fields.get("SubmitLine", ""))
+    array, _, task = job_id.partition("_")
+    after = [*found.after, *(f"{one}_{task}" if task else one for one in found.with_task)]
+    if found.singleton:
+        after.append(SINGLETON)
+    if after:
+        read.after[job_id] = tuple(after)
+    if found.at_once is not None and task:
+        read.array_limits[array] = found.at_once
+    read.not_followed += found.others
 
 
 def _given(name: str, line: str) -> tuple[str, str]:

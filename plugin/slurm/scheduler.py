@@ -18,6 +18,7 @@ from berth.plugin.scheduler import (
     NodeJob,
     Outcome,
     PresentJob,
+    ReservationFacts,
     Scheduler,
     WorkersJob,
     stamped_decision,
@@ -31,6 +32,7 @@ from berth.plugin.slurm import (
     past_jobs,
     pilot_tail,
     present_jobs,
+    reservations,
     with_pyslurm,
 )
 from berth.plugin.slurm.configuration import read_configuration
@@ -126,6 +128,10 @@ class Slurm(Scheduler):
     def present_jobs(self) -> tuple[PresentJob, ...]:
         """See Scheduler. From squeue."""
         return present_jobs.ask()
+
+    def reservations(self) -> tuple[ReservationFacts, ...]:
+        """See Scheduler. From scontrol; those that hold no whole nodes are left out."""
+        return reservations.ask()
 
     def past_jobs(self, cluster: str, since_s: float) -> Read:
         """See Scheduler. From sacct."""

@@ -13,11 +13,13 @@ from berth.policies.replay.cluster import (
     one_pool,
 )
 from berth.policies.replay.engine import replay
-from berth.policies.replay.metrics import Metrics, by_user, difference, metrics
+from berth.policies.replay.metrics import Metrics, difference, metrics
 from berth.policies.replay.placement import Option, Placement, Present
 from berth.policies.replay.replayed import Counts, Replayed
 from berth.policies.replay.settings import Backfill, Multifactor, Settings
+from berth.policies.replay.sliced import Recut, Recutting, SlicedGpus
 from berth.policies.replay.trace import Trace, trace_of
+from berth.policies.replay.users import UserChange, by_user, changes_by_user
 
 __all__ = [
     "Backfill",
@@ -31,11 +33,16 @@ __all__ = [
     "Partition",
     "Placement",
     "Present",
+    "Recut",
+    "Recutting",
     "Replayed",
     "Reservation",
     "Settings",
+    "SlicedGpus",
     "Trace",
+    "UserChange",
     "by_user",
+    "changes_by_user",
     "difference",
     "metrics",
     "one_pool",

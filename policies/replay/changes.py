@@ -1,18 +1,26 @@
-"""What if the cluster were another one: ``nodes.gpu.count=+4``."""
+"""What if the cluster were another one: ``nodes.gpu.count=+4``, ``nodes.a100.mig=10``."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 from berth.pilot.errors import UsageError
-from berth.policies.replay.cluster import Cluster
+from berth.pilot.units import parse_bytes, parse_duration_s
+from berth.policies.mig.layout import Layout
+from berth.policies.replay.cluster import Cluster, Partition, slices_of
+from berth.policies.replay.sliced import SlicedGpus, plain, whole
+from berth.predictor.hardware.mig import lookup
 
 _FIELDS = {"count": "count", "cores": "cores", "gpus": "gpus", "memory": "memory_bytes"}
+_QUEUES = ("queues", "partitions")
 _HOW = (
-    "write nodes.KIND.count=40 or =+4 (also cores, gpus, memory), or queues.NAME.max_time=SECONDS"
+    "write nodes.KIND.count=40 or =+4 (also cores, gpus, memory, and mig: nodes that are cut), "
+    "nodes.KIND.layout=LAYOUT, or partitions.NAME.max_time=12h (also nodes, priority)"
 )
+_NODES = re.compile(r"(?P<kind>[^\[\]]+)\[(?P<list>[\d,\s-]+)\]")
 
 
 def changed(cluster: Cluster, changes: Sequence[str]) -> Cluster:
@@ -22,46 +30,146 @@ def changed(cluster: Cluster, changes: Sequence[str]) -> Cluster:
         parts = where.strip().split(".")
         if not mark or len(parts) < 3:
             raise UsageError(f"{text!r} changes nothing", hint=_HOW)
+        # Names of slices have points in them: a100-mig-1g.5gb.
         table, name, key = parts[0], ".".join(parts[1:-1]), parts[-1]
         if table == "nodes" and key in _FIELDS:
             cluster = _of_nodes(cluster, name, _FIELDS[key], value, text)
-        elif table == "queues" and key == "max_time":
-            cluster = _of_queue(cluster, name, value, text)
+        elif table == "nodes" and key == "mig":
+            cluster = _cut(cluster, name, value, text)
+        elif table == "nodes" and key == "layout":
+            cluster = _of_layout(cluster, name, value)
+        elif table in _QUEUES and key == "nodes":
+            cluster = _over(cluster, name, value, text)
+        elif table in _QUEUES and key in {"max_time", "priority"}:
+            cluster = _of_queue(cluster, name, key, value, text)
         else:
             raise UsageError(f"{text!r}: there is no {where.strip()!r} to set", hint=_HOW)
     return cluster
 
 
+def nodes_in(cluster: Cluster, text: str) -> tuple[str, tuple[int, ...]]:
+    """``(kind, nodes)`` of ``KIND[0-3,7]``, or of ``KIND``: all of them. Raises UsageError."""
+    match = _NODES.fullmatch(text.strip())
+    if match is None:
+        kind = cluster.kind(text.strip())
+        return kind.name, tuple(range(kind.count))
+    kind = cluster.kind(match["kind"].strip())
+    found: list[int] = []
+    for each in match["list"].split(","):
+        first, dash, last = each.strip().partition("-")
+        if not first.isdigit() or (dash and not last.isdigit()):
+            raise UsageError(f"{text!r} names no nodes", hint="write KIND[0-3,7], counted from 0")
+        if int(last or first) >= kind.count:
+            raise UsageError(f"{text!r}: kind {kind.name} has {kind.count} nodes, from 0")
+        found += range(int(first), int(last or first) + 1)
+    return kind.name, tuple(dict.fromkeys(found))
+
+
 def _of_nodes(cluster: Cluster, name: str, key: str, value: str, text: str) -> Cluster:
     kind = cluster.kind(name)
-    number = _number(value, float(getattr(kind, key)), text)
+    if name in cluster.slice_kinds:
+        raise UsageError(f"{text!r}: {name} are slices", hint="change nodes.KIND.layout, or mig")
+    number = _number(value, float(getattr(kind, key)), text, key)
     if number != int(number):
         raise UsageError(f"{text!r}: {number:g} is no whole number")
     made = replace(kind, **{key: int(number)})  # type: ignore[arg-type]
     return replace(cluster, kinds=tuple(made if one is kind else one for one in cluster.kinds))
 
 
-def _of_queue(cluster: Cluster, name: str, value: str, text: str) -> Cluster:
+def _cut(cluster: Cluster, name: str, value: str, text: str) -> Cluster:
+    """So many nodes of a kind get their GPUs cut, at first into one slice each."""
+    kind = cluster.kind(name)
+    nodes = _number(value, 0.0, text, "count")
+    if nodes != int(nodes) or nodes > kind.count:
+        raise UsageError(f"{text!r}: kind {name} has {kind.count} nodes")
+    if not kind.gpus:
+        raise UsageError(f"{text!r}: kind {name} has no GPUs to cut")
+    geometry = lookup(kind.platform or kind.name)
+    gpus = SlicedGpus(
+        f"{name}-mig", geometry, int(nodes) * kind.gpus, whole(geometry),
+        tuple(p.name for p in plain(geometry)),
+    )  # fmt: skip
+    if not gpus.count:
+        return cluster
+    left = replace(kind, count=kind.count - int(nodes))
+    slices = slices_of(gpus, kind)
+    longest = _longest(cluster, name)
+    return replace(
+        cluster,
+        kinds=(*(left if one is kind else one for one in cluster.kinds), *slices),
+        partitions=(*cluster.partitions, *(Partition(s.name, (s.name,), longest) for s in slices)),
+        sliced=(*cluster.sliced, gpus),
+        pooled=False,
+    )
+
+
+def _of_layout(cluster: Cluster, name: str, value: str) -> Cluster:
+    known = [gpus.name for gpus in cluster.sliced]
+    if name not in known:
+        raise UsageError(
+            f"no GPUs {name!r} are cut", hint=f"there are: {', '.join(known) or 'none'}"
+        )
+    sliced = (
+        replace(gpus, layout=Layout.parse(value)) if gpus.name == name else gpus
+        for gpus in cluster.sliced
+    )
+    return replace(cluster, sliced=tuple(sliced))
+
+
+def _over(cluster: Cluster, name: str, value: str, text: str) -> Cluster:
+    """A partition, new or not, over these nodes; partitions may share nodes."""
+    if "[" in value:
+        kind, nodes = nodes_in(cluster, value)
+        made = Partition(name, (kind,), nodes=nodes)
+    else:
+        kinds = tuple(cluster.kind(one.strip()).name for one in value.split(","))
+        if len(set(kinds)) != len(kinds):
+            raise UsageError(f"{text!r} names a kind of nodes twice")
+        made = Partition(name, kinds)
+    parts = []
+    for one in cluster.partitions:
+        same = one.name == name
+        parts.append(replace(one, kinds=made.kinds, nodes=made.nodes) if same else one)
+    if name not in {one.name for one in parts}:
+        parts.append(made)
+    return replace(cluster, partitions=tuple(parts), pooled=False)
+
+
+def _of_queue(cluster: Cluster, name: str, key: str, value: str, text: str) -> Cluster:
     place = cluster.partition(name)
     part = cluster.partitions[place]
-    number = _number(value, part.max_time_s or 0.0, text)
     parts = list(cluster.partitions)
-    parts[place] = replace(part, max_time_s=number)
+    if key == "priority":
+        parts[place] = replace(part, priority=_number(value, part.priority, text, key))
+    else:
+        parts[place] = replace(part, max_time_s=_number(value, part.max_time_s or 0.0, text, key))
     return replace(cluster, partitions=tuple(parts))
 
 
-def _number(value: str, before: float, text: str) -> float:
-    """``40``, or ``+4``, ``-4`` and ``*2`` of what is there."""
+def _longest(cluster: Cluster, kind: str) -> float | None:
+    """The longest time of the partitions that a kind of nodes is in."""
+    limits = [part.max_time_s for part in cluster.partitions if kind in part.kinds]
+    return None if None in limits else max((x for x in limits if x is not None), default=None)
+
+
+def _number(value: str, before: float, text: str, key: str) -> float:
+    """``40``, or ``+4``, ``-4`` and ``*2`` of what is there; also ``64G``, and ``12h``."""
     value = value.strip()
+    sign = value[:1] if value[:1] in {"+", "-", "*"} else ""
     try:
-        if value[:1] in {"+", "-"}:
-            found = before + float(value)
-        elif value[:1] == "*":
-            found = before * float(value[1:])
-        else:
-            found = float(value)
-    except ValueError:
+        number = _amount(value[len(sign) :].strip(), key, scale=sign == "*")
+    except (ValueError, UsageError):
         raise UsageError(f"{text!r}: {value!r} is no number", hint=_HOW) from None
+    found = {"": number, "+": before + number, "-": before - number, "*": before * number}[sign]
     if not (math.isfinite(found) and 0 <= found < 2**53):
         raise UsageError(f"{text!r}: gives {found:g}, which cannot be")
     return found
+
+
+def _amount(text: str, key: str, *, scale: bool) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        if scale or key not in {"memory_bytes", "max_time"}:
+            raise
+    return float(parse_bytes(text)) if key == "memory_bytes" else parse_duration_s(text)

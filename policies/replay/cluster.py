@@ -7,11 +7,14 @@ from dataclasses import dataclass
 
 from berth.pilot.errors import UsageError
 from berth.policies.carbon import Intensity
+from berth.policies.replay.sliced import SlicedGpus, part_of, platform_of
 
 
 @dataclass(frozen=True, slots=True)
 class NodeKind:
-    """Nodes that are alike. MIG slices of one type count as the GPUs of a kind of their own."""
+    """Nodes that are alike. MIG slices of one profile are a kind of their own, a node for each
+    place where such a slice may be (``Cluster.sliced``), without the host's cores and memory.
+    """
 
     name: str
     count: int
@@ -29,6 +32,8 @@ class NodeKind:
     price_per_core_hour: float | None = None
     price_per_gpu_hour: float | None = None
     price_per_node_hour: float | None = None
+    gpu_part: float = 1.0
+    """What one of its GPUs is of a whole one: less than 1 for slices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +84,18 @@ class Cluster:
     failures: tuple[Failure, ...] = ()
     carbon: Intensity | None = None
     """None: no carbon is counted."""
+    sliced: tuple[SlicedGpus, ...] = ()
+    """GPUs whose slices are kinds of nodes here."""
 
     def __post_init__(self) -> None:
         _unique("kind of nodes", [kind.name for kind in self.kinds])
         _unique("partition", [one.name for one in self.partitions])
         if not self.partitions:
             raise UsageError("the cluster has no partition")
+        for gpus in self.sliced:
+            for profile in gpus.profiles:
+                if self.kind(gpus.kind(profile)).count != gpus.rows(profile):
+                    raise UsageError(f"kind {gpus.kind(profile)} lacks places of slices")
         for kind in self.kinds:
             if kind.count < 0 or kind.cores < 0 or kind.gpus < 0 or kind.memory_bytes < 0:
                 raise UsageError(f"kind {kind.name} has a negative count")
@@ -100,7 +111,7 @@ class Cluster:
             self._check_nodes(failure.kind, (failure.node,), "a failure")
         if self.pooled and not self.can_pool:
             raise UsageError(
-                "partitions that share nodes, reservations and failures need nodes one by one",
+                "shared nodes, reservations, failures and slices need nodes one by one",
                 hint="leave out pooled",
             )
 
@@ -109,7 +120,19 @@ class Cluster:
         """Every partition has one kind for itself, and nothing happens to single nodes."""
         used = [name for part in self.partitions for name in part.kinds]
         whole = all(len(p.kinds) == 1 and p.nodes is None for p in self.partitions)
-        return whole and len(set(used)) == len(used) and not (self.reservations or self.failures)
+        events = self.reservations or self.failures or self.sliced
+        return whole and len(set(used)) == len(used) and not events
+
+    @property
+    def slice_kinds(self) -> frozenset[str]:
+        """Kinds of nodes that are slices."""
+        return frozenset(gpus.kind(profile) for gpus in self.sliced for profile in gpus.profiles)
+
+    @property
+    def whole_gpus(self) -> int:
+        """How many GPUs there are, those that are cut among them."""
+        plain = sum(k.count * k.gpus for k in self.kinds if k.name not in self.slice_kinds)
+        return plain + sum(gpus.count for gpus in self.sliced)
 
     def kind(self, name: str) -> NodeKind:
         """By name. Raises UsageError naming those that there are."""
@@ -142,6 +165,24 @@ def one_pool(cores: int, *, name: str = "all", gpus: int = 0, memory_bytes: int 
     """One partition with so many cores, counted."""
     kind = NodeKind(name, 1, cores, gpus, memory_bytes)
     return Cluster((kind,), (Partition(name, (name,)),), pooled=True)
+
+
+def slices_of(gpus: SlicedGpus, whole: NodeKind) -> tuple[NodeKind, ...]:
+    """Kinds of the slices of GPUs that are ``whole`` where they are not cut."""
+    found = []
+    for profile in gpus.profiles:
+        share = part_of(gpus, profile)
+        price, power = whole.price_per_gpu_hour, whole.power_per_gpu_w
+        found.append(
+            NodeKind(
+                gpus.kind(profile), gpus.rows(profile), cores=0, gpus=1,
+                platform=platform_of(whole.platform or whole.name, profile),
+                power_per_gpu_w=None if power is None else power * share,
+                price_per_gpu_hour=None if price is None else price * share,
+                gpu_part=share,
+            )
+        )  # fmt: skip
+    return tuple(found)
 
 
 def _unique(what: str, names: Sequence[str]) -> None:

@@ -22,6 +22,7 @@ from berth.policies.replay.predicted import Predictions
 from berth.policies.replay.seen import Seen
 from berth.policies.replay.trace import Trace
 from berth.policies.settings import PolicySettings
+from berth.policies.slice_choice import slices_that_will_do
 from berth.policies.values import Candidate, Request, Resources
 
 STATES_S = 15.0
@@ -55,6 +56,7 @@ class Decided:
             candidates, partition_of, trace, cluster, every_s=states_s, lookahead=lookahead,
             shares=decider.objective.name == ThroughputFair.name,
         )  # fmt: skip
+        self._will_do: Sequence[int] = ()
         self._requests = _requests(trace)
         self._here = _own_platforms(trace, cluster)
         self._truths = {name: column.tolist() for name, column in trace.runtime_on.items()}
@@ -74,6 +76,10 @@ class Decided:
                 f"{type(error).__name__}: {error}",
                 hint="it fails so in production, too: run it on this job alone",
             ) from error
+        decision = self._chooser.decided
+        if present.slices is not None and decision is not None:
+            rows = slices_that_will_do(decision)
+            self._will_do = [self._partition_of[row.candidate] for row in rows]
         if choice is None:
             return None
         found = self._options(job, request, choice)
@@ -85,6 +91,10 @@ class Decided:
     def same_at(self, moment_s: float) -> bool:
         """See Placement."""
         return self._seen.same_at(moment_s)
+
+    def slices_for(self, job: int) -> Sequence[int]:
+        """See AsksForSlices."""
+        return self._will_do
 
     def _options(self, job: int, request: Request, choice: Choice) -> list[Option]:
         """Where the job may start; empty: nobody knows how long it runs there."""
@@ -100,6 +110,8 @@ class Decided:
             if any(option.partition == part for option in found):
                 continue
             held, predicted = row.resources, row.runtime_s
+            if row is choice.best and choice.edit.resources is not None:
+                held = choice.edit.resources
             planned = limit if predicted is None or math.isfinite(limit) else predicted.high
             found.append(
                 Option(

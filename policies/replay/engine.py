@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,8 +28,9 @@ from berth.policies.replay.options import (
     inputs,
     row_of,
 )
-from berth.policies.replay.placement import Option, Placement, Present
+from berth.policies.replay.placement import AsksForSlices, Option, Placement, Present
 from berth.policies.replay.prepare import prepare, site_claims
+from berth.policies.replay.recutting import Recutter
 from berth.policies.replay.replayed import Counts, Replayed
 from berth.policies.replay.settings import Settings
 from berth.policies.replay.trace import Trace
@@ -60,18 +63,37 @@ def replay(
         if settings.compiled is None and len(trace) < WORTH_COMPILING
         else settings.compiled,
     )
-    unjudged = np.zeros(len(trace), bool)
+    recutter = Recutter(given) if cluster.sliced else None
+    answers = _Answers(np.zeros(len(trace), bool), trace.memory_bytes.copy())
     if placement is None:
-        state = _run(run, _running(prepare(given), held), len(trace))
+        begun = prepare(given)
+        if recutter is not None:
+            recutter.begin(begun)
+        state = _run(run, _running(begun, held), len(trace), recutter)
     else:
-        state = _run_placed(run, given, placement, unjudged, held)
-    return _result(given, state, unjudged)
+        state = _run_placed(run, given, placement, answers, held=held, recutter=recutter)
+    found = _result(given, state, answers)
+    return found if recutter is None else dataclasses.replace(found, recuts=tuple(recutter.done))
 
 
-def _run(run: Run, state: State, stop: int) -> State:
-    while not run(state, stop):
-        state = _longer(state)
-    return state
+class _Answers(NamedTuple):
+    """What a placement answered."""
+
+    unjudged: Flags
+    """[jobs]"""
+    memory_bytes: Ints
+    """[jobs] asked for on each node, wherever the job went."""
+
+
+def _run(run: Run, state: State, stop: int, recutter: Recutter | None = None) -> State:
+    while True:
+        if recutter is not None:
+            state.clock[at.UNTIL] = recutter.next_s
+        while not run(state, stop):
+            state = _longer(state)
+        if recutter is None or state.clock[at.NOW] < recutter.next_s:
+            return state
+        recutter.act(state)
 
 
 def _longer(state: State) -> State:
@@ -101,11 +123,19 @@ def _running(state: State, held: Sequence[Ints]) -> State:
 
 
 def _run_placed(
-    run: Run, given: Inputs, placement: Placement, unjudged: Flags, held: Sequence[Ints]
+    run: Run,
+    given: Inputs,
+    placement: Placement,
+    answers: _Answers,
+    *,
+    held: Sequence[Ints],
+    recutter: Recutter | None,
 ) -> State:
     units, why = given.units, given.rows.why
     room = min(MOST_OPTIONS, len(given.cluster.partitions))
     state = prepare(given, room)
+    if recutter is not None:
+        recutter.begin(state)
     filled = site_claims(given.cluster)
     for job in range(0 if units.pooled else len(held)):
         state, filled = _allocate(state, job, filled)
@@ -116,21 +146,26 @@ def _run_placed(
     same_at: Callable[[float], bool] = getattr(placement, "same_at", lambda _: False)
     job = len(held)
     while job < len(moments):
-        state = _run(run, state, job)
+        state = _run(run, state, job, recutter)
         waiting = state.parts[:-1, at.P_WAITING]
+        there = None if recutter is None else recutter.there
         asked = True
         while asked:
             asked = asks[job]
             if asked:
-                answer = placement.place(job, Present(moments[job], state.free, waiting, units.of))
-                unjudged[job] = answer is not None and not len(answer)
+                present = Present(moments[job], state.free, waiting, units.of, there)
+                answer = placement.place(job, present)
+                answers.unjudged[job] = answer is not None and not len(answer)
                 if answer:
+                    answers.memory_bytes[job] = answer[0].memory_bytes
                     _write(state, job, answer[:room], given, longest)
+                if recutter is not None and isinstance(placement, AsksForSlices):
+                    recutter.would_do(job, placement.slices_for(job))
             if not units.pooled:
                 state, filled = _allocate(state, job, filled)
             job += 1
             asked = asked and job < len(moments) and same_at(moments[job])
-    return _run(run, state, len(moments))
+    return _run(run, state, len(moments), recutter)
 
 
 _MAY_MOVE = (LARGER, NO_TIME, NO_PARTITION)
@@ -191,7 +226,7 @@ def _more_claims(state: State, size: int) -> State:
     )
 
 
-def _result(given: Inputs, state: State, unjudged: Flags) -> Replayed:
+def _result(given: Inputs, state: State, answers: _Answers) -> Replayed:
     trace, cluster, rows = given.trace, given.cluster, given.rows
     status, chosen = state.jobs[:, at.J_STATUS], state.jobs[:, at.J_CHOSEN]
     ran = chosen >= 0
@@ -200,6 +235,11 @@ def _result(given: Inputs, state: State, unjudged: Flags) -> Replayed:
     moved = ran & (rows.part != part)
     need = state.need[by] * nodes[:, None]
     refused = np.where(status == at.REFUSED, rows.why, 0)
+    killed = state.jobs[:, at.J_KILLED].astype(bool)
+    starved = np.zeros(len(trace), bool)
+    if given.settings.kill_at_memory and trace.peak_bytes is not None:
+        lacks = (answers.memory_bytes > 0) & (trace.peak_bytes > answers.memory_bytes)
+        starved = lacks & (status == at.ENDED) & ~killed
     counts = Counts(
         read=len(trace),
         replayed=int(np.sum(refused == 0)),
@@ -209,11 +249,12 @@ def _result(given: Inputs, state: State, unjudged: Flags) -> Replayed:
             if np.any(refused == why)
         },
         ended=int(np.sum(status == at.ENDED)),
-        killed=int(state.jobs[:, at.J_KILLED].sum()),
+        killed=int(killed.sum()),
+        killed_memory=int(starved.sum()),
         lost=int(np.sum(status == at.LOST)),
         never=int(np.sum((status == at.HELD) | (status == at.QUEUED))),
         moved=int(moved.sum()),
-        not_judged=int(unjudged.sum()),
+        not_judged=int(answers.unjudged.sum()),
         requeued=int(state.jobs[:, at.J_REQUEUES].sum()),
     )
     return Replayed(
@@ -230,9 +271,10 @@ def _result(given: Inputs, state: State, unjudged: Flags) -> Replayed:
         memory_bytes=need[:, 2] * MIB,
         limit_s=state.spans[by, at.S_LIMIT] - held_beside_s(given.settings),
         planned_s=state.spans[by, at.S_PLAN],
-        killed=state.jobs[:, at.J_KILLED].astype(bool),
+        killed=killed,
+        killed_memory=starved,
         moved=moved,
-        not_judged=unjudged,
+        not_judged=answers.unjudged,
         requeues=state.jobs[:, at.J_REQUEUES],
         refused=refused,
         counts=counts,

@@ -7,7 +7,7 @@ are bootstrapped over weeks of submission, as jobs of one week are not independe
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -16,19 +16,10 @@ from berth.policies.carbon import Intensity
 from berth.policies.replay.cluster import NodeKind
 from berth.policies.replay.columns import Floats, Ints
 from berth.policies.replay.replayed import Counts, Replayed
+from berth.policies.replay.users import bounded_slowdown, by_user
+from berth.policies.replay.weeks import DRAWS, Range, Weeks, ratio, span
 
-SHORTEST_S = 10.0
-"""Run times below count as this in bounded slowdown."""
-DRAWS = 500
 HOUR_S = 3_600.0
-COVERED = (5.0, 95.0)
-
-
-class Range(NamedTuple):
-    """Of a figure, 90 %."""
-
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
@@ -51,20 +42,19 @@ class Metrics:
     cost: float | None
     carbon_kg: float | None
     killed: int
+    """By their time limit."""
+    killed_memory: int
     fairness: float
     """Jain's index of the users' mean bounded slowdown: 1 where all fare alike."""
     counts: Counts
     intervals: Mapping[str, Range] = field(default_factory=dict)
     """By name of the figure; empty where they were not asked for, or in one week only."""
-
-
-class UserFigures(NamedTuple):
-    """One user's jobs."""
-
-    user: str
-    jobs: int
-    mean_wait_s: float
-    mean_bounded_slowdown: float
+    recuts: int = 0
+    """GPUs cut anew."""
+    drained_gpu_h: float = 0.0
+    """GPU-hours in which they took no jobs for that."""
+    draws: Mapping[str, Floats] = field(default_factory=dict, repr=False, compare=False)
+    """By name of the figure: what its interval was taken from."""
 
 
 class _Jobs(NamedTuple):
@@ -78,6 +68,8 @@ class _Jobs(NamedTuple):
     cost: Floats
     kg: Floats
     killed: Floats
+    starved: Floats
+    user: Ints
 
 
 def metrics(replayed: Replayed, *, intervals: bool = True, seed: int = 0) -> Metrics:
@@ -96,13 +88,18 @@ def metrics(replayed: Replayed, *, intervals: bool = True, seed: int = 0) -> Met
         cost=cost,
         kg=kg,
         killed=replayed.killed[ran].astype(float),
+        starved=replayed.killed_memory[ran].astype(float),
+        user=replayed.trace.user[ran],
     )
     makespan = float(end.max() - replayed.trace.submit_s.min()) if len(ran) else np.nan
-    units = [(kind.cores * kind.count, kind.gpus * kind.count) for kind in replayed.cluster.kinds]
-    all_cores, all_gpus = (sum(one[i] for one in units) for i in (0, 1))
-    ranges: dict[str, Range] = {}
+    cluster = replayed.cluster
+    all_cores = sum(kind.cores * kind.count for kind in cluster.kinds)
+    all_gpus = cluster.whole_gpus
+    parts = np.array([kind.gpu_part for kind in cluster.kinds])
+    gpus = replayed.gpus[ran] * parts[_kinds(replayed, ran)]
+    draws: dict[str, Floats] = {}
     if intervals and len(np.unique(jobs.week)) > 1:
-        ranges = _bootstrap(jobs, seed)
+        draws = _bootstrap(jobs, seed)
     return Metrics(
         jobs=len(ran),
         makespan_s=makespan,
@@ -112,48 +109,52 @@ def metrics(replayed: Replayed, *, intervals: bool = True, seed: int = 0) -> Met
         mean_bounded_slowdown=_mean(jobs.slowdown),
         mean_finish_s=_mean(jobs.finish_s),
         utilisation=_share(float((replayed.cores[ran] * run).sum()), all_cores * makespan),
-        gpu_utilisation=_share(float((replayed.gpus[ran] * run).sum()), all_gpus * makespan)
+        gpu_utilisation=_share(float((gpus * run).sum()), all_gpus * makespan)
         if all_gpus
         else None,
         energy_kwh=_total(kwh),
         cost=_total(cost),
         carbon_kg=_total(kg),
         killed=replayed.counts.killed,
-        fairness=_jain([one.mean_bounded_slowdown for one in by_user(replayed)]),
+        killed_memory=replayed.counts.killed_memory,
+        fairness=float(_jain(np.array([one.mean_bounded_slowdown for one in by_user(replayed)]))),
         counts=replayed.counts,
-        intervals=ranges,
+        intervals={name: span(column) for name, column in draws.items()},
+        recuts=len(replayed.recuts),
+        drained_gpu_h=sum(one.ready_s - one.at_s for one in replayed.recuts) / HOUR_S,
+        draws=draws,
     )
 
 
-def bounded_slowdown(wait_s: Floats, run_s: Floats) -> Floats:
-    """[jobs]."""
-    return np.maximum(1.0, (wait_s + run_s) / np.maximum(run_s, SHORTEST_S))
+def over_seeds(drawn: Sequence[Metrics]) -> Metrics:
+    """Of replays that differ by their seed only: the mean of each figure, 90 % of its draws.
 
-
-def by_user(replayed: Replayed) -> list[UserFigures]:
-    """In order of the trace's users; those without a job that ended are left out."""
-    ran = np.flatnonzero(replayed.ran)
-    user = replayed.trace.user[ran]
-    wait = replayed.wait_s[ran]
-    slow = bounded_slowdown(wait, replayed.end_s[ran] - replayed.start_s[ran])
-    size = int(user.max(initial=-1)) + 1
-    jobs = np.bincount(user, minlength=size)
-    waited, slowed = (np.bincount(user, weights=column, minlength=size) for column in (wait, slow))
-    names = replayed.trace.users
-    return [
-        UserFigures(
-            names[i] if i < len(names) else str(i),
-            int(jobs[i]),
-            float(waited[i] / jobs[i]),
-            float(slowed[i] / jobs[i]),
-        )
-        for i in np.flatnonzero(jobs).tolist()
-    ]
-
-
-def over_seeds(found: Sequence[Metrics]) -> dict[str, Range]:
-    """From the least to the largest of some replays that differ by their seed only."""
-    return {name: Range(float(min(v)), float(max(v))) for name, v in _columns(found).items()}
+    Draws are those of the weeks of all seeds together, or the seeds' own figures where a figure
+    has no draws. Raises ValueError where there is none.
+    """
+    if not drawn:
+        raise ValueError("no replay")
+    if len(drawn) == 1:
+        return drawn[0]
+    means: dict[str, float] = {}
+    ranges: dict[str, Range] = {}
+    for one in fields(Metrics):
+        values = [getattr(found, one.name) for found in drawn]
+        if all(isinstance(value, int | float) for value in values):
+            mean = sum(values) / len(values)
+            means[one.name] = mean if isinstance(values[0], float) else round(mean)
+            draws = [
+                found.draws.get(one.name, np.array([v]))
+                for found, v in zip(drawn, values, strict=True)
+            ]
+            ranges[one.name] = span(np.concatenate(draws))
+    counts = {}
+    for one in fields(Counts):
+        values = [getattr(found.counts, one.name) for found in drawn]
+        counts[one.name] = values[0] if one.name == "refused" else round(sum(values) / len(values))
+    merged = Counts(**counts)
+    merged = replace(merged, ended=merged.replayed - merged.lost - merged.never)  # adds up
+    return replace(drawn[0], **means, intervals=ranges, counts=merged)  # type: ignore[arg-type]
 
 
 def difference(
@@ -165,31 +166,20 @@ def difference(
     """
     both = np.flatnonzero(a.ran & b.ran)
     gain = b.wait_s[both] - a.wait_s[both]
-    weeks = a.trace.weeks[both]
-    sums, counts = (np.bincount(weeks, weights=w) for w in (gain, np.ones(len(both))))
-    drawn = _draws(len(counts), seed, draws)
-    means = sums[drawn].sum(axis=1) / np.maximum(counts[drawn].sum(axis=1), 1)
-    return _mean(gain), _range(means)
-
-
-def _columns(found: Sequence[Metrics]) -> dict[str, list[float]]:
-    names = [n for n, v in vars(found[0]).items() if isinstance(v, int | float)] if found else []
-    return {name: [float(getattr(one, name)) for one in found] for name in names}
+    return _mean(gain), span(Weeks(a.trace.weeks[both], seed, draws).means(gain))
 
 
 def _spent(replayed: Replayed, ran: Ints) -> tuple[Floats, Floats, Floats]:
     """(energy in kWh, cost, carbon in kg) [jobs]; NaN where the cluster does not say."""
-    cluster = replayed.cluster
-    kinds = [cluster.kind(part.kinds[0]) for part in cluster.partitions]
-    part = replayed.partition[ran]
+    cluster, kind_of = replayed.cluster, _kinds(replayed, ran)
     start, end = replayed.start_s[ran], replayed.end_s[ran]
     hours = (end - start) / HOUR_S
     cores, gpus = replayed.cores[ran].astype(float), replayed.gpus[ran].astype(float)
     nodes = replayed.nodes[ran].astype(float)
 
     def of(value: Callable[[NodeKind], float | None]) -> Floats:
-        given = [value(kind) for kind in kinds]
-        return np.array([np.nan if one is None else one for one in given])[part]
+        given = [value(kind) for kind in cluster.kinds]
+        return np.array([np.nan if one is None else one for one in given])[kind_of]
 
     def price(value: Callable[[NodeKind], float | None]) -> Floats:
         return np.nan_to_num(of(value))
@@ -203,6 +193,17 @@ def _spent(replayed: Replayed, ran: Ints) -> tuple[Floats, Floats, Floats]:
     )
     cost[np.isnan(of(_any_price))] = np.nan
     return kwh, cost, kwh * _intensity(cluster.carbon, start, end) / 1_000.0
+
+
+def _kinds(replayed: Replayed, ran: Ints) -> Ints:
+    """[jobs] place among the cluster's kinds of the (first) node that each ran on."""
+    cluster = replayed.cluster
+    names = [kind.name for kind in cluster.kinds]
+    if not replayed.units:
+        of = np.array([names.index(part.kinds[0]) for part in cluster.partitions], np.int64)
+        return of[replayed.partition[ran]]
+    of_node = np.repeat(np.arange(len(names)), [kind.count for kind in cluster.kinds])
+    return of_node[np.array([replayed.units[i][0] for i in ran.tolist()], np.int64)]
 
 
 def _any_price(kind: NodeKind) -> float | None:
@@ -219,50 +220,29 @@ def _intensity(carbon: Intensity | None, start: Floats, end: Floats) -> Floats:
     return np.array([carbon.mean(a, b - a) for a, b in zip(start, end, strict=True)])
 
 
-def _bootstrap(jobs: _Jobs, seed: int) -> dict[str, Range]:
-    weeks = np.unique(jobs.week, return_inverse=True)[1]
-    size = int(weeks.max()) + 1
-    drawn = _draws(size, seed, DRAWS)
-    counts = np.bincount(weeks, minlength=size)
-    found = {}
-    for name, column in (
-        ("mean_wait_s", jobs.wait_s),
-        ("mean_bounded_slowdown", jobs.slowdown),
-        ("mean_finish_s", jobs.finish_s),
-    ):
-        sums = np.bincount(weeks, weights=column, minlength=size)
-        found[name] = _range(sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1))
+def _bootstrap(jobs: _Jobs, seed: int) -> dict[str, Floats]:
+    """[draws] by figure."""
+    weeks = Weeks(jobs.week, seed)
+    found = {
+        name: weeks.means(column)
+        for name, column in (
+            ("mean_wait_s", jobs.wait_s),
+            ("mean_bounded_slowdown", jobs.slowdown),
+            ("mean_finish_s", jobs.finish_s),
+        )
+    }
     for name, column in (
         ("energy_kwh", jobs.kwh), ("cost", jobs.cost), ("carbon_kg", jobs.kg),
-        ("killed", jobs.killed),
+        ("killed", jobs.killed), ("killed_memory", jobs.starved),
     ):  # fmt: skip
         if not np.all(np.isnan(column)):
-            sums = np.bincount(weeks, weights=np.nan_to_num(column), minlength=size)
-            found[name] = _range(sums[drawn].sum(axis=1))
+            found[name] = weeks.sums(np.nan_to_num(column))
     for name, percent in (("p95_wait_s", 95), ("p99_wait_s", 99)):
-        found[name] = _range(_weekly_percentiles(jobs.wait_s, weeks, drawn, percent))
+        found[name] = weeks.percentiles(jobs.wait_s, percent)
+    users = int(jobs.user.max(initial=-1)) + 1
+    counts = weeks.by(jobs.user, users, np.ones(len(jobs.user)))
+    found["fairness"] = _jain(ratio(weeks.by(jobs.user, users, jobs.slowdown), counts))
     return found
-
-
-def _weekly_percentiles(wait: Floats, weeks: Ints, drawn: Ints, percent: int) -> Floats:
-    """[draws] the percentile of the jobs of the drawn weeks, each counted as often as drawn."""
-    order = np.argsort(wait, kind="stable")
-    wait, weeks = wait[order], weeks[order]
-    found = np.empty(len(drawn))
-    for place, sample in enumerate(drawn):
-        times = np.bincount(sample, minlength=drawn.shape[1])
-        total = np.cumsum(times[weeks])
-        found[place] = wait[np.searchsorted(total, total[-1] * percent / 100.0)]
-    return found
-
-
-def _draws(weeks: int, seed: int, draws: int) -> Ints:
-    return np.random.default_rng(seed).integers(0, max(weeks, 1), (draws, max(weeks, 1)))
-
-
-def _range(values: Floats) -> Range:
-    low, high = np.percentile(values, COVERED)
-    return Range(float(low), float(high))
 
 
 def _mean(column: Floats) -> float:
@@ -281,7 +261,8 @@ def _total(column: Floats) -> float | None:
     return None if np.all(np.isnan(column)) else float(np.nansum(column))
 
 
-def _jain(values: Sequence[float]) -> float:
-    column = np.array(values)
-    squares = float((column**2).sum())
-    return float(column.sum() ** 2 / (len(column) * squares)) if squares > 0 else float("nan")
+def _jain(means: Floats) -> Floats:
+    """[...] over the last axis, the users; NaN: a user without a job."""
+    squares = np.nansum(means**2, axis=-1)
+    users = np.sum(~np.isnan(means), axis=-1)
+    return ratio(np.nansum(means, axis=-1) ** 2, users * squares)

@@ -51,6 +51,10 @@ class Units:
             any(cluster.kind(name).memory_bytes for name in part.kinds)
             for part in cluster.partitions
         ]
+        self.slices: Flags = np.array(
+            [any(name in cluster.slice_kinds for name in p.kinds) for p in cluster.partitions], bool
+        )
+        """[partitions] of slices, where the host's cores and memory do not count."""
         self.known: BoundedCache[tuple[int, ...], tuple[int, Ints, bool]] = BoundedCache(_KNOWN)
         """What ``row_of`` found."""
         self.longest: Floats = np.array(
@@ -75,6 +79,10 @@ class Units:
         counted = np.array(self.counts_memory, bool)[part] if len(part) else np.zeros(0, bool)
         memory = np.where(counted, -(-memory_bytes // MIB), 0)
         cores = np.where(gpus > 0, cores, np.maximum(cores, 1))
+        if self.slices.any() and len(part):
+            sliced = self.slices[part]
+            nodes = np.where(sliced, 1, nodes)
+            cores, gpus = np.where(sliced, 0, cores), np.where(sliced, np.maximum(gpus, 1), gpus)
         if self.pooled:
             return np.ones_like(nodes), np.stack([cores, gpus, memory * nodes], axis=1)
         # Those that do not say how many nodes they want get as many as they fill.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from berth.policies.replay.columns import Ints
 
@@ -39,6 +39,8 @@ class Present:
     """[partitions] jobs in the queue."""
     partition_units: tuple[Ints, ...]
     """[partitions] rows of ``free``."""
+    slices: Ints | None = None
+    """[partitions] MIG slices that there are at present; None: no GPU is cut."""
 
     def free_in(self, partition: int) -> tuple[int, int]:
         """Idle cores and GPUs of a partition."""
@@ -56,4 +58,13 @@ class Placement(Protocol):
         stays, too. A placement may have ``same_at(moment_s)``: where it says that a job submitted
         then is placed as by the last ``Present``, that one is given with the new time.
         """
+        ...
+
+
+@runtime_checkable
+class AsksForSlices(Protocol):
+    """A Placement that says which MIG slices would do for a job, whether or not there are any."""
+
+    def slices_for(self, job: int) -> Sequence[int]:
+        """Partitions, of the job that was placed last; none where it prefers another place."""
         ...

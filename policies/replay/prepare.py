@@ -151,8 +151,9 @@ def _events(most: Ints, jobs: int, cluster: Cluster) -> int:
 
 
 def site_claims(cluster: Cluster) -> int:
-    """Claims that reservations and failures have, before those of jobs."""
-    return sum(len(one.nodes) for one in cluster.reservations) + len(cluster.failures)
+    """Claims of reservations, failures and slices that do not exist, before those of jobs."""
+    held = sum(len(one.nodes) for one in cluster.reservations) + len(cluster.failures)
+    return held + sum(gpus.rows(p) for gpus in cluster.sliced for p in gpus.profiles)
 
 
 def _site_claims(cluster: Cluster, units: Units) -> list[tuple[int, float, float]]:
@@ -193,7 +194,7 @@ def _configure(state: State, settings: Settings, *, pooled: bool) -> None:
     state.clock[at.NOW] = state.clock[at.CHARGED] = begin
     state.clock[at.RANKED] = state.clock[at.PASS_AT] = -np.inf
     state.clock[at.CYCLE], state.clock[at.BACKFILL_EVERY] = settings.cycle_s, settings.backfill_s
-    state.clock[at.RESOLUTION] = settings.resolution_s
+    state.clock[at.RESOLUTION], state.clock[at.UNTIL] = settings.resolution_s, np.inf
     state.part_values[:, at.V_BACKFILL] = -np.inf
     state.counters[at.WHOLE] = int(settings.whole_pools)
     weights = settings.priority

@@ -9,6 +9,7 @@ import numpy as np
 from berth.policies.replay.cluster import Cluster
 from berth.policies.replay.columns import Flags, Floats, Ints
 from berth.policies.replay.settings import Settings
+from berth.policies.replay.sliced import Recut
 from berth.policies.replay.trace import Trace
 
 
@@ -35,6 +36,8 @@ class Counts:
     """The policy was asked and nobody knows the truth elsewhere: they stayed."""
     requeued: int
     """Times that a job began again."""
+    killed_memory: int = 0
+    """Of those that ended and were not killed by their limit, by needing more memory than given."""
 
     @property
     def adds_up(self) -> bool:
@@ -65,6 +68,7 @@ class Replayed:
     """Infinite: the job is never killed."""
     planned_s: Floats
     killed: Flags
+    killed_memory: Flags
     moved: Flags
     not_judged: Flags
     requeues: Ints
@@ -73,6 +77,8 @@ class Replayed:
     counts: Counts
     units: tuple[Ints, ...] = field(default=())
     """[jobs] nodes that each job ran on; empty: pools."""
+    recuts: tuple[Recut, ...] = ()
+    """GPUs that were cut anew, in order of time."""
 
     @property
     def ran(self) -> Flags:

@@ -38,7 +38,7 @@ class Seen:
         self._places = [(one, partition_of[one.name]) for one in candidates]
         self._every_s = 0.0 if lookahead or shares else every_s
         self._read_s = -math.inf
-        self._numbers: tuple[tuple[int, int, int], ...] = ()
+        self._numbers: tuple[tuple[int, int, int, int | None], ...] = ()
         self._states: dict[str, CandidateState] = {}
         self._trace = trace
         self._queues = {
@@ -64,25 +64,33 @@ class Seen:
         elif numbers != before:
             # The same object for each place of which nothing has changed.
             after = dict(self._states)
-            for at, (cores, gpus, waiting) in enumerate(numbers):
+            for at, (cores, gpus, waiting, slices) in enumerate(numbers):
                 if not before or before[at] != numbers[at]:
                     name = self._places[at][0].name
-                    after[name] = CandidateState(True, cores, gpus, waiting, math.inf)
+                    after[name] = CandidateState(True, cores, gpus, waiting, math.inf, slices)
             self._states = after
         return self._states
 
-    def _numbers_of(self, present: Present) -> tuple[tuple[int, int, int], ...]:
-        """Idle cores and GPUs and waiting jobs by place."""
+    def _numbers_of(self, present: Present) -> tuple[tuple[int, int, int, int | None], ...]:
+        """Idle cores and GPUs, waiting jobs and, of slices, how many there are, by place."""
         waiting = present.waiting.tolist()
         rows = present.partition_units
         if all(len(rows[place]) == 1 for _, place in self._places):  # pools
             free = present.free.tolist()
             at = ((place, free[int(rows[place][0])]) for _, place in self._places)
-            return tuple((one[0], one[1], waiting[place]) for place, one in at)
-        return tuple((*present.free_in(place), waiting[place]) for _, place in self._places)
+            return tuple((one[0], one[1], waiting[place], None) for place, one in at)
+        there = present.slices
+        return tuple(
+            (
+                *present.free_in(place),
+                waiting[place],
+                None if there is None or one.slice_of is None else int(there[place]),
+            )
+            for one, place in self._places
+        )
 
     def _with_more(
-        self, numbers: Sequence[tuple[int, int, int]], now_s: float
+        self, numbers: Sequence[tuple[int, int, int, int | None]], now_s: float
     ) -> dict[str, CandidateState]:
         """With expected waits and users' shares."""
         shares = self._shares(now_s)
@@ -93,10 +101,13 @@ class Seen:
                 idle_gpus=gpus,
                 pending_jobs=waiting,
                 as_of_s=math.inf,
+                usable_nodes=slices,
                 used_shares=shares,
                 waits=self._table(place, gpus if one.is_gpu else cores, waiting, now_s),
             )
-            for (one, place), (cores, gpus, waiting) in zip(self._places, numbers, strict=True)
+            for (one, place), (cores, gpus, waiting, slices) in zip(
+                self._places, numbers, strict=True
+            )
         }
 
     def placed(self, job: int, option: Option, expected_s: float, now_s: float) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from berth.policies.replay.sliced import Recutting
+
 
 class Backfill(StrEnum):
     """Which later jobs may start before earlier ones."""
@@ -47,6 +49,11 @@ class Settings:
     kill_at_limit: bool = True
     requeue_failed: bool = True
     """Jobs of a node that breaks start again; else they are lost."""
+    kill_at_memory: bool = True
+    """Jobs that need more memory than they were given are counted as killed by it. They hold their
+    nodes as long as they ran in fact: when they needed most nobody recorded."""
+    recutting: Recutting | None = None
+    """None: GPUs that are cut into slices stay as they are."""
     default_limit_s: float = 86_400.0
     """Of jobs that ask for no time, in partitions without a longest one."""
     cycle_s: float = 0.0

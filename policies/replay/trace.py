@@ -53,6 +53,8 @@ class Trace:
     """Most tasks of an array that run at once; absent: all."""
     start_s: Floats | None = None
     """When the job started in fact; None: not recorded."""
+    peak_bytes: Floats | None = None
+    """Most memory that the job held on a node; NaN: not recorded."""
 
     def __post_init__(self) -> None:
         jobs = len(self.submit_s)

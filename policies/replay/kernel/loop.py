@@ -37,6 +37,7 @@ from berth.policies.replay.kernel.state import (
     POOLED,
     QUEUES,
     T_SUBMIT,
+    UNTIL,
     UP,
     V_WAKE,
     State,
@@ -145,7 +146,8 @@ def look(s: State) -> None:
 
 
 def run(s: State, stop: int) -> bool:
-    """Until job ``stop`` is to be submitted, and all that is due by then has happened.
+    """Until job ``stop`` is to be submitted, or until ``UNTIL``, and all that is due by then has
+    happened.
 
     False: a profile lacks room; call again when it has more.
     """
@@ -163,6 +165,9 @@ def run(s: State, stop: int) -> bool:
         else:
             for q in range(s.counters[QUEUES]):
                 due = min(due, s.part_values[q, V_WAKE])
+        if min(due, coming) > s.clock[UNTIL]:
+            s.clock[NOW] = s.clock[UNTIL]
+            return True
         if due <= coming:
             if due == np.inf:
                 return True

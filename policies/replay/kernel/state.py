@@ -51,7 +51,9 @@ PASS_AT: Final = 11
 """When the next pass begins, where one is pending."""
 BACKFILL_EVERY: Final = 12
 RESOLUTION: Final = 13
-CLOCK: Final = 14
+UNTIL: Final = 14
+"""The replay pauses then, before anything later happens; infinite: it does not."""
+CLOCK: Final = 15
 
 # Values of ``status``.
 FUTURE: Final = 0

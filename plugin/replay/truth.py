@@ -1,0 +1,187 @@
+"""How long jobs take elsewhere: the truth of a replay, and what is predicted of it.
+
+A table of times, past jobs of the same kind, what Berth's own jobs took, or what Berth predicted
+with its error. A job of which none of them knows stays where it was and is counted.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from berth.plugin.store import Store
+from berth.plugin.store.records import OutcomeRecord
+from berth.policies.replay import Cluster, Trace
+from berth.policies.replay.columns import Floats
+from berth.policies.replay.predicted import Z_90, Columns, Predictions
+from berth.policies.values import Candidate
+
+TIMES, HISTORY, OUTCOMES, FORECASTS = "times", "history", "outcomes", "forecasts"
+SOURCES = (TIMES, HISTORY, OUTCOMES, FORECASTS)
+FEWEST = 2
+"""Past runs of a kind of job on a platform from which its time there is taken."""
+DAY_S = 86_400.0
+
+
+class Forecasts(NamedTuple):
+    """[jobs] by platform: what Berth predicted when it decided; NaN: nothing."""
+
+    low_s: Mapping[str, Floats]
+    mid_s: Mapping[str, Floats]
+    high_s: Mapping[str, Floats]
+
+
+@dataclass(frozen=True)
+class Truth:
+    """Times elsewhere of the jobs of a trace."""
+
+    trace: Trace
+    """With ``runtime_on`` from all sources that are certain."""
+    log_error: float = 0.0
+    """Of what is predicted of them, where Berth did not predict them itself."""
+    forecasts: Forecasts | None = None
+    """Where the truth is drawn from what was predicted."""
+    known: Mapping[str, int] = field(default_factory=dict)
+    """Jobs of which a source knows a time on another platform, by source."""
+
+    def drawn(self, candidates: Collection[Candidate], seed: int) -> tuple[Trace, Predictions]:
+        """The trace as it truly is in one draw, and what policies are told of it."""
+        dice = np.random.default_rng(seed)
+        columns = dict(sorted(self.trace.runtime_on.items()))
+        draws = dice.standard_normal((len(self.trace), len(columns)))
+        told = {
+            name: column * np.exp(self.log_error * draws[:, n])
+            for n, (name, column) in enumerate(columns.items())
+        }
+        spread = math.exp(Z_90 * self.log_error)
+        if self.forecasts is None:
+            return self.trace, Columns(told, candidates, spread=spread)
+        true = dict(columns)
+        for name in sorted(self.forecasts.mid_s):
+            low, mid, high = (one[name] for one in self.forecasts)
+            z = dice.standard_normal(len(self.trace))
+            width = np.where(z < 0, np.log(mid / low), np.log(high / mid)) / Z_90
+            made = mid * np.exp(z * width)
+            before = true.get(name, np.full(len(mid), np.nan))
+            true[name] = np.where(np.isnan(before), made, before)
+            told[name] = np.where(np.isnan(mid), told.get(name, mid), mid)
+        wide = [np.nanmedian(self.forecasts.high_s[n] / m) for n, m in self.forecasts.mid_s.items()]
+        trace = replace(self.trace, runtime_on=true)
+        return trace, Columns(told, candidates, spread=max(spread, float(np.median(wide))))
+
+
+def truth_of(
+    trace: Trace,
+    cluster: Cluster,
+    sources: Sequence[str],
+    *,
+    store: Store | None,
+    log_error: float,
+) -> Truth:
+    """``sources``: the first that knows a time counts. Raises StoreError."""
+    columns: dict[str, Floats] = {}
+    known: dict[str, int] = {}
+    forecasts = None
+    for source in sources:
+        if source == FORECASTS:
+            forecasts = forecasts_of(trace, store) if store is not None else None
+            known[source] = 0 if forecasts is None else _count(forecasts.mid_s, len(trace))
+            continue
+        if source == TIMES:
+            found: Mapping[str, Floats] = trace.runtime_on
+        elif source == HISTORY:
+            found = of_history(trace, cluster)
+        else:
+            found = {} if store is None else of_outcomes(trace, store)
+        known[source] = _count(found, len(trace))
+        for name, column in found.items():
+            before = columns.get(name)
+            columns[name] = column if before is None else np.where(np.isnan(before), column, before)
+    return Truth(replace(trace, runtime_on=columns), log_error, forecasts, known)
+
+
+def of_history(trace: Trace, cluster: Cluster) -> dict[str, Floats]:
+    """Median run time of the jobs of the same user, name, cores and GPUs that ran there."""
+    platforms = _platforms(trace, cluster)
+    kinds = [
+        (int(user), name, int(cores), int(gpus))
+        for user, name, cores, gpus in zip(
+            trace.user, trace.names or ("",) * len(trace), trace.cores, trace.gpus, strict=True
+        )
+    ]
+    runs: dict[tuple[object, str], list[float]] = {}
+    for kind, platform, run_s in zip(kinds, platforms, trace.runtime_s.tolist(), strict=True):
+        if platform and kind[1] and run_s > 0:
+            runs.setdefault((kind, platform), []).append(run_s)
+    usual = {key: float(np.median(one)) for key, one in runs.items() if len(one) >= FEWEST}
+    found = {}
+    for platform in sorted({name for name in platforms if name}):
+        column = np.array([usual.get((kind, platform), math.nan) for kind in kinds])
+        at_home = np.array([name == platform for name in platforms])
+        found[platform] = np.where(at_home, trace.runtime_s, column)
+    return found
+
+
+def of_outcomes(trace: Trace, store: Store) -> dict[str, Floats]:
+    """Geometric mean of what jobs of the same user and workload took there. Raises StoreError."""
+    records = list(_outcomes(trace, store))
+    program = {one.job_id: (one.user, one.profile) for one in records if one.profile}
+    runs: dict[str, dict[tuple[str, str | None], list[float]]] = {}
+    for one in records:
+        if one.platform and one.profile and one.elapsed_s and one.state == "completed":
+            here = runs.setdefault(one.platform, {})
+            here.setdefault((one.user, one.profile), []).append(math.log(one.elapsed_s))
+    found = {}
+    for platform, taken in sorted(runs.items()):
+        usual = {key: math.exp(sum(one) / len(one)) for key, one in taken.items()}
+        keys = (program.get(job) for job in trace.ids)
+        found[platform] = np.array(
+            [math.nan if k is None else usual.get(k, math.nan) for k in keys]
+        )
+    return found
+
+
+def forecasts_of(trace: Trace, store: Store) -> Forecasts | None:
+    """What was predicted for each place when Berth decided. Raises StoreError."""
+    decision = {one.job_id: one.decision for one in _outcomes(trace, store) if one.decision}
+    records = store.decisions.of_ids({d for d in decision.values() if d})
+    columns: list[dict[str, Floats]] = [{}, {}, {}]
+    for row, job in enumerate(trace.ids):
+        record = records.get(decision.get(job) or "")
+        for one in [] if record is None else json.loads(record.ranked):
+            times = one.get("runtime_s")
+            if times and all(isinstance(t, int | float) and t > 0 for t in times):
+                for column, value in zip(columns, times, strict=True):
+                    empty = np.full(len(trace), np.nan)
+                    column.setdefault(str(one["platform"]), empty)[row] = value
+    return Forecasts(*columns) if columns[0] else None
+
+
+def _outcomes(trace: Trace, store: Store) -> Iterable[OutcomeRecord]:
+    if not len(trace):
+        return ()
+    first_s = float(trace.submit_s[0])
+    return store.outcomes.between(first_s, float(trace.submit_s[-1]) + 60 * DAY_S)
+
+
+def _platforms(trace: Trace, cluster: Cluster) -> list[str]:
+    """[jobs] where each ran; empty: its partition has several platforms, or is not known."""
+    by_queue = {}
+    for place, part in enumerate(cluster.partitions):
+        here = {cluster.kind(name).platform or name for name in part.kinds}
+        by_queue[part.name] = cluster.platform_of(place) if len(here) == 1 else ""
+    names = [by_queue.get(queue, "") for queue in trace.queues]
+    return [names[queue] if queue >= 0 else "" for queue in trace.queue.tolist()]
+
+
+def _count(columns: Mapping[str, Floats], jobs: int) -> int:
+    """Jobs with a time on at least one platform."""
+    found = np.zeros(jobs, bool)
+    for column in columns.values():
+        found |= ~np.isnan(column)
+    return int(found.sum())

@@ -1,0 +1,131 @@
+"""What the command that submitted a job says of others: dependencies, and limits of its array."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import NamedTuple
+
+MOST = 1_000
+"""Jobs that one waits for; more are not read."""
+_OPTION = {"-d": "dependency", "--dependency": "dependency", "-a": "array", "--array": "array"}
+_SHORT = frozenset("ABbCcDeFGiJLMmNnopqtwx")
+"""One-letter options with a value."""
+_ENDS = ("afterok", "afterany", "afternotok", "afterburstbuffer")
+_JOB = re.compile(r"(\d{1,18})(?:_(\d{1,18}|\*))?(?:\+\d{1,9})?")
+_AT_ONCE = re.compile(r"%(\d{1,9})")
+
+
+class Said(NamedTuple):
+    """Of one line."""
+
+    after: tuple[str, ...]
+    """Jobs, or whole arrays by their number, whose end the job waited for."""
+    with_task: tuple[str, ...]
+    """Arrays whose task of the same number it waited for."""
+    singleton: bool
+    """It waited for all earlier jobs of its user and name."""
+    at_once: int | None
+    """Most tasks of its array that run at once."""
+    others: int
+    """Dependencies that are none of these."""
+
+
+NOTHING = Said((), (), False, None, 0)
+
+
+def said(line: str) -> Said:
+    """Read a SubmitLine of Slurm's accounting; what cannot be read says nothing."""
+    if "-d" not in line and "--dep" not in line and "-a" not in line and "--array" not in line:
+        return NOTHING
+    options = _options(line)
+    dependency, array = options.get("dependency", ""), options.get("array", "")
+    limit = _AT_ONCE.search(array)
+    after: list[str] = []
+    with_task: list[str] = []
+    singleton, others = False, 0
+    for part in re.split(r"[,?]", dependency):
+        kind, *jobs = part.split(":")
+        if not kind:
+            continue
+        found = [match for text in jobs if (match := _JOB.fullmatch(text)) is not None]
+        if kind == "singleton":
+            singleton = True
+        elif kind in _ENDS and len(found) == len(jobs) > 0:
+            after += [m[1] if m[2] in (None, "*") else f"{m[1]}_{m[2]}" for m in found]
+        elif kind == "aftercorr" and len(found) == len(jobs) > 0:
+            with_task += [m[1] for m in found]
+        else:
+            others += 1
+    at_once = int(limit[1]) if limit is not None and int(limit[1]) > 0 else None
+    return Said(tuple(after[:MOST]), tuple(with_task[:MOST]), singleton, at_once, others)
+
+
+def _options(line: str) -> dict[str, str]:
+    """Options before the script, by what they are called here."""
+    try:
+        words = shlex.split(line)
+    except ValueError:
+        words = line.split()
+    found: dict[str, str] = {}
+    at = 1
+    while at < len(words):
+        word = words[at]
+        name, mark, value = word.partition("=")
+        at += 1
+        if not word.startswith("-"):
+            break  # the script: what follows is its own
+        if word.startswith("--"):
+            if not mark and name in _LONG and at < len(words):
+                value, at = words[at], at + 1
+        elif word in _OPTION or (len(word) == 2 and word[1] in _SHORT):
+            value, at = (words[at] if at < len(words) else ""), at + 1
+        else:
+            name, value = word[:2], word[2:]
+        if name in _OPTION:
+            found[_OPTION[name]] = value
+    return found
+
+
+_LONG = frozenset(
+    f"--{name}"
+    for name in [
+        "account",
+        "array",
+        "begin",
+        "chdir",
+        "comment",
+        "constraint",
+        "cpus-per-task",
+        "dependency",
+        "error",
+        "exclude",
+        "export",
+        "gpus",
+        "gpus-per-node",
+        "gpus-per-task",
+        "gres",
+        "input",
+        "job-name",
+        "licenses",
+        "mail-type",
+        "mail-user",
+        "mem",
+        "mem-per-cpu",
+        "mem-per-gpu",
+        "nice",
+        "nodelist",
+        "nodes",
+        "ntasks",
+        "ntasks-per-node",
+        "output",
+        "partition",
+        "qos",
+        "reservation",
+        "signal",
+        "time",
+        "wckey",
+        "wrap",
+    ]
+)
+"""Options that take the next word as their value."""

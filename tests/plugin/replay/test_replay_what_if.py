@@ -1,0 +1,302 @@
+"""``berth replay``: broken and reserved nodes, changed hardware, memory, dependencies, history."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from berth.pilot.errors import BerthError
+from berth.plugin.cli import berth
+from berth.plugin.slurm.past_jobs import read_sacct
+from berth.plugin.slurm.reservations import read
+from berth.plugin.slurm.submit_line import said
+
+HEADER = (
+    "JobID|User|Partition|State|Submit|Start|End|TimelimitRaw|AllocCPUS|NNodes|ReqMem|MaxRSS|"
+    "AllocTRES|JobName|SubmitLine\n"
+)
+SITE = """\
+schema = "berth.site/1"
+[site]
+reference_platform = "quartz"
+[[candidates]]
+name = "thin"
+platform = "quartz"
+partition = "batch"
+nodes = 2
+cores_per_node = 4
+memory_per_node = "8G"
+"""
+GPUS = """
+[[candidates]]
+name = "a100"
+platform = "a100-40gb"
+partition = "gpu"
+gres = "gpu:a100"
+nodes = 2
+architecture = "x86_64"
+cores_per_node = 8
+gpus_per_node = 1
+"""
+
+
+def job(
+    number: object, submit: int, run: int, *, user: str = "ada", cores: int = 4, name: str = "app",
+    state: str = "COMPLETED", asked: str = "1G", peak: str = "", line: str = "", tres: str = "",
+    queue: str = "batch",
+) -> str:  # fmt: skip
+    moments = [f"{1_700_000_000 + at}" for at in (submit, submit, submit + run)]
+    return "|".join([
+        str(number), user, queue, state, *moments, "10", str(cores), "1", asked, peak, tres, name,
+        line,
+    ]) + "\n"  # fmt: skip
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    file = tmp_path / "berth.toml"
+    file.write_text(SITE)
+    return file
+
+
+def trace(tmp_path: Path, *jobs: str) -> Path:
+    file = tmp_path / "jobs.txt"
+    file.write_text(HEADER + "".join(jobs))
+    return file
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(
+        berth, ["replay", "--utc", *map(str, arguments)], env={"BERTH_SITE": None}
+    )
+
+
+def replays(*arguments: object) -> dict[str, dict[str, object]]:
+    done = run(*arguments, "--json")
+    assert done.exit_code == 0, done.exception
+    return {one["name"]: one for one in json.loads(done.output)["replays"]}
+
+
+def failure(*arguments: object) -> BerthError:
+    error = run(*arguments).exception
+    assert isinstance(error, BerthError)
+    return error
+
+
+def test_a_node_that_breaks_delays_or_loses_its_jobs(tmp_path: Path, site: Path) -> None:
+    jobs = trace(tmp_path, job(1, 0, 100), job(2, 0, 100))
+    table = tmp_path / "failures.csv"
+    table.write_text("nodes,begin,end\nthin[1],+50,+80\n")
+    found = replays(jobs, "--site", site, "--failures", table)["easy"]
+    assert found["counts"]["requeued"] == 1  # type: ignore[index]
+    assert found["makespan_s"] == 180  # begins again at 80 s
+    lost = run(jobs, "--site", site, "--failures", table, "--no-requeue").output
+    assert "1 lost with a node that broke" in lost
+
+
+def test_random_failures_are_drawn_by_seed(tmp_path: Path, site: Path) -> None:
+    jobs = trace(tmp_path, *(job(n, 300 * n, 500) for n in range(40)))
+    asked = (jobs, "--site", site, "--mtbf", 0.02, "--repair", 0.1)
+    once, again = replays(*asked), replays(*asked)
+    assert once == again
+    assert once["easy"]["counts"]["requeued"] > 0  # type: ignore[index,operator]
+    several = replays(*asked, "--seeds", 3)["easy"]
+    low, high = several["intervals"]["mean_wait_s"]  # type: ignore[index]
+    assert low < several["mean_wait_s"] < high  # type: ignore[operator]
+    assert "more than 100000 times" in failure(*asked[:-3], 1e-9, "--repair", 1).message
+
+
+def test_reserved_nodes_take_no_jobs_that_would_run_into_it(tmp_path: Path, site: Path) -> None:
+    jobs = trace(tmp_path, job(1, 0, 100), job(2, 0, 100))
+    table = tmp_path / "reserved.csv"
+    table.write_text('nodes,begin,end\n"thin[0,1]",+500,2023-11-14T22:30:00\n')
+    found = replays(jobs, "--site", site, "--reservations", table)["easy"]
+    # Each asks for 600 s and would run into it: they wait for its end, 1000 s after the first.
+    assert found["mean_wait_s"] == 1000
+    assert replays(jobs, "--site", site)["easy"]["mean_wait_s"] == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a,b\n", "another header"),
+        ("nodes,begin,end\nthick,+1,+2\n", "no kind of nodes 'thick'"),
+        ("nodes,begin,end\nthin[2],+1,+2\n", "has 2 nodes"),
+        ("nodes,begin,end\nthin[a],+1,+2\n", "no kind of nodes"),
+        ("nodes,begin,end\nthin[0-],+1,+2\n", "names no nodes"),
+        ("nodes,begin,end\nthin,+2,+1\n", "ends before it begins"),
+        ("nodes,begin,end\nthin,soon,+1\n", "'soon' is no time"),
+    ],
+)
+def test_a_table_of_nodes_that_cannot_be_says_where(
+    tmp_path: Path, site: Path, text: str, words: str
+) -> None:
+    jobs, table = trace(tmp_path, job(1, 0, 10)), tmp_path / "table.csv"
+    table.write_text(text)
+    for option in ("--failures", "--reservations"):
+        error = failure(jobs, "--site", site, option, table)
+        assert words in error.message
+        assert "line" in str(error)
+    assert "--site" in str(failure(jobs, "--cores", 4, "--failures", table).hint)
+
+
+def test_reservations_of_slurm_are_read() -> None:
+    text = (
+        "ReservationName=maint StartTime=2026-12-01T08:00:00 EndTime=2026-12-01T18:00:00 "
+        "Duration=10:00:00 Nodes=n[01-02],gpu1 NodeCnt=3 Flags=MAINT,SPEC_NODES\n"
+        "ReservationName=part StartTime=2026-12-01T08:00:00 EndTime=2026-12-02T08:00:00 "
+        "Nodes=n03 Flags=PART_NODES\n"
+        "ReservationName=lic StartTime=2026-12-01T08:00:00 EndTime=2026-12-02T08:00:00 "
+        "Nodes=(null) Flags=ANY_NODES\n"
+    )
+    (only,) = read(text)
+    assert only.nodes == {"n01", "n02", "gpu1"}
+    assert only.end_s - only.begin_s == 36_000
+    assert read("No reservations in the system\n") == ()
+    with pytest.raises(BerthError, match="unreadable"):
+        read("what is this\n")
+
+
+def test_jobs_wait_for_those_that_they_waited_for_in_fact(tmp_path: Path, site: Path) -> None:
+    jobs = trace(
+        tmp_path,
+        job(1, 0, 100),
+        job(2, 1, 50, line="sbatch --dependency=afterok:1 next.sh"),
+        job("3_1", 2, 10, cores=1, line="sbatch -a 1-2%1 -d afterany:2 sweep.sh"),
+        job("3_2", 2, 10, cores=1, line="sbatch -a 1-2%1 -d afterany:2 sweep.sh"),
+        job(4, 3, 10, cores=1, line="sbatch --dependency=after:1 other.sh"),
+    )
+    done = run(jobs, "--site", site)
+    assert "1 dependencies are of a kind that is not followed" in done.output
+    found = replays(jobs, "--site", site)["easy"]
+    assert found["makespan_s"] == 170  # 100, 50, then two tasks one after the other
+
+
+@pytest.mark.parametrize(
+    ("line", "after", "others"),
+    [
+        ("sbatch -d afterok:12:13_4 run.sh", ("12", "13_4"), 0),
+        ("sbatch --dependency afterany:7,afternotok:8 run.sh", ("7", "8"), 0),
+        ("sbatch -J 'my -d job' run.sh -d afterok:9", (), 0),
+        ("sbatch --dependency=afterok:12+30?afterok:5 x", ("12", "5"), 0),
+        ("sbatch --dependency=expand:12 x", (), 1),
+        ("sbatch --dependency=afterok:abc x", (), 1),
+        ("sbatch 'unbalanced -d", (), 0),
+        ("", (), 0),
+    ],
+)
+def test_what_a_submitting_line_says(line: str, after: tuple[str, ...], others: int) -> None:
+    found = said(line)
+    assert (found.after, found.others) == (after, others)
+
+
+def test_singletons_and_tasks_wait_for_their_own_kind() -> None:
+    assert said("sbatch --dependency=singleton x").singleton
+    text = HEADER + job("9_3", 0, 5, line="sbatch --array=1-9%4 --dependency=aftercorr:8 x")
+    read_ = read_sacct(text.splitlines(), "c", source="t")
+    assert read_.after == {"9_3": ("8_3",)}
+    assert read_.array_limits == {"9": 4}
+
+
+def test_jobs_that_need_more_memory_than_they_get_are_counted(tmp_path: Path, site: Path) -> None:
+    jobs = trace(
+        tmp_path,
+        job(1, 0, 10, state="OUT_OF_MEMORY", asked="2G"),
+        job(2, 0, 10, asked="1G", peak="3G"),  # the site let it
+        job(3, 0, 10, asked="4G", peak="3G"),
+    )
+    found = replays(jobs, "--site", site)["easy"]
+    assert (found["killed_memory"], found["killed"]) == (1, 0)
+    assert "killed by memory" in run(jobs, "--site", site).output
+    assert replays(jobs, "--site", site, "--no-kill")["easy"]["killed_memory"] == 0
+
+
+def test_users_who_lose_are_named(tmp_path: Path, site: Path) -> None:
+    week = 7 * 86_400
+    rows = [
+        row
+        for n in range(3)
+        for row in (
+            job(3 * n, n * week, 100, user="big", cores=8),
+            job(3 * n + 1, n * week + 1, 100, user="big", cores=8),
+            job(3 * n + 2, n * week + 2, 90, user="small", cores=2),
+        )
+    ]
+    text = run(trace(tmp_path, *rows), "--site", site, "--set", "nodes.thin.count=-1").output
+    assert "easy, changed against easy: " in text
+    assert "6 refused: larger than its partition" not in text.split("against")[0]
+    found = replays(trace(tmp_path, *rows), "--site", site, "--set", "nodes.thin.count=1",
+                    "--set", "nodes.thin.cores=8", "--set", "nodes.thin.memory=16G")  # fmt: skip
+    same = {one["user"]: one for one in found["easy, changed"]["users"]}  # type: ignore[attr-defined]
+    assert same["big"]["change_s"] == [0, 0]
+    assert not same["small"]["loses"]
+    worse = replays(trace(tmp_path, *rows), "--site", site, "--backfill", "easy", "--backfill",
+                    "fcfs")["fcfs"]["users"]  # fmt: skip
+    assert worse[0]["loses"] == (worse[0]["finish_s"] > worse[0]["finish_before_s"])
+
+
+def test_partitions_may_share_nodes(tmp_path: Path, site: Path) -> None:
+    jobs = trace(tmp_path, job(1, 0, 100, cores=8), job(2, 1, 10, queue="debug"))
+    asked = (jobs, "--site", site)
+
+    found = replays(*asked, "--set", "partitions.debug.nodes=thin[1]")["easy, changed"]
+    assert found["counts"]["refused"] == {}  # type: ignore[index]
+    assert found["makespan_s"] == 110  # the debug job waits for its node, which batch holds
+    for change, words in (
+        ("partitions.debug.nodes=thin[2]", "has 2 nodes"),
+        ("partitions.debug.nodes=thin,thin", "twice"),
+        ("partitions.debug.nodes=thick", "no kind of nodes 'thick'"),
+        ("partitions.batch.max_time=soon", "'soon' is no number"),
+    ):
+        assert words in failure(*asked, "--set", change).message
+    short = replays(*asked, "--set", "partitions.batch.max_time=1m")["easy, changed"]
+    assert short["killed"] == 1
+
+
+def test_what_if_gpus_were_cut(tmp_path: Path, site: Path) -> None:
+    site.write_text(SITE + GPUS)
+    rows = [
+        job(n, 20 * n, 100, cores=1, queue="gpu", tres="gres/gpu=1", user=f"u{n}")
+        for n in range(30)
+    ]
+    times = tmp_path / "times.csv"
+    lines = [
+        f"{n},{platform},{seconds}"
+        for n in range(30)
+        for platform, seconds in (("a100-40gb", 100), ("a100-40gb-mig-1g.5gb", 150))
+    ]
+    times.write_text("job,platform,runtime_s\n" + "\n".join(lines) + "\n")
+    asked = (
+        trace(tmp_path, *rows), "--site", site, "--times", times, "--policy", "fastest",
+        "--set", "nodes.a100.mig=1",
+    )  # fmt: skip
+    found = replays(*asked, "--recut", "--recut-cost", 30)
+    assert set(found) == {
+        "easy", "easy, fastest", "easy, changed", "easy, changed, fastest",
+        "easy, changed, re-cut", "easy, changed, re-cut, fastest",
+    }  # fmt: skip
+    cut = found["easy, changed, re-cut, fastest"]
+    assert cut["counts"]["ended"] == 30  # type: ignore[index]
+    assert cut["recuts"] > 0  # for jobs that are expected, as a slice would do for them
+    assert cut["drained_gpu_h"] == pytest.approx(cut["recuts"] * 30 / 3600)  # type: ignore[operator]
+    assert "slices" in str(failure(*asked[:-2], "--recut").hint)
+
+
+def test_past_runs_of_the_same_program_say_how_long_it_takes_elsewhere(
+    tmp_path: Path, site: Path
+) -> None:
+    site.write_text(SITE + SITE.split("[site]")[1].split("\n", 2)[2].replace("thin", "fat")
+                    .replace("quartz", "rome-7742").replace("batch", "fast"))  # fmt: skip
+    slow = [job(n, 100 * n, 400, name="lu") for n in range(3)]
+    fast = [job(10 + n, 100 * n, 100, name="lu", queue="fast") for n in range(3)]
+    alone = job(20, 500, 10, name="other")
+    jobs = trace(tmp_path, *slow, *fast, alone)
+    done = run(jobs, "--site", site, "--policy", "fastest", "--truth", "history")
+    assert done.exit_code == 0, done.exception
+    assert "times elsewhere by history: known of 7 jobs" in done.output
+    found = replays(jobs, "--site", site, "--policy", "fastest", "--truth", "history")
+    assert found["easy, fastest"]["counts"]["moved"] == 3  # type: ignore[index]
+    assert "--times" in str(failure(jobs, "--site", site, "--policy", "fastest").hint)
