@@ -34,7 +34,7 @@ def with_nodes(
     same = [p for p in found.values() if all_of_them or _on_other_nodes(measured, p)]
     if not same:
         return workload, tuple(others)
-    from berth.predictor.families.program.nodes import together  # noqa: PLC0415 - loads numpy
+    from berth.predictor.families.program.node_runs import together  # noqa: PLC0415 - loads numpy
 
     made = workload_of(together([measured, *same]).model_copy(update={"name": measured.name}))
     left = tuple(path for path, profile in found.items() if profile not in same)

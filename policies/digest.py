@@ -79,6 +79,8 @@ def of_forecast(forecast: Forecast, platforms: Iterable[str]) -> str:
     for name in sorted(set(platforms)):
         if forecast.nodes is not None and name in forecast.nodes.ratios:
             lines.append(f"{name} {forecast.nodes.ratios[name]}")
+        if forecast.nodes is not None and name in forecast.nodes.learnt:
+            lines.append(f"{name} {forecast.nodes.learnt[name]}")
         curve = forecast.curves.get(name)
         if name in forecast.doubted:
             lines.append(f"{name} {forecast.doubted[name]}")

@@ -1,4 +1,4 @@
-"""Error on a new platform against the number of its labels, of programs."""
+"""Error on a new platform against the number of its labels, and before and after calibration."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from berth.predictor.hardware import platforms
 from berth.predictor.learning.relative.evaluation import loaded
 from berth.predictor.learning.resume import Resume
 from lab.experiments.options import Options
+from lab.ground import new_machines
 from lab.ground.report import Report, Section
 from lab.kernels import few_shot as of_programs
 from lab.kernels.examples import read_examples
@@ -21,11 +22,11 @@ def evaluate(options: Options) -> Report:
     """Every family on AIWC, each device in turn new; the default family on RAJAPerf."""
     rows = aiwc_rows()
     wanted, left_out = loaded(families.chosen(options.only))
-    steps = len(wanted) * of_relative.steps(rows) + of_programs.steps()
+    steps = len(wanted) * of_relative.steps(rows) + 2 * of_programs.steps()
     with step_bar("evaluating", steps) as advance:
-        curves = of_programs.evaluate_adapted(
-            read_examples(), platforms.load(), seed=options.seed, advance=advance
-        )
+        examples, known = read_examples(), platforms.load()
+        curves = of_programs.evaluate_adapted(examples, known, seed=options.seed, advance=advance)
+        machines = of_programs.evaluate_new(examples, known, seed=options.seed, advance=advance)
         resume = Resume(options.unfinished)
         results = [
             of_relative.few_shot(rows, family, seed=options.seed, resume=resume, advance=advance)
@@ -55,12 +56,29 @@ def evaluate(options: Options) -> Report:
             )
         ],
     )
+    calibrated = [
+        new_machines.section(
+            f"Default family, RAJAPerf, before and after calibration. Split: {of_programs.SPLIT}",
+            machines,
+        ),
+        *(
+            new_machines.section(
+                f"{result.family}, {AIWC_DATA}, before and after calibration by "
+                f"{of_relative.SUITE} workloads. Split: {of_relative.SPLIT}",
+                [
+                    *result.machines,
+                    new_machines.together(f"mean of {len(result.machines)}", result.machines),
+                ],
+            )
+            for result in results
+        ),
+    ]
     return Report(
         "Programs on a platform that few workloads were timed on",
-        sections=(relative, programs),
+        sections=(relative, programs, *calibrated),
         data={
             "split": of_relative.SPLIT, "labels": of_relative.LABELS, "results": results,
-            "default_family": curves, "left_out": left_out,
+            "default_family": curves, "new_machines": machines, "left_out": left_out,
         },
         after=tuple(f"left out: {group} ({why})" for group, why in left_out.items()),
     )  # fmt: skip

@@ -2,18 +2,24 @@
 
 V100 and Quartz in turn are new; the bundle's prior for it is the other one's (there is no third
 labelled platform, so a GPU starts from a CPU's prior and the other way round). In every draw half
-of the kernels are for labels and for that prior, the other half for the test.
+of the kernels are for labels and for that prior, the other half for the test. Calibrated, the
+platform has a label of each kernel of the first half at the size that `berth calibrate` times;
+fully labelled, it has all their sizes and is fitted as the platforms of the shipped bundle are.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from berth.pilot.node import SIZE
 from berth.pilot.platform import Platform
+from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import DIFFICULTY_FLOOR, difficulty, group_quantile
 from berth.predictor.families.program.bundle import Calibration
 from berth.predictor.learning.programs.adapt import adapted
@@ -25,8 +31,12 @@ from berth.predictor.learning.programs.shrunk import (
     shrunk_prior,
 )
 from lab.datasets.rajaperf import LABELS as LABELLED
+from lab.ground.new_machines import Knowledge, NewMachine, averaged, known
+from lab.kernels.evaluate_programs import INNER_FOLDS
 from lab.kernels.examples import Example
+from lab.kernels.select import fit_model, select
 
+Flags = NDArray[np.bool_]
 LABELS = (0, 1, 2, 4, 8, 16)
 DRAWS = 10
 SPLIT = (
@@ -75,9 +85,83 @@ def evaluate_adapted(
     ]
 
 
+def evaluate_new(
+    examples: Sequence[Example],
+    platforms: Mapping[str, Platform],
+    *,
+    seed: int,
+    advance: Callable[[], None] = lambda: None,
+) -> list[NewMachine]:
+    """V100 and Quartz before and after calibration. ``advance`` is called once a draw."""
+    reference = platforms[examples[0].profile.platform]
+    data = {name: columns(examples, platforms[name], reference) for name in LABELLED}
+    suite = _suite(examples)
+    first, second = LABELLED
+    return [
+        _new_machine(new, (data[new], data[other]), suite, seed, advance)
+        for new, other in ((first, second), (second, first))
+    ]
+
+
+def _suite(examples: Sequence[Example]) -> Flags:
+    """Of each kernel the row whose size is nearest to what nodes are calibrated with."""
+    apart = [abs(math.log(example.size / SIZE)) for example in examples]
+    names = [example.kernel for example in examples]
+    nearest = dict.fromkeys(names, math.inf)
+    for name, distance in zip(names, apart, strict=True):
+        nearest[name] = min(nearest[name], distance)
+    return np.array([one == nearest[name] for name, one in zip(names, apart, strict=True)])
+
+
 def steps() -> int:
-    """How often ``evaluate_adapted`` calls ``advance``."""
+    """How often ``evaluate_adapted`` and ``evaluate_new`` call ``advance``, each."""
     return DRAWS * len(LABELLED)
+
+
+def _new_machine(
+    name: str,
+    platforms: tuple[Columns, Columns],
+    suite: Flags,
+    seed: int,
+    advance: Callable[[], None],
+) -> NewMachine:
+    """``platforms``: the new one's rows, and those of the one that it starts from."""
+    data, other = platforms
+    states: tuple[list[Knowledge], ...] = ([], [], [])
+    for draw in range(DRAWS):
+        _, mine, _ = _halves(data, seed, draw)
+        kind = _kind(other.take(np.flatnonzero(mine).tolist()))
+        test = data.take(np.flatnonzero(~mine).tolist())
+        timed = data.take(np.flatnonzero(mine & suite).tolist())
+        everything = data.take(np.flatnonzero(mine).tolist())
+        for state, (guess, width) in zip(
+            states,
+            (
+                _adapted(data.take([]), test, kind, seed),
+                _adapted(timed, test, kind, seed),
+                _labelled(everything, test, seed),
+            ),
+            strict=True,
+        ):
+            state.append(known(test.log_time - guess, width))
+        advance()
+    return NewMachine(name, *(averaged(state) for state in states))
+
+
+def _labelled(data: Columns, test: Columns, seed: int) -> tuple[Floats, Floats]:
+    """Log times, and half widths, as of a platform of the shipped bundle."""
+    chosen = select(data, count=INNER_FOLDS, seed=seed)
+    (predict,) = fit_model(data, [chosen.settings], seed)
+    guess = predict(test)
+    return guess.log_time, group_quantile(list(chosen.scores), data.kernels) * guess.difficulty
+
+
+def _halves(data: Columns, seed: int, draw: int) -> tuple[list[str], Flags, np.random.Generator]:
+    """The kernels that labels are of, in a drawn order, and which rows are of them."""
+    rng = np.random.default_rng([seed, draw])
+    order = rng.permutation(sorted(set(data.kernels)))
+    pool = order[: len(order) // 2].tolist()
+    return pool, np.isin(np.array(data.kernels), pool), rng
 
 
 def _curve(
@@ -85,13 +169,11 @@ def _curve(
 ) -> AdaptedCurve:
     found = np.zeros((DRAWS, len(LABELS), 4))
     for draw in range(DRAWS):
-        rng = np.random.default_rng([seed, draw])
-        order = rng.permutation(sorted(set(data.kernels)))
-        pool = order[: len(order) // 2].tolist()
+        pool, mine, rng = _halves(data, seed, draw)
         names_of = np.array(data.kernels)
-        kind = _kind(other.take(np.flatnonzero(np.isin(names_of, pool)).tolist()))
+        kind = _kind(other.take(np.flatnonzero(mine).tolist()))
         labelled = [int(rng.choice(np.flatnonzero(names_of == kernel))) for kernel in pool]
-        test = data.take(np.flatnonzero(~np.isin(names_of, pool)).tolist())
+        test = data.take(np.flatnonzero(~mine).tolist())
         for n, count in enumerate(LABELS):
             found[draw, n] = _figures(data.take(labelled[:count]), test, kind, seed)
         advance()
@@ -123,6 +205,20 @@ def _kind(other: Columns) -> Calibration:
 def _figures(
     labelled: Columns, test: Columns, kind: Calibration, seed: int
 ) -> tuple[float, float, float, float]:
+    guess, width = _adapted(labelled, test, kind, seed)
+    off = np.abs(test.log_time - guess)
+    return (
+        float(np.median(np.expm1(off))),
+        float(off.mean()),
+        float((off <= width).mean()),
+        float(np.exp(np.median(width))),
+    )
+
+
+def _adapted(
+    labelled: Columns, test: Columns, kind: Calibration, seed: int
+) -> tuple[Floats, Floats]:
+    """Log times, and half widths, as of a platform that a bundle was adapted to."""
     start = Prior(kind.bias, kind.carry, kind.reduction_s)
     if len(labelled):
         made = adapted(labelled, kind, seed)
@@ -132,11 +228,4 @@ def _figures(
         own = guess = shrunk_prior(labelled, start).log_time(test)
         quantile = honest_quantile(labelled, start, kind.score_quantile)
     hard = np.array([difficulty(change) for change in guess - own])
-    width = quantile * np.maximum(hard, DIFFICULTY_FLOOR)
-    off = np.abs(test.log_time - guess)
-    return (
-        float(np.median(np.expm1(off))),
-        float(off.mean()),
-        float((off <= width).mean()),
-        float(np.exp(np.median(width))),
-    )
+    return guess, np.asarray(quantile * np.maximum(hard, DIFFICULTY_FLOOR))

@@ -27,7 +27,7 @@ from berth.predictor.core.memory_need import where_known
 from berth.predictor.core.prediction import Basis, Prediction
 from berth.predictor.families.program.bundle import BUNDLE_SCHEMA
 from berth.predictor.families.program.ceilings import Point
-from berth.predictor.families.program.nodes import one_node
+from berth.predictor.families.program.node_runs import one_node
 from berth.predictor.families.program.predictor import Predictor, at_size, usable_cores
 
 if TYPE_CHECKING:

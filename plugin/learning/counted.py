@@ -35,9 +35,6 @@ class Use(StrEnum):
     """The forecast is of a step or a token, and nobody said how many a job does."""
     OTHER_CONTENT = "other-content"
     """The workload was replaced after the job was submitted."""
-    OTHER_NODES = "other-nodes"
-    """It ran on another number of nodes than the one whose time is learnt: how the time changes
-    with nodes comes from pilots, and its error would be taken for the program's."""
     HISTORY = "history"
     """The workload is made of its past jobs itself."""
     BY_HAND = "by-hand"
@@ -80,6 +77,7 @@ def evidence_of(
         size=size,
         runtime_s=outcome.elapsed_s,
         memory_bytes=outcome.max_rss_bytes,
+        nodes=outcome.nodes,
     )
 
 
@@ -105,7 +103,6 @@ def _use(
         (Use.HISTORY, workload is not None and workload.kind == "history"),
         (Use.AMOUNT_UNKNOWN, forecast is not None and not forecast.whole_job),
         (Use.NO_PREDICTION, workload is None or not ranked or outcome.platform not in curves),
-        (Use.OTHER_NODES, forecast is not None and _on_other_nodes(outcome, forecast)),
         (Use.OTHER_CONTENT, workload is not None and submitted_s < workload.created_s),
         (Use.CENSORED, outcome.state == "timeout"),
     )
@@ -127,12 +124,6 @@ def _was_suspended(outcome: OutcomeRecord) -> bool:
     if outcome.start_s is None or outcome.end_s is None or outcome.elapsed_s is None:
         return False
     return outcome.end_s - outcome.start_s - outcome.elapsed_s > SUSPENDED_S
-
-
-def _on_other_nodes(outcome: OutcomeRecord, forecast: Forecast) -> bool:
-    if forecast.nodes is None or outcome.nodes is None:
-        return False
-    return outcome.nodes != forecast.main_nodes
 
 
 def _ran_as(

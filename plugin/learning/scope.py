@@ -225,4 +225,5 @@ def _evidence(record: EvidenceRecord) -> Evidence:
         ended_s=record.ended_s,
         censored=record.use == Use.CENSORED,
         peak_memory_bytes=record.memory_bytes,
+        nodes=record.nodes,
     )

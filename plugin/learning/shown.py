@@ -88,7 +88,11 @@ def changes_since(store: Store, since_s: float) -> list[str]:
 def _point(base: Forecast, records: Iterable[EvidenceRecord], platform: str) -> int:
     """Of the platform's curve: as the last job there ran; the last one where none did."""
     points = base.curves[platform].points
-    ran = [r.gpus or r.cores or 1 for r in records if r.platform == platform]
+    ran = [
+        (r.gpus or r.cores or 1) // (r.nodes or base.main_nodes)
+        for r in records
+        if r.platform == platform
+    ]
     if not ran:
         return len(points) - 1
     return min(range(len(points)), key=lambda n: abs((points[n].gpus or points[n].cores) - ran[-1]))

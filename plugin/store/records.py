@@ -183,6 +183,7 @@ class EvidenceRecord:
     memory_bytes: int | None = None
     score: float | None = None
     """Standard deviations between its log time and what was expected from all jobs before it."""
+    nodes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from sqlalchemy import (
     Text,
 )
 
-REVISIONS = ("v0001", "v0002", "v0003", "v0004", "v0005", "v0006", "v0007", "v0008", "v0009")
+REVISIONS = tuple(f"v{number:04}" for number in range(1, 11))
 """Every schema this Berth knows, oldest first. Checked without importing Alembic."""
 
 metadata = MetaData(
@@ -195,6 +195,7 @@ evidence = Table(
     Column("runtime_s", Double, nullable=True),
     Column("memory_bytes", BigInteger, nullable=True),
     Column("score", Double, nullable=True),
+    Column("nodes", Integer, nullable=True),
     Index("ix_evidence_user_ended_s", "user", "ended_s"),
     Index("ix_evidence_profile_ended_s", "profile", "ended_s"),
     comment="'use': used, censored, or why the job is left out; 'score': standard deviations "

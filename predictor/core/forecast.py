@@ -106,7 +106,8 @@ class Forecast:
             return None
         if self.nodes is None:
             return curve.nearest(units)
-        return self.nodes.moved(curve.nearest(self.nodes.units(units, nodes)), nodes)
+        own = self.nodes.units(units, nodes)
+        return self.nodes.moved(curve.nearest(own), nodes, own)
 
     def runtime_at(
         self, platform: str, units: int, size: float | None = None, nodes: int = 1
@@ -120,10 +121,11 @@ class Forecast:
             return None
         if self.nodes is None:
             return curve.runtime_at(units).times(self.sizes.runtime_factor(size))
-        here = curve.runtime_at(self.nodes.units(units, nodes))
-        size = self.nodes.size(size, nodes)
-        ratio = self.nodes.ratio(platform, nodes).time
-        return here.times(ratio).times(self.sizes.runtime_factor(size))
+        own, size = self.nodes.units(units, nodes), self.nodes.size(size, nodes)
+        time = self.nodes.learnt_at(platform, own, nodes)
+        if time is None:
+            time = curve.runtime_at(own).times(self.nodes.ratio(platform, nodes).time)
+        return time.times(self.sizes.runtime_factor(size))
 
     def at(self, platform: str, units: int, nodes: int = 1) -> Prediction | None:
         """The prediction with exactly so many cores or GPUs; None: platform not forecast."""

@@ -1,7 +1,7 @@
 """How one program's time and memory change with the number of nodes, ready for a look-up.
 
-Tables by platform, made with the forecast (``families/program/nodes.py``): the submit path only
-looks them up. Standard library only.
+Tables by platform, made with the forecast (``families/program/node_scaling.py``): the submit path
+only looks them up. Standard library only.
 """
 
 from __future__ import annotations
@@ -30,6 +30,17 @@ class NodeRatio:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeTime:
+    """How long finished jobs show that the program takes on one number of nodes."""
+
+    nodes: int
+    units: int
+    """Cores or GPUs of each node."""
+    runtime_s: Interval
+    """At the profiled size."""
+
+
+@dataclass(frozen=True, slots=True)
 class NodeScaling:
     """What is known of a program on several nodes."""
 
@@ -41,6 +52,8 @@ class NodeScaling:
     """Platform of those runs."""
     ratios: Mapping[str, tuple[NodeRatio, ...]] = field(default_factory=dict)
     """By platform, ascending by nodes; empty where it ran on one number of nodes only."""
+    learnt: Mapping[str, tuple[NodeTime, ...]] = field(default_factory=dict)
+    """By platform: numbers of nodes other than the main run's that jobs have finished on."""
 
     @property
     def base(self) -> int:
@@ -70,6 +83,13 @@ class NodeScaling:
             return replace(right, nodes=nodes)
         return _between(table[index - 1], right, nodes)
 
+    def learnt_at(self, platform: str, units: int, nodes: int) -> Interval | None:
+        """Time on ``nodes`` nodes with ``units`` cores or GPUs each; None: no job ran so."""
+        for one in self.learnt.get(platform, ()):
+            if (one.nodes, one.units) == (nodes, units):
+                return one.runtime_s
+        return None
+
     def why_not(self, platform: str, nodes: int) -> str | None:
         """Why nothing is known of so many nodes; None: it is known."""
         if nodes == self.base:
@@ -91,10 +111,16 @@ class NodeScaling:
             )
         return None
 
-    def moved(self, point: Prediction, nodes: int) -> Prediction:
-        """A prediction for each of the main run's nodes, on ``nodes`` nodes."""
+    def moved(self, point: Prediction, nodes: int, units: int) -> Prediction:
+        """A prediction for each of the main run's nodes, on ``nodes`` nodes.
+
+        ``units``: cores or GPUs of each that are asked for, of which ``point`` may be the nearest.
+        """
         if nodes == self.base == 1:
             return point
+        learnt = self.learnt_at(point.platform, units, nodes)
+        if learnt is not None:
+            return self._ran(point, nodes, units, learnt)
         ratio, why = self.ratio(point.platform, nodes), self.why_not(point.platform, nodes)
         ran_so = nodes == self.base or (
             point.platform == self.measured_on and nodes in self.measured
@@ -118,6 +144,23 @@ class NodeScaling:
             memory_bytes=point.memory_bytes.times(ratio.memory),
             energy_j=None if energy is None else energy.times(time).scaled(nodes),
             abstained=point.abstained or why,
+        )
+
+    def _ran(self, point: Prediction, nodes: int, units: int, time: Interval) -> Prediction:
+        """As jobs ran on so many nodes."""
+        reference_s, energy = point.speedup.mid * point.runtime_s.mid, point.energy_j
+        grown = nodes * units / (point.gpus or point.cores) * time.mid / point.runtime_s.mid
+        return replace(
+            point,
+            cores=point.cores * nodes if point.gpus else units * nodes,
+            gpus=units * nodes if point.gpus else 0,
+            nodes=nodes,
+            basis=Basis.MEASURED,
+            runtime_s=time,
+            speedup=time.over(reference_s),
+            memory_bytes=point.memory_bytes.times(self.ratio(point.platform, nodes).memory),
+            energy_j=None if energy is None else energy.scaled(grown),
+            abstained=None,
         )
 
 
@@ -172,6 +215,14 @@ def to_data(scaling: NodeScaling) -> dict[str, Any]:
             name: [[one.nodes, _out(one.time), _out(one.memory)] for one in table]
             for name, table in scaling.ratios.items()
         },
+        **({"learnt": _learnt_out(scaling)} if scaling.learnt else {}),
+    }
+
+
+def _learnt_out(scaling: NodeScaling) -> dict[str, Any]:
+    return {
+        name: [[one.nodes, one.units, _out(one.runtime_s)] for one in found]
+        for name, found in scaling.learnt.items()
     }
 
 
@@ -187,6 +238,10 @@ def from_data(data: Any) -> NodeScaling:
         ratios={
             name: tuple(NodeRatio(int(n), Interval(*t), Interval(*m)) for n, t, m in table)
             for name, table in data["ratios"].items()
+        },
+        learnt={
+            name: tuple(NodeTime(int(n), int(units), Interval(*t)) for n, units, t in found)
+            for name, found in data.get("learnt", {}).items()
         },
     )
 

@@ -63,6 +63,10 @@ class Interval:
         """The product of two quantities whose errors may add up."""
         return Interval(self.low * other.low, self.mid * other.mid, self.high * other.high)
 
+    def over(self, numerator: float) -> Interval:
+        """``numerator`` over the quantity: a speedup from a time, for instance."""
+        return Interval(numerator / self.high, numerator / self.mid, numerator / self.low)
+
     def moved(self, old: Interval, new: Interval) -> Interval:
         """With the part ``old`` replaced by ``new``: what is beside it stays as it is."""
         low = max(0.0, self.low + new.low - old.low)

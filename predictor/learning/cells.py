@@ -32,6 +32,8 @@ class Row(NamedTuple):
     log_size: float = 0.0
     log_units: float = 0.0
     """Of cores, or GPUs."""
+    log_nodes: float = 0.0
+    """Of nodes, over those of the program's main run."""
 
 
 class Cell(NamedTuple):
@@ -68,6 +70,7 @@ def covariance(left: Sequence[Cell], right: Sequence[Cell], parts: Components) -
     part = same.of([c.row.part for c in left], [c.row.part for c in right])
     apart = same.apart([c.row.log_size for c in left], [c.row.log_size for c in right])
     apart = apart + same.apart([c.row.log_units for c in left], [c.row.log_units for c in right])
+    apart = apart + same.apart([c.row.log_nodes for c in left], [c.row.log_nodes for c in right])
     row = part * np.exp(-apart / parts.length)
     shared = (
         parts.program

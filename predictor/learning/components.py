@@ -36,7 +36,7 @@ class Components:
     cell: float
     """... of one row on one platform: nothing else tells of it."""
     length: float = 2.0
-    """Rows whose log sizes (or log units) are so far apart share exp(-1) of it."""
+    """Rows whose log sizes (or log units, or nodes) are so far apart share exp(-1) of it."""
     run_noise: float = 0.08
     """Deviation of log time between two runs of one cell, before the program's runs tell."""
     site_kind: float = 0.15

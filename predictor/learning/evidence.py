@@ -38,6 +38,8 @@ class Evidence:
     """Of the workload: goes up with each detected change of it."""
     place_epoch: int = 0
     """Of the platform."""
+    nodes: int | None = None
+    """That it ran on; None: as many as the forecast's curves are of."""
 
     @property
     def units(self) -> int:
@@ -56,17 +58,22 @@ def place_of(platform: str, forecast: Forecast, families: Mapping[str, str]) -> 
 
 def cell_of(
     forecast: Forecast, place: Place, units: int, size: float | None,
-    *, epoch: int = 0, place_epoch: int = 0,
+    *, nodes: int | None = None, epoch: int = 0, place_epoch: int = 0,
 ) -> Cell | None:  # fmt: skip
-    """The cell of a run with so many cores or GPUs; None: nothing is forecast for it."""
-    interval = forecast.runtime_at(place.platform, units, size, forecast.main_nodes)
+    """The cell of a run with so many cores or GPUs in all; None: nothing is forecast for it."""
+    main = forecast.main_nodes
+    ran_on = main if nodes is None or forecast.nodes is None else nodes
+    interval = forecast.runtime_at(place.platform, units, size, ran_on)
     if interval is None or interval.mid <= 0:
         return None
     own = forecast.sizes.size
+    if forecast.nodes is not None:
+        size, units = forecast.nodes.size(size, ran_on), units * main // ran_on
     asked = size if size is not None else own
+    log_size = math.log(asked) if asked else 0.0
     return Cell(
         place,
-        Row("", math.log(asked) if asked else 0.0, math.log(max(units, 1))),
+        Row("", log_size, math.log(max(units, 1)), math.log(ran_on / main)),
         log_deviation(interval),
         epoch,
         place_epoch,
@@ -80,10 +87,10 @@ def run_of(evidence: Evidence, forecast: Forecast, families: Mapping[str, str]) 
         return None
     cell = cell_of(
         forecast, place, evidence.units, evidence.size,
-        epoch=evidence.epoch, place_epoch=evidence.place_epoch,
+        nodes=evidence.nodes, epoch=evidence.epoch, place_epoch=evidence.place_epoch,
     )  # fmt: skip
     interval = forecast.runtime_at(
-        evidence.platform, evidence.units, evidence.size, forecast.main_nodes
+        evidence.platform, evidence.units, evidence.size, evidence.nodes or forecast.main_nodes
     )
     if cell is None or interval is None:
         return None

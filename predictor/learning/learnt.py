@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from berth.predictor.core.forecast import Forecast, SourceShare
 from berth.predictor.core.forecaster import speedup
 from berth.predictor.core.intervals import around
-from berth.predictor.core.prediction import Basis, Prediction, PredictionCurve
+from berth.predictor.core.nodes import NodeRatio, NodeScaling, NodeTime
+from berth.predictor.core.prediction import Basis, Interval, Prediction, PredictionCurve
 from berth.predictor.learning.cells import Cell, Run
 from berth.predictor.learning.components import SHIPPED, Components
 from berth.predictor.learning.evidence import NORMAL_90, cell_of, place_of
@@ -40,6 +41,10 @@ class Standing:
     families: Mapping[str, str] = field(default_factory=dict)
     """Vendors by platform."""
 
+    def level(self, platform: str) -> float:
+        """Factor on the half widths of the workload's intervals on a platform."""
+        return max(self.factors.get(platform, 1.0), self.factor)
+
 
 @dataclass(frozen=True, slots=True)
 class Pull:
@@ -68,6 +73,7 @@ def learnt_forecast(
         base,
         curves=curves,
         sources=sources,
+        nodes=_nodes(base, posterior, standing),
         doubted={n: text for n, text in standing.doubted.items() if n in curves},
     )
 
@@ -110,19 +116,17 @@ def _curve(
 ) -> PredictionCurve | None:
     """None: nothing that was learnt concerns the platform."""
     cells = _cells(base, curve, name, standing)
-    factor = max(standing.factors.get(name, 1.0), standing.factor)
+    factor = standing.level(name)
     if len(cells) != len(curve.points):
         return None
     if not posterior.runs and name not in standing.effects.platforms and factor <= 1.0:
         return None
     expected = posterior.expected(cells)
-    factor *= posterior.parts.factor(len(posterior.runs))
     points = []
     for point, cell, mean, deviation in zip(
         curve.points, cells, expected.mean, expected.deviation, strict=True
     ):
-        width = max(NORMAL_90 * float(deviation) * factor, _LEAST_LOG_WIDTH)
-        time = around(point.runtime_s.mid * math.exp(float(mean)), width)
+        time = _time(point.runtime_s.mid, float(mean), float(deviation), posterior, factor)
         moved = time.mid / point.runtime_s.mid
         reference_s = base.reference_runtime_s
         points.append(
@@ -142,6 +146,98 @@ def _curve(
     return PredictionCurve(tuple(points))
 
 
+def _time(
+    before_s: float, mean: float, deviation: float, posterior: Posterior, factor: float
+) -> Interval:
+    factor *= posterior.parts.factor(len(posterior.runs))
+    return around(before_s * math.exp(mean), max(NORMAL_90 * deviation * factor, _LEAST_LOG_WIDTH))
+
+
+def _nodes(base: Forecast, posterior: Posterior, standing: Standing) -> NodeScaling | None:
+    """How the time changes with nodes, where jobs ran on other numbers than the main run's.
+
+    Without such jobs all numbers of nodes move with the main run's.
+    """
+    scaling = base.nodes
+    runs = [run for run in posterior.runs if run.cell.row.log_nodes]
+    if scaling is None or not runs:
+        return scaling
+    units = _shape(runs[-1], scaling)[1]
+    ratios, learnt = {}, {}
+    for name in base.curves:
+        before = scaling.ratios.get(name, ())
+        asked = [(scaling.base, units), *((one.nodes, units) for one in before)]
+        here = dict.fromkeys(
+            _shape(run, scaling) for run in runs if _tells(run, name, base, standing)
+        )
+        found = _times_on(base, name, [*asked, *here], posterior, standing)
+        if found is None:
+            continue
+        main, *others = found
+        ratios[name] = tuple(
+            NodeRatio(one.nodes, _over(time, main), one.memory)
+            for one, time in zip(before, others, strict=False)
+        )
+        learnt[name] = tuple(
+            NodeTime(*shape, time) for shape, time in zip(here, others[len(before) :], strict=True)
+        )
+    return replace(
+        scaling,
+        ratios=dict(scaling.ratios) | {name: table for name, table in ratios.items() if table},
+        learnt={name: times for name, times in learnt.items() if times},
+    )
+
+
+def _shape(run: Run, scaling: NodeScaling) -> tuple[int, int]:
+    """Nodes, and cores or GPUs of each."""
+    row = run.cell.row
+    per_node = math.exp(row.log_units) / scaling.base
+    return round(math.exp(row.log_nodes) * scaling.base), max(1, round(per_node))
+
+
+def _tells(run: Run, name: str, base: Forecast, standing: Standing) -> bool:
+    """Whether the run was on that platform, as it is now, and of the profiled size."""
+    cell, own = run.cell, base.sizes.size
+    same_size = abs(cell.row.log_size - (math.log(own) if own else 0.0)) < _SAME_UNITS
+    newest = cell.place_epoch == standing.place_epochs.get(name, 0)
+    return cell.place.platform == name and newest and same_size and not run.censored
+
+
+def _times_on(
+    base: Forecast,
+    name: str,
+    shapes: Sequence[tuple[int, int]],
+    posterior: Posterior,
+    standing: Standing,
+) -> list[Interval] | None:
+    """Learnt times of (nodes, cores or GPUs of each); None: nothing is forecast of one of them."""
+    place = place_of(name, base, standing.families)
+    if place is None:
+        return None
+    cells, before = [], []
+    for nodes, units in shapes:
+        cell = cell_of(
+            base, place, units * nodes, None, nodes=nodes,
+            epoch=standing.epoch, place_epoch=standing.place_epochs.get(name, 0),
+        )  # fmt: skip
+        time = base.runtime_at(name, units * nodes, nodes=nodes)
+        if cell is None or time is None:
+            return None
+        cells.append(cell)
+        before.append(time.mid)
+    expected, level = posterior.expected(cells), standing.level(name)
+    return [
+        _time(time_s, float(mean), float(deviation), posterior, level)
+        for time_s, mean, deviation in zip(before, expected.mean, expected.deviation, strict=True)
+    ]
+
+
+def _over(time: Interval, main: Interval) -> Interval:
+    """What ``main``, with its own interval, is multiplied with to give ``time``."""
+    wider = math.log(time.high / time.mid) - math.log(main.high / main.mid)
+    return around(time.mid / main.mid, max(0.0, wider))
+
+
 def _basis(point: Prediction, cell: Cell, posterior: Posterior, standing: Standing) -> Basis:
     """Measured where it ran with these resources; a prior stays one where no program ran."""
     here = [r for r in posterior.runs if r.cell.place == cell.place and not r.censored]
@@ -157,7 +253,8 @@ def _basis(point: Prediction, cell: Cell, posterior: Posterior, standing: Standi
 def _same_row(run: Cell, asked: Cell) -> bool:
     sizes = abs(run.row.log_size - asked.row.log_size)
     units = abs(run.row.log_units - asked.row.log_units)
-    return run.row.part == asked.row.part and max(sizes, units) < _SAME_UNITS
+    nodes = abs(run.row.log_nodes - asked.row.log_nodes)
+    return run.row.part == asked.row.part and max(sizes, units, nodes) < _SAME_UNITS
 
 
 def _what(name: str, posterior: Posterior, standing: Standing) -> str:

@@ -116,7 +116,7 @@ class SiteHistory:
             expected = posterior.expected([run.cell])
             score = float((run.log_residual - expected.mean[0]) / expected.deviation[0])
         seen = _Seen(evidence, run, score, program.epoch, platform.epoch)
-        ran_before = any(one.run.cell.place == place for one in program.jobs)
+        ran_before = any(_alike(one.run, run) for one in program.jobs)
         program.jobs.append(seen)
         program.count += 1
         del program.jobs[:-MOST_RUNS]
@@ -258,6 +258,12 @@ def _looked_at(count: int) -> int:
 def _run(seen: _Seen) -> Run:
     cell = seen.run.cell._replace(epoch=seen.epoch, place_epoch=seen.place_epoch)
     return replace(seen.run, cell=cell)
+
+
+def _alike(one: Run, other: Run) -> bool:
+    """On the same platform and number of nodes."""
+    ours, theirs = one.cell, other.cell
+    return ours.place == theirs.place and ours.row.log_nodes == theirs.row.log_nodes
 
 
 def _doubt(platform: str, found: Holding) -> str:

@@ -22,14 +22,9 @@ from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.prediction import Basis
 from berth.predictor.core.workload import workload_of
-from berth.predictor.families.program.nodes import (
-    Run,
-    fitted,
-    grows,
-    one_node,
-    scaling_of,
-    together,
-)
+from berth.predictor.families.program.node_runs import Run, grows, one_node, together
+from berth.predictor.families.program.node_scaling import scaling_of
+from berth.predictor.families.program.node_terms import fitted
 from berth.predictor.hardware import platforms
 
 HOME = "epyc-genoa-vm"

@@ -10,7 +10,8 @@ from berth.predictor.core.family import Answer, Bundles, Effect, Explanation, Qu
 from berth.predictor.core.workload import Workload
 from berth.predictor.families.program.bundle import BUNDLE_SCHEMA
 from berth.predictor.families.program.ceilings import Point
-from berth.predictor.families.program.nodes import one_node, scaling_of
+from berth.predictor.families.program.node_runs import one_node
+from berth.predictor.families.program.node_scaling import scaling_of
 from berth.predictor.families.program.predictor import Predictor, usable_cores
 from berth.predictor.families.program.time_only import is_time_only
 

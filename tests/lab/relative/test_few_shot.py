@@ -80,6 +80,28 @@ def test_curves_fall_with_labels(monkeypatch) -> None:
     assert curve.error[-1] < curve.error[0]
     assert all(a <= b <= c for a, b, c in zip(curve.low, curve.error, curve.high, strict=True))
     assert len(calls) == few_shot.steps(rows())
+    new = next(one for one in found.machines if one.machine == "new")
+    assert new.calibrated.error < 0.5 * new.before.error
+    assert new.calibrated.factor < new.before.factor
+    assert new.ratio == new.calibrated.error / new.labelled.error
+    assert {one.machine for one in found.machines} == set(PLATFORMS[1:])
+
+
+def test_a_suite_is_chosen_by_what_it_tells_without_the_new_device() -> None:
+    data = rows()
+    old = targets(data.with_platforms(PLATFORMS[:5]))
+    weights = data.weights()
+
+    def left(chosen: list[int]) -> float:
+        labels = np.full(len(old), np.nan)
+        labels[chosen] = data.log_speedup[chosen, 5]
+        return float(weights @ fit_transfer(old, labels, weights).deviation(old) ** 2)
+
+    before = fit_transfer(old, np.full(len(old), np.nan), weights)
+    suite = few_shot.most_telling(before, old, weights, 4)
+    assert len(set(suite)) == 4
+    assert left(suite) <= min(left([i, i + 1, i + 2, i + 3]) for i in range(20)) + 1e-9
+    assert left(suite[:2]) >= left(suite)
 
 
 def test_a_committee_is_the_mean_of_its_members() -> None:

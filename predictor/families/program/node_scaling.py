@@ -1,0 +1,168 @@
+"""How a program's time and memory change with nodes on each platform, as tables.
+
+The computation is faster or slower on another platform as one node is, the communication as the
+interconnects are. Where several sets of terms fit the program's runs (``node_terms``) the interval
+spans them; it widens with the distance from what was measured.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from berth.pilot.platform import Interconnect, Platform
+from berth.pilot.profile import Profile
+from berth.predictor.core.nodes import REACH, NodeRatio, NodeScaling
+from berth.predictor.core.prediction import Interval
+from berth.predictor.families.program.node_runs import Run, grows, runs_of
+from berth.predictor.families.program.node_terms import Terms, fitted
+
+NORMAL_90 = 1.645
+WIDENING = 0.1
+"""Added to the log interval for each doubling beyond the nearest number that was measured."""
+UNKNOWN_NETWORK = 4.0
+"""Factor each way on communication where one of two interconnects was not measured."""
+_MOST_POINTS = 33
+
+
+def scaling_of(
+    profile: Profile, platforms: Mapping[str, Platform], speedups: Mapping[str, float]
+) -> NodeScaling:
+    """What the profile's runs tell of several nodes of each platform.
+
+    ``speedups``: of one node of each platform over the one it was measured on.
+    """
+    runs = runs_of(profile)
+    counts = tuple(run.nodes for run in runs)
+    if len(runs) < 2:
+        return NodeScaling(counts, measured_on=profile.platform)
+    weak = grows(profile)
+    possible = fitted(runs, weak=weak)
+    home = platforms.get(profile.platform)
+    ratios = {}
+    for name, platform in platforms.items():
+        if name != profile.platform and (platform.is_gpu or home is None or home.is_gpu):
+            continue
+        speedup = 1.0 if name == profile.platform else speedups.get(name)
+        if speedup is not None:
+            network = _networks(home, platform)
+            ratios[name] = _table(runs, possible, speedup, network)
+    return NodeScaling(counts, weak, profile.platform, ratios)
+
+
+@dataclass(frozen=True, slots=True)
+class _Network:
+    """Time of communication there over that at home, by part: lowest, most likely, highest."""
+
+    latency: tuple[float, float, float]
+    bytes: tuple[float, float, float]
+
+    @property
+    def cases(self) -> Iterable[tuple[float, float]]:
+        yield self.latency[1], self.bytes[1]
+        for latency in (self.latency[0], self.latency[2]):
+            for moved in (self.bytes[0], self.bytes[2]):
+                yield latency, moved
+
+
+_SAME = (1.0, 1.0, 1.0)
+_UNKNOWN = (1.0 / UNKNOWN_NETWORK, 1.0, UNKNOWN_NETWORK)
+
+
+def _networks(home: Platform | None, there: Platform) -> _Network:
+    if home is not None and home.name == there.name:
+        return _Network(_SAME, _SAME)
+    ours = home.interconnect if home is not None else None
+    theirs = there.interconnect
+    return _Network(
+        _factor(_latency(theirs), _latency(ours)), _factor(_bandwidth(ours), _bandwidth(theirs))
+    )
+
+
+def _latency(network: Interconnect | None) -> float | None:
+    return None if network is None else network.latency_s
+
+
+def _bandwidth(network: Interconnect | None) -> float | None:
+    return None if network is None else network.bytes_per_s
+
+
+def _factor(more: float | None, less: float | None) -> tuple[float, float, float]:
+    if more is None or less is None:
+        return _UNKNOWN
+    return (more / less, more / less, more / less)
+
+
+def _table(
+    runs: Sequence[Run], possible: Sequence[Terms], speedup: float, network: _Network
+) -> tuple[NodeRatio, ...]:
+    most = math.floor(REACH * runs[-1].nodes)
+    least = max(1, math.ceil(runs[0].nodes / REACH))
+    counts = {run.nodes for run in runs} | {
+        round(n) for n in np.geomspace(least, most, min(_MOST_POINTS, most - least + 1))
+    }
+    if most - least < _MOST_POINTS:
+        counts |= set(range(least, most + 1))
+    return tuple(
+        NodeRatio(n, _time(runs, possible, n, speedup, network), _memory(runs, n))
+        for n in sorted(counts)
+    )
+
+
+def _time(
+    runs: Sequence[Run], possible: Sequence[Terms], nodes: int, speedup: float, network: _Network
+) -> Interval:
+    """Over the time on the main run's nodes."""
+    base, here = runs[0], next((run for run in runs if run.nodes == nodes), None)
+
+    def ratio(terms: Terms, latency: float, moved: float) -> float:
+        def seconds(n: int) -> float:
+            # In the time of one node there, of which the computation is 1 / speedup.
+            network_s = latency * terms.latency(n) + moved * terms.moved(n)
+            return terms.computed(n) + speedup * network_s
+
+        found = seconds(nodes) / seconds(base.nodes)
+        if here is None:
+            return found
+        # Where it ran, the terms only tell how its time is divided.
+        return (
+            found * (here.runtime_s / base.runtime_s) * terms.total(base.nodes) / terms.total(nodes)
+        )
+
+    usual = next(iter(network.cases))
+    mid = math.exp(statistics.median(math.log(ratio(terms, *usual)) for terms in possible))
+    every = [ratio(terms, *case) for terms in possible for case in network.cases]
+    spread = max(run.deviation for run in runs)
+    if here is not None:
+        width = NORMAL_90 * math.hypot(base.deviation, here.deviation)
+    else:
+        nearest = min(abs(math.log2(nodes / run.nodes)) for run in runs)
+        width = NORMAL_90 * spread * max(1.0, possible[0].misfit) + WIDENING * nearest
+    factor = math.exp(width)
+    return Interval(
+        float(min([*every, mid]) / factor), float(mid), float(max([*every, mid]) * factor)
+    )
+
+
+def _memory(runs: Sequence[Run], nodes: int) -> Interval:
+    """Of all nodes together, over that of the main run."""
+    base = runs[0]
+    known = [(run.nodes, run.peak_memory_bytes) for run in runs if run.peak_memory_bytes]
+    if base.peak_memory_bytes is None or not known:
+        return Interval(1.0, 1.0, max(1.0, nodes / base.nodes))
+    own = base.peak_memory_bytes
+    below = [(n, m / own) for n, m in known if n <= nodes] or [(known[0][0], 1.0)]
+    above = [(n, m / own) for n, m in known if n >= nodes]
+    n, here = below[-1]
+    # At most as much on every node as on fewer nodes.
+    most = max(1.0, here * max(1.0, nodes / n))
+    mid = here
+    if above and above[0][0] > n:
+        weight = math.log(nodes / n) / math.log(above[0][0] / n)
+        mid = math.exp(math.log(here) * (1 - weight) + math.log(above[0][1]) * weight)
+        most = max(1.0, min(most, max(here, above[0][1])))
+    return Interval(min(mid, 1.0), mid, max(mid, most))
