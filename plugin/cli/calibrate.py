@@ -207,10 +207,13 @@ def _unfinished(kinds: tuple[Kind, ...], state: CalibrationState, facts: Cluster
 
 def _learn(site: Site, kinds: tuple[Kind, ...], folder: Folder) -> None:
     """Platforms and bundle of everything that was measured so far, installed and reported."""
-    from berth.plugin.calibrate import install, learning  # noqa: PLC0415 - the extra
+    from berth.plugin.calibrate import alike, install, learning  # noqa: PLC0415 - the extra
     from berth.plugin.cli import calibrate_text as report  # noqa: PLC0415
     from berth.plugin.forecasting import platforms_for  # noqa: PLC0415
-    from berth.predictor.families.program.bundle import DEFAULT_BUNDLE  # noqa: PLC0415
+    from berth.predictor.families.program.bundle import (  # noqa: PLC0415
+        DEFAULT_BUNDLE,
+        verify,
+    )
 
     found = {}
     for kind in kinds:
@@ -224,6 +227,9 @@ def _learn(site: Site, kinds: tuple[Kind, ...], folder: Folder) -> None:
     reference = site.reference_platform if site.reference_platform in found else next(iter(found))
     source = learning.program_bundle(site.bundles)
     start = DEFAULT_BUNDLE if install.is_ours(source) else source
+    prior = verify(start).priors.get("cpu")
+    if prior is not None:
+        found = alike.with_better_ceilings(found, reference, platforms_for(site), prior)
     with tempfile.TemporaryDirectory(prefix="berth-calibrated-") as temporary:
         made = Path(temporary) / "bundle"
         manifest = learning.learnt(

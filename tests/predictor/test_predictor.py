@@ -45,6 +45,18 @@ def test_the_measured_time_is_the_answer_at_home(predictor: Predictor) -> None:
     assert found.abstained is None
 
 
+def test_ranks_that_would_share_cores_are_not_predicted(predictor: Predictor) -> None:
+    """A rank that waits computes, so that two on one core take many times as long as one."""
+    own = profile(bytes_moved=24e6, flops=24e6, peak=27e6)
+    own = own.model_copy(update={"runs_on": own.runs_on.model_copy(update={"ranks": 3})})
+    few = predictor.predict(own, ALL["quartz"], reference=HERE, cores=2)
+    assert few.abstained == "its 3 ranks would share 2 cores, and ranks that wait keep a core busy"
+    assert predictor.predict(own, ALL["quartz"], reference=HERE, cores=3).abstained is None
+    curve = predictor.answer(own, {"quartz": ALL["quartz"]}, HERE).curves["quartz"]
+    assert curve.nearest(3).abstained is None
+    assert curve.nearest(2).abstained == few.abstained
+
+
 def test_measured_thread_counts_are_answers_too(predictor: Predictor) -> None:
     own = profile(
         runtime_s=4.0,

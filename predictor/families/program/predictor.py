@@ -83,7 +83,7 @@ class Predictor:
 
         ``reference`` is the platform that it was measured on; None: nothing is anchored.
         """
-        points = [Point(p, units) for p in platforms.values() for units in core_grid(p)]
+        points = [Point(p, units) for p in platforms.values() for units in _grid(profile, p)]
         found = self.predict_points(profile, points, reference=reference)
         curves: dict[str, list[Prediction]] = {name: [] for name in platforms}
         for prediction in found:
@@ -105,7 +105,12 @@ class Predictor:
         law, doubts = _own_size(profile), self._doubts(reading, points, reference)
         return [
             _prediction(
-                reading, point, found, index=index, law=law, doubt=doubts[point.platform.name]
+                reading,
+                point,
+                found,
+                index=index,
+                law=law,
+                doubt=doubts[point.platform.name] or _crowded(profile, point),
             )
             for index, (point, found) in enumerate(
                 zip(points, estimate(reading, layout, self._bundle), strict=True)
@@ -124,7 +129,14 @@ class Predictor:
         law, doubt = _own_size(profile), _incomplete(profile) or _elsewhere(profile, reference)
         return [
             replace(
-                _prediction(reading, point, one, index=index, law=law, doubt=doubt),
+                _prediction(
+                    reading,
+                    point,
+                    one,
+                    index=index,
+                    law=law,
+                    doubt=doubt or _crowded(profile, point),
+                ),
                 bound=Bound.UNKNOWN,
             )
             for index, (point, one) in enumerate(zip(points, found, strict=True))
@@ -200,6 +212,15 @@ def _incomplete(profile: Profile) -> str | None:
     return "the pilot run did not complete" if failed else None
 
 
+def _crowded(profile: Profile, point: Point) -> str | None:
+    """Whether ranks would have to share cores: while one waits by computing, others do not run."""
+    ranks = profile.runs_on.ranks
+    if point.platform.is_gpu or point.units >= ranks:
+        return None
+    cores = "1 core" if point.units == 1 else f"{point.units} cores"
+    return f"its {ranks} ranks would share {cores}, and ranks that wait keep a core busy"
+
+
 def _elsewhere(profile: Profile, reference: Platform | None) -> str | None:
     """Whether the run was on another processor than the platform that it names."""
     origin = profile.provenance
@@ -211,6 +232,15 @@ def _elsewhere(profile: Profile, reference: Platform | None) -> str | None:
     if not ran_on or not expected or ran_on == expected:
         return None
     return f"it ran on {ran_on}, but platform {reference.name!r} is {expected}: pilot it there"
+
+
+def _grid(profile: Profile, platform: Platform) -> list[int]:
+    """What a curve is made for: the usual counts, and those that the program runs with."""
+    if platform.is_gpu:
+        return [1]
+    runs_on = profile.runs_on
+    own = {runs_on.ranks, runs_on.ranks * runs_on.threads}
+    return sorted({*core_grid(platform), *(n for n in own if n <= platform.cores)})
 
 
 def usable_cores(profile: Profile, platform: Platform) -> int:

@@ -61,6 +61,8 @@ class Adapted:
     score_quantile: float
     prior_quantile: float
     has_residual: bool
+    left_out: Floats
+    """Absolute log error of each row by what its kernel was left out of; empty for few kernels."""
 
 
 def adapt(
@@ -148,6 +150,7 @@ def adapted(data: Columns, kind: Calibration, seed: int) -> Adapted:
     start = _start(data, Prior(kind.bias, kind.carry, kind.reduction_s))
     prior = shrunk_prior(data, start)
     quantile = honest_quantile(data, start, kind.score_quantile)
+    left_out: Floats = np.zeros(0)
     if len(set(data.kernels)) >= RESIDUAL_KERNELS:
         check(data)
         off, scores = _with_residual(data, start, seed)
@@ -157,10 +160,12 @@ def adapted(data: Columns, kind: Calibration, seed: int) -> Adapted:
         if better and float(np.median(off)) < float(np.median(alone)):
             model = _residual_model(data, prior, seed)
             own = max(group_quantile(list(scores), data.kernels), 1e-3)
-            return Adapted(model, own, quantile, has_residual=True)
+            return Adapted(model, own, quantile, has_residual=True, left_out=off)
+        left_out = alone
     nothing = np.zeros(len(data))
     silent = fit_ensemble(data.features, nothing, nothing + 1, Settings(rounds=1, depth=1), seed)
-    return Adapted(Model(prior, silent, 0.0), quantile, quantile, has_residual=False)
+    made = Model(prior, silent, 0.0)
+    return Adapted(made, quantile, quantile, has_residual=False, left_out=left_out)
 
 
 def _start(data: Columns, kind: Prior) -> Prior:
