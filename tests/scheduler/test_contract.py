@@ -123,7 +123,7 @@ def test_a_submitted_job_has_its_submitters_environment(
     words = ("sh", "-c", f"env > {tmp_path}/new && mv {tmp_path}/new {tmp_path}/environment")
     request = asked(queue=case.cpu, time_limit_s=60.0)
     case.scheduler.submit(case.scheduler.render(Job(words, is_script=False), request, None))
-    wait_until((tmp_path / "environment").exists, timeout_s=30)
+    wait_until((tmp_path / "environment").exists, timeout_s=60)
     found = (tmp_path / "environment").read_text().splitlines()
     assert {"LC_ALL=C.UTF-8", "VIRTUAL_ENV=/mine", "TZ=Asia/Tokyo"} <= set(found)
     assert "SLURM_TIME_FORMAT=standard" not in found
@@ -147,7 +147,7 @@ def test_a_job_that_has_ended_is_told_of_until_it_is_known(
         assert told.problem is None
         return {outcome.job_id: outcome for outcome in told.outcomes}
 
-    outcome = wait_until(lambda: found({}).get(job_id), timeout_s=30)
+    outcome = wait_until(lambda: found({}).get(job_id), timeout_s=60)
     assert (outcome.state, outcome.exit_status, outcome.decision) == ("completed", 0, None)
     assert outcome.queue == case.cpu
     assert outcome.user

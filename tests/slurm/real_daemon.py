@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from slurm_cluster import Cluster, wait_until
-from warm_berth import Forked
+from warm_berth import FRESH, Forked, can_fork
 
 from berth.plugin.store import Store
 from berth.plugin.store.records import ForecastRecord, WorkloadRecord
@@ -190,6 +190,7 @@ class RealDaemon:
         self.site_file = cluster.etc / "berth.toml"
         self.store_file = cluster.root / "store" / "berth.db"
         self.pid = 0
+        self._running: Forked | None = None
         self.amend: Callable[[str], str] = str
         """What a test changes in the site file's text."""
 
@@ -214,12 +215,14 @@ class RealDaemon:
 
     def launch(self) -> None:
         """Start it."""
-        log = self.cluster.root / "log" / "berth.log"
-        running = Forked(
-            ("serve", "--site", str(self.site_file)), env=self.cluster.environment,
-            cwd=self.cluster.root, stdout=log, stderr=log,
-        )  # fmt: skip
-        self.pid = self.cluster.pids["berth"] = running.pid
+        words = ("serve", "--site", str(self.site_file))
+        if can_fork():
+            log = self.cluster.root / "log" / "berth.log"
+            env, cwd = self.cluster.environment, self.cluster.root
+            self._running = Forked(words, env=env, cwd=cwd, stdout=log, stderr=log)
+            self.pid = self.cluster.pids["berth"] = self._running.pid
+        else:
+            self.pid = self.cluster.launch("berth", *FRESH, *words)
 
     def is_ready(self) -> bool:
         """True once it has forecasts and a reading of the cluster."""

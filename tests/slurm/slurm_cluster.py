@@ -26,12 +26,13 @@ from typing import Any
 
 from accounting_database import AccountingDatabase
 from slurm_conf import NO_OP_FILTER, NODE_NAMES, NODES, configuration
+from warm_berth import run_berth
 
 OTHER_ROOT = os.environ.get("BERTH_TEST_SLURM_ROOT")
 """A root folder of another distribution whose Slurm is to be used (CONTRIBUTING.md says how)."""
 
 DAEMONS = ("munged", "slurmctld", "slurmd", "sbatch", "scontrol")
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = 60.0
 
 USER = "games"
 """A user of every Debian that may use all partitions; its group opens ``reserved``."""
@@ -172,6 +173,15 @@ class Cluster:
             raise AssertionError(f"{' '.join(argv)}: {done.stderr.strip() or done.stdout.strip()}")
         return done
 
+    def berth(
+        self, *words: str, check: bool = True, timeout_s: float = 30
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command of ours against this cluster, from a process that has imported it."""
+        done = run_berth(*words, env=self.environment, cwd=self.work, timeout_s=timeout_s)
+        if check and done.returncode != 0:
+            raise AssertionError(f"berth {' '.join(words)}: {done.stderr or done.stdout}")
+        return done
+
     def sbatch(
         self,
         *options: str,
@@ -214,7 +224,7 @@ class Cluster:
                 found.update((word[0], word[2]) for word in words)
         return found
 
-    def wait_for_state(self, job_id: int | str, *states: str, timeout_s: float = 20) -> str:
+    def wait_for_state(self, job_id: int | str, *states: str, timeout_s: float = 60) -> str:
         """Wait until the job is in one of ``states`` (default: any final one); the state."""
         final = states or ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL")
         seen = ""
@@ -273,7 +283,7 @@ class Cluster:
         for number in (signal.SIGCONT, signal.SIGKILL):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
-        wait_until(lambda: not Path(f"/proc/{pid}").exists(), f"{name} has ended", 5)
+        wait_until(lambda: not Path(f"/proc/{pid}").exists(), f"{name} has ended")
 
     def _prepare(self) -> None:
         for name in ("etc", "run", "log", "spool", "dev", "munge", "work"):
@@ -380,12 +390,16 @@ def wait_until(
     *,
     note: Callable[[], str] = lambda: "",
 ) -> None:
-    """Poll until ``reached``; AssertionError naming ``what`` after ``timeout_s``."""
-    deadline = time.monotonic() + timeout_s
+    """Poll until ``reached``, the less often the longer it takes: most looks start a process.
+
+    AssertionError naming ``what`` after ``timeout_s``.
+    """
+    began = time.monotonic()
     while not reached():
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - began
+        if waited > timeout_s:
             raise AssertionError(f"not within {timeout_s:.0f} s: {what}. {note()}")
-        time.sleep(0.02)
+        time.sleep(min(0.02 + 0.05 * waited, 0.3))
 
 
 @contextlib.contextmanager

@@ -64,8 +64,8 @@ def test_however_the_owner_ends_nothing_of_the_cluster_is_left(ending: str) -> N
         assert processes_of(root)
         os.kill(owner.pid, getattr(signal, ending))
     owner.wait(timeout=30)
-    wait_until(lambda: not Path(root).exists(), "the cluster's folder is gone", 20)
-    wait_until(lambda: processes_of(root) == [], "its processes are gone", 5)
+    wait_until(lambda: not Path(root).exists(), "the cluster's folder is gone", 60)
+    wait_until(lambda: processes_of(root) == [], "its processes are gone", 60)
 
 
 def test_two_clusters_side_by_side_do_not_meet(running_cluster: Cluster) -> None:

@@ -100,7 +100,7 @@ def test_every_command_of_the_page_works_in_its_order(slurm: Cluster, shell: She
         if "pilot submit" in block:
             found = re.findall(r"ob (\d+)", shown[block])
             for job in found:
-                slurm.wait_for_state(job, timeout_s=60)
+                slurm.wait_for_state(job, timeout_s=120)
     text = "\n".join(shown.values())
     assert "shadow" in text
     assert "Submitted batch job" in text

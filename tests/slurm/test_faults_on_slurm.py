@@ -167,7 +167,7 @@ def test_after_a_fault_the_daemon_is_asked_again(slurm: Cluster) -> None:
         def placed() -> bool:
             return slurm.job(slurm.submit_many(1, *ASKED)[0])["Partition"] == "gpu"
 
-        wait_until(placed, "jobs are placed again", 30)
+        wait_until(placed, "jobs are placed again", 60)
     wait_until(lambda: "answers again" in slurm.log(), "slurmctld logs it")
 
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from real_daemon import FORECASTS, RealDaemon, by_time_alone, forecast, real_daemon, sure
@@ -63,7 +61,7 @@ def test_jobs_go_to_the_right_kind_once_others_have_finished(
     assert {slurm.job(job.id)["Partition"] for job in first} == {"gpu"}
     assert not any("learnt" in job.message for job in first)
     for job in first:
-        assert slurm.wait_for_state(job.id, timeout_s=60) == "COMPLETED"
+        assert slurm.wait_for_state(job.id, timeout_s=120) == "COMPLETED"
     store = Store.open(f"sqlite:///{daemon.store_file}", create=False)
     wait_until(
         lambda: len(store.learning.of_user(USER, 100)) == len(PROGRAMS),
@@ -82,10 +80,7 @@ def test_jobs_go_to_the_right_kind_once_others_have_finished(
     assert {slurm.job(job.id)["Partition"] for job in later} == {"cpu"}
     assert all("learnt from finished jobs (1 elsewhere" in job.message for job in later)
     pending, finished = (
-        slurm.run(
-            str(Path(sys.executable).with_name("berth")), "why", str(job.id), "--store",
-            f"sqlite:///{daemon.store_file}",
-        ).stdout
+        slurm.berth("why", str(job.id), "--store", f"sqlite:///{daemon.store_file}").stdout
         for job in (later[0], first[0])
     )  # fmt: skip
     assert "pending in cpu, waits for its owner, who holds it: scontrol release" in pending
@@ -162,8 +157,7 @@ def test_a_kind_that_becomes_twice_as_slow_is_noticed_within_ten_jobs(
         "the journal says it",
         20,
     )
-    berth = str(Path(sys.executable).with_name("berth"))
-    said = slurm.run(berth, "outcomes", "--store", f"sqlite:///{daemon.store_file}").stdout
+    said = slurm.berth("outcomes", "--store", f"sqlite:///{daemon.store_file}").stdout
     noticed = re.search(r"platform quartz: .* \(noticed after (\d+) jobs\)", said)
     assert noticed is not None, said
     assert int(noticed[1]) <= len(jobs)

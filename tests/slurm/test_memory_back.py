@@ -240,7 +240,7 @@ def test_out_of_memory_on_a_real_slurm(strict: Cluster, monkeypatch: pytest.Monk
     described = [json.loads(json.dumps(one))["job"] for one in asked]
     assert [one.get("requeue") for one in described] == [None, 0]
     for one in (job, once):
-        assert strict.wait_for_state(one.id, "OUT_OF_MEMORY", timeout_s=30)
+        assert strict.wait_for_state(one.id, "OUT_OF_MEMORY", timeout_s=120)
         assert strict.job(one.id)["Partition"] == "cpu"
     ruled_out = strict.root / "run" / "ruled-out.json"
     monkeypatch.setattr(os, "environ", {**os.environ, **strict.environment})
@@ -256,7 +256,7 @@ def test_out_of_memory_on_a_real_slurm(strict: Cluster, monkeypatch: pytest.Monk
     )  # fmt: skip
     time.sleep(2.0)  # slurmd refuses credentials of the second in which it revoked a job's
     strict.run("scontrol", "update", f"JobId={job.id}", "StartTime=now")  # else in two minutes
-    assert strict.wait_for_state(job.id, timeout_s=40) == "COMPLETED"
+    assert strict.wait_for_state(job.id, timeout_s=120) == "COMPLETED"
     runs = [line.split() for line in out.read_text().splitlines()]
     assert [memory for number, memory in runs if number == str(job.id)] == ["60", "400"]
     assert len([1 for number, _ in runs if number == str(once.id)]) == 1

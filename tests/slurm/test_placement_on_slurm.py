@@ -64,7 +64,7 @@ def test_what_became_of_a_job_is_stored_beside_what_was_predicted(
     for one in (job, kept):
         assert slurm.wait_for_state(one.id) == "COMPLETED"
     store = Store.open(f"sqlite:///{daemon.store_file}", create=False)
-    wait_until(lambda: store.outcomes.of_job(str(job.id)) is not None, "the outcome is stored", 30)
+    wait_until(lambda: store.outcomes.of_job(str(job.id)) is not None, "the outcome is stored", 60)
     found = store.outcomes.of_job(str(job.id))
     store.close()
     assert found is not None

@@ -109,7 +109,7 @@ def test_every_world_has_cases() -> None:
 def test_components_of_a_heterogeneous_job_stay_together(slurm: Cluster) -> None:
     with placing(slurm):
         job = slurm.sbatch("--comment=berth:stream", *HET)
-        slurm.wait_for_state(f"{job.id}+0", "COMPLETED", timeout_s=40)
+        slurm.wait_for_state(f"{job.id}+0", "COMPLETED", timeout_s=120)
         assert slurm.job(f"{job.id}+0")["Partition"] == "auto"
         assert " code=together " in slurm.job(f"{job.id}+0")["AdminComment"]
 

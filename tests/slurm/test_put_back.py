@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from fake_daemon import FakeDaemon, move_to
 from real_daemon import RealDaemon, real_daemon
 from slurm_cluster import OTHER_USER, Cluster, wait_until
 
-BERTH = str(Path(sys.executable).with_name("berth"))
 KEYS = ("Partition", "NumTasks", "CPUs/Task", "TresPerNode", "Features", "TimeLimit", "NumCPUs",
         "MinMemoryCPU", "MinMemoryNode", "NumNodes")  # fmt: skip
 
@@ -38,7 +35,7 @@ def putback(slurm: Cluster, *words: str) -> str:
     site = slurm.etc / "berth.toml"
     if not site.exists():
         RealDaemon(slurm).write_site()
-    return slurm.run(BERTH, "slurm", "putback", words[0], "--site", str(site), *words[1:]).stdout
+    return slurm.berth("slurm", "putback", words[0], "--site", str(site), *words[1:]).stdout
 
 
 def reason(slurm: Cluster, job: int) -> str:
@@ -52,9 +49,9 @@ def test_it_gets_its_request_back_and_starts(narrow: Cluster) -> None:
         narrow, "-n", "8", "-t", "30", "--mem-per-cpu=500",
         tasks=1, cpus_per_task=4, nodes=1, memory_mib_per_node=4000, time_limit_min=60,
     )  # fmt: skip
-    wait_until(lambda: reason(narrow, job) not in ("None", "Priority"), "Slurm gave a reason", 30)
+    wait_until(lambda: reason(narrow, job) not in ("None", "Priority"), "Slurm gave a reason", 60)
     assert f"job {job} of" in putback(narrow, "run")
-    narrow.wait_for_state(job, "RUNNING", "COMPLETED", timeout_s=40)
+    narrow.wait_for_state(job, "RUNNING", "COMPLETED", timeout_s=120)
     found = narrow.job(job)
     for key in KEYS:
         if key != "NumNodes":
@@ -68,7 +65,7 @@ def test_it_gets_its_request_back_and_starts(narrow: Cluster) -> None:
 
 def test_gpus_that_cannot_be_taken_away_are_told_to_the_user(narrow: Cluster) -> None:
     job = moved(narrow, "-n", "8", gres="gpu:h200:1", tasks=1, cpus_per_task=4, nodes=1)
-    wait_until(lambda: reason(narrow, job) not in ("None", "Priority"), "Slurm gave a reason", 30)
+    wait_until(lambda: reason(narrow, job) not in ("None", "Priority"), "Slurm gave a reason", 60)
     putback(narrow, "run")
     wait_until(
         lambda: reason(narrow, job) == "BadConstraints" or narrow.job(job)["JobState"] != "PENDING",
@@ -86,7 +83,7 @@ def test_gpus_that_cannot_be_taken_away_are_told_to_the_user(narrow: Cluster) ->
 
 def test_the_place_is_ruled_out_until_somebody_looked(narrow: Cluster) -> None:
     job = moved(narrow, "-n", "8", tasks=1, cpus_per_task=4, nodes=1)
-    wait_until(lambda: reason(narrow, job) not in ("None", "Priority"), "Slurm gave a reason", 30)
+    wait_until(lambda: reason(narrow, job) not in ("None", "Priority"), "Slurm gave a reason", 60)
     putback(narrow, "run")
     narrow.run("scontrol", "update", "PartitionName=gpu", "MaxCPUsPerNode=UNLIMITED")
     with real_daemon(narrow):
@@ -98,7 +95,7 @@ def test_the_place_is_ruled_out_until_somebody_looked(narrow: Cluster) -> None:
             again = narrow.sbatch("-p", "auto", "--hold", "--comment=berth:stream")
             return narrow.job(again.id)["Partition"] == "gpu"
 
-        wait_until(goes_again, "the place is open again", 20)
+        wait_until(goes_again, "the place is open again", 60)
 
 
 FORGED = "berth/1 id=d1 action=edit code=placed to=cpu profile=p was=partition:reserved"
@@ -111,7 +108,7 @@ def test_no_text_of_a_user_is_taken_for_a_stamp(narrow: Cluster, end: str) -> No
     """The helper has an operator's rights: it would move the job where its user may not."""
     text = f"x{end}UserId=root(0){end}AdminComment={FORGED}"
     own = narrow.sbatch("-p", "gpu", "-n", "8", "-J", text, "--comment", text, user=OTHER_USER)
-    wait_until(lambda: reason(narrow, own.id) not in ("None", "Priority"), "a reason", 30)
+    wait_until(lambda: reason(narrow, own.id) not in ("None", "Priority"), "a reason", 60)
     assert putback(narrow, "run") == ""
     assert putback(narrow, "list") == "no place is ruled out\n"
     shown = ("squeue", "-h", "-a", "-j", str(own.id), "-O", "partition:20")
@@ -120,13 +117,13 @@ def test_no_text_of_a_user_is_taken_for_a_stamp(narrow: Cluster, end: str) -> No
 
 def test_the_user_of_a_job_that_is_put_back_is_its_own(narrow: Cluster) -> None:
     job = moved(narrow, "-n", "8", "-J", "x UserId=root(0)", tasks=1, cpus_per_task=4, nodes=1)
-    wait_until(lambda: reason(narrow, job) not in ("None", "Priority"), "Slurm gave a reason", 30)
+    wait_until(lambda: reason(narrow, job) not in ("None", "Priority"), "Slurm gave a reason", 60)
     assert f"job {job} of games" in putback(narrow, "run")
     putback(narrow, "clear", "--all")
 
 
 def test_what_berth_did_not_move_is_left_alone(narrow: Cluster) -> None:
     own = narrow.sbatch("-p", "gpu", "-n", "8")
-    wait_until(lambda: reason(narrow, own.id) not in ("None", "Priority"), "a reason", 30)
+    wait_until(lambda: reason(narrow, own.id) not in ("None", "Priority"), "a reason", 60)
     assert putback(narrow, "run") == ""
     assert narrow.job(own.id)["Partition"] == "gpu"

@@ -130,7 +130,7 @@ class Administrator:
 
 
 @pytest.mark.slurm
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(400)
 def test_the_commands_of_the_readme_move_the_first_job_to_the_faster_nodes(
     cluster: TwoSpeeds,
 ) -> None:
@@ -155,13 +155,13 @@ def test_the_commands_of_the_readme_move_the_first_job_to_the_faster_nodes(
             (pilot,) = re.findall(r"Pilot job (\d+)", said[line])
             assert cluster.wait_for_state(pilot, timeout_s=100) == "COMPLETED", said
             assert cluster.job(pilot)["Partition"] == "slow"
-            wait_until(admin.daemon_knows_it, "the daemon has read what the pilot stored", 30)
+            wait_until(admin.daemon_knows_it, "the daemon has read what the pilot stored", 60)
         if "mode" in line and line.startswith("sed"):
-            wait_until(lambda: "mode=enforce" in cluster.log("berth"), "the daemon has read it", 30)
+            wait_until(lambda: "mode=enforce" in cluster.log("berth"), "the daemon has read it", 60)
     calibrated = next(text for line, text in said.items() if "berth calibrate" in line)
     assert "The filter can act on: slow, fast" in calibrated or "fast, slow" in calibrated
     submitted = said[lines[-1]]
     (job,) = re.findall(r"Submitted batch job (\d+)", submitted)
     assert cluster.job(job)["Partition"] == "fast", submitted
     assert "fast" in submitted
-    assert cluster.wait_for_state(job, timeout_s=60) == "COMPLETED"
+    assert cluster.wait_for_state(job, timeout_s=120) == "COMPLETED"

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from real_daemon import RealDaemon, real_daemon
@@ -38,8 +36,7 @@ def daemon(slurm: Cluster) -> Iterator[RealDaemon]:
 
 
 def waits(slurm: Cluster, daemon: RealDaemon, *options: str) -> str:
-    berth = str(Path(sys.executable).with_name("berth"))
-    return slurm.run(berth, "waits", "--site", str(daemon.site_file), *options).stdout
+    return slurm.berth("waits", "--site", str(daemon.site_file), *options).stdout
 
 
 def test_an_idle_place_beats_a_full_one_and_the_first_to_be_free_a_later_one(
@@ -55,7 +52,7 @@ def test_an_idle_place_beats_a_full_one_and_the_first_to_be_free_a_later_one(
     # Its limit makes the first place free in two hours, the second one in ten minutes.
     for node, cores in (("cpu1", 32), ("cpu2", 64)):
         slurm.sbatch("-p", "cpu", "-w", node, "-n", str(cores), "-t", "120", script=SLEEP)
-    wait_until(lambda: placed() == "mig", "the idle place is chosen", 30)
+    wait_until(lambda: placed() == "mig", "the idle place is chosen", 60)
     slurm.sbatch("-p", "mig", "-n", "32", "-t", "10", script=SLEEP)
     wait_until(
         lambda: (place := places(daemon)) is not None and not place["second"]["idle_cores"],
@@ -80,7 +77,7 @@ def test_an_idle_place_beats_a_full_one_and_the_first_to_be_free_a_later_one(
         "[daemon]", "[daemon]\nwaits_refresh_s = 0"
     )
     daemon.write_site()
-    wait_until(lambda: placed() == "cpu,mig", "no waits are looked up", 30)
+    wait_until(lambda: placed() == "cpu,mig", "no waits are looked up", 60)
 
 
 def places(daemon: RealDaemon) -> dict[str, dict[str, object]]:

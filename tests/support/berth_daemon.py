@@ -32,16 +32,17 @@ from berth.predictor.core.sizes import SizeLaw
 READY_S = 60.0
 
 
-def wait_until(condition: Callable[[], Any], timeout_s: float = 20.0, what: str = "") -> Any:
+def wait_until(condition: Callable[[], Any], timeout_s: float = 60.0, what: str = "") -> Any:
     """The first true value of ``condition``; AssertionError when it does not come in time."""
-    deadline = time.monotonic() + timeout_s
+    began = time.monotonic()
     while True:
         found = condition()
         if found:
             return found
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - began
+        if waited > timeout_s:
             raise AssertionError(f"not within {timeout_s} s: {what or condition}")
-        time.sleep(0.005)
+        time.sleep(min(0.005 + 0.05 * waited, 0.2))
 
 
 # Forecasts and profiles by hand

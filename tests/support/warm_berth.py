@@ -2,7 +2,8 @@
 
 A fresh ``berth`` spends 0.4 to 1 s of processor time on imports, and hundreds of tests start one.
 Everything else is real: a process of its own with its arguments, environment, streams, signals.
-Tests of the start itself (what is imported, how fast, how large it stays) use a fresh process.
+Tests of the start itself (what is imported, how fast, how large it stays) use a fresh process, and
+so does all that is no test: benchmarks measure what a user has.
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 
 IMPORTED = (
     "alembic.command",
@@ -54,15 +58,21 @@ class Forked:
         stdin: Path | str = os.devnull,
         stdout: Path | str = os.devnull,
         stderr: Path | str = os.devnull,
+        uid: int | None = None,
     ) -> None:
         settings = dict(os.environ if env is None else env)
         self.args = ("berth", *words)
+        for path in (stdout, stderr):
+            Path(path).touch()
         self._process = _SERVER.Process(
             target=_become,
-            args=(words, settings, str(cwd or Path.cwd()), (str(stdin), str(stdout), str(stderr))),
+            args=(
+                words, settings, str(cwd or Path.cwd()), (str(stdin), str(stdout), str(stderr)), uid
+            ),
             daemon=True,
-        )
-        self._process.start()
+        )  # fmt: skip
+        with _no_main():
+            self._process.start()
         pid = self._process.pid
         assert pid is not None
         self.pid = pid
@@ -94,11 +104,26 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
 
-def can_fork(env: Mapping[str, str] | None) -> bool:
-    """Whether a forked process is as a fresh one of this environment would be."""
-    return env is None or all(
+_STARTING = threading.Lock()
+
+
+@contextmanager
+def _no_main() -> Iterator[None]:
+    """The forked process is not to import what was started here: pytest, say."""
+    with _STARTING:
+        main = sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")
+        try:
+            yield
+        finally:
+            sys.modules["__main__"] = main
+
+
+def can_fork(env: Mapping[str, str] | None = None) -> bool:
+    """Whether this is a test, and a forked process as a fresh one of this environment would be."""
+    return "_pytest.config" in sys.modules and all(
         os.environ.get(name) == value
-        for name, value in env.items()
+        for name, value in (env or {}).items()
         if name.startswith(_AT_START_ONLY)
     )
 
@@ -109,14 +134,19 @@ def run_berth(
     cwd: Path | str | None = None,
     given: str = "",
     timeout_s: float = 100,
+    uid: int | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """``berth`` with these words, ``given`` on its standard input; never raises by its status."""
+    """``berth`` with these words, ``given`` on its standard input; never raises by its status.
+
+    ``uid``: run by root as this user, who need not be able to read this environment's files.
+    """
     with tempfile.TemporaryDirectory(prefix="berth-run-") as folder:
         stdin, stdout, stderr = (Path(folder) / name for name in ("in", "out", "err"))
         stdin.write_text(given)
         running = Forked(
-            tuple(map(str, words)), env=env, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr
-        )
+            tuple(map(str, words)), env=env, cwd=cwd,
+            stdin=stdin, stdout=stdout, stderr=stderr, uid=uid,
+        )  # fmt: skip
         try:
             status = running.wait(timeout_s)
         finally:
@@ -126,7 +156,11 @@ def run_berth(
 
 
 def _become(
-    words: tuple[str, ...], env: dict[str, str], cwd: str, streams: tuple[str, str, str]
+    words: tuple[str, ...],
+    env: dict[str, str],
+    cwd: str,
+    streams: tuple[str, str, str],
+    uid: int | None,
 ) -> None:
     """In the forked process."""
     flags = (os.O_RDONLY, *[os.O_WRONLY | os.O_CREAT | os.O_APPEND] * 2)
@@ -140,4 +174,13 @@ def _become(
     sys.argv = ["berth", *words]
     from berth.plugin.cli import main
 
+    if uid is not None:
+        from berth.plugin.scheduler import SCHEDULERS
+        from berth.predictor.core.workload import KINDS
+
+        KINDS.load_all()
+        SCHEDULERS.load_all()
+        os.setgroups([])
+        os.setgid(uid)
+        os.setuid(uid)
     main(words)

@@ -13,25 +13,17 @@ from pathlib import Path
 
 import psutil
 import pytest
+from warm_berth import FRESH, run_berth
 
 from berth.pilot.catalogue import BY_NAME
 from berth.pilot.documents import read_json
 from berth.pilot.profile import Profile, Quality
 
 Program = Callable[[str], str]
-BERTH = (sys.executable, "-c", "from berth.plugin.cli import main; main()")
 
 
-def berth(*arguments: str, **more: object) -> subprocess.CompletedProcess[str]:
-    command = (*BERTH, "pilot", "run", *arguments)
-    return subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-        **more,  # type: ignore[call-overload]
-    )
+def berth(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    return run_berth("pilot", "run", *arguments, env=env)
 
 
 def profile_of(*arguments: str) -> Profile:
@@ -187,7 +179,7 @@ _DEFAULT = {
 def test_being_told_to_stop_keeps_a_partial_profile_and_leaves_no_process(
     work: Path, told: signal.Signals
 ) -> None:
-    command = (*BERTH, "pilot", "run", "-q", "-o", "p.json", "--", "sleep", "300")
+    command = (*FRESH, "pilot", "run", "-q", "-o", "p.json", "--", "sleep", "300")
     # Under nohup a child inherits SIGHUP as ignored, and rightly goes on.
     with subprocess.Popen(
         command,
@@ -219,7 +211,7 @@ def _await_sleeper(pid: int) -> psutil.Process:
 def test_an_interrupted_emulation_keeps_the_native_part(
     program: Program, work: Path, valgrind: None
 ) -> None:
-    command = (*BERTH, "pilot", "run", "-q", "-o", "p.json", "--repeats", "1", "--")
+    command = (*FRESH, "pilot", "run", "-q", "-o", "p.json", "--repeats", "1", "--")
     with subprocess.Popen((*command, program("hold"), "1", "1500")) as pilot:
         until = time.monotonic() + 30
         while not _runs_valgrind(pilot.pid) and time.monotonic() < until:

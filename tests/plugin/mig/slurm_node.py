@@ -102,7 +102,7 @@ class Node:
     def run_job(self, gres: str) -> int:
         """A job that runs, with a process on the slice that Slurm gave it."""
         job = self.slurm.sbatch("-pmig", f"--gres=gpu:{gres}:1", "--mem=10", script=SLEEPER).id
-        self.slurm.wait_for_state(job, "RUNNING", timeout_s=60)
+        self.slurm.wait_for_state(job, "RUNNING", timeout_s=120)
         slot = self.slot_of(job)
         assert slot.type == gres
         assert slot.instance is not None

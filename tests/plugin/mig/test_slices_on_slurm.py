@@ -27,7 +27,7 @@ from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.workload import workload_of
 from berth.predictor.families.slices.workload import MemoryNeed, Point, SliceWorkload
 
-pytestmark = [pytest.mark.slurm, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slurm, pytest.mark.timeout(400)]
 
 WORKLOADS = workloads("epyc-genoa-vm", "a100-40gb", "A100-40GB")
 KINDS = ("inference", "training", "service")

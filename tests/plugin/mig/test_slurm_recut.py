@@ -19,7 +19,7 @@ from berth.plugin.slurm.mig.keeper import SlurmKeeper
 from berth.plugin.slurm.mig.queue import pending, seen_now
 from berth.policies.mig import Instance, Layout
 
-pytestmark = [pytest.mark.slurm, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slurm, pytest.mark.timeout(400)]
 
 
 def test_slices_change_beside_jobs_that_run_on(node: Node) -> None:
@@ -48,7 +48,7 @@ def test_a_slice_that_slurm_gave_to_a_job_is_not_cut_though_no_process_is_on_it(
     node: Node,
 ) -> None:
     job = node.slurm.sbatch("-pmig", "--gres=gpu:2g.10gb:1", "--mem=10", script=SLEEPER).id
-    node.slurm.wait_for_state(job, "RUNNING", timeout_s=60)
+    node.slurm.wait_for_state(job, "RUNNING", timeout_s=120)
     look = node.fleet.layout()
     with pytest.raises((Busy, PlanRefused)):
         node.apply("1g.5gb@0 1g.5gb@1 1g.10gb@2 3g.20gb@4")
@@ -142,7 +142,7 @@ def test_the_last_slice_of_a_type_that_a_job_waits_for_is_kept(node: Node, form:
         assert slurm.job(job)["Reason"] != "BadConstraints"
     finally:
         slurm.run("scontrol", "update", "PartitionName=mig", "State=UP")
-    slurm.wait_for_state(job, "RUNNING", timeout_s=60)
+    slurm.wait_for_state(job, "RUNNING", timeout_s=120)
 
 
 def test_a_job_that_slurm_held_for_a_type_runs_when_the_type_is_back(
@@ -159,7 +159,7 @@ def test_a_job_that_slurm_held_for_a_type_runs_when_the_type_is_back(
         slurm.run("scontrol", "update", "PartitionName=mig", "State=UP")
     wait_until(lambda: slurm.job(job)["Reason"] == "BadConstraints", "Slurm holds the job")
     node.apply(FIRST)
-    slurm.wait_for_state(job, "RUNNING", timeout_s=60)
+    slurm.wait_for_state(job, "RUNNING", timeout_s=120)
 
 
 def test_a_task_sees_the_uuid_of_its_slice(node: Node) -> None:
@@ -171,7 +171,7 @@ def test_a_task_sees_the_uuid_of_its_slice(node: Node) -> None:
         "-pmig", "--gres=gpu:3g.20gb:1", "--mem=10", f"--output={out}",
         script=script.replace('"$1"', "prolog.sh"),
     )  # fmt: skip
-    node.slurm.wait_for_state(job.id, timeout_s=60)
+    node.slurm.wait_for_state(job.id, timeout_s=120)
     with Nvml() as nvml:
         (gpu,) = nvml.read()
     record = gpu.find(Instance(4, "3g.20gb"))

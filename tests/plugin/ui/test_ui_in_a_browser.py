@@ -19,7 +19,7 @@ CHROMIUM = shutil.which("chromium")
 SERIOUS = ("serious", "critical")
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="NOT TESTED IN A BROWSER: no chromium on PATH"),
-    pytest.mark.timeout(180),
+    pytest.mark.timeout(400),
 ]
 
 

@@ -6,7 +6,6 @@ import json
 import os
 import sqlite3
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import pytest
 from berth_daemon import Harbour, RunningDaemon, wait_until
 from other_users import ALICE, ASK, BOB, MALLORY, needs_root, run_as
 from toy_profiles import profile
+from warm_berth import run_berth
 
 from berth.pilot.documents import to_json
 from berth.plugin.site.watch import SiteWatcher
@@ -165,33 +165,13 @@ def test_the_store_itself_is_closed_to_users(users: Users) -> None:
     assert b"PermissionError" in done.stderr
 
 
-AS_USER = """
-import os, sys
-import berth.plugin.cli.decisions, berth.plugin.cli.workload
-from berth.plugin.cli import main
-from berth.predictor.core.workload import KINDS
-from berth.plugin.scheduler import SCHEDULERS
-KINDS.load_all(), SCHEDULERS.load_all()
-uid = int(sys.argv.pop(1))
-os.setgroups([]); os.setgid(uid); os.setuid(uid)
-main()
-"""
-"""This interpreter may be closed to other users: what it needs is imported before."""
-
-
 def test_the_command_line_goes_by_the_users_socket(users: Users) -> None:
     """As an ordinary user: add, list, show, decisions, remove."""
     file = users.site.folder / "app.json"
     file.write_text(document())
 
     def berth(*words: str) -> subprocess.CompletedProcess[str]:
-        site = ("--site", str(users.site.site_file))
-        return subprocess.run(
-            [sys.executable, "-c", AS_USER, str(ALICE), *words, *site],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return run_berth(*words, "--site", users.site.site_file, uid=ALICE)
 
     added = berth("workload", "add", str(file), "--share")
     assert added.returncode == 0, added.stderr
