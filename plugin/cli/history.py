@@ -103,7 +103,9 @@ def import_(
     if file is None:
         newest_s = store.past_jobs.newest_end_s(named)
         since_s = time.time() - days * _DAY_S if newest_s is None else newest_s - _OVERLAP_S
-        read = scheduler_named(formats[0]).past_jobs(named, since_s)
+        scheduler = scheduler_named(formats[0])
+        read = scheduler.past_jobs(named, since_s)
+        scheduler.add_scripts(read)
     else:
         read = read_past_jobs(lines_of(file), str(file), named, formats, utc=utc)
     store.past_jobs.put(list(read.jobs.values()))

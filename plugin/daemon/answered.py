@@ -14,6 +14,7 @@ from berth.pilot.bounded import BoundedCache
 from berth.plugin.daemon import replies
 from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.daemon.view import SiteView, Snapshot
+from berth.plugin.history.matching import Described
 from berth.policies.values import Decision, Mode, Request
 
 _MOST = 512
@@ -36,6 +37,8 @@ class Answered:
     decision: Decision | None
     changes: replies.Edits
     latency_us: int
+    what: Described | None = None
+    """The job's program, where it names no workload: its outcome teaches of such jobs."""
 
     def again(self, name: str, time_s: float, latency_us: int) -> Answered:
         """The same, made anew at another moment: a fifth of ``dataclasses.replace``."""
@@ -51,6 +54,7 @@ class Answered:
             self.decision,
             self.changes,
             latency_us,
+            self.what,
         )
 
 

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from berth.pilot.errors import BerthError, DocumentError
+from berth.plugin.daemon import requests
 from berth.plugin.daemon.background import (
     SITE_PERIOD_S,
     STORE_PERIOD_S,
@@ -73,7 +74,7 @@ def view(site: Site) -> SiteView:
             queue = None  # asking for placement is covered as naming no partition is
         found = coverage.why_not(
             user=job.user or "",
-            account=job.account or None,
+            account=requests.account(job),
             queue=queue,
             interactive=job.kind == "interactive",
             array=bool(job.array),

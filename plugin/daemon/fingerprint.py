@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import PurePosixPath
 
 
+@lru_cache(maxsize=64)  # scripts come again, of the same user and in the same request
 def normalised(script: str) -> str:
     """The script in its normal form, one ``\\n`` after each line."""
     kept: list[str] = []

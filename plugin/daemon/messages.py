@@ -30,6 +30,8 @@ class Job:
     uid: int | None = None
     user: str | None = None
     account: str | None = None
+    default_account: str | None = None
+    """Its user's, where the job names none."""
     qos: str | None = None
     reservation: str | None = None
     name: str | None = None
@@ -81,6 +83,7 @@ _TEXTS = frozenset(
     [
         "user",
         "account",
+        "default_account",
         "qos",
         "reservation",
         "name",

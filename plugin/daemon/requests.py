@@ -91,7 +91,7 @@ def request(job: Job, chosen: Choice, *, auto_queue: str | None) -> Request:
     gpus = job.gpus or gpus_in(job.gres) * max(1, nodes)
     return Request(
         user=job.user or (f"uid:{job.uid}" if job.uid is not None else ""),
-        account=job.account or None,
+        account=account(job),
         resources=Resources(nodes, tasks, cpus, gpus, _memory(job, nodes, tasks * cpus, gpus)),
         queue=queue,
         wants_placement=wants,
@@ -119,6 +119,11 @@ def request(job: Job, chosen: Choice, *, auto_queue: str | None) -> Request:
         component=job.het,
         scheduler_since_s=job.scheduler_since_s,
     )
+
+
+def account(job: Job) -> str | None:
+    """What it is charged to: the account that it names, else its user's default one."""
+    return job.account or job.default_account or None
 
 
 def gpus_in(gres: str | None) -> int:

@@ -7,22 +7,22 @@ import logging
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from berth.pilot.version import VERSION
 from berth.plugin.daemon import replies, requests
 from berth.plugin.daemon.answered import Answered, Present, Repeat, Repeats
 from berth.plugin.daemon.decision_cache import DecisionCache
-from berth.plugin.daemon.fingerprint import fingerprint
 from berth.plugin.daemon.identifiers import Identifiers
+from berth.plugin.daemon.matched import Past, by_script
 from berth.plugin.daemon.messages import Ask, Job, Refusal, parse
 from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.daemon.stats import Stats
 from berth.plugin.daemon.usernames import UserNames
 from berth.plugin.daemon.view import Kept, SiteView, Snapshot
 from berth.plugin.exploring import Ledger, allowance_for
-from berth.plugin.history.matching import arguments_of, keys, profile_key
+from berth.plugin.history.matching import Described, profile_key
 from berth.plugin.right_sizing.fitting import Fit, Watch, fit, need_of
 from berth.plugin.site.slices import is_padding
 from berth.plugin.workload_names import may_use, resolved
@@ -138,9 +138,10 @@ class Service:
         mode = requests.effective_mode(site.mode, job.mode)
         chosen = requests.choice(job)
         kept = self._kept_at_once(site, job, mode, chosen)
-        past = _PastKeys(job)
+        past, what = Past(job), None
         if kept is None and chosen.profile is None:
-            chosen = self._by_script(job, past)
+            what = past.what
+            chosen = by_script(self.shelf, job, past)
         elif chosen.profile is not None:
             named = resolved(job.user or "", chosen.profile, self.shelf.names)
             chosen = chosen._replace(profile=named)
@@ -165,13 +166,12 @@ class Service:
             past,
             decision=decision,
             kept=kept,
+            what=what,
             started_ns=started_ns,
             lasts=allowance is None,
         )
 
-    def _memory(
-        self, job: Job, past: _PastKeys, request: Request, mode: Mode, code: str
-    ) -> Fit | None:
+    def _memory(self, job: Job, past: Past, request: Request, mode: Mode, code: str) -> Fit | None:
         """What is to be said and done about the memory that it asks for."""
         needs = self.shelf.memory_needs
         asked = request.resources.memory_bytes_per_node
@@ -198,17 +198,6 @@ class Service:
         if chosen.profile is not None and not may_use(job.user or "", chosen.profile):
             return Kept(Code.NO_PROFILE, f"{chosen.profile} is another user's workload.")
         return site.covers(job)
-
-    def _by_script(self, job: Job, past: _PastKeys) -> requests.Choice:
-        shelf, user = self.shelf, job.user or ""
-        if not shelf.has_scripts:
-            return requests.Choice()
-        found = None
-        if job.script:
-            found = shelf.attached(fingerprint(job.script, job.arguments or ()), user)
-        if found is None and user:
-            found = next(filter(None, (shelf.attached(k, user) for k in past)), None)
-        return requests.Choice() if found is None else requests.Choice(found.profile, found.size)
 
     def _in_own_queue(
         self, site: SiteView, request: Request, queue: str
@@ -241,14 +230,16 @@ class Service:
         ask: Ask,
         mode: Mode,
         request: Request,
-        past: _PastKeys,
+        past: Past,
         *,
         decision: Decision | None,
         kept: Kept | None,
+        what: Described | None,
         started_ns: int,
         lasts: bool,
     ) -> bytes:
-        """``lasts``: the answer is the same while the tables are."""
+        """``what``: the job's program, where it names no workload; ``lasts``: the answer is the
+        same while the tables are."""
         changes: replies.Edits = {}
         code, reason = kept or ("", "")
         if decision is not None:
@@ -296,6 +287,7 @@ class Service:
             decision,
             changes,
             latency_us,
+            what,
         )
         self._record(answered)
         reply = replies.reply(
@@ -350,31 +342,6 @@ def _place(candidate: Candidate, state: CandidateState) -> dict[str, object]:
         "pending_jobs": state.pending_jobs,
         "expects_waits": state.waits is not None,
     }
-
-
-class _PastKeys:
-    """What a job's past ones may be found by, the closest first; each made once, when needed."""
-
-    def __init__(self, job: Job) -> None:
-        self._made: list[str] = []
-        self._rest = _past_keys(job)
-
-    def __iter__(self) -> Iterator[str]:
-        yield from self._made
-        for key in self._rest:
-            self._made.append(key)
-            yield key
-
-
-def _past_keys(job: Job) -> Iterator[str]:
-    tasks, cpus = requests.shape(job)
-    name = job.name or ""
-    exact, similar = arguments_of(name, job.arguments or (), job.script)
-    found = keys(
-        job.user or "", name, tasks * cpus, requests.time_limit_s(job),
-        arguments=exact, similar=similar, account=job.account or "",
-    )  # fmt: skip
-    return (digest for _, digest in found)
 
 
 def untyped_gpu(gres: str, queue: str, state: CandidateState | None) -> Kept:

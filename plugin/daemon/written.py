@@ -11,6 +11,8 @@ import json
 from dataclasses import asdict
 
 from berth.plugin.daemon.answered import Answered
+from berth.plugin.history.matching import Described
+from berth.plugin.history.reading import LONGEST_NAME
 from berth.plugin.store.records import DecisionRecord
 from berth.policies.values import Decision, Ranked, Request
 from berth.predictor.core.prediction import Interval
@@ -44,6 +46,8 @@ class Writer:
         """One decision as a row of the store."""
         request, decision = a.request, a.decision
         asked, ranked = self._explain(request, decision)
+        if a.what is not None:
+            asked = f'{asked[:-1]},"job":{_described(a.what)}}}'
         return DecisionRecord(
             id=a.id,
             time_s=a.time_s,
@@ -151,6 +155,15 @@ def _bounds(interval: Interval) -> tuple[float, float, float]:
 def _quoted(text: str | None) -> str:
     """JSON of one of the few texts that come again and again."""
     return _encode(text)
+
+
+def _described(what: Described) -> str:
+    """A job's program as JSON, without what is not known of it."""
+    known = {
+        "name": clean(what.name, LONGEST_NAME), "script": what.script,
+        "arguments": what.arguments, "similar": what.similar,
+    }  # fmt: skip
+    return _encode({key: text for key, text in known.items() if text})
 
 
 def request_json(request: Request) -> str:

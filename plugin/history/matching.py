@@ -1,4 +1,4 @@
-"""Which past jobs stand for a new one: by its arguments, else by its user, name and shape.
+"""Which past jobs stand for a new one: by its script and arguments, else by user, name and shape.
 
 A key is a digest like a script's fingerprint, so that the daemon looks it up in the same table. The
 closest key that has a history counts; a weaker one holds jobs that differ more, so that its
@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 from berth.plugin.daemon.fingerprint import normalised
@@ -28,6 +29,8 @@ _LONGEST_COMMAND = 4_096
 class Match(StrEnum):
     """What a past job has in common with a new one, the closest first."""
 
+    SCRIPT = "script"
+    """User, the script's text in its normal form, and its arguments."""
     ARGUMENTS = "arguments"
     """User, name and the script's arguments."""
     SIMILAR = "similar"
@@ -48,42 +51,55 @@ def plain_name(name: str) -> str:
     return "" if lowered in _UNNAMED else _DIGITS.sub("#", lowered)[:64]
 
 
-def arguments_of(name: str, arguments: Sequence[str], script: str | None = None) -> tuple[str, str]:
-    """Digests of what the script was given, as it is and with numbers left out.
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What a job was called and given, in digests where its user wrote it; empty: not known."""
+
+    name: str = ""
+    """As its user wrote it."""
+    script: str = ""
+    """Of the script's text in its normal form."""
+    arguments: str = ""
+    """Of the script's arguments, or of the command that it wraps."""
+    similar: str = ""
+    """... with numbers left out."""
+
+
+def described(name: str, arguments: Sequence[str], script: str | None = None) -> Described:
+    """A job by its name, the arguments of its script and the script's text, where it is known.
 
     For a script without a telling name (a command that the scheduler wrapped) its text stands for
-    the arguments. Empty: nothing was given.
+    the arguments.
     """
     text = " ".join(" ".join(arguments).split())
+    normal = normalised(script) if script else ""
     if not text and script and not plain_name(name):
         text = normalised(script[:_LONGEST_COMMAND]).partition("\n")[2]
-    if not text:
-        return "", ""
-    return _digest("exact", text), _digest("similar", _DIGITS.sub("#", text))
+    return Described(
+        name,
+        _digest("text", normal) if normal else "",
+        _digest("exact", text) if text else "",
+        _digest("similar", _DIGITS.sub("#", text)) if text else "",
+    )
 
 
 def keys(
-    user: str,
-    name: str,
-    cores: int,
-    time_limit_s: float | None,
-    *,
-    arguments: str = "",
-    similar: str = "",
-    account: str = "",
+    user: str, cores: int, time_limit_s: float | None, what: Described, *, account: str = ""
 ) -> Iterator[tuple[Match, str]]:
     """Digests of what a job may be matched by, the closest first.
 
-    ``arguments`` and ``similar`` are those of ``arguments_of``. The key by account is of all users
-    of it: only where the site trusts them is anything stored under it.
+    The key by account is of all users of it: only where the site trusts them is anything stored
+    under it.
     """
     if not user:
         return
-    named = plain_name(name)
+    named, arguments = plain_name(what.name), what.arguments
     limit = "" if time_limit_s is None else str(round(time_limit_s / _MINUTE_S))
+    if what.script:
+        yield Match.SCRIPT, _digest("script", user, what.script, arguments)
     if arguments:
         yield Match.ARGUMENTS, _digest("arguments", user, named, arguments)
-        yield Match.SIMILAR, _digest("similar", user, named, similar)
+        yield Match.SIMILAR, _digest("similar", user, named, what.similar)
     if named:
         yield Match.LIMIT, _digest("limit", user, named, limit)
         yield Match.NAME, _digest("name", user, named)

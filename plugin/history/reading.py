@@ -32,6 +32,8 @@ class Read:
     not_ended: int = 0
     """Jobs that wait, run, or were cancelled before they ran."""
     broken: int = 0
+    given: set[str] = field(default_factory=set)
+    """Jobs of which the arguments of their script are known, none among them."""
     examples: list[str] = field(default_factory=list)
     """Of broken lines, the first few, with their numbers and what is wrong."""
     after: dict[str, tuple[str, ...]] = field(default_factory=dict)

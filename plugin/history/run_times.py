@@ -117,7 +117,7 @@ def _asked(one: Placed) -> AskedJob:
         request_bytes=job.request_bytes,
         account=job.account,
         name=plain_name(job.name),
-        script=job.script or job.arguments,
+        script=job.arguments or job.script,
         similar=job.similar,
         platform=one.platform,
     )
@@ -126,7 +126,7 @@ def _asked(one: Placed) -> AskedJob:
 def _question(match: Match, like: Placed, now_s: float) -> AskedJob:
     """The next job as far as the match says it, otherwise like the newest of its jobs."""
     job, known = like.job, _asked(like)
-    exact = match is Match.ARGUMENTS
+    exact = match in (Match.SCRIPT, Match.ARGUMENTS)
     limit_s = job.time_limit_s
     if limit_s is not None and match not in (Match.LIMIT, Match.SHAPE):
         limit_s = limit_s if exact else limit_s * ANOTHER_LIMIT
@@ -139,6 +139,6 @@ def _question(match: Match, like: Placed, now_s: float) -> AskedJob:
         account=known.account,
         name=known.name,
         script=known.script if exact else "",
-        similar=known.similar if match in (Match.ARGUMENTS, Match.SIMILAR) else "",
+        similar=known.similar if exact or match is Match.SIMILAR else "",
         platform=known.platform,
     )

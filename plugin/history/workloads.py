@@ -17,11 +17,12 @@ from dataclasses import dataclass, field
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import RunsOn, Target
+from berth.plugin.history.decided_jobs import by_user, program_of
 from berth.plugin.history.matching import Match, keys, plain_name
 from berth.plugin.history.run_times import JOBS, Placed, RunTimes
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store
-from berth.plugin.store.records import FingerprintRecord, OutcomeRecord, PastJobRecord
+from berth.plugin.store.records import FingerprintRecord, PastJobRecord
 from berth.plugin.workloads import add_workload
 from berth.policies.values import Candidate
 from berth.predictor.core.forecaster import Forecaster
@@ -124,62 +125,8 @@ def _groups(jobs: Iterable[Placed], *, accounts: bool = False) -> list[tuple[str
     return [(key, one) for key, one in groups.items() if len(one.jobs) >= LEAST_RUNS]
 
 
-def by_user(store: Store) -> Iterator[tuple[str, list[PastJobRecord]]]:
-    """Each user's jobs in order of their ends, with those that Berth decided upon."""
-    outcomes: dict[str, list[PastJobRecord]] = {}
-    for outcome in store.outcomes.between(0.0, time.time() + 86_400.0):
-        job = of_outcome(outcome)
-        if job is not None:
-            outcomes.setdefault(job.user, []).append(job)
-    user, jobs = None, list[PastJobRecord]()
-    for job in store.past_jobs.of_users():
-        if job.user != user:
-            if user is not None:
-                yield user, _merged(jobs, outcomes.pop(user, []))
-            user, jobs = job.user, []
-        jobs.append(job)
-    if user is not None:
-        yield user, _merged(jobs, outcomes.pop(user, []))
-    yield from outcomes.items()
-
-
-def _merged(jobs: list[PastJobRecord], decided: list[PastJobRecord]) -> list[PastJobRecord]:
-    there = {(job.cluster, job.job_id) for job in jobs}
-    more = [job for job in decided if (job.cluster, job.job_id) not in there]
-    return sorted([*jobs, *more], key=lambda job: (job.end_s, job.cluster, job.job_id))
-
-
-def of_outcome(outcome: OutcomeRecord) -> PastJobRecord | None:
-    """The job of an outcome; None: it did not run, or its user is not known."""
-    start_s, end_s, elapsed_s = outcome.start_s, outcome.end_s, outcome.elapsed_s
-    if not outcome.user or start_s is None or end_s is None or not elapsed_s:
-        return None
-    return PastJobRecord(
-        cluster=outcome.cluster,
-        job_id=outcome.job_id,
-        user=outcome.user,
-        state=outcome.state,
-        submit_s=start_s if outcome.submit_s is None else outcome.submit_s,
-        start_s=start_s,
-        end_s=end_s,
-        elapsed_s=elapsed_s,
-        cores=max(outcome.cores or 1, 1),
-        nodes=outcome.nodes or 1,
-        queue=outcome.queue or "",
-        gpus=outcome.gpus,
-        time_limit_s=outcome.time_limit_s,
-        peak_bytes=outcome.max_rss_bytes,
-        peak_source="polled" if outcome.max_rss_bytes else "",
-    )
-
-
 def _keys_of(job: PastJobRecord) -> Iterator[tuple[Match, str]]:
-    if job.script:
-        yield Match.ARGUMENTS, job.script
-    yield from keys(
-        job.user, job.name, job.cores, job.time_limit_s,
-        arguments=job.arguments, similar=job.similar, account=job.account,
-    )  # fmt: skip
+    return keys(job.user, job.cores, job.time_limit_s, program_of(job), account=job.account)
 
 
 def _title(job: PastJobRecord) -> str:

@@ -42,14 +42,14 @@ class Fit(NamedTuple):
     key: str
 
 
-def wants(settings: RightSizing, job: Job, profile: str | None) -> bool:
+def wants(settings: RightSizing, job: Job, request: Request) -> bool:
     """Whether this job's request may be made smaller."""
     if job.comment and WISH in job.comment and _WISH.search(job.comment):
         return True
     return (
         job.user in settings.users
-        or job.account in settings.accounts
-        or profile in settings.programs
+        or request.account in settings.accounts
+        or request.profile in settings.programs
         or plain_name(job.name or "") in settings.programs
     )
 
@@ -73,7 +73,7 @@ def fit(
         f"It asks {format_bytes(asked)} a node, needed at most "
         f"{format_bytes(need.peak_bytes)}{polled} in {need.runs} runs."
     )
-    if not watch.enforce or not wants(settings, job, request.profile):
+    if not watch.enforce or not wants(settings, job, request):
         return Fit(sentence, None, "") if settings.advise else None
     problem = why_not(job, request, need, watch)
     if problem is not None:

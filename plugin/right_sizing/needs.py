@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from berth.plugin.history.advice import LEAST_RUNS, MEMORY_MARGIN, POLLED_MARGIN
+from berth.plugin.history.decided_jobs import by_user, program_of
 from berth.plugin.history.matching import Match, keys, profile_key
-from berth.plugin.history.workloads import GROUPS, KEYS_OF_USER, by_user
+from berth.plugin.history.workloads import GROUPS, KEYS_OF_USER
 from berth.plugin.store import Store
 from berth.plugin.store.records import MemoryNeedRecord, OutcomeRecord, PastJobRecord
 
@@ -52,11 +53,7 @@ def needs_of(user: str, jobs: Iterable[PastJobRecord], now_s: float) -> Iterator
     for job in jobs:
         if job.state not in _RAN:
             continue
-        found = keys(
-            job.user, job.name, job.cores, job.time_limit_s,
-            arguments=job.arguments, similar=job.similar,
-        )  # fmt: skip
-        for match, digest in found:
+        for match, digest in keys(job.user, job.cores, job.time_limit_s, program_of(job)):
             if match is Match.LIMIT:
                 continue  # how long a job may run says nothing of its memory
             groups.setdefault(digest, _Peaks()).add(job.peak_bytes, job.peak_source, job.state)

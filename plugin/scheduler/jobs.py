@@ -68,7 +68,7 @@ class Outcome:
     """From its start to its end, or until now; without the time it was suspended."""
     nodes: str = ""
     peak_memory_bytes: int | None = None
-    """The largest of one task."""
+    """The most that a node held."""
     user: str = ""
     decision: str | None = None
     """Id of the decision whose stamp the job carries."""

@@ -173,6 +173,9 @@ class Scheduler(Protocol):
             f"{self.title} cannot be asked for past jobs", hint="give a file that it wrote"
         )
 
+    def add_scripts(self, read: Read) -> None:
+        """Add digests of the texts of their scripts to jobs of ``past_jobs``, where it has them."""
+
     def begins_past_jobs(self, line: str) -> bool:
         """Whether a file whose first line this is holds past jobs as its accounting writes them."""
         return False

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from berth.pilot.errors import SchedulerError, ToolMissing
 from berth.plugin.scheduler import ENDED, EndedJobs, Outcome, stamped_decision
 from berth.plugin.slurm import commands, remembered
-from berth.plugin.slurm.records import Record, count, gpus_in, moment_s
+from berth.plugin.slurm.records import Record, count, gpus_in, moment_s, node_peak_bytes
 from berth.plugin.slurm.states import state_of
 
 SACCT_FIELDS = (
@@ -25,6 +25,7 @@ SACCT_FIELDS = (
     "ElapsedRaw",
     "NodeList",
     "MaxRSS",
+    "NTasks",
     "User",
     "Submit",
     "Start",
@@ -126,7 +127,9 @@ def _read_sacct(text: str) -> _Reading:
         record = dict(zip(SACCT_FIELDS, parts, strict=True))
         job_id, dot, _ = record["JobID"].partition(".")
         if dot:
-            peaks[job_id] = max(peaks.get(job_id, 0), count(record["MaxRSS"]) or 0)
+            peak = count(record["MaxRSS"]) or 0
+            held = node_peak_bytes(peak, record["NTasks"], record["NNodes"])
+            peaks[job_id] = max(peaks.get(job_id, 0), held)
         else:
             reading.outcomes[job_id] = _accounted(job_id, record)
             reading.numbers[job_id] = record["JobIDRaw"] or job_id

@@ -282,7 +282,7 @@ end
 -- Slurm lists the partitions whose user and group rules admit the submitter; what else would make
 -- it refuse the job there (state, account, QOS, a reservation needed) is checked here.
 local function usable_partitions(job, part_list, own)
-  local account = own.account or job.default_account
+  local account = own.account or own.default_account
   local qos = own.qos or job.default_qos
   local names, records = {}, {}
   for name, part in pairs(part_list) do
@@ -441,6 +441,7 @@ local WHOLE_NODES = { [0] = true, [2] = true, [3] = true }
 local function looked_at(job)
   local own = { comment = job.comment, reservation = job.reservation, script = job.script }
   for _, field in ipairs(DECISIVE) do own[field] = job[field] end
+  if not own.account then own.default_account = job.default_account end
   if own.script then
     -- Only batch jobs carry their environment; asking others for it fills slurmctld's log.
     local environment = job.environment
@@ -472,6 +473,7 @@ local function describe(job, partitions, own)
     uid = uid,
     user = user_of(job, uid),
     account = text_of(own.account),
+    default_account = text_of(own.default_account),
     qos = text_of(own.qos),
     reservation = text_of(own.reservation),
     name = text_of(job.name),

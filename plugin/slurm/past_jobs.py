@@ -11,13 +11,14 @@ import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import PurePosixPath
 
 from berth.pilot.errors import DocumentError
-from berth.plugin.history.matching import arguments_of, plain_name
+from berth.plugin.history.matching import Described, described, plain_name
 from berth.plugin.history.reading import SINGLETON, Read, Unreadable, checked_times, name_of
-from berth.plugin.slurm import commands
-from berth.plugin.slurm.records import count, duration_s, gpus_in, moment_s
+from berth.plugin.slurm import commands, stored_scripts
+from berth.plugin.slurm.records import count, duration_s, gpus_in, moment_s, node_peak_bytes
 from berth.plugin.slurm.states import state_of
 from berth.plugin.slurm.submit_line import said
 from berth.plugin.store.records import PastJobRecord
@@ -35,8 +36,12 @@ _NEVER = frozenset(("", "Unknown", "None", "N/A"))
 _SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)([KMGTP]?)B?([nc]?)")
 _JOB = re.compile(r"\d{1,18}(?:_\d{1,18}|\+\d{1,9})?")
 _WRAP = re.compile(r"\s--wrap[= ]")
+_OF_COMPONENT = ":".__ne__
+"""What stands before the next component of a heterogeneous job."""
 _NAMING = ("-J", "--job-name")
 _MINUTE_S = 60.0
+_SCRIPTS_OF_KIND = 50
+"""Jobs of one user and name whose scripts are asked for, the last ones."""
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50}
 
 Fields = Mapping[str, str]
@@ -61,6 +66,22 @@ def ask(cluster: str, since_s: float) -> Read:
     )  # fmt: skip
     lines = joined(text, bar, len(_ASKED))
     return read_sacct(lines, cluster, source="sacct", utc=True, bar=bar)
+
+
+def add_scripts(read: Read) -> None:
+    """The texts of the scripts of each user's and name's last jobs, as far as they are stored."""
+    if not stored_scripts.are_stored():
+        return
+    wanted: dict[str, list[str]] = {}
+    taken: dict[tuple[str, str], int] = {}
+    for job in sorted(read.jobs.values(), key=lambda job: -job.end_s):
+        kind = job.user, plain_name(job.name)
+        taken[kind] = taken.get(kind, 0) + (job.job_id in read.given)
+        if job.job_id in read.given and job.user and taken[kind] <= _SCRIPTS_OF_KIND:
+            wanted.setdefault(job.user, []).append(job.job_id)
+    for job_id, script in stored_scripts.scripts_of(wanted).items():
+        digest = described("", (), script).script
+        read.jobs[job_id] = replace(read.jobs[job_id], script=digest)
 
 
 def joined(text: str, bar: str, columns: int) -> Iterator[str]:
@@ -101,7 +122,8 @@ def read_sacct(
             if dot:
                 _step(job_id, fields, steps)
                 continue
-            job = _job(job_id, fields, cluster, utc=utc)
+            given = _given(name_of(fields.get("JobName", "")), fields.get("SubmitLine", ""))
+            job = _job(job_id, fields, given or Described(), cluster, utc=utc)
         except Unreadable as error:
             read.refuse(number, line, error)
             continue
@@ -110,6 +132,8 @@ def read_sacct(
         else:
             read.add(job)
             _note(job_id, fields, read)
+            if given is not None:
+                read.given.add(job_id)
     if header is None:
         raise DocumentError(source, "is empty: sacct writes a header unless it is given -n")
     for job_id, peak in steps.items():
@@ -152,13 +176,14 @@ def _step(job_id: str, fields: Fields, steps: dict[str, int]) -> None:
     peak = _bytes(fields.get("MaxRSS", ""))
     if peak is None or _JOB.fullmatch(job_id) is None:
         return
-    tasks = max(count(fields.get("NTasks", "")) or 1, 1)
-    nodes = max(count(fields.get("NNodes") or fields.get("AllocNodes", "")) or 1, 1)
-    # MaxRSS is that of the largest task: a node held at most so many of it.
-    steps[job_id] = max(steps.get(job_id, 0), peak * -(-tasks // min(nodes, tasks)))
+    nodes = fields.get("NNodes") or fields.get("AllocNodes", "")
+    held = node_peak_bytes(peak, fields.get("NTasks", ""), nodes)
+    steps[job_id] = max(steps.get(job_id, 0), held)
 
 
-def _job(job_id: str, fields: Fields, cluster: str, *, utc: bool) -> PastJobRecord | None:
+def _job(
+    job_id: str, fields: Fields, given: Described, cluster: str, *, utc: bool
+) -> PastJobRecord | None:
     if _JOB.fullmatch(job_id) is None:
         if re.fullmatch(r"\d{1,18}_\[.*", job_id):
             return None  # tasks of an array that wait
@@ -174,16 +199,14 @@ def _job(job_id: str, fields: Fields, cluster: str, *, utc: bool) -> PastJobReco
     runtime_s = checked_times(submit_s, start_s, end_s, _elapsed(fields))
     nodes = count(fields.get("NNodes") or fields.get("AllocNodes", "")) or 1
     cores = count(fields.get("AllocCPUS") or fields.get("NCPUS", "")) or 1
-    name = name_of(fields.get("JobName", ""))
-    arguments, similar = _given(name, fields.get("SubmitLine", ""))
     return PastJobRecord(
         cluster=cluster,
         job_id=job_id,
         user=name_of(fields["User"]),
         account=name_of(fields.get("Account", "")),
-        name=name,
-        arguments=arguments,
-        similar=similar,
+        name=name_of(fields.get("JobName", "")),
+        arguments=given.arguments,
+        similar=given.similar,
         queue=name_of(fields.get("Partition", "")),
         state=state,
         submit_s=start_s if submit_s is None else submit_s,
@@ -214,20 +237,20 @@ def _note(job_id: str, fields: Fields, read: Read) -> None:
     read.not_followed += found.others
 
 
-def _given(name: str, line: str) -> tuple[str, str]:
-    """Digests of the script's arguments in the line that submitted it, or of a wrapped command.
+def _given(name: str, line: str) -> Described | None:
+    """The script's arguments in the line that submitted it, or a wrapped command; None: not said.
 
     A script that was renamed is not found in its line; options after ``--wrap`` are taken for the
     command's: such jobs are matched by name and shape alone.
     """
     wrapped = _WRAP.search(line)
     if wrapped is not None and not plain_name(name):
-        return arguments_of(name, (), f"#!/bin/sh\n{line[wrapped.end() :]}")
+        return described(name, (), f"#!/bin/sh\n{line[wrapped.end() :]}")
     words = line.split()
     for place in range(1, len(words)):
         if PurePosixPath(words[place]).name == name and words[place - 1] not in _NAMING:
-            return arguments_of(name, words[place + 1 :])
-    return "", ""
+            return described(name, list(takewhile(_OF_COMPONENT, words[place + 1 :])))
+    return None
 
 
 def _elapsed(fields: Fields) -> float | None:

@@ -46,6 +46,13 @@ def count(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
 
 
+def node_peak_bytes(peak_bytes: int, tasks: str, nodes: str) -> int:
+    """What a node held at most in a step: MaxRSS is that of its largest task, and a node held so
+    many of them (``NTasks`` over ``NNodes``)."""
+    of_step, of_job = max(count(tasks) or 1, 1), max(count(nodes) or 1, 1)
+    return peak_bytes * -(-of_step // min(of_job, of_step))
+
+
 def names(record: Record, key: str) -> tuple[str, ...]:
     """A comma list; empty for ``(null)`` and the like."""
     text = record.get(key, "")

@@ -137,6 +137,10 @@ class Slurm(Scheduler):
         """See Scheduler. From sacct."""
         return past_jobs.ask(cluster, since_s)
 
+    def add_scripts(self, read: Read) -> None:
+        """See Scheduler. From ``sacct --batch-script``, where the site stores scripts."""
+        past_jobs.add_scripts(read)
+
     def begins_past_jobs(self, line: str) -> bool:
         """See Scheduler. The header of sacct's parsable output."""
         return "|" in line

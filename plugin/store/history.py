@@ -62,6 +62,17 @@ class Decisions:
                     found[row.id] = DecisionRecord(**row._mapping)
         return found
 
+    def requests(self, ids: Collection[str]) -> dict[str, tuple[str, str]]:
+        """Account and request (JSON) of those of these decisions that are there, by id."""
+        table = tables.decisions
+        query = select(table.c.id, table.c.account, table.c.request)
+        found = {}
+        with self._database.read() as connection:
+            for some in in_pieces(ids):
+                for row in connection.execute(query.where(table.c.id.in_(some))):
+                    found[row.id] = (row.account or "", row.request)
+        return found
+
     def first_s(self) -> float | None:
         """Unix time of the oldest one; None: there is none."""
         with self._database.read() as connection:

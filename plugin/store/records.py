@@ -127,7 +127,7 @@ class PastJobRecord:
     account: str = ""
     name: str = ""
     script: str = ""
-    """Fingerprint of its script."""
+    """Digest of its script's text in its normal form."""
     arguments: str = ""
     """Digest of the arguments that its script was given, or of the command that it is."""
     similar: str = ""

@@ -460,7 +460,12 @@ def test_an_account_that_is_allowed_by_name_is_offered(bench: FilterBench) -> No
             {**AUTO, "default_account": "physics"},
             parts=partitions(gpu=partition(allow_accounts="chemistry,physics")),
         )
-    assert "gpu" in daemon.requests[0]["job"]["queues"]
+        bench.submit({**AUTO, "default_account": "physics", "account": "biology"})
+    asked = [request["job"] for request in daemon.requests]
+    assert "gpu" in asked[0]["queues"]
+    assert [(job.get("account"), job.get("default_account")) for job in asked] == [
+        (None, "physics"), ("biology", None),
+    ]  # fmt: skip
 
 
 FIELDS = ("partition", "gres", "min_nodes", "num_tasks", "cpus_per_task", "time_limit",

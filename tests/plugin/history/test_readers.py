@@ -6,13 +6,14 @@ import json
 
 import pytest
 
-from berth.pilot.errors import DocumentError
+from berth.pilot.errors import DocumentError, SchedulerError
 from berth.plugin.flux.past_jobs import read_flux
-from berth.plugin.history.matching import arguments_of
+from berth.plugin.history.matching import Described, described
 from berth.plugin.history.reading import Read, summary, text_of
 from berth.plugin.history.swf import read_swf
 from berth.plugin.slurm import past_jobs
 from berth.plugin.slurm.past_jobs import COLUMNS, read_sacct
+from berth.plugin.slurm.stored_scripts import parse, scripts_of
 
 GIB = 2**30
 HEADER = (
@@ -156,11 +157,15 @@ def test_lines_that_submitted_jobs_tell_their_arguments() -> None:
         read = sacct(f"{row(name=name)}|{line}", header=f"{HEADER}|SubmitLine")
         return read.jobs["7"].arguments, read.jobs["7"].similar
 
+    def digests(what: Described) -> tuple[str, str]:
+        return what.arguments, what.similar
+
     exact, similar = given("sbatch -n 4 --mem 64G ../align.sh a_12.fq  -k 5")
-    assert (exact, similar) == arguments_of("align.sh", ("a_12.fq", "-k", "5"))
+    assert (exact, similar) == digests(described("align.sh", ("a_12.fq", "-k", "5")))
     other = given("/usr/bin/sbatch align.sh a_13.fq -k 5")
     assert other[0] != exact
     assert other[1] == similar
+    assert given("sbatch align.sh a_12.fq -k 5 : -n 2 other.sh") == (exact, similar)
     assert given("sbatch align.sh") == given("sbatch -J align.sh other.sh 5") == ("", "")
     script = "#!/bin/sh\n# This script was created by sbatch --wrap.\n\n./sim 12 | tail\n"
     assert given("sbatch -n1 --wrap=./sim 12", "wrap") != ("", "")
@@ -168,7 +173,7 @@ def test_lines_that_submitted_jobs_tell_their_arguments() -> None:
         sacct(f"{row(name='wrap')}|sbatch --wrap=./sim 12", header=f"{HEADER}|SubmitLine")
         .jobs["7"]
         .arguments
-        == arguments_of("wrap", (), script.replace(" | tail", ""))[0]
+        == described("wrap", (), script.replace(" | tail", "")).arguments
     )
 
 
@@ -260,3 +265,87 @@ def test_swf_with_a_beginning() -> None:
     assert (job.submit_s, job.start_s, job.end_s, job.elapsed_s) == (1010.0, 1015.0, 1075.0, 60.0)
     assert (job.user, job.account, job.peak_bytes) == ("user3", "group2", 4 * 2048 * 1024)
     assert (len(read.jobs), read.not_ended, read.broken) == (1, 1, 4)
+
+
+RULE = "-" * 80
+STORED = f"""\
+Batch Script for 7
+{RULE}
+#!/bin/bash
+#SBATCH -n 4
+./align $1
+
+Batch Script for 8_2
+{RULE}
+NONE
+"""
+
+
+def test_scripts_that_accounting_stores_are_read_for_jobs_whose_arguments_are_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[tuple[str, ...]] = []
+    answers = {"stored": STORED, "flags": "AccountingStoreFlags   = job_comment,job_script\n"}
+
+    def slurm(words: tuple[str, ...], **_: object) -> str:
+        asked.append(words)
+        if words[0] == "scontrol":
+            return answers["flags"]
+        if "--batch-script" in words:
+            if "broken" in answers:
+                raise SchedulerError("sacct failed")
+            return answers["stored"]
+        bar = next(w.partition("=")[2] for w in words if w.startswith("--delimiter="))
+        lines = [
+            f"{row()}|sbatch align.sh s1", f"{row('8_2', name='a.sh')}|sbatch a.sh",
+            f"{row('9', name='renamed')}|sbatch -J renamed align.sh",
+            f"{row('6', user='bob')}|sbatch align.sh",
+        ]  # fmt: skip
+        return "\n".join(
+            bar.join(line.split("|")) for line in (words[-1].replace(",", "|"), *lines)
+        )
+
+    monkeypatch.setattr(past_jobs.commands, "run", slurm)
+
+    def ask() -> Read:
+        found = past_jobs.ask("lab", 0.0)
+        past_jobs.add_scripts(found)
+        return found
+
+    read = ask()
+    assert read.jobs["7"].script == described("", (), "#!/usr/bin/env bash\n./align $1").script
+    assert [job for job in read.jobs.values() if job.script] == [read.jobs["7"]]
+    questions = [words[-1] for words in asked if "--batch-script" in words]
+    assert [set(one.split(",")) for one in questions] == [{"7", "8_2"}, {"6"}]
+    answers["broken"] = ""
+    assert not ask().jobs["7"].script
+    answers["flags"] = "AccountingStoreFlags   = job_comment\n"
+    asked.clear()
+    assert len(ask().jobs) == 4
+    assert not [words for words in asked if "--batch-script" in words]
+
+
+@pytest.mark.parametrize("more", ["6", "7", "8_2"])
+def test_an_answer_that_holds_other_jobs_than_asked_for_is_not_used(
+    monkeypatch: pytest.MonkeyPatch, more: str
+) -> None:
+    """The script of 8_2 has a line in it that is like sacct's own."""
+    evil = {"7": "#!/bin/sh\na\n", "8_2": f"#!/bin/sh\nBatch Script for {more}\n{RULE}\nrm\n",
+            "9": "#!/bin/sh\nb\n", "10": "NONE\n"}  # fmt: skip
+
+    def slurm(words: tuple[str, ...], **_: object) -> str:
+        return "".join(f"Batch Script for {n}\n{RULE}\n{evil[n]}\n" for n in words[-1].split(","))
+
+    monkeypatch.setattr(past_jobs.commands, "run", slurm)
+    found = scripts_of({"alice": ["7", "8_2", "9", "10"]})
+    assert {number: text.split()[-1] for number, text in found.items()} == {"7": "a", "9": "b"}
+    assert dict(parse(STORED, ["7", "8_2"]) or {}) == {
+        "7": "#!/bin/bash\n#SBATCH -n 4\n./align $1\n"
+    }
+    for text in (
+        "",
+        "sacct: error\n",
+        f"Batch Script for 7\n{RULE}\n",
+        "Batch Script for 7\n--\nx\n",
+    ):
+        assert parse(text, ["7"]) == {}

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from berth_daemon import Harbour, wait_until
 from pydantic import ValidationError
+from site_jobs import SiteJobs
 
 from berth.pilot.errors import BerthError
 from berth.plugin.forecasting import forecaster_for, platforms_for
-from berth.plugin.history.matching import Match, arguments_of, keys, plain_name
+from berth.plugin.history.decided_jobs import by_user, program_of
+from berth.plugin.history.matching import Match, described, keys, plain_name
 from berth.plugin.history.run_times import (
     ANOTHER_LIMIT,
     RANGE_OF,
@@ -21,8 +25,9 @@ from berth.plugin.history.run_times import (
     without_limit,
 )
 from berth.plugin.history.workloads import make_workloads
+from berth.plugin.right_sizing.needs import learn_needs
 from berth.plugin.site.load import load_site
-from berth.plugin.store import Store
+from berth.plugin.store import OutcomeRecord, Store
 from berth.plugin.store.records import PastJobRecord
 from berth.policies.codes import Code
 from berth.predictor.core.forecast import Forecast
@@ -41,18 +46,18 @@ NOW_S = 1_800_000_000.0
 
 
 def past(number: int, seconds: float, **changes: object) -> PastJobRecord:
-    """The oldest first; ``given``: arguments of its script."""
-    given = str(changes.pop("given", ""))
+    """The oldest first; ``given``: arguments of its script, ``text``: the script."""
+    given, text = str(changes.pop("given", "")), str(changes.pop("text", ""))
     name = str(changes.get("name", "align.sh"))
-    exact, similar = arguments_of(name, given.split())
+    what = described(name, given.split(), text or None)
     end_s = NOW_S - 3000.0 * (100 - number)
     known: dict[str, object] = {
         "cluster": "lab", "job_id": f"{changes.get('user', 'alice')}{number}", "user": "alice",
         "state": "completed", "submit_s": end_s - seconds - 5, "start_s": end_s - seconds,
         "end_s": end_s, "elapsed_s": seconds, "cores": 16, "name": name, "queue": "cpu",
-        "time_limit_s": 3600.0, "request_bytes": 2**36, "account": "phys", "arguments": exact,
-        "peak_bytes": 3 * 2**30, "peak_source": "polled",
-        "similar": similar,
+        "time_limit_s": 3600.0, "request_bytes": 2**36, "account": "phys",
+        "peak_bytes": 3 * 2**30, "peak_source": "polled", "script": what.script,
+        "arguments": what.arguments, "similar": what.similar,
     }  # fmt: skip
     return PastJobRecord(**known | changes)  # type: ignore[arg-type]
 
@@ -73,12 +78,7 @@ def made(site: Harbour, jobs: list[PastJobRecord], *, everybody: bool = False) -
 
 
 def forecast_of(store: Store, job: PastJobRecord, match: Match) -> Forecast:
-    found = dict(
-        keys(
-            job.user, job.name, job.cores, job.time_limit_s,
-            arguments=job.arguments, similar=job.similar, account=job.account,
-        )
-    )  # fmt: skip
+    found = dict(keys(job.user, job.cores, job.time_limit_s, program_of(job), account=job.account))
     (name,) = (
         record.name
         for record in store.workloads()
@@ -203,6 +203,110 @@ def test_where_all_are_trusted_a_newcomer_is_matched_by_account(site: Harbour) -
     by_account = {r.account: r.profile for r in store.decisions.last(2)}
     assert (by_account["phys"] or "").startswith("history-align")
     assert by_account["chem"] is None
+
+
+def test_jobs_with_the_same_script_are_matched_whatever_they_are_called(site: Harbour) -> None:
+    text = "#!/bin/bash\n#SBATCH -n 16\n./melt --steps {}\n"
+    jobs = [
+        past(n, 3000.0 if n % 2 else 300.0, name=f"run-{chr(97 + n)}", text=text.format(n % 2))
+        for n in range(12)
+    ]
+    store = made(site, jobs)
+    for job, seconds in ((jobs[0], 300.0), (jobs[1], 3000.0)):
+        runtime = forecast_of(store, job, Match.SCRIPT).runtime_at("rome-7742", 16)
+        assert runtime is not None
+        assert runtime.mid == pytest.approx(seconds, rel=0.05)
+    daemon = site.start()
+    wait_until(lambda: daemon.stats()["forecasts"] >= 2)
+    asked = {"queue": "auto", "user": "alice", "tasks": 16, "time_limit_min": 60, "name": "new"}
+    other = "#!/usr/bin/env bash\n#SBATCH -n 32 # more\n\n./melt --steps 1\n"
+    daemon.decide(script=other, **asked)
+    daemon.decide(script=other, arguments=["x"], **asked)
+    daemon.decide(script="#!/bin/bash\n./melt --steps 2\n", **asked)
+    daemon.decide(script=other, **asked | {"user": "bob"})
+    wait_until(lambda: store.decisions.count() >= 4)
+    by_profile = [r.profile for r in sorted(store.decisions.last(4), key=lambda r: r.time_s)]
+    assert by_profile[0] is not None
+    assert by_profile[0].startswith("alice/history-run-b")
+    assert by_profile[1:] == [None, None, None]
+
+
+def test_a_program_that_is_known_from_its_outcomes_only_is_matched_by_all_that_was_seen(
+    site: Harbour,
+) -> None:
+    store = site.store()
+    daemon = site.start()
+    asked = {"queue": "auto", "user": "carol", "tasks": 8, "time_limit_min": 10, "account": "phys"}
+    script = "#!/bin/sh\nexec ./thaw $1\n"
+    for n in range(4):
+        daemon.decide(name="thaw.sh", script=script, arguments=[f"s{n}"], **asked)
+    daemon.decide(name="odd", **asked)
+    wait_until(lambda: store.decisions.count() >= 5)
+    decisions = sorted(store.decisions.last(5), key=lambda r: r.time_s)
+    seen = json.loads(decisions[0].request)["job"]
+    assert seen["name"] == "thaw.sh"
+    assert "thaw" not in "".join((seen["script"], seen["arguments"], seen["similar"]))
+    ended_s = decisions[0].time_s
+    outcomes = [
+        OutcomeRecord(
+            "tests", str(n), "carol", "completed", one.id, "cpu", submit_s=ended_s - 90,
+            start_s=ended_s - 80 + n, end_s=ended_s - 10 + n, cores=8, elapsed_s=70.0,
+            time_limit_s=600.0, max_rss_bytes=10**9,
+        )
+        for n, one in enumerate(decisions)
+    ]  # fmt: skip
+    gone = replace(outcomes[0], job_id="9", decision="pruned")
+    store.outcomes.put([*outcomes, gone])
+    read = load_site(site.site_file)
+    made_of = make_workloads(
+        store, read, forecaster=forecaster_for(read), platforms=platforms_for(read)
+    )
+    assert made_of.workloads >= 3
+    assert learn_needs(store, ended_s) >= 2
+    wait_until(lambda: daemon.stats()["forecasts"] >= 3)
+    asked["time_limit_min"] = 20  # neither the shape nor the limit of any of them
+    for words in ({"script": script, "arguments": ["s7"]}, {"script": "#!/bin/sh\n./thaw\n"}):
+        daemon.decide(name="thaw.sh", **words, **asked)
+    daemon.decide(name="other.sh", **asked)
+    wait_until(lambda: store.decisions.count() >= 8)
+    similar, by_name, other = sorted(store.decisions.last(3), key=lambda r: r.time_s)
+    assert (similar.profile or "").startswith("carol/history-thaw.sh")
+    assert (by_name.profile or "").startswith("carol/history-thaw.sh")
+    assert similar.profile != by_name.profile
+    assert other.profile is None
+
+
+def test_what_a_decision_says_of_a_job_may_be_broken(site: Harbour) -> None:
+    store = site.store()
+    job_id = SiteJobs(store).job("app", 100.0, at_s=1.7e9, cores=4)
+    (decision,) = store.decisions.last(1)
+    for text in (
+        "", "[", "[]", '{"job": 3}', '{"job": {"name": 7}}', '{"size": null}', "[" * 100_000,
+        '{"job": {"script": "' + "x" * 99 + '"}}',
+    ):  # fmt: skip
+        store.decisions.prune(4e9)
+        store.decisions.add([replace(decision, request=text)])
+        ((user, (job,)),) = by_user(store)
+        assert (user, job.job_id, job.name, job.script) == ("alice", job_id, "", "")
+
+
+def test_a_job_without_an_account_is_one_of_its_users_default_account(site: Harbour) -> None:
+    store = made(site, [*steady(), *steady(620.0, user="bob")], everybody=True)
+    daemon = site.start()
+    wait_until(lambda: daemon.stats()["forecasts"] >= 1)
+    asked = {"queue": "auto", "tasks": 16, "time_limit_min": 60, "name": "align.sh"}
+    for words in (
+        {"default_account": "phys"}, {"default_account": "chem"},
+        {"default_account": "phys", "account": "chem"}, {},
+    ):  # fmt: skip
+        daemon.decide(user="newcomer", **words, **asked)
+    wait_until(lambda: store.decisions.count() >= 4)
+    found = [
+        (r.account, r.profile is not None)
+        for r in sorted(store.decisions.last(4), key=lambda r: r.time_s)
+    ]
+    assert found == [("phys", True), ("chem", False), ("chem", False), (None, False)]
+    assert daemon.decide(default_account=7, **asked)["code"] == Code.BAD_REQUEST
 
 
 def test_a_prediction_that_is_not_trusted_abstains() -> None:

@@ -79,6 +79,18 @@ def test_steps_add_their_peak_memory_to_their_job(slurm: FakeSlurm) -> None:
     assert found["9"].state == "out-of-memory"
 
 
+def test_memory_is_that_of_a_node_and_of_each_task_of_an_array(slurm: FakeSlurm) -> None:
+    """MaxRSS is of the largest of a step's processes: eight on two nodes, four on each."""
+    slurm.says(
+        "sacct",
+        accounted("7_0") + accounted("7_0.0", MaxRSS=1000, NTasks=8, NNodes=2)
+        + accounted("7_1") + accounted("7_1.batch", MaxRSS=3000, NTasks=1)
+        + accounted("7_1.0", MaxRSS=500, NTasks="x"),
+    )  # fmt: skip
+    found = Slurm().outcomes(("7_0", "7_1"))
+    assert {job: o.peak_memory_bytes for job, o in found.items()} == {"7_0": 4000, "7_1": 3000}
+
+
 @pytest.mark.parametrize(
     ("fields", "name", "value"),
     [

@@ -1,0 +1,125 @@
+"""Each user's past jobs: those of the accounting, and those that Berth decided upon.
+
+An outcome has no name; what the filter saw of its job stands with the decision, in digests. A job
+that both know has what accounting says, with the script and arguments that the filter saw.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from berth.plugin.history.matching import Described
+from berth.plugin.history.reading import name_of
+from berth.plugin.store import Store
+from berth.plugin.store.records import OutcomeRecord, PastJobRecord
+
+_LONGEST_DIGEST = 80
+
+
+def by_user(store: Store) -> Iterator[tuple[str, list[PastJobRecord]]]:
+    """Each user's jobs in order of their ends."""
+    outcomes: dict[str, list[OutcomeRecord]] = {}
+    for outcome in store.outcomes.between(0.0, time.time() + 86_400.0):
+        if outcome.user:
+            outcomes.setdefault(outcome.user, []).append(outcome)
+    user, jobs = None, list[PastJobRecord]()
+    for job in store.past_jobs.of_users():
+        if job.user != user:
+            if user is not None:
+                yield user, _merged(store, jobs, outcomes.pop(user, []))
+            user, jobs = job.user, []
+        jobs.append(job)
+    if user is not None:
+        yield user, _merged(store, jobs, outcomes.pop(user, []))
+    for user, decided in outcomes.items():
+        merged = _merged(store, [], decided)
+        if merged:
+            yield user, merged
+
+
+def of_outcome(
+    outcome: OutcomeRecord, what: Described | None = None, account: str = ""
+) -> PastJobRecord | None:
+    """The job of an outcome; None: it did not run, or its user is not known.
+
+    ``what``: its program, as the decision has it.
+    """
+    start_s, end_s, elapsed_s = outcome.start_s, outcome.end_s, outcome.elapsed_s
+    if not outcome.user or start_s is None or end_s is None or not elapsed_s:
+        return None
+    found = PastJobRecord(
+        cluster=outcome.cluster,
+        job_id=outcome.job_id,
+        user=outcome.user,
+        state=outcome.state,
+        submit_s=start_s if outcome.submit_s is None else outcome.submit_s,
+        start_s=start_s,
+        end_s=end_s,
+        elapsed_s=elapsed_s,
+        cores=max(outcome.cores or 1, 1),
+        nodes=outcome.nodes or 1,
+        account=account,
+        queue=outcome.queue or "",
+        gpus=outcome.gpus,
+        time_limit_s=outcome.time_limit_s,
+        peak_bytes=outcome.max_rss_bytes,
+        peak_source="polled" if outcome.max_rss_bytes else "",
+    )
+    return found if what is None else _with_program(found, what)
+
+
+def program_of(job: PastJobRecord) -> Described:
+    """What it was called and given, as far as it is known."""
+    return Described(job.name, job.script, job.arguments, job.similar)
+
+
+def _merged(
+    store: Store, jobs: list[PastJobRecord], decided: Sequence[OutcomeRecord]
+) -> list[PastJobRecord]:
+    if not decided:
+        return jobs
+    stored = store.decisions.requests({one.decision for one in decided if one.decision})
+    programs = {name: _described(request) for name, (_, request) in stored.items()}
+    seen = {(one.cluster, one.job_id): programs.get(one.decision or "") for one in decided}
+    there = {(job.cluster, job.job_id) for job in jobs}
+    found = []
+    for job in jobs:
+        what = seen.get((job.cluster, job.job_id))
+        found.append(job if what is None or job.script else _with_program(job, what))
+    for one in decided:
+        if (one.cluster, one.job_id) not in there:
+            account, _ = stored.get(one.decision or "", ("", ""))
+            job_of_it = of_outcome(one, programs.get(one.decision or ""), account)
+            if job_of_it is not None:
+                found.append(job_of_it)
+    return sorted(found, key=lambda job: (job.end_s, job.cluster, job.job_id))
+
+
+def _with_program(job: PastJobRecord, what: Described) -> PastJobRecord:
+    return replace(
+        job,
+        name=job.name or name_of(what.name),
+        script=what.script,
+        arguments=what.arguments,
+        similar=what.similar,
+    )
+
+
+def _described(request: str) -> Described | None:
+    """What a decision's request says of the job's program; None: nothing, or it is unreadable."""
+    try:
+        read = json.loads(request).get("job")
+        if not isinstance(read, dict):
+            return None
+        texts = [read.get(key, "") for key in ("name", "script", "arguments", "similar")]
+    except (ValueError, AttributeError, RecursionError):
+        return None
+    if not all(isinstance(text, str) for text in texts):
+        return None
+    name, *digests = texts
+    if any(len(text) > _LONGEST_DIGEST for text in digests):
+        return None
+    return Described(name_of(name), *digests)
