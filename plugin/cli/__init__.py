@@ -44,11 +44,11 @@ class LazyGroup(click.Group):
         command = getattr(importlib.import_module(module), attribute)
         if not isinstance(command, click.Command):
             raise TypeError(f"{module}:{attribute} is not a click command")
-        return command
+        return _with_format(command)
 
     def _registered(self, name: str) -> click.Command | None:
         try:
-            return None if self._more is None else self._more.load(name)
+            return None if self._more is None else _with_format(self._more.load(name))
         except UsageError:
             if self._more is not None and any(p.name == name for p in self._more.problems()):
                 raise
@@ -63,6 +63,12 @@ class LazyGroup(click.Group):
             rows += [(name, self._more.load(name).get_short_help_str(70)) for name in own]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
+
+
+def _with_format(command: click.Command) -> click.Command:
+    from berth.plugin.cli.formats import with_format  # noqa: PLC0415 - of commands alone
+
+    return with_format(command)
 
 
 HIDDEN = frozenset(("profile",))
@@ -99,6 +105,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "ui": (
         "berth.plugin.cli.ui:ui",
         "Show predictions, placements, jobs and the site in a browser.",
+    ),
+    "report": (
+        "berth.plugin.cli.report:report",
+        "Write a job, a workload, the site or the GPUs as one HTML file.",
     ),
     "platform": (
         "berth.plugin.cli.platform:platform",

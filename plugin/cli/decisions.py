@@ -23,6 +23,8 @@ from berth.plugin.users.client import RemoteStore
 _HEADER = (
     "ID", "TIME", "USER", "PROFILE", "MODE", "ACTION", "CODE", "CHOSEN", "PREDICTED", "RAN", "TOOK",
 )  # fmt: skip
+_SHORT = ("ID", "TIME", "USER", "PROFILE", "CODE", "CHOSEN", "RAN")
+_IN_SHORT = tuple(_HEADER.index(title) for title in _SHORT)
 PLACES = ("CANDIDATE", "PLATFORM", "TIME", "90 %", "MEMORY AT MOST", "BASIS", "FROM", "WHY NOT")
 _json_option = click.option("--json", "json_", is_flag=True, help="Print JSON.")
 
@@ -35,6 +37,7 @@ _json_option = click.option("--json", "json_", is_flag=True, help="Print JSON.")
 @click.option("--code", help="Only with this code (docs/reasons.md), for example no-profile.")
 @click.option("--profile", help="Only of this profile.")
 @click.option("--job", help="The decision for this job id.")
+@click.option("--short", is_flag=True, help="Fewer columns, as squeue has them.")
 @_json_option
 @store_options
 @click.pass_context
@@ -46,6 +49,7 @@ def decisions(
     code: str | None,
     profile: str | None,
     job: str | None,
+    short: bool,
     json_: bool,
     site_file: Path | None,
     store_url: str | None,
@@ -55,6 +59,7 @@ def decisions(
     \b
     Example:
       berth decisions --user alice --last 5
+      berth decisions --short --format csv
       berth decisions --job 1234
       berth decisions show 1m7y4whj8kbbvxmm
     """
@@ -89,7 +94,9 @@ def decisions(
         ]
         for r in records
     ]
-    click.echo(columns(_HEADER, rows, indent=0))
+    if short:
+        rows = [[row[i] for i in _IN_SHORT] for row in rows]
+    click.echo(columns(_SHORT if short else _HEADER, rows, indent=0))
 
 
 @decisions.command()

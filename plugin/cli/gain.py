@@ -14,7 +14,7 @@ from berth.plugin.store import OutcomeRecord, Store
 if TYPE_CHECKING:
     from berth.plugin.gain import Gain, Gains
 
-_HEADER = ("JOBS", "ENDED", "PROGRAMS", "RAN", "ELSEWHERE", "SAVED", "90 %", "FASTER", "90 %")
+GAIN = ("JOBS", "ENDED", "PROGRAMS", "RAN", "ELSEWHERE", "SAVED", "90 %", "FASTER", "90 %")
 _GROUPS = {"placed": "placed by Berth", "kept": "left where asked"}
 
 
@@ -50,8 +50,14 @@ def gain_text(found: Gains) -> str:
     """A table, and what it does not say."""
     lines = []
     if found.groups:
-        lines.append(columns(_HEADER, [_row(one) for one in found.groups], indent=0))
-    else:
+        lines.append(columns(GAIN, [gain_cells(one) for one in found.groups], indent=0))
+    return "\n".join([*lines, *gain_notes(found)])
+
+
+def gain_notes(found: Gains) -> list[str]:
+    """What the table does not say, in sentences."""
+    lines = []
+    if not found.groups:
         lines.append("no job has both a measured time and a prediction for another place")
     corrected = {place: factor for one in found.groups for place, factor in one.corrections.items()}
     for place, factor in sorted(corrected.items()):
@@ -68,10 +74,11 @@ def gain_text(found: Gains) -> str:
             "ELSEWHERE is predicted, not measured, and jobs are moved where it is predicted to be "
             "long: what was saved is rather less than more"
         )
-    return "\n".join(lines)
+    return lines
 
 
-def _row(one: Gain) -> list[str]:
+def gain_cells(one: Gain) -> list[str]:
+    """One group's line, under ``GAIN``."""
     interval, speedup = one.saved_interval_s, one.speedup_interval
     return [
         _GROUPS[one.group], str(one.jobs), str(one.programs), _hours(one.real_s),

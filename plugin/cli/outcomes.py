@@ -32,6 +32,7 @@ _DAY_S = 86_400.0
     "--days", type=click.FloatRange(min=0), default=30.0, show_default=True, help="Looked back."
 )
 @click.option("--jobs", is_flag=True, help="List the jobs instead of summing up.")
+@click.option("--short", is_flag=True, help="With --jobs: fewer columns, as squeue has them.")
 @click.option("--gain", is_flag=True, help="What placements saved or cost in run time.")
 @click.option(
     "--against",
@@ -45,6 +46,7 @@ def outcomes(
     by: str,
     days: float,
     jobs: bool,
+    short: bool,
     gain: bool,
     against: str | None,
     json_: bool,
@@ -65,6 +67,8 @@ def outcomes(
     """
     if against is not None and not gain:
         raise UsageError("--against belongs to --gain")
+    if short and not jobs:
+        raise UsageError("--short belongs to --jobs")
     if jobs and gain:
         raise UsageError("give one of --jobs and --gain")
     now_s = time.time()
@@ -79,7 +83,7 @@ def outcomes(
     elif not found:
         click.echo(f"no job that was decided upon has ended in the last {days:g} days")
     else:
-        click.echo(_jobs(found) if jobs else _summary(summarise(found, by), by))
+        click.echo(_jobs(found, short=short) if jobs else _summary(summarise(found, by), by))
         for line in _changes(store, now_s - days * _DAY_S):
             click.echo(line)
 
@@ -132,25 +136,29 @@ def _percent(share: float | None) -> str:
     return "-" if share is None else f"{share:.0%}"
 
 
-def _jobs(found: list[OutcomeRecord]) -> str:
-    header = ("JOB", "USER", "QUEUE", "STATE", "PROFILE", "PLATFORM", "PREDICTED", "RAN", "ERROR")
-    return columns(
-        header,
-        [
-            [
-                outcome.job_id,
-                outcome.user,
-                outcome.queue or "-",
-                outcome.state,
-                outcome.profile or "-",
-                outcome.platform or "-",
-                predicted_time(outcome),
-                _time(outcome.elapsed_s),
-                error(outcome),
-            ]
-            for outcome in found
-        ],
-        indent=0,
+_JOBS = ("JOB", "USER", "QUEUE", "STATE", "PROFILE", "PLATFORM", "PREDICTED", "RAN", "ERROR")
+_SHORT = ("JOB", "USER", "STATE", "RAN", "ERROR")
+
+
+def _jobs(found: list[OutcomeRecord], *, short: bool) -> str:
+    titles = _SHORT if short else _JOBS
+    shown = [_JOBS.index(title) for title in titles]
+    rows = [[row[i] for i in shown] for row in map(_job_cells, found)]
+    return columns(titles, rows, indent=0)
+
+
+def _job_cells(outcome: OutcomeRecord) -> tuple[str, ...]:
+    """One line, under ``_JOBS``."""
+    return (
+        outcome.job_id,
+        outcome.user,
+        outcome.queue or "-",
+        outcome.state,
+        outcome.profile or "-",
+        outcome.platform or "-",
+        predicted_time(outcome),
+        _time(outcome.elapsed_s),
+        error(outcome),
     )
 
 

@@ -26,7 +26,9 @@ from berth.pilot.importers.profiles import (
 from berth.pilot.importers.reading import SECONDS
 from berth.pilot.profile import NAME_PATTERN, Profile, Target
 from berth.pilot.units import format_seconds
+from berth.plugin.cli.columns import record
 
+_HEADER = ("profile", "region", "time", "counters")
 MOST_ROWS = 40
 
 
@@ -151,19 +153,25 @@ def _line(one: Profile) -> str:
     return json.dumps(one.model_dump(mode="json", by_alias=True), separators=(",", ":"))
 
 
+def _row(one: Profile) -> tuple[str, str, str, str]:
+    given = sum(1 for m in one.counters.values() if m.value is not None)
+    imported = one.provenance.imported
+    return (
+        one.name,
+        imported.region if imported else "",
+        format_seconds(one.runtime.median_s) if one.runtime else "none",
+        f"{given} of {len(one.counters)}",
+    )
+
+
 def _show(made: list[Profile]) -> None:
+    rows = [_row(one) for one in made]
+    record(_HEADER, rows)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("profile", "region", "time", "counters"):
+    for title in _HEADER:
         table.add_column(title, justify="right" if title in ("time", "counters") else "left")
-    for one in made[:MOST_ROWS]:
-        given = sum(1 for m in one.counters.values() if m.value is not None)
-        imported = one.provenance.imported
-        table.add_row(
-            one.name,
-            imported.region if imported else "",
-            format_seconds(one.runtime.median_s) if one.runtime else "none",
-            f"{given} of {len(one.counters)}",
-        )
+    for row in rows[:MOST_ROWS]:
+        table.add_row(*row)
     console = Console(highlight=False, markup=False)
     (console if console.is_terminal else Console(highlight=False, markup=False, width=140)).print(
         table

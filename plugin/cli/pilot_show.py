@@ -8,7 +8,9 @@ from rich.table import Table
 from berth.pilot.catalogue import BY_NAME, GROUPS
 from berth.pilot.profile import Measurement, Profile, Quality
 from berth.pilot.units import format_bytes, format_count, format_seconds
+from berth.plugin.cli.columns import record
 
+_HEADER = ("counter", "value", "unit", "quality", "source")
 WIDTH = 100
 """Columns of the table where there is no terminal to ask."""
 
@@ -18,11 +20,12 @@ def print_profile(profile: Profile) -> None:
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=WIDTH)
+    groups = [(title, _rows(profile, group)) for group, title in GROUPS.items()]
+    record(_HEADER, [row for _, rows in groups for row in rows])
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("counter", "value", "unit", "quality", "source"):
+    for title in _HEADER:
         table.add_column(title, justify="right" if title == "value" else "left", no_wrap=True)
-    for group, title in GROUPS.items():
-        rows = _rows(profile, group)
+    for title, rows in groups:
         if rows:
             table.add_row(f"[dim]{title}[/dim]")
         for row in rows:

@@ -79,7 +79,8 @@ RELATIVE = "berth.relative-bundle/1"
 @click.option(
     "--picture",
     type=click.Path(path_type=Path),
-    help="Draw the explanation or roofline (.svg, .png, .pdf; needs berth[train]).",
+    help="Draw the explanation of a program, the --roofline of a model, else the ranked times "
+    "(.svg, .png, .pdf; needs berth[ui] or berth[train]).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @workload_options

@@ -14,6 +14,7 @@ from berth.plugin.cli.forecast_text import (
     per,
     sources_text,
     table,
+    usable,
 )
 from berth.plugin.cli.predict_asked import Asked
 from berth.plugin.workload_files import title
@@ -21,10 +22,11 @@ from berth.plugin.workload_files import title
 
 def predict_any(asked: Asked) -> None:
     """Rank platforms by the forecast's time."""
-    asked.check()
+    asked.check("--picture")
     workload, platforms = asked.workload, asked.chosen()
     forecast = asked.forecast(platforms)
     rows = best_points(forecast)
+    asked.draw_times((one.platform, one.runtime_s, usable(one)) for one in rows)
     reasons = {
         one.platform: asked.forecaster.explain(
             workload, platforms[one.platform], asked.platforms, reference=asked.reference

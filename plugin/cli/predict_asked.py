@@ -6,12 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import click
+
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
 from berth.plugin.workload_files import title
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.forecaster import Forecaster
+from berth.predictor.core.prediction import Interval
 from berth.predictor.core.workload import Workload
 from berth.predictor.hardware import platforms as catalogue
 
@@ -58,6 +61,19 @@ class Asked:
         stray = next((name for name, on in given.items() if on and name not in allowed), None)
         if stray is not None:
             raise UsageError(f"{stray} means nothing for {title(self.workload.kind)}")
+
+    def draw_times(self, rows: Iterable[tuple[str, Interval, bool]]) -> None:
+        """``--picture`` of a ranking: names, seconds, and whether one can act on each.
+
+        Raises ToolMissing, UsageError for another ending.
+        """
+        if self.picture is None:
+            return
+        from berth.plugin.pictures.times import Row, draw  # noqa: PLC0415 - of the extra
+
+        shown = [Row(name, (t.low, t.mid, t.high), not trusted) for name, t, trusted in rows]
+        draw(self.picture, shown)
+        click.echo(f"picture written to {self.picture}", err=True)
 
     def chosen(self) -> dict[str, Platform]:
         """The platforms to predict for, in the order asked. Raises UsageError."""

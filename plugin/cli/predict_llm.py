@@ -11,7 +11,7 @@ import click
 
 from berth.pilot.units import format_bytes, format_seconds
 from berth.plugin.cli.columns import columns
-from berth.plugin.cli.forecast_text import explain_sources, sources_json
+from berth.plugin.cli.forecast_text import best_points, explain_sources, sources_json, usable
 from berth.plugin.cli.intervals import as_numbers
 from berth.plugin.cli.predict_asked import Asked
 from berth.predictor.core.forecast import Forecast, Unit
@@ -32,7 +32,7 @@ from berth.predictor.hardware.unit import get_unit, units
 
 def predict_llm(asked: Asked) -> None:
     """Rank accelerators for a language model; those without a platform here, too."""
-    asked.check("--carbon-intensity")
+    asked.check("--carbon-intensity", "--picture")
     document = asked.workload.document
     assert isinstance(document, LanguageModelWorkload)  # noqa: S101 - by its kind
     config = document.config
@@ -47,6 +47,9 @@ def predict_llm(asked: Asked) -> None:
     forecast = asked.forecast(here) if here else None
     if forecast is not None:
         found = [_from(forecast, one, asked.workload, work) for one in found]
+    if forecast is not None:
+        rows = best_points(forecast)
+        asked.draw_times((one.platform, one.runtime_s, usable(one)) for one in rows)
     found.sort(key=lambda p: (not _usable(p), not p.fits, -p.throughput.mid, p.device))
     if asked.as_json:
         answer = _document(model, work, predictor, framework, found)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from berth.pilot.errors import DocumentError, UsageError
+from berth.pilot.errors import DocumentError
 from berth.pilot.units import format_count, format_seconds
 from berth.plugin.cli import model_memory
 from berth.plugin.cli.columns import columns
@@ -44,8 +44,6 @@ def predict_model(asked: Asked) -> None:
     from berth.predictor.hardware.roofs import Numbers, roofs  # noqa: PLC0415
 
     asked.check("--roofline", "--picture")
-    if asked.picture is not None and not asked.roofline:
-        raise UsageError("--picture of a model shows its roofline", hint="add --roofline")
     document = asked.workload.document
     assert isinstance(document, ModelWorkload)  # noqa: S101 - by its kind
     graph = graph_of(document)
@@ -79,7 +77,9 @@ def predict_model(asked: Asked) -> None:
             click.echo(f"A job does {steps:g} such runs; `berth place` ranks by the whole.")
         if asked.why:
             explain_sources(forecast, [one.roof.platform for one in found])
-    if asked.picture is not None:
+    if not asked.roofline:
+        asked.draw_times((one.roof.platform, one.seconds, _usable(one)) for one in found)
+    elif asked.picture is not None:
         from berth.plugin.pictures import roofline as roofline_picture  # noqa: PLC0415
 
         roofline_picture.draw(asked.picture, name, [one for one, _ in details])

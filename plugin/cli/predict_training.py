@@ -32,7 +32,7 @@ def predict_training(asked: Asked) -> None:
     from berth.predictor.families.training_step import bundle as bundles  # noqa: PLC0415
     from berth.predictor.families.training_step.predictor import predict  # noqa: PLC0415
 
-    asked.check()
+    asked.check("--picture")
     document = asked.workload.document
     assert isinstance(document, ModelWorkload)  # noqa: S101 - by its kind
     graph = graph_of(document)
@@ -48,6 +48,7 @@ def predict_training(asked: Asked) -> None:
         seconds = predicted.runtime_s if steps is None else predicted.runtime_s.scaled(1 / steps)
         found.append(replace(one, seconds=seconds, basis=predicted.basis))
     found.sort(key=lambda one: (one.basis is Basis.PRIOR, one.seconds.mid, one.platform))
+    asked.draw_times((one.platform, one.seconds, one.basis is not Basis.PRIOR) for one in found)
     memory, name = _memory(graph), document.file or document.name
     if asked.as_json:
         answer = _document(name, graph, found, memory, asked.platforms)

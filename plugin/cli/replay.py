@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import click
 import numpy as np
 
+from berth.pilot.documents import write_text
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.replay_live import show_live
 from berth.plugin.cli.replay_options import Options, replay_options
@@ -16,7 +18,7 @@ from berth.plugin.cli.where import find_site, open_store
 from berth.plugin.history.reading import summary
 from berth.plugin.replay.clusters import SiteCluster, cluster_of, on_cluster
 from berth.plugin.replay.past import PastJobs, asked_jobs, past_jobs
-from berth.plugin.replay.placed import Events, Variant, columns_of
+from berth.plugin.replay.placed import Column, Events, Variant, columns_of
 from berth.plugin.replay.shown import as_json, counted, table, users_as_json, users_table
 from berth.plugin.replay.site_events import (
     present_reservations,
@@ -73,6 +75,8 @@ def replay_command(options: Options) -> None:
     events = _events(options, jobs, place)
     variants = _variants(options, place, jobs)
     found = list(columns_of(jobs, variants, truth, events, options.seeds))
+    if options.html is not None:
+        _write_html(options.html, past, variants, found)
     if options.json_:
         replays = [
             {**as_json(one.name, one.metrics), "users": users_as_json(found[0], one)}
@@ -84,6 +88,8 @@ def replay_command(options: Options) -> None:
         }  # fmt: skip
         click.echo(json.dumps({"trace": past.source, **report, "replays": replays}, indent=2))
         return
+    if options.html is not None:
+        click.echo(f"The report is in {options.html}.")
     for line in [*summary(past.read), *counted(found[0].metrics.counts)]:
         click.echo(line)
     for source, count in truth.known.items() if options.policies else ():
@@ -106,6 +112,27 @@ def _past(options: Options) -> PastJobs:
     )
 
 
+def _write_html(
+    path: Path, past: PastJobs, variants: Sequence[Variant], found: Sequence[Column]
+) -> None:
+    """The first draw of each; pictures are left out without matplotlib."""
+    from berth.plugin.report import page  # noqa: PLC0415 - slow only where used
+    from berth.plugin.report.of_replay import Shown, replay_report  # noqa: PLC0415
+    from berth.policies.tuning.replayed import TraceReplayer  # noqa: PLC0415
+
+    shown = []
+    for variant, one in zip(variants, found, strict=True):
+        done, place = one.replays[0], variant.place
+        replayer = TraceReplayer(
+            done.trace, done.cluster, done.settings, place.candidates, place.partition_of
+        )
+        figures = replayer.figures(done, float(done.trace.submit_s[0]))
+        shown.append(Shown(one.name, one.metrics, figures))
+    counts = [*summary(past.read), *counted(found[0].metrics.counts)]
+    report = replay_report(Path(past.source).name, shown, counts)
+    write_text(path, page.html(report, made_by="berth replay"))
+
+
 def _check_live(options: Options) -> None:
     """Raises UsageError for options that a live replay does not have."""
     given = {
@@ -113,6 +140,7 @@ def _check_live(options: Options) -> None:
         "--cores": options.cores, "--set": options.changes or None, "--times": options.times,
         "--truth": options.truth or None, "--failures": options.failures, "--mtbf": options.mtbf,
         "--reservations": options.reservations, "--recut": options.recut or None,
+        "--html": options.html,
     }  # fmt: skip
     for name, value in given.items():
         if value is not None:

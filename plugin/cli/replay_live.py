@@ -28,6 +28,7 @@ from berth.policies.replay.live import Foreseen
 from berth.policies.replay.settings import Backfill
 
 _SHOWN = 20
+UNKNOWN = "Jobs that are yet to be submitted are not known to this."
 MOST_FOR_WHY = 300
 """Jobs of a queue that ``berth why`` replays; of longer ones ``berth replay --live`` does."""
 
@@ -41,6 +42,16 @@ class Start:
     high_s: float
 
 
+@dataclass(frozen=True)
+class Live:
+    """The present queue replayed forward, under one way or several."""
+
+    present: PresentQueue
+    known: Known
+    found: Sequence[tuple[str, Foreseen]]
+    """By name of the way."""
+
+
 def show_live(
     site_file: Path | None,
     store_url: str | None,
@@ -50,6 +61,20 @@ def show_live(
     json_: bool,
 ) -> None:
     """Print the next hours under the present way and under each policy. Raises BerthError."""
+    live = live_replays(site_file, store_url, backfills, policies)
+    if json_:
+        click.echo(json.dumps(_as_json(live.present, live.known, live.found), indent=2))
+    else:
+        click.echo(_text(live.present, live.known, live.found))
+
+
+def live_replays(
+    site_file: Path | None,
+    store_url: str | None,
+    backfills: Sequence[str] = (),
+    policies: Sequence[str] = (),
+) -> Live:
+    """Takes some seconds where many jobs run and wait. Raises BerthError."""
     site = find_site(site_file)
     scheduler = _scheduler(site)
     present = _present(scheduler, site)
@@ -69,10 +94,7 @@ def show_live(
             asked = replace(site.policy, objective=policy)
             there = next_hours(present, settings, known, policy=asked, candidates=candidates)
             found.append((f"{name}, {policy}", there))
-    if json_:
-        click.echo(json.dumps(_as_json(present, known, found), indent=2))
-    else:
-        click.echo(_text(present, known, found))
+    return Live(present, known, found)
 
 
 def start_of(
@@ -123,32 +145,43 @@ def _store(site_file: Path | None, store_url: str | None) -> Store | RemoteStore
 
 def _text(present: PresentQueue, known: Known, found: Sequence[tuple[str, Foreseen]]) -> str:
     waiting = present.waiting
-    lines = [
-        f"{present.running} jobs run and {len(waiting)} wait; of {known.predicted} Berth "
-        "predicted the time, the others are expected to take as long as their users' jobs before"
-    ]
-    lines += [f"{count} left out: they {why}" for why, count in present.left_out.items()]
+    lines = live_notes(present, known)
     if not waiting:
         return "\n".join(lines)
-    made = [(name, figures(one, present)) for name, one in found]
-    titles = {
-        "mean_start_s": "mean wait from now", "last_start_s": "last of them starts in",
-        **{f"started_in_{h}_h": f"started within {h} h" for h in HORIZONS_H}, "moved": "moved",
-    }  # fmt: skip
-    rows = [
-        [title, *(_cell(one[key], elapsed=key.endswith("_s")) for _, one in made)]
-        for key, title in titles.items()
-    ]
-    lines.append(columns(["", *(name for name, _ in made)], rows))
+    lines.append(columns(["", *(name for name, _ in found)], live_figures(present, found)))
     shown = [
-        [job.job_id, job.user, job.queues[0], *(_moment(one, k) for _, one in found)]
+        [job.job_id, job.user, job.queues[0], *(start_cell(one, k) for _, one in found)]
         for k, job in enumerate(waiting[:_SHOWN])
     ]
     lines.append(columns(["job", "user", "queue", *(f"start, {n}" for n, _ in found)], shown))
     if len(waiting) > _SHOWN:
         lines.append(f"and {len(waiting) - _SHOWN} more: --json has all")
-    lines.append("Jobs that are yet to be submitted are not known to this.")
+    lines.append(UNKNOWN)
     return "\n".join(lines)
+
+
+def live_notes(present: PresentQueue, known: Known) -> list[str]:
+    """What was replayed, in sentences."""
+    waiting = present.waiting
+    lines = [
+        f"{present.running} jobs run and {len(waiting)} wait; of {known.predicted} Berth "
+        "predicted the time, the others are expected to take as long as their users' jobs before"
+    ]
+    lines += [f"{count} left out: they {why}" for why, count in present.left_out.items()]
+    return lines
+
+
+def live_figures(present: PresentQueue, found: Sequence[tuple[str, Foreseen]]) -> list[list[str]]:
+    """A line for each figure of the jobs that wait, a column for each way."""
+    made = [(name, figures(one, present)) for name, one in found]
+    titles = {
+        "mean_start_s": "mean wait from now", "last_start_s": "last of them starts in",
+        **{f"started_in_{h}_h": f"started within {h} h" for h in HORIZONS_H}, "moved": "moved",
+    }  # fmt: skip
+    return [
+        [title, *(_cell(one[key], elapsed=key.endswith("_s")) for _, one in made)]
+        for key, title in titles.items()
+    ]
 
 
 def _cell(figure: Figure, *, elapsed: bool) -> str:
@@ -159,7 +192,8 @@ def _cell(figure: Figure, *, elapsed: bool) -> str:
     return f"{shown[0]} ({shown[1]}..{shown[2]})"
 
 
-def _moment(found: Foreseen, row: int) -> str:
+def start_cell(found: Foreseen, row: int) -> str:
+    """When a waiting job starts, with its interval."""
     if not np.isfinite(found.mid_s[row]):
         return "-"
     low, mid, high = (

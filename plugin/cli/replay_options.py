@@ -49,6 +49,7 @@ class Options:
     no_kill: bool
     users: int
     store_url: str | None
+    html: Path | None
     json_: bool
 
 
@@ -101,6 +102,8 @@ _OPTIONS = (
                  help="How many users that lose, and that gain, are shown."),
     click.option("--store", "store_url", envvar="BERTH_STORE",
                  help="For --live and --truth. Default: the site file's."),
+    click.option("--html", type=_FILE,
+                 help="Write waits, use, a Gantt chart, winners and losers as one file."),
     click.option("--json", "json_", is_flag=True, help="Print JSON."),
 )  # fmt: skip
 

@@ -33,8 +33,17 @@ _folder = click.Path(path_type=Path, exists=True)
     help="A reverse proxy's header that names who asks; each then sees their own jobs.",
 )
 @click.option("--admin", "admins", multiple=True, help="With --user-header: who sees all jobs.")
-@click.option("--reports", type=_folder, help="Folder with reports of berth tune.")
+@click.option(
+    "--reports", type=_folder, help="Folder with reports of berth tune, replay --html and report."
+)
 @click.option("--fleet", type=_folder, help="GPUs to show (a berth.mig-fleet/1 file).")
+@click.option("--plan", type=_folder, help="A plan to show beside them (berth.mig-plan/1).")
+@click.option(
+    "--allow-actions",
+    "actions",
+    is_flag=True,
+    help="Let administrators learn now, forget a workload, set the mode, stop. Default: read only.",
+)
 @store_options
 def ui(
     *,
@@ -47,12 +56,15 @@ def ui(
     admins: tuple[str, ...],
     reports: Path | None,
     fleet: Path | None,
+    plan: Path | None,
+    actions: bool,
     site_file: Path | None,
     store_url: str | None,
 ) -> None:
     """Show predictions, placements, jobs, the site, MIG and reports in a browser.
 
-    Prints the address to open, which carries a token. Reads only; nothing is asked of any other
+    Prints the address to open, which carries a token. Reads only, unless
+    --allow-actions; nothing is asked of any other
     machine. Needs the extra `berth[ui]`.
 
     \b
@@ -89,6 +101,8 @@ def ui(
         admins=admins,
         reports=reports,
         fleet=fleet,
+        plan=plan,
+        actions=actions,
     )
     serve_ui(
         settings,

@@ -14,6 +14,7 @@ import click
 
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.units import format_seconds
+from berth.plugin.cli.columns import columns
 from berth.plugin.cli.decisions import decision_of_job
 from berth.plugin.cli.outcomes import in_a_line
 from berth.plugin.cli.replay_live import Start, start_of
@@ -24,6 +25,7 @@ from berth.plugin.store.records import EvidenceRecord
 from berth.plugin.users.client import RemoteStore
 
 _OTHERS = 5
+_SHORT = ("JOB", "STATE", "QUEUE", "CODE", "PREDICTED", "STARTS", "WAITS FOR")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -65,11 +67,19 @@ class Why:
 
 
 @click.command()
-@click.argument("job")
+@click.argument("jobs", metavar="JOB...", nargs=-1, required=True)
+@click.option("--short", is_flag=True, help="A line a job, as squeue has them.")
 @click.option("--json", "json_", is_flag=True, help="Print JSON.")
 @store_options
-def why(job: str, *, json_: bool, site_file: Path | None, store_url: str | None) -> None:
-    """Explain one job: why it is where it is, what it waits for, what was predicted and what came.
+def why(
+    jobs: tuple[str, ...],
+    *,
+    short: bool,
+    json_: bool,
+    site_file: Path | None,
+    store_url: str | None,
+) -> None:
+    """Explain a job: why it is where it is, what it waits for, what was predicted and what came.
 
     Works for pending, running and finished jobs. When it will start is the scheduler's own
     estimate and, where there is a site file, that of a live replay with its 90 % interval.
@@ -77,13 +87,30 @@ def why(job: str, *, json_: bool, site_file: Path | None, store_url: str | None)
     \b
     Example:
       berth why 4711
+      berth why --short 4711 4712
     """
-    found = explained(open_view(site_file, store_url), job, site_file)
+    store = open_view(site_file, store_url)
+    found = [explained(store, job, site_file) for job in jobs]
     if json_:
-        data = dataclasses.asdict(found)
-        click.echo(json.dumps(data, indent=2))
+        data = [dataclasses.asdict(one) for one in found]
+        click.echo(json.dumps(data if len(data) > 1 else data[0], indent=2))
+    elif short:
+        click.echo(columns(_SHORT, [_cells(one) for one in found], indent=0))
     else:
-        click.echo(text(found))
+        click.echo("\n".join(text(one) for one in found))
+
+
+def _cells(found: Why) -> tuple[str, ...]:
+    """One line of ``--short``."""
+    now, outcome, decision = found.now, found.outcome, found.decision
+    state = now.state if now is not None else outcome.state if outcome is not None else "?"
+    queue = now.queue if now is not None else outcome.queue if outcome is not None else None
+    start, waits = "-", (now.waits_for if now is not None else None) or "-"
+    if found.expected is not None and math.isfinite(found.expected.mid_s):
+        start = time.strftime("%m-%d %H:%M", time.localtime(found.expected.mid_s))
+    predicted = "-" if found.there is None else format_seconds(found.there.runtime_s[1])
+    code = "-" if decision is None else decision.code
+    return found.job, state, queue or "-", code, predicted, start, waits
 
 
 def explained(store: Store | RemoteStore, job: str, site_file: Path | None = None) -> Why:

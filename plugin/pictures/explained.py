@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from berth.pilot.errors import UsageError
-from berth.plugin.pictures.figure import INK, check_ending, drawing, save
+from berth.plugin.pictures.figure import INK, check_ending, drawing, element, save
 from berth.predictor.families.program.explain import Effect, Explanation
 
 MOST_PANELS = 4
@@ -34,6 +34,7 @@ AXES = (
 )
 """Spokes of the radar: resources, and the parts of the time that each takes the largest of."""
 
+SHARES = "Share of the roofline's time that each needs (parts overlap)"
 
 Axes = Sequence[tuple[str, tuple[str, ...]]]
 
@@ -43,7 +44,7 @@ def draw(
     program: str,
     found: Sequence[Explanation],
     axes: Axes = AXES,
-    what: str = "Share of the roofline's time that each needs (parts overlap)",
+    what: str = SHARES,
 ) -> None:
     """Write the picture of the first few platforms that are not the program's own.
 
@@ -52,17 +53,24 @@ def draw(
     nothing to show.
     """
     check_ending(path)
-    shown = [one for one in found if not one.at_home][:MOST_PANELS]
-    if not shown:
-        raise UsageError("there is no platform to explain but the program's own")
     with drawing(GRID):
-        _figure(path, program, shown, [a for a in axes if set(a[1]) <= set(shown[0].shares)], what)
+        save(_figure(program, found, axes, what), path, dpi=150, facecolor="white")
 
 
-def _figure(path: Path, program: str, shown: list[Explanation], spokes: Axes, what: str) -> None:
+def svg(program: str, found: Sequence[Explanation]) -> str:
+    """The same picture as an SVG element. Raises as ``draw``."""
+    with drawing(GRID):
+        return element(_figure(program, found, AXES, SHARES))
+
+
+def _figure(program: str, found: Sequence[Explanation], axes: Axes, what: str) -> Any:
     from matplotlib.figure import Figure  # noqa: PLC0415
     from matplotlib.layout_engine import ConstrainedLayoutEngine  # noqa: PLC0415
 
+    shown = [one for one in found if not one.at_home][:MOST_PANELS]
+    if not shown:
+        raise UsageError("there is no platform to explain but the program's own")
+    spokes = [a for a in axes if set(a[1]) <= set(shown[0].shares)]
     rows = len(shown)
     layout = ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1)
     figure = Figure(figsize=(11.5, max(4.6, 1.1 + 2.05 * rows)), layout=layout)
@@ -74,7 +82,7 @@ def _figure(path: Path, program: str, shown: list[Explanation], spokes: Axes, wh
     figure.suptitle(
         f"Why {program} runs as it does elsewhere", x=0.015, ha="left", fontsize=13, weight="bold"
     )
-    save(figure, path, dpi=150, facecolor="white")
+    return figure
 
 
 def _path(one: Explanation) -> tuple[list[Effect], list[float]]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from berth.pilot.errors import UsageError
 from berth.pilot.units import format_count, format_seconds
-from berth.plugin.pictures.figure import INK, check_ending, drawing, save
+from berth.plugin.pictures.figure import INK, check_ending, drawing, element, save
 from berth.predictor.core.prediction import Bound
 from berth.predictor.graphs.operators import Family
 from berth.predictor.graphs.roofline import Roofline, Spot
@@ -49,10 +49,16 @@ def draw(path: Path, model: str, found: Sequence[Roofline]) -> None:
     if len(found) > MOST_PANELS:
         raise UsageError(f"a picture shows up to {MOST_PANELS} platforms; name them by --platform")
     with drawing(GRID):
-        _figure(path, model, found)
+        save(_figure(model, found), path, dpi=150, facecolor=PAPER)
 
 
-def _figure(path: Path, model: str, found: Sequence[Roofline]) -> None:
+def svg(model: str, found: Sequence[Roofline]) -> str:
+    """The same picture as an SVG element. Raises ToolMissing without matplotlib."""
+    with drawing(GRID):
+        return element(_figure(model, found[:MOST_PANELS]))
+
+
+def _figure(model: str, found: Sequence[Roofline]) -> Any:
     from matplotlib.figure import Figure  # noqa: PLC0415
     from matplotlib.lines import Line2D  # noqa: PLC0415
 
@@ -84,7 +90,7 @@ def _figure(path: Path, model: str, found: Sequence[Roofline]) -> None:
     figure.legend(handles=marks, loc="lower center", ncols=len(marks) if columns > 1 else 3,
                   frameon=False, bbox_to_anchor=(0.5, 0.0), handletextpad=0.2,
                   columnspacing=1.4)  # fmt: skip
-    save(figure, path, dpi=150, facecolor=PAPER)
+    return figure
 
 
 def _panel(axes: Any, one: Roofline) -> None:

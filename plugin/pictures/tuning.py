@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,8 @@ MOST_BARS = 300
 """Jobs of the Gantt chart, the first of the test weeks."""
 POINTS = 400
 HOUR_S = 3600.0
+LABELS = ("today's", "tuned")
+Labels = tuple[str, str]
 
 
 def front(tuned: Tuned, judgement: Judgement, titles: Sequence[str]) -> str:
@@ -44,11 +46,11 @@ def front(tuned: Tuned, judgement: Judgement, titles: Sequence[str]) -> str:
         return element(figure)
 
 
-def waits(before: Figures, after: Figures) -> str:
+def waits(before: Figures, after: Figures, labels: Labels = LABELS) -> str:
     """SVG of the share of jobs that waited at most so long, on a log axis."""
     with drawing(GRID):
         figure, axes = _axes(6.4, 3.0)
-        for figures, colour, label in ((before, NOW, "today's"), (after, THEN, "tuned")):
+        for figures, colour, label in _both(before, after, labels):
             levels = np.linspace(0, 1, POINTS)
             if len(figures.wait_s):
                 axes.plot(np.maximum(np.quantile(figures.wait_s, levels), 1.0), levels,
@@ -60,7 +62,7 @@ def waits(before: Figures, after: Figures) -> str:
         return element(figure)
 
 
-def use(before: Figures, after: Figures) -> str:
+def use(before: Figures, after: Figures, labels: Labels = LABELS) -> str:
     """SVG of the cores in use in each queue over time, of today's policy and the tuned one."""
     queues = before.queues or ("all",)
     with drawing(GRID):
@@ -70,7 +72,7 @@ def use(before: Figures, after: Figures) -> str:
         for index, name in enumerate(queues):
             axes = figure.add_subplot(len(queues), 1, index + 1)
             _grid(axes)
-            for figures, colour, label in ((before, NOW, "today's"), (after, THEN, "tuned")):
+            for figures, colour, label in _both(before, after, labels):
                 hours, cores = _cores(figures, index)
                 axes.plot(hours / 24, cores, color=colour, lw=0.9, label=label)
             room = (before.capacity or {}).get(name)
@@ -79,11 +81,11 @@ def use(before: Figures, after: Figures) -> str:
             axes.set_ylabel(name, rotation=0, ha="right")
             if index == 0:
                 axes.legend(frameon=False, fontsize=8, ncols=2)
-        axes.set_xlabel("days of the test weeks; cores in use (dotted: all there are)")
+        axes.set_xlabel("days; cores in use (dotted: all there are)")
         return element(figure)
 
 
-def gantt(before: Figures, after: Figures) -> str:
+def gantt(before: Figures, after: Figures, labels: Labels = LABELS) -> str:
     """SVG of when and where the first jobs ran, a bar each, by partition and policy."""
     queues = before.queues or ("all",)
     with drawing(GRID):
@@ -102,10 +104,16 @@ def gantt(before: Figures, after: Figures) -> str:
             axes.set_ylabel(name, rotation=0, ha="right")
         if axes is not None:
             axes.set_xlabel(
-                f"hours of the test weeks; the first {MOST_BARS} jobs, today's policy below "
-                "the line, the tuned one above"
+                f"hours; the first {MOST_BARS} jobs: {labels[0]} below the line, {labels[1]} above"
             )
         return element(figure)
+
+
+def _both(
+    before: Figures, after: Figures, labels: Labels
+) -> tuple[tuple[Figures, str, str], tuple[Figures, str, str]]:
+    """With their colours and names."""
+    return (before, NOW, labels[0]), (after, THEN, labels[1])
 
 
 def _bars(figures: Figures, queue: int) -> tuple[Any, Any, Any]:
@@ -122,20 +130,39 @@ def _bars(figures: Figures, queue: int) -> tuple[Any, Any, Any]:
     return start / HOUR_S, end / HOUR_S, lane
 
 
+class Changed(NamedTuple):
+    """One user's mean time from submission to end, in seconds."""
+
+    user: str
+    jobs: int
+    before_s: float
+    after_s: float
+
+    @property
+    def change(self) -> float:
+        """Below 0: it became shorter."""
+        return self.after_s / self.before_s - 1
+
+
+def changed_users(before: Figures, after: Figures) -> list[Changed]:
+    """Those whose mean time changes most, from the largest gain to the largest loss."""
+    now, then = by_user(before, before.finish_s), by_user(after, after.finish_s)
+    jobs = np.bincount(before.user, minlength=len(before.users))
+    known = np.flatnonzero(np.isfinite(now) & np.isfinite(then) & (now > 0))
+    found = [Changed(before.users[i], int(jobs[i]), float(now[i]), float(then[i])) for i in known]
+    found.sort(key=lambda one: -abs(one.change) * one.jobs**0.5)
+    return sorted(found[:MOST_USERS], key=lambda one: one.change)
+
+
 def users(before: Figures, after: Figures) -> str:
     """SVG of the change of each user's mean time to the end; those who change most."""
-    now, then = by_user(before, before.finish_s), by_user(after, after.finish_s)
-    known = np.flatnonzero(np.isfinite(now) & np.isfinite(then) & (now > 0))
-    change = then[known] / now[known] - 1
-    jobs = np.bincount(before.user, minlength=len(before.users))[known]
-    order = np.argsort(-np.abs(change) * np.sqrt(jobs))[:MOST_USERS]
-    order = order[np.argsort(change[order])]
+    found = changed_users(before, after)
     with drawing(GRID):
-        figure, axes = _axes(6.4, 0.8 + 0.24 * max(len(order), 1))
-        values = 100 * change[order]
-        axes.barh(range(len(order)), values, color=np.where(values <= 0, UP, DOWN), zorder=3)
-        names = [f"{before.users[known[i]]} ({jobs[i]} jobs)" for i in order]
-        axes.set_yticks(range(len(order)), names)
+        figure, axes = _axes(6.4, 0.8 + 0.24 * max(len(found), 1))
+        values = [100 * one.change for one in found]
+        colours = [UP if value <= 0 else DOWN for value in values]
+        axes.barh(range(len(found)), values, color=colours, zorder=3)
+        axes.set_yticks(range(len(found)), [f"{one.user} ({one.jobs} jobs)" for one in found])
         axes.axvline(0, color=INK, lw=0.8)
         axes.set_xlabel("change of the mean time from submission to end, %")
         return element(figure)

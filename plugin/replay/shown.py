@@ -32,6 +32,11 @@ _SHARES = (("cores used", "utilisation"), ("GPUs used", "gpu_utilisation"))
 
 def table(found: Sequence[tuple[str, Metrics]]) -> str:
     """A column for each replay; ``low..high`` is the 90 % interval over weeks."""
+    return columns(["", *(name for name, _ in found)], figure_rows(found))
+
+
+def figure_rows(found: Sequence[tuple[str, Metrics]]) -> list[list[str]]:
+    """The lines of that table."""
     rows = []
     for title, name in _TIMES:
         rows.append([title, *(_cell(m, name, _time) for _, m in found)])
@@ -55,7 +60,7 @@ def table(found: Sequence[tuple[str, Metrics]]) -> str:
         rows.append(["refused", *(str(sum(m.counts.refused.values())) for _, m in found)])
     rows.append(["jobs moved", *(str(m.counts.moved) for _, m in found)])
     rows.append(["not judged", *(str(m.counts.not_judged) for _, m in found)])
-    return columns(["", *(name for name, _ in found)], rows)
+    return rows
 
 
 def counted(counts: Counts) -> list[str]:

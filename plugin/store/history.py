@@ -118,6 +118,15 @@ class Decisions:
         with self._database.read() as connection:
             return [DecisionRecord(**row._mapping) for row in connection.execute(query)]
 
+    def counted(self, since_s: float) -> list[tuple[str, str, str, int]]:
+        """How many there were since then, by mode, action and code; the most first."""
+        table = tables.decisions
+        groups = (table.c.mode, table.c.action, table.c.code)
+        query = select(*groups, func.count()).where(table.c.time_s >= since_s).group_by(*groups)
+        with self._database.read() as connection:
+            found = [(str(m), str(a), str(c), int(n)) for m, a, c, n in connection.execute(query)]
+        return sorted(found, key=lambda one: (-one[3], one[:3]))
+
     def enforced(
         self, since_s: float, until_s: float
     ) -> tuple[dict[str, int], list[DecisionRecord]]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
-from html import escape
 
 from berth.pilot.units import format_seconds
 from berth.plugin.pictures import tuning as pictures
+from berth.plugin.report import page
+from berth.plugin.report.of_replay import compared_parts
+from berth.plugin.report.parts import Part, Report, Table, drawn
 from berth.plugin.tune.folder import Order
 from berth.policies.tuning.figures import METRICS, Figures, Metric
 from berth.policies.tuning.judgement import DAY_S, Difference, Judgement
@@ -15,17 +16,6 @@ from berth.policies.tuning.parameters import PARAMETERS
 from berth.policies.tuning.study import Tried, Tuned
 
 MOST_ROWS = 12
-_STYLE = """
-body{font:15px/1.5 system-ui,sans-serif;color:#22303c;max-width:58rem;margin:2rem auto;
-padding:0 1rem}
-table{border-collapse:collapse;margin:.6rem 0}
-td,th{border-bottom:1px solid #d9dee3;padding:.25rem .7rem;text-align:right}
-td:first-child,th:first-child{text-align:left}
-pre{background:#f3f5f7;padding:.8rem;overflow:auto;font-size:13px}
-svg{max-width:100%;height:auto}
-.verdict{font-size:1.1rem;border-left:4px solid #d98324;padding-left:.8rem}
-h2{margin-top:2rem}
-"""
 
 
 def html(
@@ -38,37 +28,41 @@ def html(
     made: str = "",
 ) -> str:
     """The whole page. ``difference``: of the site file; empty: no change is recommended."""
+    found = tune_report(order, tuned, judgement, difference, currency=currency)
+    return page.html(found, made_by=f"berth tune, jobs of {order.trace}", made=made)
+
+
+def tune_report(
+    order: Order, tuned: Tuned, judgement: Judgement, difference: str, *, currency: str
+) -> Report:
+    """The verdict, the test weeks, the recommended site file, the trials, both replays."""
     metrics = [METRICS[name] for name in order.metrics]
     titles = {metric.name: metric.title for metric in metrics}
     before, after = judgement.today, judgement.figures
+    test = [_differences(judgement.differences, currency)] if judgement.differences else ()
     parts = [
-        "<!doctype html><html lang=en><meta charset=utf-8><title>berth tune</title>",
-        f"<style>{_STYLE}</style><h1>Tune of {escape(order.site)}</h1>",
-        f"<p class=verdict>{escape(judgement.reason)}</p>",
-        f"<p>{escape(_how(order, tuned, judgement))}</p>",
-        "<h2>On the test weeks</h2>",
-        differences_table(judgement.differences, currency),
-        f"<p>{escape(_counted(before, after))}</p>",
-        "<h2>The recommended site file</h2>",
-        f"<pre>{escape(difference)}</pre>" if difference else "<p>As it is.</p>",
-        *_why(judgement.recommended if difference else None),
-        "<h2>Trials on the training weeks</h2>",
-        pictures.front(tuned, judgement, list(titles.values())),
-        front_table(tuned, metrics, currency),
-        "<h2>Waits</h2>",
-        pictures.waits(before, after),
-        "<h2>Use</h2>",
-        pictures.use(before, after),
-        "<h2>When and where jobs ran</h2>",
-        pictures.gantt(before, after),
-        "<h2>Winners and losers</h2>",
-        pictures.users(before, after),
+        Part("On the test weeks", [_counted(before, after)], tables=test),
+        Part(
+            "The recommended site file",
+            () if difference else ["As it is."],
+            tables=_why(judgement.recommended if difference else None),
+            verbatim=difference,
+        ),
+        Part(
+            "Trials on the training weeks",
+            pictures=drawn(
+                "Every trial in the first two metrics: those that no other beats, today's policy, "
+                "and the one that was chosen",
+                lambda: pictures.front(tuned, judgement, list(titles.values())),
+            ),
+            tables=[_front(tuned, judgement, metrics, currency)],
+        ),
+        *compared_parts(before, after, pictures.LABELS),
     ]
     if tuned.importance:
-        parts += ["<h2>What matters</h2>", pictures.importance(tuned.importance, titles)]
-    made = made or datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    parts.append(f"<p><small>berth tune, {escape(made)}, jobs of {escape(order.trace)}</small></p>")
-    return "\n".join(parts) + "</html>\n"
+        parts.append(_importance(tuned, titles))
+    how = _how(order, tuned, judgement)
+    return Report(f"Tune of {order.site}", judgement.reason, [Part("How", [how]), *parts])
 
 
 def shown(metric: Metric, value: float, currency: str) -> str:
@@ -79,7 +73,7 @@ def shown(metric: Metric, value: float, currency: str) -> str:
     return f"{value:.4g} {unit}".rstrip()
 
 
-def differences_table(found: Iterable[Difference], currency: str) -> str:
+def _differences(found: Iterable[Difference], currency: str) -> Table:
     """Today's and the tuned policy by metric, with the interval of the change."""
     rows = [
         (
@@ -91,29 +85,41 @@ def differences_table(found: Iterable[Difference], currency: str) -> str:
         )
         for one in found
     ]
-    return table(("metric", "today's", "tuned", "change", "95 % interval"), rows)
+    header = ("Metric", "Today's", "Tuned", "Change", "95 % interval")
+    return Table("Both policies on the test weeks", header, rows)
 
 
-def front_table(tuned: Tuned, metrics: Sequence[Metric], currency: str) -> str:
+def _front(tuned: Tuned, judgement: Judgement, metrics: Sequence[Metric], currency: str) -> Table:
     """The trials that no other beats in every metric, today's first."""
     names = [name for name in PARAMETERS if any(name in one.values for one in tuned.front)]
+    chosen = judgement.recommended
     rows = []
-    today = () if tuned.today is None else (tuned.today,)
-    for one in (*today, *(t for t in tuned.front if t not in today))[:MOST_ROWS]:
+    first = [one for one in (tuned.today, chosen) if one is not None]
+    for one in (*first, *(t for t in tuned.front if t not in first))[:MOST_ROWS]:
         values = [_value(one.values.get(name)) for name in names]
         scores = [shown(m, s, currency) for m, s in zip(metrics, one.scores, strict=True)]
-        label = "today's" if one in today else f"trial {one.number}"
+        label = f"trial {one.number}"
+        label = "today's" if one is tuned.today else label + " (chosen)" * (one is chosen)
         rows.append((label, *scores, *values))
-    return table(("", *(m.title for m in metrics), *names), rows)
+    header = ("Trial", *(m.title for m in metrics), *names)
+    return Table("Trials that no other beats in every metric", header, rows)
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """HTML; empty where there are no rows."""
-    made = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+def _importance(tuned: Tuned, titles: dict[str, str]) -> Part:
+    names = sorted({name for one in tuned.importance.values() for name in one})
+    rows = [
+        (name, *(f"{one.get(name, 0.0):.0%}" for one in tuned.importance.values()))
+        for name in names
+    ]
+    header = ("Parameter", *(titles.get(metric, metric) for metric in tuned.importance))
+    return Part(
+        "What matters",
+        pictures=drawn(
+            "Each parameter's part in the variance of each metric",
+            lambda: pictures.importance(tuned.importance, titles),
+        ),
+        tables=[Table("Part in the variance over the trials", header, rows)],
     )
-    heads = "".join(f"<th>{escape(cell)}</th>" for cell in header)
-    return f"<table><tr>{heads}</tr>{made}</table>" if made else ""
 
 
 def _value(value: float | str | None) -> str:
@@ -144,8 +150,8 @@ def _counted(before: Figures, after: Figures) -> str:
     )
 
 
-def _why(recommended: Tried | None) -> list[str]:
+def _why(recommended: Tried | None) -> list[Table]:
     if recommended is None:
         return []
     rows = [(n, _value(v), PARAMETERS[n].why) for n, v in recommended.values.items()]
-    return [table(("key of [policy]", "value", "what it does"), rows)]
+    return [Table("What changes", ("Key of [policy]", "Value", "What it does"), rows)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,12 +12,12 @@ from typing import Any
 from berth.pilot.documents import validate
 from berth.pilot.errors import UsageError
 from berth.plugin.site.document import SiteDocument
+from berth.plugin.site.edit import with_line
 from berth.plugin.site.load import build_site
 from berth.policies.settings import PolicySettings
 from berth.policies.tuning.parameters import PARAMETERS, Values, values_of
 
 POLICY = "policy"
-_HEADER = re.compile(r"^\s*\[\[?\s*([^\]]+?)\s*\]\]?\s*(#.*)?$")
 _DIGITS = 3
 """Significant ones of a written number: a tune knows no more."""
 
@@ -49,7 +48,7 @@ def tuned_text(text: str, values: Values, today: PolicySettings, path: Path) -> 
     lines = text.splitlines()
     for name, value in values.items():
         head, _, key = f"{POLICY}.{name}".rpartition(".")
-        lines = _with(lines, head, key, _line(name, key, value, today))
+        lines = with_line(lines, head, key, _line(name, key, value, today))
     changed = "\n".join(lines) + "\n"
     try:
         after = tomllib.loads(changed)
@@ -81,22 +80,6 @@ def _line(name: str, key: str, value: float | str, today: PolicySettings) -> str
     was = values_of(today, PARAMETERS.values()).get(name)
     before = "" if was is None else f"was {json.dumps(was)}; "
     return f"{key} = {json.dumps(value)}  # tuned: {before}{PARAMETERS[name].why}"
-
-
-def _with(lines: list[str], table: str, key: str, line: str) -> list[str]:
-    """Lines with ``line`` in the table, in place of the one that has its key."""
-    heads = [(i, m.group(1)) for i, text in enumerate(lines) if (m := _HEADER.match(text))]
-    for index, (start, name) in enumerate(heads):
-        if name != table:
-            continue
-        end = heads[index + 1][0] if index + 1 < len(heads) else len(lines)
-        for at in range(start + 1, end):
-            if re.match(rf"\s*{re.escape(key)}\s*=", lines[at]):
-                return [*lines[:at], line, *lines[at + 1 :]]
-        return [*lines[: start + 1], line, *lines[start + 1 :]]
-    first = next((i for i, name in heads if name.startswith(f"{table}.")), len(lines))
-    return [*lines[:first], *([""] if first == len(lines) else []), f"[{table}]", line,
-            *([""] if first < len(lines) else []), *lines[first:]]  # fmt: skip
 
 
 def _expected(before: Mapping[str, Any], values: Values) -> dict[str, Any]:

@@ -6,14 +6,14 @@ import secrets
 from datetime import timedelta
 from http import HTTPStatus
 
-from flask import Flask, redirect, render_template, url_for
+from flask import Blueprint, Flask, redirect, render_template, url_for
 from flask_bootstrap import Bootstrap5
 from flask_wtf.csrf import CSRFProtect
 from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Response
 
 from berth.pilot.errors import BerthError
-from berth.plugin.ui import jobs, mig, place, predict, site, what_if
+from berth.plugin.ui import actions, jobs, mig, place, predict, site, what_if
 from berth.plugin.ui.context import KEY, Context, close_store
 from berth.plugin.ui.guard import guard
 from berth.plugin.ui.settings import UiSettings
@@ -50,11 +50,18 @@ def create_app(settings: UiSettings) -> Flask:
     CSRFProtect(app)
     for _, _, blueprint in VIEWS:
         app.register_blueprint(blueprint)
+    if settings.actions:
+        app.register_blueprint(actions.view)
     app.add_url_rule("/", "start", lambda: redirect(url_for("place.decide")))
-    app.context_processor(lambda: {"views": [(name, title) for name, title, _ in VIEWS]})
+    app.context_processor(lambda: {"views": [(name, title) for name, title, _ in _views(settings)]})
     app.register_error_handler(HTTPException, _wrong)
     app.register_error_handler(BerthError, _failed)
     return app
+
+
+def _views(settings: UiSettings) -> tuple[tuple[str, str, Blueprint], ...]:
+    """The views in the navigation."""
+    return VIEWS + ((("actions.actions", "Actions", actions.view),) if settings.actions else ())
 
 
 def _wrong(error: HTTPException) -> Response | tuple[str, int]:

@@ -7,9 +7,12 @@ from dataclasses import dataclass, field
 
 from flask import current_app, g
 
+from berth.pilot.errors import BerthError
 from berth.plugin.forecasting import forecaster_for
 from berth.plugin.site import Site, demo_site, load_site
 from berth.plugin.store import Store
+from berth.plugin.store.records import WorkloadRecord
+from berth.plugin.ui.held import Held
 from berth.plugin.ui.settings import UiSettings
 from berth.plugin.ui.viewer import Viewer, open_store, viewer_of, whole_store
 from berth.plugin.users.client import RemoteStore
@@ -24,6 +27,7 @@ class Context:
     """Made once; the site is read again when its file changes."""
 
     settings: UiSettings
+    held: Held = field(default_factory=Held)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _site: tuple[object, Site, Forecaster] | None = None
 
@@ -51,9 +55,31 @@ class Context:
         found: Store | RemoteStore | None = g.get(_STORE)
         return found
 
+    def a_store(self) -> Store | RemoteStore:
+        """The same; raises BerthError where there is none, too."""
+        store = self.store()
+        if store is None:
+            raise BerthError("the demo site has no jobs", hint="start with: berth ui --site FILE")
+        return store
+
     def whole_store(self) -> Store:
-        """The store itself. Raises BerthError."""
-        return whole_store(self.store())
+        """The store itself, for who may see all of it. Raises BerthError."""
+        return whole_store(self.store(), self.viewer())
+
+    def workload_names(self) -> list[str]:
+        """Those that the viewer may see. Raises BerthError."""
+        store = self.store()
+        if store is None:
+            return []
+        viewer = self.viewer()
+        return sorted(one.name for one in store.workloads() if viewer.may_use(one.name))
+
+    def workload(self, name: str) -> WorkloadRecord | None:
+        """One of those, or None. Raises BerthError."""
+        store = self.store()
+        if store is None or not self.viewer().may_use(name):
+            return None
+        return store.workload(name)
 
     def _current(self) -> tuple[Site, Forecaster]:
         path = self.settings.site_file

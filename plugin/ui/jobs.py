@@ -1,35 +1,26 @@
-"""The view *Jobs*: decisions, and why each job is where it is."""
+"""The view *Jobs*: decisions, why each job is where it is, and how the queue goes on."""
 
 from __future__ import annotations
 
-import json
-from typing import Any
 from urllib.parse import urlencode
 
 from flask import Blueprint, abort, render_template, request, url_for
 
 from berth.pilot.errors import BerthError, UsageError
-from berth.plugin.cli.decisions import (
-    as_text,
-    decision_of_job,
-    moment,
-    places_cells,
-    predicted_and_ran,
-)
-from berth.plugin.cli.outcomes import in_a_line
-from berth.plugin.pictures.times import Row
-from berth.plugin.store import DecisionRecord, OutcomeRecord, Store
+from berth.plugin.cli.decisions import decision_of_job, moment, predicted_and_ran
+from berth.plugin.cli.why import Why, explained
+from berth.plugin.report.of_job import job_report, undecided_report
+from berth.plugin.report.parts import Report, Table
+from berth.plugin.store import DecisionRecord, Store
 from berth.plugin.ui.context import Context, context
-from berth.plugin.ui.pictures import picture
-from berth.plugin.ui.tables import Table
+from berth.plugin.ui.queue import Replays
 from berth.plugin.users.client import RemoteStore
 
 view = Blueprint("jobs", __name__)
 PAGE = 50
 _HEADER = ("Decision", "Time", "User", "Workload", "Mode", "Action", "Code", "Chosen",
            "Predicted", "Ran")  # fmt: skip
-_PLACES = ("Candidate", "Platform", "Time", "90 % interval", "Memory at most", "Basis", "From",
-           "Why not")  # fmt: skip
+_replays = Replays()
 
 
 @view.route("/jobs")
@@ -39,9 +30,9 @@ def jobs() -> str:
     asked = {key: request.args.get(key, "").strip() for key in ("user", "code", "profile", "job")}
     table, following, problem = None, None, None
     try:
-        store = _store(here)
+        store = here.a_store()
         if asked["job"]:
-            return _one(here, store, decision_of_job(store, asked["job"]))
+            return _job(here, store, asked["job"])
         records = _page(here, store, asked)
         if len(records) > PAGE:
             beyond = urlencode({**asked, "before": records[PAGE - 1].id})
@@ -60,16 +51,71 @@ def one(decision: str) -> str:
     """One decision explained."""
     here = context()
     try:
-        return _one(here, _store(here), decision)
+        store = here.a_store()
+        record = _seen(here, store.decisions.get(decision), f"decision {decision}")
+        return _shown(job_report(store, record, _why(here, store, record)))
     except BerthError as error:
-        return render_template("job.html", record=None, problem=error)
+        return render_template("job.html", report=None, problem=error)
 
 
-def _store(here: Context) -> Store | RemoteStore:
-    store = here.store()
-    if store is None:
-        raise BerthError("the demo site has no jobs", hint="start with: berth ui --site FILE")
-    return store
+@view.route("/queue")
+def queue() -> str:
+    """How the jobs that run and wait go on, by a live replay."""
+    here = context()
+    report, problem, ready = None, None, True
+    try:
+        if here.is_demo:
+            raise BerthError("the demo site has no queue", hint="start with: berth ui --site FILE")
+        settings = here.settings
+        report = _replays.of(settings.site_file, settings.store_url, here.viewer().only)
+        ready = report is not None
+    except BerthError as error:
+        problem = error
+    return render_template("queue.html", report=report, problem=problem, ready=ready)
+
+
+def _job(here: Context, store: Store | RemoteStore, job: str) -> str:
+    """By the scheduler's id. Raises BerthError; 404 for one that is not the viewer's."""
+    if here.viewer().only is not None:  # first whose it is, then what is known of it
+        record = store.decisions.get(decision_of_job(store, job))
+        record = _seen(here, record, f"job {job}")
+        return _shown(job_report(store, record, _asked(here, store, job)))
+    found = explained(store, job, here.settings.site_file)
+    if found.decision is None:
+        return _shown(undecided_report(found))
+    return _shown(job_report(store, found.decision, found))
+
+
+def _shown(report: Report) -> str:
+    return render_template("job.html", report=report, problem=None)
+
+
+def _seen(here: Context, record: DecisionRecord | None, what: str) -> DecisionRecord:
+    if record is None or not here.viewer().may_see(record):
+        abort(404, f"There is no {what} that you may see.")
+    return record
+
+
+def _why(here: Context, store: Store | RemoteStore, record: DecisionRecord) -> Why | None:
+    """Of the job that the decision was for; None: no job of it is known."""
+    ended = store.outcomes.of_decision(record.id)
+    if ended:
+        return _asked(here, store, ended[0].job_id)
+    if here.is_demo:
+        return None
+    try:
+        present = here.site().open_scheduler().present_jobs()
+    except BerthError:
+        return None
+    job = next((one.job_id for one in present if one.decision == record.id), None)
+    return None if job is None else _asked(here, store, job)
+
+
+def _asked(here: Context, store: Store | RemoteStore, job: str) -> Why | None:
+    try:
+        return explained(store, job, here.settings.site_file)
+    except BerthError:
+        return None
 
 
 def _page(here: Context, store: Store | RemoteStore, asked: dict[str, str]) -> list[DecisionRecord]:
@@ -100,31 +146,3 @@ def _table(store: Store | RemoteStore, records: list[DecisionRecord]) -> Table:
     ]  # fmt: skip
     links = [url_for("jobs.one", decision=r.id) for r in records]
     return Table("Decisions, newest first", _HEADER, rows, links=links)
-
-
-def _one(here: Context, store: Store | RemoteStore, decision: str) -> str:
-    record = store.decisions.get(decision)
-    if record is None or not here.viewer().may_see(record):
-        abort(404, f"There is no decision {decision} that you may see.")
-    rows: list[dict[str, Any]] = json.loads(record.ranked)
-    outcomes = store.outcomes.of_decision(record.id)
-    return render_template(
-        "job.html",
-        record=record,
-        moment=moment(record.time_s),
-        lines=[line for line in as_text(store, record, table=False).splitlines()[2:] if line],
-        outcomes=[in_a_line(outcome) for outcome in outcomes],
-        table=Table("Places that were looked at", _PLACES, places_cells(rows)) if rows else None,
-        picture=_picture(rows, outcomes),
-        problem=None,
-    )
-
-
-def _picture(rows: list[dict[str, Any]], outcomes: list[OutcomeRecord]) -> str | None:
-    drawn = [
-        Row(row["candidate"], tuple(row["runtime_s"]), bool(row.get("excluded")))
-        for row in rows
-        if row.get("runtime_s")
-    ]
-    took = [o.elapsed_s for o in outcomes if o.state == "completed" and o.elapsed_s]
-    return picture(drawn, took_s=took[0] if took else None)

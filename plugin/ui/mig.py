@@ -1,79 +1,87 @@
-"""The view *MIG*: how GPUs are cut, slice by slice, and what each model can be cut into."""
+"""The view *MIG*: the GPUs slice by slice, a plan beside them, what each model can be cut into."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from flask import Blueprint, render_template, request
+from wtforms import Form, IntegerField, SelectField
+from wtforms.validators import NumberRange, Optional
 
 from berth.pilot.documents import read_json
-from berth.pilot.errors import BerthError
+from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.units import format_bytes
-from berth.plugin.ui.context import context
-from berth.plugin.ui.tables import Table
-from berth.policies.mig import Geometry, GpuState, known_gpus, lookup
-from berth.policies.mig.documents import FleetDocument, states_of
+from berth.plugin.forecasting import platforms_for, reference_of
+from berth.plugin.mig.recommending import Predictions
+from berth.plugin.report.of_fleet import fleet_report
+from berth.plugin.report.parts import Table
+from berth.plugin.ui.context import Context, context
+from berth.policies.mig import Geometry, known_gpus, lookup
+from berth.policies.mig.documents import FleetDocument, PlanDocument, plan_document, states_of
+from berth.policies.mig.layout import GpuState
+from berth.policies.mig.planner import plan
 from berth.policies.mig.states import enumerate_states
+from berth.predictor.core.workload import parse_workload
 
 view = Blueprint("mig", __name__)
+OBJECTIVES = ("jobs", "throughput", "makespan", "energy", "gpus", "recuts")
+_SOLVE_S = 1.5
+"""For a plan that somebody waits for; `berth mig plan` takes longer and finds more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """One instance as a block of its GPU's memory slices."""
+class PlanForm(Form):
+    """Jobs of one stored workload to plan slices for."""
 
-    name: str
-    begin: int
-    """From 1, as a grid counts."""
-    width: int
-    busy: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Gpu:
-    """One GPU, drawn."""
-
-    name: str
-    model: str
-    width: int
-    slices: list[Slice]
-    off: bool
+    workload = SelectField("Plan for jobs of", [Optional()], validate_choice=False)
+    count = IntegerField("Jobs", [Optional(), NumberRange(min=1, max=10_000)], default=4)
+    objective = SelectField("Objective", validate_choice=False, choices=OBJECTIVES)
 
 
 @view.route("/mig")
 def mig() -> str:
-    """The fleet of ``--fleet``, and the geometry of one model."""
+    """The fleet of ``--fleet``, beside ``--plan`` or a plan made now; the geometry of one model."""
     here = context()
     name = request.args.get("gpu", "")
-    gpus: list[Gpu] = []
-    table, problem = None, None
+    form = PlanForm(request.args)
+    report, table, problem = None, None, None
+    try:
+        if name:
+            table = _table(lookup(name))
+        form.workload.choices = ["", *here.workload_names()]
+    except BerthError as error:
+        problem = error
     try:
         if here.settings.fleet is not None:
             document = read_json(here.settings.fleet, FleetDocument)
-            gpus = [_gpu(state) for state in states_of(document, source=here.settings.fleet)]
-        if name:
-            table = _table(lookup(name))
+            states = states_of(document, source=here.settings.fleet)
+            report = fleet_report(states, _plan(here, form, document, states))
     except BerthError as error:
         problem = error
     return render_template(
-        "mig.html", gpus=gpus, table=table, models=known_gpus(), asked=name, problem=problem,
-        fleet=here.settings.fleet,
+        "mig.html", report=report, table=table, models=known_gpus(), asked=name, problem=problem,
+        form=form, fleet=here.settings.fleet,
     )  # fmt: skip
 
 
-def _gpu(state: GpuState) -> Gpu:
-    geometry, busy = state.geometry, set(state.busy.instances)
-    slices = [
-        Slice(
-            instance.profile,
-            instance.start + 1,
-            geometry.profile(instance.profile).memory_slices,
-            instance in busy,
-        )
-        for instance in state.layout.instances
-    ]
-    width = max(p.memory_slices for p in geometry.profiles)
-    return Gpu(state.gpu, geometry.gpu, width, slices, not state.mig_enabled)
+def _plan(
+    here: Context, form: PlanForm, fleet: FleetDocument, states: tuple[GpuState, ...]
+) -> PlanDocument | None:
+    """Raises BerthError."""
+    if form.workload.data and form.validate():
+        record = here.workload(form.workload.data)
+        if record is None:
+            raise UsageError(f"there is no workload {form.workload.data!r} in the store")
+        workload = parse_workload(record.document, source=f"workload {record.name}")
+        site = here.site()
+        predictions = Predictions(here.forecaster(), platforms_for(site), reference_of(site))
+        geometries = list({state.geometry.gpu: state.geometry for state in states}.values())
+        demand = predictions.demand(workload, geometries, count=form.count.data or 1)
+        made = plan(
+            states, [demand], form.objective.data or OBJECTIVES[0], now_s=fleet.as_of_s,
+            time_limit_s=_SOLVE_S,
+        )  # fmt: skip
+        return plan_document(made, fleet)
+    if here.settings.plan is not None:
+        return read_json(here.settings.plan, PlanDocument)
+    return None
 
 
 def _table(geometry: Geometry) -> Table:

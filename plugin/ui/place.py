@@ -5,7 +5,8 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
-from flask import Blueprint, render_template, request
+from flask import Blueprint, redirect, render_template, request, url_for
+from werkzeug.wrappers import Response
 from wtforms import FloatField, SelectField, StringField
 from wtforms.fields.choices import SelectChoice
 from wtforms.validators import NumberRange, Optional
@@ -13,13 +14,12 @@ from wtforms.validators import NumberRange, Optional
 from berth.pilot.errors import BerthError
 from berth.pilot.profile import Profile
 from berth.plugin.cli.place_text import alternatives, ruled_out
-from berth.plugin.pictures.times import Row
+from berth.plugin.pictures.times import Row, ranked_times
 from berth.plugin.placing import Placing, asked_request, place
+from berth.plugin.report.parts import Picture, Table, drawn
 from berth.plugin.scheduler import Job
 from berth.plugin.site import Site
 from berth.plugin.ui.context import Context, context
-from berth.plugin.ui.pictures import picture
-from berth.plugin.ui.tables import Table
 from berth.plugin.ui.workload_form import WorkloadForm, count
 from berth.policies import OBJECTIVES, Request
 from berth.predictor.core.workload import Workload
@@ -28,6 +28,7 @@ view = Blueprint("place", __name__)
 _REQUEST = (
     "tasks", "cpus_per_task", "nodes", "gpus", "mem", "time_limit", "partition", "size",
 )  # fmt: skip
+_ASKED = (*_REQUEST, "policy", "script")
 
 
 class PlaceForm(WorkloadForm):
@@ -52,26 +53,29 @@ class Shown:
     placing: Placing
     table: Table
     out: Table | None
-    picture: str | None
+    pictures: tuple[Picture, ...]
     command: str | None
     scores: list[tuple[str, str]]
 
 
 @view.route("/place", methods=["GET", "POST"])
-def decide() -> str:
-    """The form, and the decision for what was sent."""
+def decide() -> str | Response:
+    """The form, and the decision for what was sent; that has an address of its own."""
     here = context()
     form = PlaceForm(request.values)
     shown, problem = None, None
     try:
-        store, site = here.store(), here.site()
-        form.named(store)
+        site = here.site()
+        form.named(here)
         form.policy.choices = [
             SelectChoice("", f"the site's ({site.policy.objective})"),
             *OBJECTIVES.names(),
         ]
         if form.asked() and form.validate():
-            shown = _shown(here, site, form, form.read(store))
+            workload = form.read(here)
+            if request.method == "POST":
+                return redirect(url_for("place.decide", **form.link(_ASKED)), 303)
+            shown = _shown(here, site, form, workload)
     except BerthError as error:
         problem = error
     return render_template(
@@ -108,13 +112,15 @@ def _shown(here: Context, site: Site, form: PlaceForm, workload: Workload) -> Sh
     )
 
 
-def _picture(placing: Placing) -> str | None:
+def _picture(placing: Placing) -> tuple[Picture, ...]:
     rows = [
         Row(r.candidate, (r.runtime_s.low, r.runtime_s.mid, r.runtime_s.high), r.guess)
         for r in placing.decision.ranked
         if r.score is not None and r.runtime_s is not None
     ]
-    return picture(rows)
+    if not rows:
+        return ()
+    return drawn("Predicted times by place with their 90 % intervals", lambda: ranked_times(rows))
 
 
 def _command(

@@ -15,8 +15,10 @@ from pathlib import Path
 import waitress
 
 from berth.pilot.errors import BerthError, UsageError
+from berth.plugin.daemon.logs import to_stderr
 from berth.plugin.ui.app import create_app
 from berth.plugin.ui.settings import UiSettings
+from berth.plugin.ui.warm import warm_up
 
 _THREADS = 4
 _MODE = "660"
@@ -30,14 +32,16 @@ def serve_ui(
     ``announce`` is given the address to open. Raises UsageError for an address that is none, or
     that others reach without a token; BerthError where it cannot be had.
     """
+    to_stderr()
     if with_token:
         settings = replace(settings, token=secrets.token_urlsafe(24))
     options = {"threads": _THREADS, "ident": None, "url_prefix": settings.root_path}
     try:
         if listen.startswith("unix:"):
             path = _free_socket(Path(listen[5:]))
+            app = create_app(settings)
             server = waitress.create_server(
-                create_app(settings), unix_socket=str(path), unix_socket_perms=_MODE, **options
+                app, unix_socket=str(path), unix_socket_perms=_MODE, **options
             )
             address = listen
         else:
@@ -45,7 +49,8 @@ def serve_ui(
             host, port = bound.getsockname()[:2]
             shown = f"[{host}]" if ":" in host else host
             settings = replace(settings, hosts=(*settings.hosts, shown))
-            server = waitress.create_server(create_app(settings), sockets=[bound], **options)
+            app = create_app(settings)
+            server = waitress.create_server(app, sockets=[bound], **options)
             address = f"http://{shown}:{port}{settings.root_path}/"
             address += f"?token={settings.token}" if settings.token else ""
     except OSError as error:
@@ -54,6 +59,7 @@ def serve_ui(
             hint="another --listen? 127.0.0.1:PORT or unix:PATH",
         ) from None
     announce(address)
+    warm_up(app)
     with suppress(KeyboardInterrupt):
         server.run()
 

@@ -28,7 +28,11 @@ class UiSettings:
     admins: tuple[str, ...] = ()
     """With ``user_header``: who sees everybody's jobs."""
     reports: Path | None = None
-    """Folder with reports of ``berth tune``."""
+    """Folder with reports of ``berth tune``, ``berth replay --html`` and ``berth report``."""
     fleet: Path | None = None
     """A ``berth.mig-fleet/1`` file to show."""
+    plan: Path | None = None
+    """A ``berth.mig-plan/1`` file to show beside it."""
+    actions: bool = False
+    """Administrators may change a few things; False: the page only reads."""
     max_upload_bytes: int = MAX_UPLOAD_BYTES

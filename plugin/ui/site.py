@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Sequence
 
 from flask import Blueprint, render_template
 
 from berth.pilot.errors import BerthError
-from berth.plugin.accuracy import summarise
-from berth.plugin.cli.gain import gain_text, gains_of
-from berth.plugin.cli.outcomes import ACCURACY, accuracy_cells
 from berth.plugin.doctor.examine import examine
 from berth.plugin.doctor.findings import Finding
-from berth.plugin.learning.shown import changes_since
+from berth.plugin.report.of_site import site_report
 from berth.plugin.site import Site
-from berth.plugin.store import OutcomeRecord
 from berth.plugin.ui.context import context
-from berth.plugin.ui.tables import Table
-from berth.policies.values import Candidate
 
 view = Blueprint("site", __name__)
-DAYS = 30.0
 _FRESH_S = 60.0
 """An examination asks the scheduler and the daemon: once a minute at most."""
 
@@ -51,66 +43,13 @@ _examined = _Examined()
 def site() -> str:
     """Each part by itself: one that cannot be read says so, and the others go on."""
     here = context()
+    report, problem = None, None
     try:
         known = here.site()
+        findings: Sequence[Finding] = ()
+        if not here.is_demo and here.viewer().only is None:
+            findings = _examined.of(known)
+        report = site_report(known, here.whole_store, findings)
     except BerthError as error:
-        return render_template("site.html", site=None, problem=error)
-    since_s = time.time() - DAYS * 86_400.0
-
-    @cache
-    def ended() -> list[OutcomeRecord]:
-        return list(here.whole_store().outcomes.between(since_s, time.time()))
-
-    def accuracy() -> list[Table]:
-        return [
-            Table(
-                f"Predicted against real times, by {by}",
-                [word.capitalize() for word in (by, *ACCURACY[1:])],
-                [accuracy_cells(row) for row in summarise(ended(), by)],
-            )
-            for by in ("platform", "profile")
-        ]
-
-    def gain() -> str:
-        return gain_text(gains_of(here.whole_store(), ended(), known, None))
-
-    def changes() -> list[str]:
-        return list(changes_since(here.whole_store(), since_s))
-
-    return render_template(
-        "site.html",
-        site=known,
-        problem=None,
-        days=DAYS,
-        findings=[] if here.is_demo else _examined.of(known),
-        places=_places(known),
-        accuracy=_part(accuracy),
-        gain=_part(gain),
-        changes=_part(changes),
-    )
-
-
-def _part(read: Callable[[], object]) -> tuple[object, BerthError | None]:
-    """What was read, or why not."""
-    try:
-        return read(), None
-    except BerthError as error:
-        return None, error
-
-
-def _places(site: Site) -> Table:
-    return Table(
-        "Places that jobs may be sent to",
-        ("Candidate", "Partition", "Platform", "Cores a node", "GPUs a node"),
-        [_place(candidate) for candidate in site.candidates],
-    )
-
-
-def _place(candidate: Candidate) -> tuple[str, ...]:
-    return (
-        candidate.name,
-        candidate.queue or "-",
-        candidate.platform,
-        str(candidate.cores_per_node),
-        str(candidate.gpus_per_node or "-"),
-    )
+        problem = error
+    return render_template("site.html", report=report, problem=problem)

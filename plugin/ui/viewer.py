@@ -10,6 +10,7 @@ from berth.pilot.errors import BerthError
 from berth.plugin.store import DecisionRecord, Store
 from berth.plugin.ui.settings import UiSettings
 from berth.plugin.users.client import RemoteStore
+from berth.plugin.workload_names import may_use
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,10 @@ class Viewer:
         """Whether this decision may be shown."""
         return self.only is None or record.user == self.only
 
+    def may_use(self, workload: str) -> bool:
+        """Whether a workload is theirs or shared: others' bear their owner's name."""
+        return self.only is None or may_use(self.only, workload)
+
 
 def viewer_of(settings: UiSettings) -> Viewer:
     """By the reverse proxy's header where one is configured; nobody without it."""
@@ -51,10 +56,10 @@ def open_store(settings: UiSettings) -> Store | RemoteStore | None:
     return open_view(settings.site_file, settings.store_url)
 
 
-def whole_store(store: Store | RemoteStore | None) -> Store:
-    """The store itself. Raises BerthError for a user who may only ask the users' service."""
+def whole_store(store: Store | RemoteStore | None, viewer: Viewer) -> Store:
+    """The store itself. Raises BerthError for a user who may see their own jobs alone."""
     if store is None:
         raise BerthError("the demo site has no store", hint="start with: berth ui --site FILE")
-    if not isinstance(store, Store):
+    if viewer.only is not None or not isinstance(store, Store):
         raise BerthError("figures of the whole site are for its administrators")
     return store

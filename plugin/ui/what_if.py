@@ -1,14 +1,16 @@
-"""The view *What if*: reports of ``berth tune``, each a page that stands alone."""
+"""The view *What if*: reports of tunes, replays and the rest, each a page that stands alone."""
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
+from html import unescape
 from pathlib import Path
 
 from flask import Blueprint, Response, abort, render_template, send_file, url_for
 
+from berth.plugin.report.parts import Table
 from berth.plugin.ui.context import context
-from berth.plugin.ui.tables import Table
 
 view = Blueprint("what_if", __name__)
 _FRAMED = (
@@ -16,6 +18,8 @@ _FRAMED = (
 )
 """A report holds its own styles and pictures; no script of it runs."""
 MOST = 200
+_HEAD_BYTES = 8_192
+_TITLE = re.compile(r"<title>([^<]*)</title>")
 
 
 @view.route("/what-if")
@@ -24,9 +28,9 @@ def reports() -> str:
     found = _reports(context().settings.reports)
     table = Table(
         "Reports, newest first",
-        ("Report", "Made"),
-        [(_title(path), _made(path)) for path in found],
-        links=[url_for("what_if.report", name=_title(path)) for path in found],
+        ("Report", "Of", "Made"),
+        [(_name(path), _title(path), _made(path)) for path in found],
+        links=[url_for("what_if.report", name=_name(path)) for path in found],
     )
     return render_template("what_if.html", table=table, folder=context().settings.reports)
 
@@ -47,7 +51,7 @@ def page(name: str) -> Response:
 
 
 def _path(name: str) -> Path:
-    found = {_title(path): path for path in _reports(context().settings.reports)}
+    found = {_name(path): path for path in _reports(context().settings.reports)}
     if name not in found:
         abort(404, f"There is no report {name}.")
     return found[name]
@@ -62,6 +66,17 @@ def _reports(folder: Path | None) -> list[Path]:
 
 
 def _title(path: Path) -> str:
+    """What it calls itself; a hyphen where it does not say."""
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(_HEAD_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return "-"
+    found = _TITLE.search(head)
+    return "-" if found is None else " ".join(unescape(found[1]).split())[:200]
+
+
+def _name(path: Path) -> str:
     root = context().settings.reports
     return str(path.relative_to(root)) if root is not None else path.name
 

@@ -1,22 +1,27 @@
-"""The part of a form that names a workload: one of the store, or a file with what it needs."""
+"""The part of a form that names a workload: one of the store, a file, or a described model."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 from flask import request
-from wtforms import FileField, Form, IntegerField, SelectField, StringField
+from wtforms import FileField, FloatField, Form, IntegerField, SelectField, StringField
+from wtforms.fields.choices import SelectChoice
 from wtforms.validators import NumberRange, Optional
 
 from berth.pilot.errors import UsageError
-from berth.plugin.store import Store
+from berth.plugin.ui.context import Context
 from berth.plugin.ui.uploads import ENDINGS, read_upload
-from berth.plugin.users.client import RemoteStore
 from berth.plugin.workload_files import WorkloadOptions, with_options
 from berth.predictor.core.workload import Workload, parse_workload
 
-_OPTIONS = ("mode", "batch", "precision", "input_tokens", "output_tokens", "concurrency", "amount")
+OPTIONS = (
+    "mode", "batch", "precision", "input_tokens", "output_tokens", "concurrency", "amount",
+    "steps_per_epoch",
+)  # fmt: skip
+DESCRIBED = ("described", "billions", "layers", "width", "sequence")
 
 
 def count(label: str, least: int = 1) -> IntegerField:
@@ -30,6 +35,7 @@ class WorkloadForm(Form):
 
     workload = SelectField("Stored workload", [Optional()], validate_choice=False)
     file = FileField("or a file", render_kw={"accept": ",".join(ENDINGS)})
+    sent = StringField("Sent before", [Optional()])
     mode = SelectField(
         "Mode (models)", validate_choice=False, choices=["", "inference", "training"]
     )
@@ -41,38 +47,87 @@ class WorkloadForm(Form):
     output_tokens = count("Output tokens")
     concurrency = count("Requests at a time")
     amount = StringField("Amount of work", [Optional()], render_kw={"placeholder": "90 epochs"})
+    steps_per_epoch = FloatField("Steps an epoch", [Optional(), NumberRange(min=1)])
+    described = SelectField(
+        "A transformer without a file",
+        validate_choice=False,
+        choices=[
+            SelectChoice("", ""),
+            SelectChoice("serve", "served language model"),
+            SelectChoice("inference", "one run of it"),
+            SelectChoice("training", "a training step"),
+        ],
+    )
+    billions = FloatField(
+        "Billions of parameters",
+        [Optional(), NumberRange(min=0.001, max=10_000, message="0.001 to 10000")],
+        render_kw={"placeholder": "8"},
+    )
+    layers = count("Layers (else by size)")
+    width = count("Width (else by size)")
+    sequence = count("Sequence, tokens")
 
-    def named(self, store: Store | RemoteStore | None) -> None:
-        """Offer the workloads of the store."""
-        names = [] if store is None else sorted(record.name for record in store.workloads())
-        self.workload.choices = ["", *names]
+    def named(self, here: Context) -> None:
+        """Offer the workloads that the viewer may see."""
+        self.workload.choices = ["", *here.workload_names()]
 
     def asked(self) -> bool:
         """Whether the form was sent with a workload."""
         sent = request.files.get("file")
-        return bool(self.workload.data or (sent is not None and sent.filename))
+        is_file = sent is not None and bool(sent.filename)
+        return bool(self.workload.data or self.sent.data or self.described.data or is_file)
 
-    def read(self, store: Store | RemoteStore | None) -> Workload:
-        """The workload. Raises BerthError."""
-        options = WorkloadOptions(**self.given(_OPTIONS))
+    def read(self, here: Context) -> Workload:
+        """The workload. Raises BerthError.
+
+        One that came as a file or by description is held, and ``sent`` names it from then on.
+        """
+        viewer = here.viewer().name
         sent = request.files.get("file")
+        options = WorkloadOptions(**self.given(OPTIONS))
         if sent is not None and sent.filename:
-            return read_upload(sent, options)
+            return self._held(here, viewer, read_upload(sent, options))
+        if self.described.data:
+            return self._held(here, viewer, self._described())
+        if self.sent.data:
+            known = here.held.get(viewer, self.sent.data)
+            if known is None:
+                raise UsageError(
+                    "the file behind this link is no longer held here", hint="send it again"
+                )
+            return known
         name = self.workload.data
-        record = None if store is None else store.workload(name)
+        record = here.workload(name)
         if record is None:
             raise UsageError(f"there is no workload {name!r} in the store")
         stored = parse_workload(record.document, source=f"workload {name}")
-        return with_options(stored, options)
+        return with_options(dataclasses.replace(stored, name=record.name), options)
+
+    def _held(self, here: Context, viewer: str | None, workload: Workload) -> Workload:
+        self.sent.data = here.held.put(viewer, workload)
+        return workload
+
+    def _described(self) -> Workload:
+        from berth.plugin.described_models import Shape, described  # noqa: PLC0415 - numpy
+
+        if self.billions.data is None and (self.layers.data is None or self.width.data is None):
+            raise UsageError(
+                "how large is the model?", hint="give billions of parameters, or layers and width"
+            )
+        shape = Shape.of(self.billions.data, self.layers.data, self.width.data)
+        return described(
+            shape,
+            str(self.described.data),
+            sequence=self.sequence.data,
+            options=WorkloadOptions(**self.given(tuple(o for o in OPTIONS if o != "mode"))),
+        )
+
+    def link(self, more: tuple[str, ...] = ()) -> dict[str, Any]:
+        """The parameters of an address that shows the same again."""
+        if self.sent.data:  # how it is used was read with it
+            return {"sent": self.sent.data, **self.given(more)}
+        return dict(self.given(("workload", *OPTIONS, *more)))
 
     def given(self, names: tuple[str, ...]) -> Mapping[str, Any]:
         """Fields that were filled in."""
         return {n: v for n in names if (v := getattr(self, n).data) not in (None, "")}
-
-    def problems(self) -> list[str]:
-        """One sentence for each field that cannot be."""
-        return [
-            f"{getattr(self, name).label.text}: {'; '.join(map(str, errors))}"
-            for name, errors in self.errors.items()
-            if name is not None
-        ]

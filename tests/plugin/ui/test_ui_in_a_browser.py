@@ -2,25 +2,48 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from small_models import convolutional
 from ui_store import decision
 
+from berth.plugin.report import page
+from berth.plugin.report.of_replay import compared_parts
+from berth.plugin.report.parts import Report
 from berth.plugin.ui.settings import UiSettings
+from berth.policies.tuning.figures import Figures
 
 CHROMIUM = shutil.which("chromium")
+FLEET = {
+    "schema": "berth.mig-fleet/1",
+    "gpus": [{"name": "n1/0", "model": "A100-40GB", "layout": ["3g.20gb@0", "1g.5gb@4"],
+              "running": [{"instance": "1g.5gb@4"}]}],
+}  # fmt: skip
 SERIOUS = ("serious", "critical")
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="NOT TESTED IN A BROWSER: no chromium on PATH"),
     pytest.mark.timeout(400),
 ]
+
+
+def replays() -> Report:
+    """Two replays of a few jobs."""
+    submit = np.arange(8.0) * 100.0
+    wait, run = np.arange(8.0) * 10.0, np.full(8, 500.0)
+    before, after = (
+        Figures(submit, one, run, np.arange(8) % 3, run, run, run, np.zeros(8, int),
+                ("alice", "bob", "carol"), ("cpu",))
+        for one in (wait, wait / 2)
+    )  # fmt: skip
+    return Report("Replay of jobs", "", compared_parts(before, after, ("fcfs", "easy")))
 
 
 @dataclass
@@ -49,12 +72,27 @@ class Browser:
         ]
 
 
+def what_if(browser: Browser) -> Any:
+    """The report behind the first link of What if, in its frame."""
+    browser.open("/what-if")
+    browser.tab.click("main tbody a")
+    assert browser.findings() == []
+    frame = browser.tab.frame_locator("iframe")
+    frame.locator("h1").wait_for()
+    return frame
+
+
 @pytest.fixture
-def browser(settings: UiSettings) -> Iterator[Browser]:
+def browser(settings: UiSettings, tmp_path: Path) -> Iterator[Browser]:
     sync_api = pytest.importorskip("playwright.sync_api")
     waitress = pytest.importorskip("waitress")
     from berth.plugin.ui.app import create_app
 
+    (tmp_path / "reports").mkdir()
+    fleet, report = tmp_path / "fleet.json", tmp_path / "reports" / "replay.html"
+    fleet.write_text(json.dumps(FLEET))
+    report.write_text(page.html(replays(), made_by="a test"))
+    settings = replace(settings, fleet=fleet, reports=report.parent, actions=True)
     server = waitress.create_server(create_app(settings), host="127.0.0.1", port=0)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
@@ -86,6 +124,8 @@ def test_every_view_is_used_end_to_end(browser: Browser, tmp_path: Path) -> None
         tab.click("main button")
         tab.wait_for_selector("#result")
         assert tab.locator("tbody tr").count() >= 2
+        assert "sent=" in tab.url  # a link that can be opened again
+        assert tab.locator("text=Link to this view").count() == 1
         assert tab.evaluate("document.querySelector('img.picture').naturalWidth") > 100
         assert browser.findings() == []
     browser.open("/place")
@@ -98,9 +138,16 @@ def test_every_view_is_used_end_to_end(browser: Browser, tmp_path: Path) -> None
     tab.click(f"text={decision(1).id}")
     assert "predicted fastest" in tab.locator("main").inner_text()
     assert browser.findings() == []
-    for view in ("/jobs", "/site", "/mig?gpu=A100-40GB", "/what-if"):
+    for view, shown in (
+        ("/jobs", 0), ("/site", 2), ("/mig?gpu=A100-40GB", 1), ("/what-if", 0), ("/queue", 0),
+        ("/actions", 0),
+    ):  # fmt: skip
         browser.open(view)
         assert browser.findings() == []
+        assert tab.locator("img.picture").count() == shown, view
+    framed = what_if(browser)
+    assert framed.locator("img").count() >= 3
+    assert framed.locator("table").count() >= 3
     assert browser.problems == []
     elsewhere = {url for url in browser.asked if not url.startswith((browser.origin, "data:"))}
     assert elsewhere == set()
@@ -110,7 +157,7 @@ def test_it_fits_a_narrow_screen_in_the_dark(browser: Browser) -> None:
     tab = browser.tab
     tab.set_viewport_size({"width": 360, "height": 740})
     tab.emulate_media(color_scheme="dark")
-    for view in ("/place", "/jobs", "/mig?gpu=A100-40GB"):
+    for view in ("/place", "/jobs", "/site", "/mig?gpu=A100-40GB", "/actions"):
         browser.open(view)
         assert tab.evaluate("document.documentElement.dataset.bsTheme") == "dark"
         assert tab.evaluate("document.documentElement.scrollWidth") <= 360, view

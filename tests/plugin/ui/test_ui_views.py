@@ -35,8 +35,11 @@ def test_a_view_opens_and_asks_nothing_of_others(asking: Asking, view: str) -> N
 
 
 def test_a_model_is_predicted_from_its_file(asking: Asking) -> None:
-    answer = asking().post("/predict", data={"file": (io.BytesIO(NET), "net.onnx"), "batch": "4"})
-    page = unescape(answer.text)
+    client = asking()
+    sent = {"file": (io.BytesIO(NET), "net.onnx"), "batch": "4"}
+    answer = client.post("/predict", data=sent)
+    assert answer.status_code == 303
+    page = text(client, answer.headers["Location"])  # the answer has a link
     assert "net: a model graph" in page
     assert 'src="data:image/svg+xml;base64,' in page
     assert "a100-40gb" in page
@@ -44,7 +47,7 @@ def test_a_model_is_predicted_from_its_file(asking: Asking) -> None:
 
 def test_a_placement_says_why_and_how_to_submit_it(asking: Asking) -> None:
     sent = {"file": (io.BytesIO(NET), "net.onnx"), "script": "job.sh", "gpus": "1"}
-    page = unescape(asking(site_file=None).post("/place", data=sent).text)
+    page = unescape(asking(site_file=None).post("/place", data=sent, follow_redirects=True).text)
     assert "sbatch --partition=gpu" in page
     assert "Ruled out" in page or "Places where it can run" in page
 
@@ -64,7 +67,8 @@ def test_a_wrong_file_is_refused_in_a_sentence(
     asking: Asking, name: str, content: bytes, said: str
 ) -> None:
     for view in ("/predict", "/place"):
-        answer = asking().post(view, data={"file": (io.BytesIO(content), name)})
+        sent = {"file": (io.BytesIO(content), name)}
+        answer = asking().post(view, data=sent)
         assert answer.status_code == 200
         assert said in unescape(answer.text)
         assert "berth-ui-" not in answer.text  # the folder it was held in is nobody's business
@@ -142,6 +146,7 @@ def test_the_fleet_is_drawn_slice_by_slice(asking: Asking, tmp_path: Path) -> No
     page = text(asking(fleet=fleet), "/mig")
     assert "3g.20gb" in page
     assert "busy" in page
+    assert 'alt="Each GPU\'s slices, free and busy"' in page
     fleet.write_text("{}")
     assert "fleet.json" in text(asking(fleet=fleet), "/mig")
     assert "At most" in text(asking(), "/mig?gpu=A100-40GB")

@@ -202,7 +202,7 @@ def test_the_report_names_the_bottleneck_and_what_helps(
     [
         (["--roofline", "--platform", "a100"], "no platform 'a100'"),
         (["--cores", 2], "--cores means nothing for a model graph"),
-        (["--picture", "x.svg"], "add --roofline"),
+        (["--picture", "x.bmp"], "ends in"),
         (["--batch", 0], "0"),
         (["--dim", "x"], "--dim"),
     ],

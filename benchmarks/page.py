@@ -1,0 +1,155 @@
+"""How fast ``berth ui`` answers: each view, 10,000 decisions paged, ResNet-50 sent and predicted.
+
+A site with its store, a page started as users start it, asked over HTTP on loopback. Bars: each
+view in 2 s, ResNet-50 (102 MB) sent and predicted in 3 s. ``--size`` prints what ``berth[ui]``
+downloads beyond ``berth`` (bar: 60 MB); it asks the package registry.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+# ruff: noqa: PLC0415 - found once the path says where
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "support"))
+
+VIEW_BAR_S, MODEL_BAR_S, SIZE_BAR_MB = 2.0, 3.0, 60.0
+DECISIONS = 10_000
+FLEET = {
+    "schema": "berth.mig-fleet/1",
+    "gpus": [{"name": f"n{n}/0", "model": "A100-40GB", "layout": ["3g.20gb@0", "1g.5gb@4"]}
+             for n in range(8)],
+}  # fmt: skip
+ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)/")
+
+
+def site_in(folder: Path) -> Path:
+    """The demo's site file with a store of many decisions."""
+    from ui_store import decision
+
+    from berth.plugin.site.demo import DEMO_FILE
+    from berth.plugin.store import Store
+
+    path = folder / "berth.toml"
+    path.write_text(DEMO_FILE.read_text() + f'\n[daemon]\nstore = "{folder / "store.db"}"\n')
+    store = Store.open(str(folder / "store.db"))
+    store.decisions.add([decision(n) for n in range(DECISIONS)])
+    store.close()
+    return path
+
+
+@contextmanager
+def page(folder: Path) -> Iterator[int]:
+    """The port of a page that runs."""
+    (folder / "fleet.json").write_text(json.dumps(FLEET))
+    words = ["--site", str(site_in(folder)), "--no-token", "--fleet", str(folder / "fleet.json")]
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from berth.plugin.cli import main; main()", "ui", *words],
+        stdout=subprocess.PIPE, text=True, env={**os.environ, "NO_COLOR": "1"},
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        found = ADDRESS.search(process.stdout.readline())
+        if found is None:
+            raise SystemExit("the page did not start")
+        yield int(found[1])
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def ask(port: int, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, str]:
+    """Status, and the text or where it redirects to."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
+    connection.request(method, path, body, {"Sec-Fetch-Site": "same-origin", **headers})
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    return answer.status, answer.getheader("Location") or text
+
+
+def timed(port: int, path: str) -> tuple[float, str]:
+    """Seconds to the whole page."""
+    begin = time.perf_counter()
+    status, text = ask(port, "GET", path)
+    if status != 200:
+        raise SystemExit(f"{path}: {status}")
+    return time.perf_counter() - begin, text
+
+
+def send_model(port: int, model: bytes) -> float:
+    """Seconds from the first byte sent to the ranking."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
+    connection.request("GET", "/predict")
+    answer = connection.getresponse()
+    cookie = (answer.getheader("Set-Cookie") or "").partition(";")[0]
+    secret = re.search(r'name="csrf_token" value="([^"]+)"', answer.read().decode())
+    assert secret is not None
+    edge = "berth-benchmark"
+    parts = [
+        f'--{edge}\r\nContent-Disposition: form-data; name="csrf_token"\r\n\r\n{secret[1]}\r\n',
+        f'--{edge}\r\nContent-Disposition: form-data; name="file"; filename="resnet50.onnx"\r\n'
+        "Content-Type: application/octet-stream\r\n\r\n",
+    ]  # fmt: skip
+    body = "".join(parts).encode() + model + f"\r\n--{edge}--\r\n".encode()
+    begin = time.perf_counter()
+    kind = f"multipart/form-data; boundary={edge}"
+    status, link = ask(port, "POST", "/predict", body, **{"Content-Type": kind, "Cookie": cookie})
+    if status != 303:
+        raise SystemExit(f"/predict: {status} {link[:500]}")
+    status, text = ask(port, "GET", link, Cookie=cookie)
+    took = time.perf_counter() - begin
+    assert status == 200
+    assert "resnet50: a model graph" in text
+    return took
+
+
+def size_mb(requirement: str) -> float:
+    """Megabytes that pip downloads for it."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = ["download", "--quiet", "--dest", folder, requirement]
+        subprocess.run([sys.executable, "-m", "pip", *words], check=True, cwd=ROOT)
+        return sum(one.stat().st_size for one in Path(folder).iterdir()) / 1e6
+
+
+def main() -> int:
+    """Print the table."""
+    reading = argparse.ArgumentParser(description=__doc__)
+    reading.add_argument("--size", action="store_true", help="what the extra downloads, only")
+    if reading.parse_args().size:
+        base, whole = size_mb("."), size_mb(".[ui]")
+        print(f"berth {base:.1f} MB, berth[ui] {whole:.1f} MB: {whole - base:.1f} MB more "
+              f"(bar: {SIZE_BAR_MB:g})")  # fmt: skip
+        return 0
+    from resnet50 import resnet50
+
+    model = resnet50()
+    print(f"load average {os.getloadavg()[0]:.1f}; bars: view {VIEW_BAR_S:g} s, model "
+          f"{MODEL_BAR_S:g} s")  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder, page(Path(folder)) as port:
+        cold = send_model(port, model)
+        print(f"{'resnet50.onnx, while it is still warming up':45s}{cold:7.2f} s")
+        print(f"{'resnet50.onnx (102 MB), sent and predicted':45s}{send_model(port, model):7.2f} s")
+        for view in ("/place", "/predict", "/jobs", "/site", "/mig", "/what-if"):
+            seconds, text = timed(port, view)
+            print(f"{view:45s}{seconds:7.2f} s")
+            if view == "/jobs":
+                following = re.search(r'href="(/jobs\?[^"]*before=[^"]+)"', text)
+        assert following is not None
+        seconds, _ = timed(port, following[1].replace("&amp;", "&"))
+        print(f"{'/jobs, the second page of 10,000 decisions':45s}{seconds:7.2f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,64 @@
+"""A job: what was decided and why, how it stands, what was predicted and what came."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from berth.plugin.cli.decisions import as_text, places_cells
+from berth.plugin.cli.why import Why, text
+from berth.plugin.pictures.times import Row, ranked_times
+from berth.plugin.report.parts import Part, Picture, Report, Table, drawn
+from berth.plugin.store import DecisionRecord, OutcomeRecord, Store
+from berth.plugin.users.client import RemoteStore
+
+_PLACES = (
+    "Candidate", "Platform", "Time", "90 % interval", "Memory at most", "Basis", "From", "Why not",
+)  # fmt: skip
+
+
+def job_report(store: Store | RemoteStore, record: DecisionRecord, why: Why | None) -> Report:
+    """Of one decision; ``why``: of its job, where it is known. Raises StoreError."""
+    rows: list[dict[str, Any]] = json.loads(record.ranked)
+    outcomes = store.outcomes.of_decision(record.id)
+    head, *lines = as_text(store, record, table=False).splitlines()
+    asked = [line for line in lines if line and line != record.reason]
+    parts = [Part("What was asked and answered", [" ".join(head.split()), *asked])]
+    if why is not None:
+        parts.append(now_part(why))
+    parts.append(
+        Part(
+            "Places",
+            pictures=_times(rows, outcomes),
+            tables=[Table("Places that were looked at", _PLACES, places_cells(rows))],
+        )
+    )
+    whose = outcomes[0].job_id if outcomes else why.job if why is not None else None
+    title = f"Decision {record.id}" if whose is None else f"Job {whose}: decision {record.id}"
+    return Report(title, record.reason, parts)
+
+
+def undecided_report(why: Why) -> Report:
+    """Of a job that Berth decided nothing about."""
+    return Report(f"Job {why.job}", "Berth decided nothing about this job.", [now_part(why)])
+
+
+def now_part(why: Why) -> Part:
+    """What ``berth why`` says."""
+    return Part("How it stands", [line.strip() for line in text(why).splitlines()])
+
+
+def _times(rows: list[dict[str, Any]], outcomes: list[OutcomeRecord]) -> tuple[Picture, ...]:
+    shown = [
+        Row(row["candidate"], tuple(row["runtime_s"]), bool(row.get("excluded")))
+        for row in rows
+        if row.get("runtime_s")
+    ]
+    took = [o.elapsed_s for o in outcomes if o.state == "completed" and o.elapsed_s]
+    if not shown:
+        return ()
+    return drawn(
+        "What was predicted for each place, with 90 % intervals"
+        + ("; what really came is the dashed line" if took else ""),
+        lambda: ranked_times(shown, took_s=took[0] if took else None),
+    )

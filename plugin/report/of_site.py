@@ -1,0 +1,189 @@
+"""The site: is it sound, how far is it calibrated, how do predictions hold, what do they gain."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+
+from berth.plugin.accuracy import NOMINAL, Accuracy, is_inside, ratio, summarise
+from berth.plugin.calibrate.learning import program_bundle
+from berth.plugin.calibrate.state import FOLDER, Folder
+from berth.plugin.cli.gain import GAIN, gain_cells, gain_notes, gains_of
+from berth.plugin.cli.outcomes import ACCURACY, accuracy_cells
+from berth.plugin.doctor.findings import Finding
+from berth.plugin.learning.shown import changes_since
+from berth.plugin.pictures.outcomes import Compared, Share, real_times, shares
+from berth.plugin.report.parts import Part, Picture, Report, Table, drawn, part
+from berth.plugin.site import Site
+from berth.plugin.site.stub import STUB_MARK
+from berth.plugin.store import OutcomeRecord, Store
+from berth.policies.values import Candidate
+from berth.predictor.core.bundle import BundleManifest
+from berth.predictor.families.program.bundle import verify
+from berth.predictor.families.program.estimate import CALIBRATED_KERNELS
+
+DAY_S = 86_400.0
+DAYS = 30.0
+_SHADOW = "shadow"
+
+
+def site_report(
+    site: Site, store: Callable[[], Store], findings: Sequence[Finding], *, days: float = DAYS
+) -> Report:
+    """Of the last days; ``store`` raises BerthError where it cannot be read: the rest goes on."""
+    now_s = time.time()
+    since_s = now_s - days * DAY_S
+
+    @cache
+    def ended() -> list[OutcomeRecord]:
+        return list(store().outcomes.between(since_s, now_s + DAY_S))
+
+    last = f"last {days:g} days"
+    return Report(
+        f"Site {site.name}",
+        f"Mode {site.mode.value}, policy {site.policy.objective}, {site.source}.",
+        [
+            Part("Places", tables=[_places(site)]),
+            part("How far it is calibrated", lambda: _calibrated(site)),
+            *([_sound(findings)] if findings else []),
+            part(f"What was decided ({last})", lambda: _decided(store(), since_s)),
+            part(f"How good predictions were ({last})", lambda: _accuracy(ended())),
+            part("What changed", lambda: _changes(store(), since_s)),
+            part(f"What placements saved ({last})", lambda: _gain(store(), ended(), site)),
+        ],
+    )
+
+
+def _places(site: Site) -> Table:
+    return Table(
+        "Places that jobs may be sent to",
+        ("Candidate", "Partition", "Platform", "Cores a node", "GPUs a node"),
+        [_place(candidate) for candidate in site.candidates],
+    )
+
+
+def _place(candidate: Candidate) -> tuple[str, ...]:
+    return (
+        candidate.name,
+        candidate.queue or "-",
+        candidate.platform,
+        str(candidate.cores_per_node),
+        str(candidate.gpus_per_node or "-"),
+    )
+
+
+def _calibrated(site: Site) -> Part:
+    """Raises BerthError where the bundle or the calibration cannot be read."""
+    manifest: BundleManifest = verify(program_bundle(site.bundles))
+    kernels = {entry.platform: entry.kernels for entry in manifest.labelled}
+    folder = Folder(Path(site.source).absolute().parent / FOLDER)
+    measured: dict[str, int] = {}
+    for kind in dict.fromkeys(step.kind for step in folder.read().steps):
+        measured[kind] = len(folder.results(kind))
+    rows = []
+    for name in dict.fromkeys(one.platform for one in site.candidates):
+        platform = site.platforms[name]
+        count = kernels.get(name, 0)
+        stub = STUB_MARK in platform.description
+        rows.append((
+            name,
+            "rules of thumb" if stub else platform.signature.source.value,
+            str(measured.get(name, "-")),
+            str(count) if count else "-",
+            "acts on programs" if count >= CALIBRATED_KERNELS else "programs: a prior only",
+        ))  # fmt: skip
+    header = ("Platform", "Rates from", "Nodes measured here", "Kernels with measured times",
+              "What that allows")  # fmt: skip
+    return Part(
+        "How far it is calibrated",
+        [f"Programs are predicted with bundle {manifest.id}. `berth calibrate` measures more."],
+        tables=[Table("Platforms of the site", header, rows)],
+    )
+
+
+def _sound(findings: Sequence[Finding]) -> Part:
+    rows = [(f.status.value, f.check, f.text, f.advice or "-") for f in findings]
+    bad = sum(f.status.value != "ok" for f in findings)
+    return Part(
+        "Is it sound?",
+        [f"{bad} of {len(findings)} findings ask for something." if bad else "Nothing is wrong."],
+        tables=[Table("What berth doctor finds", ("State", "Of", "Finding", "What to do"), rows)],
+    )
+
+
+def _decided(store: Store, since_s: float) -> Part:
+    counted = store.decisions.counted(since_s)
+    total = sum(count for *_, count in counted)
+    lines = [f"{total} jobs were decided upon."]
+    shadow = [one for one in counted if one[0] == _SHADOW]
+    if shadow:
+        would = sum(count for _, _, code, count in shadow if code == "placed")
+        lines.append(
+            f"In shadow mode {would} of {sum(one[3] for one in shadow)} jobs would have been sent "
+            "elsewhere; none was changed. What that would have saved is below, left where asked."
+        )
+    rows = [
+        (mode, action, code, str(count), f"{count / total:.0%}")
+        for mode, action, code, count in counted
+    ]
+    header = ("Mode", "Action", "Code", "Jobs", "Share")
+    return Part("What was decided", lines, tables=[Table("Decisions", header, rows)])
+
+
+def _accuracy(ended: Sequence[OutcomeRecord]) -> Part:
+    by_platform, by_profile = (summarise(ended, by) for by in ("platform", "profile"))
+    tables = [
+        Table(
+            f"Predicted against real times, by {by}",
+            [word.capitalize() for word in (by, *ACCURACY[1:])],
+            [accuracy_cells(row) for row in rows],
+        )
+        for by, rows in (("platform", by_platform), ("profile", by_profile))
+    ]
+    return Part(
+        "How good predictions were",
+        [f"Intervals promise to hold {NOMINAL:.0%} of real times."],
+        [*_compared(ended), *_coverage(by_platform)],
+        tables,
+    )
+
+
+def _compared(ended: Sequence[OutcomeRecord]) -> tuple[Picture, ...]:
+    jobs = [
+        Compared(one.predicted_s, one.elapsed_s, is_inside(one))
+        for one in ended
+        if ratio(one) is not None and one.predicted_s and one.elapsed_s
+    ]
+    if not jobs:
+        return ()
+    return drawn("Each finished job's real time over its predicted time", lambda: real_times(jobs))
+
+
+def _coverage(rows: Sequence[Accuracy]) -> tuple[Picture, ...]:
+    known = [
+        Share(row.name, row.coverage_low, row.coverage, row.coverage_high)
+        for row in rows
+        if row.coverage_low is not None
+        and row.coverage is not None
+        and row.coverage_high is not None
+    ]
+    if not known:
+        return ()
+    return drawn(
+        "Share of real times inside the 90 % interval, by platform",
+        lambda: shares(known, promised=NOMINAL,
+                       what="real times inside the 90 % interval, % (dashed: promised)"),
+    )  # fmt: skip
+
+
+def _changes(store: Store, since_s: float) -> Part:
+    return Part("What changed", changes_since(store, since_s) or ["Nothing was noticed."])
+
+
+def _gain(store: Store, ended: Sequence[OutcomeRecord], site: Site) -> Part:
+    found = gains_of(store, ended, site, None)
+    rows = [gain_cells(one) for one in found.groups]
+    table = Table("Run time against the other place", [word.capitalize() for word in GAIN], rows)
+    return Part("What placements saved", gain_notes(found), tables=[table] if rows else ())

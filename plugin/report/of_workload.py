@@ -1,0 +1,232 @@
+"""A workload: how long it takes on each platform, what limits it there, which run would help."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from berth.pilot.errors import BerthError
+from berth.pilot.platform import Platform, PlatformKind
+from berth.pilot.profile import Profile
+from berth.pilot.units import format_bytes, format_seconds
+from berth.plugin.amounts import amount_text
+from berth.plugin.cli.elsewhere import advice_for, in_words
+from berth.plugin.cli.forecast_text import best_points, doubts, per, sources_text, usable
+from berth.plugin.forecasting import bundles_for, platforms_for, reference_of
+from berth.plugin.pictures.times import Row, ranked_times
+from berth.plugin.report.parts import Part, Picture, Report, Table, drawn, part
+from berth.plugin.site import Site
+from berth.plugin.workload_files import title
+from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.forecaster import Forecaster
+from berth.predictor.core.memory_need import where_known
+from berth.predictor.core.prediction import Prediction
+from berth.predictor.core.workload import Workload
+
+EXPLAINED = 5
+"""Platforms whose prediction is explained."""
+DRAWN = 2
+"""Platforms in the picture of an explanation."""
+_HEADER = (
+    "Platform", "With", "Time", "90 % interval", "Speedup", "Memory at most", "Energy", "Cost",
+    "Limited by", "Basis", "From",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """A workload's forecast with all that it was asked with."""
+
+    workload: Workload
+    forecast: Forecast
+    forecaster: Forecaster
+    platforms: Mapping[str, Platform]
+    reference: str | None
+    rows: Sequence[Prediction]
+    """The best point on each platform, ranked."""
+    site: Site | None
+
+
+def predicted(workload: Workload, forecaster: Forecaster, site: Site | None) -> Predicted:
+    """On every platform that is known. Raises BerthError where nothing can be predicted."""
+    platforms, reference = platforms_for(site), reference_of(site)
+    forecast = forecaster.forecast(workload, platforms, platforms, reference=reference)
+    rows = best_points(forecast)
+    return Predicted(workload, forecast, forecaster, platforms, reference, rows, site)
+
+
+def workload_report(found: Predicted) -> Report:
+    """The ranking, why it is so, slices, and which run would help most."""
+    workload, rows = found.workload, found.rows
+    parts = [_ranking(found), part("Why", lambda: _why(found))]
+    slices = _slices(found)
+    if slices:
+        parts.append(Part("MIG slices", slices))
+    if workload.kind == "program":
+        parts.append(part("Which run would help most", lambda: _probe(rows)))
+    what = f"{workload.name}: {title(workload.kind)}, {amount_text(workload.amount)}"
+    first = next(filter(usable, rows), None)
+    if first is None:
+        lead = f"{what}. No platform's time is known well enough to act on."
+    else:
+        time = first.runtime_s
+        lead = (
+            f"{what}. Fastest where one can act on it: {first.platform}, "
+            f"{format_seconds(time.mid)} ({format_seconds(time.low)} to "
+            f"{format_seconds(time.high)}) {per(found.forecast)}."
+        )
+    return Report(f"Workload {workload.name}", lead, parts)
+
+
+def time_rows(rows: Sequence[Prediction]) -> list[Row]:
+    """As pictures of times take them."""
+    return [
+        Row(p.platform, (p.runtime_s.low, p.runtime_s.mid, p.runtime_s.high), not usable(p))
+        for p in rows
+    ]
+
+
+def _ranking(found: Predicted) -> Part:
+    shown = time_rows(found.rows)
+    return Part(
+        "Platforms ranked",
+        [
+            *doubts(found.rows),
+            "Rows in grey are only guesses (a prior, or an abstention): Berth does not act on "
+            "them.",
+        ],
+        drawn(
+            "Predicted times with their 90 % intervals, fastest first", lambda: ranked_times(shown)
+        )
+        if shown
+        else (),
+        [
+            Table(
+                f"Times {per(found.forecast)}, with 90 % intervals",
+                _HEADER,
+                [_cells(found, one) for one in found.rows],
+                doubtful=[not usable(one) for one in found.rows],
+            )
+        ],
+    )
+
+
+def _cells(found: Predicted, one: Prediction) -> tuple[str, ...]:
+    time, memory, platform = one.runtime_s, where_known(one.memory_bytes), one.platform
+    unit = "GPU" if one.gpus else "core"
+    count = one.gpus or one.cores
+    price = found.platforms[platform].price_per_hour
+    units = 1.0 if one.gpus == 0 else float(one.gpus)
+    currency = "" if found.site is None else found.site.currency
+    cost = None if price is None else time.scaled(price * units / 3_600.0)
+    return (
+        platform,
+        f"{count} {unit}{'s' * (count > 1)}",
+        format_seconds(time.mid),
+        f"{format_seconds(time.low)} to {format_seconds(time.high)}",
+        f"{one.speedup.mid:.3g}x",
+        "-" if memory is None else format_bytes(memory.high),
+        "-" if one.energy_j is None
+        else f"{one.energy_j.mid:.3g} J ({one.energy_j.low:.2g} to {one.energy_j.high:.2g})",
+        "-" if cost is None
+        else f"{cost.mid:.3g} {currency} ({cost.low:.2g} to {cost.high:.2g})",
+        one.bound.value,
+        one.basis.value + (" (abstains)" if one.abstained else ""),
+        found.forecast.source_of(platform) or "-",
+    )  # fmt: skip
+
+
+def _why(found: Predicted) -> Part:
+    """Raises BerthError."""
+    lines = []
+    for one in found.rows[:EXPLAINED]:
+        platform = found.platforms[one.platform]
+        families = found.forecaster.explain(
+            found.workload, platform, found.platforms, reference=found.reference
+        )
+        sentences = [f"limited by {one.bound.value}"] if one.bound != "unknown" else []
+        sentences += [explanation.summary for explanation in families.values()]
+        sources = [line.strip() for line in sources_text(found.forecast, one.platform)]
+        if len(sources) > 1:
+            sentences.append("combined from " + "; ".join(sources))
+        if sentences:
+            lines.append(f"{one.platform}: " + "; ".join(s.rstrip(".") for s in sentences) + ".")
+    return Part("Why", lines or ["Nothing is known of why."], _explained(found))
+
+
+def _explained(found: Predicted) -> tuple[Picture, ...]:
+    """Of a program, what moved its speedup; of a model's run, its operators under the roofs."""
+    document: Any = found.workload.document
+    best = [one for one in found.rows if usable(one)] or list(found.rows)
+    try:
+        if isinstance(document, Profile):
+            return _program_explained(found, document, best)
+        if found.workload.kind == "model-graph" and document.mode == "inference":
+            return _roofline(found, document, best)
+    except BerthError:  # the ranking stands without it
+        return ()
+    return ()
+
+
+def _program_explained(
+    found: Predicted, profile: Profile, best: Sequence[Prediction]
+) -> tuple[Picture, ...]:
+    # ruff: noqa: PLC0415 - other kinds do without
+    from berth.plugin.pictures import explained
+    from berth.predictor.families.program.bundle import BUNDLE_SCHEMA
+    from berth.predictor.families.program.ceilings import Point
+    from berth.predictor.families.program.explain import explain
+    from berth.predictor.families.program.nodes import one_node
+    from berth.predictor.families.program.predictor import Predictor
+
+    bundles = bundles_for(found.forecaster, found.workload, (), found.site)
+    points = [
+        Point(found.platforms[one.platform], one.gpus or one.cores)
+        for one in best
+        if one.platform != profile.platform
+    ][:DRAWN]
+    reasons = explain(
+        Predictor.load(bundles.get(BUNDLE_SCHEMA)), one_node(profile), points,
+        reference=found.platforms.get(profile.platform),
+    )  # fmt: skip
+    words = f"What moves the speedup of {profile.name} on each platform, and what limits it there"
+    return drawn(words, lambda: explained.svg(profile.name, reasons))
+
+
+def _roofline(found: Predicted, document: Any, best: Sequence[Prediction]) -> tuple[Picture, ...]:
+    from berth.plugin.pictures import roofline as picture
+    from berth.predictor.families.graph.model import graph_of
+    from berth.predictor.graphs.roofline import roofline
+    from berth.predictor.hardware.roofs import Numbers, roofs
+
+    graph = graph_of(document)
+    names = [one.platform for one in best][:DRAWN]
+    known = roofs({name: found.platforms[name] for name in names})
+    numbers = Numbers(document.precision) if document.precision else None
+    lines = [roofline(graph, known[name], numbers) for name in names if name in known]
+    words = f"The operators of {document.name} under the roofs of {' and '.join(names)}"
+    return drawn(words, lambda: picture.svg(document.name, lines))
+
+
+def _slices(found: Predicted) -> list[str]:
+    """For each GPU that is cut, the smallest slice that holds it."""
+    smallest: dict[str, tuple[int, str]] = {}
+    for one in found.rows:
+        platform, memory = found.platforms[one.platform], where_known(one.memory_bytes)
+        if platform.kind is not PlatformKind.MIG or platform.parent is None or memory is None:
+            continue
+        if memory.high <= platform.memory_bytes:
+            here = (int(platform.memory_bytes), one.platform)
+            smallest[platform.parent] = min(here, smallest.get(platform.parent, here))
+    times = {one.platform: one.runtime_s for one in found.rows}
+    return [
+        f"{gpu}: the smallest slice whose memory holds it is {name} "
+        f"({format_seconds(times[name].mid)} {per(found.forecast)})."
+        for gpu, (_, name) in sorted(smallest.items())
+    ]
+
+
+def _probe(rows: Sequence[Prediction]) -> Part:
+    text = in_words(advice_for(rows))
+    return Part("Which run would help most", [text[0].upper() + text[1:] + "."])

@@ -1,0 +1,87 @@
+"""The parts that reports and views are made of. All text is escaped where it is written."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from berth.pilot.errors import BerthError, ToolMissing
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of text under a header."""
+
+    caption: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    doubtful: Sequence[bool] = ()
+    """By row: shown apart, as nothing to act on."""
+    links: Sequence[str | None] = ()
+    """By row: where its first cell leads, on the page."""
+
+    def is_doubtful(self, index: int) -> bool:
+        """Whether row ``index`` is only a guess."""
+        return index < len(self.doubtful) and self.doubtful[index]
+
+    def link(self, index: int) -> str | None:
+        """Where the first cell of row ``index`` leads."""
+        return self.links[index] if index < len(self.links) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A drawing, and what it shows in words for who cannot see it."""
+
+    svg: str
+    words: str
+
+    @property
+    def address(self) -> str:
+        """As an ``img`` takes it: an SVG in an image runs no script and loads nothing."""
+        svg = self.svg
+        if "xmlns=" not in svg[:400]:
+            svg = svg.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
+        return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One heading with what belongs to it."""
+
+    title: str
+    lines: Sequence[str] = ()
+    """Sentences."""
+    pictures: Sequence[Picture] = ()
+    tables: Sequence[Table] = ()
+    verbatim: str = ""
+    """Lines whose spaces matter: a command, a difference of files."""
+    problem: BerthError | None = None
+    """Why the rest of it is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All that is shown of one thing."""
+
+    title: str
+    lead: str
+    """The first sentence: what a reader takes away."""
+    parts: Sequence[Part]
+
+
+def part(title: str, read: Callable[[], Part]) -> Part:
+    """What ``read`` makes; where it cannot, the heading with the reason, so that others go on."""
+    try:
+        return read()
+    except BerthError as error:
+        return Part(title, problem=error)
+
+
+def drawn(words: str, draw: Callable[[], str]) -> tuple[Picture, ...]:
+    """The picture that ``draw`` makes as SVG; none without matplotlib: the tables say it all."""
+    try:
+        return (Picture(draw(), words),)
+    except ToolMissing:
+        return ()

@@ -1,0 +1,205 @@
+"""The view *Actions* (``--allow-actions``): the few things that an administrator may change.
+
+Each is shown once more before it is done, and leaves a line in the journal (standard error).
+Nothing here submits, moves or ends a job.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from flask import Blueprint, abort, current_app, redirect, render_template, request, url_for
+from itsdangerous import BadSignature, URLSafeTimedSerializer
+from werkzeug.wrappers import Response
+
+from berth.pilot.errors import BerthError, UsageError
+from berth.plugin.cli.learn import text as learnt_text
+from berth.plugin.forecasting import platforms_for, reference_of
+from berth.plugin.learning.learner import Learner
+from berth.plugin.site.edit import edit
+from berth.plugin.ui.context import Context, context
+from berth.plugin.workloads import refresh
+from berth.policies.values import Mode
+
+view = Blueprint("actions", __name__)
+log = logging.getLogger("berth.ui.audit")
+_CONFIRM_S = 300
+"""What was shown must be confirmed within this."""
+_LONGEST = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One thing that can be done."""
+
+    title: str
+    question: str
+    """What will happen; ``{target}`` is what it is done to."""
+    label: str
+    """Of the field that names its target; empty: it has none."""
+    run: Callable[[Context, str], str]
+    """Does it and says what was done. Raises BerthError."""
+    choices: Callable[[Context], list[str]] | None = None
+
+
+@view.route("/actions")
+def actions() -> str:
+    """What can be done, and what was just done."""
+    here = _allowed()
+    problem, offered = None, {}
+    try:
+        offered = {name: one.choices(here) for name, one in ACTIONS.items() if one.choices}
+    except BerthError as error:
+        problem = error
+    return render_template(
+        "actions.html", actions=ACTIONS, offered=offered, problem=problem,
+        done=request.args.get("done", ""),
+    )  # fmt: skip
+
+
+@view.route("/actions/<name>", methods=["POST"])
+def act(name: str) -> str | Response:
+    """First the question, then, with its signed answer, the deed."""
+    here = _allowed()
+    action = ACTIONS.get(name)
+    if action is None:
+        abort(404, f"There is no action {name}.")
+    target = request.form.get("target", "").strip()[:_LONGEST]
+    who = here.viewer().name or "whoever started the page"
+    signer = URLSafeTimedSerializer(current_app.secret_key or "", salt="berth-action")
+    asked = [name, target, who]
+    confirmed = request.form.get("confirmed")
+    if confirmed is None:
+        if action.label and not target:
+            return _failed(UsageError(f"{action.title}: {action.label.lower()} is missing"))
+        return render_template(
+            "confirm.html", action=action, name=name, target=target, signed=signer.dumps(asked)
+        )
+    try:
+        if signer.loads(confirmed, max_age=_CONFIRM_S) != asked:
+            abort(400, "That is not what was shown.")
+    except BadSignature:
+        abort(400, "The question was shown too long ago: begin anew.")
+    try:
+        done = action.run(here, target)
+    except BerthError as error:
+        _audit(name, target, who, f"failed: {error.message}")
+        return _failed(error)
+    _audit(name, target, who, "done")
+    return redirect(url_for("actions.actions", done=done[:_LONGEST]), 303)
+
+
+def _allowed() -> Context:
+    here = context()
+    if here.viewer().only is not None:
+        abort(403, "Actions are for administrators.")
+    return here
+
+
+def _failed(error: BerthError) -> str:
+    return render_template("actions.html", actions={}, offered={}, problem=error, done="")
+
+
+def _audit(name: str, target: str, who: str, result: str) -> None:
+    log.info(
+        "action=%s target=%r by=%r from=%s result=%r", name, target, who, request.remote_addr,
+        result,
+    )  # fmt: skip
+
+
+def _site_file(here: Context) -> Path:
+    if here.settings.site_file is None:
+        raise UsageError("the demo site cannot be changed", hint="start with: berth ui --site FILE")
+    return here.settings.site_file
+
+
+def _learn(here: Context, _: str) -> str:
+    learner = Learner(here.whole_store(), everybody=here.site().learning.everybody)
+    return learnt_text(learner.until_done()).splitlines()[0]
+
+
+def _forget(here: Context, target: str) -> str:
+    if not here.whole_store().remove_workload(target):
+        raise UsageError(f"there is no workload {target!r} in the store")
+    return f"{target} is forgotten: its jobs are left alone from now on"
+
+
+def _refresh(here: Context, target: str) -> str:
+    site = here.site()
+    refresh(
+        here.whole_store(), [target], forecaster=here.forecaster(),
+        platforms=platforms_for(site), reference=reference_of(site),
+    )  # fmt: skip
+    return f"{target} was predicted again"
+
+
+def _mode(here: Context, target: str) -> str:
+    if target not in {mode.value for mode in Mode}:
+        raise UsageError(f"{target!r} is no mode")
+    edit(_site_file(here), "", "mode", target)
+    return f"the site file says mode {target}; the daemon follows within a second"
+
+
+def _no_exploring(here: Context, target: str) -> str:
+    path = _site_file(here)
+    known = set(here.site().policy.explore.excluded_users)
+    edit(path, "policy.explore", "excluded_users", sorted({*known, target}))
+    return f"no job of {target} is sent anywhere to learn"
+
+
+def _stop(here: Context, _: str) -> str:
+    switch = _switch(here)
+    try:
+        switch.touch()
+    except OSError as error:
+        raise UsageError(f"{switch} cannot be made: {error.strerror}") from None
+    return f"every job is left alone while {switch} exists"
+
+
+def _go_on(here: Context, _: str) -> str:
+    switch = _switch(here)
+    try:
+        switch.unlink(missing_ok=True)
+    except OSError as error:
+        raise UsageError(f"{switch} cannot be removed: {error.strerror}") from None
+    return f"{switch} is gone: jobs are looked at again"
+
+
+def _switch(here: Context) -> Path:
+    _site_file(here)
+    return here.site().daemon.kill_switch
+
+
+def _workloads(here: Context) -> list[str]:
+    return [] if here.store() is None else here.whole_store().names()
+
+
+ACTIONS: Mapping[str, Action] = {
+    "learn": Action(
+        "Learn now", "Finished jobs that were not looked at yet change forecasts.", "", _learn
+    ),
+    "refresh": Action(
+        "Predict a workload again", "{target} is predicted anew with the present bundles.",
+        "Workload", _refresh, _workloads,
+    ),
+    "forget": Action(
+        "Forget a workload",
+        "{target} and its forecasts leave the store; its jobs are left alone from then on.",
+        "Workload", _forget, _workloads,
+    ),
+    "mode": Action(
+        "Set the site's mode", "The site file is changed: mode {target}, for every job.", "Mode",
+        _mode, lambda _: [mode.value for mode in Mode],
+    ),
+    "no-exploring": Action(
+        "Never send a user's jobs anywhere to learn",
+        "The site file is changed: jobs of {target} are not explored with.", "User", _no_exploring,
+    ),
+    "stop": Action(
+        "Stop all placements now", "The kill switch is set: every job is left as it is.", "", _stop
+    ),
+    "go-on": Action("Go on after a stop", "The kill switch is removed.", "", _go_on),
+}  # fmt: skip

@@ -1,0 +1,146 @@
+"""--format csv everywhere, tables that fit the terminal, NO_COLOR, and short output."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+from ui_store import decision
+
+from berth.plugin import cli
+from berth.plugin.cli.columns import columns, fitted
+from berth.plugin.store import OutcomeRecord, Store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    path = str(tmp_path / "store.db")
+    made = Store.open(path)
+    evil = "=HYPERLINK(1)"
+    made.decisions.add([decision(1), decision(2, user="bob", profile=evil)])
+    made.outcomes.put([OutcomeRecord("demo", "77", "alice", "completed", elapsed_s=11.0)])
+    made.close()
+    return path
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(cli.berth, list(words))
+
+
+def rows(text: str) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(text)))
+
+
+def leaves(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from leaves(command, (*path, name))
+        yield " ".join((*path, name)), command
+
+
+def test_every_command_with_a_result_has_it_once() -> None:
+    with_json = 0
+    for name, command in [*leaves(cli.berth), *leaves(cli.berth)]:
+        names = [word for one in command.params for word in one.opts]
+        assert len(names) == len(set(names)), name
+        if "--json" in names:
+            with_json += 1
+            has = [one for one in command.params if one.name == "output_format"]
+            assert len(has) == 1, name
+    assert with_json > 60
+
+
+@pytest.mark.parametrize(
+    ("words", "header"),
+    [
+        (("decisions",), "ID"),
+        (("decisions", "--short"), "ID"),
+        (("decisions", "show", decision(1).id), "CANDIDATE"),
+        (("mig", "show", "--gpu", "A100-40GB"), "PROFILE"),
+        (("platform", "list"), "platform"),
+    ],
+)
+def test_tables_are_csv(store: str, words: tuple[str, ...], header: str) -> None:
+    of_store = ("--store", store) if words[0] == "decisions" else ()
+    at = 1 if words[:2] == ("decisions", "show") else len(words)
+    done = run(*words[:at], *of_store, *words[at:], "--format", "csv")
+    assert done.exit_code == 0, (done.output, done.exception)
+    found = rows(done.stdout)
+    assert found[0][0].lower() == header.lower()
+    assert len(found) > 1
+    assert len({len(row) for row in found}) == 1
+
+
+def test_users_words_are_no_formulas(store: str) -> None:
+    found = rows(run("decisions", "--store", store, "--format", "csv").stdout)
+    assert "'=HYPERLINK(1)" in found[1]
+
+
+def test_where_there_is_no_table_it_says_so(tmp_path: Path) -> None:
+    done = run("decisions", "--store", str(tmp_path / "empty.db"), "--format", "csv")
+    assert done.exit_code != 0
+    assert "no table" in str(done.exception)
+    assert "no decisions yet" in str(getattr(done.exception, "hint", ""))
+    failed = run("decisions", "--store", str(tmp_path), "--format", "csv")
+    assert "no table" not in str(failed.exception)
+
+
+def test_what_has_another_format_keeps_it(tmp_path: Path) -> None:
+    jobs = tmp_path / "jobs.swf"
+    line = "{} {} 0 60 1 -1 -1 1 90 -1 1 1 1 1 1 1 -1 -1\n"
+    jobs.write_text(line.format(1, 0) + line.format(2, 10))
+    words = ["replay", str(jobs), "--cores", "1", "--format", "swf"]
+    done = run(*words, "--output-format", "csv")
+    assert done.exit_code == 0, (done.output, done.exception)
+    assert rows(done.stdout)[0] == ["", "easy"]
+
+
+def test_short_output_is_narrow(store: str) -> None:
+    assert run("decisions", "--store", store, "--short").stdout.split("\n")[0].split() == [
+        "ID", "TIME", "USER", "PROFILE", "CODE", "CHOSEN", "RAN",
+    ]  # fmt: skip
+    assert "--short belongs to --jobs" in str(
+        run("outcomes", "--store", store, "--short").exception
+    )
+    line = run("why", "--short", "77", "--store", store).stdout.split("\n")
+    assert line[0].split()[:3] == ["JOB", "STATE", "QUEUE"]
+    assert line[1].split()[:2] == ["77", "completed"]
+    assert isinstance(json.loads(run("why", "77", "77", "--json", "--store", store).stdout), list)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_table_fits_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = (("NAME", "WHAT"), [("a" * 60, "b" * 50), ("c", "d")])
+    whole = columns(*table, indent=0)
+    assert "a" * 60 in whole  # a pipe gets everything
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("NO_COLOR", "")
+    lines = columns(*table, indent=0).split("\n")
+    assert max(map(len, lines)) == 40
+    assert "…" in lines[1]
+    monkeypatch.delenv("NO_COLOR")
+    assert "\033[1m" in columns(*table, indent=0)
+    assert "\033[" not in lines[0]
+    assert os.environ["COLUMNS"] == "40"
+
+
+def test_columns_give_way_evenly() -> None:
+    assert fitted([10, 10], 100) == [10, 10]
+    assert sum(fitted([60, 30, 5], 60)) + 4 == 60
+    assert fitted([9, 9, 9], 5) == [8, 8, 8]

@@ -1,0 +1,52 @@
+"""One key of a site file changed: all else stays, and a broken file is never written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from berth.pilot.errors import BerthError, UsageError
+from berth.plugin.site import load_site
+from berth.plugin.site.demo import DEMO_FILE
+from berth.plugin.site.edit import edit
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    path = tmp_path / "berth.toml"
+    path.write_text("# ours\n" + DEMO_FILE.read_text())
+    path.chmod(0o640)
+    return path
+
+
+def test_a_key_is_changed_and_nothing_else(site: Path) -> None:
+    before = site.read_text().splitlines()
+    edit(site, "", "mode", "enforce")
+    after = site.read_text().splitlines()
+    assert [line for line in after if line not in before] == ['mode = "enforce"']
+    assert len(after) == len(before)
+    assert load_site(site).mode.value == "enforce"
+    assert site.stat().st_mode & 0o777 == 0o640
+    edit(site, "policy.explore", "excluded_users", ["alice", "bob"])
+    edit(site, "policy.explore", "excluded_users", ["alice"])
+    assert load_site(site).policy.explore.excluded_users == ("alice",)
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "value"),
+    [("", "mode", "fast"), ("", "wrong", "x"), ("policy", "objective", "none-such")],
+)
+def test_what_would_break_it_is_refused(site: Path, text: str, key: str, value: str) -> None:
+    before = site.read_text()
+    with pytest.raises(BerthError):
+        edit(site, text, key, value)
+    assert site.read_text() == before
+
+
+def test_unusual_writing_is_left_to_a_person(site: Path) -> None:
+    site.write_text(site.read_text() + '\n[policy.explore]\nexcluded_users = [\n  "carol",\n]\n')
+    before = site.read_text()
+    with pytest.raises(UsageError, match="line by line"):
+        edit(site, "policy.explore", "excluded_users", ["carol", "dave"])
+    assert site.read_text() == before
