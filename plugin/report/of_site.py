@@ -20,7 +20,6 @@ from berth.plugin.site import Site
 from berth.plugin.site.stub import STUB_MARK
 from berth.plugin.store import OutcomeRecord, Store
 from berth.policies.values import Candidate
-from berth.predictor.core.bundle import BundleManifest
 from berth.predictor.families.program.bundle import verify
 from berth.predictor.families.program.estimate import CALIBRATED_KERNELS
 
@@ -76,7 +75,7 @@ def _place(candidate: Candidate) -> tuple[str, ...]:
 
 def _calibrated(site: Site) -> Part:
     """Raises BerthError where the bundle or the calibration cannot be read."""
-    manifest: BundleManifest = verify(program_bundle(site.bundles))
+    manifest = verify(program_bundle(site.bundles))
     kernels = {entry.platform: entry.kernels for entry in manifest.labelled}
     folder = Folder(Path(site.source).absolute().parent / FOLDER)
     measured: dict[str, int] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import threading
 from collections.abc import Iterator
@@ -58,6 +59,12 @@ class Browser:
     def open(self, address: str) -> None:
         answer = self.tab.goto(f"{self.origin}{address}")
         assert answer.status == 200, address
+
+    def screenshot(self, name: str) -> None:
+        """For the documentation: ``make screenshots`` says where."""
+        folder = os.environ.get("BERTH_SCREENSHOTS")
+        if folder:
+            self.tab.screenshot(path=Path(folder, f"{name}.png"), type="png")
 
     def findings(self) -> list[str]:
         """What axe-core finds wrong for people who cannot see or point."""
@@ -125,6 +132,7 @@ def test_every_view_is_used_end_to_end(browser: Browser, tmp_path: Path) -> None
         tab.wait_for_selector("#result")
         assert tab.locator("tbody tr").count() >= 2
         assert "sent=" in tab.url  # a link that can be opened again
+        browser.screenshot(view)
         assert tab.locator("text=Link to this view").count() == 1
         assert tab.evaluate("document.querySelector('img.picture').naturalWidth") > 100
         assert browser.findings() == []
@@ -145,6 +153,7 @@ def test_every_view_is_used_end_to_end(browser: Browser, tmp_path: Path) -> None
         browser.open(view)
         assert browser.findings() == []
         assert tab.locator("img.picture").count() == shown, view
+        browser.screenshot(view.strip("/").partition("?")[0])
     framed = what_if(browser)
     assert framed.locator("img").count() >= 3
     assert framed.locator("table").count() >= 3

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from flask.testing import FlaskClient
+from resnet50 import PARAMETERS, resnet50
 from small_models import convolutional
 from ui_store import decision
 
@@ -43,6 +44,29 @@ def test_a_model_is_predicted_from_its_file(asking: Asking) -> None:
     assert "net: a model graph" in page
     assert 'src="data:image/svg+xml;base64,' in page
     assert "a100-40gb" in page
+
+
+def test_resnet50_is_sent_whole_and_predicted(asking: Asking) -> None:
+    """How fast: ``python benchmarks/page.py``."""
+    client, model = asking(), resnet50()
+    assert len(model) > 4 * PARAMETERS
+    sent = {"file": (io.BytesIO(model), "resnet50.onnx"), "batch": "32"}
+    answer = client.post("/predict", data=sent)
+    assert answer.status_code == 303
+    page = text(client, answer.headers["Location"])
+    assert "resnet50: a model graph" in page
+    assert page.count('class="picture"') == 2
+
+
+def test_a_transformer_is_predicted_by_its_size(asking: Asking) -> None:
+    client = asking()
+    for purpose in ("serve", "training"):
+        form = {"described": purpose, "layers": "4", "width": "512", "sequence": "128"}
+        answer = client.post("/predict", data=form)
+        assert answer.status_code == 303
+        assert "transformer-" in text(client, answer.headers["Location"])
+    page = client.post("/predict", data={"described": "serve"}).text
+    assert "how large is the model?" in page
 
 
 def test_a_placement_says_why_and_how_to_submit_it(asking: Asking) -> None:
