@@ -19,7 +19,8 @@ def fleet_report(states: Sequence[GpuState], plan: PlanDocument | None) -> Repor
     """Of a fleet; with its plan. Raises UsageError for the plan of another fleet."""
     busy = sum(len(one.busy.instances) for one in states)
     slices = sum(len(one.layout.instances) for one in states if one.mig_enabled)
-    lead = f"{len(states)} GPUs in {slices} slices, {busy} of them busy."
+    count = len(states)
+    lead = f"{count} GPU{'s' * (count != 1)} in {slices} slices, {busy} of them busy."
     if plan is None:
         return Report("GPUs", lead, [_now(states)])
     if plan.fleet_digest != digest(states):

@@ -65,7 +65,9 @@ def workload_report(found: Predicted) -> Report:
         parts.append(Part("MIG slices", slices))
     if workload.kind == "program":
         parts.append(part("Which run would help most", lambda: _probe(rows)))
-    what = f"{workload.name}: {title(workload.kind)}, {amount_text(workload.amount)}"
+    what = f"{workload.name}: {title(workload.kind)}"
+    if workload.amount.count is not None:
+        what += f", {amount_text(workload.amount)}"
     first = next(filter(usable, rows), None)
     if first is None:
         lead = f"{what}. No platform's time is known well enough to act on."
@@ -177,7 +179,7 @@ def _program_explained(
     from berth.predictor.families.program.bundle import BUNDLE_SCHEMA
     from berth.predictor.families.program.ceilings import Point
     from berth.predictor.families.program.explain import explain
-    from berth.predictor.families.program.nodes import one_node
+    from berth.predictor.families.program.node_runs import one_node
     from berth.predictor.families.program.predictor import Predictor
 
     bundles = bundles_for(found.forecaster, found.workload, (), found.site)
