@@ -20,7 +20,7 @@ from berth.policies.exploring import Allowance, place_to_learn
 from berth.policies.objectives import OBJECTIVES, Term
 from berth.policies.objectives.costs import expected_wait_s
 from berth.policies.present import Places, Standing, places, standing
-from berth.policies.ranking import SHAPES_KEPT, Ranking, order
+from berth.policies.ranking import SHAPES_KEPT, Ranking, Remembered, order
 from berth.policies.settings import PolicySettings
 from berth.policies.slice_choice import one_of_each
 from berth.policies.values import (
@@ -59,10 +59,15 @@ class Decider:
     """
 
     def __init__(
-        self, candidates: Sequence[Candidate], settings: PolicySettings, *, identified: bool = True
+        self,
+        candidates: Sequence[Candidate],
+        settings: PolicySettings,
+        *,
+        identified: bool = True,
+        remembered: Remembered | None = None,
     ) -> None:
         """``identified`` False: decisions have neither a digest of their inputs nor a sentence, as
-        replays need none."""
+        replays need none. ``remembered``: shared with other policies for the same candidates."""
         self.candidates = tuple(sorted(candidates, key=lambda c: c.name))
         if len({c.name for c in self.candidates}) != len(self.candidates):
             raise ValueError("two candidates have the same name")
@@ -73,7 +78,9 @@ class Decider:
         self._here = self._live_places if self.objective.live else self._present
         self._identified = identified
         self._turn, self._now_s = -1, 0.0
-        self.ranking = Ranking(self.candidates, settings, self.objective)
+        self.ranking = Ranking(
+            self.candidates, settings, self.objective, remembered or Remembered()
+        )
         self._by_name = {c.name: c for c in self.candidates}
         self._has_slices = any(c.slice_of is not None for c in self.candidates)
         self._site_digest = digest.of_site(self.candidates, settings)

@@ -6,6 +6,8 @@ Kept beside the submit path: what is placed goes in, a table of waits by size co
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
+from typing import NamedTuple
 
 import numpy as np
 
@@ -56,8 +58,31 @@ class Lookahead:
             tuple((Interval(wait, wait, wait),) for wait in waits),
         )
 
+    def waits(self, now_s: float) -> LookaheadWaits:
+        """As ``table``, each wait computed when it is asked for: until the next job is placed."""
+        return LookaheadWaits(self, now_s)
+
+    def wait_s(self, units: int, now_s: float) -> float:
+        """Of a job that comes now, as the table has it."""
+        place = bisect_left(self._classes, -(-units // self._each))
+        size = self._classes[min(place, len(self._classes) - 1)]
+        return self._start(size, now_s) - now_s
+
     def _held(self, units: int) -> int:
         return min(max(1, -(-units // self._each)), len(self._free_at))
 
     def _start(self, held: int, now_s: float) -> float:
         return max(now_s, self._last_start, float(self._free_at[held - 1]))
+
+
+class LookaheadWaits(NamedTuple):
+    """A queue's waits at one moment."""
+
+    queue: Lookahead
+    now_s: float
+
+    def at(self, units: int, runtime_s: float) -> Interval:
+        """See Waits."""
+        del runtime_s  # those of any length wait alike
+        wait_s = self.queue.wait_s(units, self.now_s)
+        return Interval(wait_s, wait_s, wait_s)

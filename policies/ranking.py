@@ -36,15 +36,30 @@ class _Known(NamedTuple):
     speedup: Interval | None
     shown_memory: Interval | None
     source: str
-    guess: bool
-    warning: str | None
+
+
+class Remembered:
+    """What is the same for all policies of a site: look-ups in forecasts, and their digests.
+
+    Bounded, the oldest forgotten first; ``forecasts``: about how many are asked for.
+    """
+
+    def __init__(self, forecasts: int = SHAPES_KEPT) -> None:
+        self.lookups: BoundedCache[object, _Known] = BoundedCache(max(_LOOKUPS_KEPT, 8 * forecasts))
+        self.digests: BoundedCache[int, tuple[Forecast, str]] = BoundedCache(forecasts)
+        """By identity: each forecast is kept with its digest, so that its identity stays its
+        own."""
 
 
 class Ranking:
     """Ranks a site's candidates. What it remembers is bounded, the oldest forgotten first."""
 
     def __init__(
-        self, candidates: Sequence[Candidate], settings: PolicySettings, objective: Objective
+        self,
+        candidates: Sequence[Candidate],
+        settings: PolicySettings,
+        objective: Objective,
+        remembered: Remembered,
     ) -> None:
         self._candidates = tuple(candidates)
         self._settings = settings
@@ -55,9 +70,7 @@ class Ranking:
         self._translations: BoundedCache[object, tuple[Resources | str, ...]] = BoundedCache(
             SHAPES_KEPT
         )
-        self._lookups: BoundedCache[object, _Known] = BoundedCache(_LOOKUPS_KEPT)
-        # By identity: each forecast is kept with its digest, so that its identity stays its own.
-        self._forecasts: BoundedCache[int, tuple[Forecast, str]] = BoundedCache(SHAPES_KEPT)
+        self._lookups, self._forecasts = remembered.lookups, remembered.digests
         self._newest: Forecast | None = None
         self._newest_digest = ""
 
@@ -116,7 +129,7 @@ class Ranking:
     ) -> Ranked:
         held = request.resources if isinstance(resources, str) else resources
         units = max(1, held.gpus if candidate.is_gpu else held.cores)
-        prediction, runtime, memory, speedup, shown_memory, source, guess, warning = self._look_up(
+        prediction, runtime, memory, speedup, shown_memory, source = self._look_up(
             forecast, digest_, candidate.platform, (units, max(1, held.nodes)), request.size
         )
         case = Case(
@@ -150,8 +163,8 @@ class Ranking:
             None if prediction is None else prediction.basis,
             sentence,
             code,
-            warning,
-            guess,
+            sentences.warning(prediction, runtime, self._settings),
+            prediction is not None and _is_guess(prediction, self._settings),
             source,
         )
 
@@ -206,14 +219,11 @@ class Ranking:
             prediction = forecast.prediction(platform, units, nodes)
             speedup = _speedup(prediction, runtime)
             source = forecast.source_of(platform)
-            guess = prediction is not None and _is_guess(prediction, self._settings)
         else:
-            prediction, _, _, speedup, _, source, guess, _ = self._look_up(
+            prediction, _, _, speedup, _, source = self._look_up(
                 forecast, digest_, platform, shape, None
             )
-        warning = sentences.warning(prediction, runtime, self._settings)
-        shown = where_known(memory)
-        known = _Known(prediction, runtime, memory, speedup, shown, source, guess, warning)
+        known = _Known(prediction, runtime, memory, speedup, where_known(memory), source)
         return self._lookups.put(key, known)
 
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from berth.policies.carbon import Intensity
 from berth.policies.limits import Rights
 from berth.policies.shares import UsedShares
-from berth.policies.waits import WaitTable
+from berth.policies.waits import Waits
 from berth.predictor.core.prediction import Basis, Interval
 
 
@@ -150,7 +150,7 @@ class CandidateState:
     ruled_out: tuple[RuledOut, ...] = ()
     rights: Rights | None = None
     """Limits of users, accounts and their like; None: the scheduler enforces none."""
-    waits: WaitTable | None = None
+    waits: Waits | None = None
     """Predicted waits by class of job; None: waiting is guessed from the pending jobs."""
     used_shares: UsedShares | None = None
     """What users have held of late; None: everybody counts as at the fair share."""

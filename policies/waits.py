@@ -10,9 +10,17 @@ import math
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from berth.predictor.core.prediction import Interval
+
+
+class Waits(Protocol):
+    """How long a job waits in a queue."""
+
+    def at(self, units: int, runtime_s: float) -> Interval:
+        """The wait of a job of so many cores or GPUs that is predicted to run so long."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

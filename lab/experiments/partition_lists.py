@@ -27,6 +27,7 @@ from berth.policies.replay import (
 )
 from berth.policies.settings import PolicySettings, Weights
 from berth.policies.tuning.replayed import TraceReplayer
+from berth.policies.tuning.replayer import Part
 from berth.policies.values import Candidate
 from lab.datasets import locate, ricc
 from lab.datasets.gavel import DEVICES, THROUGHPUTS, throughputs
@@ -190,7 +191,7 @@ def _listed(site: Site, factor: float, objective: str = "earliest") -> Replayed:
         site.trace, _cluster(site), _SETTINGS, candidates, of, predicted=site.predicted,
         spread=SPREAD, lookahead=True,
     )  # fmt: skip
-    return replayer.replayed(policy, np.arange(len(site.trace)))
+    return replayer.replayed(policy, Part(0.0, replayer.span_s + 1.0))
 
 
 def _everywhere(site: Site) -> Replayed:

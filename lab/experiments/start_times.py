@@ -133,21 +133,26 @@ class _Foretold(NamedTuple):
 def _rows(name: str, fold: _Fold, levels: OnlineLevels, seed: int) -> list[Row]:
     before = levels.now
     found = _foretold(fold, levels, np.random.default_rng(seed))
-    true, plan, *drawn = (
+    true, plan, low, mid, high = (
         np.array(column)
-        for column in zip(*((one.wait_s, one.planned_s, *one[:3]) for one in found), strict=True)
+        for column in zip(*((f.wait_s, f.planned_s, *f[:3]) for f in found), strict=True)
     )
-    online = [widened(*(np.array([value]) for value in one[:3]), one.levels) for one in found]
+    online = np.array(
+        [
+            [float(one) for one in widened(low[k], mid[k], high[k], each.levels)]
+            for k, each in enumerate(found)
+        ]
+    ).T
     shown = (
-        ("live replay, levels online", tuple(np.concatenate(c) for c in zip(*online, strict=True))),
-        ("with the levels before these jobs", widened(*drawn, before)),
-        ("as drawn", tuple(drawn)),
+        ("live replay, levels online", (online[0], online[1], online[2])),
+        ("with the levels before these jobs", widened(low, mid, high, before)),
+        ("as drawn", (low, mid, high)),
     )
     rows = []
-    for method, (low, mid, high) in shown:
-        inside = float(np.mean((true >= low) & (true <= high)))
-        width = float(np.median(high - low))
-        rows.append(Row(name, method, len(true), *_errors(true, mid), inside, width))
+    for method, (below, middle, above) in shown:
+        inside = float(np.mean((true >= below) & (true <= above)))
+        width = float(np.median(above - below))
+        rows.append(Row(name, method, len(true), *_errors(true, middle), inside, width))
     return [*rows, Row(name, "by the users' limits", len(true), *_errors(true, plan))]
 
 

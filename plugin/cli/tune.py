@@ -58,7 +58,7 @@ def _seconds(_context: click.Context, parameter: click.Parameter, value: str) ->
 @click.option("--trials", type=click.IntRange(1, 1_000_000), default=100, show_default=True)
 @click.option("--train", "train_share", type=click.FloatRange(0.1, 0.9), default=0.7,
               show_default=True, help="Part of the time that trains; the rest tests.")  # fmt: skip
-@click.option("--first", "first_share", type=click.FloatRange(0.0, 1.0), default=0.25,
+@click.option("--first", "first_share", type=click.FloatRange(0.0, 1.0), default=0.125,
               show_default=True, help="Part of the training time in which hopeless trials are "
               "stopped; 0: none is.")  # fmt: skip
 @click.option("--folder", type=click.Path(path_type=Path, file_okay=False), default=FOLDER,

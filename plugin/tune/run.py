@@ -94,7 +94,8 @@ def tune(
         forget_running(study)
     tuned = made.found(study)
     test = Part(order.train_s, made.replayer.span_s + 1.0)
-    judgement = judge(tuned, made.replayer, made.today, made.metrics, test, seed=order.seed)
+    nodes = open_replayer(site, Path(order.trace), order.options)
+    judgement = judge(tuned, nodes, made.today, made.metrics, test, seed=order.seed)
     difference = _write_site(folder, site, judgement)
     page = report.html(order, tuned, judgement, difference, currency=site.currency)
     write_text(folder / REPORT, page)
@@ -104,7 +105,7 @@ def tune(
 def tuning_of(order: Order, site: Site) -> Tuning:
     """The search that an order describes."""
     return Tuning(
-        replayer=open_replayer(site, Path(order.trace), order.options),
+        replayer=open_replayer(site, Path(order.trace), order.options).in_pools(),
         today=site.policy,
         parameters=chosen(order.parameters),
         metrics=tuple(METRICS[name] for name in order.metrics),

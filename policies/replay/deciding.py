@@ -16,6 +16,7 @@ from berth.pilot.errors import BerthError, UsageError
 from berth.policies.choosing import Choice, Chooser
 from berth.policies.decide import Decider
 from berth.policies.objectives.throughput_fair import ThroughputFair
+from berth.policies.ranking import Remembered
 from berth.policies.replay.cluster import Cluster
 from berth.policies.replay.placement import Option, Present
 from berth.policies.replay.predicted import Predictions
@@ -43,9 +44,11 @@ class Decided:
         cluster: Cluster,
         states_s: float = STATES_S,
         lookahead: bool = False,
+        remembered: Remembered | None = None,
     ) -> None:
-        """``lookahead``: waits from the predicted ends of jobs at each submission."""
-        decider = Decider(candidates, settings, identified=False)
+        """``lookahead``: waits from the predicted ends of jobs at each submission. ``remembered``:
+        see Decider."""
+        decider = Decider(candidates, settings, identified=False, remembered=remembered)
         self._chooser = Chooser(decider)
         self._policy = settings.objective
         self._by_name = {candidate.name: candidate for candidate in candidates}

@@ -43,7 +43,7 @@ class Columns:
         self._times = {name: times[name] for name in sorted(times) if name in self._gpu}
         self._spread = spread
         self._rows: Floats = np.array([*self._times.values()], float).T.copy()
-        self._known: BoundedCache[bytes, Forecast] = BoundedCache(_FORECASTS)
+        self._known: BoundedCache[bytes, Forecast] = BoundedCache(max(_FORECASTS, len(self._rows)))
         """By the bytes of a row: NaN is no key."""
 
     def forecast(self, job: int) -> Forecast | None:

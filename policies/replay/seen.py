@@ -13,7 +13,7 @@ from berth.policies.replay.placement import Option, Present
 from berth.policies.replay.trace import Trace
 from berth.policies.shares import UsedShares
 from berth.policies.values import Candidate, CandidateState
-from berth.policies.waits import WaitTable
+from berth.policies.waits import Waits
 
 HALF_LIFE_S = 7 * 86_400.0
 """Of what users have held, for their share."""
@@ -103,7 +103,7 @@ class Seen:
                 as_of_s=math.inf,
                 usable_nodes=slices,
                 used_shares=shares,
-                waits=self._table(place, gpus if one.is_gpu else cores, waiting, now_s),
+                waits=self._waits(place, gpus if one.is_gpu else cores, waiting, now_s),
             )
             for (one, place), (cores, gpus, waiting, slices) in zip(
                 self._places, numbers, strict=True
@@ -119,13 +119,13 @@ class Seen:
             held = option.gpus or option.cores
             self._held[int(self._trace.user[job])] += held * expected_s
 
-    def _table(self, place: int, free: int, waiting: int, now_s: float) -> WaitTable | None:
+    def _waits(self, place: int, free: int, waiting: int, now_s: float) -> Waits | None:
         queue = self._queues.get(place)
         if queue is None:
             return None
         if not waiting:
             queue.empty_queue(free, now_s)
-        return queue.table(now_s)
+        return queue.waits(now_s)
 
     def _shares(self, now_s: float) -> UsedShares | None:
         if self._held is None:

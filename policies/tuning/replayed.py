@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from berth.policies.ranking import SHAPES_KEPT, Remembered
 from berth.policies.replay import Cluster, Replayed, Settings, Trace, replay
 from berth.policies.replay.columns import Floats
 from berth.policies.replay.deciding import Decided
@@ -31,6 +32,14 @@ class TraceReplayer:
     spread: float = 1.25
     lookahead: bool = False
     """See Decided."""
+    known: dict[Part, tuple[Trace, Columns, Remembered]] = field(default_factory=dict, repr=False)
+    """What is the same for all policies: the jobs of a part, and what is predicted of them."""
+
+    def in_pools(self) -> TraceReplayer:
+        """See Replayer."""
+        if not self.cluster.can_pool:
+            return self
+        return replace(self, cluster=replace(self.cluster, pooled=True), known={})
 
     @property
     def span_s(self) -> float:
@@ -39,20 +48,25 @@ class TraceReplayer:
 
     def replay(self, policy: PolicySettings, part: Part) -> Figures:
         """See Replayer."""
-        since = self.trace.submit_s - (self.trace.submit_s[0] if len(self.trace) else 0.0)
-        rows = np.flatnonzero((since >= part.begin_s) & (since < part.end_s))
-        return self.figures(self.replayed(policy, rows), float(self.trace.submit_s[0]))
+        return self.figures(self.replayed(policy, part), float(self.trace.submit_s[0]))
 
-    def replayed(self, policy: PolicySettings, rows: np.ndarray) -> Replayed:
-        """The engine's own answer for some rows of the trace."""
-        trace = self.trace.rows(rows)
-        predicted = {name: column[rows] for name, column in self.predicted.items()}
+    def replayed(self, policy: PolicySettings, part: Part) -> Replayed:
+        """The engine's own answer."""
+        if part not in self.known:
+            self.known[part] = self._of(part)
+        trace, predictions, remembered = self.known[part]
         placed = Decided(
-            self.candidates, self.partition_of, policy,
-            Columns(predicted, self.candidates, spread=self.spread),
-            trace=trace, cluster=self.cluster, lookahead=self.lookahead,
+            self.candidates, self.partition_of, policy, predictions,
+            trace=trace, cluster=self.cluster, lookahead=self.lookahead, remembered=remembered,
         )  # fmt: skip
         return replay(trace, self.cluster, self.settings, placed)
+
+    def _of(self, part: Part) -> tuple[Trace, Columns, Remembered]:
+        since = self.trace.submit_s - (self.trace.submit_s[0] if len(self.trace) else 0.0)
+        rows = np.flatnonzero((since >= part.begin_s) & (since < part.end_s))
+        predicted = {name: column[rows] for name, column in self.predicted.items()}
+        columns = Columns(predicted, self.candidates, spread=self.spread)
+        return self.trace.rows(rows), columns, Remembered(max(SHAPES_KEPT, len(rows)))
 
     def figures(self, done: Replayed, first_s: float) -> Figures:
         """What the metrics of a tune look at."""

@@ -26,3 +26,7 @@ class Replayer(Protocol):
     def replay(self, policy: PolicySettings, part: Part) -> Figures:
         """What would have happened to the jobs of ``part`` under ``policy``."""
         ...
+
+    def in_pools(self) -> Replayer:
+        """A faster one, good enough to compare trials: without fragmentation of nodes."""
+        ...

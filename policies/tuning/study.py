@@ -1,8 +1,8 @@
 """The search: trials of settings, each a replay of the training weeks, in one Optuna study.
 
 Any number of workers share a study by its storage; each takes a trial, replays it and stores the
-result, so that a killed worker costs its own trial only. A trial that the first part of the
-training weeks shows to be hopeless is not replayed further.
+result, so that a killed worker costs its own trial only. A trial that a first part of the training
+weeks shows to be hopeless is not replayed further; each part is twice as long as the one before.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ BEHIND = 0.5
 """Hopeless is what is behind so large a part of the trials, or behind today's policy."""
 MARGIN = 1.05
 """Behind: better in no metric of the first part, and worse in one by this factor."""
+MOST_FIRST = 0.75
+"""Of the training time: longer parts are not replayed before all of it."""
 MOST_FAILED = 20
 
 
@@ -96,7 +98,7 @@ class Tuning:
     metrics: tuple[Metric, ...]
     train: Part
     first: Part | None
-    """Replayed first; None: no trial is stopped early."""
+    """Replayed first, then twice as much, and so on; None: no trial is stopped early."""
     identity: str
     """Of trace, site and all of the above: a storage holds one tune."""
 
@@ -168,10 +170,10 @@ class Tuning:
             return tuple(same.values)
         policy = settings_with(self.today, values)
         try:
-            if self.first is not None:
-                scores = self.scores(self.replayer.replay(policy, self.first))
-                trial.set_user_attr(FIRST, scores)
-                estimate = self._hopeless(trial, scores)
+            for stage, part in enumerate(self.stages):
+                scores = self.scores(self.replayer.replay(policy, part))
+                trial.set_user_attr(_name(stage), scores)
+                estimate = self._hopeless(trial, scores, _name(stage))
                 if estimate is not None:
                     trial.set_user_attr(STOPPED, value=True)
                     return tuple(estimate)
@@ -193,19 +195,31 @@ class Tuning:
                 )
         return found
 
-    def _hopeless(self, trial: optuna.Trial, scores: Sequence[float]) -> list[float] | None:
+    @property
+    def stages(self) -> tuple[Part, ...]:
+        """Growing parts of the training time, before all of it."""
+        found: list[Part] = []
+        part = self.first
+        while part is not None and part.end_s < MOST_FIRST * self.train.end_s:
+            found.append(part)
+            part = Part(part.begin_s, part.begin_s + 2 * (part.end_s - part.begin_s))
+        return tuple(found)
+
+    def _hopeless(
+        self, trial: optuna.Trial, scores: Sequence[float], name: str
+    ) -> list[float] | None:
         """What the trial's scores would about be, where it is hopeless; None: it is not."""
         others = trial.study.get_trials(deepcopy=False)
         today = next((t for t in others if t.number == 0 and t.values), None)
-        if today is None or FIRST not in today.user_attrs:
+        if today is None or name not in today.user_attrs:
             return None
-        first: list[float] = today.user_attrs[FIRST]
+        first: list[float] = today.user_attrs[name]
         estimate = [
             v * s / f if f else v for v, s, f in zip(today.values, scores, first, strict=True)
         ]
         if _behind(scores, first):
             return estimate
-        seen = [t.user_attrs[FIRST] for t in others if FIRST in t.user_attrs]
+        seen = [t.user_attrs[name] for t in others if name in t.user_attrs]
         seen = [one for one in seen if list(one) != list(scores)]
         if len(seen) < LEAST_SEEN:
             return None
@@ -275,6 +289,11 @@ def forget_running(study: optuna.Study) -> int:
     for trial in running:
         study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
     return len(running)
+
+
+def _name(stage: int) -> str:
+    """Attribute of a trial that holds the metrics of a stage."""
+    return FIRST if stage == 0 else f"{FIRST}{stage + 1}"
 
 
 def _behind(scores: Sequence[float], other: Sequence[float]) -> bool:

@@ -33,6 +33,10 @@ class StandIn:
         """See Replayer."""
         return self.days * DAY_S
 
+    def in_pools(self) -> StandIn:
+        """See Replayer."""
+        return self
+
     def replay(self, policy: PolicySettings, part: Part) -> Figures:
         """See Replayer."""
         self.asked.append((policy, part))

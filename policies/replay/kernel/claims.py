@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from berth.policies.replay.columns import Ints
 from berth.policies.replay.kernel.state import (
     BACKFILL,
     C_ALLOC,
@@ -177,47 +178,59 @@ def choose(s: State, o: int, begin: float, now: float) -> bool:
     return False
 
 
-def ready(s: State, u: int, o: int, now: float) -> float:
-    """From when the node has room for the option beside what is claimed there now; infinite:
+def enough(left: Ints, u: int) -> bool:
+    """Whether nothing lacks on the node."""
+    for r in range(left.shape[1]):
+        if left[u, r] < 0:
+            return False
+    return True
+
+
+def room_from(s: State, o: int, now: float) -> float:
+    """From when enough nodes have room for the option beside what is claimed there now; infinite:
     never."""
-    moment = now
-    while moment < np.inf:
-        following = np.inf
-        enough = True
+    p = s.options[o, O_PART]
+    left = np.empty(s.free.shape, np.int64)
+    ending = np.empty(len(s.times), np.int64)
+    n = able = 0
+    for place in range(s.parts[p, P_AT], s.parts[p + 1, P_AT]):
+        u = s.part_units[place]
         for r in range(s.need.shape[1]):
-            left = s.capacity[u, r] - s.need[o, r]
-            k = s.nodes[u, N_HEAD]
-            while k >= 0:
-                if s.claim_times[k, D_BEGIN] <= now and s.claim_times[k, D_END] > moment:
-                    owner = s.claims[k, C_OWNER]
-                    left -= s.capacity[u, r] if owner < 0 else s.need[owner, r]
-                    following = min(following, s.claim_times[k, D_END])
-                k = s.claims[k, C_NEXT]
-            if left < 0:
-                enough = False
-        if enough:
-            return moment
-        moment = following
+            left[u, r] = s.capacity[u, r] - s.need[o, r]
+        k = s.nodes[u, N_HEAD]
+        while k >= 0:
+            if s.claim_times[k, D_BEGIN] <= now < s.claim_times[k, D_END]:
+                owner = s.claims[k, C_OWNER]
+                for r in range(s.need.shape[1]):
+                    left[u, r] -= s.capacity[u, r] if owner < 0 else s.need[owner, r]
+                s.times[n], ending[n] = s.claim_times[k, D_END], k
+                n += 1
+            k = s.claims[k, C_NEXT]
+        able += enough(left, u)
+    if able >= s.options[o, O_UNITS]:
+        return now
+    for each in np.argsort(s.times[:n]):
+        k = ending[each]
+        u, owner = s.claims[k, C_ALLOC], s.claims[k, C_OWNER]
+        had = enough(left, u)
+        for r in range(s.need.shape[1]):
+            left[u, r] += s.capacity[u, r] if owner < 0 else s.need[owner, r]
+        if not had and enough(left, u):
+            able += 1
+            if able == s.options[o, O_UNITS]:
+                return float(s.times[each])
     return float(np.inf)
 
 
 def earliest(s: State, o: int, now: float) -> float:
     """When the option can start, its nodes in ``alloc``; infinite: never."""
     p = s.options[o, O_PART]
-    units = s.options[o, O_UNITS]
-    least = np.empty(s.parts[p + 1, P_AT] - s.parts[p, P_AT], np.float64)
-    n = 0
-    for place in range(s.parts[p, P_AT], s.parts[p + 1, P_AT]):
-        moment = ready(s, s.part_units[place], o, now)
-        if moment < np.inf:
-            least[n] = moment
-            n += 1
-    if n < units:
-        return float(np.inf)
-    # Not before so many nodes have room, beside what is reserved for later.
-    first = np.sort(least[:n])[units - 1]
+    # Not before enough nodes have room, beside what is reserved for later.
+    first = room_from(s, o, now)
+    if first == np.inf:
+        return first
     if choose(s, o, first, now):
-        return float(first)
+        return first
     n = 0
     for place in range(s.parts[p, P_AT], s.parts[p + 1, P_AT]):
         k = s.nodes[s.part_units[place], N_HEAD]
