@@ -6,7 +6,7 @@ BERTH := $(VENV)/bin/berth
 ROOMS := pilot predictor policies plugin
 TYPING := $(VENV)/typing
 
-.PHONY: screenshots differential differential-flux matrix help venv tools slurm flux-python deep demo test test-quick gate gate-full lint audit typecheck mig-sweep fresh-site replay-fidelity site bench evaluate ablations train profiles docs fuzz-models clean
+.PHONY: screenshots differential differential-flux matrix help venv tools slurm flux-python deep demo test test-quick gate gate-full lint audit typecheck mig-sweep fresh-site replay-fidelity replay-peer site bench evaluate ablations train profiles docs fuzz-models clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -100,6 +100,12 @@ fresh-site: venv tools slurm  ## calibrate two kinds of nodes, place real progra
 
 replay-fidelity: venv slurm  ## 500 jobs on a private Slurm and in a replay, three times by FIFO and by backfill; 40 minutes
 	cd tests/slurm && PYTHONPATH=../support $(abspath $(PY)) replay_fidelity.py
+
+replay-peer: venv  ## the replay beside AccaSim 1.1.3, in an environment of its own: the same starts, how fast; 3 minutes
+	@test -x .venv-accasim/bin/python || python3 -m venv .venv-accasim
+	@.venv-accasim/bin/python -c 'import psutil, matplotlib' 2>/dev/null || .venv-accasim/bin/python -m pip install --quiet accasim==1.1.3
+	$(PY) benchmarks/replay_peer.py --python .venv-accasim/bin/python "$$($(PY) -c \
+	  'from lab.datasets import locate, ricc; print(locate(ricc.RICC))')"
 
 site: venv  ## the documentation as a site and a man page, in build/
 	$(PY) -c 'import sphinx' 2>/dev/null || $(PY) -m pip install --quiet -e '.[docs]'
