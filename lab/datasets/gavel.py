@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from berth.pilot.errors import DocumentError
+from berth.plugin.history.files import lines_of
+from berth.plugin.history.reading import Read
+from berth.plugin.replay.gavel import read_gavel
+from berth.policies.replay import Trace
 from lab.datasets import DataSet
 
 _SITE = "https://github.com/stanford-futuredata/gavel"
@@ -38,40 +41,13 @@ DEVICES = ("k80", "p100", "v100")
 _SOURCE = "simulation_throughputs"
 
 
-@dataclass(frozen=True)
-class GavelJobs:
-    """[jobs] of a trace, by arrival."""
-
-    kind: tuple[str, ...]
-    """Job type: model and batch size."""
-    steps: NDArray[np.float64]
-    submit_s: NDArray[np.float64]
-    gpus: NDArray[np.int64]
-
-
-def read_trace(path: Path) -> GavelJobs:
-    """A file of tab-separated lines: type, command, option of the steps, whether it needs data,
-    steps, arrival, GPUs. Raises DocumentError naming the line."""
-    kind, steps, submit, gpus = [], [], [], []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        parts = line.split("\t")
-        try:
-            scale = int(parts[6])
-            kind.append(parts[0])
-            steps.append(float(parts[4]))
-            submit.append(float(parts[5]))
-        except (IndexError, ValueError):
-            raise DocumentError(
-                path, "is not a line of Gavel's traces", key=f"line {number}"
-            ) from None
-        gpus.append(max(1, scale))
-    order = np.argsort(np.array(submit), kind="stable")
-    return GavelJobs(
-        tuple(kind[i] for i in order),
-        np.array(steps)[order],
-        np.array(submit)[order],
-        np.array(gpus, np.int64)[order],
-    )
+def read_trace(path: Path) -> tuple[Trace, NDArray[np.float64]]:
+    """The jobs by arrival, and each one's steps. Raises DocumentError naming the first bad line."""
+    read = Read()
+    trace, steps = read_gavel(lines_of(path), read)
+    if read.broken:
+        raise DocumentError(path, f"is not one of Gavel's traces: {read.examples[0]}")
+    return trace, steps
 
 
 def throughputs(path: Path) -> Mapping[tuple[str, int], NDArray[np.float64]]:

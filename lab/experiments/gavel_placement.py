@@ -136,17 +136,17 @@ class Jobs:
 @cache
 def jobs_of(name: str) -> Jobs:
     """Of one of ``TRACES``. Raises DocumentError, ToolMissing."""
-    read = read_trace(locate(TRACES[name]))
+    read, steps = read_trace(locate(TRACES[name]))
     rates = dict(throughputs(locate(THROUGHPUTS)))
     guessed = {key: left_out_rates(key, rates) for key in rates}
     unknown = np.full(len(DEVICES), np.nan)
-    keys = list(zip(read.kind, read.gpus.tolist(), strict=True))
+    keys = list(zip(read.names, read.gpus.tolist(), strict=True))
     rate = np.array([rates.get(key, unknown) for key in keys])
     guess = np.array([guessed.get(key, unknown) for key in keys])
     rate[rate <= 0] = np.nan  # does not run there
     guess[np.isnan(rate)] = np.nan
     kept = np.flatnonzero(np.isfinite(rate).all(axis=1) | np.isfinite(rate[:, -1]))
-    true, predicted = (read.steps[kept, None] / r[kept] for r in (rate, guess))
+    true, predicted = (steps[kept, None] / r[kept] for r in (rate, guess))
     trace = trace_of(
         read.submit_s[kept], true[:, -1], np.ones(len(kept), np.int64), gpus=read.gpus[kept],
         queue=np.full(len(kept), len(DEVICES) - 1), queues=DEVICES,
@@ -156,7 +156,7 @@ def jobs_of(name: str) -> Jobs:
         replace(trace, runtime_on=columns),
         columns,
         {device: predicted[:, i] for i, device in enumerate(DEVICES)},
-        len(read.kind) - len(kept),
+        len(read) - len(kept),
     )
 
 
