@@ -6,7 +6,7 @@ BERTH := $(VENV)/bin/berth
 ROOMS := pilot predictor policies plugin
 TYPING := $(VENV)/typing
 
-.PHONY: screenshots differential differential-flux matrix help venv tools slurm flux-python deep demo test test-quick gate gate-full lint audit typecheck mig-sweep fresh-site replay-fidelity replay-peer site bench evaluate ablations train profiles docs fuzz-models clean
+.PHONY: schemas screenshots differential differential-flux matrix help venv tools slurm flux-python deep demo test test-quick gate gate-full lint audit typecheck mig-sweep fresh-site replay-fidelity replay-peer site bench evaluate ablations train profiles docs fuzz-models clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -52,8 +52,12 @@ browser: venv  ## Chromium for the tests of the page; optional
 	@deploy/system-packages --optional chromium
 
 screenshots: venv browser  ## the pictures of the page in the documentation, by its test
-	mkdir -p docs/pictures
-	BERTH_SCREENSHOTS=$(abspath docs/pictures) $(PY) -m pytest -q tests/plugin/ui/test_ui_in_a_browser.py
+	mkdir -p build/screenshots
+	BERTH_SCREENSHOTS=$(abspath build/screenshots) $(PY) -m pytest -q tests/plugin/ui/test_ui_in_a_browser.py
+	cp $(foreach view,mig place predict,build/screenshots/$(view).png) docs/pictures/
+
+schemas: venv  ## docs/schemas: what commands print with --json
+	PYTHONPATH=tests/support:. $(PY) tests/support/json_outputs.py
 
 test: venv tools slurm flux-python deep browser  ## every test
 	$(PY) -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder --durations 15

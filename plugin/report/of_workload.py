@@ -203,7 +203,7 @@ def _roofline(found: Predicted, document: Any, best: Sequence[Prediction]) -> tu
     from berth.predictor.hardware.roofs import Numbers, roofs
 
     graph = graph_of(document)
-    names = [one.platform for one in best][:DRAWN]
+    names = [best[0].platform]
     known = roofs({name: found.platforms[name] for name in names})
     numbers = Numbers(document.precision) if document.precision else None
     lines = [roofline(graph, known[name], numbers) for name in names if name in known]

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
+import sqlite3
 from collections.abc import Callable
 from html import unescape
 from pathlib import Path
 
 import pytest
 from flask.testing import FlaskClient
+from live_queue import pretend
 from resnet50 import PARAMETERS, resnet50
 from small_models import convolutional
 from ui_store import decision
 
-from berth.plugin.store import Store
+from berth.pilot.documents import to_json
+from berth.plugin.described_models import Shape, described
+from berth.plugin.store import Store, WorkloadRecord
+from berth.plugin.ui.settings import UiSettings
+from berth.plugin.workload_files import WorkloadOptions
 
 Asking = Callable[..., FlaskClient]
 NET = convolutional().SerializeToString()
@@ -187,3 +194,62 @@ def test_reports_are_framed_without_their_scripts(asking: Asking, tmp_path: Path
     assert "sandbox" in answer.headers["Content-Security-Policy"]
     assert client.get("/what-if-page/../berth.toml").status_code == 404
     assert client.get("/what-if/none.html").status_code == 404
+
+
+def test_the_queue_is_replayed_and_a_user_sees_their_own_jobs(
+    asking: Asking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend(monkeypatch)
+    client = asking()
+    for _ in range(100):  # made beside the answers
+        page = text(client, "/queue")
+        if "being replayed" not in page:
+            break
+    assert "2 jobs run and 2 wait" in page
+    assert "mean wait from now" in page
+    assert page.count('class="picture"') == 1
+    assert '<th scope="row">3</th>' in page
+    user = asking(user_header="X-Remote-User")
+    page = text(user, "/queue", headers={"X-Remote-User": "carol"})
+    assert "2 jobs run and 2 wait" in page
+    assert '<th scope="row">3</th>' not in page
+
+
+def test_a_locked_store_is_said_by_each_view(
+    asking: Asking, settings: UiSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert settings.site_file is not None
+    file = settings.site_file.parent / "store.db"
+    quick = functools.partial(Store.open, busy_timeout_s=0.05)
+    monkeypatch.setattr("berth.plugin.cli.where.Store.open", quick)
+    holder = sqlite3.connect(file, isolation_level=None)
+    holder.execute("PRAGMA locking_mode = EXCLUSIVE")
+    holder.execute("BEGIN EXCLUSIVE")
+    holder.execute("UPDATE alembic_version SET version_num = version_num")
+    try:
+        for view in ("/jobs", "/site", "/predict"):
+            assert "lock" in text(asking(), view) or "busy" in text(asking(), view), view
+        assert "Places that jobs may be sent to" in text(asking(), "/site")
+    finally:
+        holder.close()
+
+
+def test_a_plan_for_stored_jobs_stands_beside_the_fleet(
+    asking: Asking, settings: UiSettings, tmp_path: Path
+) -> None:
+    assert settings.site_file is not None
+    store = Store.open(str(settings.site_file.parent / "store.db"))
+    small = described(Shape(4, 512), "inference", sequence=128, options=WorkloadOptions())
+    document = to_json(small.document)
+    store.add(WorkloadRecord("small", "model-graph", "sha256:1", document, "", 1.0))
+    store.close()
+    fleet = tmp_path / "fleet.json"
+    gpu = {"name": "n1/0", "model": "A100-40GB", "layout": ["7g.40gb@0"]}
+    fleet.write_text(json.dumps({"schema": "berth.mig-fleet/1", "gpus": [gpu]}))
+    page = text(asking(fleet=fleet), "/mig?workload=small&count=3&objective=jobs")
+    assert "Now and by the plan" in page
+    assert "In this order" in page
+    assert "destroy" in page
+    assert "bob" in text(asking(fleet=fleet), "/jobs")  # other views are as they were
+    broken = text(asking(fleet=fleet, plan=fleet), "/mig")
+    assert "fleet.json" in broken
