@@ -18,7 +18,7 @@ _MODES = {Backfill.FCFS: 0, Backfill.EASY: 1, Backfill.CONSERVATIVE: 2, Backfill
 _PROFILED = (Backfill.CONSERVATIVE, Backfill.REPLANNED)
 _HOLES = 32
 _SEGMENTS = 64
-_TRIED = 4
+_TRIED = 8
 
 
 def prepare(given: Inputs, room: int | None = None) -> State:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from pathlib import Path
 
@@ -13,9 +14,13 @@ from hypothesis import strategies as st
 
 from berth.pilot.errors import SchedulerError
 from berth.plugin.flux import present_jobs as by_flux
+from berth.plugin.replay.expected import expected_times
+from berth.plugin.replay.live import next_hours, wait_tables
+from berth.plugin.replay.present import present_queue
 from berth.plugin.scheduler import Job, PresentJob
 from berth.plugin.slurm import present_jobs as by_squeue
-from berth.policies.values import Request, Resources
+from berth.policies.replay import Settings
+from berth.policies.values import Candidate, Request, Resources
 
 BAR = "<bar>"
 ROW = {
@@ -61,10 +66,27 @@ def test_a_submitted_job_is_present_until_it_ends(
     assert begin_s - 2 <= job.submit_s <= job.start_s <= time.time() + 1
     assert set(job.node_names) <= {node.name for node in case.scheduler.read().nodes}
     assert len(job.node_names) == job.nodes == 1
+    assert_replayed(case, job)
     (tmp_path / "end").touch()
     while found() is not None:
         assert time.monotonic() < until_s
         time.sleep(0.1)
+
+
+def assert_replayed(case: Case, running: PresentJob) -> None:
+    """The queue can be replayed forward, and the room that the job holds is free when it ends."""
+    jobs, facts = case.scheduler.present_jobs(), case.scheduler.read()
+    here = [node for node in facts.nodes if case.cpu in node.queues and node.usable]
+    place = Candidate("here", "quartz", case.cpu, cores_per_node=here[0].cores, nodes=len(here))
+    present = present_queue(facts, jobs, (place,))
+    assert running.job_id in {one.job_id for one in present.jobs[: present.queue.running]}
+    assert present.running >= 1
+    known = expected_times(present, None, (place,))
+    table = wait_tables(next_hours(present, Settings(), known), present, (place,))["here"]
+    assert table.units[-1] == sum(node.cores for node in here)
+    all_of_it = table.at(table.units[-1], 60.0)
+    assert 0 < all_of_it.mid < math.inf
+    assert all_of_it.low <= all_of_it.mid <= all_of_it.high
 
 
 def test_squeues_fields() -> None:

@@ -12,6 +12,8 @@ from berth.policies.replay.kernel.profile import (
     find_earlier,
     may_gain,
     rebuild,
+    remember_it_stays,
+    stays,
     take,
     take_all,
 )
@@ -29,6 +31,7 @@ from berth.policies.replay.kernel.state import (
     P_HOLE_COUNT,
     P_RUN_AT,
     P_RUN_COUNT,
+    P_TRIED,
     RESOLUTION,
     S_PLAN,
     S_PLAN_END,
@@ -141,6 +144,7 @@ def conservative(s: State, p: int) -> None:
     if s.parts[p, P_DELAYED]:
         rebuild(s, p, now)
         s.parts[p, P_DELAYED] = 0
+    s.parts[p, P_TRIED] = 0
     before = s.parts[p, P_HOLE_COUNT]  # what appears in this pass is for the next, too
     o = s.parts[p, P_HEAD] if again else fresh
     s.part_values[p, V_WAKE] = np.inf if again else s.part_values[p, V_WAKE]
@@ -152,9 +156,12 @@ def conservative(s: State, p: int) -> None:
             begin = find(s, p, o, now, s.spans[o, S_PLAN])
             take(s, p, o, begin, begin + s.spans[o, S_PLAN], 1)
             s.spans[o, S_RESERVED] = begin
-        elif was > now and may_gain(s, p, o):
+        elif was > now and may_gain(s, p, o) and not stays(s, p, o):
             begin = find_earlier(s, p, o, now)
-            if begin < was:
+            if begin == was:
+                remember_it_stays(s, p, o)
+            else:
+                s.parts[p, P_TRIED] = 0
                 take(s, p, o, was, was + s.spans[o, S_PLAN], -1)
                 take(s, p, o, begin, begin + s.spans[o, S_PLAN], 1)
                 s.spans[o, S_RESERVED] = begin

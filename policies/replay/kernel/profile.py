@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from berth.policies.replay.kernel.state import (
+    E_LIMIT,
+    E_PLAN,
     H_BEGIN,
     H_END,
     O_AFTER_ME,
@@ -18,6 +20,7 @@ from berth.policies.replay.kernel.state import (
     P_RUN_AT,
     P_RUN_COUNT,
     P_SEG_COUNT,
+    P_TRIED,
     S_PLAN,
     S_PLAN_END,
     S_RESERVED,
@@ -181,6 +184,61 @@ def may_gain(s: State, p: int, o: int) -> bool:
             if enough:
                 return True
     return False
+
+
+def stays(s: State, p: int, o: int) -> bool:
+    """Whether a job cannot be earlier, because one that asks no more, runs no longer and is
+    reserved no earlier could not in this pass; by its own room it is moved only where what is just
+    before its reservation is free, too."""
+    was = s.spans[o, S_RESERVED]
+    worse = False
+    for k in range(s.parts[p, P_TRIED]):
+        if (
+            s.spans[o, S_PLAN] >= s.tried_spans[p, k, E_PLAN]
+            and was <= s.tried_spans[p, k, E_LIMIT]
+        ):
+            worse = True
+            for r in range(s.need.shape[1]):
+                if s.need[o, r] < s.tried[p, k, r]:
+                    worse = False
+            if worse:
+                break
+    if not worse:
+        return False
+    low, high = 0, s.parts[p, P_SEG_COUNT]
+    while low < high:
+        middle = (low + high) // 2
+        if s.seg_time[p, middle] < was:
+            low = middle + 1
+        else:
+            high = middle
+    for r in range(s.need.shape[1]):
+        if s.seg_free[p, low - 1, r] < s.need[o, r]:
+            return True
+    return False
+
+
+def remember_it_stays(s: State, p: int, o: int) -> None:
+    """The job could not be earlier; an easier one replaces a harder one."""
+    at = s.parts[p, P_TRIED]
+    for k in range(s.parts[p, P_TRIED]):
+        easier = (
+            s.spans[o, S_PLAN] <= s.tried_spans[p, k, E_PLAN]
+            and s.spans[o, S_RESERVED] >= s.tried_spans[p, k, E_LIMIT]
+        )
+        for r in range(s.need.shape[1]):
+            if s.need[o, r] > s.tried[p, k, r]:
+                easier = False
+        if easier:
+            at = k
+            break
+    if at == s.tried.shape[1]:
+        return
+    s.parts[p, P_TRIED] = max(s.parts[p, P_TRIED], at + 1)
+    for r in range(s.need.shape[1]):
+        s.tried[p, at, r] = s.need[o, r]
+    s.tried_spans[p, at, E_PLAN] = s.spans[o, S_PLAN]
+    s.tried_spans[p, at, E_LIMIT] = s.spans[o, S_RESERVED]
 
 
 def give_back(s: State, p: int, o: int, begin: float, lasts: float) -> None:

@@ -144,7 +144,7 @@ P_BLOCKED: Final = 9
 P_SEG_COUNT: Final = 10
 P_HOLE_COUNT: Final = 11
 P_TRIED: Final = 12
-"""On nodes: rows of ``tried`` that count in this pass."""
+"""Rows of ``tried`` that count in this pass."""
 PART_COLUMNS: Final = 13
 
 # Columns of ``part_values``.
@@ -234,7 +234,8 @@ class State(NamedTuple):
     """[partitions][rows][R_] what an option that found no room now asks of each node, and nodes:
     one that asks no less and runs no shorter finds none, too."""
     tried_spans: Floats
-    """[partitions][rows][E_]; 0: however short it is."""
+    """[partitions][rows][E_]; 0: however short it is. In a pool E_LIMIT is the reservation that a
+    job has and keeps."""
     times: Floats
     """[claims + 1] room for the moments at which a reservation may begin."""
     seg_time: Floats
