@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from berth.pilot.launch import Outcome
 
+NOT_ITS_OWN = "the machine was not its own"
+"""How the sentence of a contention begins."""
 NOTICEABLE = 0.05
 """Share of the runtime that waiting or stealing must take to be worth a warning."""
 
@@ -42,10 +44,15 @@ class Contention:
         if self.stolen_share >= 0.01:
             signs.append(f"the host of this virtual machine took {self.stolen_share:.0%}")
         return (
-            f"the machine was not its own ({', '.join(signs)}): alone it would take about "
+            f"{NOT_ITS_OWN} ({', '.join(signs)}): alone it would take about "
             f"{self.idle_s:.3g} s, so the times of this profile are {self.slowdown:.1f} times "
             "too long; measure again on an idle node"
         )
+
+
+def is_contention(warning: str) -> bool:
+    """Whether a Profile's warning is the sentence of a Contention."""
+    return warning.startswith(NOT_ITS_OWN)
 
 
 def contention(outcome: Outcome) -> Contention | None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from berth.pilot.contention import is_contention
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.profile import Profile
 from berth.pilot.units import parse_bytes, parse_duration_s
@@ -81,11 +82,7 @@ def forecast_for(
     notes = []
     document = workload.document
     if isinstance(document, Profile):
-        if document.platform not in known:
-            notes.append(
-                f"The profile was measured on {document.platform!r}, of which there is no platform "
-                "file: predictions are not anchored on its time (make one: berth pilot bench)."
-            )
+        notes += [f"Of the pilot: {text}." for text in document.warnings if is_contention(text)]
         if not document.complete:
             notes.append("The pilot run did not complete: the profile is only part of a run.")
     forecast = forecaster.forecast(

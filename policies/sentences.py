@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from berth.pilot.units import format_seconds
+from berth.policies.codes import Code
 from berth.policies.objectives.protocol import Objective
 from berth.policies.settings import PolicySettings, SliceAim
 from berth.policies.values import Ranked, Resources
@@ -92,7 +93,11 @@ def _quicker(best: Ranked, rows: Sequence[Ranked]) -> str | None:
     """What is to be known of a row with a shorter time than that of the chosen one."""
     assert best.runtime_s is not None  # noqa: S101 - only rows with a score come here
     mid = best.runtime_s.mid
-    shorter = [r for r in rows if r.runtime_s is not None and r.runtime_s.mid < mid]
+    shorter = [
+        r
+        for r in rows
+        if r.runtime_s is not None and r.runtime_s.mid < mid and r.code != Code.CANNOT_RUN
+    ]
     if not shorter:
         return None
     row = min(shorter, key=lambda r: (r.runtime_s.mid if r.runtime_s else mid, r.candidate))

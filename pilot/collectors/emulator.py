@@ -18,7 +18,7 @@ from berth.pilot.collectors import disassembly, valgrind
 from berth.pilot.collectors.base import Collector, Readings, Stage, emulated
 from berth.pilot.collectors.instruction_mix import LEAST_CLASSIFIED, OPERATIONS, mix_of_code
 from berth.pilot.emulator import tool
-from berth.pilot.emulator.counts import MISSES, Counts, read
+from berth.pilot.emulator.counts import DATA_MISSES, FETCH_MISSES, Counts, read
 from berth.pilot.errors import PilotError, ToolMissing
 from berth.pilot.launch import Order, Outcome
 from berth.pilot.private_folder import original
@@ -32,7 +32,6 @@ FAST = (
     "--vex-iropt-register-updates=sp-at-mem-access",
 )
 TOTALS = {
-    "l1_instruction_misses": ("l1_fetch",),
     "branches": ("conditional", "indirect"),
     "branches_taken": ("taken",),
     "branch_misses": ("conditional_missed", "indirect_missed"),
@@ -103,7 +102,8 @@ class EmulatorCollector(Collector):
         }
         values |= {"load_bytes": counts.load_bytes, "store_bytes": counts.store_bytes}
         values |= {"parallel_regions": counts.regions, "instructions": total - mix.repeats}
-        missed = {f"{name}_misses": counts.missed(name) for name in MISSES}
+        missed = {f"{name}_misses": counts.missed(name) for name in DATA_MISSES}
+        missed["l1_instruction_misses"] = counts.missed(FETCH_MISSES)
         warnings = list(valgrind.notices(note))
         share = mix.classified / total
         if share >= LEAST_CLASSIFIED:

@@ -8,9 +8,11 @@
 
    A superblock is cut into segments at its exits. A segment has one counter, added to inline; its
    static list of instructions turns that into how often each address ran, its static sums of bytes
-   into what it moved. The first level of cache is checked inline against the line that its set used
-   last; an access to another line calls a function that keeps the set in order of use and, where
-   the line was not in it, looks into two further stages of different size. One stage stands for a
+   into what it moved. Where all sets are simulated the first level of cache is checked inline against
+   the line that its set used last, and an access to another line calls a function. Where a part of
+   them is, the accesses to that part are written down inline, without a jump, and looked at once
+   there are many: calls make valgrind save all vector registers. A set is kept in order of use; where
+   the line was not in it, two further stages of different size are looked into. One stands for a
    core's second level, the other for a processor's last level.
 
    Built on this machine against the valgrind that is installed here (see tool.py). */
@@ -58,8 +60,9 @@ static Segment **last_segment = &segments;
 
 static ULong misses[2][3][L1_SETS]; /* of loads and stores; by level: first, second, last */
 
+static ULong fetch_misses[L1_SETS];
+
 static struct {
-   ULong fetch;                    /* misses */
    ULong branches, taken, missed;  /* conditional */
    ULong indirect, indirect_missed;
 } totals;
@@ -112,12 +115,11 @@ static inline UInt reach(ULong line)
 /* Which quarter of the sets an address belongs to, at bits 6 and 7. */
 #define MIX_SHIFT 3
 #define MIX_MASK (3ul << LINE_BITS)
-static ULong part; /* the quarter that is simulated where not all are */
 static Long quarters = 4;
 
 static inline Bool chosen(Addr address)
 {
-   return quarters == 4 || ((address ^ address >> MIX_SHIFT) & MIX_MASK) == part;
+   return quarters == 4 || !((address ^ address >> MIX_SHIFT) & MIX_MASK);
 }
 
 static inline void access(Addr address, UWord size, ULong counts[3][L1_SETS])
@@ -144,10 +146,28 @@ static VG_REGPARM(2) void on_store(Addr address, UWord size)
    access(address, size, misses[1]);
 }
 
+/* Accesses to simulated sets that were not looked at yet, where only a part of the sets is. */
+#define WAITING 256
+#define SLACK 256 /* written down without looking whether there is room */
+#define STORED 0x100
+
+typedef struct { ULong address, what; } Access; /* what: its size, and STORED */
+
+static Access waiting[WAITING + SLACK];
+static Access *end_of_waiting = waiting;
+
+static void look_at_waiting(void)
+{
+   const Access *here;
+   for (here = waiting; here < end_of_waiting; here++)
+      access(here->address, here->what & (STORED - 1), misses[here->what >= STORED]);
+   end_of_waiting = waiting;
+}
+
 static VG_REGPARM(1) void on_fetch(ULong line)
 {
    if (touch(code_l1[line % L1_SETS], L1_WAYS, line)) {
-      totals.fetch++;
+      fetch_misses[line % L1_SETS]++;
       beyond_l1(line);
    }
 }
@@ -176,8 +196,9 @@ static VG_REGPARM(2) void on_indirect(Addr address, Addr target)
 }
 
 /* What valgrind translates into far more than the program's own instruction: rounding to an integer
-   (through the x87), fused multiply-add (in software) and conversions that name a rounding mode
-   (which set it before and after). Called here instead, with the same results. */
+   (through the x87), fused multiply-add (in software), conversions that name a rounding mode (which
+   set it before and after), and some operations on integers in vectors (lane by lane). Done here
+   instead, with the same results. */
 
 static inline ULong rounded(ULong mode, ULong bits, UInt fraction, UInt exponents)
 {
@@ -290,6 +311,8 @@ typedef struct {
    Addr instruction, following;
    UInt left, left_bytes; /* instructions to come */
    ULong fetched;         /* line */
+   IRExpr *waiting;       /* where the next access is written down; NULL: not known in this block */
+   UInt written;          /* accesses since there was room for SLACK of them */
 } Block;
 
 static IRExpr *constant(ULong value) { return IRExpr_Const(IRConst_U64(value)); }
@@ -369,9 +392,112 @@ static IRExpr *cheaper_conversion(IRSB *out, IRType type, IROp op, IRExpr *mode,
    return value_of(out, type, computed(out, name, function, arguments));
 }
 
+/* Of each lane a or b, by the mask of a compare; valgrind calls a function that goes
+   through the lanes, processors of today have an instruction. */
+static IRExpr *one_of(IRSB *out, IROp greater, IRExpr *a, IRExpr *b, Bool larger)
+{
+   IRExpr *mask = let(out, Ity_V128, IRExpr_Binop(greater, a, b));
+   IRExpr *differs = let(out, Ity_V128, IRExpr_Binop(Iop_XorV128, a, b));
+   differs = let(out, Ity_V128, IRExpr_Binop(Iop_AndV128, differs, mask));
+   return IRExpr_Binop(Iop_XorV128, larger ? b : a, differs);
+}
+
+/* Of lanes without signs: the difference is 0 where b is larger. */
+static IRExpr *one_of_16u(IRSB *out, IRExpr *a, IRExpr *b, Bool larger)
+{
+   IRExpr *more = let(out, Ity_V128, IRExpr_Binop(Iop_QSub16Ux8, a, b));
+   return larger ? IRExpr_Binop(Iop_Add16x8, b, more) : IRExpr_Binop(Iop_Sub16x8, a, more);
+}
+
+static IRExpr *one_of_32u(IRSB *out, IRExpr *a, IRExpr *b, Bool larger)
+{
+   IRExpr *ones = let(out, Ity_V128, IRExpr_Const(IRConst_V128(0xffff)));
+   IRExpr *sign = let(out, Ity_V128, IRExpr_Binop(Iop_ShlN32x4, ones,
+                                                  IRExpr_Const(IRConst_U8(31))));
+   a = let(out, Ity_V128, IRExpr_Binop(Iop_XorV128, a, sign));
+   b = let(out, Ity_V128, IRExpr_Binop(Iop_XorV128, b, sign));
+   a = let(out, Ity_V128, one_of(out, Iop_CmpGT32Sx4, a, b, larger));
+   return IRExpr_Binop(Iop_XorV128, a, sign);
+}
+
+static IRExpr *cheaper_vector(IRSB *out, IROp op, IRExpr *a, IRExpr *b)
+{
+   switch (op) {
+   case Iop_Max8Sx16: case Iop_Min8Sx16:
+      return one_of(out, Iop_CmpGT8Sx16, a, b, op == Iop_Max8Sx16);
+   case Iop_Max32Sx4: case Iop_Min32Sx4:
+      return one_of(out, Iop_CmpGT32Sx4, a, b, op == Iop_Max32Sx4);
+   case Iop_Max32Ux4: case Iop_Min32Ux4:
+      return one_of_32u(out, a, b, op == Iop_Max32Ux4);
+   case Iop_Max16Ux8: case Iop_Min16Ux8:
+      return one_of_16u(out, a, b, op == Iop_Max16Ux8);
+   case Iop_SarN8x16: /* to a mask of each lane, which is what blends are made of */
+      if (b->tag == Iex_Const && b->Iex.Const.con->Ico.U8 == 7)
+         return IRExpr_Binop(Iop_CmpGT8Sx16,
+                             let(out, Ity_V128, IRExpr_Const(IRConst_V128(0))), a);
+      return NULL;
+   default:
+      return NULL;
+   }
+}
+
+/* The operation on half as many lanes. */
+static IROp half_of(IROp op)
+{
+   switch (op) {
+   case Iop_Max8Sx32: return Iop_Max8Sx16;
+   case Iop_Min8Sx32: return Iop_Min8Sx16;
+   case Iop_Max32Sx8: return Iop_Max32Sx4;
+   case Iop_Min32Sx8: return Iop_Min32Sx4;
+   case Iop_Max32Ux8: return Iop_Max32Ux4;
+   case Iop_Min32Ux8: return Iop_Min32Ux4;
+   case Iop_Max16Ux16: return Iop_Max16Ux8;
+   case Iop_Min16Ux16: return Iop_Min16Ux8;
+   default: return Iop_INVALID;
+   }
+}
+
+static IRExpr *cheaper_halves(IRSB *out, IROp op, IRExpr *a, IRExpr *b)
+{
+   static const IROp parts[] = {Iop_V256toV128_0, Iop_V256toV128_1};
+   IRExpr *made[2];
+   UInt i;
+   for (i = 0; i < 2; i++) {
+      IRExpr *x = let(out, Ity_V128, IRExpr_Unop(parts[i], a));
+      IRExpr *y = let(out, Ity_V128, IRExpr_Unop(parts[i], b));
+      made[i] = let(out, Ity_V128, cheaper_vector(out, op, x, y));
+   }
+   return IRExpr_Binop(Iop_V128HLtoV256, made[1], made[0]);
+}
+
+/* The signs of eight bytes, as the low bits of a word. */
+static IRExpr *signs_of(IRSB *out, IRExpr *bytes)
+{
+   bytes = let(out, Ity_I64, IRExpr_Binop(Iop_Shr64, bytes, IRExpr_Const(IRConst_U8(7))));
+   bytes = let(out, Ity_I64, IRExpr_Binop(Iop_And64, bytes, constant(0x0101010101010101ull)));
+   bytes = let(out, Ity_I64, IRExpr_Binop(Iop_Mul64, bytes, constant(0x0102040810204080ull)));
+   return let(out, Ity_I64, IRExpr_Binop(Iop_Shr64, bytes, IRExpr_Const(IRConst_U8(56))));
+}
+
+static IRExpr *cheaper_signs(IRSB *out, IRExpr *of)
+{
+   IRExpr *low = signs_of(out, let(out, Ity_I64, IRExpr_Unop(Iop_V128to64, of)));
+   IRExpr *high = signs_of(out, let(out, Ity_I64, IRExpr_Unop(Iop_V128HIto64, of)));
+   high = let(out, Ity_I64, IRExpr_Binop(Iop_Shl64, high, IRExpr_Const(IRConst_U8(8))));
+   return IRExpr_Unop(Iop_64to16, let(out, Ity_I64, IRExpr_Binop(Iop_Or64, high, low)));
+}
+
 /* The same value by one of the functions above, or NULL where valgrind's own way is as good. */
 static IRExpr *cheaper(IRSB *out, IRType type, const IRExpr *value)
 {
+   if (value->tag == Iex_Unop && value->Iex.Unop.op == Iop_GetMSBs8x16)
+      return cheaper_signs(out, value->Iex.Unop.arg);
+   if (value->tag == Iex_Binop && type == Ity_V128)
+      return cheaper_vector(out, value->Iex.Binop.op, value->Iex.Binop.arg1,
+                            value->Iex.Binop.arg2);
+   if (value->tag == Iex_Binop && half_of(value->Iex.Binop.op) != Iop_INVALID)
+      return cheaper_halves(out, half_of(value->Iex.Binop.op), value->Iex.Binop.arg1,
+                            value->Iex.Binop.arg2);
    if (value->tag == Iex_Binop)
       return cheaper_conversion(out, type, value->Iex.Binop.op, value->Iex.Binop.arg1,
                                 value->Iex.Binop.arg2);
@@ -397,6 +523,19 @@ static void add_to(IRSB *out, ULong *total, IRExpr *value)
    addStmtToIRSB(out, IRStmt_Store(Iend_LE, here, sum));
 }
 
+static IRExpr *combined(IRSB *out, IROp op, IRExpr *a, IRExpr *b)
+{
+   return let(out, Ity_I64, IRExpr_Binop(op, a, b));
+}
+
+/* Before the block may be left: keep what was written down. */
+static void keep_written(Block *block)
+{
+   if (block->waiting)
+      addStmtToIRSB(block->out, IRStmt_Store(Iend_LE, constant((ULong)(Addr)&end_of_waiting),
+                                             block->waiting));
+}
+
 static Segment *segment_of(Block *block)
 {
    if (!block->segment) {
@@ -414,6 +553,50 @@ static Segment *segment_of(Block *block)
    return block->segment;
 }
 
+/* Where the next access is written down, with room for it. */
+static IRExpr *place_of_access(Block *block)
+{
+   IRSB *out = block->out;
+   IRExpr *here = constant((ULong)(Addr)&end_of_waiting);
+   if (block->waiting && block->written == SLACK) {
+      keep_written(block);
+      block->waiting = NULL;
+   }
+   if (!block->waiting) {
+      IRExpr *end = let(out, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, here));
+      IRExpr *limit = constant((ULong)(Addr)&waiting[WAITING]);
+      IRExpr *full = let(out, Ity_I1, IRExpr_Binop(Iop_CmpLE64U, limit, end));
+      call(out, "look_at_waiting", look_at_waiting, 0, mkIRExprVec_0(), full);
+      block->waiting = let(out, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, here));
+      block->written = 0;
+   }
+   block->written++;
+   return block->waiting;
+}
+
+/* Write an access down; the next one overwrites it where its set is not simulated. */
+static void write_down(Block *block, Bool load, IRExpr *address, UInt size, IRExpr *guard)
+{
+   IRSB *out = block->out;
+   IRExpr *here = place_of_access(block), *chosen;
+   IRExpr *second = let(out, Ity_I64, IRExpr_Binop(Iop_Add64, here, constant(8)));
+   addStmtToIRSB(out, IRStmt_Store(Iend_LE, here, address));
+   addStmtToIRSB(out, IRStmt_Store(Iend_LE, second, constant(size | (load ? 0 : STORED))));
+   chosen = let(out, Ity_I64,
+                IRExpr_Binop(Iop_Shr64, address, IRExpr_Const(IRConst_U8(MIX_SHIFT))));
+   chosen = combined(out, Iop_Xor64, chosen, address);
+   chosen = combined(out, Iop_And64, chosen, constant(MIX_MASK));
+   /* Sixteen, the size of an Access, where no bit is left, else nothing. */
+   chosen = combined(out, Iop_Sub64, chosen, constant(1));
+   chosen = combined(out, Iop_Shr64, chosen, IRExpr_Const(IRConst_U8(59)));
+   chosen = combined(out, Iop_And64, chosen, constant(sizeof(Access)));
+   if (guard) {
+      IRExpr *happens = let(out, Ity_I64, IRExpr_Unop(Iop_1Sto64, guard));
+      chosen = combined(out, Iop_And64, chosen, happens);
+   }
+   block->waiting = combined(out, Iop_Add64, here, chosen);
+}
+
 /* One access to memory; guard: where it happens on a condition only. */
 static void access_of(Block *block, Bool load, IRExpr *address, UInt size, IRExpr *guard)
 {
@@ -426,25 +609,19 @@ static void access_of(Block *block, Bool load, IRExpr *address, UInt size, IRExp
       return;
    if (size > 1 << LINE_BITS)
       size = 1 << LINE_BITS;
-   if (quarters == 4) {
-      /* A set's lines fill 64 bytes, so an address's bits 6 to 11 are its set's offset, too. */
-      recent = let(out, Ity_I64,
-                   IRExpr_Binop(Iop_And64, address, constant((L1_SETS - 1) << LINE_BITS)));
-      recent = let(out, Ity_I64,
-                   IRExpr_Binop(Iop_Add64, recent, constant((ULong)(Addr)data_l1)));
-      recent = let(out, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, recent));
-      if (size > 1)
-         end = let(out, Ity_I64, IRExpr_Binop(Iop_Add64, address, constant(size - 1)));
-      end = let(out, Ity_I64,
-                IRExpr_Binop(Iop_Shr64, end, IRExpr_Const(IRConst_U8(LINE_BITS))));
-      differs = let(out, Ity_I1, IRExpr_Binop(Iop_CmpNE64, recent, end));
-   } else {
-      end = let(out, Ity_I64,
-                IRExpr_Binop(Iop_Shr64, address, IRExpr_Const(IRConst_U8(MIX_SHIFT))));
-      end = let(out, Ity_I64, IRExpr_Binop(Iop_Xor64, address, end));
-      end = let(out, Ity_I64, IRExpr_Binop(Iop_And64, end, constant(MIX_MASK)));
-      differs = let(out, Ity_I1, IRExpr_Binop(Iop_CmpEQ64, end, constant(part)));
+   if (quarters != 4) {
+      write_down(block, load, address, size, guard);
+      return;
    }
+   /* A set's lines fill 64 bytes, so an address's bits 6 to 11 are its set's offset, too. */
+   recent = let(out, Ity_I64,
+                IRExpr_Binop(Iop_And64, address, constant((L1_SETS - 1) << LINE_BITS)));
+   recent = let(out, Ity_I64, IRExpr_Binop(Iop_Add64, recent, constant((ULong)(Addr)data_l1)));
+   recent = let(out, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, recent));
+   if (size > 1)
+      end = let(out, Ity_I64, IRExpr_Binop(Iop_Add64, address, constant(size - 1)));
+   end = let(out, Ity_I64, IRExpr_Binop(Iop_Shr64, end, IRExpr_Const(IRConst_U8(LINE_BITS))));
+   differs = let(out, Ity_I1, IRExpr_Binop(Iop_CmpNE64, recent, end));
    if (guard) {
       IRExpr *one = let(out, Ity_I64, IRExpr_Unop(Iop_1Uto64, differs));
       IRExpr *other = let(out, Ity_I64, IRExpr_Unop(Iop_1Uto64, guard));
@@ -460,11 +637,14 @@ static void access_of(Block *block, Bool load, IRExpr *address, UInt size, IRExp
 static void fetch(Block *block, ULong line)
 {
    IRSB *out = block->out;
-   IRExpr *here = constant((ULong)(Addr)&code_l1[line % L1_SETS][0]);
-   IRExpr *recent = let(out, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64, here));
-   IRExpr *differs = let(out, Ity_I1, IRExpr_Binop(Iop_CmpNE64, recent, constant(line)));
-   call(out, "on_fetch", on_fetch, 1, mkIRExprVec_1(constant(line)), differs);
+   IRExpr *recent, *differs;
    block->fetched = line;
+   if (!chosen(line << LINE_BITS))
+      return;
+   recent = let(out, Ity_I64, IRExpr_Load(Iend_LE, Ity_I64,
+                                          constant((ULong)(Addr)&code_l1[line % L1_SETS][0])));
+   differs = let(out, Ity_I1, IRExpr_Binop(Iop_CmpNE64, recent, constant(line)));
+   call(out, "on_fetch", on_fetch, 1, mkIRExprVec_1(constant(line)), differs);
 }
 
 /* Whether a function of the OpenMP runtime begins here that starts a parallel region. */
@@ -539,11 +719,6 @@ static void accesses_of(Block *block, const IRTypeEnv *types, const IRStmt *stmt
       IRType type = stored ? typeOfIRExpr(types, stored) : typeOfIRTemp(types, stmt->Ist.LLSC.result);
       access_of(block, !stored, stmt->Ist.LLSC.addr, bytes_of(type), NULL);
    }
-}
-
-static IRExpr *combined(IRSB *out, IROp op, IRExpr *a, IRExpr *b)
-{
-   return let(out, Ity_I64, IRExpr_Binop(op, a, b));
 }
 
 /* A conditional branch: its counter is looked at here, and changed elsewhere where it is not full
@@ -629,6 +804,7 @@ static IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayo
       accesses_of(&block, in->tyenv, stmt);
       if (stmt->tag == Ist_Exit) {
          before_exit(&block, stmt);
+         keep_written(&block);
          block.segment = NULL;
       }
       if (stmt->tag == Ist_WrTmp) {
@@ -643,6 +819,7 @@ static IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayo
        (in->jumpkind == Ijk_Boring || in->jumpkind == Ijk_Call))
       call(block.out, "on_indirect", on_indirect, 2,
            mkIRExprVec_2(constant(block.instruction), in->next), NULL);
+   keep_written(&block);
    return block.out;
 }
 
@@ -655,6 +832,8 @@ static void forget(void)
       segment->count = 0;
    VG_(memset)(&totals, 0, sizeof totals);
    VG_(memset)(misses, 0, sizeof misses);
+   VG_(memset)(fetch_misses, 0, sizeof fetch_misses);
+   end_of_waiting = waiting;
 }
 
 static void write_segment(VgFile *file, const Segment *segment)
@@ -704,18 +883,24 @@ static VgFile *new_file(void)
    return file;
 }
 
+static void write_by_set(VgFile *file, const HChar *level, const HChar *kind, const ULong *counts)
+{
+   UInt set;
+   VG_(fprintf)(file, "%s_%s", level, kind);
+   for (set = 0; set < L1_SETS; set++)
+      if (chosen((Addr)set << LINE_BITS))
+         VG_(fprintf)(file, " %llu", counts[set]);
+   VG_(fprintf)(file, "\n");
+}
+
 static void write_misses(VgFile *file)
 {
    static const HChar *const kinds[] = {"load", "store"}, *const levels[] = {"l1", "l2", "llc"};
-   UInt kind, level, set;
+   UInt kind, level;
    for (kind = 0; kind < 2; kind++)
-      for (level = 0; level < 3; level++) {
-         VG_(fprintf)(file, "%s_%s", levels[level], kinds[kind]);
-         for (set = 0; set < L1_SETS; set++)
-            if (chosen((Addr)set << LINE_BITS))
-               VG_(fprintf)(file, " %llu", misses[kind][level][set]);
-         VG_(fprintf)(file, "\n");
-      }
+      for (level = 0; level < 3; level++)
+         write_by_set(file, levels[level], kinds[kind], misses[kind][level]);
+   write_by_set(file, "l1", "fetch", fetch_misses);
 }
 
 static void write_results(void)
@@ -724,10 +909,10 @@ static void write_results(void)
    const Segment *segment;
    if (!file)
       return;
+   look_at_waiting();
    for (segment = segments; segment; segment = segment->next)
       totals.branches += segment->conditional ? segment->count : 0;
    write_misses(file);
-   VG_(fprintf)(file, "l1_fetch %llu\n", totals.fetch);
    VG_(fprintf)(file, "conditional %llu\ntaken %llu\nconditional_missed %llu\n", totals.branches,
                 totals.taken, totals.missed);
    VG_(fprintf)(file, "indirect %llu\nindirect_missed %llu\n", totals.indirect,

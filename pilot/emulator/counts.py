@@ -1,13 +1,14 @@
 """Reads what the counting tool writes: totals, and executions and code of each segment.
 
     l1_load 3546 12 ...
-    l1_fetch 88
+    l1_fetch 88 ...
+    conditional 9102
     ...
     object /usr/bin/app
     COUNT ADDRESS LOADS STORES LOAD_BYTES STORE_BYTES REGION LENGTHS CODE
     end
 
-Misses of data are by the set of the first-level cache, of those sets that were simulated.
+Misses are by the set of the first-level cache, of those sets that were simulated.
 A segment is a run of instructions without an exit between them. Loads, stores and bytes are of
 one execution; REGION is 1 where a parallel region begins; LENGTHS is one hexadecimal digit an
 instruction, CODE their bytes; ``-`` where the segment holds accesses but no instruction's start.
@@ -20,10 +21,12 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-MISSES = frozenset(f"{level}_{kind}" for level in ("l1", "l2", "llc") for kind in ("load", "store"))
-TOTALS = frozenset(
-    {"l1_fetch", "conditional", "taken", "conditional_missed", "indirect", "indirect_missed"}
+DATA_MISSES = frozenset(
+    f"{level}_{kind}" for level in ("l1", "l2", "llc") for kind in ("load", "store")
 )
+FETCH_MISSES = "l1_fetch"
+MISSES = DATA_MISSES | {FETCH_MISSES}
+TOTALS = frozenset({"conditional", "taken", "conditional_missed", "indirect", "indirect_missed"})
 SETS = 64
 """Of the first-level cache."""
 SET_DOUBT = 2.6

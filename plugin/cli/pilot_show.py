@@ -53,7 +53,7 @@ def summary(profile: Profile) -> list[str]:
     extensions = f" {' '.join(runs_on.instruction_sets)}" if runs_on.instruction_sets else ""
     lines.append(
         f"runs on   {kinds} ({runs_on.architecture}{extensions}), "
-        f"{runs_on.threads} threads, {runs_on.ranks} ranks"
+        f"{_counted(runs_on.threads, 'thread')}, {_counted(runs_on.ranks, 'rank')}"
     )
     for point in profile.sizes:
         memory = format_bytes(point.peak_memory_bytes)
@@ -81,6 +81,10 @@ def _rows(profile: Profile, group: str) -> list[tuple[str, str, str, str, str]]:
             (name, _value(measurement, entry.unit), entry.unit, quality, measurement.source)
         )
     return rows
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _value(measurement: Measurement, unit: str) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from berth.pilot.contention import is_contention
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
@@ -196,6 +197,8 @@ def _show(
         )
     for reason in dict.fromkeys(p.abstained for p in ranking if p.abstained):
         click.echo(f"abstains: {reason}")
+    for text in filter(is_contention, profile.warnings):
+        click.echo(f"pilot: {text}")
     if no_code:
         click.echo(
             "no GPU code: the program does not run there; the time is of an equivalent GPU build."

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from berth.pilot.errors import BerthError, UsageError
+from berth.pilot.errors import BerthError, SchedulerError, UsageError
 from berth.pilot.units import parse_bytes, parse_duration_s
 from berth.plugin.site.site import Site
 from berth.plugin.slurm import commands
@@ -105,7 +105,7 @@ class SlurmPilot:
         pilots: list[str] = []
         try:
             for part in self._parts:
-                pilots.append(self._submit(self._pilot_command(part, pilots[-1:])))
+                pilots.append(self._submit_pilot(part, pilots[-1:]))
             job = None
             if self._options["then_place"]:
                 job = self._submit(self._job_command(pilots[-1]))
@@ -114,6 +114,19 @@ class SlurmPilot:
                 commands.run(("scancel", pilot))
             raise
         return tuple(pilots), job
+
+    def _submit_pilot(self, part: _Part, after: Sequence[str]) -> str:
+        """Raises SchedulerError that names the partition: it is the site's choice, not the
+        user's."""
+        try:
+            return self._submit(self._pilot_command(part, after))
+        except SchedulerError as refused:
+            raise SchedulerError(
+                f"the reference partition {self._site.reference_queue!r} takes no pilot job of "
+                f"yours: {refused.message}",
+                hint="measure where you may run (berth pilot run, then berth workload add), or ask "
+                "for site.reference_partition to be one that all users may use",
+            ) from None
 
     def _write(self) -> None:
         try:

@@ -417,3 +417,7 @@ def test_a_sentence_does_not_contradict_its_table() -> None:
     decision = run(predicted=predicted, settings=PolicySettings(strict=False))
     assert decision.chosen == "cpu"
     assert "gpu with 20 s is only a guess" in decision.reason
+    on_cpus = replace(predicted, targets=("cpu",))
+    decision = run(predicted=on_cpus, settings=PolicySettings(strict=False))
+    assert decision.chosen == "cpu"
+    assert "20 s" not in decision.reason  # where the program cannot run, no time is to be named

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pwd
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -201,6 +202,29 @@ def test_a_site_without_reference_partition_says_what_to_set(
                      check=False)  # fmt: skip
     assert done.returncode == 2
     assert "site.reference_partition" in done.stderr
+
+
+def test_a_user_without_rights_on_the_reference_partition_is_told_so(
+    slurm: Cluster, site: RealDaemon
+) -> None:
+    text = site.site_file.read_text()
+    site.site_file.write_text(
+        text.replace('reference_partition = "cpu"', 'reference_partition = "reserved"')
+    )
+    berth = str(Path(sys.executable).with_name("berth"))
+    words = (berth, "pilot", "submit", "--site", str(site.site_file), "--results")
+    for user, status in ((OTHER_USER, 1), (USER, 0)):
+        folder = slurm.work / f"pilots-of-{user}"
+        folder.mkdir()
+        folder.chmod(0o777)
+        done = slurm.run(*words, str(folder), "--json", "--", "/bin/true", user=user, check=False)
+        assert done.returncode == status, done.stderr
+        if status:
+            assert "the reference partition 'reserved' takes no pilot job of yours" in done.stderr
+            assert "berth pilot run" in done.stderr
+            assert "Traceback" not in done.stderr
+        else:
+            slurm.run("scancel", json.loads(done.stdout)["pilot_job"])
 
 
 # The placing itself, with a decision of ours: what the predictor says is not this test's matter.

@@ -1,5 +1,5 @@
-/* Hashes what roundings and conversions give in all four rounding modes, or (with a second
- * argument) what fused multiply-adds give in the usual one. */
+/* Hashes what roundings, conversions and integers in vectors give in all four rounding modes, or
+ * (with a second argument) what fused multiply-adds and wider vectors give in the usual one. */
 #include <immintrin.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +40,34 @@ static void conversions(double x)
     long l = _mm_cvttsd_si64(_mm_set_sd(x));
     add(&f, 4), add(&i, 4), add(&j, 4), add(&l, 8);
 }
+static unsigned long bits(void)
+{
+    static unsigned long own = 88172645463325252ul;
+    own ^= own << 13; own ^= own >> 7;
+    return own ^= own << 17;
+}
+#define ADD(vector) { __m128i v = vector; add(&v, 8); add((char *)&v + 8, 8); }
+#define OF_LANES(what) ADD(_mm_max_##what(a, b)) ADD(_mm_min_##what(a, b))
+__attribute__((target("sse4.1"))) static void lanes(void)
+{
+    const __m128i a = _mm_set_epi64x(bits(), bits());
+    const __m128i b = bits() & 1 ? _mm_set_epi64x(bits(), bits()) : _mm_xor_si128(a, _mm_set1_epi8(bits() & 128));
+    const int signs = _mm_movemask_epi8(a);
+    OF_LANES(epi8) OF_LANES(epi32) OF_LANES(epu32) OF_LANES(epu16)
+    OF_LANES(epu8) OF_LANES(epi16)
+    ADD(_mm_blendv_epi8(a, b, _mm_add_epi8(a, b)))
+    add(&signs, 4);
+}
+#define WIDE(what) { const __m256i v = _mm256_##what(a, b); for (int i = 0; i < 4; i++) { long w = ((__v4di)v)[i]; add(&w, 8); } }
+__attribute__((target("avx2"))) static void wide_lanes(void)
+{
+    const __m256i a = _mm256_set_epi64x(bits(), bits(), bits(), bits());
+    const __m256i b = _mm256_set_epi64x(bits(), bits(), bits(), bits());
+    const int signs = _mm256_movemask_epi8(a);
+    WIDE(max_epi8) WIDE(min_epi8) WIDE(max_epi32) WIDE(min_epi32) WIDE(max_epu32) WIDE(min_epu32)
+    WIDE(max_epu16) WIDE(min_epu16)
+    add(&signs, 4);
+}
 __attribute__((target("fma,avx2"))) static void fused(double x, double y, double z)
 {
     __m256d d = _mm256_fmadd_pd(_mm256_set_pd(x, y, z, 1), _mm256_set1_pd(y), _mm256_set1_pd(z));
@@ -60,8 +88,10 @@ int main(int argc, char **argv)
             if (argc == 2) {
                 rounding(x, y);
                 conversions(x);
+                lanes();
             } else if (__builtin_cpu_supports("fma") && __builtin_cpu_supports("avx2")) {
                 fused(x, y, z);
+                wide_lanes();
             }
         }
     }
