@@ -18,13 +18,24 @@ from berth.predictor.learning.components import SHIPPED, Components
 from berth.predictor.learning.drift import NORMAL_90
 from berth.predictor.learning.relative.baselines import MeanSpeedup
 from berth.predictor.learning.resume import Resume
+from berth.predictor.learning.widths import interval_factors
 from lab.experiments.options import Options
 from lab.ground.report import Report, Section
 from lab.relative.data import AIWC_DATA, aiwc_rows
 from lab.relative.families import RIDGE_REGRESSION
 from lab.site.aiwc_worlds import Arrival, arrivals, forecast_by
 from lab.site.fit_components import SHARES, fit_components
-from lab.site.simulate import PHASES, SUBMISSIONS, Step, coverage, half_width, regret, simulate
+from lab.site.simulate import (
+    PHASES,
+    SUBMISSIONS,
+    Step,
+    as_at_site,
+    coverage,
+    half_width,
+    held,
+    regret,
+    simulate,
+)
 from lab.site.strategies import (
     EpsilonGreedy,
     Exploring,
@@ -52,6 +63,7 @@ SPLIT = (
 )
 SHIPS = "cost model, posterior"
 RIDGE_SHIPS = "ridge, posterior"
+SITE_WIDTHS = "widths of the site"
 EXPLORE = Explore(core_hours=math.inf, share=0.1)
 """A tenth of the submissions may be sent where most is learnt; the rest as it ships."""
 ARRIVALS = 60
@@ -104,6 +116,11 @@ def evaluate(options: Options) -> Report:
                 orders = ORDERS_TOLD_ALL if isinstance(strategy, ToldAll) else ORDERS
                 made = simulate(world, strategy, orders=orders, seed=options.seed)
                 steps.setdefault(strategy.name, []).extend(made)
+                if strategy.name == SHIPS:
+                    widths = learnt_widths(parts, one.others, options.seed)
+                    steps.setdefault(f"{SHIPS}, {SITE_WIDTHS}", []).extend(
+                        as_at_site(made, parts, widths)
+                    )
             advance()
     return report_of(steps, learnt)
 
@@ -130,6 +147,12 @@ def _of_table(name: str, seed: int) -> Report:
             ):
                 made = simulate(world, strategy, orders=orders, seed=seed)
                 steps.setdefault(strategy.name, []).extend(made)
+                if strategy.name == RIDGE_SHIPS:
+                    others = (runs.world(n, features=True, without=one) for n in names if n != one)
+                    widths = learnt_widths(SHIPPED, list(others), seed, orders=1)
+                    steps.setdefault(f"{RIDGE_SHIPS}, {SITE_WIDTHS}", []).extend(
+                        as_at_site(made, SHIPPED, widths)
+                    )
             advance()
     return report_of(
         steps, {}, ships=RIDGE_SHIPS,
@@ -137,6 +160,15 @@ def _of_table(name: str, seed: int) -> Report:
                f"{SUBMISSIONS} submissions of random rows in {orders} orders, evidence only from "
                "the device that a job was sent to"),
     )  # fmt: skip
+
+
+def learnt_widths(
+    parts: Components, worlds: Sequence[World], seed: int, orders: int = CALIBRATION_ORDERS
+) -> tuple[float, ...]:
+    """The factors on intervals that a site has learnt where ``worlds`` arrived before."""
+    plain = replace(parts, interval=(1.0, 1.0, 1.0))
+    made = [simulate(world, Learning("", plain), orders=orders, seed=seed) for world in worlds]
+    return interval_factors(held([step for steps in made for step in steps]), parts)
 
 
 def calibrated(parts: Components, worlds: Sequence[World], seed: int) -> Components:
@@ -199,6 +231,8 @@ def report_of(
         "strategy", *phases, *(f"in 90 %, {title}" for title, _, _ in PHASES), "sent to learn"
     )  # fmt: skip
     names = sorted({step.application for step in steps[ships]})
+    learnt_too = f"{ships}, {SITE_WIDTHS}"
+    shipped = learnt_too if learnt_too in data else ships
     by_application = [
         (name, *(f"{regret(_of(steps[ships], name), first, end):.2f}" for _, first, end in PHASES))
         for name in names
@@ -209,7 +243,9 @@ def report_of(
         (
             Section("Regret and coverage by phase", header, table),
             Section(
-                f"Bars, and what {ships!r} reaches", ("figure", "bar", "is", ""), _bars(data[ships])
+                f"Bars, and what {shipped!r} reaches",
+                ("figure", "bar", "is", ""),
+                _bars(data[shipped]),
             ),
             Section(f"{ships}: regret by application", ("application", *phases), by_application),
         ),

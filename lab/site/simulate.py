@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from berth.predictor.learning.cells import Run
+from berth.predictor.learning.components import Components, phase
+from berth.predictor.learning.drift import OnlineLevel
+from berth.predictor.learning.widths import Held, HeldOfProgram
 from lab.site.strategies import TO_LEARN, Strategy
 from lab.site.world import World
 
@@ -58,6 +61,28 @@ def simulate(
                     chosen.to_learn,
                 )
             )  # fmt: skip
+    return found
+
+
+def held(steps: Sequence[Step]) -> Held:
+    """What other programs of the site learn from these; scores of widths without factors."""
+    found = dict[str, HeldOfProgram]()
+    for step in steps:
+        found.setdefault(step.application, HeldOfProgram()).add(step.number, step.score)
+    return sum(found.values(), Held())
+
+
+def as_at_site(steps: Sequence[Step], given: Components, interval: Sequence[float]) -> list[Step]:
+    """The same choices, with the widths that a site learns: factors by phase (``interval``, in
+    place of ``given``'s own), and the program's online level."""
+    found: list[Step] = []
+    level = OnlineLevel()
+    for step in steps:
+        if step.number == 0:
+            level = OnlineLevel()
+        score = step.score * given.factor(step.number) / interval[phase(step.number)]
+        found.append(replace(step, score=score / level.factor))
+        level.add(score)
     return found
 
 

@@ -9,7 +9,7 @@ turn.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -46,8 +46,13 @@ class Runs:
         found = sorted(set(self.applications))
         return [name for name in found if self.applications.count(name) >= self.fewest]
 
-    def world(self, name: str, *, features: bool) -> World:
-        """The application as it arrives: by a ridge on ``features``, or mean speedups."""
+    def world(self, name: str, *, features: bool, without: str = "") -> World:
+        """The application as it arrives: by a ridge on ``features``, or mean speedups.
+
+        ``without``: an application of which nothing is known either.
+        """
+        if without:
+            return self._less(without).world(name, features=features)
         here = np.array([one == name for one in self.applications])
         others = sorted(set(self.applications) - {name})
         known = np.concatenate([self._residual(other, name, features=features) for other in others])
@@ -63,6 +68,16 @@ class Runs:
             stated,
             self.log_seconds[here],
             np.full(forecast.shape, NOISE),
+        )
+
+    def _less(self, name: str) -> Runs:
+        kept = [n for n, one in enumerate(self.applications) if one != name]
+        return replace(
+            self,
+            applications=tuple(self.applications[n] for n in kept),
+            rows=tuple(self.rows[n] for n in kept),
+            log_seconds=self.log_seconds[kept],
+            features=self.features[kept],
         )
 
     def _residual(self, other: str, name: str, *, features: bool) -> Floats:

@@ -124,7 +124,8 @@ def import_(
     click.echo(f"{made.workloads} workloads from {made.runs} runs predict the next jobs")
     if made.unplaced:
         click.echo(
-            f"{made.unplaced} jobs ran in queues that the site file has no single platform for"
+            f"{made.unplaced} jobs ran in queues that the site file has no single platform for: "
+            "nothing is predicted from those"
         )
 
 

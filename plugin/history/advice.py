@@ -76,11 +76,11 @@ class Advice:
 
 
 def advise(jobs: Iterable[PastJobRecord], *, least_runs: int = LEAST_RUNS) -> list[Advice]:
-    """For each user and name (script, where it is known), the most to save first."""
+    """For each user and name (script, where the name says nothing), the most to save first."""
     groups: dict[tuple[str, str], list[PastJobRecord]] = {}
     for job in jobs:
         if job.state in _RAN:
-            groups.setdefault((job.user, job.script or plain_name(job.name)), []).append(job)
+            groups.setdefault((job.user, plain_name(job.name) or job.script), []).append(job)
     found = [
         _advice(user, sorted(runs, key=lambda job: job.end_s)[-LAST_RUNS:])
         for (user, _), runs in groups.items()

@@ -9,11 +9,11 @@ where the site says that all users are trusted (``learning.everybody``).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from berth.plugin.learning.counted import COUNTED, Use, evidence_of
-from berth.plugin.learning.scope import EVERYBODY, Scope, Stored, with_score
+from berth.plugin.learning.scope import EVERYBODY, Scope, Scopes, Stored, with_score
 from berth.plugin.store.learning import LOOKED_BACK_S
 from berth.plugin.store.records import EvidenceRecord, LearntRecord, OutcomeRecord
 from berth.plugin.store.store import Store
@@ -63,37 +63,59 @@ class Learner:
     def round(self, *, all_of_them: bool = False) -> Learnt:
         """Look at what has ended; ``all_of_them``: check every forecast that has evidence."""
         now_s = self._clock()
-        learning = self._store.learning
+        learning, stored = self._store.learning, Stored(self._store)
         pending = learning.pending(now_s - LOOKED_BACK_S, BATCH)
-        stored = Stored(self._store)
         fresh, replaces = self._looked_at(pending, stored, now_s)
         check_all = all_of_them or bool(replaces) or learning.outdated()
         readers = {r.user for r in fresh if r.use in COUNTED}
         if check_all:
             readers |= {r.user for r in stored.last}
-        scopes: list[Scope] = []
-        scores: dict[tuple[str, str], float] = {}
-        for reader in (*(() if self._everybody else sorted(readers)), EVERYBODY):
-            scope = Scope(stored, reader, fresh, everybody=self._everybody, scores=scores)
-            scopes.append(scope)
-            for record in scope.records:
-                key = (record.cluster, record.job_id)
-                if key in scope.scored and (self._everybody or record.user == reader):
-                    scores[key] = scope.scored[key]
-        backlog = len(pending) == BATCH
-        # With more jobs to come, forecasts of now would be made anew at once.
-        learnt, more = ([], True) if backlog else self._forecasts(scopes, stored.inputs, now_s)
-        scored = [with_score(r, scores.get((r.cluster, r.job_id))) for r in fresh]
-        if not learning.put(scored, learnt, replaces=replaces):
+        scopes = self._scopes(stored, readers)
+        scopes.begin(fresh)
+        learnt: list[LearntRecord] = []
+        more = len(pending) == BATCH
+        if not more:
+            made = (self._forecasts(s, stored.inputs, now_s, learnt) for s in scopes.of.values())
+            more = not all(made)
+        if not learning.put(_scored(fresh, scopes), learnt, replaces=replaces):
             return Learnt(0, 0, (), (), more=True, stored=False)
-        since_s = min((r.ended_s for r in fresh), default=now_s)
         return Learnt(
             len(pending),
             sum(record.use in COUNTED for record in fresh),
             tuple((record.profile, record.user) for record in learnt),
-            tuple(dict.fromkeys(n for s in scopes for n in notices(s.history, since_s))),
+            _noticed(scopes, min((r.ended_s for r in fresh), default=now_s)),
             more=more,
         )
+
+    def _backlog(self) -> Learnt:
+        """Look at all but the last jobs of a long row, with no forecasts, which the next job would
+        make old: each is expected from those before it as ``round`` would."""
+        now_s, learning = self._clock(), self._store.learning
+        stored = Stored(self._store)
+        scopes: Scopes | None = None
+        readers: set[str] = set()
+        jobs = used = beaten = 0
+        changed: tuple[str, ...] = ()
+        while beaten < _TRIES:
+            pending = learning.pending(now_s - LOOKED_BACK_S, BATCH)
+            if len(pending) < BATCH:
+                break
+            fresh, replaces = self._looked_at(pending, stored, now_s)
+            here = {r.user for r in fresh if r.use in COUNTED}
+            if scopes is None or replaces or not here <= readers or not scopes.extend(fresh):
+                stored, readers = Stored(self._store), readers | here
+                scopes = self._scopes(stored, readers)
+                scopes.begin(fresh)
+            if learning.put(_scored(fresh, scopes), [], replaces=replaces):
+                jobs, used = jobs + len(fresh), used + sum(r.use in COUNTED for r in fresh)
+                changed, beaten = changed + _noticed(scopes, fresh[0].ended_s), 0
+            else:
+                scopes, beaten = None, beaten + 1
+        return Learnt(jobs, used, (), tuple(dict.fromkeys(changed)), more=True)
+
+    def _scopes(self, stored: Stored, readers: Iterable[str]) -> Scopes:
+        wanted = (*(() if self._everybody else sorted(readers)), EVERYBODY)
+        return Scopes(stored, wanted, everybody=self._everybody)
 
     def without(self, job_id: str) -> list[str]:
         """Leave a job out for good, and make anew what it moved; gives the workloads."""
@@ -109,7 +131,7 @@ class Learner:
 
     def until_done(self) -> Learnt:
         """Rounds until nothing is left to do, or others keep being first."""
-        total = self.round(all_of_them=True)
+        total = self._backlog()
         beaten = 0
         while total.more and beaten < _TRIES:
             one = self.round(all_of_them=True)
@@ -150,23 +172,33 @@ class Learner:
 
     @staticmethod
     def _forecasts(
-        scopes: Sequence[Scope], known: Mapping[tuple[str, str], str], now_s: float
-    ) -> tuple[list[LearntRecord], bool]:
-        """Those whose inputs are not the ``known`` ones, and whether there are more of them."""
-        found: list[LearntRecord] = []
-        for scope in scopes:
-            for program in scope.programs():
-                if len(found) >= MOST_FORECASTS:
-                    return found, True
-                inputs = scope.inputs(program)
-                user = scope.user_of(program)
-                if known.get((program, user)) == inputs:
-                    continue
-                base = scope.forecast(program)
-                runs = scope.history.runs(program)
-                made = learnt_forecast(base, runs, scope.history.standing(program))
-                found.append(LearntRecord(program, user, made.to_json(), inputs, len(runs), now_s))
-        return found, False
+        scope: Scope,
+        known: Mapping[tuple[str, str], str],
+        now_s: float,
+        found: list[LearntRecord],
+    ) -> bool:
+        """Add those whose inputs are not the ``known`` ones; False: there are more of them."""
+        for program in scope.programs():
+            if len(found) >= MOST_FORECASTS:
+                return False
+            inputs = scope.inputs(program)
+            user = scope.user_of(program)
+            if known.get((program, user)) == inputs:
+                continue
+            base = scope.forecast(program)
+            runs = scope.history.runs(program)
+            made = learnt_forecast(base, runs, scope.history.standing(program))
+            found.append(LearntRecord(program, user, made.to_json(), inputs, len(runs), now_s))
+        return True
+
+
+def _scored(fresh: Iterable[EvidenceRecord], scopes: Scopes) -> list[EvidenceRecord]:
+    return [with_score(r, scopes.scores.get((r.cluster, r.job_id))) for r in fresh]
+
+
+def _noticed(scopes: Scopes, since_s: float) -> tuple[str, ...]:
+    found = (text for s in scopes.of.values() for text in notices(s.history, since_s))
+    return tuple(dict.fromkeys(found))
 
 
 def notices(history: SiteHistory, since_s: float) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -91,33 +91,24 @@ class Stored:
 class Scope:
     """All that one reader may learn from, in the order in which jobs ended."""
 
-    def __init__(
-        self,
-        stored: Stored,
-        reader: str,
-        fresh: Sequence[EvidenceRecord] = (),
-        *,
-        everybody: bool = False,
-        scores: Mapping[tuple[str, str], float] | None = None,
-    ) -> None:
-        """``fresh``: evidence that is not in the store yet; ``scores``: by cluster and job."""
+    def __init__(self, stored: Stored, reader: str, *, everybody: bool = False) -> None:
         self.reader = reader
+        self.records: list[EvidenceRecord] = []
+        """In the order in which they were added: that of their ends."""
         self._stored = stored
         self._everybody = everybody
-        self.records = self._records(fresh)
-        known = scores or {}
-        self.history = SiteHistory(
-            {name: f for name in {r.profile for r in self.records}
-             if (f := stored.forecast(name)) is not None}
-        )  # fmt: skip
-        self.scored: dict[tuple[str, str], float] = {}
-        """Of those that had none."""
-        for record in self.records:
-            key = (record.cluster, record.job_id)
-            score = known.get(key, record.score)
-            found = self.history.add(_evidence(record), score)
-            if score is None and found is not None:
-                self.scored[key] = found
+        self._forecasts: dict[str, Forecast] = {}
+        self.history = SiteHistory(self._forecasts)
+
+    def add(self, record: EvidenceRecord, score: float | None = None) -> float | None:
+        """Learn from a job that ended after all others; its surprise (``score`` where that is
+        known), None where there is none."""
+        if record.profile not in self._forecasts:
+            base = self._stored.forecast(record.profile)
+            if base is not None:
+                self._forecasts[record.profile] = base
+        self.records.append(record)
+        return self.history.add(_evidence(record), score)
 
     def programs(self) -> list[str]:
         """Workloads whose forecast for this reader may differ from that without learning."""
@@ -173,25 +164,18 @@ class Scope:
             return owner_in(name) is None or self._everybody
         return may_use(self.reader, name)
 
-    def _records(self, fresh: Sequence[EvidenceRecord]) -> list[EvidenceRecord]:
-        found = self._stored.last
-        if self.reader != EVERYBODY:
-            shared = [r for r in found if self._counts_for_all(r)]
-            found = [*shared, *self._stored.of_user(self.reader)]
-        by_key = {(r.cluster, r.job_id): r for r in (*found, *fresh)}
-        kept = [r for r in by_key.values() if self._counts(r)]
-        return sorted(kept, key=lambda r: (r.ended_s, r.cluster, r.job_id))
-
-    def _counts(self, record: EvidenceRecord) -> bool:
+    def counts(self, record: EvidenceRecord) -> bool:
+        """Whether the reader may learn from the job."""
         if record.use not in (Use.USED, Use.CENSORED):
             return False
         if self._current(record) is None:
             return False
         if self._is_own(record) and self.reader != EVERYBODY:
             return may_use(self.reader, record.profile)
-        return self._counts_for_all(record)
+        return self.counts_for_all(record)
 
-    def _counts_for_all(self, record: EvidenceRecord) -> bool:
+    def counts_for_all(self, record: EvidenceRecord) -> bool:
+        """Whether every reader may."""
         workload = self._current(record)
         if workload is None or record.use not in COUNTED:
             return False
@@ -204,6 +188,63 @@ class Scope:
         if workload is None or workload.digest != record.digest:
             return None
         return workload
+
+
+class Scopes:
+    """Those of several readers, told of jobs in order of their ends.
+
+    A job's surprise is what the scope of the user whose job it was says, for all readers: it does
+    not matter which jobs are looked at together.
+    """
+
+    def __init__(self, stored: Stored, readers: Iterable[str], *, everybody: bool = False) -> None:
+        self.of = {reader: Scope(stored, reader, everybody=everybody) for reader in readers}
+        self.scores: dict[tuple[str, str], float] = {}
+        """Of jobs that had none, by cluster and job."""
+        self._stored = stored
+        self._everybody = everybody
+        self._any = Scope(stored, EVERYBODY, everybody=everybody)
+        self._newest: tuple[float, str, str] | None = None
+
+    def begin(self, fresh: Sequence[EvidenceRecord] = ()) -> None:
+        """With all that is stored; ``fresh``: evidence that is not in the store yet."""
+        found = list(self._stored.last)
+        for reader in self.of:
+            if reader != EVERYBODY:
+                found += self._stored.of_user(reader)
+        by_key = {(r.cluster, r.job_id): r for r in (*found, *fresh)}
+        self._add(list(by_key.values()))
+
+    def extend(self, fresh: Sequence[EvidenceRecord]) -> bool:
+        """With jobs that ended after all others; False: they did not, and nothing was learnt."""
+        if self._newest is not None and min(map(_in_time, fresh)) <= self._newest:
+            return False
+        self._add(fresh)
+        return True
+
+    def _add(self, records: Iterable[EvidenceRecord]) -> None:
+        for record in sorted(records, key=_in_time):
+            self._newest = _in_time(record)
+            own, score = self.of.get(EVERYBODY if self._everybody else record.user), record.score
+            if own is not None and own.counts(record):
+                score = own.add(record, score)
+                if record.score is None and score is not None:
+                    self.scores[record.cluster, record.job_id] = score
+            if self._any.counts_for_all(record):
+                for scope in self.of.values():
+                    if scope is not own:
+                        scope.add(record, score)
+
+
+def scope_of(stored: Stored, reader: str, *, everybody: bool = False) -> Scope:
+    """One reader's, of all that is stored."""
+    scopes = Scopes(stored, [reader], everybody=everybody)
+    scopes.begin()
+    return scopes.of[reader]
+
+
+def _in_time(record: EvidenceRecord) -> tuple[float, str, str]:
+    return record.ended_s, record.cluster, record.job_id
 
 
 def with_score(record: EvidenceRecord, score: float | None) -> EvidenceRecord:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from berth.plugin.learning.learner import notices
-from berth.plugin.learning.scope import EVERYBODY, Scope, Stored
+from berth.plugin.learning.scope import EVERYBODY, Stored, scope_of
 from berth.plugin.store.records import EvidenceRecord
 from berth.plugin.store.store import Store
 from berth.plugin.workload_names import owner_in
@@ -54,7 +54,7 @@ def moved(store: Store, profile: str, *, everybody: bool = False) -> list[Moved]
     found = []
     for record in store.learning.forecasts(profile):
         reader = record.user or owner_in(profile) or EVERYBODY
-        scope = Scope(stored, EVERYBODY if everybody else reader, everybody=everybody)
+        scope = scope_of(stored, EVERYBODY if everybody else reader, everybody=everybody)
         base = stored.forecast(profile)
         if base is None:
             continue
@@ -77,7 +77,7 @@ def moved(store: Store, profile: str, *, everybody: bool = False) -> list[Moved]
 
 def site_history(store: Store) -> SiteHistory:
     """Of all jobs that count, whoever's they are: for administrators."""
-    return Scope(Stored(store), EVERYBODY, everybody=True).history
+    return scope_of(Stored(store), EVERYBODY, everybody=True).history
 
 
 def changes_since(store: Store, since_s: float) -> list[str]:

@@ -14,6 +14,12 @@ from dataclasses import dataclass
 
 SEVERAL = 5
 """Runs from which on a program's own intervals have a factor of their own."""
+PHASES = 3
+
+
+def phase(runs: int) -> int:
+    """0 before the first run of a program, 1 after 1 to 4, 2 after more."""
+    return 0 if not runs else 1 if runs < SEVERAL else 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +52,11 @@ class Components:
     change: float = 0.7
     """Deviation of log time across a detected change: a factor of two either way."""
     interval: tuple[float, ...] = (1.0, 1.0, 1.0)
-    """Factors on the 90 % half width after 0, 1 to 4, and more runs of the program."""
+    """Factors on the 90 % half width by ``phase``."""
 
     def factor(self, runs: int) -> float:
         """On the 90 % half width after so many runs of the program."""
-        return self.interval[0 if not runs else 1 if runs < SEVERAL else 2]
+        return self.interval[phase(runs)]
 
     @property
     def total(self) -> float:

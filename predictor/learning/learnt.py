@@ -33,6 +33,8 @@ class Standing:
     """On the half widths of intervals, by platform: online levels."""
     factor: float = 1.0
     """The workload's own."""
+    interval: tuple[float, ...] | None = None
+    """On half widths by ``components.phase``; None: those that ship."""
     epoch: int = 0
     """The newest one of the workload."""
     place_epochs: Mapping[str, int] = field(default_factory=dict)
@@ -60,6 +62,8 @@ def learnt_forecast(
     base: Forecast, runs: Sequence[Run], standing: Standing, parts: Components = SHIPPED
 ) -> Forecast:
     """``base``, which knows no finished job, after ``runs`` of its workload."""
+    if standing.interval is not None:
+        parts = replace(parts, interval=standing.interval)
     posterior = Posterior(runs, parts, standing.effects)
     curves, sources = dict(base.curves), dict(base.sources)
     for name, curve in base.curves.items():

@@ -21,6 +21,8 @@ from berth.predictor.learning.posterior import Effects
 
 _DEGREES = 2.0
 _ROUNDS = 10
+_SETTLED = 1e-3
+"""Of the log of scales between two rounds."""
 _WIDEST = 100.0
 """On the variance of an effect."""
 
@@ -63,8 +65,11 @@ def effects_of(
         mean = covariance @ shift
         second = (mean**2 + np.diag(covariance)) / deviation**2
         # An EM step of the scale mixture; the size of changes is fixed.
+        before = scale
         scale = np.clip((_DEGREES + second) / (_DEGREES + 1.0), 0.5, _WIDEST)
         scale[count:] = 1.0
+        if np.abs(np.log(scale / before)).max() < _SETTLED:
+            break
     keys = tuple((place.platform, epoch) for place, epoch in places)
     spread = design @ covariance @ design.T
     return Effects(keys, design @ mean, (spread + spread.T) / 2)

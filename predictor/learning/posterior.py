@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -116,6 +117,17 @@ class Posterior:
         self._member[np.arange(len(self.runs)), self._of] = 1.0
         self._fits = self._fitted() if self.runs else None
 
+    def under(self, effects: Effects) -> Posterior:
+        """The same runs where platforms have other effects; which runs are odd, and how much runs
+        vary, is taken from here. A fraction of the time of beginning anew."""
+        found = copy(self)
+        found.effects = effects
+        if self._fits is not None:
+            fits = self._fits
+            prior = found._priors(found.cells, found.cells)
+            found._fits = found._solved(prior, fits.weights, fits.filled, fits.noise)
+        return found
+
     @property
     def shares(self) -> Floats:
         """Of each scale, by its likelihood; a scale is the less likely the larger it is."""
@@ -215,6 +227,10 @@ class Posterior:
             live = live[moved >= _SETTLED]
             if not len(live):
                 break
+        return self._solved(prior, weights, filled, noise)
+
+    def _solved(self, prior: Floats, weights: Floats, filled: Floats, noise: Floats) -> _Fits:
+        mean = self.effects.at(self.cells)
         precision = (weights / noise[:, None]) @ self._member
         seen = (weights / noise[:, None] * filled) @ self._member / precision
         noisy = prior + _diagonal(1 / precision + _JITTER)
@@ -222,7 +238,7 @@ class Posterior:
         within = (weights / noise[:, None] * (filled - seen[:, self._of]) ** 2).sum(axis=1)
         squares = within + ((seen - mean) * solved).sum(axis=1)
         likelihood = self._log_likelihood(noisy, squares, weights, noise)
-        return _Fits(likelihood, solved, noisy, weights, filled, noise)
+        return _Fits(likelihood, np.asarray(solved), noisy, weights, filled, noise)
 
     def _smoothed(
         self, prior: Floats, mean: Floats, precision: Floats, filled: Floats

@@ -7,19 +7,20 @@ platform (``drift``), and a level widens or narrows intervals for nine in ten to
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.learning.cells import Place, Run
-from berth.predictor.learning.components import SHIPPED, Components
+from berth.predictor.learning.components import SHIPPED, Components, phase
 from berth.predictor.learning.drift import Change, Cusum, Holding, holding
 from berth.predictor.learning.evidence import Evidence, place_of, run_of
 from berth.predictor.learning.learnt import Standing
 from berth.predictor.learning.platform_effects import Information, effects_of
 from berth.predictor.learning.posterior import MOST_RUNS, NO_EFFECTS, Effects, Posterior
+from berth.predictor.learning.widths import Held, HeldOfProgram, interval_factors
 
 LATEST = 200
 """Surprises of a platform that levels are made from."""
@@ -35,6 +36,8 @@ class _Seen:
     run: Run
     score: float | None
     """Its surprise; None: a time limit cut it off."""
+    before: int = 0
+    """Runs of its program before it."""
     epoch: int = 0
     place_epoch: int = 0
 
@@ -47,14 +50,22 @@ class _Program:
     count: int = 0
     """Of all its jobs."""
     epoch: int = 0
+    held: HeldOfProgram = field(default_factory=HeldOfProgram)
     information: Information | None = None
     """What its runs say of platforms; None: to be worked out."""
+    alone: tuple[int, Posterior] | None = None
+    """After so many of its jobs, without effects of platforms; None: to be worked out."""
+
+    def forget_fits(self) -> None:
+        """Its runs are of other epochs now."""
+        self.information = self.alone = None
 
 
 @dataclass(slots=True)
 class _Platform:
     place: Place
-    scores: list[float] = field(default_factory=list)
+    scores: list[tuple[int, float]] = field(default_factory=list)
+    """Runs of the program before the job, and the job's surprise."""
     sums: Cusum = field(default_factory=Cusum)
     summed: list[_Seen] = field(default_factory=list)
     epoch: int = 0
@@ -91,6 +102,10 @@ class SiteHistory:
         self._parts = parts
         self._programs: dict[str, _Program] = {}
         self._platforms: dict[str, _Platform] = {}
+        self._held: Held | None = None
+        """Of all programs; None: to be summed up."""
+        self._holds: dict[str, Holding] = {}
+        """By platform; those that are to be worked out are absent."""
         self.changes: list[Changed] = []
 
     @property
@@ -111,19 +126,23 @@ class SiteHistory:
         if run is None:
             return None
         if score is None and not evidence.censored:
-            posterior = Posterior(self.runs(evidence.workload), self._parts,
-                                  self._effects(evidence.workload))  # fmt: skip
-            expected = posterior.expected([run.cell])
+            posterior = self._alone(program, len(program.jobs))
+            expected = posterior.under(self._effects(evidence.workload)).expected([run.cell])
             score = float((run.log_residual - expected.mean[0]) / expected.deviation[0])
-        seen = _Seen(evidence, run, score, program.epoch, platform.epoch)
+        seen = _Seen(evidence, run, score, program.count, program.epoch, platform.epoch)
         ran_before = any(_alike(one.run, run) for one in program.jobs)
         program.jobs.append(seen)
         program.count += 1
-        del program.jobs[:-MOST_RUNS]
+        if len(program.jobs) > MOST_RUNS:
+            del program.jobs[:-MOST_RUNS]
+            program.alone = None
         if _looked_at(program.count) == program.count:
             program.information = None
         if score is not None:
-            platform.scores.append(score)
+            program.held.add(seen.before, score)
+            self._held = None
+            self._holds.clear()
+            platform.scores.append((seen.before, score))
             del platform.scores[:-LATEST]
             if ran_before:  # a first run tells of the forecast, not of a change
                 self._look_for_changes(seen, program, platform, score)
@@ -137,12 +156,15 @@ class SiteHistory:
     def standing(self, workload: str) -> Standing:
         """What is known beside the workload's own runs."""
         program = self._programs.get(workload)
-        own = [] if program is None else [s.score for s in program.jobs if s.score is not None]
+        jobs = [] if program is None else program.jobs
+        own = [(one.before, one.score) for one in jobs if one.score is not None]
+        interval = self._interval(workload)
         holds = {name: self.holding(name) for name in self.platforms}
         return Standing(
             effects=self._effects(workload),
             factors={name: one.factor for name, one in holds.items()},
-            factor=holding(own).factor,
+            factor=_held(own, interval).factor,
+            interval=interval,
             epoch=0 if program is None else program.epoch,
             place_epochs={name: one.epoch for name, one in self._platforms.items()},
             doubted={name: _doubt(name, one) for name, one in holds.items() if one.fails},
@@ -151,8 +173,10 @@ class SiteHistory:
 
     def holding(self, platform: str) -> Holding:
         """How well intervals did on a platform of late."""
-        found = self._platforms.get(platform)
-        return holding([] if found is None else found.scores)
+        if platform not in self._holds:
+            interval = self._interval()
+            self._holds = {n: _held(p.scores, interval) for n, p in self._platforms.items()}
+        return self._holds.get(platform) or _held([], self._parts.interval)
 
     def surprise(self, platform: str) -> tuple[float, float]:
         """Sums of surprises on a platform, slower and faster; ``drift.LIMIT`` is a change."""
@@ -170,11 +194,20 @@ class SiteHistory:
             [round(float(one), 1) for one in spread],
             {name: round(one, 1) for name, one in at.factors.items()},
             round(at.factor, 1),
+            [round(one, 1) for one in at.interval or ()],
             [] if program is None else [[s.epoch, s.place_epoch] for s in program.jobs],
             at.epoch,
             dict(at.place_epochs),
             sorted(at.doubted),
         ]
+
+    def _interval(self, workload: str | None = None) -> tuple[float, ...]:
+        """Factors on intervals by phase, from all programs but this one."""
+        if self._held is None:
+            self._held = sum((one.held for one in self._programs.values()), Held())
+        own = self._programs.get(workload or "")
+        others = self._held if own is None else self._held - own.held
+        return interval_factors(others, self._parts)
 
     def _effects(self, workload: str) -> Effects:
         """Of the platforms in their epochs, from all programs but this one."""
@@ -190,8 +223,7 @@ class SiteHistory:
                 continue
             if program.information is None or len(program.information.shift) != len(places):
                 looked_at = len(program.jobs) - program.count + _looked_at(program.count)
-                runs = [_run(seen) for seen in program.jobs[:looked_at]]
-                posterior = Posterior(runs, self._parts)
+                posterior = self._alone(program, looked_at)
                 program.information = Information(*posterior.information(keys))
             others.append(program.information)
         if not others:
@@ -207,6 +239,13 @@ class SiteHistory:
             return NO_EFFECTS
         of_these = Information(precision[chosen][:, chosen], shift[chosen])
         return effects_of([places[n] for n in chosen], [of_these], self._parts)
+
+    def _alone(self, program: _Program, jobs: int) -> Posterior:
+        """After the first ``jobs`` of a program's jobs, without effects of platforms."""
+        if program.alone is None or program.alone[0] != jobs:
+            runs = [_run(seen) for seen in program.jobs[:jobs]]
+            program.alone = jobs, Posterior(runs, self._parts)
+        return program.alone[1]
 
     def _look_for_changes(
         self, seen: _Seen, program: _Program, platform: _Platform, score: float
@@ -224,7 +263,7 @@ class SiteHistory:
                 for name in {one.evidence.workload for one in excursion}:
                     self._programs[name].sums = Cusum()
                     self._programs[name].summed.clear()
-                    self._programs[name].information = None
+                    self._programs[name].forget_fits()
                 return
         own = program.sums.add(score)
         if own is not None:
@@ -232,7 +271,7 @@ class SiteHistory:
             program.epoch += 1
             for one in excursion:
                 one.epoch = program.epoch
-            program.information = None
+            program.forget_fits()
             self._note(seen.evidence.workload, False, own, excursion)
 
     def _note(self, what: str, is_platform: bool, change: Change, excursion: list[_Seen]) -> None:
@@ -264,6 +303,11 @@ def _alike(one: Run, other: Run) -> bool:
     """On the same platform and number of nodes."""
     ours, theirs = one.cell, other.cell
     return ours.place == theirs.place and ours.row.log_nodes == theirs.row.log_nodes
+
+
+def _held(scores: Sequence[tuple[int, float]], interval: Sequence[float]) -> Holding:
+    """How intervals with these factors did: of runs before and surprise, the oldest first."""
+    return holding([score / interval[phase(before)] for before, score in scores])
 
 
 def _doubt(platform: str, found: Holding) -> str:

@@ -168,3 +168,6 @@ def test_memory_is_advised_above_the_largest_peak_and_never_after_a_kill() -> No
     (unknown,) = advise([job(n, peak_bytes=None, request_bytes=None) for n in range(3)])
     assert "needed" not in unknown.sentence()
     assert advise([job(1), job(2)]) == []
+    edited = [job(n, script=f"sha256:{n}") for n in range(4)]
+    assert [one.runs for one in advise(edited)] == [4], "a script that is edited is one program"
+    assert [one.runs for one in advise([job(n, name="wrap", script="a") for n in range(3)])] == [3]

@@ -90,6 +90,24 @@ def test_learning_in_pieces_and_learning_anew_give_the_same(store: Store, jobs: 
     assert documents(store) == before
 
 
+def test_a_backlog_is_worked_off_in_pieces_with_the_same_forecasts(
+    store: Store, jobs: SiteJobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b"):
+        jobs.workload(forecast(name, {CPU: 100, GPU: 40}), owner="olga")
+    for n in range(34):
+        user = ("alice", "bob", "olga")[n % 3]
+        jobs.job("ab"[n % 2], 200 + 7 * n, platform=GPU if n % 4 == 0 else CPU, user=user)
+    whole = learner(store).until_done()
+    found, scores = documents(store), [r.score for r in store.learning.of_all(100)]
+    monkeypatch.setattr("berth.plugin.learning.learner.BATCH", 8)
+    in_pieces = learner(store).rebuild()
+    assert documents(store) == found
+    assert [r.score for r in store.learning.of_all(100)] == scores
+    assert (whole.jobs, in_pieces.jobs, in_pieces.used) == (34, 34, 34)
+    assert not in_pieces.more
+
+
 def test_a_job_can_be_taken_back(store: Store, jobs: SiteJobs) -> None:
     jobs.workload(forecast("app", {CPU: 100}))
     jobs.job("app", 110)
