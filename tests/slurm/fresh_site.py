@@ -81,12 +81,12 @@ class Outcome:
         ]
 
 
-def write_text(folder: Path) -> None:
+def write_text(folder: Path, copies: int = 9) -> None:
     """Some 24 MB of text that is neither random nor the same all over."""
     words = [f"{(i * 2654435761) % 100003:x}-{i % 977}" for i in range(120_000)]
     lines = (" ".join(words[i : i + 9]) for i in range(0, len(words), 7))
     text = "\n".join(lines)
-    (folder / "text").write_text(text * 9)
+    (folder / "text").write_text(text * copies)
 
 
 def write_reads(folder: Path) -> None:
@@ -232,8 +232,7 @@ class FreshSite:
 
     def berth(self, *words: str, timeout_s: float = 1200) -> str:
         """One command of ours; what it printed."""
-        done = self.cluster.run(BERTH, *words, timeout_s=timeout_s)
-        return done.stdout
+        return self.cluster.berth(*words, timeout_s=timeout_s).stdout
 
     def install(self, *calibration: str) -> str:
         """Site file, calibration, daemon and filter in mode enforce; what calibrate printed."""

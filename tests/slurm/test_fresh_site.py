@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from fresh_site import FreshSite, Program, report, run, write_own, write_text
@@ -28,7 +29,8 @@ def test_programs_are_sent_where_they_are_faster_after_calibration(site: FreshSi
     said = site.install("--quick")
     assert "The filter can act on: full, pair" in said, said
     folder = site.work
-    one = Program("gzip", "gzip", ("gzip", "-1", "-k", "-c", str(folder / "text")), 1, write_text)
+    command = ("gzip", "-1", "-k", "-c", str(folder / "text"))
+    one = Program("gzip", "gzip", command, 1, partial(write_text, copies=4))
     two = Program("own-omp", "gcc", (str(folder / "own"),), 2, write_own)
     found = run(site, [one, two], runs=3)
     lines = "\n".join(report(found))

@@ -11,7 +11,6 @@ import pytest
 from click.testing import CliRunner
 
 pytest.importorskip("torch", reason="needs the extra `language`")
-pytest.importorskip("peft")
 pytest.importorskip("xgboost")
 
 import tiny_latency

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 pytest.importorskip("torch", reason="needs the extra `language`")
-pytest.importorskip("peft")
 
 import torch
 

@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 pytest.importorskip("torch", reason="needs the extra `language`")
-pytest.importorskip("peft")
 
 import tiny_latency
 import torch
-from safetensors.torch import load_file
 
 from berth.pilot.errors import BerthError, DocumentError, UsageError
 from lab.ground.splits import few
@@ -25,6 +23,8 @@ STAGES = ["pretrain", "align", "regress", "adapt-device-5090", "adapt-family-vit
 
 
 def weights(stages, stage):
+    from safetensors.torch import load_file
+
     card = stages.states.card(stage)
     return load_file(stages.parts.out / card.weights)
 
