@@ -9,6 +9,7 @@ import pytest
 import sqlalchemy
 from berth_daemon import Harbour, harbour
 from databases import NoPostgresql, postgresql
+from empty_stores import open_store
 
 from berth.plugin.store import Store
 
@@ -50,7 +51,7 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def store(store_url: str) -> Iterator[Store]:
     """An empty store on each database."""
-    opened = Store.open(store_url)
+    opened = open_store(store_url)
     yield opened
     opened.close()
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from empty_stores import open_store
 from warm_berth import FRESH, Forked, can_fork
 
 from berth.pilot.errors import BerthError
@@ -381,7 +382,7 @@ class Harbour:
 
     def store(self) -> Store:
         """The store, made if need be."""
-        return Store.open(self.store_url)
+        return open_store(self.store_url)
 
     def start(self, *, state: bool = True, **options: Any) -> RunningDaemon:
         """A daemon; with ``state`` also wait until it knows the (fake) cluster's state."""
