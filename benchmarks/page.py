@@ -16,7 +16,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -127,12 +128,38 @@ def send_model(port: int, model: bytes) -> float:
     return took
 
 
-def size_mb(requirement: str) -> float:
-    """Megabytes that pip downloads for it."""
+def closure(requirements: Iterable[str]) -> set[str]:
+    """Names of all packages that these need, as they are installed here."""
+    from importlib.metadata import PackageNotFoundError, requires
+
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    found: set[str] = set()
+    wanted = [Requirement(one) for one in requirements]
+    while wanted:
+        one = wanted.pop()
+        name = canonicalize_name(one.name)
+        if name in found or (one.marker is not None and not one.marker.evaluate({"extra": ""})):
+            continue
+        found.add(name)
+        try:
+            wanted += [Requirement(inner) for inner in requires(name) or ()]
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def size() -> tuple[float, list[str]]:
+    """Megabytes that pip downloads for the extra beyond the base, and the files."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    base = closure(project["dependencies"])
+    more = sorted(closure(project["optional-dependencies"]["ui"]) - base)
     with tempfile.TemporaryDirectory() as folder:
-        words = ["download", "--quiet", "--dest", folder, requirement]
-        subprocess.run([sys.executable, "-m", "pip", *words], check=True, cwd=ROOT)
-        return sum(one.stat().st_size for one in Path(folder).iterdir()) / 1e6
+        words = ["download", "--quiet", "--no-deps", "--dest", folder, *more]
+        subprocess.run([sys.executable, "-m", "pip", *words], check=True, cwd=folder)
+        files = sorted(Path(folder).iterdir())
+        return sum(one.stat().st_size for one in files) / 1e6, [one.name for one in files]
 
 
 def main() -> int:
@@ -140,9 +167,9 @@ def main() -> int:
     reading = argparse.ArgumentParser(description=__doc__)
     reading.add_argument("--size", action="store_true", help="what the extra downloads, only")
     if reading.parse_args().size:
-        base, whole = size_mb("."), size_mb(".[ui]")
-        print(f"berth {base:.1f} MB, berth[ui] {whole:.1f} MB: {whole - base:.1f} MB more "
-              f"(bar: {SIZE_BAR_MB:g})")  # fmt: skip
+        megabytes, files = size()
+        print("\n".join(files))
+        print(f"berth[ui] downloads {megabytes:.1f} MB beyond berth (bar: {SIZE_BAR_MB:g} MB)")
         return 0
     from resnet50 import resnet50
 

@@ -36,6 +36,8 @@ def guard(app: Flask, settings: UiSettings) -> None:
             abort(403, "This page is not served by that name.")
         if request.method not in ("GET", "HEAD") and not _own_form():
             abort(403, "A form of another page may not be sent here.")
+        if not _own_or_a_visit():
+            abort(403, "A page of another origin may link here, not load from here.")
         return _admitted(settings)
 
     app.before_request(check)
@@ -54,6 +56,14 @@ def _admitted(settings: UiSettings) -> AnyResponse | None:
         part for part in request.query_string.decode().split("&") if not part.startswith("token=")
     )
     return redirect(request.root_path + request.path + (f"?{rest}" if rest else ""))
+
+
+def _own_or_a_visit() -> bool:
+    """Whether a page of ours asks, or somebody follows a link or types an address."""
+    if request.headers.get("Sec-Fetch-Site", "none") in _OWN_SITE:
+        return True
+    visit = ("Sec-Fetch-Mode", "navigate"), ("Sec-Fetch-Dest", "document")
+    return all(request.headers.get(name) == value for name, value in visit)
 
 
 def _own_form() -> bool:

@@ -12,6 +12,7 @@ from berth.predictor.core.workload import Workload
 
 MOST = 200
 MOST_OF_ONE = 20
+MOST_BYTES = 256 * 2**20
 
 
 class Held:
@@ -30,7 +31,7 @@ class Held:
             own = [one for one in self._kept if one[0] == viewer]
             for one in own[:-MOST_OF_ONE]:
                 del self._kept[one]
-            while len(self._kept) > MOST:
+            while len(self._kept) > 1 and (len(self._kept) > MOST or self._bytes() > MOST_BYTES):
                 self._kept.popitem(last=False)
         return key
 
@@ -38,3 +39,12 @@ class Held:
         """What this viewer sent; None: nothing, or it is gone."""
         with self._lock:
             return self._kept.get((viewer, key))
+
+    def _bytes(self) -> int:
+        """About as much as they take: of large ones, the graph."""
+        return sum(_size(one) for one in self._kept.values())
+
+
+def _size(workload: Workload) -> int:
+    lines: tuple[str, ...] = getattr(workload.document, "graph", ())
+    return sum(map(len, lines))

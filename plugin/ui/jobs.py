@@ -77,13 +77,16 @@ def queue() -> str:
 def _job(here: Context, store: Store | RemoteStore, job: str) -> str:
     """By the scheduler's id. Raises BerthError; 404 for one that is not the viewer's."""
     if here.viewer().only is not None:  # first whose it is, then what is known of it
-        record = store.decisions.get(decision_of_job(store, job))
-        record = _seen(here, record, f"job {job}")
+        try:
+            found = store.decisions.get(decision_of_job(store, job))
+        except UsageError:  # whether it is another's or none is not said
+            found = None
+        record = _seen(here, found, f"job {job}")
         return _shown(job_report(store, record, _asked(here, store, job)))
-    found = explained(store, job, here.settings.site_file)
-    if found.decision is None:
-        return _shown(undecided_report(found))
-    return _shown(job_report(store, found.decision, found))
+    why = explained(store, job, here.settings.site_file)
+    if why.decision is None:
+        return _shown(undecided_report(why))
+    return _shown(job_report(store, why.decision, why))
 
 
 def _shown(report: Report) -> str:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from flask.testing import FlaskClient
 from ui_store import decision
 
+from berth.plugin.described_models import Shape, described
 from berth.plugin.ui.app import create_app
+from berth.plugin.ui.held import MOST_BYTES, Held
 from berth.plugin.ui.settings import UiSettings
+from berth.plugin.workload_files import WorkloadOptions
 
 Asking = Callable[..., FlaskClient]
 
@@ -81,7 +85,9 @@ def test_users_behind_a_proxy_see_their_own_jobs_alone(asking: Asking) -> None:
     assert client.get(f"/jobs/{decision(1).id}", headers=alice).status_code == 200
     assert client.get(f"/jobs/{decision(2).id}", headers=alice).status_code == 404
     assert "administrators" in client.get("/jobs?user=bob", headers=alice).text
-    assert client.get("/jobs?job=78", headers=alice).status_code == 200
+    assert client.get("/jobs?job=77", headers=alice).status_code == 200
+    for job in ("78", "nonsense!"):  # another's, or none: not told apart
+        assert client.get(f"/jobs?job={job}", headers=alice).status_code == 404
     assert "secret-of-bob" in client.get("/jobs", headers={"X-Remote-User": "root"}).text
 
 
@@ -95,3 +101,27 @@ def test_names_in_the_store_are_text(settings: UiSettings, asking: Asking) -> No
         page = asking().get(address).text
         assert "alert(1)" not in page or "&lt;script&gt;alert(1)" in page
         assert evil not in page
+
+
+def test_a_page_of_another_origin_may_link_but_not_load(asking: Asking) -> None:
+    """No pictures, frames or scripts of ours elsewhere: nobody is made to compute, or to look."""
+    cross = {"Sec-Fetch-Site": "cross-site"}
+    for how in ({}, {"Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"},
+                {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"}):  # fmt: skip
+        answer = asking().get("/predict?described=serve&billions=8", headers={**cross, **how})
+        assert answer.status_code == 403
+    visit = {**cross, "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+    assert asking().get("/mig", headers=visit).status_code == 200
+
+
+def test_what_was_sent_is_held_within_bounds() -> None:
+    small = described(Shape(1, 64), "serve", sequence=None, options=WorkloadOptions())
+    held = Held()
+    keys = [held.put("alice", replace(small, digest=f"sha256:{n:032x}")) for n in range(30)]
+    assert held.get("alice", keys[0]) is None
+    assert held.get("alice", keys[-1]) is not None
+    assert held.get("bob", keys[-1]) is None
+    document = SimpleNamespace(graph=("x" * (MOST_BYTES // 2),))
+    for n in range(3):
+        held.put("carol", replace(small, digest=f"sha256:c{n}", document=document))
+    assert [held.get("carol", f"c{n}") is not None for n in range(3)] == [False, True, True]
