@@ -274,7 +274,7 @@ class FreshSite:
         return f"pilot {state}: {logs[-1].read_text() if logs else found}"
 
     def predicted(self, program: Program) -> dict[str, tuple[float, float, float]]:
-        """By place: lower, middle and upper time."""
+        """By place: lower, middle and upper time; none where the prediction abstains."""
         told = json.loads(
             self.berth(
                 "place", str(self._profiles(program)[-1]), "--site", str(self.site), "--json",
@@ -284,7 +284,7 @@ class FreshSite:
         return {
             row["candidate"]: tuple(row["runtime_s"][k] for k in ("low", "mid", "high"))
             for row in told["ranked"]
-            if row["runtime_s"] is not None and row["candidate"] in PLACES
+            if row["runtime_s"] is not None and not row["guess"] and row["candidate"] in PLACES
         }
 
     def _profiles(self, program: Program) -> list[Path]:
@@ -331,13 +331,13 @@ def report(outcomes: Sequence[Outcome]) -> list[str]:
     """The table and the figures."""
     rows = []
     for one in outcomes:
-        low, _, high = one.predicted.get("full", (math.nan, math.nan, math.nan))
+        times = one.predicted.get("full")
         rows.append(
             (
                 one.program.name,
                 str(one.program.threads),
                 *(f"{one.took_s[p]:.2f} s" for p in PLACES),
-                f"{low:.2f} to {high:.2f} s",
+                f"{times[0]:.2f} to {times[2]:.2f} s" if times is not None else "abstains",
                 PLACES.get(one.best, one.best) + (" (or either)" if one.close else ""),
                 PLACES.get(one.went, one.went),
                 "WRONG" if one.wrong else "",
