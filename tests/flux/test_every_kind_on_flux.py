@@ -42,7 +42,7 @@ def flux() -> Iterator[LiveFlux]:
     """An instance, a site with an H100 and slices, and workloads of every kind in its store."""
     with (
         flux_harbour() as harbour,
-        live_flux(frobnicators(str(FILTER_PATH), **harbour.settings(deadline_ms=500))) as instance,
+        live_flux(frobnicators(str(FILTER_PATH), **harbour.settings(deadline_ms=1000))) as instance,
     ):
         harbour.uri = instance.uri
         text = harbour.site_file.read_text().replace("h200-141gb", GPU)

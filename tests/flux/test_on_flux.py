@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.skipif(why_no_flux() is not None, reason=f"NOT TESTED LIVE: {why_no_flux()}"),
 ]
 FAULTY = Path(__file__).with_name("faulty.py")
-PATIENT = {"deadline_ms": 500}  # on a busy machine
+PATIENT = {"deadline_ms": 1000}  # on a busy machine
 ASKS = ("--queue=auto", "--setattr=user.berth.profile=stream")
 
 
