@@ -11,12 +11,13 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from berth.pilot.bounded import BoundedCache
-from berth.policies.decide import Decider, within
+from berth.policies.decide import Decider, listed_beside
 from berth.policies.edits import edit_of
 from berth.policies.objectives.costs import expected_wait_s
 from berth.policies.objectives.protocol import Offer
 from berth.policies.present import standing
 from berth.policies.ranking import SHAPES_KEPT, order
+from berth.policies.settings import ListBy
 from berth.policies.values import (
     UNBOUNDED,
     Candidate,
@@ -65,7 +66,10 @@ class Chooser:
         settings, objective = decider.settings, decider.objective
         self._settings, self._objective = settings, objective
         self._weight = settings.weights.wait
-        self._most = settings.alike_within if settings.list_queues else 1.0
+        self._most = 1.0
+        if settings.lists:
+            by_start = settings.list_by is ListBy.START
+            self._most = math.inf if by_start else settings.alike_within
         self._stops = objective.grows and not objective.live
         self._whole = any(one.slice_of is not None for one in decider.candidates)
         self._by_name = {one.name: one for one in decider.candidates}
@@ -114,7 +118,7 @@ class Chooser:
         edit = self._edit(request, best[1], forecast)
         if self._most <= 1 or edit.queue is None:
             return Choice(best[1].row, edit, ())
-        return Choice(best[1].row, edit, self._listed(request, forecast, found, edit))
+        return Choice(best[1].row, edit, self._listed(request, states, forecast, found, edit))
 
     def _decided(
         self,
@@ -204,14 +208,19 @@ class Chooser:
         return place.edit
 
     def _listed(
-        self, request: Request, forecast: Forecast, found: list[_Found], edit: Edit
+        self,
+        request: Request,
+        states: Mapping[str, CandidateState],
+        forecast: Forecast,
+        found: list[_Found],
+        edit: Edit,
     ) -> tuple[Ranked, ...]:
         """As ``Decider`` lists places that cannot be told apart from the best."""
         found.sort(key=lambda one: one[0])
         rows = [place.row.with_score(key[1]) for key, place in found]
         queues = []
         for row, (_, place) in zip(rows[1:], found[1:], strict=True):
-            if within(rows[0], row, self._most):
+            if listed_beside(rows[0], row, self._settings, states):
                 other = self._edit(request, place, forecast)
                 if other.queue is not None and other.same_but_queue(edit):
                     queues.append(place.candidate.queue)

@@ -21,7 +21,7 @@ from berth.policies.objectives import OBJECTIVES, Term
 from berth.policies.objectives.costs import expected_wait_s
 from berth.policies.present import Places, Standing, places, standing
 from berth.policies.ranking import SHAPES_KEPT, Ranking, Remembered, order
-from berth.policies.settings import PolicySettings
+from berth.policies.settings import ListBy, PolicySettings
 from berth.policies.slice_choice import one_of_each
 from berth.policies.values import (
     Candidate,
@@ -223,12 +223,13 @@ class Decider:
     ) -> list[Ranked]:
         """Places that cannot be told apart from the best, ``fits[0]``, by the same edit."""
         best, settings = fits[0], self.settings
-        if not settings.list_queues or edit.queue is None or settings.alike_within <= 1:
+        if not settings.lists or edit.queue is None:
             return []
+        states = self._states or {}
         found = []
         for row in fits[1:]:
             candidate = self._by_name[row.candidate]
-            if not within(best, row, settings.alike_within) or candidate.slice_of is not None:
+            if candidate.slice_of is not None or not listed_beside(best, row, settings, states):
                 continue
             other = edit_of(request, candidate, row, forecast, settings)
             if other.queue is not None and other.same_but_queue(edit):
@@ -396,6 +397,26 @@ class Decider:
             inputs_digest=inputs,
             code=str(code),
         )
+
+
+def listed_beside(
+    best: Ranked,
+    row: Ranked,
+    settings: PolicySettings,
+    states: Mapping[str, CandidateState],
+) -> bool:
+    """Whether a job that goes to ``best`` may start at the place of ``row``, too."""
+    if settings.list_by is ListBy.SCORE:
+        return within(best, row, settings.alike_within)
+    if best.guess or row.guess or best.runtime_s is None or row.runtime_s is None:
+        return False
+    late_s = _wait_s(row, states) - _wait_s(best, states)
+    return row.runtime_s.mid <= best.runtime_s.mid + max(0.0, late_s)
+
+
+def _wait_s(row: Ranked, states: Mapping[str, CandidateState]) -> float:
+    runtime_s = 0.0 if row.runtime_s is None else row.runtime_s.mid
+    return expected_wait_s(row.resources, runtime_s, states.get(row.candidate))
 
 
 def within(best: Ranked, row: Ranked, most: float) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from berth.pilot.units import format_seconds
 from berth.policies.codes import Code
 from berth.policies.objectives.protocol import Objective
-from berth.policies.settings import PolicySettings, SliceAim
+from berth.policies.settings import ListBy, PolicySettings, SliceAim
 from berth.policies.values import Ranked, Resources
 from berth.predictor.core.forecast import Unit
 from berth.predictor.core.prediction import Basis, Interval, Prediction
@@ -51,6 +51,8 @@ def placed(
     )
     if alike:
         names = ", ".join(row.candidate for row in alike)
+        if settings.list_by is ListBy.START:
+            return f"{head}; should it start late there, it may start at {names}."
         return f"{head}; {names} cannot be told apart from it: the job starts where it can first."
     quicker = _quicker(best, [*others, *ruled_out])
     if quicker is not None:

@@ -17,6 +17,16 @@ class SliceAim(StrEnum):
     """All of them: the objective decides."""
 
 
+class ListBy(StrEnum):
+    """Which places are listed beside the best, where the scheduler takes several."""
+
+    SCORE = "score"
+    """Those whose score is within ``alike_within`` of the best one's."""
+    START = "start"
+    """Those that can only help where the best one starts later than expected: the job would run
+    there no longer than there, but for as much as the place is expected to start later."""
+
+
 class UntypedGpus(StrEnum):
     """What becomes of ``--gres=gpu:1``, which names no type, on nodes with slices."""
 
@@ -84,6 +94,7 @@ class PolicySettings:
     alike_within: float = 1.25
     """Places whose predicted finish is within this factor of the best, and cannot be told apart by
     their intervals, are listed together; 1: never."""
+    list_by: ListBy = ListBy.SCORE
     slices: SliceAim = SliceAim.SMALLEST
     untyped_gpus: UntypedGpus = UntypedGpus.TYPE
     deadline_limits: float | None = None
@@ -92,3 +103,9 @@ class PolicySettings:
     explore: Explore = Explore()
     order: tuple[str, ...] = ()
     """Objective static-best: names of candidates, best first."""
+
+    @property
+    def lists(self) -> bool:
+        """Whether a job is ever given several queues."""
+        wanted = self.list_by is ListBy.START or self.alike_within > 1
+        return self.list_queues and wanted

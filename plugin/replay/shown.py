@@ -95,7 +95,7 @@ def users_table(found: Sequence[Column], most: int) -> str:
     """Users that lose, and that gain, most against the first column."""
     lines = []
     for one in found[1:]:
-        changes = changes_by_user(found[0].replays[0], one.replays)
+        changes = changes_by_user(found[0].replays, one.replays)
         losers = [change for change in changes if change.loses]
         winners = [c for c in reversed(changes) if not c.loses and c.after_s < c.before_s]
         lines.append(
@@ -118,7 +118,7 @@ def users_as_json(first: Column, one: Column) -> list[dict[str, Any]]:
             "finish_s": change.after_s, "loses": change.loses, "killed_more": change.killed,
             "change_s": None if change.change is None else list(change.change),
         }
-        for change in changes_by_user(first.replays[0], one.replays)
+        for change in changes_by_user(first.replays, one.replays)
     ]  # fmt: skip
 
 
@@ -144,6 +144,6 @@ def _cell(found: Metrics, name: str, shown: Any) -> str:
     if value is None or not math.isfinite(value):
         return "-"
     interval = found.intervals.get(name)
-    if interval is None:
+    if interval is None or not math.isfinite(interval.low):
         return str(shown(value))
     return f"{shown(value)} ({shown(interval.low)}..{shown(interval.high)})"

@@ -17,7 +17,7 @@ from berth.pilot.profile import Name, NonNegative, Positive, Target
 from berth.plugin.scheduler.registry import DEFAULT, SCHEDULERS
 from berth.plugin.site.quantities import Duration, Memory
 from berth.policies.objectives import OBJECTIVES
-from berth.policies.settings import SliceAim, UntypedGpus
+from berth.policies.settings import ListBy, SliceAim, UntypedGpus
 from berth.policies.values import Mode
 
 SITE_SCHEMA = "berth.site/1"
@@ -139,6 +139,13 @@ class PolicyTable(Document):
         description="Slurm: places whose predicted finish is within this factor of the best, that "
         "their intervals cannot tell apart and that need the same changes of the job, are given as "
         "a list of partitions: the job starts where it can first; 1: never",
+    )
+    list_by: ListBy = Field(
+        ListBy.SCORE,
+        description="Slurm: which places make that list: by `score`, as `alike_within` says, or by "
+        "`start`: those where the job would run no longer than at the best place, but for as much "
+        "as it is expected to start later there, so that they only help where the best one is "
+        "late",
     )
     stale_after_s: Positive = Field(
         120.0, description="age in seconds from which a candidate's state is not trusted"

@@ -367,6 +367,7 @@ def _policy(table: PolicyTable, scheduler: type[Scheduler]) -> PolicySettings:
         stale_after_s=table.stale_after_s,
         list_queues=scheduler.lists_queues,
         alike_within=table.alike_within,
+        list_by=table.list_by,
         slices=table.slices,
         untyped_gpus=table.untyped_gpus,
         deadline_limits=table.deadline_limits,

@@ -69,12 +69,17 @@ def by_user(replayed: Replayed) -> list[UserFigures]:
     ]
 
 
-def changes_by_user(before: Replayed, after: Sequence[Replayed]) -> list[UserChange]:
-    """Those who lose most by job first. ``after``: replays that differ by their seed only."""
-    size = int(before.trace.user.max(initial=-1)) + 1
+def changes_by_user(baseline: Sequence[Replayed], after: Sequence[Replayed]) -> list[UserChange]:
+    """Those who lose most by job first. Both are replays that differ by their seed only; where
+    there are as many of each, seed is compared with seed, else with the first."""
+    if not after or not baseline:
+        return []
+    paired = len(baseline) == len(after)
+    size = int(baseline[0].trace.user.max(initial=-1)) + 1
     jobs, was, now, killed = (np.zeros(size) for _ in range(4))
     drawn = []
     for seed, one in enumerate(after):
+        before = baseline[seed] if paired else baseline[0]
         both = np.flatnonzero(before.ran & one.ran)
         user = before.trace.user[both]
         weeks = Weeks(before.trace.weeks[both], seed)
@@ -88,13 +93,13 @@ def changes_by_user(before: Replayed, after: Sequence[Replayed]) -> list[UserCha
         killed += np.bincount(user, weights=dies / len(after), minlength=size)
         counts = weeks.by(user, size, np.ones(len(both)))
         drawn.append(ratio(weeks.by(user, size, (then - first) * len(after)), counts))
-    if not after:
-        return []
     draws = np.concatenate(drawn)
-    sure = len(after) > 1 or len(np.unique(before.trace.weeks[before.ran])) > 1
+    submitted = baseline[0].trace.weeks[baseline[0].ran]
+    sure = len(after) > 1 or len(np.unique(submitted)) > 1
     found = [
         UserChange(
-            name_of(before, i), round(jobs[i]), float(was[i] / jobs[i]), float(now[i] / jobs[i]),
+            name_of(baseline[0], i), round(jobs[i]),
+            float(was[i] / jobs[i]), float(now[i] / jobs[i]),
             span(draws[:, i]) if sure else None, round(killed[i]),
         )
         for i in np.flatnonzero(jobs >= 1).tolist()

@@ -64,6 +64,8 @@ def ratio(over: Floats, under: Floats) -> Floats:
 
 
 def span(values: Floats) -> Range:
-    """The middle 90 % of draws."""
+    """The middle 90 % of draws; NaN where there are none."""
+    if np.all(np.isnan(values)):
+        return Range(float("nan"), float("nan"))
     low, high = np.nanpercentile(values, COVERED)
     return Range(float(low), float(high))

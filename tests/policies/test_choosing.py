@@ -12,7 +12,7 @@ import pytest
 from berth.policies import Candidate, CandidateState, Decider, PolicySettings, Request, Resources
 from berth.policies.choosing import Chooser
 from berth.policies.replay.predicted import Columns
-from berth.policies.settings import Weights
+from berth.policies.settings import ListBy, Weights
 from berth.policies.values import QueueBounds
 from berth.policies.waits import WaitTable
 from berth.predictor.core.prediction import Interval
@@ -62,6 +62,7 @@ def test_the_chooser_takes_what_the_decider_takes(objective: str, listed: bool) 
     settings = PolicySettings(
         objective, Weights(wait=rng.choice((0.0, 0.5, 1.0)), energy=0.3), list_queues=listed,
         alike_within=2.0, may_raise_time_limit=True, deadline_limits=2.0,
+        list_by=rng.choice(list(ListBy)),
     )  # fmt: skip
     # Objectives that take turns must be asked as often.
     decider, chooser = Decider(PLACES, settings), Chooser(Decider(PLACES, settings))

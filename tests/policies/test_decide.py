@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -19,9 +20,11 @@ from berth.policies import (
     Weights,
     decide,
 )
+from berth.policies.settings import ListBy
+from berth.policies.waits import WaitTable
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.memory_need import UNKNOWN_BYTES
-from berth.predictor.core.prediction import Basis
+from berth.predictor.core.prediction import Basis, Interval
 
 CPU, GPU = cpu(), gpu()
 FORECAST = forecast(curve("cpu", 800.0), curve("gpu", 20.0, gpus=True))
@@ -399,6 +402,29 @@ def test_places_that_need_other_changes_or_a_scheduler_without_lists_are_not_lis
         edit = run(candidates=places, predicted=twins(880.0), settings=settings).edit
         assert edit is not None
         assert edit.queue == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("other_s", "wait_s", "listed"),
+    [
+        (700.0, 10_000.0, True),  # runs shorter there than at the best place
+        (1200.0, 0.0, False),  # it would start there at once, and end later
+        (1200.0, 10_000.0, True),  # it starts there only if the best place is late by so much
+    ],
+)
+def test_lists_by_start_hold_places_that_help_only_where_the_best_is_late(
+    other_s: float, wait_s: float, listed: bool
+) -> None:
+    places = (CPU, cpu("other"))
+    waits = WaitTable((1,), (math.inf,), ((Interval(wait_s, wait_s, wait_s),),))
+    none = WaitTable((1,), (math.inf,), ((Interval(0.0, 0.0, 0.0),),))
+    full = state(idle_cores=0, pending_jobs=1)
+    there = {"cpu": replace(full, waits=none), "other": replace(full, waits=waits)}
+    by_start = replace(LISTS, objective="earliest", list_by=ListBy.START)
+    decision = decide(request(), places, there, twins(other_s), by_start, now_s=NOW_S)
+    assert decision.edit is not None
+    assert decision.edit.queue == ("cpu,other" if listed else "cpu")
+    assert ("should it start late there, it may start at other." in decision.reason) == listed
 
 
 def test_an_idle_equal_place_beats_a_full_one_by_default() -> None:

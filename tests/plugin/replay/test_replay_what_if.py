@@ -300,3 +300,34 @@ def test_past_runs_of_the_same_program_say_how_long_it_takes_elsewhere(
     found = replays(jobs, "--site", site, "--policy", "fastest", "--truth", "history")
     assert found["easy, fastest"]["counts"]["moved"] == 3  # type: ignore[index]
     assert "--times" in str(failure(jobs, "--site", site, "--policy", "fastest").hint)
+
+
+def test_every_job_is_counted_once_whatever_became_of_it(tmp_path: Path, site: Path) -> None:
+    rows = [
+        job(1, 0, 10),
+        job(2, 0, 10, cores=9999),
+        job(3, 0, 10, queue="nowhere"),
+        job(4, 5, 10, line="sbatch -d afterok:1 x"),
+        job(5, 0, 10).replace("COMPLETED", "PENDING"),
+        "6|broken\n",
+    ]
+    site.write_text(SITE + GPUS)
+    done = json.loads(run(trace(tmp_path, *rows), "--site", site, "--json").output)
+    counts = done["replays"][0]["counts"]
+    assert (done["broken"], done["not_ended"], counts["read"]) == (1, 1, 4)
+    assert counts["read"] == counts["replayed"] + sum(counts["refused"].values())
+    assert counts["replayed"] == counts["ended"] + counts["lost"] + counts["never"] == 2
+    text = run(trace(tmp_path, *rows), "--site", site).output
+    assert "1 refused: larger than its partition" in text
+    assert "1 refused: an unknown partition" in text
+    assert "not judged" in text
+
+
+def test_accounting_of_another_version_is_refused_by_what_it_lacks(
+    tmp_path: Path, site: Path
+) -> None:
+    file = tmp_path / "jobs.txt"
+    file.write_text("JobID|User|Partition|State\n1|ada|batch|COMPLETED\n")
+    assert "lacks Start, End" in failure(file, "--site", site).message
+    file.write_text("")
+    assert "holds no job that ran" in failure(file, "--site", site).message
