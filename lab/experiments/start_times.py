@@ -80,7 +80,7 @@ class _Fold:
 
 def evaluate(options: Options) -> Report:
     """Both folds."""
-    levels = OnlineLevels(AS_DRAWN)
+    levels = OnlineLevels()
     rows, after = [], []
     for name, begin, end in FOLDS:
         rows += _rows(name, _replayed(begin, end), levels, options.seed)
@@ -167,7 +167,7 @@ def _foretold(fold: _Fold, levels: OnlineLevels, rng: np.random.Generator) -> li
     def learn(until_s: float) -> None:
         for one in sorted((u for u in unknown if u.start_s <= until_s), key=lambda u: u.start_s):
             unknown.remove(one)
-            levels.add(*one[:4])
+            levels.add(one.low_s, one.high_s, one.wait_s)
 
     for job, now_s in sorted(zip(jobs.tolist(), moments.tolist(), strict=True), key=lambda m: m[1]):
         learn(now_s)

@@ -6,7 +6,6 @@ predicted of every job, given how long it has run. Jobs that are yet to be submi
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from statistics import NormalDist
@@ -26,8 +25,6 @@ from berth.predictor.learning.drift import NORMAL_90, OnlineLevel
 SAMPLES = 40
 FLOOR_S = 60.0
 """Added to the time until the start before its log is taken."""
-LEAST_WIDTH = 0.1
-"""Of each half of an interval, in log time, before it is widened."""
 ONE_SIDE = 0.95
 """Of the starts are to be after the lower end, and as many before the upper one."""
 LEAST_S = 1.0
@@ -92,14 +89,14 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """By what the halves of the draws' intervals are multiplied, in log time.
+    """By what the time until the start is divided at the lower end of the draws' intervals, and
+    multiplied at the upper one.
 
-    What jobs have in common, and jobs that are yet to come, are in no draw. The defaults are what
-    ``python -m lab start-times`` ends with on the jobs before those that it reports.
+    What jobs have in common, and jobs that are yet to come, are in no draw.
     """
 
-    earlier: float = 3.0
-    later: float = 1.5
+    earlier: float = 5.0
+    later: float = 1.0
 
 
 AS_DRAWN = Levels(1.0, 1.0)
@@ -117,14 +114,11 @@ class OnlineLevels:
         """For the next intervals."""
         return Levels(self._earlier.factor, self._later.factor)
 
-    def add(self, low_s: float, mid_s: float, high_s: float, wait_s: float) -> None:
-        """A job started after ``wait_s``; the others as drawn, from the same moment."""
-        low, mid, high, wait = (math.log(max(one, 0.0) + FLOOR_S)
-                                for one in (low_s, mid_s, high_s, wait_s))  # fmt: skip
-        for level, width, late in (
-            (self._earlier, mid - low, mid - wait), (self._later, high - mid, wait - mid),
-        ):  # fmt: skip
-            level.add(NORMAL_90 * max(late, 0.0) / max(width, LEAST_WIDTH))
+    def add(self, low_s: float, high_s: float, wait_s: float) -> None:
+        """A job started after ``wait_s``; the interval as drawn, from the same moment."""
+        low, high, wait = (max(one, 0.0) + FLOOR_S for one in (low_s, high_s, wait_s))
+        self._earlier.add(NORMAL_90 * low / wait)
+        self._later.add(NORMAL_90 * wait / high)
 
 
 @dataclass(frozen=True)
@@ -184,12 +178,7 @@ def interval(waits: Floats, levels: Levels = Levels()) -> tuple[Floats, Floats, 
 def widened(
     low_s: Floats, mid_s: Floats, high_s: Floats, levels: Levels
 ) -> tuple[Floats, Floats, Floats]:
-    """``(low, middle, high)`` of seconds from now; as they are where nothing is uncertain."""
-    low, mid, high = (np.log(one + FLOOR_S) for one in (low_s, mid_s, high_s))
-    with np.errstate(invalid="ignore"):  # what never starts
-        below, above = np.nan_to_num(mid - low), np.nan_to_num(high - mid, posinf=np.inf)
-    sure = (below == 0) & (above == 0)
-    below = np.where(sure, 0.0, levels.earlier * np.maximum(below, LEAST_WIDTH))
-    above = np.where(sure, 0.0, levels.later * np.maximum(above, LEAST_WIDTH))
-    low, high = np.exp(mid - below) - FLOOR_S, np.exp(mid + above) - FLOOR_S
-    return np.clip(low, 0.0, mid_s), mid_s, np.maximum(high, mid_s)
+    """``(low, middle, high)`` of seconds from now."""
+    low = np.maximum((low_s + FLOOR_S) / levels.earlier - FLOOR_S, 0.0)
+    high = (high_s + FLOOR_S) * levels.later - FLOOR_S
+    return np.minimum(low, mid_s), mid_s, np.maximum(high, mid_s)
