@@ -90,6 +90,7 @@ def evaluate(options: Options) -> Report:
     cost = {
         "prediction_us": found.prediction_us,
         "replay_s": found.seconds,
+        "learning_s": found.learning_s,
         "memory_mb": used_mb,
         "keys": float(len(predictor)),
     }
@@ -104,9 +105,11 @@ def evaluate(options: Options) -> Report:
             Section("90 % intervals", ("jobs", "method", "coverage", "mean log width"),
                     [(w.jobs, w.method, f"{w.coverage:.1%}", f"{w.log_width:.2f}")
                      for w in widths]),
-            Section("Cost", ("one prediction", "whole replay, 2 predictions a job",
+            Section("Cost", ("one prediction, processor time", "learning alone, processor time",
+                     "whole replay, 2 predictions a job",
                      "memory of the process, with the trace"),
-                    [(f"{cost['prediction_us']:.0f} us", f"{cost['replay_s']:.0f} s",
+                    [(f"{cost['prediction_us']:.0f} us", f"{cost['learning_s']:.0f} s",
+                      f"{cost['replay_s']:.0f} s",
                       f"{used_mb:.0f} MB")]),
         ),
         {"accuracy": rows, "intervals": widths, "cost": cost},

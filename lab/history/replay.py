@@ -28,8 +28,11 @@ class Predicted:
     renewed_trusted: Flags
     seconds: float
     """Processor time of the whole replay."""
+    learning_s: float
+    """... of learning alone: starts, ends, and the prediction at submission that an end is held
+    against."""
     prediction_us: float
-    """Median of one prediction at submission."""
+    """Median processor time of one prediction at submission."""
 
 
 def events(trace: Trace) -> Iterator[tuple[Event, int]]:
@@ -57,7 +60,7 @@ def replay(trace: Trace, predictor: RunTimePredictor) -> Predicted:
     mid, low, high, accuracy, renewed = (np.full(jobs, np.nan) for _ in range(5))
     trusted, renewed_trusted = np.zeros(jobs, bool), np.zeros(jobs, bool)
     asked, took = asked_jobs(trace), np.zeros(jobs)
-    began = time.process_time()
+    began, renewing = time.process_time(), 0.0
     for event, job in events(trace):
         one = asked[job]
         if event is Event.END:
@@ -67,9 +70,9 @@ def replay(trace: Trace, predictor: RunTimePredictor) -> Predicted:
             )  # fmt: skip
             predictor.ended(str(job), ended)
         elif event is Event.ASKED:
-            moment = time.perf_counter()
+            moment = time.thread_time()
             predicted = predictor.predict(one, one.submit_s, job_id=str(job))
-            took[job] = time.perf_counter() - moment
+            took[job] = time.thread_time() - moment
             mid[job], low[job], high[job] = (
                 predicted.runtime_s.mid, predicted.runtime_s.low, predicted.runtime_s.high,
             )  # fmt: skip
@@ -78,10 +81,13 @@ def replay(trace: Trace, predictor: RunTimePredictor) -> Predicted:
             start_s = float(trace.start_s[job])
             renewed[job], renewed_trusted[job] = mid[job], trusted[job]
             if start_s > one.submit_s:
+                moment = time.thread_time()
                 again = predictor.predict(one, start_s)
+                renewing += time.thread_time() - moment
                 renewed[job], renewed_trusted[job] = again.runtime_s.mid, again.trusted
             predictor.started(str(job), one, start_s)
+    spent = time.process_time() - began
     return Predicted(
         mid, low, high, accuracy, trusted, renewed, renewed_trusted,
-        time.process_time() - began, 1e6 * float(np.median(took)),
+        spent, spent - renewing, 1e6 * float(np.median(took)),
     )  # fmt: skip

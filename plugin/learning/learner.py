@@ -69,7 +69,7 @@ class Learner:
         check_all = all_of_them or bool(replaces) or learning.outdated()
         readers = {r.user for r in fresh if r.use in COUNTED}
         if check_all:
-            readers |= {r.user for r in stored.last}
+            readers |= stored.users
         scopes = self._scopes(stored, readers)
         scopes.begin(fresh)
         learnt: list[LearntRecord] = []

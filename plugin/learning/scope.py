@@ -26,6 +26,8 @@ EVERYBODY = ""
 MOST_OF_USER = 5_000
 MOST_OF_ALL = 20_000
 """Evidence that is looked at: the last of a user's, and of all."""
+LEAST_OF_OWNER = 200
+"""... of each who owns a shared workload, at least."""
 
 
 class Stored:
@@ -65,6 +67,20 @@ class Stored:
     def last(self) -> list[EvidenceRecord]:
         """The last ``MOST_OF_ALL`` jobs that were looked at, in order of their ends."""
         return self._store.learning.of_all(MOST_OF_ALL)
+
+    @cached_property
+    def of_owners(self) -> list[EvidenceRecord]:
+        """The last jobs of those who own a shared workload, ``MOST_OF_ALL`` together: whatever
+        others run, it does not take their place."""
+        shared = (self.workload(name) for name in self.names if owner_in(name) is None)
+        owners = sorted({one.owner for one in shared if one is not None and one.owner})
+        each = max(LEAST_OF_OWNER, MOST_OF_ALL // max(len(owners), 1))
+        return [r for owner in owners for r in self._store.learning.of_user(owner, each)]
+
+    @cached_property
+    def users(self) -> set[str]:
+        """Who has jobs that were looked at."""
+        return self._store.learning.users()
 
     @cached_property
     def inputs(self) -> dict[tuple[str, str], str]:
@@ -208,7 +224,7 @@ class Scopes:
 
     def begin(self, fresh: Sequence[EvidenceRecord] = ()) -> None:
         """With all that is stored; ``fresh``: evidence that is not in the store yet."""
-        found = list(self._stored.last)
+        found = list(self._stored.last if self._everybody else self._stored.of_owners)
         for reader in self.of:
             if reader != EVERYBODY:
                 found += self._stored.of_user(reader)

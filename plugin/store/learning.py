@@ -76,6 +76,11 @@ class Learning:
         """The last ``count`` jobs of a user."""
         return self._last(tables.evidence.c.user == user, count)
 
+    def users(self) -> set[str]:
+        """Whose jobs were looked at."""
+        with self._database.read() as connection:
+            return set(connection.execute(select(tables.evidence.c.user).distinct()).scalars())
+
     def of_all(self, count: int) -> list[EvidenceRecord]:
         """The last ``count`` jobs."""
         return self._last(tables.evidence.c.job_id.is_not(None), count)

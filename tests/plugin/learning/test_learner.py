@@ -152,6 +152,26 @@ def test_a_user_moves_nobody_elses_forecasts(store: Store, jobs: SiteJobs) -> No
     assert factor(store, "alice/own") == pytest.approx(1.0, abs=0.05)
 
 
+def test_thousands_of_jobs_of_one_user_do_not_push_out_those_that_count_for_all(
+    store: Store, jobs: SiteJobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("berth.plugin.learning.scope.MOST_OF_ALL", 20)
+    monkeypatch.setattr("berth.plugin.learning.scope.LEAST_OF_OWNER", 5)
+    jobs.workload(forecast("app", {CPU: 100, GPU: 50}), owner="olga")
+    for user in ("olga", "alice"):
+        for _ in range(4):
+            jobs.job("app", 300, user=user)
+    learner(store).until_done()
+    before = {user: factor(store, "app", user) for user in ("", "olga", "alice")}
+    assert before[""] == pytest.approx(3.0, rel=0.1)
+    for _ in range(60):
+        jobs.job("app", 3, user="mallory")
+    learner(store).until_done()
+    learner(store).rebuild()
+    assert {user: factor(store, "app", user) for user in before} == pytest.approx(before)
+    assert factor(store, "app", "mallory") < 0.5
+
+
 def test_the_owners_jobs_count_for_all(store: Store, jobs: SiteJobs) -> None:
     jobs.workload(forecast("app", {CPU: 100}), owner="olga")
     for _ in range(3):
