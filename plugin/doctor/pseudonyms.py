@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-SYSTEM_USERS = frozenset(("root", "slurm", "flux", "berth", "munge", "nobody"))
+from berth.plugin.scheduler import SCHEDULERS
+
+SYSTEM_USERS = frozenset(("root", "berth", "munge", "nobody", *SCHEDULERS.names()))
 _PASSWORD = re.compile(r"(://[^:/@\s\"]+):[^@/\s\"]+@")
 
 

@@ -9,6 +9,8 @@ from berth.plugin.store.database import Database
 from berth.plugin.store.tables import REVISIONS
 
 HEAD = REVISIONS[-1]
+WAITED_S = 60.0
+"""For another process that is at it."""
 _ADVISORY_LOCK = 0x6265727468  # "berth": two hosts starting at once must not migrate at once
 
 
@@ -45,18 +47,20 @@ def upgrade(database: Database) -> str | None:
     from alembic import command  # noqa: PLC0415 - the daemon must not carry it
     from alembic.config import Config  # noqa: PLC0415
 
-    if database.path is not None:
-        with database.errors():
-            raw = database.engine.raw_connection()
+    patient = Database(database.url.render_as_string(hide_password=False), busy_timeout_s=WAITED_S)
+    if patient.path is not None:
+        with patient.errors():
+            raw = patient.engine.raw_connection()
             try:
                 raw.cursor().execute("PRAGMA journal_mode=WAL")
             finally:
                 raw.close()
-    with database.write() as connection:
-        if database.path is None:
+    with patient.write() as connection:
+        if patient.path is None:
             connection.execute(text(f"SELECT pg_advisory_xact_lock({_ADVISORY_LOCK})"))
         config = Config()
         config.set_main_option("script_location", "berth.plugin.store:migrations")
         config.attributes["connection"] = connection
         command.upgrade(config, "head")
+    patient.engine.dispose()
     return before

@@ -14,7 +14,7 @@ from slurm_cluster import Cluster, ClusterUnavailable, cluster, require_slurm, w
 
 OWNER = """
 import sys, time
-sys.path.insert(0, {folder!r})
+sys.path[:0] = {folders!r}
 from slurm_cluster import cluster
 with cluster() as running:
     job = running.sbatch("-p", "cpu", script="#!/bin/sh\\nsleep 300 & setsid sleep 300\\n")
@@ -50,7 +50,9 @@ def processes_of(root: str) -> list[str]:
 @pytest.mark.parametrize("ending", ["SIGKILL", "SIGTERM", "SIGINT", "an exception", "sys.exit"])
 def test_however_the_owner_ends_nothing_of_the_cluster_is_left(ending: str) -> None:
     line = {"an exception": "raise RuntimeError", "sys.exit": "sys.exit(3)"}.get(ending, "pass")
-    text = OWNER.format(folder=str(Path(__file__).parent), ending=line)
+    here = Path(__file__).parent
+    folders = [str(here), str(here.parent / "support")]
+    text = OWNER.format(folders=folders, ending=line)
     owner = subprocess.Popen(
         [sys.executable, "-c", text],
         stdout=subprocess.PIPE,

@@ -21,9 +21,9 @@ from berth.plugin.slurm.past_jobs import ask
 STAMP = "berth/1 id=1m7y4whj8kbbvxmm action=edit code=placed to=gpu"
 NAMES = (
     f"x UserId=root(0) AdminComment={STAMP}",
-    f"x UserId=root(0) JobState=COMPLETED\nJobId=99 JobName=y UserId=root(0) "
+    f"x UserId=root(0) JobState=COMPLETED\nJobId=9999999 JobName=y UserId=root(0) "
     f"AdminComment={STAMP} z",
-    '"}], "jobs": [{"job_id": 99, "user_name": "root"',
+    '"}], "jobs": [{"job_id": 9999999, "user_name": "root"',
     "caf\udce9",
 )
 
@@ -51,7 +51,7 @@ def test_outcomes_of_jobs_with_hostile_names_are_their_own(
     assert {str(job): own.get(str(job)) for job in jobs} == {
         str(job): (USER, "completed", None) for job in jobs
     }
-    assert "99" not in own
+    assert "9999999" not in own
     assert of_jobs([str(jobs[1])])[str(jobs[1])].user == USER
 
 

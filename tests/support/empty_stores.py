@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from berth.plugin.store import Store
+from berth.plugin.store.database import Database
 
 
 @cache
@@ -24,6 +25,7 @@ def open_store(url: str) -> Store:
     """``Store.open``, with what is not there yet copied instead of made."""
     path = Path(url.removeprefix("sqlite:///"))
     if url.startswith("sqlite:///") and not path.exists():
+        Database(path).create_file()  # for its owner and group only
         path.write_bytes(_file())
         with closing(sqlite3.connect(path)) as connection, connection:
             change = "UPDATE counters SET value = ? WHERE name = 'identity'"

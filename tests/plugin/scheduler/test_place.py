@@ -18,6 +18,7 @@ from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile, Provenance, RunsOn, Runtime, Target, Workload
 from berth.plugin.cli import place as command
 from berth.plugin.cli.columns import APART
+from berth.plugin.forecasting import forecaster_for
 from berth.predictor.core import workload as berth_workload
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
@@ -299,10 +300,13 @@ def test_a_profile_may_be_named_from_the_store(profile: str, site: str, tmp_path
     assert "nor a workload of that name" in refusal("xy", "--site", site, "--no-state").message
 
 
-def test_a_profile_from_an_unknown_machine_is_noted(profile: str, tmp_path: Path) -> None:
+def test_a_profile_from_an_unknown_machine_ties_no_prediction_to_its_time(
+    profile: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "forecaster_for", forecaster_for)
     text = Path(profile).read_text().replace('"rome-7742"', '"my-laptop"')
     Path(profile).write_text(text)
-    assert "my-laptop" in answer(profile)["notes"][0]
+    assert "measured on 'my-laptop', of which there is no platform" in run(profile).output
 
 
 def test_a_broken_profile_is_one_sentence(tmp_path: Path) -> None:
