@@ -83,6 +83,12 @@ def forecast_for(
     document = workload.document
     if isinstance(document, Profile):
         notes += [f"Of the pilot: {text}." for text in document.warnings if is_contention(text)]
+        # One with counters abstains with the same words.
+        if document.platform not in known and not document.counters:
+            notes.append(
+                f"The profile was measured on {document.platform!r}, of which there is no platform "
+                "file: predictions are not tied to its time (make one: berth pilot bench)."
+            )
         if not document.complete:
             notes.append("The pilot run did not complete: the profile is only part of a run.")
     forecast = forecaster.forecast(

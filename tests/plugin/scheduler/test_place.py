@@ -307,6 +307,22 @@ def test_a_profile_from_an_unknown_machine_ties_no_prediction_to_its_time(
     text = Path(profile).read_text().replace('"rome-7742"', '"my-laptop"')
     Path(profile).write_text(text)
     assert "measured on 'my-laptop', of which there is no platform" in run(profile).output
+    counted = json.loads(Path(profile).read_text())
+    counted["counters"] = {
+        name: {"value": 1e9, "quality": "measured", "source": "test"}
+        for name in (
+            "instructions",
+            "fp64_ops",
+            "loads",
+            "stores",
+            "branches",
+            "int_ops",
+            "l1_load_misses",
+            "llc_load_misses",
+        )  # fmt: skip
+    }
+    Path(profile).write_text(json.dumps(counted))
+    assert "measured on 'my-laptop', of which there is no platform" in run(profile).output
 
 
 def test_a_broken_profile_is_one_sentence(tmp_path: Path) -> None:
