@@ -319,7 +319,7 @@ def test_a_profile_from_an_unknown_machine_ties_no_prediction_to_its_time(
             "int_ops",
             "l1_load_misses",
             "llc_load_misses",
-        )  # fmt: skip
+        )
     }
     Path(profile).write_text(json.dumps(counted))
     assert "measured on 'my-laptop', of which there is no platform" in run(profile).output
