@@ -13,6 +13,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,7 +36,8 @@ def why_not(folder: Path) -> str | None:
     until = time.monotonic() + MOST_LOOKING_S
     size = 0
     for files, entry in enumerate(_entries(folder)):
-        size += entry.stat(follow_symlinks=False).st_size
+        with suppress(FileNotFoundError):  # removed meanwhile
+            size += entry.stat(follow_symlinks=False).st_size
         if size > MOST_BYTES:
             return f"it holds more than {MOST_BYTES >> 20} MiB"
         if files >= MOST_FILES or time.monotonic() > until:
@@ -52,13 +54,14 @@ class PrivateFolders:
     """Files that a run made or changed in its copy, the first run's."""
 
     def enter(self) -> Path:
-        """A new copy. Raises OSError."""
+        """A new copy, without files that others remove meanwhile. Raises OSError."""
         made = Path(tempfile.mkdtemp(prefix=f".{self.folder.name}-berth-", dir=self.folder.parent))
         try:
             shutil.copytree(self.folder, made, symlinks=True, dirs_exist_ok=True)
-        except (OSError, shutil.Error):
-            shutil.rmtree(made, ignore_errors=True)
-            raise
+        except OSError as error:
+            if not _only_gone(error):
+                shutil.rmtree(made, ignore_errors=True)
+                raise
         return made
 
     def leave(self, made: Path) -> None:
@@ -78,6 +81,13 @@ class PrivateFolders:
             f"({shown}{f' and {more} more' if more > 0 else ''}) is not kept; "
             "run it without the pilot for its results, or with --in-place"
         )
+
+
+def _only_gone(error: OSError) -> bool:
+    """Whether all that a copy lacks was removed while it was made; the rest is copied."""
+    if not isinstance(error, shutil.Error) or not isinstance(error.args[0], list):
+        return False
+    return not any(os.path.lexists(source) for source, *_ in error.args[0])
 
 
 def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -157,6 +158,45 @@ def test_a_folder_too_large_to_copy_is_used_and_said(
     profile = pilot("/bin/sh", "-c", "echo x >> made")
     assert any("could not be copied" in warning for warning in profile.warnings)
     assert (work / "made").exists()
+
+
+def test_what_others_remove_while_a_copy_is_made_is_left_out(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A database beside the program takes its journal away at any moment."""
+    (work / "store.db-wal").write_text("journal")
+    copy, real = shutil.copytree, shutil.copy2
+
+    def vanishing(source: str, target: str) -> str:
+        if source.endswith("-wal"):
+            Path(source).unlink()
+        return real(source, target)
+
+    def as_it_vanishes(*where: Path, **how: bool) -> str:
+        return copy(*where, copy_function=vanishing, **how)
+
+    monkeypatch.setattr(shutil, "copytree", as_it_vanishes)
+    kept = {path.name for path in work.iterdir()} - {"store.db-wal"}
+    folders = PrivateFolders(work)
+    made = folders.enter()
+    assert {path.name for path in made.iterdir()} == kept
+    folders.leave(made)
+
+
+def test_what_is_there_and_cannot_be_copied_is_an_error(
+    work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = work / "there"
+    there.write_text("x")
+    problem = shutil.Error([(str(there), "copy", "no space left on device")])
+
+    def fails(*_where: Path, **_how: bool) -> str:
+        raise problem
+
+    monkeypatch.setattr(shutil, "copytree", fails)
+    with pytest.raises(shutil.Error):
+        PrivateFolders(work).enter()
+    assert not list(work.parent.glob(f".{work.name}-berth-*"))
 
 
 def test_a_copy_keeps_links_and_the_folder_above(work: Path) -> None:
