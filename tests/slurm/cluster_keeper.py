@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import psutil
 
@@ -39,8 +40,9 @@ def _end_everything() -> None:
     """Politely first, then by force, until no descendant is left."""
     deadline = time.monotonic() + _POLITE_S
     for process in psutil.Process().children():
-        process.send_signal(signal.SIGCONT)
-        process.terminate()
+        with suppress(psutil.NoSuchProcess):  # it ended by itself
+            process.send_signal(signal.SIGCONT)
+            process.terminate()
     while (left := _descendants()) and time.monotonic() < deadline:
         time.sleep(0.02)
     while left := _descendants():
