@@ -5,8 +5,14 @@ PY := $(VENV)/bin/python
 BERTH := $(VENV)/bin/berth
 ROOMS := pilot predictor policies plugin
 TYPING := $(VENV)/typing
+PYTEST := $(PY) -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+SELECTION ?= -m 'not slow'
+CHAOS := tests/chaos:tests/support:tests/slurm:tests/flux
 
-.PHONY: schemas screenshots differential differential-flux matrix help venv tools slurm flux-python deep demo test test-quick gate gate-full lint audit typecheck mig-sweep fresh-site replay-fidelity replay-peer site bench evaluate ablations train profiles docs fuzz-models clean
+.PHONY: help venv tools slurm flux-python deep browser demo test test-quick coverage mutation lint typecheck audit \
+  gate gate-full bench ablations schemas screenshots site differential differential-flux matrix \
+  mig-sweep simulate soak soak-hour chaos fresh-site replay-fidelity replay-peer fuzz fuzz-models packages packages-check lock \
+  lowest newest-python clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -57,19 +63,34 @@ screenshots: venv browser  ## the pictures of the page in the documentation, by 
 	cp $(foreach view,mig place predict,build/screenshots/$(view).png) docs/pictures/
 
 schemas: venv  ## docs/schemas: what commands print with --json
-	PYTHONPATH=tests/support:. $(PY) tests/support/json_outputs.py
+	PYTHONPATH=tests/support:tests/nvml:tests/slurm:tests/flux:tests/plugin/scheduler:. $(PY) tests/support/json_outputs.py
 
-test: venv tools slurm flux-python deep browser  ## every test
-	$(PY) -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder --durations 15
+test: venv tools slurm flux-python deep browser  ## every test but the slow ones; all of them with SELECTION=
+	$(PYTEST) --durations 15 $(SELECTION)
 
 test-quick: venv  ## the tests that need no Slurm and no valgrind
-	$(PY) -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder -m 'not slurm and not flux and not valgrind'
+	$(PYTEST) -m 'not slow and not slurm and not flux and not valgrind'
 
 gate: deep  ## every headline figure of the docs: before, tolerance, now; 1 where one is worse
 	$(PY) -m lab gate
 
 gate-full: deep  ## the same with the long ones; hours
 	$(PY) -m lab gate --full
+
+coverage: venv  ## lines of policies/ and plugin/ that their tests run, at least 92 %; SELECTION= of tests
+	mkdir -p build/coverage && $(PY) -m coverage erase
+	$(PY) -m coverage run -m pytest --numprocesses auto --dist loadfile $(or $(SELECTION),tests/policies tests/plugin)
+	$(PY) -m coverage combine -q && $(PY) -m coverage report --fail-under 92
+
+MUTATED := $(addprefix plugin/daemon/,service.py messages.py requests.py replies.py answered.py decision_cache.py \
+  matched.py fingerprint.py) $(addprefix policies/,decide.py present.py constraints.py edits.py bounds.py limits.py \
+  translate.py ranking.py)
+
+mutation: venv  ## how many changes of the submit path its tests notice, of COUNT=200 drawn with SEED=; hours with all
+	test -x .venv-mutation/bin/cosmic-ray || { python3 -m venv .venv-mutation && \
+	  .venv-mutation/bin/pip install -q 'cosmic-ray~=8.7'; }
+	.venv-mutation/bin/python tests/mutation/mutants.py --sample $(or $(COUNT),200) --seed $(or $(SEED),1) $(MUTATED) \
+	  | $(PY) tests/mutation/killed.py
 
 lint: venv  ## style, import direction, bandit's findings
 	$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
@@ -90,6 +111,29 @@ differential: venv tools slurm  ## 5,000 random jobs with and without Berth on r
 differential-flux: venv  ## 2,000 random jobs with and without Berth on real Flux instances, likewise
 	PYTHONPATH=tests/flux:tests/support $(PY) -m flux_differential.run --pairs 2000
 
+packages: venv  ## every package from one build of the wheel, in dist/ (docs/install.md)
+	@deploy/system-packages --optional rpm
+	$(PY) deploy/packages/build_packages.py dist
+
+packages-check: venv  ## the packages on a clean Debian: install, run, upgrade, roll back, remove (as root; 15 minutes)
+	@deploy/system-packages debootstrap rpm
+	$(PY) -m pytest -q -s -p no:randomly tests/packaging/packages_on_debian.py
+
+lock: venv  ## the newest versions of what the packages carry, with digests
+	@$(PY) -c 'import uv' 2>/dev/null || $(PY) -m pip install --quiet 'uv~=0.13'
+	$(PY) -m uv pip compile --quiet --universal --generate-hashes --no-annotate --upgrade \
+	  --extra metrics --extra postgresql --output-file deploy/packages/requirements.lock pyproject.toml
+
+lowest: venv  ## the quick tests under the lowest version that pyproject.toml allows of each dependency
+	@$(PY) -c 'import uv' 2>/dev/null || $(PY) -m pip install --quiet 'uv~=0.13'
+	$(PY) -m uv venv --quiet --allow-existing --python $(PY) .venv-lowest
+	$(PY) -m uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct -e '.[dev]'
+	.venv-lowest/bin/python -m pytest -q --numprocesses auto -m 'not slurm and not flux and not valgrind and not slow'
+
+newest-python: venv  ## the quick tests under the Python of Debian's sid, in a root folder of its own (as root)
+	@deploy/system-packages debootstrap
+	tests/packaging/newest_python
+
 matrix: venv  ## the cases of the promise and 1,000 random pairs under the Slurms of Debian 13 and sid (as root)
 	tests/slurm/matrix trixie 1000
 	tests/slurm/matrix sid 1000
@@ -98,9 +142,25 @@ mig-sweep: venv tools slurm  ## every fault at every NVML call of an apply, coun
 	BERTH_MIG_SWEEP=full $(PY) -m pytest tests/plugin/mig/test_faults.py \
 	  tests/plugin/mig/test_crash_points.py --timeout=1800 -q
 
+simulate: venv  ## 1,000,000 submissions with faults at every call; SEED= and COUNT= for others
+	PYTHONPATH=tests/simulation:tests/support PYTHONHASHSEED=0 $(PY) -m simulator --table \
+	  --seed $(or $(SEED),1) --count $(or $(COUNT),1000000) --least $(if $(COUNT),0,100)
+
+soak: venv  ## 24 hours of submissions on a simulated clock: nothing may grow; HOURS=
+	PYTHONPATH=tests/simulation:tests/support PYTHONHASHSEED=0 $(PY) -m simulator.soak --hours $(or $(HOURS),24)
+
+soak-hour: venv  ## an hour of submissions to a real daemon: nothing may grow; MINUTES=, RATE=
+	$(PY) benchmarks/soak.py --minutes $(or $(MINUTES),60) --rate $(or $(RATE),8)
+
+chaos: venv slurm  ## faults on a real Slurm and Flux while jobs come in; SECONDS=, SEED=, ON=slurm
+	@deploy/system-packages --optional libfaketime
+	for on in $(or $(ON),slurm flux); do PYTHONPATH=$(CHAOS) $(PY) -m chaos --on $$on \
+	  --seconds $(or $(SECONDS),1800) --seed $(or $(SEED),1); code=$$?; \
+	  [ $$code = 2 ] || [ $$code = 0 ] || exit $$code; done
+
 fresh-site: venv tools slurm  ## calibrate two kinds of nodes, place real programs there; half an hour
 	@deploy/system-packages --optional xz-utils sqlite3 minimap2 lammps gromacs openmpi-bin libopenmpi-dev
-	cd tests/slurm && $(abspath $(PY)) fresh_site.py
+	cd tests/slurm && PYTHONPATH=../support $(abspath $(PY)) fresh_site.py
 
 replay-fidelity: venv slurm  ## 500 jobs on a private Slurm and in a replay, three times by FIFO and by backfill; 40 minutes
 	cd tests/slurm && PYTHONPATH=../support $(abspath $(PY)) replay_fidelity.py
@@ -108,7 +168,7 @@ replay-fidelity: venv slurm  ## 500 jobs on a private Slurm and in a replay, thr
 replay-peer: venv  ## the replay beside AccaSim 1.1.3, in an environment of its own: the same starts, how fast; 3 minutes
 	@test -x .venv-accasim/bin/python || python3 -m venv .venv-accasim
 	@.venv-accasim/bin/python -c 'import psutil, matplotlib' 2>/dev/null || .venv-accasim/bin/python -m pip install --quiet accasim==1.1.3
-	$(PY) benchmarks/replay_peer.py --python .venv-accasim/bin/python "$$($(PY) -c \
+	$(PY) benchmarks/peers/replay_peer.py --python .venv-accasim/bin/python "$$($(PY) -c \
 	  'from lab.datasets import locate, ricc; print(locate(ricc.RICC))')"
 
 site: venv  ## the documentation as a site and a man page, in build/
@@ -116,11 +176,16 @@ site: venv  ## the documentation as a site and a man page, in build/
 	$(PY) -m sphinx --fail-on-warning --keep-going --quiet -b html docs build/site
 	$(PY) -m sphinx --fail-on-warning --keep-going --quiet -b man docs build/man
 
-bench: venv tools slurm  ## every speed and size bar, as tables with the machine named
-	$(PY) benchmarks/run_all.py
+bench: venv tools slurm  ## every speed and size bar, as tables with the machine named; TRACE= for replays, NAMES=
+	$(PY) benchmarks/run_all.py $(if $(TRACE),--trace $(TRACE)) $(NAMES)
 
 ablations: deep  ## xAMM against its parts: tables and pictures in report/xamm; about an hour
 	$(PY) -m lab xamm --report report/xamm
+
+fuzz: venv  ## every reader of others' input under Atheris; TARGET=, COUNT=, or REPLAY= of one input
+	@$(PY) -c 'import atheris' 2>/dev/null || $(PY) -m pip install --quiet -e '.[dev,fuzz]'
+	PYTHONPATH=tests/fuzz:tests/support:tests/flux:. $(PY) tests/fuzz/run_fuzz.py $(or $(TARGET),all) \
+	  --count $(or $(COUNT),1000000) $(if $(REPLAY),--replay $(REPLAY))
 
 fuzz-models: venv  ## 100,000 broken model files, each read or refused in one sentence
 	PYTHONPATH=tests/support $(PY) tests/support/model_mutations.py --count 100000

@@ -23,6 +23,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from types import MappingProxyType
 
@@ -31,12 +32,17 @@ sys.path.insert(0, str(HERE.parent / "tests" / "support"))
 
 from berth_daemon import fake_slurm, forecast, harbour, put, wait_until  # noqa: E402
 
+from berth.plugin.daemon.answered import Answered  # noqa: E402
 from berth.plugin.daemon.app import view  # noqa: E402
-from berth.plugin.daemon.service import Service  # noqa: E402
+from berth.plugin.daemon.journal import Journal  # noqa: E402
+from berth.plugin.daemon.recorder import BATCH  # noqa: E402
+from berth.plugin.daemon.service import Keep, Record, Service  # noqa: E402
 from berth.plugin.daemon.shelf import Shelf  # noqa: E402
 from berth.plugin.daemon.view import Snapshot  # noqa: E402
+from berth.plugin.daemon.written import Writer  # noqa: E402
 from berth.plugin.site import load_site  # noqa: E402
-from berth.policies.values import CandidateState  # noqa: E402
+from berth.plugin.store import Store  # noqa: E402
+from berth.policies.values import CandidateState, QueueBounds  # noqa: E402
 
 CANDIDATES = 20
 BAR_DECISION_US = 150.0
@@ -156,19 +162,61 @@ def request_line(number: int, kind: str) -> bytes:
     return json.dumps(message, separators=(",", ":")).encode() + b"\n"
 
 
+def service_of(folder: Path, record: Record, keep: Keep) -> Service:
+    """A service over 20 candidates that knows seven programs."""
+    (folder / "berth.toml").write_text(site_text(folder))
+    site = load_site(folder / "berth.toml")
+    service = Service(view(site), record, keep=keep)
+    service.shelf = Shelf.of([forecast(f"program{n}", cpu_s=600.0 + n) for n in range(7)])
+    read_again(service)
+    return service
+
+
+def read_again(service: Service) -> None:
+    """The same of every place, by another reading of the cluster."""
+    states: Mapping[str, CandidateState] = MappingProxyType(
+        {
+            c.name: CandidateState(True, 64, 4, 0, time.time(), 8, bounds=QueueBounds())
+            for c in service.site.decider.candidates
+        }
+    )
+    service.snapshot = Snapshot(states, time.time(), time.monotonic())
+
+
+def parts(requests: int, kind: str) -> tuple[float, float, float]:
+    """Microseconds of processor time of one decision: to answer and journal it, to make its record,
+    to store that; a reading of the cluster for every thousand, as at 1,000 a second."""
+    recorded: list[Answered] = []
+    spent = [0.0, 0.0, 0.0]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        journal = Journal(folder / "journal")
+        service = service_of(folder, recorded.append, journal.write)
+        store, writer = Store.open(folder / "store.db"), Writer("host")
+        for begin in range(0, requests, BATCH):
+            read_again(service)
+            lines = [request_line(n, kind)[:-1] for n in range(begin, begin + BATCH)]
+            recorded.clear()
+            moments = [time.process_time()]
+            for line in lines:
+                service.handle(line)
+            moments.append(time.process_time())
+            records = [writer.record(one) for one in recorded]
+            moments.append(time.process_time())
+            store.decisions.add(records)
+            moments.append(time.process_time())
+            for part, (before, after) in enumerate(pairwise(moments)):
+                spent[part] += after - before
+        store.close()
+        journal.close(remove=True)
+    answer, record, stored = (1e6 * one / requests for one in spent)
+    return answer, record, stored
+
+
 def inside(requests: int, kind: str) -> tuple[float, float]:
     """Median and p99 microseconds from line to line within the process, over 20 candidates."""
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "berth.toml").write_text(site_text(folder))
-        site = load_site(folder / "berth.toml")
-    service = Service(view(site), lambda _: None)
-    made = [forecast(f"program{n}", cpu_s=600.0 + n) for n in range(7)]
-    service.shelf = Shelf.of(made)
-    states: Mapping[str, CandidateState] = MappingProxyType(
-        {c.name: CandidateState(True, 64, 4, 0, time.time(), 8) for c in site.candidates}
-    )
-    service.snapshot = Snapshot(states, time.time(), time.monotonic())
+        service = service_of(Path(name), lambda _: None, lambda *_: None)
     lines = [request_line(n, kind)[:-1] for n in range(requests)]
     assert json.loads(service.handle(lines[0]))["action"] == "edit"
     spent = []
@@ -302,6 +350,12 @@ def main() -> None:
     options.add_argument("--json", type=Path)
     arguments = options.parse_args()
     decisions = {kind: inside(min(arguments.requests, 10_000), kind) for kind in KINDS}
+    for kind in KINDS:
+        answer, record, stored = parts(min(arguments.requests, 10_000), kind)
+        print(
+            f"{kind}: processor time of a decision: answer and journal {answer:.0f} us, "
+            f"record {record:.0f} us, store {stored:.0f} us"
+        )
     rows: list[Row] = []
     with harbour() as site:
         site.site_file.write_text(site_text(site.folder))

@@ -16,7 +16,7 @@ from types import FrameType
 from berth.policies import Candidate, CandidateState, Decider, PolicySettings, Request, Resources
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
-from berth.predictor.core.sizes import SizeLaw
+from berth.predictor.core.sizes import SizeGrowth
 
 CANDIDATES = 20
 BAR_US = 150.0
@@ -83,7 +83,7 @@ def forecast(digest: str) -> Forecast:
         container=None,
         reference_platform="platform00",
         reference_runtime_s=100.0,
-        sizes=SizeLaw(1000.0, 2e9),
+        sizes=SizeGrowth(1000.0, 2e9),
         curves=curves,
     )
 

@@ -36,6 +36,7 @@ SHOWN = (
     "l2_store_misses",
     "llc_load_misses",
     "llc_store_misses",
+    "l1_instruction_misses",
     "branches",
     "branch_misses",
 )

@@ -16,9 +16,6 @@ import sys
 import time
 from pathlib import Path
 
-from mig_bench.comparison import compare
-from mig_bench.jobs import miso_jobs, parvagpu_jobs
-
 from berth.pilot.errors import BerthError
 from berth.policies.mig import GpuState, Layout, Running, lookup
 from berth.policies.mig.demands import Demand
@@ -26,9 +23,12 @@ from berth.policies.mig.planner import plan
 from berth.policies.mig.planner_gpu import Table, best_for_gpu
 from berth.policies.mig.states import enumerate_states
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "support")]
 
-from mig_brute_force import best_value, random_problem
+from mig_bench.comparison import compare  # noqa: E402
+from mig_bench.jobs import miso_jobs, parvagpu_jobs  # noqa: E402
+from mig_brute_force import best_value, random_problem  # noqa: E402
 
 MODEL = "A100-40GB"
 

@@ -23,10 +23,12 @@ from pathlib import Path
 
 # ruff: noqa: PLC0415 - found once the path says where
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests" / "support"))
+sys.path[:0] = [str(ROOT / "tests" / "support"), str(ROOT)]
 
 VIEW_BAR_S, MODEL_BAR_S, SIZE_BAR_MB = 2.0, 3.0, 60.0
 DECISIONS = 10_000
+VIEWS = ("/place", "/place?workload=stream", "/predict", "/predict?workload=stream", "/jobs",
+         "/site", "/mig", "/what-if")  # fmt: skip
 FLEET = {
     "schema": "berth.mig-fleet/1",
     "gpus": [{"name": f"n{n}/0", "model": "A100-40GB", "layout": ["3g.20gb@0", "1g.5gb@4"]}
@@ -37,15 +39,19 @@ ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)/")
 
 def site_in(folder: Path) -> Path:
     """The demo's site file with a store of many decisions."""
+    from toy_profiles import profile
     from ui_store import decision
 
+    from berth.pilot.documents import to_json
     from berth.plugin.site.demo import DEMO_FILE
-    from berth.plugin.store import Store
+    from berth.plugin.store import Store, WorkloadRecord
 
     path = folder / "berth.toml"
     path.write_text(DEMO_FILE.read_text() + f'\n[daemon]\nstore = "{folder / "store.db"}"\n')
     store = Store.open(str(folder / "store.db"))
     store.decisions.add([decision(n) for n in range(DECISIONS)])
+    document = to_json(profile("stream"))
+    store.add(WorkloadRecord("stream", "program", "sha256:1", document, "", 1.0))
     store.close()
     return path
 
@@ -187,7 +193,7 @@ def main() -> int:
         show("resnet50.onnx, while it is still warming up", lambda: (send_model(port, model), ""))
         show("resnet50.onnx (102 MB), sent and predicted", lambda: (send_model(port, model), ""))
         following = ""
-        for view in ("/place", "/predict", "/jobs", "/site", "/mig", "/what-if"):
+        for view in VIEWS:
             text = show(view, lambda view=view: timed(port, view))
             found = re.search(r'href="(/jobs\?[^"]*before=[^"]+)"', text)
             following = found[1].replace("&amp;", "&") if found else following

@@ -19,12 +19,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from berth.pilot import host
-from berth.pilot.collectors.base import Collector
+from berth.pilot.collectors.base import Collector, Stage
 from berth.pilot.collectors.cgroup import CgroupCollector
 from berth.pilot.collectors.nvml import NvmlCollector
 from berth.pilot.collectors.perf import PerfCollector
 from berth.pilot.collectors.proc import ProcCollector
-from berth.pilot.emulate import TOOLS, emulate
+from berth.pilot.collectors.registry import names_of
+from berth.pilot.emulate import emulate
 from berth.pilot.launch import Order, Outcome, run_one
 from berth.pilot.options import PilotOptions
 from berth.pilot.suite import build_suite
@@ -34,6 +35,7 @@ KERNELS = (("Stream_TRIAD", 8_388_608, 100, 20), ("Polybench_GEMM", 65_536, 15, 
 ROUNDS = int(os.environ.get("BERTH_BENCH_ROUNDS", "11"))
 BAR = 0.02
 MAX_SLOWDOWN = PilotOptions(command=()).max_slowdown
+TOOLS = names_of(Stage.EMULATED)
 
 
 Times = tuple[float, float]

@@ -6,8 +6,10 @@ Uses the shipped bundle and the first committed kernel profile.
 from __future__ import annotations
 
 import statistics
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from timing.calls import times_s
 
@@ -17,6 +19,9 @@ from berth.predictor.core.workload import workload_of
 from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.hardware import platforms
 from berth.predictor.learning.programs.columns import read_profiles
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from lab.kernels.examples import PROFILES
 
 RUNS = 500

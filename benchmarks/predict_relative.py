@@ -1,4 +1,4 @@
-"""One workload's times on 15 devices by the law, after load. Bar: 200 us a row.
+"""One workload's times on 15 devices by the cost model, after load. Bar: 200 us a row.
 
 Trains the family on the AIWC data set, writes the bundle, loads it and asks it for one row and
 for all rows at once. Needs the data set (see predictor/datasets) and berth[train].
@@ -20,10 +20,13 @@ from timing.calls import times_s
 from berth.pilot.errors import ToolMissing
 from berth.predictor.families.relative import bundle
 from berth.predictor.families.relative.bundle import RelativeModel
-from berth.predictor.families.relative.law import LawModel
+from berth.predictor.families.relative.cost_model import CostModel
 from berth.predictor.families.relative.rows import Rows
-from berth.predictor.learning.relative.law_onnx import inputs_of, law_onnx
+from berth.predictor.learning.relative.cost_model_onnx import cost_model_onnx, inputs_of
 from berth.predictor.learning.relative.train import train
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from lab.relative.data import aiwc_rows
 
 RUNS = 1000
@@ -37,19 +40,19 @@ def microseconds(work: Callable[[], object]) -> tuple[float, float]:
 
 
 def of_graph(model: RelativeModel, rows: Rows) -> tuple[float, float]:
-    """Median time of one row through the law's ONNX graph, and how far it is off on all rows."""
-    law = model.model
-    if not isinstance(law, LawModel):
-        raise TypeError("the law was trained")
+    """Median time of one row through the ONNX graph, and how far it is off on all rows."""
+    fitted = model.model
+    if not isinstance(fitted, CostModel):
+        raise TypeError("the cost model was trained")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     session = onnxruntime.InferenceSession(
-        law_onnx(law), options, providers=["CPUExecutionProvider"]
+        cost_model_onnx(fitted), options, providers=["CPUExecutionProvider"]
     )
     one, asked = rows.knowing().take([0]), rows.knowing()
-    (found,) = session.run(None, inputs_of(law, asked))
-    off = np.where(np.isfinite(asked.log_seconds), 0.0, found - law.log_seconds(asked))
-    _, median = microseconds(lambda: session.run(None, inputs_of(law, one)))
+    (found,) = session.run(None, inputs_of(fitted, asked))
+    off = np.where(np.isfinite(asked.log_seconds), 0.0, found - fitted.log_seconds(asked))
+    _, median = microseconds(lambda: session.run(None, inputs_of(fitted, one)))
     return median, float(np.abs(off).max())
 
 

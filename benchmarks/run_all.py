@@ -6,6 +6,7 @@ when it could measure (a missed bar is a figure, not a failure).
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 import subprocess
@@ -13,6 +14,8 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+OF_TRACES = ("replay", "tune")
+LONG = ("emulation",)
 
 
 def machine() -> str:
@@ -32,15 +35,26 @@ def machine() -> str:
 
 def main() -> int:
     """Run them one after the other; the exit status says whether all could measure."""
+    present = {path.stem: path for path in sorted(HERE.glob("*.py")) if path.stem != "run_all"}
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(present))
+    parser.add_argument("--trace", type=Path, help=f"jobs (SWF, sacct): for {', '.join(OF_TRACES)}")
+    options = parser.parse_args()
+    if unknown := [name for name in options.names if name not in present]:
+        parser.error(f"no such benchmark: {', '.join(unknown)}")
     print(f"machine: {machine()}\n", flush=True)
     failed = []
-    for path in sorted(HERE.glob("*.py")):
-        if path.name in {Path(__file__).name, "__init__.py"}:
+    for name in options.names or [name for name in present if name not in LONG]:
+        print(f"== {name}", flush=True)
+        if name in OF_TRACES and options.trace is None:
+            print("not run: it takes --trace FILE\n", flush=True)
             continue
-        print(f"== {path.stem}", flush=True)
-        if subprocess.run([sys.executable, path], check=False).returncode != 0:
-            failed.append(path.stem)
+        jobs = [options.trace] if name in OF_TRACES else []
+        if subprocess.run([sys.executable, present[name], *jobs], check=False).returncode != 0:
+            failed.append(name)
         print(flush=True)
+    if left := [] if options.names else LONG:
+        print(f"an hour or more, by name only: {', '.join(left)}")
     if failed:
         print(f"could not measure: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "slurm"))
+sys.path[:0] = [str(ROOT / "tests" / "slurm"), str(ROOT / "tests" / "support")]
 
 from real_daemon import real_daemon  # noqa: E402
 from slurm_cluster import (  # noqa: E402

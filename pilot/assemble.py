@@ -98,6 +98,7 @@ def assemble(plan: Plan, native: Native, extra: Extra) -> Profile:
         scaling=extra.scaling,
         collectors=reports,
         warnings=tuple(warnings),
+        machine=host.machine(),
         provenance=host.provenance(),
     )
 

@@ -35,6 +35,14 @@ QUICK_SIZES = (1_048_576,)
 FULL_SIZES = (1_048_576, 8_388_608)
 SAMPLED_FRACTION = 0.05
 """Of the repetition of a kernel that is too long to run whole."""
+FULL_SHARE = 0.95
+"""Of the processor: what is missing above this is the machine's own work."""
+RATES = (
+    "flops_f64_per_s", "flops_f32_per_s", "flops_f64_core_per_s", "flops_f32_core_per_s",
+    "int_ops_core_per_s", "scalar_chain_core_per_s", "branch_misses_core_per_s",
+    "gather_core_per_s", "gather_total_per_s", "reduction_total_bytes_per_s", "atomics_per_s",
+)  # fmt: skip
+"""Measured by processor time; other fields are by the clock on the wall."""
 _CACHE_NAMES = {1: "l1", 2: "l2", 3: "l3"}
 _SCALING_SIZE = 8_388_608
 _TRIAD_BYTES = 24
@@ -63,7 +71,7 @@ def measure_signature(
     cores = machine.cores if suite.openmp else 1
     anchors = _anchor_steps(suite, machine, cores, full=full) if kernels else []
     scaling = _thread_counts(cores)
-    steps = _Steps(progress, total=15 + len(scaling) + len(anchors))
+    steps = _Steps(progress, total=16 + len(scaling) + len(anchors))
     seconds = None if full else 0.12
 
     def bench(what: str, threads: int = 1, *, sweep_s: float | None = None) -> BenchResult:
@@ -71,6 +79,7 @@ def measure_signature(
         chosen = seconds if sweep_s is None or full else sweep_s
         return suite.bench(what, threads, seconds=chosen, openmp=threads > 1)
 
+    share = bench("share", cores)
     f64 = bench("flops_f64")
     f64_all = bench("flops_f64", cores)
     f32 = bench("flops_f32")
@@ -86,7 +95,7 @@ def measure_signature(
     chain = bench("scalar_chain")
     atomic = bench("atomic", cores)
     region = bench("fork_join", cores)
-    return Signature(
+    found = Signature(
         source=SignatureSource.BENCHMARK,
         measured_on=_measured_on(suite, machine, full=full),
         flops_f64_per_s=max(_value(f64_all), _value(f64)),
@@ -107,6 +116,7 @@ def measure_signature(
         thread_scaling=tuple(_scaling(suite, machine, scaling, steps)),
         kernel_times_s=_anchor_times(suite, anchors, steps, full=full),
     )
+    return _sustained(found, share.value or 1.0)
 
 
 def platform_here(name: str, signature: Signature, *, description: str = "") -> Platform:
@@ -206,6 +216,27 @@ def _value(result: BenchResult) -> float:
     if result.value is None:
         raise PilotError(f"the benchmark of {result.what} gave no value")
     return result.value
+
+
+def _sustained(found: Signature, share: float) -> Signature:
+    """The rates that cores keep up which have a processor for that share of the time."""
+    share = 1.0 if share > FULL_SHARE else share
+    return times_rates(found, share).model_copy(update={"processor_share": share})
+
+
+def times_rates(found: Signature, factor: float) -> Signature:
+    """All rates that are measured by processor time, times ``factor``."""
+    rates = {name: rate * factor for name in RATES if (rate := getattr(found, name)) is not None}
+    levels = tuple(
+        level.model_copy(
+            update={
+                "core_bytes_per_s": level.core_bytes_per_s and level.core_bytes_per_s * factor,
+                "total_bytes_per_s": level.total_bytes_per_s * factor,
+            }
+        )
+        for level in found.memory
+    )
+    return found.model_copy(update={**rates, "memory": levels})
 
 
 def _measured_on(suite: Suite, machine: Topology, *, full: bool) -> str:

@@ -13,7 +13,7 @@ import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from berth.pilot.errors import BerthError, DocumentError, PilotError, UsageError
 from berth.pilot.launch import Order, Outcome, run_one
 from berth.pilot.native import runtime_of
 from berth.pilot.profile import Measurement, Profile, RunsOn, SizePoint, Workload
+from berth.pilot.progress import Say, say_nothing
 from berth.pilot.suite import Kernel, KernelRun, Suite, parse_run
 
 DEFAULT_SIZES = (1_048_576, 2_097_152, 8_388_608)
@@ -45,8 +46,6 @@ LONG_REP_S = 3.0
 """Kernels with longer repetitions are timed on a part of them, where they allow it."""
 TRIAL_FRACTION = 0.02
 LIMIT_S = 600.0
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +75,7 @@ class CampaignResult:
     failed: tuple[str, ...]
 
 
-def run_campaign(
-    options: CampaignOptions, suite: Suite, say: Say = lambda _: None
-) -> CampaignResult:
+def run_campaign(options: CampaignOptions, suite: Suite, say: Say = say_nothing) -> CampaignResult:
     """Measure what the file lacks.
 
     Raises:
@@ -116,7 +113,7 @@ def _run(options: CampaignOptions, suite: Suite, say: Say) -> CampaignResult:
     failed: list[str] = []
     done = 0
     steps = [(kernel, size) for kernel in kernels for size in options.sizes]
-    for number, (kernel, size) in enumerate(steps, 1):
+    for before_it, (kernel, size) in enumerate(steps):
         name = profile_name(kernel.name, size)
         before = known.get(name) or _blank(kernel.name, size, suite, options)
         need_native = options.native and (options.refresh or before.runtime is None)
@@ -128,7 +125,7 @@ def _run(options: CampaignOptions, suite: Suite, say: Say) -> CampaignResult:
         )
         if not (need_native or need_counts or need_openmp):
             continue
-        say(f"{number} of {len(steps)}: {name}")
+        say(name, before_it, len(steps))
         subject = _Subject(suite, kernel, size, options)
         try:
             after = before
@@ -245,6 +242,7 @@ def _timed(profile: Profile, subject: _Subject) -> Profile:
             "peak_memory_bytes": memory.bytes if memory else run.work.bytes_allocated,
             "counters": counters,
             "platform": subject.options.platform,
+            "machine": None,
             "provenance": host.provenance().model_copy(update={"user": ""}),
         }
     )

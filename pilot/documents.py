@@ -27,6 +27,7 @@ from pydantic import (
 )
 
 from berth.pilot.errors import DocumentError
+from berth.pilot.units import whole_number
 
 MAX_DOCUMENT_BYTES = 8 * 1024 * 1024
 MAX_DEPTH = 32
@@ -86,7 +87,7 @@ def read_toml(path: Path, model: type[D]) -> D:
         data = tomllib.loads(raw.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise DocumentError(path, f"is not UTF-8 text (byte {error.start})") from None
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # TOMLDecodeError, or a number of thousands of digits
         raise DocumentError(path, f"is not TOML: {error}") from None
     except RecursionError:
         raise DocumentError(path, f"is nested deeper than {MAX_DEPTH} levels") from None
@@ -189,6 +190,8 @@ def _read_bounded(path: Path) -> bytes:
         raise DocumentError(path, "is a folder, not a file") from None
     except OSError as error:
         raise DocumentError(path, f"cannot be read: {error.strerror}") from None
+    except ValueError as error:  # a NUL in its name
+        raise DocumentError(path, f"cannot be read: {error}") from None
     if len(raw) > MAX_DOCUMENT_BYTES:
         raise DocumentError(path, f"is larger than {MAX_DOCUMENT_BYTES} bytes")
     return raw
@@ -223,7 +226,8 @@ def _check_schema(data: dict[str, Any], model: type[Document], source: str | Pat
     if not isinstance(given, str) or given.rpartition("/")[0] != family:
         raise DocumentError(source, f'is {given!r}, not "{field.default}"', key="schema")
     version = given.rpartition("/")[2]
-    if version.isascii() and version.isdigit() and int(version) > int(known):
+    number = whole_number(version)
+    if number is not None and number > int(known):
         raise DocumentError(
             source,
             f"is version {version}, made by a newer Berth; this one reads up to {known}",

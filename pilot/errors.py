@@ -36,11 +36,17 @@ class DocumentError(UsageError):
     def __init__(
         self, source: str | Path, problem: str, *, key: str | None = None, hint: str | None = None
     ) -> None:
-        where = f"{source}: {key}" if key else str(source)
-        super().__init__(f"{where}: {problem}", hint=hint)
+        where = f"{source}: {_shown(key, 200)}" if key else str(source)
+        super().__init__(f"{where}: {_shown(problem, 800)}", hint=hint)
         self.source = str(source)
         self.problem = problem
         self.key = key
+
+
+def _shown(text: str, most: int) -> str:
+    """What a file says, as part of a sentence: one line of at most so many characters."""
+    short = text if len(text) <= most else text[: most - 3] + "..."
+    return short if short.isprintable() else "".join(c if c.isprintable() else " " for c in short)
 
 
 class ToolMissing(BerthError):

@@ -9,7 +9,7 @@ import platform
 from datetime import UTC, datetime
 from pathlib import Path
 
-from berth.pilot.profile import Provenance
+from berth.pilot.profile import Machine, Provenance
 from berth.pilot.version import VERSION
 
 CHUNK_BYTES = 1 << 20
@@ -24,6 +24,11 @@ def provenance() -> Provenance:
         kernel=f"{platform.system()} {platform.release()}",
         user=_user(),
     )
+
+
+def machine() -> Machine:
+    """This machine by name, and its GPUs' driver."""
+    return Machine(host=platform.node(), gpu_driver=gpu_driver())
 
 
 def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from berth.pilot.errors import PilotError, UsageError
 from berth.pilot.private_folder import PrivateFolders, original
+from berth.pilot.units import whole_number
 
 SHEPHERD = Path(__file__).with_name("shepherd.py")
 TAIL_BYTES = 65_536
@@ -115,14 +116,14 @@ def signal_name(number: int) -> str:
 
 def launcher_ends(env: Mapping[str, str]) -> tuple[int, ...]:
     """Open files by which a parallel program speaks to what launched it (PMI 1 and 2)."""
-    text = env.get("PMI_FD", "")
-    if not (text.isascii() and text.isdigit() and int(text[:8]) > 2):
+    end = whole_number(env.get("PMI_FD", ""), 2**31 - 1)
+    if end is None or end <= 2:
         return ()
     try:
-        os.fstat(int(text))
+        os.fstat(end)
     except OSError:
         return ()
-    return (int(text),)
+    return (end,)
 
 
 def resolve_command(command: Sequence[str], env: Mapping[str, str]) -> tuple[str, ...]:

@@ -9,13 +9,12 @@ from dataclasses import dataclass, replace
 from berth.pilot.collectors.base import Collector
 from berth.pilot.launch import Interrupted, Order, Outcome, run_all
 from berth.pilot.profile import CollectorReport, Measurement, Runtime
+from berth.pilot.progress import Say, clocked
 
 LONG_S = 20.0
 VERY_LONG_S = 60.0
 """Programs longer than these are repeated twice, or run once."""
 LEAST_S = 1e-9
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +93,10 @@ def run_native(
     plain = replace(order, discard=True, sample=False, forward_bytes=0)
     wanted = repeats_for(first.wall_s, repeats)
     while len(times) < wanted and left_s() > 1.5 * first.wall_s:
-        say(f"native run {len(times) + 1} of {wanted}")
+        ended = len(times)
         try:
-            [outcome] = run_all([replace(plain, time_limit_s=left_s())], jobs=1)
+            with clocked(say, f"native run {ended + 1} of {wanted}", first.wall_s):
+                [outcome] = run_all([replace(plain, time_limit_s=left_s())], jobs=1)
         except Interrupted:
             interrupted = True
             break

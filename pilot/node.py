@@ -22,6 +22,7 @@ from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.host import cpu_model, gpu_driver
 from berth.pilot.platform import Platform
 from berth.pilot.profile import NonNegative, Positive
+from berth.pilot.progress import Say, say_nothing
 from berth.pilot.shepherd import TICKS_PER_S, machine_ticks
 from berth.pilot.suite import Suite
 
@@ -42,8 +43,6 @@ BLOCKS = 5
 """The repetitions are averaged in so many blocks, of which the median counts."""
 MOST_OTHER_LOAD = 0.1
 """Share of a core that others may take before the times are said to be doubtful."""
-
-Say = Callable[[str], None]
 
 
 class NodeMeasurement(Document):
@@ -104,7 +103,7 @@ def measure_node(
     node: str,
     kernels: Sequence[str] = (),
     full: bool = False,
-    say: Say = lambda _: None,
+    say: Say = say_nothing,
 ) -> NodeMeasurement:
     """Benchmark this node as platform ``name`` and time ``kernels`` (default: all).
 
@@ -120,7 +119,7 @@ def measure_node(
                 suite,
                 full=full,
                 kernels=False,
-                progress=lambda what, done, of: say(f"{done + 1} of {of}: {what}"),
+                progress=say,
             )
             found = found.model_copy(update={"platform": platform_here(name, signature)})
             write_json(into, found)
@@ -129,11 +128,11 @@ def measure_node(
         write_json(into, found)
         return found
     loads = []
-    for number, kernel in enumerate(wanted, 1):
+    for number, kernel in enumerate(wanted):
         key = f"{kernel}-{SIZE}"
         if key in found.seconds:
             continue
-        say(f"kernel {number} of {len(wanted)}: {kernel}")
+        say(f"kernel {kernel}", number, len(wanted))
         try:
             seconds, load = kernel_seconds(suite, kernel, FULL_KERNEL_S if full else KERNEL_S)
         except BerthError as error:

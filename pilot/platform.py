@@ -112,6 +112,9 @@ class Signature(Document):
     int_ops_core_per_s: Positive | None = None
     scalar_chain_core_per_s: Positive | None = None
     """Dependent scalar operations per second: the serial speed."""
+    processor_share: float | None = Field(default=None, gt=0, le=1)
+    """Processor time that a computing thread gets for each second, where all cores compute: below
+    1 where a quota or a virtual machine's host takes the rest. None: not measured, taken as 1."""
     branch_misses_core_per_s: Positive | None = None
     gather_core_per_s: Positive | None = None
     gather_total_per_s: Positive | None = None

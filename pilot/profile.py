@@ -181,10 +181,18 @@ class Provenance(Document):
     """None: measured by Berth itself. Else ``created`` is when it was imported."""
 
 
+class Machine(Document):
+    """Where a pilot ran, as far as it may change without its platform changing."""
+
+    host: str
+    gpu_driver: str | None = None
+    """Version of NVIDIA's kernel driver; None: it was not loaded."""
+
+
 class Profile(OmitsNone):
     """Everything that one pilot learnt about one workload."""
 
-    omitted = ("ranks", "node_scaling")
+    omitted = ("ranks", "node_scaling", "machine")
 
     schema_: str = Field(default=PROFILE_SCHEMA, alias="schema")
     name: Name
@@ -209,6 +217,8 @@ class Profile(OmitsNone):
     """Runs on other numbers of nodes than the main one, ascending."""
     collectors: tuple[CollectorReport, ...] = Field(default=(), max_length=100)
     warnings: tuple[str, ...] = Field(default=(), max_length=1_000)
+    machine: Machine | None = None
+    """None: a pilot of before, or imported."""
     provenance: Provenance
 
     def value(self, counter: str) -> float | None:

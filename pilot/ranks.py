@@ -36,6 +36,7 @@ from berth.pilot.profile import (
 )
 from berth.pilot.rank import NODE_VARIABLES
 from berth.pilot.run import EMULATION_FLOOR_S
+from berth.pilot.units import whole_number
 
 EMULATORS = ("emulator", "callgrind")
 """Tools whose single run gives instructions, memory accesses and cache misses together."""
@@ -291,7 +292,6 @@ def counts_in(folder: Path) -> list[RankCounts]:
 def job_nodes(env: Mapping[str, str]) -> int | None:
     """Nodes of the job that this is run in; None: no scheduler says it."""
     for name in ("SLURM_JOB_NUM_NODES", "SLURM_NNODES", "FLUX_JOB_NNODES"):
-        text = env.get(name, "")
-        if text.isascii() and text.isdigit() and int(text[:8]) > 0:
-            return int(text[:8])
+        if nodes := whole_number(env.get(name, ""), 10_000_000):
+            return nodes
     return None

@@ -18,21 +18,25 @@ from berth.pilot.collectors.proc import peak_memory
 from berth.pilot.collectors.registry import collectors_of, names_of
 from berth.pilot.emulate import emulate
 from berth.pilot.launch import Order, run_all
-from berth.pilot.native import Native, Say, run_native
+from berth.pilot.native import Native, repeats_for, run_native
 from berth.pilot.options import PilotOptions, Plan, make_plan
 from berth.pilot.private_folder import PrivateFolders, why_not
 from berth.pilot.profile import CollectorReport, Profile, Runtime, ScalingPoint, SizePoint
+from berth.pilot.progress import Say, clocked, say_nothing
 from berth.pilot.runs_on import is_rank
 
 EMULATION_FLOOR_S = 10.0
 """Emulation may take this long whatever the native time: starting valgrind takes a second."""
 SAMPLED_S = 2.0
 """Programs with more processor time than this have a part of the caches simulated."""
+SLOWDOWN = 30.0
+"""Emulated over native processor time, as programs usually have it: for the time left alone."""
+TOOL_START_S = 2.0
 SHOWN_OUTPUT_BYTES = 1 << 20
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-def run_pilot(options: PilotOptions, say: Say = lambda _: None) -> Profile:
+def run_pilot(options: PilotOptions, say: Say = say_nothing) -> Profile:
     """Measure the program. ``say`` hears what is going on.
 
     Raises:
@@ -78,9 +82,9 @@ class _Pilot:
         self._extra.gpus_used = native.gpus_used
         if native.runtime is not None and not native.interrupted:
             try:
-                self._own_runs()
+                self._own_runs(native.runtime)
                 self._sizes(native)
-                self._threads()
+                self._threads(native.runtime)
                 self._emulated(native.runtime, native.first.cpu_s)
             except KeyboardInterrupt:
                 self._extra.interrupted = True
@@ -110,21 +114,21 @@ class _Pilot:
 
     def _quietly(self, order: Order) -> Native:
         """Native runs of a side measurement: nothing shown, nothing attached."""
-        return self._native(replace(order, discard=True), [], lambda _: None)
+        return self._native(replace(order, discard=True), [], say_nothing)
 
-    def _own_runs(self) -> None:
+    def _own_runs(self, runtime: Runtime) -> None:
         for collector in self._collectors(Stage.OWN_RUN):
             why = collector.probe()
             if why is None:
-                self._own_run(collector)
+                self._own_run(collector, runtime)
             else:
                 self._report(collector.name, "absent", why)
 
-    def _own_run(self, collector: Collector) -> None:
-        self._say(f"a run for {collector.name}")
+    def _own_run(self, collector: Collector, runtime: Runtime) -> None:
         order = replace(self._order(self._plan.main), discard=True, sample=False)
         order = collector.prepare(replace(order, time_limit_s=self._left_s()))
-        [outcome] = run_all([order], jobs=1, watch=collector.watch)
+        with clocked(self._say, f"a run for {collector.name}", runtime.median_s):
+            [outcome] = run_all([order], jobs=1, watch=collector.watch)
         readings = collector.finish(outcome)
         if outcome.succeeded and not readings.failed:
             for name, measurement in readings.counters.items():
@@ -135,11 +139,11 @@ class _Pilot:
             self._report(collector.name, "failed", readings.detail + ended)
 
     def _sizes(self, native: Native) -> None:
-        points = []
+        points: list[SizePoint] = []
         for size in self._plan.sizes:
             found = native
             if size != self._plan.main:
-                self._say(f"size {size:g}")
+                self._say(f"size {size:g}", len(points), len(self._plan.sizes))
                 found = self._quietly(self._order(size))
             memory = peak_memory(found.first)
             if found.runtime is None:
@@ -156,13 +160,14 @@ class _Pilot:
                 )
         self._extra.sizes = tuple(points)
 
-    def _threads(self) -> None:
+    def _threads(self, runtime: Runtime) -> None:
         points = []
         for threads in self._options.threads_sweep:
-            self._say(f"{threads} threads")
             order = self._order(self._plan.main)
             env = {**order.env, **{name: str(threads) for name in THREAD_VARIABLES}}
-            found = self._quietly(replace(order, env=env))
+            each_s = runtime.median_s * repeats_for(runtime.median_s, self._options.repeats)
+            with clocked(self._say, f"{threads} threads", each_s):
+                found = self._quietly(replace(order, env=env))
             if found.runtime is None:
                 self._extra.warnings.append(
                     f"{threads} threads: the program {found.first.describe()}"
@@ -180,10 +185,11 @@ class _Pilot:
             return
         budget = max(EMULATION_FLOOR_S, self._options.max_slowdown * runtime.median_s)
         budget = min(budget, self._left_s())
-        self._say(f"emulated run, at most {budget:.0f} s")
         sampled = cpu_s > SAMPLED_S
         order = replace(self._order(self._plan.main), discard=True, sampled=sampled)
-        found = emulate(order, tools=tools, budget_s=budget)
+        usual_s = min(budget, TOOL_START_S + SLOWDOWN * cpu_s)
+        with clocked(self._say, f"emulated run, at most {budget:.0f} s", usual_s, budget):
+            found = emulate(order, tools=tools, budget_s=budget)
         for name, measurement in found.counters.items():
             present = self._extra.counters.get(name)
             if present is None or present.value is None:

@@ -15,6 +15,7 @@ from pathlib import Path, PurePath
 from berth.pilot import elf
 from berth.pilot.launch import Outcome
 from berth.pilot.profile import RunsOn, Target
+from berth.pilot.units import whole_number
 
 CUDA_LIBRARY = re.compile(r"lib(cuda|cudart|cublas|cudnn|cufft|cusparse|cusolver|nccl)\b.*\.so")
 HIP_LIBRARY = re.compile(r"lib(amdhip64|hsa-runtime64|rocblas|MIOpen|rccl)\b.*\.so")
@@ -128,6 +129,4 @@ def container_of(command: Sequence[str]) -> str | None:
 
 
 def _count(text: str) -> int | None:
-    if text.isascii() and text.isdigit() and 0 < int(text[:9]) <= 10_000_000:
-        return int(text[:9])
-    return None
+    return whole_number(text, 10_000_000) or None

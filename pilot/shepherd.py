@@ -93,6 +93,15 @@ def descendants_of(pid: int) -> list[int]:
     return found
 
 
+def write_all(descriptor: int, data: bytes) -> None:
+    """All of it: a write to a pipe is cut off where a job is stopped, frozen and resumed meanwhile.
+
+    Raises OSError.
+    """
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
 def numbers_of(text: str) -> dict[str, int]:
     """``Key: 12 kB`` lines as numbers; lines without a number are left out."""
     result = {}
@@ -244,9 +253,9 @@ class Output:
             part = chunk[: self.forward_left]
             self.forward_left -= len(part)
             try:
-                os.write(2, part)
+                write_all(2, part)
                 if self.forward_left == 0:
-                    os.write(2, b"\n[berth: further output of the program is not shown]\n")
+                    write_all(2, b"\n[berth: further output of the program is not shown]\n")
             except OSError:
                 self.forward_left = 0
         self.tail = (self.tail + chunk)[-self.tail_bytes :]
@@ -494,7 +503,7 @@ def main() -> None:
         line += part
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     answer = Run(json.loads(line)).go()
-    os.write(1, json.dumps(answer).encode() + b"\n")
+    write_all(1, json.dumps(answer).encode() + b"\n")
 
 
 if __name__ == "__main__":

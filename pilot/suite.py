@@ -2,9 +2,9 @@
 
 Names, problem sizes and the work of one repetition of sixty of them are those of the RAJA
 Performance Suite, so that what is counted here can be joined with its published times. The groups
-Integer, Irregular and Single stand for what those do not: compressors, sorters, graphs,
-interpreters, molecular dynamics. Their times are a site's own. ``build_suite()`` builds the C
-sources in ``pilot/kernels/`` at first use::
+Integer, Irregular, Message and Single stand for what those do not: compressors, sorters, graphs,
+interpreters, small messages, molecular dynamics. Their times are a site's own. ``build_suite()``
+builds the C sources in ``pilot/kernels/`` at first use::
 
     suite = build_suite()
     run = suite.run("Stream_TRIAD", size=1_048_576, reps=5)

@@ -7,11 +7,14 @@ import re
 from berth.pilot.errors import UsageError
 
 _BINARY = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGTP]?)(?:i?B)?\s*", re.IGNORECASE)
+_NUMBER = r"[0-9]{1,15}(?:\.[0-9]{1,30})?"
+_SIZE = re.compile(rf"\s*({_NUMBER})\s*([KMGTP]?)(?:i?B)?\s*", re.IGNORECASE)
 
 _UNIT_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([smhd])\s*")
-_CLOCK = re.compile(r"\s*(?:(\d+)-)?(\d+):(\d{2})(?::(\d{2}))?\s*")
+_DURATION = re.compile(rf"\s*({_NUMBER})\s*([smhd])\s*")
+_MOST_DIGITS = 20
+"""Those of 2**64. Python refuses to read thousands of them."""
+_CLOCK = re.compile(r"\s*(?:([0-9]{1,9})-)?([0-9]{1,9}):([0-9]{2})(?::([0-9]{2}))?\s*")
 
 
 def parse_bytes(text: str) -> int:
@@ -35,6 +38,14 @@ def parse_duration_s(text: str) -> float:
         raise ValueError("is not a duration; write for example 90s, 30m, 12h, 2d or 2-12:00:00")
     days, hours, minutes, seconds = (int(part or 0) for part in clock.groups())
     return days * 86400.0 + hours * 3600.0 + minutes * 60.0 + seconds
+
+
+def whole_number(text: str, most: int = 2**64) -> int | None:
+    """``"42"`` as a number; None for all but a few ASCII digits, and above ``most``."""
+    if len(text) > _MOST_DIGITS or not (text.isascii() and text.isdigit()):
+        return None
+    number = int(text)
+    return number if number <= most else None
 
 
 def format_bytes(count: float) -> str:

@@ -10,23 +10,26 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import TYPE_CHECKING
 
-from berth.plugin.store.records import OutcomeRecord
+from berth.plugin.store.records import EndedJob, OutcomeRecord
+
+if TYPE_CHECKING:
+    from berth.plugin.store.store import Store
 
 NOMINAL = 0.90
 """What the intervals promise."""
 FEWEST = 20
 """Below so many jobs nothing is said about coverage."""
+MOST = 30_000
+"""Jobs that are summed up, the newest ones: a share of theirs is known to 0.3 %."""
 _Z = 1.96
 
-GROUPS: dict[str, Callable[[OutcomeRecord], str | None]] = {
-    "platform": lambda o: o.platform,
-    "candidate": lambda o: o.candidate,
-    "profile": lambda o: o.profile,
-    "bundle": lambda o: o.bundle,
-}
+GROUPS = ("platform", "candidate", "profile", "bundle")
+"""What jobs are summed up by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,26 +72,42 @@ class Accuracy:
         return "holds"
 
 
-def summarise(outcomes: Iterable[OutcomeRecord], by: str) -> list[Accuracy]:
+def summarise(outcomes: Iterable[OutcomeRecord | EndedJob], by: str) -> list[Accuracy]:
     """One Accuracy for each group (``GROUPS``), the largest first; then all, if several."""
-    groups: dict[str, list[OutcomeRecord]] = {}
+    groups: dict[str, _Sums] = {}
+    group_of = attrgetter(by)
     for outcome in outcomes:
-        groups.setdefault(GROUPS[by](outcome) or "(no prediction)", []).append(outcome)
-    rows = [_accuracy(name, members) for name, members in groups.items()]
+        name = group_of(outcome) or "(no prediction)"
+        sums = groups.get(name) or groups.setdefault(name, _Sums())
+        sums.add(outcome)
+    rows = [_accuracy(name, sums) for name, sums in groups.items()]
     rows.sort(key=lambda row: (-row.compared, -row.jobs, row.name))
     if len(rows) > 1:
-        rows.append(_accuracy("all", [o for members in groups.values() for o in members]))
+        rows.append(_accuracy("all", _Sums.of_all(groups.values())))
     return rows
 
 
-def ratio(outcome: OutcomeRecord) -> float | None:
+def newest_jobs(store: Store, since_s: float, until_s: float) -> tuple[list[EndedJob], int]:
+    """The newest ``MOST`` jobs that ended between two Unix times, and how many did."""
+    found = store.outcomes.newest(since_s, until_s, MOST)
+    if len(found) < MOST:
+        return found, len(found)
+    return found, store.outcomes.count(since_s, until_s)
+
+
+def newest_only(what: str, looked_at: int, of: int) -> list[str]:
+    """A sentence where only the newest of them are looked at; nothing where all are."""
+    return [f"of {of:,} {what} the newest {looked_at:,} are looked at"] if of > looked_at else []
+
+
+def ratio(outcome: OutcomeRecord | EndedJob) -> float | None:
     """Real over predicted time; None where they cannot be compared."""
     if outcome.state != "completed" or not outcome.predicted_s or not outcome.elapsed_s:
         return None
     return outcome.elapsed_s / outcome.predicted_s
 
 
-def is_inside(outcome: OutcomeRecord) -> bool:
+def is_inside(outcome: OutcomeRecord | EndedJob) -> bool:
     """Whether the real time is in the predicted interval."""
     low_s, high_s = outcome.predicted_low_s, outcome.predicted_high_s
     if outcome.elapsed_s is None or low_s is None or high_s is None:
@@ -96,19 +115,48 @@ def is_inside(outcome: OutcomeRecord) -> bool:
     return low_s <= outcome.elapsed_s <= high_s
 
 
-def _accuracy(name: str, outcomes: Sequence[OutcomeRecord]) -> Accuracy:
-    compared = [(found, o) for o in outcomes if (found := ratio(o)) is not None]
-    ratios = [found for found, _ in compared]
+@dataclass(slots=True)
+class _Sums:
+    """Of one group's jobs: each is looked at once."""
+
+    jobs: int = 0
+    timeouts: int = 0
+    overruns: int = 0
+    inside: int = 0
+    ratios: list[float] = field(default_factory=list)
+
+    def add(self, outcome: OutcomeRecord | EndedJob) -> None:
+        self.jobs += 1
+        found = ratio(outcome)
+        if found is not None:
+            self.ratios.append(found)
+            self.inside += is_inside(outcome)
+        elif outcome.state == "timeout":
+            self.timeouts += outcome.predicted_s is not None
+            self.overruns += _is_overrun(outcome)
+
+    @classmethod
+    def of_all(cls, groups: Iterable[_Sums]) -> _Sums:
+        total = cls()
+        for one in groups:
+            total.jobs += one.jobs
+            total.timeouts += one.timeouts
+            total.overruns += one.overruns
+            total.inside += one.inside
+            total.ratios += one.ratios
+        return total
+
+
+def _accuracy(name: str, sums: _Sums) -> Accuracy:
+    ratios, inside, overruns = sums.ratios, sums.inside, sums.overruns
     errors = sorted(abs(found - 1) for found in ratios)
-    inside = sum(is_inside(o) for _, o in compared)
-    overruns = sum(map(_is_overrun, outcomes))
-    counted = len(compared) + overruns
+    counted = len(ratios) + overruns
     low, high = _wilson(inside, counted) if counted else (None, None)
     return Accuracy(
         name=name,
-        jobs=len(outcomes),
-        compared=len(compared),
-        timeouts=sum(o.state == "timeout" and o.predicted_s is not None for o in outcomes),
+        jobs=sums.jobs,
+        compared=len(ratios),
+        timeouts=sums.timeouts,
         median_error=statistics.median(errors) if errors else None,
         p90_error=errors[math.ceil(0.9 * len(errors)) - 1] if errors else None,
         bias=statistics.median(ratios) if ratios else None,
@@ -119,11 +167,9 @@ def _accuracy(name: str, outcomes: Sequence[OutcomeRecord]) -> Accuracy:
     )
 
 
-def _is_overrun(outcome: OutcomeRecord) -> bool:
-    high_s, elapsed_s = outcome.predicted_high_s, outcome.elapsed_s
-    if outcome.state != "timeout" or high_s is None or elapsed_s is None:
-        return False
-    return elapsed_s > high_s
+def _is_overrun(timeout: OutcomeRecord | EndedJob) -> bool:
+    high_s, elapsed_s = timeout.predicted_high_s, timeout.elapsed_s
+    return high_s is not None and elapsed_s is not None and elapsed_s > high_s
 
 
 def _wilson(hits: int, count: int) -> tuple[float, float]:

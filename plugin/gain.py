@@ -17,13 +17,16 @@ from typing import Any
 
 import numpy as np
 
+from berth.pilot.progress import steps
 from berth.plugin.accuracy import ratio
-from berth.plugin.store.records import DecisionRecord, OutcomeRecord
+from berth.plugin.store.records import DecisionRecord, EndedJob, OutcomeRecord, Ranking
+from berth.predictor.core.intervals import NORMAL_90
 
+MOST = 10_000
+"""Jobs that are compared, the newest ones: the ranking of each decision is read for it."""
 DRAWS = 1_000
 FEWEST_PROGRAMS = 3
 """Fewer tell neither an interval nor a correction."""
-_NORMAL_90 = 1.6449
 _BETWEEN = (0.05, 0.95)
 
 
@@ -75,8 +78,8 @@ class Gains:
 
 
 def gains(
-    outcomes: Iterable[OutcomeRecord],
-    decisions: Mapping[str, DecisionRecord],
+    outcomes: Iterable[OutcomeRecord | EndedJob],
+    decisions: Mapping[str, DecisionRecord | Ranking],
     against: Collection[str],
     *,
     seed: int = 0,
@@ -119,7 +122,11 @@ def gains(
     )
 
 
-def _pair(outcome: OutcomeRecord, decision: DecisionRecord, names: Collection[str]) -> Pair | None:
+def _pair(
+    outcome: OutcomeRecord | EndedJob,
+    decision: DecisionRecord | Ranking,
+    names: Collection[str],
+) -> Pair | None:
     """None: it ran there itself, or nothing was predicted for the other place."""
     if outcome.candidate in names:
         return None
@@ -134,7 +141,7 @@ def _pair(outcome: OutcomeRecord, decision: DecisionRecord, names: Collection[st
         return None
     if not 0 < low <= mid <= high or not outcome.elapsed_s:
         return None
-    deviation = math.log(high / low) / 2 / _NORMAL_90
+    deviation = math.log(high / low) / 2 / NORMAL_90
     return Pair(outcome.profile or "", outcome.elapsed_s, mid, deviation, place)
 
 
@@ -158,8 +165,10 @@ def _mean_of(programs: Mapping[str, list[float]]) -> _Correction:
 def _gain(group: str, pairs: list[Pair], corrections: Mapping[str, _Correction], seed: int) -> Gain:
     names = sorted({pair.program for pair in pairs})
     places = sorted({pair.place for pair in pairs})
-    program = np.array([names.index(pair.program) for pair in pairs])
-    place = np.array([places.index(pair.place) for pair in pairs])
+    program_of = {name: number for number, name in enumerate(names)}
+    place_of = {name: number for number, name in enumerate(places)}
+    program = np.array([program_of[pair.program] for pair in pairs])
+    place = np.array([place_of[pair.place] for pair in pairs])
     own = [corrections.get(name, _Correction()) for name in places]
     shift, error = np.array([c.mean for c in own]), np.array([c.error for c in own])
     real_s = np.array([pair.real_s for pair in pairs])
@@ -169,7 +178,7 @@ def _gain(group: str, pairs: list[Pair], corrections: Mapping[str, _Correction],
     log_speedup = log_other - np.log(real_s)
     saved, speedups = [], []
     generator = np.random.default_rng(seed)
-    for _ in range(DRAWS if len(names) >= FEWEST_PROGRAMS else 0):
+    for _ in steps("draws of programs", range(DRAWS if len(names) >= FEWEST_PROGRAMS else 0)):
         times = generator.multinomial(len(names), np.full(len(names), 1 / len(names)))
         wrong = generator.standard_normal(len(names))[program] * deviation
         wrong = wrong + (generator.standard_normal(len(places)) * error)[place]

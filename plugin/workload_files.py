@@ -39,7 +39,7 @@ _OF_GRAPHS = ("mode", "precision", "sizes")
 _AMOUNT = ("amount", "steps_per_epoch")
 _TAKES = {
     "program": ("name", "runs_on"),
-    "model-graph": ("name", *_OF_GRAPHS, "batch", *_AMOUNT, "runs_on"),
+    "model-graph": ("name", *_OF_GRAPHS, "batch", "data_parallel", *_AMOUNT, "runs_on"),
     "language-model": ("name", "batch", *_SERVING, *_AMOUNT, "runs_on"),
     "slices": ("name", "runtime_s"),
     "history": ("name", "runs_on"),
@@ -145,7 +145,7 @@ def _graph(path: Path, given: Mapping[str, Any]) -> Workload:
         precision=given.get("precision"),
         sizes=given.get("sizes"),
     )
-    left = {name: given[name] for name in (*_AMOUNT, "runs_on", "name") if name in given}
+    left = {name: one for name, one in given.items() if name not in (*_OF_GRAPHS, "batch")}
     return workload_of(_changed(workload_of(made), left) if left else made)
 
 
@@ -164,8 +164,10 @@ def _changed(workload: Workload, given: Mapping[str, Any]) -> Document:
     document = workload.document
     _check(workload.kind, given, type(document))
     changes = dict(given)
+    copies = None
     if workload.kind == "model-graph":
-        _check_graph(document, changes)
+        copies = changes.pop("data_parallel", None)
+        _check_graph(document, changes, copies)
     if workload.kind == "language-model" and "batch" in changes:
         batch = changes.pop("batch")
         if changes.setdefault("concurrency", batch) != batch:
@@ -179,6 +181,9 @@ def _changed(workload: Workload, given: Mapping[str, Any]) -> Document:
     if "runs_on" in changes:
         targets = [target.value for target in changes["runs_on"]]
         changes["runs_on"] = {**data["runs_on"], "targets": targets}
+    if copies is not None:
+        runs_on = changes.get("runs_on", data["runs_on"])
+        changes["runs_on"] = {**runs_on, "gpus": copies if copies > 1 else 0}
     if not changes:
         return document
     source = "--name" if set(changes) == {"name"} else workload.name
@@ -194,7 +199,7 @@ def _check(kind: str, given: Mapping[str, Any], model: type[Document] = Profile)
             raise UsageError(f"{flag} means nothing for {title(kind)}")
 
 
-def _check_graph(document: Any, changes: dict[str, Any]) -> None:
+def _check_graph(document: Any, changes: dict[str, Any], copies: int | None) -> None:
     """Of a stored graph: it was counted at one batch and at fixed sizes, which stay."""
     if "sizes" in changes:
         raise UsageError("--dim is for a model's file", hint="in a document all sizes are fixed")
@@ -204,6 +209,11 @@ def _check_graph(document: Any, changes: dict[str, Any]) -> None:
             hint="give the model's file with --batch",
         )
     training = changes.get("mode", document.mode) == "training"
+    if training and (copies or 1) > 1:
+        raise UsageError(
+            "training on several GPUs is not predicted: nobody measured it",
+            hint="--data-parallel is for inference and for language models",
+        )
     if training and changes.get("precision", document.precision) is not None:
         raise UsageError(
             "training is predicted in mixed precision on GPUs and in fp32 on CPUs",

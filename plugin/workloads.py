@@ -11,6 +11,7 @@ from berth.pilot.documents import to_json
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
+from berth.pilot.progress import steps
 from berth.plugin.store import ForecastRecord, Store, WorkloadRecord
 from berth.plugin.workload_names import LONGEST
 from berth.predictor.core.forecast import Forecast
@@ -67,7 +68,7 @@ def refresh(
 ) -> list[Forecast]:
     """Make the forecasts of stored workloads again (a new bundle, new platforms)."""
     made = []
-    for name in names:
+    for name in steps("workloads predicted", list(names)):
         workload = stored_workload(store, name)
         made_now = forecaster.forecast(workload, platforms, reference=reference)
         forecast = dataclasses.replace(made_now, workload=name)

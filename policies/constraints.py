@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from berth.pilot.units import format_bytes, format_seconds
+from berth.pilot.units import format_bytes, format_seconds, whole_number
 from berth.policies.bounds import holds, over_bounds
 from berth.policies.codes import Code
 from berth.policies.limits import Denied, Scope, broken
@@ -70,7 +70,7 @@ PresentConstraint = Callable[[Moment], Exclusion | None]
 def runs_there(case: Case) -> Exclusion | None:
     """The program was built for what the candidate offers: device, machine, instructions."""
     forecast, candidate = case.forecast, case.candidate
-    if not any(target in candidate.targets for target in forecast.targets):
+    if not set(forecast.targets).intersection(candidate.targets):
         return Exclusion(
             Code.CANNOT_RUN,
             f"the program runs on {_or(forecast.targets)}, this place on {_or(candidate.targets)}",
@@ -159,7 +159,7 @@ def gres_matches(asked: str, offered: str | None) -> bool:
 def asks_for_none(asked: str) -> bool:
     """``none``, ``gpu:0``, ``gres/gpu:h200=0``: the user wants no GPU, which is a choice."""
     parts = asked.removeprefix("gres/").removeprefix("gres:").replace("=", ":").split(":")
-    return parts == ["none"] or (len(parts) > 1 and parts[-1].isdigit() and int(parts[-1]) == 0)
+    return parts == ["none"] or (len(parts) > 1 and whole_number(parts[-1]) == 0)
 
 
 def names_no_type(asked: str) -> bool:
@@ -401,9 +401,10 @@ def enough_nodes_work(case: Moment) -> Exclusion | None:
     state = case.state
     if state is None or state.usable_nodes is None or case.resources.nodes <= state.usable_nodes:
         return None
+    needed, there = case.resources.nodes, state.usable_nodes or "none"
+    plural = "s" * (needed != 1)
     return Exclusion(
-        Code.TOO_FEW_RESOURCES,
-        f"it needs {case.resources.nodes} nodes and {state.usable_nodes} work at present",
+        Code.TOO_FEW_RESOURCES, f"it needs {needed} node{plural}, and {there} can be used now"
     )
 
 

@@ -19,7 +19,7 @@ from berth.policies.edits import edit_of, raised_limit_s
 from berth.policies.exploring import Allowance, place_to_learn
 from berth.policies.objectives import OBJECTIVES, Term
 from berth.policies.objectives.costs import expected_wait_s
-from berth.policies.present import Places, Standing, places, standing
+from berth.policies.present import Places, Standing, alike, places, read_again, standing
 from berth.policies.ranking import SHAPES_KEPT, Ranking, Remembered, order
 from berth.policies.settings import ListBy, PolicySettings
 from berth.policies.slice_choice import one_of_each
@@ -87,12 +87,23 @@ class Decider:
         self._states: Mapping[str, CandidateState] | None = None
         self._states_digest: str | None = None
         self._oldest_s = 0.0
+        self._with_room = (
+            self.counts_waits
+            or self.objective.live
+            or (settings.lists and settings.list_by is not ListBy.SCORE)
+        )
+        """Whether decisions look at what is idle or waits."""
+        self._compared: dict[str, tuple[CandidateState | None, bool]] = {}
+        """Whether the present reading of a place says the same as another one of it."""
         self._places: BoundedCache[int, tuple[Mapping[str, CandidateState], Places]] = BoundedCache(
             SHAPES_KEPT
         )
         """By the identity of the ranked rows, with the states that they were made for."""
-        self._answers: BoundedCache[int, tuple[Places, Decision]] = BoundedCache(SHAPES_KEPT)
-        """By the identity of places that are open to all; without a digest of the inputs."""
+        self._answers: BoundedCache[tuple[int, frozenset[str | None]], tuple[object, Decision]] = (
+            BoundedCache(SHAPES_KEPT)
+        )
+        """By what places were made and the queues of theirs that may be used; without a digest
+        of the inputs."""
 
     def decide(
         self,
@@ -112,24 +123,23 @@ class Decider:
             code, sentence = alone or (Code.NO_PROFILE, sentences.NO_PROFILE)
             return self._decision(inputs, forecast, code, sentence)
         here = self._here(request, states, forecast)
-        if not self._is_open_to_all(here, request, now_s):
-            fits, ruled_out = self._sorted_out(request, here, forecast, now_s)
-        elif self._identified or self.objective.live or allowance is not None:
-            fits, ruled_out = list(here.fits), list(here.ruled_out)
-        else:
-            known = self._answers.get(id(here))
-            if known is None or known[0] is not here:
-                fits, ruled_out = list(here.fits), list(here.ruled_out)
-                made = self._among(inputs, request, forecast, (fits, ruled_out))
-                known = self._answers.put(id(here), (here, made))
-            return known[1]
-        return self._among(inputs, request, forecast, (fits, ruled_out), allowance)
+        by_queue_alone = now_s - here.oldest_s <= self.settings.stale_after_s
+        if by_queue_alone and allowance is None and not self.objective.live:
+            made = self._known(request, here, forecast, now_s)
+            return made.with_inputs(inputs) if self._identified else made
+        found = self._sorted_out(request, here, forecast, now_s)
+        return self._among(inputs, request, forecast, found, allowance)
 
-    def _is_open_to_all(self, here: Places, request: Request, now_s: float) -> bool:
-        """Whether no place that stands is ruled out, whoever asks for this shape."""
-        return (
-            request.allowed_queues is None and now_s - here.oldest_s <= self.settings.stale_after_s
-        )
+    def _known(self, request: Request, here: Places, forecast: Forecast, now_s: float) -> Decision:
+        """Of places that only their queue can rule out: the same for all who may use the same."""
+        asked = request.allowed_queues
+        usable = here.queues if asked is None else here.queues & asked
+        key = (id(here.made), usable)
+        known = self._answers.get(key)
+        if known is None or known[0] is not here.made:
+            found = self._sorted_out(request, here, forecast, now_s)
+            known = self._answers.put(key, (here.made, self._among("", request, forecast, found)))
+        return known[1]
 
     def _sorted_out(
         self, request: Request, here: Places, forecast: Forecast, now_s: float
@@ -243,14 +253,13 @@ class Decider:
         rows = self.ranking.rows(request, forecast)
         before = self._places.get(id(rows))
         if before is None or before[1].rows is not rows:
-            unseen = (None,) * len(rows)
-            found = self._seen_anew(request, rows, unseen, states, forecast)
+            found = self._seen_anew(request, rows, None, states, forecast)
         elif before[0] is states:
             return before[1]
         elif all(place.state is states.get(place.row.candidate) for place in before[1].as_ranked):
             found = before[1]
         else:
-            found = self._seen_anew(request, rows, before[1].as_ranked, states, forecast)
+            found = self._seen_anew(request, rows, before[1], states, forecast)
         self._places.put(id(rows), (states, found))
         return found
 
@@ -258,28 +267,43 @@ class Decider:
         self,
         request: Request,
         rows: tuple[Ranked, ...],
-        before: Sequence[Standing | None],
+        before: Places | None,
         states: Mapping[str, CandidateState],
         forecast: Forecast,
     ) -> Places:
-        """``before``: in the order of ``rows``; those whose state is the same object stay."""
-        found, moved = [], False
+        """``before``: those of another reading; of them stays what this one says the same of."""
         scored = self.counts_waits and not self.objective.live
-        for row, place in zip(rows, before, strict=False):
+        found, moved, same = [], False, scored or not self._with_room
+        known: Sequence[Standing | None] = (
+            (None,) * len(rows) if before is None else before.as_ranked
+        )
+        for row, place in zip(rows, known, strict=False):
             if row.score is None:
                 break  # they come last
             state = states.get(row.candidate)
-            if place is not None and place.state is state:
-                found.append(place)
+            if place is not None and self._says_same(row.candidate, place.state, state):
+                found.append(place if place.state is state else place.read_again(state))
                 moved = moved or place.row is not row
                 continue
             here = self._scored(request, row, state, forecast) if scored else row
             moved = moved or here is not row
-            found.append(
-                standing(here, request, self._by_name[row.candidate], state, self.settings)
-            )
+            stands = standing(here, request, self._by_name[row.candidate], state, self.settings)
+            same = same and place is not None and place.says_same(stands)
+            found.append(stands)
+        if same and before is not None:
+            return read_again(before, tuple(found), states)
         in_order = sorted(found, key=lambda place: order(place.row)) if moved else found
         return places(rows, tuple(found), in_order)
+
+    def _says_same(
+        self, name: str, before: CandidateState | None, state: CandidateState | None
+    ) -> bool:
+        """Of two readings of a place, the second of them the present one."""
+        known = self._compared.get(name)
+        if known is None or known[0] is not before:
+            known = before, alike(before, state, with_room=self._with_room)
+            self._compared[name] = known
+        return known[1]
 
     def _live_places(
         self, request: Request, states: Mapping[str, CandidateState], forecast: Forecast
@@ -350,6 +374,7 @@ class Decider:
         self._turn += self.objective.turns
         if states is not self._states:
             self._states, self._states_digest = states, None
+            self._compared.clear()
             self._oldest_s = min((s.as_of_s for s in states.values()), default=0.0)
 
     def _digest(
@@ -407,7 +432,7 @@ def listed_beside(
 ) -> bool:
     """Whether a job that goes to ``best`` may start at the place of ``row``, too."""
     if settings.list_by is ListBy.SCORE:
-        return within(best, row, settings.alike_within)
+        return _within(best, row, settings.alike_within)
     if best.guess or row.guess or best.runtime_s is None or row.runtime_s is None:
         return False
     late_s = _wait_s(row, states) - _wait_s(best, states)
@@ -419,15 +444,17 @@ def _wait_s(row: Ranked, states: Mapping[str, CandidateState]) -> float:
     return expected_wait_s(row.resources, runtime_s, states.get(row.candidate))
 
 
-def within(best: Ranked, row: Ranked, most: float) -> bool:
+def _within(best: Ranked, row: Ranked, most: float) -> bool:
     """Whether the scores differ by less than their intervals can tell, and than ``most``."""
     if not best.score or not row.score or best.runtime_s is None or row.runtime_s is None:
         return False
     if best.guess or row.guess:
         return False
+    apart = row.score / best.score
+    if apart > most:
+        return False
     widths = (math.log(t.high / t.low) / 2 for t in (best.runtime_s, row.runtime_s))
-    apart = math.log(row.score / best.score)
-    return apart <= min(math.log(most), math.hypot(*widths))
+    return math.log(apart) <= math.hypot(*widths)
 
 
 def _queues(edit: Edit, others: Sequence[str]) -> str | None:

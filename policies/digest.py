@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from berth.policies.settings import PolicySettings
 from berth.policies.values import Candidate, CandidateState, Needs, Request
@@ -98,13 +99,18 @@ def of_forecast(forecast: Forecast, platforms: Iterable[str]) -> str:
 def of_request(request: Request) -> str:
     """The request as one line of text, for ``of_text``."""
     r, q = request.resources, request
-    queues = None if q.allowed_queues is None else sorted(q.allowed_queues)
     return (
         f"{r.nodes} {r.tasks} {r.cpus_per_task} {r.gpus} {r.memory_bytes_per_node} "
         f"{q.wants_placement} {q.time_limit_s} {q.size} {q.opted_out} {q.array_tasks} "
-        f"{(q.user, q.account, q.qos, q.queue, q.pinned, q.features, q.gres, q.profile)} {queues} "
+        f"{(q.user, q.account, q.qos, q.queue, q.pinned, q.features, q.gres, q.profile)} "
+        f"{_listed(q.allowed_queues)} "
         f"{'' if q.needs is NO_NEEDS or q.needs == NO_NEEDS else q.needs} {q.component}"
     )
+
+
+@lru_cache(maxsize=256)  # users of one account may use the same
+def _listed(names: frozenset[str] | None) -> str:
+    return str(_ordered(names))
 
 
 def _ordered(names: frozenset[str] | None) -> list[str] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from berth.policies.constraints import names_no_type, present_limit_s
 from berth.policies.settings import PolicySettings, UntypedGpus
@@ -30,7 +29,7 @@ def edit_of(
     known = memory is not None and memory.low > 0
     if memory and known and not candidate.translation.keep_memory and not candidate.is_gpu:
         share = memory.high / held.nodes
-        held = replace(held, memory_bytes_per_node=math.ceil(share / _MIB) * _MIB)
+        held = held.with_memory(math.ceil(share / _MIB) * _MIB)
     same = (
         (asked.tasks, asked.cpus_per_task, asked.gpus, asked.memory_bytes_per_node)
         == (held.tasks, held.cpus_per_task, held.gpus, held.memory_bytes_per_node)

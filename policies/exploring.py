@@ -14,11 +14,10 @@ from typing import NamedTuple
 
 from berth.policies.settings import Explore, PolicySettings
 from berth.policies.values import Candidate, Explored, Ranked, Request
+from berth.predictor.core.intervals import NORMAL_90
 from berth.predictor.core.prediction import Basis
 from berth.predictor.core.value_of_run import Place, value_of_run
 
-_DEVIATIONS = 1.6449
-"""Half a 90 % interval of a normal distribution, in standard deviations."""
 _HOUR_S = 3600.0
 
 
@@ -100,7 +99,7 @@ def _place(row: Ranked, candidate: Candidate, settings: PolicySettings) -> Place
     assert row.runtime_s is not None and row.score is not None  # noqa: S101, PT018
     time = row.runtime_s
     known = row.basis is Basis.MEASURED or time.low <= 0
-    deviation = 0.0 if known else math.log(time.high / time.low) / 2 / _DEVIATIONS
+    deviation = 0.0 if known else math.log(time.high / time.low) / 2 / NORMAL_90
     if settings.weights.wait > 0:
         deviation *= min(1.0, time.mid / row.score)
     return Place(row.platform, candidate.is_gpu, math.log(row.score), deviation)

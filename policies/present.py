@@ -7,7 +7,7 @@ asks, and how old the reading is by then.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from berth.policies.constraints import (
@@ -22,7 +22,9 @@ from berth.policies.constraints import (
     within_account_limits,
     within_queue_bounds,
 )
+from berth.policies.limits import Rights
 from berth.policies.settings import PolicySettings
+from berth.policies.shares import UsedShares
 from berth.policies.values import UNBOUNDED, Candidate, CandidateState, Ranked, Request
 
 
@@ -37,6 +39,18 @@ class Standing(NamedTuple):
     open_to_all: bool
     """Only an old reading, or queues that the submitter may not use, can rule it out."""
 
+    def read_again(self, state: CandidateState | None) -> Standing:
+        """The same by another reading that says the same."""
+        return Standing(self.row, self.candidate, state, self.checks, self.open_to_all)
+
+    def says_same(self, other: Standing) -> bool:
+        """Whether they differ by their reading alone."""
+        return (
+            self.row is other.row
+            and self.checks == other.checks
+            and self.open_to_all == other.open_to_all
+        )
+
 
 class Places(NamedTuple):
     """All places for a shape of job, best first."""
@@ -46,12 +60,14 @@ class Places(NamedTuple):
     as_ranked: tuple[Standing, ...]
     """In the order of ``rows``."""
     standing: tuple[Standing, ...]
-    fits: tuple[Ranked, ...]
-    """Rows of ``standing``."""
+    queues: frozenset[str | None]
+    """Of ``standing``."""
     oldest_s: float
     """Of the readings, where nothing else can rule a place out; -infinite: something may."""
     ruled_out: tuple[Ranked, ...]
     """For good, as ranked."""
+    made: object
+    """The same object in all that differ by the age of their readings alone."""
 
 
 def standing(
@@ -89,15 +105,62 @@ def places(
     rows: tuple[Ranked, ...], as_ranked: tuple[Standing, ...], in_order: Sequence[Standing]
 ) -> Places:
     """Of what stands, as ranked and in order."""
-    if all([place.open_to_all for place in as_ranked]):  # noqa: C419 - a third of the time
-        readings = [place.state.as_of_s for place in as_ranked if place.state is not None]
-        oldest_s = min(readings, default=math.inf)
-    else:
-        oldest_s = -math.inf
     return Places(
-        rows, as_ranked, tuple(in_order), tuple([place.row for place in in_order]),
-        oldest_s, tuple(row for row in rows if row.score is None),
+        rows, as_ranked, tuple(in_order),
+        frozenset([place.candidate.queue for place in as_ranked]),
+        _oldest_s(as_ranked), tuple(row for row in rows if row.score is None), object(),
     )  # fmt: skip
+
+
+def read_again(
+    found: Places, as_ranked: tuple[Standing, ...], states: Mapping[str, CandidateState]
+) -> Places:
+    """The same places by another reading, of which all that matters says the same."""
+    in_order = tuple(
+        [place.read_again(states.get(place.row.candidate)) for place in found.standing]
+    )
+    return found._replace(as_ranked=as_ranked, standing=in_order, oldest_s=_oldest_s(as_ranked))
+
+
+def alike(one: CandidateState | None, other: CandidateState | None, *, with_room: bool) -> bool:
+    """Whether two readings of a place say the same, but for their age.
+
+    Without ``with_room`` what is idle, waits and was used of late is not looked at.
+    """
+    if one is other:
+        return True
+    if one is None or other is None:
+        return False
+    return (
+        one.up == other.up
+        and one.usable_nodes == other.usable_nodes
+        and one.gpu_types == other.gpu_types
+        and one.bounds == other.bounds
+        and one.ruled_out == other.ruled_out
+        and (one.rights is other.rights or _digest(one.rights) == _digest(other.rights))
+        and (not with_room or _has_room_alike(one, other))
+    )
+
+
+def _has_room_alike(one: CandidateState, other: CandidateState) -> bool:
+    return (
+        one.idle_cores == other.idle_cores
+        and one.idle_gpus == other.idle_gpus
+        and one.pending_jobs == other.pending_jobs
+        and one.waits == other.waits
+        and _digest(one.used_shares) == _digest(other.used_shares)
+    )
+
+
+def _digest(of: Rights | UsedShares | None) -> str | None:
+    return None if of is None else of.digest
+
+
+def _oldest_s(as_ranked: Sequence[Standing]) -> float:
+    if not all([place.open_to_all for place in as_ranked]):  # noqa: C419 - a third of the time
+        return -math.inf
+    readings = [place.state.as_of_s for place in as_ranked if place.state is not None]
+    return min(readings, default=math.inf)
 
 
 _PLAIN: tuple[PresentConstraint, ...] = (allowed, fresh_and_up)

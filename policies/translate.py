@@ -7,8 +7,6 @@ the reason why the candidate is ruled out.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from berth.policies.values import Candidate, Request, Resources
 
 _MIB = 2**20
@@ -73,11 +71,11 @@ def _spread(request: Request, candidate: Candidate, held: Resources) -> Resource
     problem = _too_many_nodes(request, candidate, nodes, held.gpus)
     if problem is not None:
         return problem
-    spread = replace(held, nodes=nodes)
+    spread = Resources(nodes, held.tasks, held.cpus_per_task, held.gpus)
     if asked.memory_bytes_per_node is None or not candidate.translation.keep_memory:
         return spread
     memory = _memory(request, candidate, spread, asked.memory_bytes_per_node)
-    return memory if isinstance(memory, str) else replace(spread, memory_bytes_per_node=memory)
+    return memory if isinstance(memory, str) else spread.with_memory(memory)
 
 
 def _too_many_nodes(request: Request, candidate: Candidate, nodes: int, gpus: int) -> str | None:

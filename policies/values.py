@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from berth.policies.carbon import Intensity
@@ -37,6 +37,10 @@ class Resources:
     def cores(self) -> int:
         """CPU cores in all."""
         return self.tasks * self.cpus_per_task
+
+    def with_memory(self, bytes_per_node: int | None) -> Resources:
+        """The same with other memory: ``dataclasses.replace``, in a fifth of its time."""
+        return Resources(self.nodes, self.tasks, self.cpus_per_task, self.gpus, bytes_per_node)
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +291,13 @@ class Edit:
 
     def same_but_queue(self, other: Edit) -> bool:
         """Whether the job would be the same in the other queue."""
-        return replace(self, queue=other.queue) == other
+        return (
+            self.constraint == other.constraint
+            and self.gres == other.gres
+            and self.adds_type == other.adds_type
+            and self.resources == other.resources
+            and self.time_limit_s == other.time_limit_s
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,3 +333,20 @@ class Decision:
     details: Mapping[str, str] = field(default_factory=dict)
     explored: Explored | None = None
     """None: the best place was chosen, or none."""
+
+    def with_inputs(self, inputs_digest: str) -> Decision:
+        """The same, made from inputs of this digest: ``dataclasses.replace``, in a fifth of its
+        time."""
+        return Decision(
+            inputs_digest[:16],
+            self.chosen,
+            self.ranked,
+            self.edit,
+            self.reason,
+            self.policy,
+            self.bundle,
+            inputs_digest,
+            self.code,
+            self.details,
+            self.explored,
+        )

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
+from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
+from thorough import examples
 
 # A busy machine is no failure of a property.
-settings.register_profile("berth", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "berth",
+    deadline=None,
+    max_examples=examples(100),
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("berth")
 
 LONG = (
@@ -33,6 +41,22 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Hundreds of `berth` processes are started: without this each would compile all that it imports.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is imported is never garbage, and no later collection looks at it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than cores: tests on a live scheduler mostly wait."""
+    return len(os.sched_getaffinity(0)) + 1
 
 
 @pytest.hookimpl(trylast=True)  # after they were shuffled

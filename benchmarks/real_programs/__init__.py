@@ -36,7 +36,7 @@ def programs(folder: Path) -> list[RealProgram]:
 
 
 def _text(size: int) -> str:
-    """Words by Zipf's law, as text has them."""
+    """Words by Zipf's cost model, as text has them."""
     chance = random.Random(SEED)  # noqa: S311 - data, not secrets
     letters = "abcdefghijklmnopqrstuvwxyz"
     words = ["".join(chance.choices(letters, k=chance.randint(2, 9))) for _ in range(5000)]

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.graphs.reader import Reader
 from lab.datasets import DataSet, locate
+from lab.graphs import PATIENT
 
 if TYPE_CHECKING:
     import pandas
@@ -90,7 +91,7 @@ def skeletons() -> Iterator[tuple[Architecture, bytes]]:
 
 def graphs(batch: int = 1) -> Iterator[tuple[Architecture, ModelGraph]]:
     """Each graph at a batch, read as a user's file is."""
-    with Reader() as reader:
+    with Reader(PATIENT) as reader:
         for architecture, data in skeletons():
             handle = os.memfd_create("model")
             with closing(os.fdopen(handle, "w+b")) as stream:

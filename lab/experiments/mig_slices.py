@@ -135,7 +135,7 @@ def all_results(
     advance("sweep")
     by_family, _, _ = _sweeps(seed, slice_baselines.families(sweep_rows()))
     results.append(_result(PARVA, "sweep, leaving out the family", _SEES["sweep"], by_family))
-    results.append(_result(PARVA, "sweep, law alone", _SEES["sweep"], law_alone()))
+    results.append(_result(PARVA, "sweep, load model alone", _SEES["sweep"], load_model_alone()))
     advance("families")
     for task, rows, baselines in (
         (MISO, rows_of(training_cases()), slice_baselines.training_baselines(seed)),
@@ -154,12 +154,12 @@ def _sweeps(seed: int, parts: Iterable[frozenset[str]]) -> tuple[Held, Held, dic
         fitted = fit_sweep(rows.of(set(rows.names) - away), seed)
         chosen[fitted.choice.name] += 1
         held.append(sweep_held(fitted.model, rows.of(away), fitted.shares))
-        law = sweep_held(fitted.model, alone.of(away), fitted.shares)
-        held_alone.append(mixed_held(law, rule_held(alone.of(away), fitted.shares)))
+        load_model = sweep_held(fitted.model, alone.of(away), fitted.shares)
+        held_alone.append(mixed_held(load_model, rule_held(alone.of(away), fitted.shares)))
     return stacked(held), stacked(held_alone), dict(chosen)
 
 
-def law_alone() -> Held:
+def load_model_alone() -> Held:
     """The sweep method without a correction; effective shares of the other models."""
     rows = sweep_rows()
     return stacked(

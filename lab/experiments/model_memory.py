@@ -21,3 +21,13 @@ def evaluate(options: Options) -> None:
         "Unverified: inference without recording, other GPUs and precisions, energy.",
     ]
     show(options, found.as_dict(), "\n".join(text), file="memory.json")
+
+
+def train(options: Options) -> str:
+    """``runtimes.json`` in the folder that is given: what frameworks add to a graph's memory."""
+    from lab.footprint.memory_constants import learn, write  # noqa: PLC0415 - needs the extra
+
+    found = learn()
+    write(found, options.bundle / "runtimes.json")
+    labels = sum(one.labels for one in found.runtimes.values())
+    return f"{labels} labels of {len(found.runtimes)} runtimes"

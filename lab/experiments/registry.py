@@ -46,6 +46,10 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "every headline figure of the documentation: before, tolerance, now", "16 min",
         own_options=True,
     ),
+    "coverage": Experiment(
+        "lab.experiments.interval_coverage",
+        "how often the 90 % intervals of every family hold, by situation", "2 s",
+    ),
     "start-times": Experiment(
         "lab.experiments.start_times",
         "when waiting jobs start: the live replay, and by the users' limits (RICC)", "5 min",
@@ -118,7 +122,8 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "the bundle of language models",
     ),
     "model-memory": Experiment(
-        "lab.experiments.model_memory", "peak memory of model graphs", "1 min"
+        "lab.experiments.model_memory", "peak memory of model graphs", "1 min",
+        "what frameworks add to it, runtimes.json",
     ),
     "graph-totals": Experiment(
         "lab.experiments.graph_totals", "parameters and MACs of 451 model graphs", "1 min"
@@ -132,6 +137,11 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "lab.experiments.graph_sources",
         "sources of a model graph's time and their combination: error and coverage by situation",
         "15 min", "the sources' errors, source_errors.json",
+    ),
+    "several-gpus": Experiment(
+        "lab.experiments.several_gpus",
+        "rates of models on several GPUs of a node (MLPerf Inference), each accelerator left out",
+        "2 s", "what copies of a model lose, several_gpus.json",
     ),
     "model-transfer": Experiment(
         "lab.experiments.model_transfer", "latency of models on a new platform by few samples",

@@ -8,11 +8,11 @@ from dataclasses import asdict
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.site_rows import SiteInput, site_input
 from berth.plugin.cli.step_bar import step_bar
-from berth.plugin.cli.train import train_relative
+from berth.plugin.cli.train import of_relative, train_relative
 from berth.plugin.pictures.applications import draw_applications
 from berth.predictor.learning.relative import evaluation
+from berth.predictor.learning.relative.cost_model_family import CostModelFamily
 from berth.predictor.learning.relative.evaluation import Evaluation, Result
-from berth.predictor.learning.relative.law import LawFamily
 from berth.predictor.learning.resume import Resume
 from lab.datasets import aiwc
 from lab.experiments.options import Options
@@ -66,10 +66,10 @@ def train(options: Options) -> str:
         raise UsageError("relative computes its own figures; leave out --figures")
     site = site_input(options.profiles, options.reference, options.platforms)
     if site is not None:
-        return train_relative(site, options.bundle, options.seed)
+        return of_relative(train_relative(site, options.bundle, options.seed))
     public = SiteInput(aiwc_rows(), aiwc.AIWC.title, dict(aiwc.KINDS), {})
     source = {aiwc.AIWC.path: aiwc.AIWC.sha256}
-    return train_relative(public, options.bundle, options.seed, source)
+    return of_relative(train_relative(public, options.bundle, options.seed, source))
 
 
 def evaluate(options: Options) -> Report:
@@ -89,7 +89,7 @@ def evaluate(options: Options) -> Report:
         measured = aiwc.rows()
         again = both_figures(rows, measured.spread_seconds, measured.runs)
     if options.report is not None and any(r.family == SHIPPED for r in found.results):
-        model = families.COST_MODEL if site is None else LawFamily(kinds=site.kinds)
+        model = families.COST_MODEL if site is None else CostModelFamily(kinds=site.kinds)
         draw_applications(rows, model, options.report, seeds[0])
     return report_of(found, again)
 

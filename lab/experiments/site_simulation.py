@@ -14,8 +14,8 @@ from berth.pilot.documents import write_text
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.step_bar import step_bar
 from berth.policies.settings import Explore
+from berth.predictor.core.intervals import NORMAL_90
 from berth.predictor.learning.components import SHIPPED, Components
-from berth.predictor.learning.drift import NORMAL_90
 from berth.predictor.learning.relative.baselines import MeanSpeedup
 from berth.predictor.learning.resume import Resume
 from berth.predictor.learning.widths import interval_factors

@@ -6,7 +6,8 @@ jobs knew them, and to a plan in which every job takes all of its limit, in orde
 reservation: what ``squeue --start`` shows. Jobs that are submitted later are known to neither.
 
 The moments are gone through in order of time, and the levels of the intervals follow the starts
-that are known by then; nothing is fitted on the jobs that are reported.
+that are known by then (``ConformalLevels``, whose constants were chosen on the first fold); nothing
+is fitted on the jobs that are reported.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from berth.policies.replay.columns import Floats, Ints
 from berth.policies.replay.live import (
     AS_DRAWN,
     Levels,
-    OnlineLevels,
     Queue,
     Times,
     foresee,
     widened,
 )
+from berth.policies.replay.start_levels import ConformalLevels
 from berth.predictor.learning.history import RunTimePredictor
 from lab.datasets import ricc
 from lab.experiments.options import Options
@@ -80,23 +81,18 @@ class _Fold:
 
 def evaluate(options: Options) -> Report:
     """Both folds."""
-    levels = OnlineLevels()
-    rows, after = [], []
+    levels = _Followed(ConformalLevels(), [])
+    rows = []
     for name, begin, end in FOLDS:
         rows += _rows(name, _replayed(begin, end), levels, options.seed)
-        after.append(levels.now)
     return Report(
         "Starts of waiting jobs: RICC under EASY",
         (
             f"{MOMENTS} moments of jobs that wait {LEAST_WAIT_S:g} s or longer, up to {OF_EACH} "
             f"jobs each, {SAMPLES} draws.",
-            *(
-                f"Levels after the jobs of {name}: {found.earlier:.2f}, {found.later:.2f}."
-                for (name, *_), found in zip(FOLDS, after, strict=True)
-            ),
         ),
         (Section("Errors of the start", HEADER, [row.shown() for row in rows]),),
-        {"rows": rows, "levels": after},
+        {"rows": rows},
     )
 
 
@@ -130,8 +126,22 @@ class _Foretold(NamedTuple):
     """As they stood."""
 
 
-def _rows(name: str, fold: _Fold, levels: OnlineLevels, seed: int) -> list[Row]:
-    before = levels.now
+@dataclass(frozen=True)
+class _Followed:
+    """Levels, and the forecasts whose start is not known yet."""
+
+    online: ConformalLevels
+    unknown: list[tuple[int, _Foretold]]
+
+    def learn(self, until_s: float) -> None:
+        """Starts until then are known."""
+        for number, one in self.unknown:
+            if one.start_s <= until_s:
+                self.online.started(number, one.wait_s)
+        self.unknown[:] = [pair for pair in self.unknown if pair[1].start_s > until_s]
+
+
+def _rows(name: str, fold: _Fold, levels: _Followed, seed: int) -> list[Row]:
     found = _foretold(fold, levels, np.random.default_rng(seed))
     true, plan, low, mid, high = (
         np.array(column)
@@ -144,8 +154,8 @@ def _rows(name: str, fold: _Fold, levels: OnlineLevels, seed: int) -> list[Row]:
         ]
     ).T
     shown = (
-        ("live replay, levels online", (online[0], online[1], online[2])),
-        ("with the levels before these jobs", widened(low, mid, high, before)),
+        ("live replay, levels by starts known so far", (online[0], online[1], online[2])),
+        ("with the levels of berth replay --live", widened(low, mid, high, Levels())),
         ("as drawn", (low, mid, high)),
     )
     rows = []
@@ -156,38 +166,35 @@ def _rows(name: str, fold: _Fold, levels: OnlineLevels, seed: int) -> list[Row]:
     return [*rows, Row(name, "by the users' limits", len(true), *_errors(true, plan))]
 
 
-def _foretold(fold: _Fold, levels: OnlineLevels, rng: np.random.Generator) -> list[_Foretold]:
+def _foretold(fold: _Fold, levels: _Followed, rng: np.random.Generator) -> list[_Foretold]:
     """Starts at random moments in order of time; the levels learn from those that are known."""
     wait = fold.start_s - fold.submit_s
     jobs = rng.choice(np.flatnonzero(wait >= LEAST_WAIT_S), MOMENTS)
     moments = fold.submit_s[jobs] + rng.uniform(0.0, 0.98, MOMENTS) * wait[jobs]
     found: list[_Foretold] = []
-    unknown: list[_Foretold] = []
-
-    def learn(until_s: float) -> None:
-        for one in sorted((u for u in unknown if u.start_s <= until_s), key=lambda u: u.start_s):
-            unknown.remove(one)
-            levels.add(one.low_s, one.high_s, one.wait_s)
-
     for job, now_s in sorted(zip(jobs.tolist(), moments.tolist(), strict=True), key=lambda m: m[1]):
-        learn(now_s)
+        levels.learn(now_s)
         queue, rows, times = _queue(fold, now_s)
         seen = foresee(
             queue, one_pool(CORES), Settings(Backfill.EASY, compiled=True), times,
             samples=SAMPLES, seed=job, levels=AS_DRAWN,
         )  # fmt: skip
         limits = by_limits(queue)
+        asked: list[tuple[int, _Foretold]] = []
         for k in rng.choice(len(limits), min(OF_EACH, len(limits)), replace=False).tolist():
             start_s = float(fold.start_s[rows[queue.running + k]])
             columns = (seen.low_s, seen.mid_s, seen.high_s)
             low, mid, high = (float(column[k]) - now_s for column in columns)
-            unknown.append(
+            found.append(
                 _Foretold(
-                    low, mid, high, start_s - now_s, start_s, float(limits[k]) - now_s, levels.now
+                    low, mid, high, start_s - now_s, start_s, float(limits[k]) - now_s,
+                    levels.online.at(now_s, k),
                 )
-            )
-            found.append(unknown[-1])
-    learn(np.inf)
+            )  # fmt: skip
+            asked.append((k, found[-1]))
+        for k, one in asked:
+            number = levels.online.made(now_s, one.low_s, one.high_s, k)
+            levels.unknown.append((number, one))
     return found
 
 

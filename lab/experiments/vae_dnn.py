@@ -9,7 +9,7 @@ import numpy as np
 
 from berth.plugin.cli.site_rows import SiteInput, site_input
 from berth.plugin.cli.step_bar import step_bar
-from berth.plugin.cli.train import train_relative
+from berth.plugin.cli.train import of_relative, train_relative
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.folds import folds
@@ -53,10 +53,12 @@ def train(options: Options) -> str:
     if site is None:
         public = SiteInput(aiwc_rows(), aiwc.AIWC.title, dict(aiwc.KINDS), {})
         source = {aiwc.AIWC.path: aiwc.AIWC.sha256}
-        return train_relative(public, options.bundle, options.seed, source, VaeFamily())
+        return of_relative(
+            train_relative(public, options.bundle, options.seed, source, VaeFamily())
+        )
     cpus = tuple(name for name, kind in site.kinds.items() if kind == "cpu")
     family = VaeFamily(cpus=cpus, counted_on_cpu=site.rows.reference in cpus)
-    return train_relative(site, options.bundle, options.seed, family=family)
+    return of_relative(train_relative(site, options.bundle, options.seed, family=family))
 
 
 def evaluate(options: Options) -> Report:

@@ -9,7 +9,7 @@ import numpy as np
 
 from berth.plugin.cli.site_rows import SiteInput
 from berth.plugin.cli.step_bar import step_bar
-from berth.plugin.cli.train import train_relative
+from berth.plugin.cli.train import of_relative, train_relative
 from berth.plugin.cli.training_input import command_line
 from berth.predictor.learning.resume import Resume
 from lab.datasets import aiwc
@@ -56,11 +56,13 @@ def train(options: Options) -> str:
     if options.config is None:
         public = SiteInput(aiwc_rows(), aiwc.AIWC.title, dict(aiwc.KINDS), {})
         source = {aiwc.AIWC.path: aiwc.AIWC.sha256}
-        return train_relative(public, options.bundle, options.seed, source, XammFamily())
+        return of_relative(
+            train_relative(public, options.bundle, options.seed, source, XammFamily())
+        )
     config = read_config(options.config)
     rows, family = training_rows(config, options.config.parent)
     site = SiteInput(rows, str(config.app_train_data), {}, {})
-    return train_relative(site, options.bundle, config.seed, family=family)
+    return of_relative(train_relative(site, options.bundle, config.seed, family=family))
 
 
 def evaluate(options: Options) -> Report:

@@ -15,7 +15,7 @@ from scipy.stats import t as student
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.prediction import Interval
 from berth.predictor.footprint.footprint import Need
-from berth.predictor.footprint.runtimes import DeviceLaw, HostLaw, Span
+from berth.predictor.footprint.runtimes import DeviceMemory, HostMemory, Span
 from lab.footprint.memory_labels import (
     DUMMY_MIB,
     MIB,
@@ -31,7 +31,7 @@ PRIOR_WIDTH = 0.5
 """Of the log of needed over counted: its mean between models, and its spread."""
 
 
-def fit_forward(cases: Sequence[Forward]) -> DeviceLaw:
+def fit_forward(cases: Sequence[Forward]) -> DeviceMemory:
     """Context and share of forward passes: means over models, Student's interval of a new model.
 
     The context is what is measured above what is counted; the share what is measured of that,
@@ -50,7 +50,7 @@ def fit_forward(cases: Sequence[Forward]) -> DeviceLaw:
     context = new_model([float(np.mean(values)) for values in above.values()])
     shares = [(actual - context.mid) / counted for counted, actual in largest.values()]
     half = _half(shares)
-    return DeviceLaw(
+    return DeviceMemory(
         context_bytes=_span(context.scaled(MIB)),
         share=Span(low=max(1 - half, 0.0), mid=1.0, high=1 + half),
     )
@@ -117,7 +117,7 @@ def training_shares(cases: Sequence[Trained], *, prior_width: float = PRIOR_WIDT
 
 
 def host_features(needs: Iterable[Need]) -> Floats:
-    """[rows, 5] of a HostLaw's sum."""
+    """[rows, 5] of a HostMemory's sum."""
     return np.array([
         [1e6, n.weights, 1e6 * n.convolutions, 1e6 * n.products, n.activations + n.inputs]
         for n in needs
@@ -144,7 +144,7 @@ def left_out_ratios(rows: Sequence[Hosted]) -> dict[str, Floats]:
     return found
 
 
-def fit_host(rows: Sequence[Hosted]) -> HostLaw:
+def fit_host(rows: Sequence[Hosted]) -> HostMemory:
     """Weights from all rows; the interval from models left out, each weighing alike."""
     base, weight, convolution, product, activation = host_weights(rows).tolist()
     ratios = left_out_ratios(rows)
@@ -153,7 +153,7 @@ def fit_host(rows: Sequence[Hosted]) -> HostLaw:
     order = np.argsort(values)
     below = (np.cumsum(weights[order]) - 0.5 * weights[order]) / weights.sum()
     low, high = (float(np.interp(q, below, values[order])) for q in (ENDS[0], ENDS[2]))
-    return HostLaw(
+    return HostMemory(
         base_bytes=1e6 * base,
         a_weight_byte=weight,
         a_convolution=1e6 * convolution,

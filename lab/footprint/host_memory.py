@@ -47,8 +47,8 @@ def _figures(framework: str, task: Task, rows: list[Hosted]) -> HostFigures:
     off = np.abs(1 / np.concatenate(list(ratios.values())) - 1)
     inside = []
     for name in ratios:
-        law = fit_host([row for row in rows if row.model != name])
-        runtime = Runtime(law=law, framework="", source="", labels=1, models=1, limits="")
+        memory = fit_host([row for row in rows if row.model != name])
+        runtime = Runtime(memory=memory, framework="", source="", labels=1, models=1, limits="")
         own = [(row, memory_of(row.need, runtime)) for row in rows if row.model == name]
         inside.append(np.mean([m.low <= row.peak_bytes <= m.high for row, m in own]))
     return HostFigures(

@@ -1,17 +1,14 @@
-"""Writes ``predictor/footprint/runtimes.json``.
-
-``python -m lab.footprint.memory_constants``
-"""
+"""What frameworks add to a graph's memory: ``predictor/footprint/runtimes.json``."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from berth.pilot.documents import write_text
 from berth.predictor.core.memory_need import GPU_CONTEXT_BYTES
 from berth.predictor.footprint.footprint import Task
 from berth.predictor.footprint.runtimes import (
-    RUNTIMES,
-    DeviceLaw,
+    DeviceMemory,
     Runtime,
     RuntimeName,
     RuntimesFile,
@@ -40,7 +37,7 @@ def learn() -> RuntimesFile:
         schema="berth.footprint-runtimes/1",
         runtimes={
             RuntimeName.GPU_FORWARD: Runtime(
-                law=DeviceLaw(context_bytes=context, share=fitted.share),
+                memory=DeviceMemory(context_bytes=context, share=fitted.share),
                 framework="PyTorch 1.13.1, CUDA 11.7",
                 source="thesis, table 4.5, and DIPPM's dippm.py: A100 40 GB, fp32",
                 labels=len(measured),
@@ -49,7 +46,7 @@ def learn() -> RuntimesFile:
                 "precisions, versions, nor inference without recording",
             ),
             RuntimeName.GPU_TRAINING: Runtime(
-                law=DeviceLaw(context_bytes=context, share=training_shares(loads).span),
+                memory=DeviceMemory(context_bytes=context, share=training_shares(loads).span),
                 framework="PyTorch's context, TensorFlow 2.6's share",
                 source="MISO: A100 40 GB, fp32, eight programs on five slices",
                 labels=len(loads),
@@ -64,7 +61,7 @@ def learn() -> RuntimesFile:
 
 def _hosted(rows: list[Hosted], framework: str) -> Runtime:
     return Runtime(
-        law=fit_host(rows),
+        memory=fit_host(rows),
         framework=framework,
         source="our own runs on epyc-genoa-vm, fp32, one thread",
         labels=len(rows),
@@ -73,10 +70,6 @@ def _hosted(rows: list[Hosted], framework: str) -> Runtime:
     )
 
 
-def write(found: RuntimesFile, path: Path = RUNTIMES) -> None:
+def write(found: RuntimesFile, path: Path) -> None:
     """As JSON that people can read."""
-    path.write_text(found.model_dump_json(by_alias=True, indent=1) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    write(learn())
+    write_text(path, found.model_dump_json(by_alias=True, indent=1) + "\n")

@@ -28,6 +28,7 @@ from lab.datasets.mig import TrainingRow, training_rows
 from lab.datasets.timm import skeletons
 from lab.footprint.miso import PROGRAMS, Program
 from lab.footprint.networks import convnext_base
+from lab.graphs import PATIENT
 from lab.graphs.model_runs import runs
 
 MIB = 2**20
@@ -87,7 +88,7 @@ def forwards() -> list[Forward]:
     sketch, output = convnext_base()
     files[""] = sketch.model(output).SerializeToString()
     found = []
-    with Reader() as reader:
+    with Reader(PATIENT) as reader:
         for row in PRINTED:
             graph = read(reader, files[row.graph], row.batch, row.model)
             found.append(Forward(row, graph, count(graph, Task.RECORDED)))
@@ -136,7 +137,7 @@ def trained() -> list[Trained]:
     for row in training_rows():
         by_load.setdefault((row.model, row.batch), []).append(row)
     found = []
-    with Reader() as reader:
+    with Reader(PATIENT) as reader:
         for (model, batch), rows in sorted(by_load.items()):
             made = _program(reader, PROGRAMS[model], batch, model)
             found.append(Trained(model, batch, *made, rows[0].reserved_mib, tuple(rows)))
@@ -180,7 +181,7 @@ def hosted() -> Iterator[Hosted]:
             task = Task.TRAINING if run.setting.task is Timed.TRAINING else Task.INFERENCE
             entry = (run.setting.batch, run.setting.framework, task, peak)
             wanted.setdefault(run.model.name, []).append(entry)
-    with Reader() as reader:
+    with Reader(PATIENT) as reader:
         for architecture, data in skeletons():
             name = f"{architecture.model}_{architecture.image_size}"
             for batch, framework, task, peak in wanted.get(name, ()):

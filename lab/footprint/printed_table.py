@@ -82,7 +82,7 @@ def printed_figures(cases: Sequence[Forward] | None = None) -> PrintedFigures:
     for case in cases:
         others = [other for other in cases if other.printed.model != case.printed.model]
         runtime = Runtime(
-            law=fit_forward(others), framework="", source="", labels=1, models=1, limits=""
+            memory=fit_forward(others), framework="", source="", labels=1, models=1, limits=""
         )
         memory = footprint(case.need, runtime).memory
         low, mid, high = (end / MIB for end in (memory.low, memory.mid, memory.high))

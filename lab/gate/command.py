@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import json
+import math
 import os
 import shutil
 import subprocess
@@ -13,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from berth.pilot.errors import BerthError, UsageError
-from lab.gate.figure import Frozen, Part, load_frozen, load_parts, save_frozen
+from lab.gate.figure import Frozen, Part, Verdict, load_frozen, load_parts, save_frozen
 from lab.gate.report import Line, exit_status, judge, outdated, summary, table, worse
 from lab.gate.results import Result, Results
 from lab.gate.run import run
@@ -41,6 +43,9 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="at a time")
     made.add_argument("--json", action="store_true", help="print JSON")
     made.add_argument("--freeze", action="store_true", help="take the values now as those before")
+    made.add_argument(
+        "--accept", metavar="REASON", help="the same of figures that are worse alone, and why"
+    )
     made.add_argument("--list", action="store_true", help="list parts and figures; compute none")
     return made
 
@@ -62,6 +67,10 @@ def _gate(asked: argparse.Namespace) -> int:
         frozen = freeze(found, frozen)
         save_frozen(frozen, every)
     lines = judge(parts, found, frozen)
+    if asked.accept:
+        frozen = accept(lines, frozen, asked.accept)
+        save_frozen(frozen, every)
+        lines = judge(parts, found, frozen)
     if asked.json:
         print(json.dumps([_as_dict(line) for line in lines], indent=1))
     else:
@@ -91,18 +100,31 @@ def forget(results: Results, parts: Sequence[Part]) -> None:
 
 def freeze(found: Mapping[str, Result], frozen: Mapping[str, Frozen]) -> dict[str, Frozen]:
     """``frozen`` with the values of all results. Raises BerthError for one that is no number."""
-    done = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    )
     made = dict(frozen)
     for result in found.values():
         for name, value in result.values.items():
-            if value is None:
-                raise BerthError(f"{name} is not a number and cannot be frozen")
-            made[name] = Frozen(
-                before=value, frozen_from="run", commit=done.stdout.strip() or "unknown"
-            )
+            made[name] = _taken(name, value)
     return made
+
+
+def accept(lines: Sequence[Line], frozen: Mapping[str, Frozen], reason: str) -> dict[str, Frozen]:
+    """``frozen`` with the values now of figures that are worse. Raises as ``freeze`` does."""
+    found = {line.figure.id: line.now for line in lines if line.verdict is Verdict.WORSE}
+    return {**frozen, **{name: _taken(name, value, reason) for name, value in found.items()}}
+
+
+def _taken(name: str, value: float | None, reason: str = "") -> Frozen:
+    if value is None or not math.isfinite(value):
+        raise BerthError(f"{name} is not a number and cannot be frozen")
+    return Frozen(before=value, frozen_from="run", commit=_commit(), reason=reason)
+
+
+@functools.cache
+def _commit() -> str:
+    done = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip() or "unknown"
 
 
 def _as_dict(line: Line) -> dict[str, object]:
@@ -111,6 +133,7 @@ def _as_dict(line: Line) -> dict[str, object]:
         "part": line.part.name,
         "before": None if line.before is None else line.before.before,
         "frozen_from": None if line.before is None else line.before.frozen_from,
+        "accepted_because": (line.before.reason or None) if line.before else None,
         "now": line.now,
         "verdict": line.verdict.value,
     }

@@ -76,6 +76,8 @@ class Frozen(Model):
     before: float
     frozen_from: Literal["run", "docs"]
     commit: str
+    reason: str = ""
+    """Why a worse value was accepted."""
 
 
 def verdict(figure: Figure, before: float | None, now: float | None) -> Verdict:
@@ -140,6 +142,8 @@ def save_frozen(frozen: dict[str, Frozen], parts: Iterable[Part], path: Path = F
     """Write the values of figures that are in the table, in its order."""
     names = [figure.id for part in parts for figure in part.figures]
     lines = [
-        f" {json.dumps(name)}: {frozen[name].model_dump_json()}" for name in names if name in frozen
+        f" {json.dumps(name)}: {frozen[name].model_dump_json(exclude_defaults=True)}"
+        for name in names
+        if name in frozen
     ]
     path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")

@@ -18,6 +18,7 @@ from berth.predictor.hardware import platforms
 from berth.predictor.hardware.roofs import Numbers, Roof, roof_of
 from berth.predictor.learning.graphs.run_seconds import seconds
 from lab.datasets.timm import skeletons
+from lab.graphs import PATIENT
 
 DATA = Path(__file__).with_name("data") / "model_runs.jsonl"
 
@@ -54,7 +55,7 @@ def on_one_core(platform: str | None = None, path: Path = DATA) -> list[OnOneCor
             wanted.setdefault(run.model.name, []).append(run)
     found = []
     known = platforms.shipped()
-    with tempfile.TemporaryDirectory() as folder, Reader() as reader:
+    with tempfile.TemporaryDirectory() as folder, Reader(PATIENT) as reader:
         file = Path(folder) / "model.onnx"
         for architecture, data in skeletons():
             own = wanted.get(f"{architecture.model}_{architecture.image_size}", ())

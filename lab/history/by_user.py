@@ -9,11 +9,11 @@ import numpy as np
 
 from berth.plugin.history.run_times import ANOTHER_LIMIT, without_limit
 from berth.predictor.core.prediction import Interval
-from berth.predictor.learning.history import AskedJob, EndedJob, RunTimePredictor
+from berth.predictor.learning.history import AskedJob, RunTimePredictor
 from berth.predictor.learning.history.replay import Event
 from lab.datasets.ricc import Trace
 from lab.ground.table import Floats, Places
-from lab.history.replay import asked_jobs, events
+from lab.history.replay import asked_jobs, ended_job, events
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +52,7 @@ def _replay(jobs: Trace, rows: Places, found: ByUser) -> None:
     for event, place in events(jobs):
         one, row = asked[place], rows[place]
         if event is Event.END:
-            predictor.ended(
-                str(place),
-                EndedJob(one, float(jobs.end_s[place]), float(jobs.runtime_s[place]),
-                         bool(jobs.completed[place])),
-            )  # fmt: skip
+            predictor.ended(str(place), ended_job(jobs, one, place))
             shapes[one.cores, one.request_s] += 1
             limits.add(one.request_s)
             runs_s.append(float(jobs.runtime_s[place]))

@@ -17,13 +17,13 @@ import torch
 from torch import Tensor, nn
 
 from berth.pilot.documents import write_text
-from berth.predictor.learning.history import AskedJob, EndedJob, RunTimePredictor
+from berth.predictor.learning.history import AskedJob, RunTimePredictor
 from berth.predictor.learning.history.evidence import FEATURES, features_of
 from berth.predictor.learning.history.replay import Event
 from berth.predictor.learning.history.rings import USER, Ring, code
 from lab.datasets.ricc import Trace
 from lab.ground.table import Flags, Floats, Places
-from lab.history.replay import asked_jobs, events
+from lab.history.replay import asked_jobs, ended_job, events
 
 UNITS = 16
 EPOCHS = 8
@@ -111,11 +111,7 @@ def _known(
             features, log_runs = features_of(one, now, rings)
             yield job, features, log_runs, counted(one, rings, len(log_runs))
         if event is Event.END:
-            ended = EndedJob(
-                one, float(trace.end_s[job]), float(trace.runtime_s[job]),
-                bool(trace.completed[job]),
-            )  # fmt: skip
-            predictor.ended(str(job), ended)
+            predictor.ended(str(job), ended_job(trace, one, job))
         elif event is Event.START:
             predictor.started(str(job), one, float(trace.start_s[job]))
 

@@ -89,7 +89,7 @@ class _Guess:
 
 
 class PeakPredictor:
-    """Told of runs in order of their ends; bounded in memory."""
+    """Learns of runs in order of their ends; bounded in memory."""
 
     def __init__(self, sizing: Sizing | None = None) -> None:
         self._how = sizing or Sizing()

@@ -40,6 +40,13 @@ def events(trace: Trace) -> Iterator[tuple[Event, int]]:
     return in_order(trace.submit_s, trace.start_s, trace.end_s)
 
 
+def ended_job(trace: Trace, one: AskedJob, job: int) -> EndedJob:
+    """What is known of it when it has ended."""
+    return EndedJob(
+        one, float(trace.end_s[job]), float(trace.runtime_s[job]), bool(trace.completed[job])
+    )
+
+
 def asked_jobs(trace: Trace) -> list[AskedJob]:
     """[jobs] as they were submitted."""
     columns: tuple[Floats | Places, ...] = (
@@ -64,11 +71,7 @@ def replay(trace: Trace, predictor: RunTimePredictor) -> Predicted:
     for event, job in events(trace):
         one = asked[job]
         if event is Event.END:
-            ended = EndedJob(
-                one, float(trace.end_s[job]), float(trace.runtime_s[job]),
-                bool(trace.completed[job]),
-            )  # fmt: skip
-            predictor.ended(str(job), ended)
+            predictor.ended(str(job), ended_job(trace, one, job))
         elif event is Event.ASKED:
             moment = time.thread_time()
             predicted = predictor.predict(one, one.submit_s, job_id=str(job))

@@ -68,6 +68,16 @@ class AdaptedCurve:
         return asdict(self)
 
 
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """A labelled platform as the new one, and the other, whose prior it starts from."""
+
+    new: str
+    prior_of: str
+    data: Columns
+    other: Columns
+
+
 def evaluate_adapted(
     examples: Sequence[Example],
     platforms: Mapping[str, Platform],
@@ -76,13 +86,7 @@ def evaluate_adapted(
     advance: Callable[[], None] = lambda: None,
 ) -> list[AdaptedCurve]:
     """One curve a labelled platform. ``advance`` is called once a draw."""
-    reference = platforms[examples[0].profile.platform]
-    data = {name: columns(examples, platforms[name], reference) for name in LABELLED}
-    first, second = LABELLED
-    return [
-        _curve(data[new], data[other], (new, other), seed, advance)
-        for new, other in ((first, second), (second, first))
-    ]
+    return [_curve(turn, seed, advance) for turn in _turns(examples, platforms)]
 
 
 def evaluate_new(
@@ -93,12 +97,16 @@ def evaluate_new(
     advance: Callable[[], None] = lambda: None,
 ) -> list[NewMachine]:
     """V100 and Quartz before and after calibration. ``advance`` is called once a draw."""
+    suite = _suite(examples)
+    return [_new_machine(turn, suite, seed, advance) for turn in _turns(examples, platforms)]
+
+
+def _turns(examples: Sequence[Example], platforms: Mapping[str, Platform]) -> list[_Turn]:
     reference = platforms[examples[0].profile.platform]
     data = {name: columns(examples, platforms[name], reference) for name in LABELLED}
-    suite = _suite(examples)
     first, second = LABELLED
     return [
-        _new_machine(new, (data[new], data[other]), suite, seed, advance)
+        _Turn(new, other, data[new], data[other])
         for new, other in ((first, second), (second, first))
     ]
 
@@ -118,19 +126,12 @@ def steps() -> int:
     return DRAWS * len(LABELLED)
 
 
-def _new_machine(
-    name: str,
-    platforms: tuple[Columns, Columns],
-    suite: Flags,
-    seed: int,
-    advance: Callable[[], None],
-) -> NewMachine:
-    """``platforms``: the new one's rows, and those of the one that it starts from."""
-    data, other = platforms
+def _new_machine(turn: _Turn, suite: Flags, seed: int, advance: Callable[[], None]) -> NewMachine:
+    data = turn.data
     states: tuple[list[Knowledge], ...] = ([], [], [])
     for draw in range(DRAWS):
         _, mine, _ = _halves(data, seed, draw)
-        kind = _kind(other.take(np.flatnonzero(mine).tolist()))
+        kind = _kind(turn.other.take(np.flatnonzero(mine).tolist()))
         test = data.take(np.flatnonzero(~mine).tolist())
         timed = data.take(np.flatnonzero(mine & suite).tolist())
         everything = data.take(np.flatnonzero(mine).tolist())
@@ -145,7 +146,7 @@ def _new_machine(
         ):
             state.append(known(test.log_time - guess, width))
         advance()
-    return NewMachine(name, *(averaged(state) for state in states))
+    return NewMachine(turn.new, *(averaged(state) for state in states))
 
 
 def _labelled(data: Columns, test: Columns, seed: int) -> tuple[Floats, Floats]:
@@ -164,14 +165,13 @@ def _halves(data: Columns, seed: int, draw: int) -> tuple[list[str], Flags, np.r
     return pool, np.isin(np.array(data.kernels), pool), rng
 
 
-def _curve(
-    data: Columns, other: Columns, names: tuple[str, str], seed: int, advance: Callable[[], None]
-) -> AdaptedCurve:
+def _curve(turn: _Turn, seed: int, advance: Callable[[], None]) -> AdaptedCurve:
+    data = turn.data
     found = np.zeros((DRAWS, len(LABELS), 4))
     for draw in range(DRAWS):
         pool, mine, rng = _halves(data, seed, draw)
         names_of = np.array(data.kernels)
-        kind = _kind(other.take(np.flatnonzero(mine).tolist()))
+        kind = _kind(turn.other.take(np.flatnonzero(mine).tolist()))
         labelled = [int(rng.choice(np.flatnonzero(names_of == kernel))) for kernel in pool]
         test = data.take(np.flatnonzero(~mine).tolist())
         for n, count in enumerate(LABELS):
@@ -179,8 +179,8 @@ def _curve(
         advance()
     mean, error = found.mean(axis=0), found[:, :, 0]
     return AdaptedCurve(
-        platform=names[0],
-        prior_of=names[1],
+        platform=turn.new,
+        prior_of=turn.prior_of,
         error=tuple(mean[:, 0].tolist()),
         mean_log_error=tuple(mean[:, 1].tolist()),
         low=tuple(error.min(axis=0).tolist()),

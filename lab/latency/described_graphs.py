@@ -23,6 +23,7 @@ from berth.predictor.families.graph.latency.features import (
 )
 from berth.predictor.graphs.reader import Reader
 from lab.datasets.timm import Architecture
+from lab.graphs import PATIENT
 from lab.ground.table import Floats
 
 TABLE = Path(__file__).with_name("tables") / "described.npz"
@@ -64,7 +65,7 @@ def describe(folder: Path) -> tuple[bytes, dict[str, str]]:
     """The table of all ``MODEL_SIZE.onnx`` in ``folder``; and why some could not be read."""
     names, features, kinds, refused = [], [], [], {}
     columns: dict[str, list[Floats]] = {name: [] for name in _COLUMNS}
-    with Reader() as reader:
+    with Reader(PATIENT) as reader:
         for path in sorted(folder.glob("*_*.onnx")):
             try:
                 work = work_of(reader.read(path, batch=1))

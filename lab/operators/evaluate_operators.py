@@ -85,8 +85,8 @@ def evaluate(
         skipped[IMAGES] = str(missing)
     advance("image models")
     power = {
-        name: f"{law.watts:g} W, exponent {law.gamma:g}"
-        for name, law in {**own.power, **held.power}.items()
+        name: f"{constants.watts:g} W, exponent {constants.gamma:g}"
+        for name, constants in {**own.power, **held.power}.items()
     }
     return _report(seed, results, power, widths, skipped)
 
@@ -125,8 +125,8 @@ def _report(
          "published": published},
         {**shipped, **widths},
         (
-            "Power law chosen without the silicon named:",
-            *(f"  {name}: {law}" for name, law in power.items()),
+            "Power limit chosen without the silicon named:",
+            *(f"  {name}: {constants}" for name, constants in power.items()),
             f"NeuSight publishes, on its own test sets (quoted, mean errors): {quoted}; "
             f"whole models on the L4: {whole}",
             *(f"left out, {name}: {why}" for name, why in skipped.items()),

@@ -19,7 +19,7 @@ from berth.predictor.families.graph.operators.calls import Calls
 from berth.predictor.families.graph.operators.physics import (
     Features,
     Places,
-    PowerLaw,
+    PowerLimit,
     base_seconds,
     product_features,
     utilisation,
@@ -56,7 +56,7 @@ QUICK = Size(rows=8_000, rounds=80)
 class Fitted:
     """Launches and one ensemble for each group."""
 
-    power: PowerLaw
+    power: PowerLimit
     launch_s: dict[str, float]
     """By operator; of a GPU never seen, the median over GPUs."""
     boosters: dict[Group, xgboost.Booster]
@@ -81,7 +81,7 @@ class Fitted:
         return found
 
 
-def features_of(group: Group, calls: Calls, gpu: str, power: PowerLaw) -> tuple[Features, Floats]:
+def features_of(group: Group, calls: Calls, gpu: str, power: PowerLimit) -> tuple[Features, Floats]:
     """What the trees of a group see of calls on one GPU, and their base seconds."""
     places = Places.of([unit_named(gpu)], Numbers.FP32, power)
     features = vector_features if group is Group.VECTORS else product_features
@@ -110,7 +110,7 @@ def launches(rows: Rows) -> tuple[dict[tuple[str, str], float], dict[str, float]
 
 def fit(
     rows: Rows,
-    power: PowerLaw,
+    power: PowerLimit,
     seed: int,
     size: Size = FULL,
     groups: Sequence[Group] = tuple(Group),

@@ -6,7 +6,7 @@ import numpy as np
 import xgboost
 
 from berth.predictor.core.arrays import Floats
-from berth.predictor.families.graph.operators.physics import Places, PowerLaw, roof_seconds
+from berth.predictor.families.graph.operators.physics import Places, PowerLimit, roof_seconds
 from berth.predictor.hardware.roofs import Numbers
 from berth.predictor.hardware.unit import Unit, unit_named
 from lab.operators.fit_operators import launches
@@ -31,7 +31,7 @@ def roofline(train: Rows, test: Rows) -> Floats:
     for gpu in np.unique(test.gpu):
         of = np.flatnonzero(test.gpu == gpu)
         found[of] += roof_seconds(
-            test.calls[of], Places.of([unit_named(str(gpu))], Numbers.FP32, PowerLaw(1.0, 0.0))
+            test.calls[of], Places.of([unit_named(str(gpu))], Numbers.FP32, PowerLimit(1.0, 0.0))
         )[0]
     return found
 

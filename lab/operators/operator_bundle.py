@@ -15,13 +15,13 @@ from berth.predictor.core.bundle_writing import write_bundle
 from berth.predictor.core.provenance import made_by, versions
 from berth.predictor.families.graph.operators import bundle as bundles
 from berth.predictor.families.graph.operators.bundle import (
+    CONSTANTS,
+    CONSTANTS_SCHEMA,
     KINDS,
-    LAW,
-    LAW_SCHEMA,
     OPERATORS_SCHEMA,
     Group,
-    Law,
     Loaded,
+    OperatorConstants,
     OperatorsManifest,
     OperatorsTraining,
     Width,
@@ -63,8 +63,8 @@ def train(
     fitted = fit(given, power, seed, size)
     advance("trees")
     files, apart = ensembles(fitted, given)
-    law = Law(
-        schema=LAW_SCHEMA,
+    constants = OperatorConstants(
+        schema=CONSTANTS_SCHEMA,
         watts=power.watts,
         gamma=power.gamma,
         launch_s=fitted.launch_s,
@@ -72,7 +72,7 @@ def train(
         model=named_width(figures, MODEL_WIDTH) or widths[Group.PRODUCTS],
         half=named_width(figures, HALF_WIDTH) or widths[Group.PRODUCTS],
     )
-    files[LAW] = to_json(law).encode()
+    files[CONSTANTS] = to_json(constants).encode()
     manifest = OperatorsManifest(
         schema=OPERATORS_SCHEMA,
         **made_by(command, figures),
@@ -86,7 +86,7 @@ def train(
             libraries=versions(LIBRARIES),
         ),
     )
-    files[CARD] = card(manifest, law, apart).encode()
+    files[CARD] = card(manifest, constants, apart).encode()
     written = write_bundle(folder, manifest, files, load=bundles.load)
     advance("bundle")
     return written
@@ -96,15 +96,15 @@ def in_memory(fitted: Fitted, given: Rows) -> OperatorModel:
     """What a bundle of ``fitted`` would predict; its intervals are of no width."""
     files, _ = ensembles(fitted, given)
     none = Width(low=1.0, high=1.0, rows=1, gpus=1)
-    law = Law(
-        schema=LAW_SCHEMA, watts=fitted.power.watts, gamma=fitted.power.gamma,
+    constants = OperatorConstants(
+        schema=CONSTANTS_SCHEMA, watts=fitted.power.watts, gamma=fitted.power.gamma,
         launch_s=fitted.launch_s, widths=dict.fromkeys(Group, none), model=none, half=none,
     )  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         for name, raw in files.items():
             (Path(folder) / name).write_bytes(raw)
         opened = {group: open_model(Path(folder) / file_of(group)) for group in Group}
-    return OperatorModel(Loaded("", law, fitted.power, opened))
+    return OperatorModel(Loaded("", constants, fitted.power, opened))
 
 
 def group_widths(held: Held) -> dict[Group, Width]:
@@ -155,9 +155,13 @@ def named_width(figures: Mapping[str, float], name: str) -> Width | None:
     return Width(low=low, high=high, rows=int(rows_), gpus=int(gpus))
 
 
-def card(manifest: OperatorsManifest, law: Law, apart: float) -> str:
+def card(manifest: OperatorsManifest, constants: OperatorConstants, apart: float) -> str:
     """``CARD.md`` as text; ``apart``: largest difference of ONNX from xgboost."""
-    every = (*law.widths.items(), ("whole model, fp32", law.model), ("half precision", law.half))
+    every = (
+        *constants.widths.items(),
+        ("whole model, fp32", constants.model),
+        ("half precision", constants.half),
+    )
     rows = [
         (str(name), f"{one.low:.2f}", f"{one.high:.2f}", str(one.rows), str(one.gpus))
         for name, one in every
@@ -170,8 +174,8 @@ def card(manifest: OperatorsManifest, law: Law, apart: float) -> str:
                 "bandwidth) / utilisation, with a utilisation in (0, 1] from gradient-boosted",
                 f"trees (ONNX; largest difference from the trainer's own output {apart:.1e} before",
                 "the logistic curve). A model graph's time is the sum of its operators.",
-                f"Power: a GPU keeps its peak from {law.watts:g} W a TFLOP/s of fp32 (16 nm) on;",
-                f"below, its share falls with exponent {law.gamma:g}.",
+                f"Power: a GPU keeps its peak from {constants.watts:g} W a TFLOP/s of fp32 (16 nm)",
+                f"on; below, its share falls with exponent {constants.gamma:g}.",
             ],
             "Data": [
                 *source_lines(manifest.training.sources), "",

@@ -16,18 +16,18 @@ import numpy as np
 
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.graph.operators.bundle import KINDS, Group, Width
-from berth.predictor.families.graph.operators.physics import PowerLaw
+from berth.predictor.families.graph.operators.physics import PowerLimit
 from lab.ground.table import Strings
 from lab.operators.fit_operators import FULL, QUICK, Fitted, Size, fit
 from lab.operators.operator_rows import Rows, rows
 
-POWER_LAWS = (
-    PowerLaw(20.0, 0.0), PowerLaw(15.0, 1.0), PowerLaw(20.0, 1.0), PowerLaw(25.0, 1.0),
-    PowerLaw(20.0, 0.5), PowerLaw(20.0, 1.5),
+POWER_LIMITS = (
+    PowerLimit(20.0, 0.0), PowerLimit(15.0, 1.0), PowerLimit(20.0, 1.0), PowerLimit(25.0, 1.0),
+    PowerLimit(20.0, 0.5), PowerLimit(20.0, 1.5),
 )  # fmt: skip
 """The first: power does not matter."""
 _SCORED = 800
-"""Rows of a GPU and kind that a law is chosen by."""
+"""Rows of a GPU and kind that a limit is chosen by."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Held:
 
     rows: Rows
     seconds: Floats
-    power: Mapping[str, PowerLaw]
+    power: Mapping[str, PowerLimit]
     """Chosen: by silicon left out, or under ``own``."""
 
     @property
@@ -45,21 +45,21 @@ class Held:
         return np.asarray(np.abs(self.seconds / self.rows.seconds - 1))
 
 
-def choose_power(seed: int, without: str | None = None, *, own: bool = False) -> PowerLaw:
-    """The law with the least median error of products on silicon left out.
+def choose_power(seed: int, without: str | None = None, *, own: bool = False) -> PowerLimit:
+    """The limit with the least median error of products on silicon left out.
 
     ``without``: this silicon, that nothing is chosen on. ``own``: from NeuSight's training rows.
     """
     others = [str(chip) for chip in np.unique(_products(own).chip) if chip != without]
     scores = []
-    for law in POWER_LAWS:
+    for limit in POWER_LIMITS:
         pairs = (frozenset({chip} | ({without} if without else set())) for chip in others)
         found = [
-            _median_errors(law, pair, seed, own)[chip]
+            _median_errors(limit, pair, seed, own)[chip]
             for chip, pair in zip(others, pairs, strict=True)
         ]
         scores.append(float(np.mean(found)))
-    return POWER_LAWS[int(np.argmin(scores))]
+    return POWER_LIMITS[int(np.argmin(scores))]
 
 
 @cache
@@ -70,11 +70,13 @@ def _products(own: bool) -> Rows:
 
 
 @cache
-def _median_errors(law: PowerLaw, out: frozenset[str], seed: int, own: bool) -> dict[str, float]:
+def _median_errors(
+    limit: PowerLimit, out: frozenset[str], seed: int, own: bool
+) -> dict[str, float]:
     """Of each silicon of ``out``, when all of it was left out."""
     given = _products(own)
     leaving = np.isin(given.chip, sorted(out))
-    fitted = fit(given[~leaving], law, seed, QUICK, (Group.PRODUCTS,))
+    fitted = fit(given[~leaving], limit, seed, QUICK, (Group.PRODUCTS,))
     found = {}
     for chip in sorted(out):
         some = _some(given[given.chip == chip], seed)
@@ -103,7 +105,7 @@ def own_split(seed: int = 0, size: Size = FULL) -> tuple[Held, Fitted]:
 
 @cache
 def without(chip: str, seed: int = 0, size: Size = FULL) -> Fitted:
-    """Fitted on all rows of all other silicon, the law chosen there."""
+    """Fitted on all rows of all other silicon, the limit chosen there."""
     given = rows()
     return fit(given[given.chip != chip], choose_power(seed, chip), seed, size)
 

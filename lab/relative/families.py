@@ -22,8 +22,8 @@ from berth.pilot.errors import UsageError
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.relative.baselines import MeanSpeedup, NearestWorkload
+from berth.predictor.learning.relative.cost_model_family import CostModelFamily
 from berth.predictor.learning.relative.family import Entry, Family, Fitted
-from berth.predictor.learning.relative.law import LawFamily
 from lab.datasets.aiwc import KINDS
 
 TREES = 300
@@ -155,11 +155,11 @@ def _xamm() -> Sequence[Family]:
     return FAMILIES
 
 
-COST_MODEL = LawFamily(kinds=KINDS)
+COST_MODEL = CostModelFamily(kinds=KINDS)
 """The shipped one, of AIWC's devices."""
 ENTRIES: tuple[Entry, ...] = (
     Entry("baselines", lambda: BASELINES),
-    Entry("law", lambda: (COST_MODEL,)),
+    Entry("cost-model", lambda: (COST_MODEL,)),
     Entry(
         "committee",
         lambda: (Committee((COST_MODEL, FOREST, RIDGE_REGRESSION)),),
@@ -200,7 +200,7 @@ def _of_kinds(load: Callable[[], Sequence[Family]], kinds: Mapping[str, str]) ->
 
 
 def _of(family: Family, kinds: Mapping[str, str]) -> Family:
-    if isinstance(family, LawFamily):
+    if isinstance(family, CostModelFamily):
         return replace(family, kinds=kinds)
     if isinstance(family, Committee):
         return replace(family, members=[_of(member, kinds) for member in family.members])

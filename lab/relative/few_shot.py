@@ -141,8 +141,8 @@ def most_telling(moved: Transfer, log_speedup: Floats, weights: Floats, count: i
         gain[found] = -np.inf
         best = int(gain.argmax())
         found.append(best)
-        told = across[best]
-        covariance = covariance - np.outer(told, told) / (moved.noise + told @ scores[best])
+        learnt = across[best]
+        covariance = covariance - np.outer(learnt, learnt) / (moved.noise + learnt @ scores[best])
     return found
 
 

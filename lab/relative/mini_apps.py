@@ -1,12 +1,12 @@
 """Mini-apps on platforms never trained on, from BabelStream rates and data sheets.
 
 Every ordered pair (source, target) of platforms: the time on the source is known, nothing was
-learnt from either. What the laws learn and how they are put together comes from the n other
+learnt from either. What the models learn and how they are put together comes from the n other
 platforms, each left out in its turn:
 
-* ``best law``: the one with the least error there;
-* ``averaged``: a law counts as ``error ** -n``, the likelihood of its errors (Laplace
-  distributed), laws without, with one and with two corrections weighing the same beforehand;
+* ``best model``: the one with the least error there;
+* ``averaged``: a model counts as ``error ** -n``, the likelihood of its errors (Laplace
+  distributed), models without, with one and with two corrections weighing the same beforehand;
 * ``nested``: whichever of these two did better there.
 """
 
@@ -27,12 +27,12 @@ SPLIT = (
     "chosen (nested); same problem size"
 )
 RIDGE = 1.0
-TOGETHER = ("best law", "averaged")
+TOGETHER = ("best model", "averaged")
 METHODS = ("triad", "dot", *TOGETHER, "nested")
 
 
 @dataclass(frozen=True, slots=True)
-class Law:
+class RateModel:
     """log t = c - log rate + w . features; without features nothing but c is learnt."""
 
     rate: str
@@ -44,9 +44,9 @@ class Law:
         )
 
 
-TRIAD, DOT = Law("triad"), Law("dot")
-LAWS = tuple(
-    Law(rate, features)
+TRIAD, DOT = RateModel("triad"), RateModel("dot")
+RATE_MODELS = tuple(
+    RateModel(rate, features)
     for rate in ("triad", "dot", "flops_f32")
     for features in (
         (), ("is_gpu",), ("cache",), ("dot",), ("flops_f32",), ("flops_f64", "cache"),
@@ -55,8 +55,8 @@ LAWS = tuple(
 )  # fmt: skip
 """Bandwidth-bound, reduction-bound or compute-bound, with up to two corrections."""
 
-_OF_EACH = Counter(len(law.features) for law in LAWS)
-PRIOR = np.array([1 / _OF_EACH[len(law.features)] for law in LAWS])
+_OF_EACH = Counter(len(model.features) for model in RATE_MODELS)
+PRIOR = np.array([1 / _OF_EACH[len(model.features)] for model in RATE_MODELS])
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,17 +124,21 @@ def _one(app: str, data: MiniApps) -> AppResult:
 
 
 def predict(
-    law: Law, table: dict[str, Floats], log_time: Floats, learn: Sequence[int], ask: Sequence[int]
+    model: RateModel,
+    table: dict[str, Floats],
+    log_time: Floats,
+    learn: Sequence[int],
+    ask: Sequence[int],
 ) -> Floats:
-    """Log times of the platforms ``ask`` by a law fitted on the platforms ``learn``."""
-    work = log_time[learn] + table[law.rate][learn]
-    guess = work.mean() - table[law.rate][ask]
-    if not law.features:
+    """Log times of the platforms ``ask`` by a model fitted on the platforms ``learn``."""
+    work = log_time[learn] + table[model.rate][learn]
+    guess = work.mean() - table[model.rate][ask]
+    if not model.features:
         return np.asarray(guess)
-    features = np.column_stack([table[name] for name in law.features])
+    features = np.column_stack([table[name] for name in model.features])
     mean, deviation = features[learn].mean(axis=0), features[learn].std(axis=0) + 1e-9
     scaled = (features - mean) / deviation
-    inner = scaled[learn].T @ scaled[learn] + RIDGE * np.eye(len(law.features))
+    inner = scaled[learn].T @ scaled[learn] + RIDGE * np.eye(len(model.features))
     weights = np.linalg.solve(inner, scaled[learn].T @ (work - work.mean()))
     return np.asarray(guess + scaled[ask] @ weights)
 
@@ -142,21 +146,23 @@ def predict(
 def _together(
     table: dict[str, Floats], log_time: Floats, learn: Sequence[int], ask: Sequence[int]
 ) -> dict[str, Floats]:
-    misfits = np.array([_misfit(law, table, log_time, learn) + 1e-9 for law in LAWS])
-    guesses = np.array([predict(law, table, log_time, learn, ask) for law in LAWS])
+    misfits = np.array([_misfit(model, table, log_time, learn) + 1e-9 for model in RATE_MODELS])
+    guesses = np.array([predict(model, table, log_time, learn, ask) for model in RATE_MODELS])
     counted = PRIOR * (misfits / misfits.min()) ** -len(learn)
     return {
-        "best law": guesses[int(misfits.argmin())],
+        "best model": guesses[int(misfits.argmin())],
         "averaged": np.average(guesses, axis=0, weights=counted),
     }
 
 
-def _misfit(law: Law, table: dict[str, Floats], log_time: Floats, among: Sequence[int]) -> float:
+def _misfit(
+    model: RateModel, table: dict[str, Floats], log_time: Floats, among: Sequence[int]
+) -> float:
     """Mean error in log of all pairs of ``among``, each platform left out in its turn."""
     return _pairs(
         np.array(
             [
-                log_time[i] - predict(law, table, log_time, [j for j in among if j != i], [i])[0]
+                log_time[i] - predict(model, table, log_time, [j for j in among if j != i], [i])[0]
                 for i in among
             ]
         )

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.predictor.core.arrays import Floats
+from berth.predictor.core.intervals import NORMAL_90
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.cells import LEAST_DEVIATION
-from berth.predictor.learning.drift import NORMAL_90
 from berth.predictor.learning.relative.family import Family
 from berth.predictor.learning.relative.trust import fit_residuals
 from berth.predictor.learning.resume import Resume

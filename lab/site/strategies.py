@@ -12,11 +12,10 @@ import numpy as np
 from berth.policies.exploring import Allowance, place_to_learn
 from berth.policies.settings import Explore, PolicySettings, Weights
 from berth.policies.values import Candidate, Ranked, Request, Resources
-from berth.predictor.core.intervals import around
+from berth.predictor.core.intervals import NORMAL_90, around
 from berth.predictor.core.prediction import Basis
 from berth.predictor.learning.cells import Place, Run
 from berth.predictor.learning.components import Components
-from berth.predictor.learning.evidence import NORMAL_90
 from berth.predictor.learning.posterior import Posterior
 from lab.site.world import World
 

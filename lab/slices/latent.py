@@ -18,7 +18,7 @@ from berth.predictor.families.slices.latent import (
     kernel,
     latents,
 )
-from berth.predictor.families.slices.physics import ShareLaw, log_slowdown
+from berth.predictor.families.slices.physics import ShareModel, log_slowdown
 from lab.slices.slice_cases import SHARES, Case
 
 SHARPNESS = (1.5, 2.0, 3.0)
@@ -71,7 +71,7 @@ def known(case: Case) -> dict[str, float]:
     return features(case.workload, case.point)
 
 
-def true_latent(case: Case, shares: ShareLaw, sharpness: float) -> float:
+def true_latent(case: Case, shares: ShareModel, sharpness: float) -> float:
     """The latent that fits what the slices did, by least absolute log error."""
     cost = np.zeros_like(_GRID)
     for g, y in case.measured.items():
@@ -79,7 +79,7 @@ def true_latent(case: Case, shares: ShareLaw, sharpness: float) -> float:
     return float(_GRID[int(np.argmin(cost))])
 
 
-def fit_family(spec: FamilySpec, cases: Sequence[Case], shares: ShareLaw) -> Family:
+def fit_family(spec: FamilySpec, cases: Sequence[Case], shares: ShareModel) -> Family:
     """All members of a family on these cases."""
     rows = [known(case) for case in cases]
     trust = np.array([1 / (STEADY + case.point.unsteadiness) for case in cases])
@@ -106,7 +106,7 @@ def predicted(family: Family, cases: Sequence[Case]) -> Latents:
     return latents(family, [known(case) for case in cases])
 
 
-def slowdowns(found: Latents, shares: ShareLaw) -> dict[int, Floats]:
+def slowdowns(found: Latents, shares: ShareModel) -> dict[int, Floats]:
     """Log slow-downs by compute slices, one a case."""
     count = found.values.shape[1]
     return {

@@ -12,7 +12,7 @@ from berth.predictor.core.bundle import CARD
 from berth.predictor.core.bundle_writing import write_bundle
 from berth.predictor.core.provenance import made_by, versions
 from berth.predictor.families.slices import bundle as bundles
-from berth.predictor.families.slices.equivalence import EQUIVALENCE, LAW
+from berth.predictor.families.slices.equivalence import IN_MANIFEST
 from berth.predictor.families.slices.latent import LATENT_SCHEMA, LatentFile
 from berth.predictor.families.slices.manifest import (
     LATENTS,
@@ -24,7 +24,7 @@ from berth.predictor.families.slices.manifest import (
     SliceManifest,
     SliceTraining,
 )
-from berth.predictor.families.slices.physics import ShareLaw
+from berth.predictor.families.slices.physics import ShareModel
 from berth.predictor.families.slices.predictor import BATCHES, EASE, SWEEP
 from berth.predictor.learning.trees_onnx import check_agreement, to_onnx
 from lab.datasets.mig import MISO, PARVAGPU
@@ -67,7 +67,7 @@ def cases_of(spec: FamilySpec) -> tuple[Case, ...]:
 
 
 @cache
-def shares_without(model: str) -> ShareLaw:
+def shares_without(model: str) -> ShareModel:
     """Effective shares learnt without a model, also without its namesakes in ParvaGPU."""
     rows = sweep_rows()
     return fit_shares(rows.of(name for name in rows.names if not name.startswith(model)))
@@ -136,10 +136,12 @@ def _entry(name: str, data: str, held: Held) -> MethodEntry:
 
 
 def batches_entry(fitted: SweepFit, alone: SliceRows) -> MethodEntry:
-    """The law of one process and batch equivalence together; a probe moves the law alone."""
-    law, rule = sweep_left_out(fitted, alone), rule_left_out(fitted, alone)
-    entry = _entry(BATCHES, "ParvaGPU, 1 process", mixed_held(law, rule))
-    return entry.model_copy(update={"sources": {LAW: width(law), EQUIVALENCE: width(rule)}})
+    """The load model of one process and batch equivalence together; a probe moves the former."""
+    load_model, rule = sweep_left_out(fitted, alone), rule_left_out(fitted, alone)
+    entry = _entry(BATCHES, "ParvaGPU, 1 process", mixed_held(load_model, rule))
+    return entry.model_copy(
+        update={"sources": dict(zip(IN_MANIFEST, map(width, (load_model, rule)), strict=True))}
+    )
 
 
 def card(manifest: SliceManifest, disagreement: float) -> str:

@@ -11,8 +11,8 @@ import numpy as np
 
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.slices.physics import Share
-from berth.predictor.families.slices.sweep import SweepLaw
-from berth.predictor.families.slices.sweep import fit as fit_law
+from berth.predictor.families.slices.sweep import LoadModel
+from berth.predictor.families.slices.sweep import fit as fit_costs
 from berth.predictor.families.slices.sweep_model import Loads
 from berth.predictor.families.slices.workload import MemoryNeed, Point, SliceWorkload
 from lab.datasets.mig import WHOLE, inference_rows, training_rows
@@ -123,7 +123,7 @@ class SliceRows(Table):
     batch: Floats
     processes: Floats
     log_whole_s: Floats
-    laws: tuple[SweepLaw | None, ...]
+    load_models: tuple[LoadModel | None, ...]
     """Of the model, where its times over batches are known."""
 
     @property
@@ -141,7 +141,7 @@ class SliceRows(Table):
         return self[np.isin(self.models, list(models))]
 
 
-def rows_of(cases: Sequence[Case], laws: Mapping[str, SweepLaw] | None = None) -> SliceRows:
+def rows_of(cases: Sequence[Case], load_models: Mapping[str, LoadModel] | None = None) -> SliceRows:
     """Cases one after the other, slices from small to large."""
     flat = [(c, g, y) for c in cases for g, y in sorted(c.measured.items())]
     return SliceRows(
@@ -152,17 +152,17 @@ def rows_of(cases: Sequence[Case], laws: Mapping[str, SweepLaw] | None = None) -
         batch=np.array([c.point.batch for c, _, _ in flat]),
         processes=np.array([float(c.point.processes) for c, _, _ in flat]),
         log_whole_s=np.log([c.point.seconds for c, _, _ in flat]),
-        laws=tuple((laws or {}).get(c.model) for c, _, _ in flat),
+        load_models=tuple((load_models or {}).get(c.model) for c, _, _ in flat),
     )
 
 
 @cache
-def laws(one_process: bool = False) -> dict[str, SweepLaw]:
-    """The law of each ParvaGPU model; ``one_process``: from its times without neighbours only."""
-    found: dict[str, SweepLaw] = {}
+def load_models(one_process: bool = False) -> dict[str, LoadModel]:
+    """Of each ParvaGPU model; ``one_process``: from its times without neighbours only."""
+    found: dict[str, LoadModel] = {}
     for case in {case.model: case for case in reversed(inference_cases())}.values():
         points = [p for p in case.workload.points if p.processes == 1 or not one_process]
-        found[case.model] = fit_law(
+        found[case.model] = fit_costs(
             [p.batch for p in points], [p.processes for p in points], [p.seconds for p in points]
         )
     return found
@@ -170,9 +170,9 @@ def laws(one_process: bool = False) -> dict[str, SweepLaw]:
 
 @cache
 def sweep_rows(one_process: bool = False) -> SliceRows:
-    """ParvaGPU's rows on slices with the laws of their models."""
+    """ParvaGPU's rows on slices with the load models of their models."""
     cases = [c for c in inference_cases() if c.workload.processes == 1 or not one_process]
-    return rows_of(cases, laws(one_process))
+    return rows_of(cases, load_models(one_process))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from berth.predictor.families.slices.equivalence import log_slowdowns as batch_e
 from berth.predictor.families.slices.equivalence import mixed
 from berth.predictor.families.slices.latent import Latents
 from berth.predictor.families.slices.manifest import LARGE_BATCH, Width
-from berth.predictor.families.slices.physics import ShareLaw
+from berth.predictor.families.slices.physics import ShareModel
 from berth.predictor.families.slices.predictor import EASE
-from berth.predictor.families.slices.sweep import SweepLaw
+from berth.predictor.families.slices.sweep import LoadModel
 from berth.predictor.families.slices.sweep_model import Loads, SeenProbe, SweepModel
 from lab.ground.table import Places, Strings, Table, stacked
 from lab.slices.latent import FamilySpec, fit_family, predicted, slowdowns
@@ -51,7 +51,7 @@ class Held(Table):
         return np.asarray(np.maximum(off - self.unsteadiness, 0.0) / self.difficulty)
 
 
-def _held(rows: SliceRows, shares: ShareLaw, log_predicted: Floats, probed: Floats) -> Held:
+def _held(rows: SliceRows, shares: ShareModel, log_predicted: Floats, probed: Floats) -> Held:
     return Held(
         models=rows.models,
         slices=rows.slices,
@@ -66,7 +66,7 @@ def _held(rows: SliceRows, shares: ShareLaw, log_predicted: Floats, probed: Floa
 
 
 def latent_held(
-    spec: FamilySpec, trained: Sequence[Case], out: Sequence[Case], shares: ShareLaw
+    spec: FamilySpec, trained: Sequence[Case], out: Sequence[Case], shares: ShareModel
 ) -> Held:
     """``out`` predicted by a family trained on ``trained``."""
     found = predicted(fit_family(spec, trained, shares), out)
@@ -87,7 +87,7 @@ def latent_held(
 
 
 def latent_left_out(
-    spec: FamilySpec, cases: Sequence[Case], shares_without: Callable[[str], ShareLaw]
+    spec: FamilySpec, cases: Sequence[Case], shares_without: Callable[[str], ShareModel]
 ) -> Held:
     """Each model of ``cases`` in turn predicted by the others."""
     return stacked(
@@ -103,7 +103,7 @@ def latent_left_out(
     )
 
 
-def sweep_held(model: SweepModel, out: SliceRows, shares: ShareLaw) -> Held:
+def sweep_held(model: SweepModel, out: SliceRows, shares: ShareModel) -> Held:
     """``out`` predicted by a sweep model that was trained on others."""
     return _held(out, shares, log_slowdowns(model, out, shares), _with_probe(model, out, shares))
 
@@ -113,7 +113,7 @@ def sweep_left_out(fit: SweepFit, rows: SliceRows) -> Held:
     return stacked([sweep_held(fold.model, rows.of(fold.away), fold.shares) for fold in fit.folds])
 
 
-def rule_held(out: SliceRows, shares: ShareLaw) -> Held:
+def rule_held(out: SliceRows, shares: ShareModel) -> Held:
     """``out`` predicted by batch equivalence: only the shares are learnt."""
     found = np.zeros(len(out))
     for i, (case, share) in enumerate(zip(out.cases, effective(out, shares), strict=True)):
@@ -130,9 +130,9 @@ def rule_left_out(fit: SweepFit, rows: SliceRows) -> Held:
     return stacked([rule_held(rows.of(fold.away), fold.shares) for fold in fit.folds])
 
 
-def mixed_held(law: Held, by_rule: Held) -> Held:
-    """Both together, row by row; a probe moves the law alone."""
-    return replace(law, predicted=mixed(law.predicted, by_rule.predicted)[0])
+def mixed_held(load_model: Held, by_rule: Held) -> Held:
+    """Both together, row by row; a probe moves the load model alone."""
+    return replace(load_model, predicted=mixed(load_model.predicted, by_rule.predicted)[0])
 
 
 def large_width(held: Held) -> Width | None:
@@ -141,24 +141,26 @@ def large_width(held: Held) -> Width | None:
     return width(large) if len(set(large.models.tolist())) >= LEAST_MODELS else None
 
 
-def _with_probe(model: SweepModel, rows: SliceRows, shares: ShareLaw) -> Floats:
+def _with_probe(model: SweepModel, rows: SliceRows, shares: ShareModel) -> Floats:
     """With a probe on the smallest slice of the same load; NaN for the probes themselves."""
     found = np.full(len(rows), np.nan)
     share, loads = effective(rows, shares), rows.groups("models", "batch", "processes")
     for load in np.unique(loads):
         index = np.flatnonzero(loads == load)
         probe = index[rows.slices[index].argmin()]
-        rest, law = index[index != probe], rows.laws[probe]
-        if not len(rest) or law is None:
+        rest, load_model = index[index != probe], rows.load_models[probe]
+        if not len(rest) or load_model is None:
             continue
         one = rows[np.array([probe])].loads
         seen = SeenProbe(one, float(share[probe]), float(rows.log_slowdown[probe]))
-        found[rest] = _at(model, law, one.times(len(rest)), share[rest], seen)
+        found[rest] = _at(model, load_model, one.times(len(rest)), share[rest], seen)
     return found
 
 
-def _at(model: SweepModel, law: SweepLaw, loads: Loads, share: Floats, seen: SeenProbe) -> Floats:
-    return model.log_slowdown(law, loads, share, model.capacity_from(law, [seen]))
+def _at(
+    model: SweepModel, load_model: LoadModel, loads: Loads, share: Floats, seen: SeenProbe
+) -> Floats:
+    return model.log_slowdown(load_model, loads, share, model.capacity_from(load_model, [seen]))
 
 
 def width(held: Held, *, probed: bool = False) -> Width:

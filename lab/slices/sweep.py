@@ -1,4 +1,4 @@
-"""Learning for the sweep method: effective shares of slices, and the correction of the law."""
+"""Learning for the sweep method: effective shares of slices, and the load model's correction."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ import numpy as np
 import xgboost
 
 from berth.predictor.core.arrays import Floats
-from berth.predictor.families.slices.physics import MeasuredShare, ShareLaw
-from berth.predictor.families.slices.sweep import SweepLaw
+from berth.predictor.families.slices.physics import MeasuredShare, ShareModel
+from berth.predictor.families.slices.sweep import LoadModel
 from berth.predictor.families.slices.sweep_model import (
     Loads,
     SweepModel,
-    law_log_slowdown,
+    load_model_log_slowdown,
     residual_features,
 )
 from berth.predictor.learning.folds import folds
 from lab.slices.slice_cases import SHARES, SliceRows
 
 MOST_CORRECTION = 0.4
-"""Larger residuals are measurement accidents more often than laws: clipped in training."""
+"""Larger residuals are measurement accidents more often than load models: clipped in training."""
 INNER_FOLDS = 5
 _GRID = np.exp(np.linspace(-0.25, 0.25, 51))
 
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """A candidate for the correction of the law."""
+    """A candidate for the correction of the load model."""
 
     name: str
     rounds: int = 0
@@ -49,28 +49,28 @@ def model_weights(models: Sequence[str]) -> Floats:
     return np.asarray(1.0 / (count[place] * len(names)))
 
 
-def by_law(rows: SliceRows, ask: Callable[[SweepLaw, Loads, list[int]], Floats]) -> Floats:
-    """One array over all rows from a function that takes the rows of one law."""
+def by_load_model(rows: SliceRows, ask: Callable[[LoadModel, Loads, list[int]], Floats]) -> Floats:
+    """One array over all rows from a function that takes the rows of one load model."""
     parts: list[tuple[list[int], Floats]] = []
-    for law in dict.fromkeys(rows.laws):
-        index = [i for i, one in enumerate(rows.laws) if one is law]
-        if law is None:
-            raise AssertionError("a row of a model without a law")
-        parts.append((index, ask(law, rows[np.array(index)].loads, index)))
+    for load_model in dict.fromkeys(rows.load_models):
+        index = [i for i, one in enumerate(rows.load_models) if one is load_model]
+        if load_model is None:
+            raise AssertionError("a row of a model without a load model")
+        parts.append((index, ask(load_model, rows[np.array(index)].loads, index)))
     out = np.zeros((len(rows), *parts[0][1].shape[1:]))
     for index, values in parts:
         out[index] = values
     return out
 
 
-def effective(rows: SliceRows, shares: ShareLaw) -> Floats:
+def effective(rows: SliceRows, shares: ShareModel) -> Floats:
     """The effective share of each row's slice."""
     found = {g: shares.effective(share) for g, share in SHARES.items()}
     return np.array([found[g] for g in rows.slices.tolist()])
 
 
-def fit_shares(rows: SliceRows) -> ShareLaw:
-    """Effective shares with the least mean absolute log error of the law, models weighing alike.
+def fit_shares(rows: SliceRows) -> ShareModel:
+    """Effective shares with the load model's least mean absolute log error, models weighing alike.
 
     Slices that were not measured get ``scale c^(1-w) m^w`` fitted through those that were.
     """
@@ -81,7 +81,7 @@ def fit_shares(rows: SliceRows) -> ShareLaw:
 
         def loss(factor: float, mine: Floats = mine, compute: float = share.compute) -> float:
             tried = np.minimum(np.where(mine, compute * factor, 1.0), 1.0)
-            return float((weights * np.abs(_law(rows, tried) - rows.log_slowdown))[mine].sum())
+            return float((weights * np.abs(_bare(rows, tried) - rows.log_slowdown))[mine].sum())
 
         found[g] = share.compute * min(_GRID.tolist(), key=loss)
     log_c, log_m = (
@@ -90,7 +90,7 @@ def fit_shares(rows: SliceRows) -> ShareLaw:
     log_e, more = np.log(list(found.values())), log_m - log_c - (log_m - log_c).mean()
     weight = float(np.clip(more @ (log_e - log_c) / (more**2).sum(), 0.0, 1.0))
     scale = float(np.exp((log_e - (1 - weight) * log_c - weight * log_m).mean()))
-    return ShareLaw(
+    return ShareModel(
         measured=tuple(
             MeasuredShare(compute=SHARES[g].compute, memory=SHARES[g].memory, effective=round(e, 6))
             for g, e in found.items()
@@ -101,13 +101,13 @@ def fit_shares(rows: SliceRows) -> ShareLaw:
 
 
 def fit_correction(
-    rows: SliceRows, shares: ShareLaw, choice: Correction, seed: int
+    rows: SliceRows, shares: ShareModel, choice: Correction, seed: int
 ) -> xgboost.XGBRegressor | None:
-    """The ensemble of ``choice`` on what the law misses."""
+    """The ensemble of ``choice`` on what the load model misses."""
     if choice.rounds == 0:
         return None
     share = effective(rows, shares)
-    missed = np.clip(rows.log_slowdown - _law(rows, share), -MOST_CORRECTION, MOST_CORRECTION)
+    missed = np.clip(rows.log_slowdown - _bare(rows, share), -MOST_CORRECTION, MOST_CORRECTION)
     model = xgboost.XGBRegressor(
         n_estimators=choice.rounds,
         max_depth=choice.depth,
@@ -136,10 +136,12 @@ def sweep_model(ensemble: xgboost.XGBRegressor | None) -> SweepModel:
     )
 
 
-def log_slowdowns(model: SweepModel, rows: SliceRows, shares: ShareLaw) -> Floats:
+def log_slowdowns(model: SweepModel, rows: SliceRows, shares: ShareModel) -> Floats:
     """Predicted log slow-downs of every row."""
     share = effective(rows, shares)
-    return by_law(rows, lambda law, loads, index: model.log_slowdown(law, loads, share[index]))
+    return by_load_model(
+        rows, lambda own, loads, index: model.log_slowdown(own, loads, share[index])
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,7 @@ class Fold:
     """What some models teach, to be tried on others."""
 
     away: frozenset[str]
-    shares: ShareLaw
+    shares: ShareModel
     model: SweepModel
 
 
@@ -155,7 +157,7 @@ class Fold:
 class SweepFit:
     """Everything learnt from some models, and the folds that show how good that is."""
 
-    shares: ShareLaw
+    shares: ShareModel
     choice: Correction
     ensemble: xgboost.XGBRegressor | None
     folds: tuple[Fold, ...]
@@ -188,10 +190,15 @@ def fit_sweep(rows: SliceRows, seed: int) -> SweepFit:
     return SweepFit(shares, chosen, ensemble, tuple(tried[chosen]))
 
 
-def _law(rows: SliceRows, share: Floats) -> Floats:
-    return by_law(rows, lambda law, loads, index: law_log_slowdown(law, loads, share[index]))
+def _bare(rows: SliceRows, share: Floats) -> Floats:
+    return by_load_model(
+        rows,
+        lambda own, loads, index: load_model_log_slowdown(own, loads, share[index]),
+    )
 
 
 def features_of(rows: SliceRows, share: Floats) -> Floats:
     """The correction's features of every row."""
-    return by_law(rows, lambda law, loads, index: residual_features(law, loads, share[index]))
+    return by_load_model(
+        rows, lambda own, loads, index: residual_features(own, loads, share[index])
+    )

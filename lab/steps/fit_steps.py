@@ -1,7 +1,7 @@
 """The shipped predictor: a cost model's rates by setting, and two learners of its residual.
 
 ``log seconds = log cost model + mean of (gradient-boosted trees, a Gaussian process)`` over
-``law.STEP_FEATURES``. Rates: non-negative least squares of relative errors. The process has fixed
+``costs.STEP_FEATURES``. Rates: non-negative least squares of relative errors. The process has fixed
 lengths (a Matern kernel over standardised features), set by hand after three kernels were tried on
 timm's rows: its figures there are a little optimistic; our CPU runs were not looked at.
 """
@@ -16,7 +16,7 @@ import xgboost
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import nnls
 
-from berth.predictor.families.training_step.law import law_seconds, step_features, terms
+from berth.predictor.families.training_step.step_costs import cost_seconds, step_features, terms
 from berth.predictor.learning.onnx_export import OnnxGraph
 from lab.ground.table import Floats, Strings
 from lab.steps.step_rows import Steps
@@ -92,14 +92,14 @@ class Learnt:
     trees: xgboost.XGBRegressor | None
     process: Process | None
 
-    def law(self, steps: Steps) -> Floats:
+    def costs(self, steps: Steps) -> Floats:
         """[rows] log seconds of a step, by rates alone."""
         table = terms(steps.features, steps.batch)
-        return np.log(law_seconds(table, self._rates(steps.setting)))
+        return np.log(cost_seconds(table, self._rates(steps.setting)))
 
     def predict(self, steps: Steps) -> Floats:
         """[rows] log seconds of a step."""
-        found = self.law(steps)
+        found = self.costs(steps)
         learners = [one for one in (self.trees and self.trees.predict, self.process) if one]
         if learners:
             rows = self.features(steps)
@@ -127,13 +127,13 @@ def rates_of(steps: Steps) -> dict[str, Floats]:
 
 def fit(steps: Steps, *, seed: int, learners: Sequence[str] = ("trees", "process")) -> Learnt:
     """Rates and learners of these rows. ``learners`` () is the cost model alone."""
-    law = Learnt(rates_of(steps), None, None)
+    costs = Learnt(rates_of(steps), None, None)
     if not learners:
-        return law
-    rows, rest = law.features(steps), np.log(steps.labels[:, 0]) - law.law(steps)
+        return costs
+    rows, rest = costs.features(steps), np.log(steps.labels[:, 0]) - costs.costs(steps)
     trees = process = None
     if "trees" in learners:
         trees = xgboost.XGBRegressor(**TREES, random_state=seed).fit(rows, rest)
     if "process" in learners:
         process = Process(rows, rest)
-    return Learnt(law.rates, trees, process)
+    return Learnt(costs.rates, trees, process)

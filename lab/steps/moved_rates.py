@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from berth.predictor.families.training_step.law import law_seconds, terms
 from berth.predictor.families.training_step.predictor import roof_ratios
+from berth.predictor.families.training_step.step_costs import cost_seconds, terms
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.roofs import roof_of
 from lab.ground.table import Floats
@@ -57,12 +57,12 @@ def moved(learnt: Learnt, source: Steps, few: Steps, asked: Steps) -> Floats:
     if len(few):
         table = terms(few.features, few.batch)
         seconds = few.labels[:, 0] / np.exp(_rest(learnt, source, few))
-        middle = np.median(seconds / law_seconds(table, start))
+        middle = np.median(seconds / cost_seconds(table, start))
         rates = fit_rates(table, seconds, start * middle, PULL)
     own = Learnt({str(asked.setting[0]): rates}, None, None)
-    found = own.law(asked) + _rest(learnt, source, asked)
+    found = own.costs(asked) + _rest(learnt, source, asked)
     if len(few):
-        left = np.log(few.labels[:, 0]) - own.law(few) - _rest(learnt, source, few)
+        left = np.log(few.labels[:, 0]) - own.costs(few) - _rest(learnt, source, few)
         found = found + Process(own.features(few), left)(own.features(asked))
     return found
 
@@ -74,7 +74,7 @@ def _rest(learnt: Learnt, source: Steps, steps: Steps) -> Floats:
         dict.fromkeys(set(steps.setting.tolist()), learnt.rates[name]),
         learnt.trees, learnt.process,
     )  # fmt: skip
-    return renamed.predict(steps) - renamed.law(steps)
+    return renamed.predict(steps) - renamed.costs(steps)
 
 
 def _ratios(source: str, target: str) -> Floats:

@@ -11,6 +11,7 @@ import numpy as np
 
 from berth.predictor.core.bundle import CARD, Training
 from berth.predictor.core.bundle_writing import write_bundle
+from berth.predictor.core.intervals import LEVEL, group_quantile
 from berth.predictor.core.provenance import made_by, versions
 from berth.predictor.families.graph.latency.features import GRAPH_FEATURES
 from berth.predictor.families.training_step import bundle as bundles
@@ -21,7 +22,7 @@ from berth.predictor.families.training_step.bundle import (
     Width,
     learner_files,
 )
-from berth.predictor.families.training_step.law import STEP_FEATURES, TERMS
+from berth.predictor.families.training_step.step_costs import STEP_FEATURES, TERMS
 from berth.predictor.learning import trees_onnx
 from berth.predictor.learning.onnx_export import agreement
 from lab.datasets.timm import BENCHMARK, GRAPHS
@@ -39,7 +40,6 @@ GPU, CPU = "rtx-3090-24gb", "epyc-genoa-vm"
 LIBRARIES = ("numpy", "onnx", "onnxruntime", "scipy", "xgboost-cpu")
 TOLERANCE = 1e-6
 """Of the process, in log seconds."""
-LEVEL = 0.9
 STEPS = 5
 
 
@@ -104,7 +104,11 @@ def _head(platform: str, steps: Steps, learnt: Learnt, seed: int, elsewhere: Flo
     held = held_out(Family("shipped", _shipped), steps, MODEL.folds(steps.runs, seed), seed=seed)
     off = np.abs(held.log_predicted - np.log(steps.labels[held.rows, 0]))
     plain = next(name for name in sorted(learnt.rates) if name.endswith("nchw"))
-    here = Width(log_width=_quantile(off), rows=len(off), split="unseen model")
+    here = Width(
+        log_width=group_quantile(off.tolist(), steps.runs.architecture[held.rows].tolist()),
+        rows=len(off),
+        split="unseen model",
+    )
     moved = max(_quantile(elsewhere), here.log_width)
     return StepHead(
         platform=platform,

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from berth.pilot.errors import UsageError
+from berth.predictor.core.intervals import LEVEL
 from berth.predictor.families.graph.latency.transfer.cases import Codes
 from berth.predictor.families.graph.latency.transfer.posterior import Width
 from berth.predictor.learning.graphs.posterior import Joint
@@ -41,7 +42,6 @@ PROCESS, ADVISED = METHODS[0].name, "process, advised"
 WIDTHS = (STACK, UNSEEN, PROCESS)
 """What intervals are taken from."""
 FAMILIES = ("vit", "swin", "convnext", "efficientnet", "resnet", "regnet")
-LEVEL = 0.9
 _FOR_TAU = 400
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from berth.pilot.collectors.base import Collector, Readings, measured
 from berth.pilot.launch import Order, Outcome
 from berth.pilot.profile import Measurement
+from berth.pilot.units import whole_number
 
 SOURCE = "cgroup"
 PAIR = re.compile(r"([a-z_]+)[= ](\d+)", re.ASCII)
@@ -79,9 +80,9 @@ class CgroupCollector(Collector):
         if self._group is None:
             return Readings(detail="the group could not be made", failed=True)
         counters: dict[str, Measurement] = {}
-        peak = _read(self._group / "memory.peak").strip()
-        if peak.isascii() and peak.isdigit():
-            counters["cgroup_memory_peak_bytes"] = measured(SOURCE, int(peak))
+        peak = whole_number(_read(self._group / "memory.peak").strip())
+        if peak is not None:
+            counters["cgroup_memory_peak_bytes"] = measured(SOURCE, peak)
         io = parse_pairs(_read(self._group / "io.stat"))
         for key, name in (("rbytes", "storage_bytes_read"), ("wbytes", "storage_bytes_written")):
             if key in io:

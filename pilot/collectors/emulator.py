@@ -1,8 +1,8 @@
 """Everything that emulation counts, in one run, by Berth's own valgrind tool.
 
-It costs 6 to 33 times the program's processor time, 20 or more where code is packed vectors;
-callgrind, cachegrind and lackey together 70 to 170 times. Instructions, bytes and branches are
-exact. Of longer programs a quarter of the caches' sets is simulated: misses then have a standard
+It costs 5 to 30 times the program's processor time, most where loops are short; callgrind,
+cachegrind and lackey together 70 to 170 times. Instructions, bytes and branches are exact.
+Of longer programs a quarter of the data caches' sets is simulated: misses then have a standard
 error. See ``pilot/emulator/counts.c``.
 """
 

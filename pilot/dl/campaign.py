@@ -20,8 +20,8 @@ from berth.pilot.dl.measure import measure
 from berth.pilot.dl.order import MeasureOrder
 from berth.pilot.documents import parse_json
 from berth.pilot.errors import DocumentError, UsageError
+from berth.pilot.progress import Say, say_nothing
 
-Say = Callable[[str], None]
 Run = Callable[[MeasureOrder, ModelFacts, str], ModelRun]
 
 
@@ -62,7 +62,7 @@ def run_campaign(
     platform: str,
     *,
     time_limit_s: float | None = None,
-    say: Say = lambda _: None,
+    say: Say = say_nothing,
     run: Run = measure,
 ) -> CampaignResult:
     """Measure what the file lacks, smallest batches of all models first.
@@ -76,7 +76,7 @@ def run_campaign(
         measured = met = too_large = unmade = 0
         outcomes: dict[str, int] = {}
         ordered = sorted(points, key=lambda point: point.order.setting.batch)
-        for number, point in enumerate(ordered, 1):
+        for number, point in enumerate(ordered):
             setting = point.order.setting
             if point.key in done:
                 met += 1
@@ -85,8 +85,8 @@ def run_campaign(
             elif time_limit_s is not None and time.monotonic() - began > time_limit_s:
                 unmade += 1
             else:
-                say(f"{number} of {len(ordered)}: {point.name}, batch {setting.batch}, "
-                    f"{setting.precision.value}, {setting.task.value}")  # fmt: skip
+                say(f"{point.name}, batch {setting.batch}, {setting.precision.value}, "
+                    f"{setting.task.value}", number, len(ordered))  # fmt: skip
                 found = run(point.order, point.facts(), platform)
                 _append(handle, found)
                 done.add(point.key)

@@ -20,7 +20,8 @@ from pathlib import Path
 from berth.pilot.errors import PilotError, ToolMissing
 from berth.pilot.suite_build import cache_folder, find_compiler, folder_to_build_in
 
-SOURCE = Path(__file__).with_name("counts.c")
+SOURCES = tuple(sorted(Path(__file__).parent.glob("*.c")))
+HEADERS = tuple(sorted(Path(__file__).parent.glob("*.h")))
 NAME = "berth"
 TARGET = "amd64-linux"
 FLAGS = (
@@ -110,7 +111,9 @@ def _holding(file: str, folders: Sequence[Path] | Iterator[Path]) -> Path | None
 
 
 def _digest(valgrind: Valgrind, compiler: Sequence[str]) -> str:
-    digest = hashlib.sha256(SOURCE.read_bytes())
+    digest = hashlib.sha256()
+    for source in (*SOURCES, *HEADERS):
+        digest.update(source.read_bytes())
     core = valgrind.libraries / f"libcoregrind-{TARGET}.a"
     state = core.stat()
     for part in (*FLAGS, *compiler, str(core), state.st_size, state.st_mtime_ns):
@@ -121,9 +124,10 @@ def _digest(valgrind: Valgrind, compiler: Sequence[str]) -> str:
 
 def _build(valgrind: Valgrind, compiler: Sequence[str], folder: Path) -> None:
     """Compile, link and try the tool. Raises PilotError with the compiler's first complaint."""
-    made = folder / "counts.o"
     headers = (f"-I{valgrind.headers}", f"-I{valgrind.headers / 'vki'}")
-    _run([*compiler, *FLAGS, *headers, "-c", str(SOURCE), "-o", str(made)])
+    objects = [folder / f"{source.stem}.o" for source in SOURCES]
+    for source, made in zip(SOURCES, objects, strict=True):
+        _run([*compiler, *FLAGS, *headers, "-c", str(source), "-o", str(made)])
     libraries = [
         str(path)
         for name in ("coregrind", "vex", "gcc-sup")
@@ -131,8 +135,10 @@ def _build(valgrind: Valgrind, compiler: Sequence[str], folder: Path) -> None:
     ]
     tool = folder / f"{NAME}-{TARGET}"
     address = f"-Wl,-Ttext-segment={LOAD_ADDRESS:#x}"
-    _run([*compiler, *LINK, address, "-o", str(tool), str(made), *libraries, "-lgcc"])
-    made.unlink()
+    parts = [str(made) for made in objects]
+    _run([*compiler, *LINK, address, "-o", str(tool), *parts, *libraries, "-lgcc"])
+    for made in objects:
+        made.unlink()
     for part in valgrind.support.iterdir():
         if not (folder / part.name).exists():
             (folder / part.name).symlink_to(part)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from berth.pilot.importers.reading import MAX_DEPTH, MAX_RECORDS, Source, fault
 from berth.pilot.importers.records import Record, Table, number
+from berth.pilot.units import whole_number
 
 ATTRIBUTE_NAME, ATTRIBUTE_PROPERTIES = 8, 10
 BOOTSTRAP = {8: 3, 9: 7, 10: 1}
@@ -140,9 +141,10 @@ class _File:
         return self._integer(values[0], key, line)
 
     def _integer(self, text: str, key: str, line: int) -> int:
-        if not (text.isascii() and text.isdigit() and len(text) < 20):
+        number = whole_number(text)
+        if number is None:
             raise fault(self.path, line, f"{key!r} is {text[:40]!r}, not a node's number")
-        return int(text)
+        return number
 
 
 def read(source: Source) -> list[Table]:

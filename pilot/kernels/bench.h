@@ -19,6 +19,9 @@ struct rate measure(burst_fn burst, void *context, double seconds);
 #define FORGET_MEMORY() __asm__ volatile("" ::: "memory")
 #define FORGET(integer) __asm__ volatile("" : "+r"(integer))
 
+/* Processor time of this process so far. */
+double computed_s(void);
+
 /* Zeroed memory, first touched by nobody; ends the program when there is none. */
 void *bench_memory(size_t bytes);
 
@@ -33,6 +36,7 @@ void bench_scalar_chain(int threads, double seconds);
 void bench_branchy(int threads, double seconds);
 void bench_atomic(int threads, double seconds);
 void bench_fork_join(int threads, double seconds);
+void bench_share(int threads, double seconds);
 void bench_bandwidth(int threads, double seconds);
 void bench_latency(int threads, double seconds);
 void bench_reduction(int threads, double seconds);

@@ -8,6 +8,7 @@
 #include "file.h"
 #include "integer.h"
 #include "irregular.h"
+#include "message.h"
 #include "single.h"
 
 /* As near as single precision is after a few hundred sums, in units of the largest term. */
@@ -340,6 +341,11 @@ static bool pages_read(const struct work *before, const struct work *after)
     return true;
 }
 
+static bool received(const struct work *before, const struct work *after)
+{
+    return !memcmp(before->array[0], after->array[1], (size_t)before->plan.n * sizeof(int));
+}
+
 const struct check program_checks[] = {
     {"File_RANDOM_READ", pages_read, 0},
     {"File_SMALL", read_back, 0},
@@ -356,6 +362,7 @@ const struct check program_checks[] = {
     {"Irregular_INTERPRETER", interpreted, 0},
     {"Irregular_LOOKUP", looked_up, 0},
     {"Irregular_SPARSE", sparse_product, 0},
+    {"Message_EXCHANGE", received, 0},
     {"Single_GEMM", multiplied, 0},
     {"Single_NBODY", attracted, 0},
     {"Single_PAIRS", pushed, 0},

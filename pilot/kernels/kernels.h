@@ -3,7 +3,7 @@
  * A kernel is described by two functions. `plan` turns a target problem size into a plan: the
  * actual size, the work of one repetition and the arrays it needs. Where a kernel is also one of
  * the RAJA Performance Suite, name, size and work are defined as there, so that published
- * measurements can be joined; the groups Integer, Single, Irregular and File are our own.
+ * measurements can be joined; the groups Integer, Single, Irregular, File and Message are our own.
  * `rep` runs one repetition on a work set that the driver allocated and filled after the plan.
  */
 #ifndef BERTH_KERNELS_H
@@ -89,6 +89,7 @@ extern const struct kernel_group integer_group;
 extern const struct kernel_group file_group;
 extern const struct kernel_group irregular_group;
 extern const struct kernel_group lcals_group;
+extern const struct kernel_group message_group;
 extern const struct kernel_group polybench_group;
 extern const struct kernel_group polybench_stencil_group;
 extern const struct kernel_group single_group;

@@ -23,8 +23,8 @@ enum { FAILED = 1, USAGE = 2, MAX_REPS = 100000 };
 const struct kernel_group *const kernel_groups[] = {
     &algorithm_group, &apps_group,         &apps_halo_group, &apps_mesh_group,
     &basic_group,     &basic_reduce_group, &file_group,      &integer_group,
-    &irregular_group, &lcals_group,     &polybench_group,    &polybench_stencil_group,
-    &single_group,    &stream_group,       NULL,
+    &irregular_group, &lcals_group,        &message_group,   &polybench_group,
+    &polybench_stencil_group, &single_group, &stream_group,  NULL,
 };
 
 static const int64_t default_sizes[] = {1048576, 2097152, 8388608};

@@ -27,6 +27,7 @@ from berth.pilot.documents import Document, write_json
 from berth.pilot.errors import BerthError, PilotError, UsageError
 from berth.pilot.node import kernel_release
 from berth.pilot.platform import AllReduce, Interconnect
+from berth.pilot.progress import Say, say_nothing
 from berth.pilot.suite_build import find_compiler
 from berth.pilot.units import format_seconds
 
@@ -42,7 +43,6 @@ _FLAGS = ("-std=c11", "-O2")
 _COMPILE_S = 120.0
 _GRACE_S = 3.0
 
-Say = Callable[[str], None]
 Launch = Callable[[int, Sequence[str]], list[str]]
 """From ranks a node and a program to the command that starts it on both nodes."""
 
@@ -78,7 +78,7 @@ def measure_link(
     *,
     nodes: Sequence[str],
     launcher: Sequence[str],
-    say: Say = lambda _: None,
+    say: Say = say_nothing,
 ) -> LinkMeasurement:
     """Measure between ``nodes`` from a job that holds both, and write it to ``into``.
 
@@ -155,7 +155,7 @@ def _mpi_launchers(launcher: Sequence[str]) -> Iterator[tuple[str, Launch]]:
 
 
 def _mpirun(path: str) -> Launch:
-    """As its kind wants to be told of ranks a node."""
+    """As its launcher takes ranks a node."""
     try:
         done = subprocess.run(
             [path, "--version"], capture_output=True, text=True, timeout=10, check=False

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from berth.pilot.bench import times_rates
 from berth.pilot.platform import MemoryLevel, Platform, Signature
 from berth.plugin.calibrate.learning import Measured
 from berth.predictor.core.arrays import Floats
@@ -52,7 +53,11 @@ def _better(
 
 
 def as_at_home(own: Signature, home: Signature) -> Signature:
-    """``own`` with the rates of a core that ``home`` has; how they add up over cores stays."""
+    """``own`` with the rates of a core that ``home`` has; how they add up over cores stays.
+
+    Each node's are those that its share of a processor leaves.
+    """
+    home = times_rates(home, (own.processor_share or 1.0) / (home.processor_share or 1.0))
 
     def moved(total: float, ours: float | None, theirs: float | None) -> float:
         return total * theirs / ours if ours and theirs else total

@@ -7,15 +7,15 @@ import shutil
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import tomlkit
-from tomlkit.exceptions import TOMLKitError
 
 from berth.pilot.documents import validate, write_json, write_text
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.platform import Platform
+from berth.pilot.progress import steps
 from berth.plugin.site.document import SiteDocument
+from berth.plugin.site.edit import changed_text, insert_after
 from berth.plugin.site.load import build_site, load_site
 from berth.plugin.site.site import Site
 from berth.plugin.site.write import PLATFORM_FOLDER
@@ -81,39 +81,26 @@ def with_calibration(text: str, files: Mapping[str, str], bundles: Sequence[str]
     Comments, order and spaces stay, too. Raises UsageError, with what to write by hand, where it
     is written so unusually that it cannot be changed safely.
     """
-    before = tomllib.loads(text)
-    try:
-        changed = _changed(text, files, bundles)
-        after = tomllib.loads(changed)
-    except (TOMLKitError, tomllib.TOMLDecodeError, AttributeError, TypeError):
-        after = {}
-    if after != _expected(before, files, bundles):
-        wanted = [f"[predictor] bundles = {json.dumps(list(bundles))}"]
-        wanted += [f'[[platforms]] name = "{n}", file = "{f}"' for n, f in files.items()]
-        raise UsageError(
-            "the site file is written in a way that cannot be changed safely",
-            hint="write there yourself: " + "; ".join(wanted),
-        )
-    return changed
 
+    def change(document: tomlkit.TOMLDocument) -> None:
+        for name, file in files.items():
+            tables = document.get("platforms", [])
+            own = next((table for table in tables if table.get("name") == name), None)
+            if own is None:
+                _add_platform(document, name, file)
+            elif "file" in own:
+                own["file"] = file
+            else:
+                insert_after(own, "name", "file", file)
+        predictor = document.get("predictor")
+        if predictor is None:
+            predictor = document.setdefault("predictor", tomlkit.table())
+        predictor["bundles"] = list(bundles)
 
-def _changed(text: str, files: Mapping[str, str], bundles: Sequence[str]) -> str:
-    document = tomlkit.parse(text if text.endswith("\n") else text + "\n")
-    for name, file in files.items():
-        tables = document.get("platforms", [])
-        own = next((table for table in tables if table.get("name") == name), None)
-        if own is None:
-            _add_platform(document, name, file)
-        elif "file" in own:
-            own["file"] = file
-        else:
-            _insert_after(own, "name", "file", file)
-    predictor = document.get("predictor")
-    if predictor is None:
-        predictor = document.setdefault("predictor", tomlkit.table())
-    predictor["bundles"] = list(bundles)
-    made = tomlkit.dumps(document)
-    return made if made.endswith("\n") else made + "\n"
+    by_hand = [f"[predictor] bundles = {json.dumps(list(bundles))}"]
+    by_hand += [f'[[platforms]] name = "{n}", file = "{f}"' for n, f in files.items()]
+    wanted = _expected(tomllib.loads(text), files, bundles)
+    return changed_text(text, change, wanted, "; ".join(by_hand))
 
 
 def _add_platform(document: tomlkit.TOMLDocument, name: str, file: str) -> None:
@@ -127,18 +114,6 @@ def _add_platform(document: tomlkit.TOMLDocument, name: str, file: str) -> None:
         document.append("platforms", tables)
     else:
         tables.append(table)
-
-
-def _insert_after(table: Any, key: str, new: str, value: str) -> None:
-    """As a line of its own; at the table's end where its kind allows nothing else.
-
-    At the end it would follow comments that are about the next table.
-    """
-    try:
-        table.value._insert_after(key, new, tomlkit.string(value))
-        table.value.item(new).trivia.trail = "\n"
-    except (AttributeError, TOMLKitError):
-        table[new] = value
 
 
 def _expected(
@@ -176,7 +151,7 @@ def refresh_forecasts(site: Site) -> str:
         return f"No stored workload was predicted again ({error.message}); later: {again}."
     names, failed = [record.name for record in store.workloads()], []
     forecaster, platforms = forecaster_for(site), platforms_for(site)
-    for name in names:
+    for name in steps("workloads predicted again", names):
         try:
             refresh(
                 store,

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.network.links import LinkMeasurement
@@ -83,8 +84,12 @@ def plan(
     facts: ClusterFacts,
     folder: Folder,
     settings: Settings,
+    drivers: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Todo]:
-    """What is still to be measured, in order; kinds that no job can measure with the reason."""
+    """What is still to be measured, in order; kinds that no job can measure with the reason.
+
+    ``drivers``: of the GPUs of hosts, as they were seen last.
+    """
     found = []
     for kind in kinds:
         if kind.platform.is_gpu:
@@ -96,7 +101,7 @@ def plan(
             found.append(Todo(kind, None, f"{why}"))
         for node in chosen:
             result = folder.result(kind.name, node.name)
-            stale = None if result is None else outdated(result, node)
+            stale = None if result is None else outdated(result, node, drivers)
             if settings.again or result is None or not result.complete or stale is not None:
                 found.append(Todo(kind, node, stale=stale))
         if settings.links:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from pydantic import Field
 
@@ -12,6 +14,7 @@ from berth.pilot.errors import UsageError
 from berth.pilot.network.links import LinkMeasurement
 from berth.pilot.node import NodeMeasurement
 from berth.pilot.profile import Name, NonNegative
+from berth.plugin.calibrate.drivers import drivers_seen, other_driver
 from berth.plugin.doctor.findings import Finding, Findings, Status
 from berth.plugin.scheduler.facts import NodeFacts
 from berth.plugin.site.site import Site
@@ -119,22 +122,34 @@ class Folder:
 
 
 def check_calibration(site: Site) -> Findings:
-    """For ``berth doctor``: nodes that run another kernel now than when they were measured."""
+    """For ``berth doctor``: nodes with another kernel or driver than when they were measured."""
     folder = Folder(Path(site.source).absolute().parent / FOLDER)
     if not (folder.path / STATE_FILE).exists():
         return
     nodes = {node.name: node for node in site.open_scheduler().read().nodes}
     again = f"berth calibrate --site {site.source}"
+    drivers = drivers_seen(site)
     for kind in dict.fromkeys(step.kind for step in folder.read().steps):
         for result in folder.results(kind):
             node = nodes.get(result.node)
-            old = None if node is None else outdated(result, node)
+            old = None if node is None else outdated(result, node, drivers)
             if old is not None:
                 yield Finding("calibration", Status.WARN, old, again)
 
 
-def outdated(result: NodeMeasurement | LinkMeasurement, node: NodeFacts) -> str | None:
-    """Why a measurement is not of the node as it is now, in one sentence; None: it is."""
-    if node.system is None or not result.kernel or node.system == result.kernel:
-        return None
-    return f"{node.name} was measured under {result.kernel} and runs {node.system} now"
+def outdated(
+    result: NodeMeasurement | LinkMeasurement,
+    node: NodeFacts,
+    drivers: Mapping[str, str] = MappingProxyType({}),
+) -> str | None:
+    """Why a measurement is not of the node as it is now, in one sentence; None: it is.
+
+    ``drivers``: of the GPUs of hosts, as they were seen last.
+    """
+    if node.system is not None and result.kernel and node.system != result.kernel:
+        return f"{node.name} was measured under {result.kernel} and runs {node.system} now"
+    if isinstance(result, NodeMeasurement):
+        now = other_driver(result.host, result.driver, drivers)
+        if now is not None:
+            return f"{node.name} was measured with GPU driver {result.driver} and has {now} now"
+    return None

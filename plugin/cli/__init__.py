@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -215,11 +216,21 @@ def berth() -> None:
     """
 
 
+def _shown_reports() -> AbstractContextManager[None]:
+    """Progress of long work; nothing is imported for it where nobody would see it."""
+    if not sys.stderr.isatty():
+        return nullcontext()
+    from berth.plugin.cli.step_bar import shown_reports  # noqa: PLC0415
+
+    return shown_reports()
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point: exit status 0 done, 1 failed, 2 wrong usage; never a traceback for bad input."""
     try:
         # Outside of standalone mode click hands back the status of an Exit instead of raising it.
-        status = berth.main(args=arguments, standalone_mode=False)
+        with _shown_reports():
+            status = berth.main(args=arguments, prog_name="berth", standalone_mode=False)
         if isinstance(status, int) and status:
             sys.exit(status)
     except click.exceptions.Exit as stop:

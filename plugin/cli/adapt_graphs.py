@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import click
 import numpy as np
 
 from berth.pilot.errors import UsageError
@@ -15,8 +14,11 @@ from berth.predictor.hardware import platforms as catalogue
 
 def adapt_model(
     files: Sequence[Path], source: Path, name: str, out: Path, *, folder: Path | None
-) -> None:
-    """The bundle in ``source`` with platform ``name`` placed by runs of ``berth pilot dl``."""
+) -> tuple[str, dict[str, object]]:
+    """The bundle in ``source`` with platform ``name`` placed by runs of ``berth pilot dl``.
+
+    What was made, as text and as plain data.
+    """
     require_training("training")
     from berth.pilot.dl.campaign import read_runs  # noqa: PLC0415
     from berth.predictor.families.graph.latency.transfer.bundle import DEFAULT_TRANSFER  # noqa: PLC0415
@@ -45,11 +47,22 @@ def adapt_model(
     )
     found = adapt.adapt(start, platform, samples, out, command=command)
     learnt = f"{found.samples} runs of {found.models} models"
-    click.echo(f"{found.manifest.id}: {name} by {learnt}, written to {out}")
+    lines = [f"{found.manifest.id}: {name} by {learnt}, written to {out}"]
+    errors = {}
     for words, off in (("none of them", found.before), ("those of other models", found.after)):
         error = np.expm1(off)
-        click.echo(
-            f"  each run predicted from {words}: median error {float(np.median(error)):.0%}, "
+        errors[words] = float(np.median(error))
+        lines.append(
+            f"  each run predicted from {words}: median error {errors[words]:.0%}, "
             f"{float((error <= 0.1).mean()):.0%} within 10 %"
         )
-    click.echo(f"  90 % interval: a factor of {np.exp(found.log_width):.2f} either way")
+    factor = float(np.exp(found.log_width))
+    lines.append(f"  90 % interval: a factor of {factor:.2f} either way")
+    return "\n".join(lines), {
+        "bundle": found.manifest.id,
+        "rows": found.samples,
+        "platform": name,
+        "median_error_before": errors["none of them"],
+        "median_error": errors["those of other models"],
+        "interval_factor": factor,
+    }

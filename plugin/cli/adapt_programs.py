@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import click
-
 from berth.pilot.documents import read_json
 from berth.pilot.errors import UsageError
 from berth.pilot.profile import Profile
@@ -17,8 +15,11 @@ from berth.predictor.hardware import platforms as known
 
 def adapt_bundle(
     files: Sequence[Path], source: Path, name: str, out: Path, *, folder: Path | None, seed: int
-) -> None:
-    """The bundle in ``source`` (``default``: the shipped one) with platform ``name`` labelled."""
+) -> tuple[str, dict[str, object]]:
+    """The bundle in ``source`` (``default``: the shipped one) with platform ``name`` labelled.
+
+    What was made, as a sentence and as plain data.
+    """
     require_training("training")
     from berth.predictor.learning.programs.adapt import adapt  # noqa: PLC0415 - needs the extra
     from berth.predictor.learning.programs.columns import read_profiles  # noqa: PLC0415
@@ -46,4 +47,5 @@ def adapt_bundle(
         command=command_line(),
     )
     entry = next(e for e in manifest.labelled if e.platform == name)
-    click.echo(f"{manifest.id}: {name} by {entry.rows} workloads, written to {out}")
+    text = f"{manifest.id}: {name} by {entry.rows} workloads, written to {out}"
+    return text, {"bundle": manifest.id, "rows": entry.rows, "platform": name}

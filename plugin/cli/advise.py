@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from berth.pilot.errors import DocumentError
+from berth.plugin.cli.shared_options import json_option
 from berth.plugin.cli.where import open_store, store_options
 from berth.plugin.daemon.fingerprint import fingerprint
 from berth.plugin.history.advice import LEAST_RUNS, Advice, advise
@@ -23,7 +24,7 @@ from berth.plugin.history.matching import plain_name
 @click.option("--script", type=click.Path(path_type=Path), help="Of this batch script's jobs only.")
 @click.option("--least-runs", type=click.IntRange(min=1), default=LEAST_RUNS, show_default=True,
               help="Say nothing of jobs with fewer.")  # fmt: skip
-@click.option("--json", "json_", is_flag=True, help="Print JSON.")
+@json_option
 @store_options
 def advise_command(
     name: str | None,

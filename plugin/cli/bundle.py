@@ -12,6 +12,7 @@ from berth.plugin.bundle_readers import reader_of
 from berth.plugin.cli.bundle_diff import as_json as as_differences
 from berth.plugin.cli.bundle_diff import differences
 from berth.plugin.cli.columns import columns
+from berth.plugin.cli.shared_options import answer, json_option
 from berth.plugin.cli.training_input import require_training
 from berth.predictor.core.bundle import CARD, BundleManifest
 from berth.predictor.core.intervals import DIFFICULTY_FLOOR
@@ -63,10 +64,11 @@ def show(folder: Path, as_json: bool, card: bool) -> None:
 
 @bundle.command(epilog="Example: berth bundle verify my-bundle")
 @_FOLDER
-def verify(folder: Path) -> None:
+@json_option
+def verify(folder: Path, *, json_: bool) -> None:
     """Check every file of FOLDER against the manifest, and that its models run."""
     loaded = reader_of(folder).load(folder)
-    click.echo(f"{loaded.id}: whole")
+    answer(f"{loaded.id}: whole", {"bundle": loaded.id, "whole": True}, json_=json_)
 
 
 @bundle.command(epilog="Example: berth bundle diff old-bundle new-bundle")
@@ -91,16 +93,21 @@ def diff(first: Path, second: Path, json_: bool) -> None:
                 click.echo(f"  {one.sentence()}")
 
 
-@bundle.command(epilog="Example: berth bundle onnx my-bundle -o law.onnx")
+@bundle.command(epilog="Example: berth bundle onnx my-bundle -o cost.onnx")
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("-o", "--out", type=click.Path(path_type=Path), required=True)
-def onnx(folder: Path, out: Path) -> None:
-    """Write the law of FOLDER (`berth train --task relative-performance`) as an ONNX graph."""
+@json_option
+def onnx(folder: Path, out: Path, *, json_: bool) -> None:
+    """Write the cost model in FOLDER (`berth train --task relative-performance`) as ONNX."""
     require_training("writing ONNX")
-    from berth.predictor.learning.relative.export import export_law  # noqa: PLC0415 - the extra
+    from berth.predictor.learning.relative.export import export_cost_model  # noqa: PLC0415 - the extra
 
-    apart = export_law(folder, out)
-    click.echo(f"{out}: at most {apart:.1g} (log) from the bundle's own answers")
+    apart = export_cost_model(folder, out)
+    answer(
+        f"{out}: at most {apart:.1g} (log) from the bundle's own answers",
+        {"file": str(out), "largest_log_difference": apart},
+        json_=json_,
+    )
 
 
 def _tell_figures(manifest: BundleManifest) -> None:

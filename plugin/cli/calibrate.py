@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
 
 from berth.pilot.errors import BerthError, UsageError
+from berth.plugin.calibrate.drivers import drivers_seen
 from berth.plugin.calibrate.jobs import EXPECTED_S, LINK_S, Progress, Settings, Todo, follow, plan
 from berth.plugin.calibrate.kinds import Kind, kinds_of, named_kinds
 from berth.plugin.calibrate.state import FOLDER, CalibrationState, Folder
 from berth.plugin.cli.shared_options import SITE_FILE, seconds_of
+from berth.plugin.cli.step_bar import saying
 from berth.plugin.cli.training_input import command_line, require_training
 from berth.plugin.cli.where import find_site
 from berth.plugin.scheduler import ClusterFacts, Scheduler
@@ -61,6 +65,7 @@ def _duration(
 @click.option("--links/--no-links", default=True, show_default=True,
               help="Measure what connects two free nodes of a kind.")  # fmt: skip
 @click.option("--again", is_flag=True, help="Measure again what was measured already.")
+@click.option("--json", "json_", is_flag=True, help="Print JSON.")
 def calibrate(
     *,
     site_file: Path | None,
@@ -76,6 +81,7 @@ def calibrate(
     qos: str | None,
     links: bool,
     again: bool,
+    json_: bool,
 ) -> None:
     """Measure each kind of node by jobs, and make the predictor know them.
 
@@ -110,15 +116,23 @@ def calibrate(
         links=links and scheduler.pair_launcher is not None,
     )
     folder = Folder(results or Path(site.source).absolute().parent / FOLDER)
-    todo = plan(chosen, facts, folder, settings)
-    for line in _cost(chosen, todo, folder, settings):
-        click.echo(line)
-    if dry_run:
-        return
-    state = _measure(todo, facts, folder, scheduler, settings=settings, wait_s=wait_s)
-    for line in _unfinished(chosen, state, facts):
-        click.echo(line)
-    _learn(site, every, folder)
+    todo = plan(chosen, facts, folder, settings, drivers_seen(site))
+    costs = _cost(chosen, todo, folder, settings)
+    report: dict[str, object] = {"plan": costs, "unfinished": [], "result": None}
+
+    def say(lines: Iterable[str]) -> None:
+        for line in () if json_ else lines:
+            click.echo(line)
+
+    say(costs)
+    if not dry_run:
+        state = _measure(todo, facts, folder, scheduler, settings=settings, wait_s=wait_s)
+        report["unfinished"] = unfinished = _unfinished(chosen, state, facts)
+        say(unfinished)
+        lines, report["result"] = _learn(site, every, folder)
+        say(lines)
+    if json_:
+        click.echo(json.dumps(report, indent=2))
 
 
 def _cost(
@@ -171,14 +185,17 @@ def _measure(
     settings: Settings,
     wait_s: float,
 ) -> CalibrationState:
-    def show(now: Progress) -> None:
-        click.echo(
-            f"  {now.done} done, {now.running} running, {now.waiting} waiting, {now.failed} failed",
-            err=True,
-        )
-
+    steps = sum(one.node is not None for one in todo)
     try:
-        return follow(todo, facts, folder, scheduler, settings=settings, wait_s=wait_s, show=show)
+        with saying("calibrate") as say:
+
+            def show(now: Progress) -> None:
+                text = f"{now.running} running, {now.waiting} waiting, {now.failed} failed"
+                say(f"{now.done} done, {text}", now.done + now.failed, steps)
+
+            return follow(
+                todo, facts, folder, scheduler, settings=settings, wait_s=wait_s, show=show
+            )
     except KeyboardInterrupt:
         raise BerthError(
             "interrupted: jobs that were submitted go on",
@@ -205,8 +222,10 @@ def _unfinished(kinds: tuple[Kind, ...], state: CalibrationState, facts: Cluster
     return lines
 
 
-def _learn(site: Site, kinds: tuple[Kind, ...], folder: Folder) -> None:
-    """Platforms and bundle of everything that was measured so far, installed and reported."""
+def _learn(
+    site: Site, kinds: tuple[Kind, ...], folder: Folder
+) -> tuple[list[str], dict[str, object]]:
+    """Platforms and bundle of everything that was measured so far, installed; the report of it."""
     from berth.plugin.calibrate import alike, install, learning  # noqa: PLC0415 - the extra
     from berth.plugin.cli import calibrate_text as report  # noqa: PLC0415
     from berth.plugin.forecasting import platforms_for  # noqa: PLC0415
@@ -241,6 +260,9 @@ def _learn(site: Site, kinds: tuple[Kind, ...], folder: Folder) -> None:
             Path(site.source), [k.platform for k in found.values()], made, manifest.id, source
         )
     after = report.qualities_of(new, learning.program_bundle(new.bundles), found, reference)
-    for line in report.lines(new, found, before, after, bundle_id=manifest.id, folder=folder):
-        click.echo(line)
-    click.echo(install.refresh_forecasts(new))
+    known = (new, found, before, after)
+    remarks = list(report.remarks(new, found, after, folder))
+    lines = list(report.lines(*known, bundle_id=manifest.id, remarks=remarks))
+    forecasts = install.refresh_forecasts(new)
+    data = report.as_json(*known, bundle_id=manifest.id, remarks=remarks)
+    return [*lines, forecasts], {**data, "forecasts": forecasts}

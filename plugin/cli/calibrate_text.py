@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from berth.pilot.errors import BerthError
@@ -37,7 +37,7 @@ def lines(
     after: Mapping[str, Quality],
     *,
     bundle_id: str,
-    folder: Folder,
+    remarks: Sequence[str],
 ) -> Iterator[str]:
     """The report as text."""
     yield ""
@@ -45,8 +45,48 @@ def lines(
     yield columns(header, [_row(name, site, found, before, after) for name in _names(site)])
     yield "(interval: upper / lower predicted time of a program on one core, median)"
     yield ""
-    acting = [c.name for c in site.candidates if acted_on(site, c.platform, after)]
-    yield f"The filter can act on: {', '.join(acting) or 'no place yet'}."
+    yield f"The filter can act on: {', '.join(_acting(site, after)) or 'no place yet'}."
+    yield from remarks
+    yield f"Bundle {bundle_id} is installed and named in {site.source}."
+
+
+def as_json(
+    site: Site,
+    found: Mapping[str, Measured],
+    before: Mapping[str, Quality],
+    after: Mapping[str, Quality],
+    *,
+    bundle_id: str,
+    remarks: Sequence[str],
+) -> dict[str, object]:
+    """The report as plain data; intervals are upper / lower predicted time."""
+    return {
+        "bundle": bundle_id,
+        "site_file": str(site.source),
+        "platforms": [
+            {
+                "platform": name,
+                "nodes": len(found[name].nodes) if name in found else 0,
+                "kernels": len(found[name].seconds) if name in found else 0,
+                "interval_before": before[name].factor if name in before else None,
+                "interval_now": after[name].factor if name in after else None,
+                "basis": after[name].basis.value if name in after else None,
+            }
+            for name in _names(site)
+        ],
+        "acts_on": _acting(site, after),
+        "remarks": list(remarks),
+    }
+
+
+def _acting(site: Site, after: Mapping[str, Quality]) -> list[str]:
+    return [c.name for c in site.candidates if acted_on(site, c.platform, after)]
+
+
+def remarks(
+    site: Site, found: Mapping[str, Measured], after: Mapping[str, Quality], folder: Folder
+) -> Iterator[str]:
+    """What is to be known beside the table: of the nodes, of doubts, and what is missing."""
     for kind in found.values():
         yield from _about(kind)
     for name in found:
@@ -54,7 +94,6 @@ def lines(
         for result in folder.results(name):
             yield from (f"CHECK {name}: {text}." for text in doubts(result))
     yield from _missing(site, found, after)
-    yield f"Bundle {bundle_id} is installed and named in {site.source}."
 
 
 def acted_on(site: Site, platform: str, known: Mapping[str, Quality]) -> bool:

@@ -220,15 +220,16 @@ def places_cells(ranked: list[dict[str, Any]]) -> list[list[str]]:
 def _asked(record: DecisionRecord, request: dict[str, Any]) -> str:
     parts = [
         f"queue {record.queue}" if record.queue else "no queue",
-        f"{request['tasks']} x {request['cpus_per_task']} cores",
     ]
-    if request["nodes"]:
+    if request.get("tasks"):
+        parts.append(f"{request['tasks']} x {request['cpus_per_task']} cores")
+    if request.get("nodes"):
         parts.append(f"{request['nodes']} nodes")
-    if request["gpus"]:
+    if request.get("gpus"):
         parts.append(f"{request['gpus']} GPUs")
-    if request["memory_bytes_per_node"]:
+    if request.get("memory_bytes_per_node"):
         parts.append(f"{format_bytes(request['memory_bytes_per_node'])} a node")
-    if request["time_limit_s"]:
+    if request.get("time_limit_s"):
         parts.append(f"limit {format_seconds(request['time_limit_s'])}")
     return ", ".join(parts)
 

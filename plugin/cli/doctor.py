@@ -11,8 +11,8 @@ import click
 from berth.pilot.collectors.registry import COLLECTORS
 from berth.pilot.errors import BerthError
 from berth.plugin.cli import REGISTERED
-from berth.plugin.cli.shared_options import SITE_FILE
-from berth.plugin.cli.where import find_site
+from berth.plugin.cli.shared_options import SITE_FILE, json_option
+from berth.plugin.cli.where import find_site, site_option
 from berth.plugin.doctor.examine import examine, examine_machine, examine_packages
 from berth.plugin.doctor.findings import Finding, Status
 from berth.plugin.scheduler import SCHEDULERS
@@ -22,14 +22,8 @@ from berth.predictor.core.workload import KINDS
 
 
 @click.command()
-@click.option(
-    "--site",
-    "site_file",
-    type=click.Path(path_type=Path),
-    envvar="BERTH_SITE",
-    help=f"Site file (berth.toml). Default: {SITE_FILE}, where there is one.",
-)
-@click.option("--json", "json_", is_flag=True, help="Print JSON.")
+@site_option
+@json_option
 def doctor(site_file: Path | None, *, json_: bool) -> None:
     """Check this installation: site file, bundle, store, daemon, scheduler, filter, packages,
     collectors.

@@ -73,11 +73,11 @@ def evaluate(
     from berth.plugin.pictures.applications import draw_applications  # noqa: PLC0415
     from berth.predictor.learning.relative import evaluation  # noqa: PLC0415 - needs the extra
     from berth.predictor.learning.relative.baselines import BASELINES  # noqa: PLC0415
+    from berth.predictor.learning.relative.cost_model_family import CostModelFamily  # noqa: PLC0415
     from berth.predictor.learning.relative.family import Entry  # noqa: PLC0415
-    from berth.predictor.learning.relative.law import LawFamily  # noqa: PLC0415
     from berth.predictor.learning.resume import Resume  # noqa: PLC0415
 
-    model = LawFamily(kinds=site.kinds)
+    model = CostModelFamily(kinds=site.kinds)
     entries = [Entry("cost model", lambda: (model,)), Entry("baselines", lambda: BASELINES)]
     resume = Resume(None if report is None else report / "folds")
     with step_bar("evaluating", evaluation.steps(site.rows, entries, (seed,))) as advance:

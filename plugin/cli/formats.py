@@ -1,21 +1,27 @@
-"""``--format csv`` for every command that prints a result: its tables, for a spreadsheet."""
+"""``--format csv`` for every command that prints tables: these alone, for a spreadsheet."""
 
 from __future__ import annotations
 
 import click
 
 from berth.plugin.cli.columns import tables_as_csv
+from berth.plugin.cli.shared_options import SentenceJson
 
 TEXT, CSV = "text", "csv"
 _NAME, _OTHER_NAME = "--format", "--output-format"
 
 
 def with_format(command: click.Command) -> click.Command:
-    """The command with that option, where it has ``--json``; of a group, its commands too.
+    """The command with that option, where its result has tables; of a group, its commands too.
 
     Where ``--format`` means something else already, the option is ``--output-format``.
     """
-    known = {name for parameter in command.params for name in parameter.opts}
+    known = {
+        name
+        for parameter in command.params
+        if not isinstance(parameter, SentenceJson)
+        for name in parameter.opts
+    }
     if "--json" in known and _OTHER_NAME not in known and not _has_it(command):
         name = _OTHER_NAME if _NAME in known else _NAME
         command.params.append(

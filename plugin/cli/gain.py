@@ -8,26 +8,29 @@ from typing import TYPE_CHECKING
 from berth.pilot.errors import UsageError
 from berth.pilot.units import format_elapsed
 from berth.plugin.cli.columns import columns
-from berth.plugin.site.site import Site
-from berth.plugin.store import OutcomeRecord, Store
+from berth.plugin.store.records import EndedJob
 
 if TYPE_CHECKING:
     from berth.plugin.gain import Gain, Gains
+    from berth.plugin.site.site import Site
+    from berth.plugin.store import Store
 
 GAIN = ("JOBS", "ENDED", "PROGRAMS", "RAN", "ELSEWHERE", "SAVED", "90 %", "FASTER", "90 %")
 _GROUPS = {"placed": "placed by Berth", "kept": "left where asked"}
 
 
 def gains_of(
-    store: Store, found: Sequence[OutcomeRecord], site: Site | None, against: str | None
+    store: Store, found: Sequence[EndedJob], site: Site | None, against: str | None
 ) -> Gains:
-    """Raises UsageError where there is no place to compare with."""
-    from berth.plugin.gain import gains  # noqa: PLC0415 - numpy
+    """Of the newest ``gain.MOST`` jobs. Raises UsageError where there is no place to compare
+    with."""
+    from berth.plugin.gain import MOST, gains  # noqa: PLC0415 - numpy
 
     names = (against,) if against is not None else reference_names(site)
     if not names:
+        more = "or a site file" if site is None else "or name site.reference_partition in the file"
         raise UsageError(
-            "there is no place to compare with", hint="give --against CANDIDATE, or a site file"
+            "there is no place to compare with", hint=f"give --against CANDIDATE, {more}"
         )
     if against is not None and site is not None:
         known = [candidate.name for candidate in site.candidates]
@@ -35,8 +38,9 @@ def gains_of(
             raise UsageError(
                 f"the site has no candidate {against!r}", hint=f"there are: {', '.join(known)}"
             )
-    decisions = store.decisions.of_ids({o.decision for o in found if o.decision})
-    return gains(found, decisions, names)
+    newest = found[-MOST:]
+    decisions = store.decisions.rankings({o.decision for o in newest if o.decision})
+    return gains(newest, decisions, names)
 
 
 def reference_names(site: Site | None) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import time
@@ -12,6 +13,7 @@ from typing import Any
 import click
 
 from berth.pilot.errors import UsageError
+from berth.plugin.cli.shared_options import answer, json_option
 from berth.plugin.cli.where import find_site, open_store, store_options
 from berth.plugin.forecasting import forecaster_for, platforms_for
 from berth.plugin.history.files import SWF, lines_of, read_past_jobs
@@ -65,7 +67,7 @@ def history() -> None:
               help="Asked of a scheduler the first time; later only what is new.")  # fmt: skip
 @click.option("--cluster", help="Name that job ids are unique under. Default: the site's.")
 @click.option("--utc", is_flag=True, help="Times in sacct's FILE are UTC, not local.")
-@click.option("--json", "json_", is_flag=True, help="Print JSON.")
+@json_option
 @store_options
 def import_(
     file: Path | None,
@@ -121,7 +123,7 @@ def import_(
     if made is None:
         click.echo("no site file: nothing is predicted of them yet (--site FILE)")
         return
-    click.echo(f"{made.workloads} workloads from {made.runs} runs predict the next jobs")
+    click.echo(_predicting(made))
     if made.unplaced:
         click.echo(
             f"{made.unplaced} jobs ran in queues that the site file has no single platform for: "
@@ -130,8 +132,9 @@ def import_(
 
 
 @history.command()
+@json_option
 @store_options
-def refresh(*, site_file: Path | None, store_url: str | None) -> None:
+def refresh(*, json_: bool, site_file: Path | None, store_url: str | None) -> None:
     """Predict anew from the stored jobs and from what became of jobs that Berth decided upon.
 
     \b
@@ -143,7 +146,11 @@ def refresh(*, site_file: Path | None, store_url: str | None) -> None:
         raise UsageError("without a site file no queue has a platform", hint="give --site FILE")
     made = _workloads(site, site_file, store_url)
     learn_needs(open_store(site_file, store_url), time.time())
-    click.echo(f"{made.workloads} workloads from {made.runs} runs predict the next jobs")
+    answer(_predicting(made), dataclasses.asdict(made), json_=json_)
+
+
+def _predicting(made: Made) -> str:
+    return f"{made.workloads} workloads from {made.runs} runs predict the next jobs"
 
 
 def _workloads(site: Site, site_file: Path | None, store_url: str | None) -> Made:

@@ -11,10 +11,11 @@ from berth.pilot.documents import read_json, validate, write_json, write_text
 from berth.pilot.errors import SchedulerError, UsageError
 from berth.pilot.platform import Platform
 from berth.plugin.cli.named import Named
+from berth.plugin.cli.shared_options import answer, json_option
 from berth.plugin.scheduler import SCHEDULERS, scheduler_named
 from berth.plugin.scheduler.registry import DEFAULT
 from berth.plugin.site.document import SiteDocument
-from berth.plugin.site.first import FirstSite, first_site
+from berth.plugin.site.first import AUTO_QUEUE, FirstSite, first_site
 from berth.plugin.site.stub import STUB_MARK
 from berth.plugin.site.write import PLATFORM_FOLDER, auto_lines, toml_text
 from berth.predictor.hardware import platforms as known_platforms
@@ -38,7 +39,16 @@ from berth.predictor.hardware import platforms as known_platforms
 @click.option("--name", default=None, help="Name of the site. Default: the cluster's.")
 @click.option("--dry-run", is_flag=True, help="Print the file, write nothing.")
 @click.option("--force", is_flag=True, help="Overwrite what is there.")
-def init(output: Path, scheduler: str | None, name: str | None, dry_run: bool, force: bool) -> None:
+@json_option
+def init(
+    output: Path,
+    *,
+    scheduler: str | None,
+    name: str | None,
+    dry_run: bool,
+    force: bool,
+    json_: bool,
+) -> None:
     """Ask the scheduler for its queues and nodes and write a first site file.
 
     One candidate for each kind of node and GPU type in each partition or queue, in mode shadow.
@@ -50,11 +60,11 @@ def init(output: Path, scheduler: str | None, name: str | None, dry_run: bool, f
     added = known_platforms.load(folder) if folder.is_dir() else {}
     site = first_site(asked.read(), {**added, **known_platforms.load()}, asked)
     if not site.candidates:
-        raise SchedulerError(f"{asked.title} has no {asked.queue_word} with nodes in it")
+        raise _nothing_to_place_on(site, asked.title, asked.queue_word)
     text = toml_text(site, name=name or site.facts.name)
     validate(tomllib.loads(text), SiteDocument, source=output)
     if dry_run:
-        click.echo(text, nl=False)
+        answer(text.rstrip("\n"), {**_as_json(site, None), "text": text}, json_=json_)
         return
     stubs = {
         output.parent / PLATFORM_FOLDER / f"{stub.name}.json": stub for stub in site.stubs.values()
@@ -74,7 +84,7 @@ def init(output: Path, scheduler: str | None, name: str | None, dry_run: bool, f
         raise UsageError(
             f"{error.filename or output} cannot be written: {error.strerror}"
         ) from None
-    click.echo(_summary(site, output))
+    answer(_summary(site, output), _as_json(site, output), json_=json_)
 
 
 def _measured(path: Path) -> bool:
@@ -85,6 +95,35 @@ def _measured(path: Path) -> bool:
 def _here() -> str:
     here = (name for name in SCHEDULERS.load_all() if scheduler_named(name).is_here())
     return next(here, DEFAULT)
+
+
+def _nothing_to_place_on(site: FirstSite, title: str, word: str) -> SchedulerError:
+    if site.has_auto:
+        return SchedulerError(
+            f"{title} has no {word} with nodes in it besides {AUTO_QUEUE}",
+            hint=f"{AUTO_QUEUE} is what jobs name to be placed: the places are other {word}s, "
+            "of each kind of node one; give the nodes to such, or give it another name",
+        )
+    return SchedulerError(f"{title} has no {word} with nodes in it")
+
+
+def _as_json(site: FirstSite, output: Path | None) -> dict[str, object]:
+    """``output``: None where nothing was written."""
+    return {
+        "file": None if output is None else str(output),
+        "mode": "shadow",
+        "candidates": [
+            {
+                "name": one.name, "platform": one.platform, "nodes": one.nodes,
+                "queue": one.queue.name, "check": list(one.remarks),
+            }
+            for one in site.candidates
+        ],
+        "platforms_to_calibrate": [
+            stub.name for stub in site.stubs.values() if STUB_MARK in stub.description
+        ],
+        "scheduler_config": list(auto_lines(site)),
+    }  # fmt: skip
 
 
 def _summary(site: FirstSite, output: Path) -> str:

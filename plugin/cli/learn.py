@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from berth.pilot.errors import UsageError
+from berth.plugin.cli.shared_options import json_option
 from berth.plugin.cli.where import find_site, open_store, store_options
 from berth.plugin.learning.learner import Learner, Learnt
 
@@ -21,7 +22,7 @@ from berth.plugin.learning.learner import Learner, Learnt
     metavar="JOBID",
     help="Leave this job out for good; can be given several times.",
 )
-@click.option("--json", "json_", is_flag=True, help="Print JSON.")
+@json_option
 @store_options
 def learn(
     *,

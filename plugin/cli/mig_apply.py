@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from berth.pilot.errors import UsageError
-from berth.plugin.cli.shared_options import seconds_of
+from berth.plugin.cli.shared_options import json_option, seconds_of
 from berth.plugin.mig import wire
 from berth.plugin.mig.access import open_access
 from berth.plugin.mig.apply import GpuPreview, Report
@@ -33,7 +33,7 @@ OUTCOMES = {
 @click.option("--wait", default="0s", show_default=True, help="Wait so long for busy slices.")
 @click.option("--resume", is_flag=True, help="End an apply that was interrupted. No FILE.")
 @click.option("--enable-mig", is_flag=True, help="Switch MIG on where FILE needs it.")
-@click.option("--json", "json_", is_flag=True, help="Print the result as JSON.")
+@json_option
 def apply(  # noqa: PLR0917 - one parameter an option
     file: Path | None,
     yes: bool,

@@ -10,6 +10,7 @@ import click
 
 from berth.pilot.errors import BerthError
 from berth.plugin.cli.mig_apply import preview_text
+from berth.plugin.cli.shared_options import SentenceJson
 from berth.plugin.mig.access import open_access
 from berth.plugin.mig.apply import previews
 from berth.plugin.mig.settings import load
@@ -21,7 +22,9 @@ from berth.plugin.mig.wire import preview_data
 @click.command(name="assert")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--selected-config", "-c", "selected", help="Name in a mig-parted file.")
-@click.option("--json", "json_", is_flag=True, help="Print the differences as JSON.")
+@click.option(
+    "--json", "json_", is_flag=True, cls=SentenceJson, help="Print the differences as JSON."
+)
 def assert_(file: Path, selected: str | None, json_: bool) -> None:
     """Check that this machine's GPUs are cut as FILE says: a plan or mig-parted's YAML.
 

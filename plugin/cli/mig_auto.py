@@ -13,6 +13,7 @@ from berth.pilot.documents import read_json
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.mig_apply import preview_text
 from berth.plugin.cli.mig_plan import workload_jobs_option
+from berth.plugin.cli.shared_options import json_option
 from berth.plugin.cli.where import find_site, open_store, store_options
 from berth.plugin.mig.access import open_access
 from berth.plugin.mig.arrivals import expected_demands
@@ -36,7 +37,7 @@ from berth.policies.mig.documents import JobsDocument
 @workload_jobs_option
 @click.option("--yes", is_flag=True, help="Re-cut where it is worth it; else only say so.")
 @click.option("--triggered", is_flag=True, help="For timers: nothing unless [trigger] enabled.")
-@click.option("--json", "json_", is_flag=True, help="Print the result as JSON.")
+@json_option
 @store_options
 def auto(
     *,

@@ -10,6 +10,7 @@ import click
 
 from berth.pilot.documents import read_json, write_text
 from berth.pilot.errors import DocumentError, UsageError
+from berth.pilot.units import whole_number
 from berth.plugin.mig.parted import Entry, entries, write
 from berth.plugin.scheduler.registry import SCHEDULERS
 from berth.policies.mig import Geometry, Layout, lookup
@@ -45,10 +46,11 @@ def export(
     nodes: dict[str, list[Device]] = {}
     for number, (gpu, geometry, layout, enabled) in enumerate(_gpus(source)):
         node, slash, index = gpu.rpartition("/")
-        if slash and not index.isdecimal():
+        at = whole_number(index)
+        if slash and at is None:
             raise UsageError(f"{gpu}: the device number after the slash is not a number")
-        at = int(index) if slash or index.isdecimal() else number
-        nodes.setdefault(node, []).append((at, geometry, layout, enabled))
+        device = number if at is None else at
+        nodes.setdefault(node, []).append((device, geometry, layout, enabled))
     if scheduler is not None and cores is not None:
         cut = {node: [layout for *_, layout, _ in devices] for node, devices in nodes.items()}
         text = SCHEDULERS.load(scheduler)(None).slice_config(cut, cores)

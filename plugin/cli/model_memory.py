@@ -14,7 +14,7 @@ from berth.plugin.cli.intervals import as_numbers
 if TYPE_CHECKING:
     from berth.pilot.platform import Platform
     from berth.policies.mig.model_profile import ModelProfile
-    from berth.predictor.families.slices.physics import ShareLaw
+    from berth.predictor.families.slices.physics import ShareModel
     from berth.predictor.footprint.energy import Energy
     from berth.predictor.footprint.footprint import Footprint, Task
     from berth.predictor.graphs.graph import ModelGraph
@@ -85,7 +85,7 @@ def _span(found: Footprint) -> str:
 
 
 @cache
-def _shares() -> ShareLaw:
+def _shares() -> ShareModel:
     from berth.predictor.families.slices.manifest import verify  # noqa: PLC0415 - pydantic
 
     return verify().shares

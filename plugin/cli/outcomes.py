@@ -5,13 +5,22 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
 
 from berth.pilot.errors import UsageError
 from berth.pilot.units import format_elapsed, format_seconds
-from berth.plugin.accuracy import GROUPS, Accuracy, is_inside, ratio, summarise
+from berth.plugin.accuracy import (
+    GROUPS,
+    Accuracy,
+    is_inside,
+    newest_jobs,
+    newest_only,
+    ratio,
+    summarise,
+)
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.gain import gain_text, gains_of
 from berth.plugin.cli.where import find_site, open_store, store_options
@@ -71,25 +80,54 @@ def outcomes(
         raise UsageError("--short belongs to --jobs")
     if jobs and gain:
         raise UsageError("give one of --jobs and --gain")
-    now_s = time.time()
     store = open_store(site_file, store_url)
-    found = list(store.outcomes.between(now_s - days * _DAY_S, now_s + _DAY_S))
+    until_s = time.time() + _DAY_S
+    since_s = until_s - (days + 1) * _DAY_S
+    if jobs:
+        every = list(store.outcomes.between(since_s, until_s))
+        _show(every, lambda: _jobs(every, short=short), store, since_s, days, json_=json_)
+        return
+    found, ended = newest_jobs(store, since_s, until_s)
     if gain:
+        from berth.plugin.gain import MOST  # noqa: PLC0415 - numpy
+
         saved = gains_of(store, found, find_site(site_file), against)
         click.echo(json.dumps(dataclasses.asdict(saved), indent=2) if json_ else gain_text(saved))
-    elif json_:
-        rows = found if jobs else summarise(found, by)
+        _say(newest_only("jobs", min(len(found), MOST), ended), json_=json_)
+        return
+    rows = summarise(found, by)
+    _show(rows, lambda: _summary(rows, by), store, since_s, days, json_=json_)
+    _say(newest_only("jobs", len(found), ended), json_=json_)
+
+
+def _show(
+    rows: Sequence[OutcomeRecord] | Sequence[Accuracy],
+    text: Callable[[], str],
+    store: Store,
+    since_s: float,
+    days: float,
+    *,
+    json_: bool,
+) -> None:
+    if json_:
         click.echo(json.dumps([_plain(row) for row in rows], indent=2))
-    elif not found:
+    elif not rows:
         click.echo(f"no job that was decided upon has ended in the last {days:g} days")
     else:
-        click.echo(_jobs(found, short=short) if jobs else _summary(summarise(found, by), by))
-        for line in _changes(store, now_s - days * _DAY_S):
-            click.echo(line)
+        click.echo(text())
+        _say(_changes(store, since_s), json_=False)
+
+
+def _say(sentences: Sequence[str], *, json_: bool) -> None:
+    """Below a table; beside JSON, that stays as it is."""
+    for sentence in sentences:
+        click.echo(sentence, err=json_)
 
 
 def _changes(store: Store, since_s: float) -> list[str]:
     """What finished jobs tell of changes of programs and platforms."""
+    if not store.learning.of_all(1):
+        return []
     from berth.plugin.learning.shown import changes_since  # noqa: PLC0415 - numpy
 
     return changes_since(store, since_s)

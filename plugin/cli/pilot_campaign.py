@@ -13,6 +13,7 @@ from berth.pilot.options import check_name
 from berth.pilot.suite import build_suite
 from berth.plugin.cli.pilot_progress import progress
 from berth.plugin.cli.pilot_run import parse_counts, parse_words
+from berth.plugin.cli.shared_options import answer, json_option
 
 
 @click.command(
@@ -44,6 +45,7 @@ from berth.plugin.cli.pilot_run import parse_counts, parse_words
 @click.option("--no-openmp", is_flag=True, help="Leave out what only the OpenMP build shows.")
 @click.option("--refresh", is_flag=True, help="Measure again what the file already has.")
 @click.option("--nice", type=click.IntRange(0, 19), default=0, help="Lower priority.")
+@json_option
 def campaign(  # noqa: PLR0917
     suite: str,  # noqa: ARG001
     kernels: tuple[str, ...],
@@ -55,6 +57,8 @@ def campaign(  # noqa: PLR0917
     no_openmp: bool,
     refresh: bool,
     nice: int,
+    *,
+    json_: bool,
 ) -> None:
     """Profile every kernel of the reference suite at every size, one repetition each.
 
@@ -78,7 +82,14 @@ def campaign(  # noqa: PLR0917
     )
     with progress() as say:
         result = run_campaign(options, build_suite(), say)
-    click.echo(f"{output}: {result.profiles} profiles, {result.measured} measured now")
+    answer(
+        f"{output}: {result.profiles} profiles, {result.measured} measured now",
+        {
+            "file": str(output), "profiles": result.profiles, "measured": result.measured,
+            "failed": list(result.failed),
+        },
+        json_=json_,
+    )  # fmt: skip
     for problem in result.failed:
         click.echo(f"  failed: {problem}", err=True)
     if result.failed:

@@ -11,6 +11,7 @@ from berth.pilot.errors import PilotError, UsageError
 from berth.pilot.network.links import in_words, measure_link
 from berth.plugin.cli.pilot_progress import progress
 from berth.plugin.cli.pilot_run import check_output
+from berth.plugin.cli.shared_options import answer, json_option
 
 
 @click.command(
@@ -24,7 +25,8 @@ from berth.plugin.cli.pilot_run import check_output
     required=True,
     help="What starts a command on both nodes of this job, with {ranks} in all and {each} a node.",
 )
-def link(nodes: str, into: Path, launcher: str) -> None:
+@json_option
+def link(nodes: str, into: Path, launcher: str, *, json_: bool) -> None:
     """Measure latency, bandwidth and all-reduce between the two nodes of this job.
 
     By MPI where mpicc and a launcher that fits are there, else over TCP.
@@ -47,4 +49,8 @@ def link(nodes: str, into: Path, launcher: str) -> None:
     made = found.interconnect
     if made is None:
         raise PilotError(f"nothing was measured: {'; '.join(found.problems)}")
-    click.echo(f"{nodes}: {in_words(made)}, written to {into}")
+    answer(
+        f"{nodes}: {in_words(made)}, written to {into}",
+        {"nodes": list(named), "file": str(into), "interconnect": made.model_dump(mode="json")},
+        json_=json_,
+    )

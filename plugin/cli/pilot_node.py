@@ -13,6 +13,7 @@ from berth.pilot.options import check_name
 from berth.pilot.suite import build_suite
 from berth.plugin.cli.pilot_progress import progress
 from berth.plugin.cli.pilot_run import check_output, parse_words
+from berth.plugin.cli.shared_options import answer, json_option
 
 
 @click.command(epilog="Example: berth pilot node --name our-node --into node1.json")
@@ -23,7 +24,16 @@ from berth.plugin.cli.pilot_run import check_output, parse_words
 )
 @click.option("--kernels", callback=parse_words, help="Only these, as Stream_TRIAD,Basic_DAXPY.")
 @click.option("--full", is_flag=True, help="Minutes rather than one minute: each step longer.")
-def node(name: str, node: str | None, into: Path, kernels: tuple[str, ...], *, full: bool) -> None:
+@json_option
+def node(
+    name: str,
+    node: str | None,
+    into: Path,
+    kernels: tuple[str, ...],
+    *,
+    full: bool,
+    json_: bool,
+) -> None:
     """Benchmark this node and time the reference kernels on one core.
 
     Calibration jobs run this. The node should do nothing else meanwhile.
@@ -44,4 +54,8 @@ def node(name: str, node: str | None, into: Path, kernels: tuple[str, ...], *, f
         click.echo(f"warning: {text}", err=True)
     if not found.complete:
         raise PilotError(f"nothing was measured: {'; '.join(found.problems) or 'no kernel ran'}")
-    click.echo(f"{found.node}: {len(found.seconds)} kernels timed, written to {into}")
+    answer(
+        f"{found.node}: {len(found.seconds)} kernels timed, written to {into}",
+        {"node": found.node, "platform": name, "kernels": len(found.seconds), "file": str(into)},
+        json_=json_,
+    )

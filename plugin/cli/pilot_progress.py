@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import FrameType
 
-from rich.console import Console
+from berth.pilot.progress import Say
+from berth.plugin.cli.step_bar import saying
 
 
 @contextlib.contextmanager
-def progress() -> Iterator[Callable[[str], None]]:
+def progress() -> Iterator[Say]:
     """Says on standard error what is going on, where that is a terminal.
 
     Within it, SIGTERM and SIGHUP (a scheduler's time limit, a closed terminal) are as Ctrl-C:
     the measured program is ended and what was measured is kept.
     """
-    with _stoppable():
-        if not sys.stderr.isatty():
-            yield lambda _: None
-            return
-        with Console(stderr=True).status("pilot") as status:
-            yield lambda text: status.update(f"pilot: {text}")
+    with _stoppable(), saying("pilot") as say:
+        yield say
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from berth.plugin.cli.shared_options import COUNTS
+from berth.plugin.cli.shared_options import COUNTS, SentenceJson
 from berth.plugin.site import load_site
 
 _COUNT = click.IntRange(min=1)
@@ -71,7 +71,7 @@ _COUNT = click.IntRange(min=1)
 @click.option("--runs-on", help="See berth pilot run.")
 @click.option("--needs", help="See berth pilot run.")
 @click.option("--dry-run", is_flag=True, help="Print the scripts and commands; submit nothing.")
-@click.option("--json", "json_", is_flag=True, help="Print the job ids as JSON.")
+@click.option("--json", "json_", is_flag=True, cls=SentenceJson, help="Print the job ids as JSON.")
 def submit(command: tuple[str, ...], **options: Any) -> None:
     """Measure COMMAND in a short job on the site's reference partition.
 

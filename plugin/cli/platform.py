@@ -13,6 +13,7 @@ from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform, Precision
 from berth.pilot.units import format_bytes, format_count
 from berth.plugin.cli.columns import columns
+from berth.plugin.cli.shared_options import SentenceJson, answer, json_option
 from berth.predictor.hardware import platforms as known
 from berth.predictor.hardware.catalogue import devices as catalogue
 from berth.predictor.hardware.catalogue import find, platform_named
@@ -65,6 +66,7 @@ def list_platforms(folder: Path | None, devices: bool, as_json: bool) -> None:
 @platform.command(epilog="Example: berth platform show lassen-v100")
 @click.argument("name")
 @_FOLDER
+@click.option("--json", cls=SentenceJson, is_flag=True, expose_value=False, help="As always here.")
 def show(name: str, folder: Path | None) -> None:
     """One platform as JSON, by its name or any name of its accelerator.
 
@@ -84,7 +86,8 @@ def show(name: str, folder: Path | None) -> None:
 @platform.command(epilog="Example: berth platform add mynode.json --platforms /etc/berth/platforms")
 @click.argument("source", type=click.Path(path_type=Path))
 @_FOLDER
-def add(source: Path, folder: Path | None) -> None:
+@json_option
+def add(source: Path, folder: Path | None, *, json_: bool) -> None:
     """Check the platform file SOURCE (from `berth pilot bench`) and keep it for predictions."""
     if folder is None and os.environ.get(known.FOLDER_VARIABLE):
         folder = Path(os.environ[known.FOLDER_VARIABLE])
@@ -94,7 +97,11 @@ def add(source: Path, folder: Path | None) -> None:
             hint=f"name one by --platforms or {known.FOLDER_VARIABLE}",
         )
     added = known.add(source, folder)
-    click.echo(f"{added.name}: kept in {folder}")
+    answer(
+        f"{added.name}: it is in {folder} now",
+        {"platform": added.name, "folder": str(folder)},
+        json_=json_,
+    )
 
 
 def _list_devices(*, as_json: bool) -> None:

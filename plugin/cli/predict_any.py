@@ -27,12 +27,11 @@ def predict_any(asked: Asked) -> None:
     forecast = asked.forecast(platforms)
     rows = best_points(forecast)
     asked.draw_times((one.platform, one.runtime_s, usable(one)) for one in rows)
-    reasons = {
-        one.platform: asked.forecaster.explain(
-            workload, platforms[one.platform], asked.platforms, reference=asked.reference
-        )
-        for one in (rows if asked.why else ())
-    }
+    names = [one.platform for one in rows] if asked.why else []
+    each = asked.forecaster.explain_each(
+        workload, [platforms[name] for name in names], asked.platforms, reference=asked.reference
+    )
+    reasons = dict(zip(names, each, strict=True))
     if asked.as_json:
         document = dict(forecast_json(forecast))
         if reasons:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from berth.predictor.graphs.graph import ModelGraph
     from berth.predictor.graphs.roofline import Roofline, Spot
     from berth.predictor.graphs.what_if import Change
+    from berth.predictor.hardware.roofs import Roof
 
 SHOWN = 8
 """Operators in the table of a roofline."""
@@ -96,10 +97,21 @@ def _from(forecast: Forecast, one: Roofline, platform: Platform, workload: Workl
     source = shares[0].source.removeprefix("graph: ") if len(shares) == 1 else ""
     return replace(
         one,
+        roof=_of_all(one.roof, max(1, predicted.gpus)),
         seconds=predicted.runtime_s if runs is None else predicted.runtime_s.scaled(1 / runs),
         basis=predicted.basis,
         source=source or forecast.source_of(name),
         note=(shares[0].situation if shares else "") or predicted.abstained,
+    )
+
+
+def _of_all(roof: Roof, gpus: int) -> Roof:
+    """What so many GPUs draw and cost together."""
+    watts, price = roof.power_w, roof.price_per_hour
+    return replace(
+        roof,
+        power_w=None if watts is None else watts * gpus,
+        price_per_hour=None if price is None else price * gpus,
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from berth.pilot.errors import UsageError
+from berth.plugin.cli.shared_options import json_option
 
 if TYPE_CHECKING:
     from berth.plugin.scheduler import Replacing
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     envvar="BERTH_SITE",
     help="Site file (berth.toml).",
 )
-@click.option("--json", "json_", is_flag=True, help="Print JSON.")
+@json_option
 def replace(jobs: Sequence[str], all_: bool, apply_: bool, site_file: Path, json_: bool) -> None:
     """Ask Berth again about pending jobs that it has placed, and move them with --apply.
 

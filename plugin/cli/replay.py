@@ -19,7 +19,7 @@ from berth.plugin.history.reading import summary
 from berth.plugin.replay.clusters import SiteCluster, cluster_of, on_cluster
 from berth.plugin.replay.past import PastJobs, asked_jobs, past_jobs
 from berth.plugin.replay.placed import Column, Events, Variant, columns_of
-from berth.plugin.replay.shown import as_json, counted, table, users_as_json, users_table
+from berth.plugin.replay.shown import as_json, counted, failures, table, users_as_json, users_table
 from berth.plugin.replay.site_events import (
     present_reservations,
     read_failures,
@@ -43,8 +43,9 @@ _LIVE = "live"
 def replay_command(options: Options) -> None:
     """Replay past jobs from TRACE on the site's nodes, under one scheduler or several.
 
-    TRACE is what sacct or Flux wrote, or in the Standard Workload Format, a trace of Gavel's, or
-    a table as berth tune takes it, packed by gzip or not; --accounting asks the scheduler instead.
+    TRACE is what sacct or Flux wrote, or in the Standard Workload Format, a trace of Gavel's or
+    Alibaba's (openb), or a table as berth tune takes it, packed by gzip or not; --accounting asks
+    the scheduler instead.
     With --set every replay is shown with and without the changes; the first column is what the
     others are compared with, user by user.
 
@@ -79,12 +80,17 @@ def replay_command(options: Options) -> None:
         _write_html(options.html, past, variants, found)
     if options.json_:
         replays = [
-            {**as_json(one.name, one.metrics), "users": users_as_json(found[0], one)}
+            {
+                **as_json(one.name, one.metrics),
+                "failure": one.failure,
+                "users": users_as_json(found[0], one),
+            }
             for one in found
         ]
         report = {
             "broken": past.read.broken, "examples": past.read.examples,
-            "not_ended": past.read.not_ended, "known_elsewhere": dict(truth.known),
+            "not_ended": past.read.not_ended, "changed": past.read.changed,
+            "known_elsewhere": dict(truth.known),
         }  # fmt: skip
         click.echo(json.dumps({"trace": past.source, **report, "replays": replays}, indent=2))
         return
@@ -95,6 +101,8 @@ def replay_command(options: Options) -> None:
     for source, count in truth.known.items() if options.policies else ():
         click.echo(f"times elsewhere by {source}: known of {count} jobs")
     click.echo(table([(one.name, one.metrics) for one in found]))
+    for line in failures(found):
+        click.echo(line)
     if len(found) > 1 and options.users:
         click.echo(users_table(found, options.users))
 

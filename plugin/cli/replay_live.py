@@ -131,8 +131,12 @@ def _scheduler(site: Site | None) -> Scheduler:
 
 
 def _present(scheduler: Scheduler, site: Site | None) -> PresentQueue:
-    facts = scheduler.read()
-    return present_queue(facts, scheduler.present_jobs(), () if site is None else site.candidates)
+    return present_queue(
+        scheduler.read(),
+        scheduler.present_jobs(),
+        () if site is None else site.candidates,
+        scheduler.reservations(),
+    )
 
 
 def _store(site_file: Path | None, store_url: str | None) -> Store | RemoteStore | None:
@@ -163,10 +167,11 @@ def _text(present: PresentQueue, known: Known, found: Sequence[tuple[str, Forese
 def live_notes(present: PresentQueue, known: Known) -> list[str]:
     """What was replayed, in sentences."""
     waiting = present.waiting
-    lines = [
-        f"{present.running} jobs run and {len(waiting)} wait; of {known.predicted} Berth "
-        "predicted the time, the others are expected to take as long as their users' jobs before"
-    ]
+    before = "expected to take as long as their users' jobs before"
+    how = f"Berth predicted the time of {known.predicted}, the others are {before}"
+    if not known.predicted:
+        how = f"Berth predicted the time of none: they are {before}"
+    lines = [f"{present.running} jobs run and {len(waiting)} wait; {how}"]
     lines += [f"{count} left out: they {why}" for why, count in present.left_out.items()]
     return lines
 

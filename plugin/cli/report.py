@@ -120,7 +120,11 @@ def site_(
     if site is None:
         raise UsageError("there is no site file to report on", hint="give --site FILE")
     found = site_report(
-        site, lambda: open_store(site_file, store_url), list(examine(site)), days=days
+        site,
+        lambda: open_store(site_file, store_url),
+        list(examine(site)),
+        days=days,
+        pictures=html is not None or json_,
     )
     _put(found, html, json_=json_)
 

@@ -11,7 +11,7 @@ from types import ModuleType
 import click
 
 from berth.pilot.errors import ToolMissing
-from berth.plugin.cli.shared_options import installed_site_option
+from berth.plugin.cli.shared_options import SentenceJson, installed_site_option
 
 
 def _mode(_context: click.Context, _option: click.Parameter, text: str) -> int:
@@ -23,7 +23,7 @@ def _mode(_context: click.Context, _option: click.Parameter, text: str) -> int:
 @click.command()
 @installed_site_option
 @click.option("--status", is_flag=True, help="Ask the running daemon how it is, and end.")
-@click.option("--json", "json_", is_flag=True, help="With --status: as JSON.")
+@click.option("--json", "json_", is_flag=True, cls=SentenceJson, help="With --status: as JSON.")
 @click.option(
     "--socket-mode",
     callback=_mode,
@@ -129,10 +129,21 @@ def _show_status(site_file: Path, *, json_: bool) -> None:
         "candidates": answer["candidates"],
         "profiles": f"{answer['profiles']} ({answer['forecasts']} forecast)",
         "recorder": _counts({k: v for k, v in answer["recorder"].items() if k != "problem"}),
+        "breaker": _breakers(answer.get("breakers", {})),
         "problems": "; ".join(answer["problems"].values()) or "none",
     }
     for name, value in rows.items():
         click.echo(f"{name:<12}{value}")
+
+
+def _breakers(breakers: dict[str, dict[str, float | None]]) -> str:
+    """Of the submit filters, as they reported it; a daemon of an earlier version knows none."""
+    found = [
+        f"{name}: opened {one['openings']:.0f} times, {one['undecided']:.0f} submissions undecided"
+        for name, one in breakers.items()
+        if one["undecided"]
+    ]
+    return "; ".join(found) or "no submission went by undecided"
 
 
 def _counts(counts: dict[str, int]) -> str:

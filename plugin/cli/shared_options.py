@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import click
 
 from berth.pilot.errors import UsageError
-from berth.pilot.units import parse_duration_s
+from berth.pilot.units import parse_duration_s, whole_number
 
 SITE_FILE = Path("/etc/berth/berth.toml")
 
@@ -25,13 +26,29 @@ class Counts(click.ParamType[tuple[int, ...]]):
         """A tuple stays as it is."""
         if isinstance(value, tuple):
             return value
-        words = str(value).split(",")
-        if not all(w.isascii() and w.isdigit() and int(w[:8]) > 0 for w in words):
+        counts = [whole_number(word, 10**8) or 0 for word in str(value).split(",")]
+        if not all(counts):
             self.fail(f"{value!r} is not a list of numbers such as 1,2,4", param, ctx)
-        return tuple(sorted({int(word[:8]) for word in words}))
+        return tuple(sorted(set(counts)))
 
 
 COUNTS = Counts()
+
+
+class SentenceJson(click.Option):
+    """``--json`` of a command that prints no table: such a command has no ``--format csv``."""
+
+
+def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds ``--json`` to a command that prints a sentence, given as ``json_``; see ``answer``."""
+    return click.option(
+        "--json", "json_", is_flag=True, cls=SentenceJson, help="Print the result as JSON."
+    )(command)
+
+
+def answer(text: str, found: object, *, json_: bool) -> None:
+    """Print a command's result: ``text``, or ``found`` as JSON."""
+    click.echo(json.dumps(found, indent=2) if json_ else text)
 
 
 def installed_site_option(command: Callable[..., Any]) -> Callable[..., Any]:

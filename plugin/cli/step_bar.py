@@ -1,13 +1,34 @@
-"""A progress bar on standard error for training and evaluation; off where that is no terminal."""
+"""Progress with the time left, on standard error; off where that is no terminal.
+
+All bars of a command are of one display, whoever begins them: two displays would write over each
+other.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import sys
+import threading
+import time
 from collections.abc import Iterator
+from contextvars import ContextVar
 from typing import Protocol
 
 from rich.console import Console
-from rich.progress import Progress
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskID,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from berth.pilot.progress import Say, say_nothing, showing
+
+SHOWN_AFTER_S = 1.0
+"""Shorter work shows nothing."""
 
 
 class Advance(Protocol):
@@ -19,11 +40,133 @@ class Advance(Protocol):
 @contextlib.contextmanager
 def step_bar(what: str, total: int) -> Iterator[Advance]:
     """Shows ``what`` and how many of ``total`` steps are done, until the block ends."""
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(what, total=total)
+    with saying(what) as say:
+        done = 0
 
         def advance(*_: object) -> None:
-            progress.advance(task)
+            nonlocal done
+            done += 1
+            say("", done, total)
 
+        say("", 0, total)
         yield advance
+
+
+@contextlib.contextmanager
+def saying(title: str) -> Iterator[Say]:
+    """Shows what a pilot says that it does; how long it will take where it says how many steps."""
+    with _display() as bars:
+        if bars is None:
+            yield say_nothing
+            return
+        bars.begin(title)
+
+        def say(what: str, done: int = 0, of: int = 0) -> None:
+            bars.say(title, f"{title}: {what}" if what else title, done, of)
+
+        try:
+            yield say
+        finally:
+            bars.end(title)
+
+
+@contextlib.contextmanager
+def shown_reports() -> Iterator[None]:
+    """Shows what the work within it reports (``berth.pilot.progress``), once it takes long.
+
+    Each bar goes when its work is done: nothing is on the screen when a result is printed.
+    """
+    with _display() as bars:
+        if bars is None:
+            yield
+            return
+        with showing(bars.show):
+            yield
+
+
+class _Bars:
+    """The bars of one command; those of reports begin after ``SHOWN_AFTER_S``."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._begun_s: dict[str, float] = {}
+        self._tasks: dict[str, TaskID] = {}
+        self._progress = _bar()
+
+    def show(self, what: str, done: int, of: int) -> None:
+        """One report."""
+        begun_s = self._begun_s.setdefault(what, time.monotonic())
+        if done >= of:
+            self.end(what)
+        elif what in self._tasks:
+            self.say(what, what, done, of)
+        elif time.monotonic() - begun_s >= SHOWN_AFTER_S:
+            self.begin(what, done, of)
+
+    def begin(self, key: str, done: int = 0, of: int = 0) -> None:
+        """A bar from now on."""
+        with self._lock:
+            self._progress.start()
+            self._tasks[key] = self._progress.add_task(key, completed=done, total=of or None)
+
+    def say(self, key: str, text: str, done: int, of: int) -> None:
+        """How far it is, and what it is called now."""
+        with self._lock:
+            task = self._tasks.get(key)
+            if task is not None:
+                self._progress.update(
+                    task, description=text, completed=done, total=of or None, refresh=True
+                )
+
+    def end(self, key: str) -> None:
+        """No bar any more; with the last one the display goes."""
+        with self._lock:
+            self._begun_s.pop(key, None)
+            task = self._tasks.pop(key, None)
+            if task is None:
+                return
+            self._progress.remove_task(task)
+            if not self._tasks:
+                self._progress.stop()
+
+    def close(self) -> None:
+        """Whatever is still shown goes."""
+        with self._lock:
+            if self._tasks:
+                self._progress.stop()
+
+
+_bars: ContextVar[_Bars | None] = ContextVar("bars", default=None)
+
+
+@contextlib.contextmanager
+def _display() -> Iterator[_Bars | None]:
+    """The command's bars, made here where there are none; None: nobody would see them."""
+    there = _bars.get()
+    if there is not None or not sys.stderr.isatty():
+        yield there
+        return
+    made = _Bars()
+    token = _bars.set(made)
+    try:
+        yield made
+    finally:
+        _bars.reset(token)
+        made.close()
+
+
+def _bar() -> Progress:
+    console = Console(stderr=True)
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left:"),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from berth.plugin.cli.shared_options import answer, json_option
 from berth.plugin.cli.where import find_site, open_store, store_options, store_url_of
 from berth.plugin.store.database import Database
 from berth.plugin.store.upgrade import HEAD, schema_version
@@ -26,8 +27,9 @@ def store() -> None:
 
 
 @store.command()
+@json_option
 @store_options
-def upgrade(*, site_file: Path | None, store_url: str | None) -> None:
+def upgrade(*, json_: bool, site_file: Path | None, store_url: str | None) -> None:
     """Make the store, or bring it to this version's schema. Changes nothing where it is so.
 
     \b
@@ -38,10 +40,12 @@ def upgrade(*, site_file: Path | None, store_url: str | None) -> None:
     database.create_file()
     before = schema_version(database)
     run_migrations(database)
-    if before == HEAD:
-        click.echo(f"{database.name}: schema {HEAD}, nothing to do")
-    else:
-        click.echo(f"{database.name}: schema {before or '(none)'} -> {HEAD}")
+    done = f"{before or '(none)'} -> {HEAD}" if before != HEAD else f"{HEAD}, nothing to do"
+    answer(
+        f"{database.name}: schema {done}",
+        {"store": database.name, "before": before, "now": HEAD},
+        json_=json_,
+    )
 
 
 @store.command()
@@ -53,9 +57,15 @@ def upgrade(*, site_file: Path | None, store_url: str | None) -> None:
     is_flag=True,
     help="Also what became of jobs that ended before then, imported ones, too.",
 )
+@json_option
 @store_options
 def prune(
-    *, older_than_days: float, outcomes: bool, site_file: Path | None, store_url: str | None
+    *,
+    older_than_days: float,
+    outcomes: bool,
+    json_: bool,
+    site_file: Path | None,
+    store_url: str | None,
 ) -> None:
     """Delete old decisions. Profiles and forecasts stay, outcomes unless --outcomes is given.
 
@@ -66,11 +76,14 @@ def prune(
     """
     opened = open_store(site_file, store_url)
     before_s = time.time() - older_than_days * _DAY_S
-    count = f"{opened.decisions.prune(before_s)} decisions"
+    deleted = {"decisions": opened.decisions.prune(before_s)}
     if outcomes:
-        count += f" and {opened.outcomes.prune(before_s)} outcomes"
+        deleted["outcomes"] = opened.outcomes.prune(before_s)
         opened.memory_needs.prune(before_s)
         if past := opened.past_jobs.prune(before_s):
-            count += f" and {past} past jobs"
+            deleted["past jobs"] = past
         opened.learning.prune(before_s)
-    click.echo(f"{opened.name}: {count} deleted")
+    count = " and ".join(f"{number} {what}" for what, number in deleted.items())
+    answer(
+        f"{opened.name}: {count} deleted", {"store": opened.name, "deleted": deleted}, json_=json_
+    )

@@ -8,19 +8,13 @@ from pathlib import Path
 import click
 
 from berth.pilot.errors import UsageError
-from berth.plugin.cli.shared_options import SITE_FILE
-from berth.plugin.cli.where import find_site
+from berth.plugin.cli.shared_options import SITE_FILE, answer, json_option
+from berth.plugin.cli.where import find_site, site_option
 from berth.plugin.doctor.support import gather, write_archive
 
 
 @click.command("support-bundle")
-@click.option(
-    "--site",
-    "site_file",
-    type=click.Path(path_type=Path),
-    envvar="BERTH_SITE",
-    help=f"Site file (berth.toml). Default: {SITE_FILE}, where there is one.",
-)
+@site_option
 @click.option(
     "-o",
     "--output",
@@ -28,7 +22,10 @@ from berth.plugin.doctor.support import gather, write_archive
     help="The file to write. Default: berth-support-DATE.tar.gz here.",
 )
 @click.option("--with-names", is_flag=True, help="Keep the names of users and accounts.")
-def support_bundle(site_file: Path | None, output: Path | None, *, with_names: bool) -> None:
+@json_option
+def support_bundle(
+    site_file: Path | None, output: Path | None, *, with_names: bool, json_: bool
+) -> None:
     """Collect what a maintainer needs: versions, what doctor finds, the site file, the scheduler's
     queues and kinds of nodes, the daemon's counters, the newest decisions and outcomes, its log.
 
@@ -45,7 +42,12 @@ def support_bundle(site_file: Path | None, output: Path | None, *, with_names: b
     target = output or Path(time.strftime("berth-support-%Y%m%d-%H%M%S.tar.gz"))
     texts = gather(site, with_names=with_names)
     write_archive(texts, target)
-    for name, text in texts.items():
-        missing = text if text.startswith("could not be read") else ""
-        click.echo(f"  {name:<16} {missing or f'{len(text.encode()):,} bytes'}")
-    click.echo(f"{target}: read it before you send it (tar xzf {target}).")
+    missing = {n: text for n, text in texts.items() if text.startswith("could not be read")}
+    lines = [
+        f"  {name:<16} {missing.get(name) or f'{len(text.encode()):,} bytes'}"
+        for name, text in texts.items()
+    ]
+    lines.append(f"{target}: read it before you send it (tar xzf {target}).")
+    sizes = {name: len(text.encode()) for name, text in texts.items() if name not in missing}
+    found = {"file": str(target), "bytes": sizes, "missing": missing}
+    answer("\n".join(lines), found, json_=json_)

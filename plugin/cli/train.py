@@ -11,11 +11,13 @@ import click
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.adapt_graphs import adapt_model
 from berth.plugin.cli.adapt_programs import adapt_bundle
+from berth.plugin.cli.shared_options import answer, json_option
 from berth.plugin.cli.site_rows import SiteInput, site_input
 from berth.plugin.cli.step_bar import step_bar
 from berth.plugin.cli.training_input import command_line, require_training
 
 if TYPE_CHECKING:
+    from berth.predictor.families.relative.bundle import RelativeManifest
     from berth.predictor.learning.relative.family import Family
 
 TASKS = ("programs", "models", "relative-performance")
@@ -55,6 +57,7 @@ class TaskName(click.Choice[str]):
 @click.option(
     "--platforms", "folder", type=click.Path(path_type=Path), help="A site's own platform files."
 )
+@json_option
 def train(
     *,
     profiles: tuple[Path, ...],
@@ -65,6 +68,7 @@ def train(
     reference: str | None,
     seed: int,
     folder: Path | None,
+    json_: bool,
 ) -> None:
     """Learn from PROFILES, the site's own runs.
 
@@ -81,7 +85,13 @@ def train(
             raise UsageError(
                 "no PROFILES are given", hint="profiles of programs on several platforms"
             )
-        click.echo(f"{train_relative(site, out, seed)}\nwritten to {out}")
+        manifest = train_relative(site, out, seed)
+        found = {"bundle": manifest.id, "rows": manifest.training.rows, "platform": None}
+        answer(
+            f"{of_relative(manifest)}\nwritten to {out}",
+            {**found, "folder": str(out)},
+            json_=json_,
+        )
         return
     if reference is not None:
         raise UsageError("--reference is for --task relative-performance")
@@ -94,9 +104,10 @@ def train(
             "`python -m lab` trains bundles from public data",
         )
     if task == TASKS[0]:
-        adapt_bundle(profiles, adapt, platform, out, folder=folder, seed=seed)
+        text, made = adapt_bundle(profiles, adapt, platform, out, folder=folder, seed=seed)
     else:
-        adapt_model(profiles, adapt, platform, out, folder=folder)
+        text, made = adapt_model(profiles, adapt, platform, out, folder=folder)
+    answer(text, {**made, "folder": str(out)}, json_=json_)
 
 
 def train_relative(
@@ -105,29 +116,34 @@ def train_relative(
     seed: int,
     sources: Mapping[str, str] | None = None,
     family: Family | None = None,
-) -> str:
-    """A bundle of relative performance over the platforms of these rows; what was made.
+) -> RelativeManifest:
+    """A bundle of relative performance over the platforms of these rows.
 
     ``sources``: checksums by data set (absent: of the rows themselves); ``family``: absent, the
     cost model.
     """
     require_training("training")
-    from berth.predictor.families.relative.bundle import TRUST  # noqa: PLC0415 - needs the extra
-    from berth.predictor.learning.relative.law import LawFamily  # noqa: PLC0415
+    from berth.predictor.learning.relative.cost_model_family import CostModelFamily  # noqa: PLC0415
     from berth.predictor.learning.relative.train import steps  # noqa: PLC0415
     from berth.predictor.learning.relative.train import train as run  # noqa: PLC0415
 
     with step_bar("training", steps(site.rows)) as advance:
-        manifest = run(
+        return run(
             site.rows,
             out,
             sources=dict(sources or {site.title: site.rows.digest()}),
             seed=seed,
             command=command_line(),
-            family=LawFamily(kinds=site.kinds) if family is None else family,
+            family=CostModelFamily(kinds=site.kinds) if family is None else family,
             constants=site.constants,
             advance=advance,
         )
+
+
+def of_relative(manifest: RelativeManifest) -> str:
+    """What was made, and how far it can be trusted."""
+    from berth.predictor.families.relative.bundle import TRUST  # noqa: PLC0415 - onnxruntime
+
     applications = len(manifest.training.applications)
     done = f"{manifest.id}: {manifest.training.rows} rows of {applications} applications"
     if TRUST in manifest.files:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import click
 
 from berth.pilot.errors import BerthError, UsageError
 from berth.plugin.cli.shared_options import SITE_FILE, seconds_of
+from berth.plugin.cli.step_bar import saying
 from berth.plugin.cli.where import find_site
 from berth.plugin.scheduler import Scheduler
 from berth.plugin.site.site import Site
@@ -19,6 +20,7 @@ from berth.plugin.tune.folder import (
     DIFFERENCE,
     JOURNAL,
     REPORT,
+    SLICES,
     TUNED,
     Order,
     content_of,
@@ -109,7 +111,7 @@ def tune(
         jobs, site, metrics=metrics, parameters=parameters, folder=folder, options=options
     )
     scheduler, queue = _where(site, options["on"])
-    with _bar(order.trials) as show:
+    with _progress(order.trials) as show:
         result = run.tune(
             folder, order, site, show=show, workers=options["workers"], scheduler=scheduler,
             queue=queue, time_limit_s=options["time_limit_s"], account=options["account"],
@@ -123,6 +125,8 @@ def tune(
     click.echo(f"\nReport: {folder / REPORT}")
     if result.difference:
         click.echo(f"Recommended site file: {folder / TUNED}; what changes: {folder / DIFFERENCE}")
+    if result.slices:
+        click.echo(f"Recommended settings of slices: {folder / SLICES}")
 
 
 def _order(
@@ -142,17 +146,18 @@ def _order(
             f"--metrics: there is no metric {unknown[0]!r}" if unknown else "--metrics is empty",
             hint=f"there are: {', '.join(METRICS)}",
         )
-    chosen(parameters)
     pairs = [text.partition("=") for text in options["options"]]
     for text, (key, mark, _) in zip(options["options"], pairs, strict=True):
         if not key or not mark:
             raise UsageError(f"--option {text!r} is not KEY=VALUE")
-    told = {key: value for key, _, value in pairs}
+    given = {key: value for key, _, value in pairs}
     files = [Path(site.source), jobs]
     if options["times"] is not None:
-        told["times"] = str(options["times"].absolute())
+        given["times"] = str(options["times"].absolute())
         files.append(options["times"])
-    span_s = open_replayer(site, jobs, told).span_s
+    replayer = open_replayer(site, jobs, given)
+    chosen(parameters, replayer.layouts)
+    span_s = replayer.span_s
     if span_s <= 0:
         raise UsageError(f"{jobs}: all jobs were submitted at once, there is nothing to test on")
     train_s = options["train_share"] * span_s
@@ -167,7 +172,7 @@ def _order(
         first_s=options["first_share"] * train_s,
         storage=options["storage"] or str(folder.absolute() / JOURNAL),
         seed=options["seed"],
-        options=told,
+        options=given,
     )
 
 
@@ -181,20 +186,13 @@ def _where(site: Site, text: str | None) -> tuple[Scheduler | None, str]:
 
 
 @contextmanager
-def _bar(trials: int) -> Iterator[Any]:
-    """Shows a bar on a terminal, and nothing elsewhere."""
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn  # noqa: PLC0415
-    from rich.progress import Progress as Bar  # noqa: PLC0415
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("trials", total=trials)
+def _progress(trials: int) -> Iterator[Callable[[Progress], None]]:
+    """Shows how many trials are done and the time left. Raises BerthError when interrupted."""
+    with saying("tune") as say:
 
         def show(now: Progress) -> None:
             text = f"{now.finished} of {trials} trials, {now.stopped} stopped early"
-            bar.update(task, completed=now.finished, description=text)
+            say(text, now.finished, trials)
 
         try:
             yield show

@@ -14,6 +14,7 @@ from berth.plugin.cli.shared_options import SITE_FILE
 from berth.plugin.site.load import load_site
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store
+from berth.plugin.store.database import BUSY_TIMEOUT_S
 from berth.plugin.users.client import RemoteStore
 
 
@@ -25,6 +26,11 @@ def store_options(command: Callable[..., Any]) -> Callable[..., Any]:
         envvar="BERTH_STORE",
         help="Store, as a path or URL. Default: the site file's.",
     )(command)
+    return site_option(command)
+
+
+def site_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds ``--site``, given to the command as ``site_file``: a path, or None for find_site."""
     return click.option(
         "--site",
         "site_file",
@@ -52,9 +58,12 @@ def store_url_of(site: Site | None, store_url: str | None) -> str:
     return url
 
 
-def open_store(site_file: Path | None, store_url: str | None) -> Store:
+def open_store(
+    site_file: Path | None, store_url: str | None, *, busy_timeout_s: float = BUSY_TIMEOUT_S
+) -> Store:
     """The named store, else that of the named (or installed) site file."""
-    return Store.open(store_url_of(None if store_url else find_site(site_file), store_url))
+    url = store_url_of(None if store_url else find_site(site_file), store_url)
+    return Store.open(url, busy_timeout_s=busy_timeout_s)
 
 
 def users_socket(site_file: Path | None, store_url: str | None) -> Path | None:
@@ -72,7 +81,11 @@ def users_socket(site_file: Path | None, store_url: str | None) -> Path | None:
     return None if os.geteuid() in (0, owner) else site.daemon.user_socket
 
 
-def open_view(site_file: Path | None, store_url: str | None) -> Store | RemoteStore:
+def open_view(
+    site_file: Path | None, store_url: str | None, *, busy_timeout_s: float = BUSY_TIMEOUT_S
+) -> Store | RemoteStore:
     """The store to read from, opened or over the users' socket."""
     path = users_socket(site_file, store_url)
-    return open_store(site_file, store_url) if path is None else RemoteStore(path)
+    if path is not None:
+        return RemoteStore(path)
+    return open_store(site_file, store_url, busy_timeout_s=busy_timeout_s)

@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,12 +17,14 @@ from berth.pilot.units import format_seconds
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.decisions import decision_of_job
 from berth.plugin.cli.outcomes import in_a_line
-from berth.plugin.cli.replay_live import Start, start_of
 from berth.plugin.cli.where import open_view, store_options
 from berth.plugin.scheduler import SCHEDULERS, JobNow
 from berth.plugin.store import DecisionRecord, OutcomeRecord, Store
 from berth.plugin.store.records import EvidenceRecord
 from berth.plugin.users.client import RemoteStore
+
+if TYPE_CHECKING:
+    from berth.plugin.cli.replay_live import Start
 
 _OTHERS = 5
 _SHORT = ("JOB", "STATE", "QUEUE", "CODE", "PREDICTED", "STARTS", "WAITS FOR")
@@ -133,6 +135,8 @@ def explained(store: Store | RemoteStore, job: str, site_file: Path | None = Non
     elsewhere = tuple(_elsewhere(row) for row in rows if row["candidate"] != here)
     expected, unexpected = None, None
     if now is not None and now.state == "pending":
+        from berth.plugin.cli.replay_live import start_of  # noqa: PLC0415 - numpy
+
         for name in known:
             expected, unexpected = start_of(name, site_file, store)
             if expected is not None:

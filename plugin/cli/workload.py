@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import time
 from pathlib import Path
@@ -15,6 +16,7 @@ from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.units import format_bytes, format_seconds
 from berth.plugin.cli.columns import columns
 from berth.plugin.cli.forecast_text import best_points, doubts, forecast_json, per, table
+from berth.plugin.cli.shared_options import json_option
 from berth.plugin.cli.storing import store_workload
 from berth.plugin.cli.where import (
     find_site,
@@ -75,6 +77,11 @@ def workload() -> None:
     type=click.Path(path_type=Path),
     help="Batch script whose jobs run it: they need not name the workload.",
 )
+@click.option(
+    "--for-file",
+    type=click.Path(path_type=Path),
+    help="Jobs that name this file (--comment=berth-file:PATH) run it, whatever their script.",
+)
 @click.option("--argument", "arguments", multiple=True, help="The script's arguments, in order.")
 @click.option("--size", type=float, help="Problem size that the script runs.")
 @click.option("--replace", is_flag=True, help="Replace a different workload of the same name.")
@@ -90,6 +97,7 @@ def add(
     described: WorkloadOptions,
     name: str | None,
     script: Path | None,
+    for_file: Path | None,
     arguments: tuple[str, ...],
     size: float | None,
     replace: bool,
@@ -123,7 +131,11 @@ def add(
     found, _ = with_nodes(found, others, all_of_them=True)
     if name is not None:
         found = dataclasses.replace(found, name=name)
+    if script is not None and for_file is not None:
+        raise UsageError("give --script or --for-file", hint="the other one in a second call")
     digest = None if script is None else fingerprint(_read_script(script), arguments)
+    if for_file is not None:
+        digest = _digest_of(for_file)
     users = users_socket(site_file, store_url)
     store: Store | RemoteStore
     if users is not None:
@@ -160,7 +172,8 @@ def add(
     if not forecast.whole_job:
         click.echo("how much work a job does is not known (--amount): no time limit is judged")
     if digest is not None:
-        click.echo(f"jobs of {script} use it by themselves ({digest[:19]}...)")
+        whose = f"jobs of {script}" if for_file is None else f"jobs with berth-file:{for_file}"
+        click.echo(f"{whose} use it by themselves ({digest[:19]}...)")
     click.echo(f"other jobs name it: --comment=berth:{found.name.rpartition('/')[2]}")
     if share and shared is None:
         click.echo("it serves your jobs; an admin is asked to share it with all")
@@ -286,7 +299,7 @@ def _learnt(
 
 @workload.command()
 @click.argument("names", nargs=-1, required=True)
-@_json_option
+@json_option
 @store_options
 def remove(
     names: tuple[str, ...], *, json_: bool, site_file: Path | None, store_url: str | None
@@ -309,7 +322,7 @@ def remove(
 @workload.command(name="refresh")
 @click.argument("names", nargs=-1)
 @_bundle_option
-@_json_option
+@json_option
 @store_options
 def refresh_(
     names: tuple[str, ...],
@@ -380,6 +393,14 @@ def _read_script(path: Path) -> str:
             hint="let its jobs name the workload: --comment=berth:NAME",
         )
     return raw.decode("utf-8", "replace")
+
+
+def _digest_of(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+    except OSError as error:
+        raise DocumentError(path, f"cannot be read: {error.strerror}") from None
 
 
 def _day(unix_s: float) -> str:

@@ -10,6 +10,7 @@ import click
 
 from berth.pilot.errors import UsageError
 from berth.pilot.profile import Target
+from berth.pilot.units import whole_number
 from berth.plugin.cli.shared_options import seconds_of
 from berth.plugin.workload_files import WorkloadOptions
 
@@ -37,7 +38,8 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
                           "help": f"{_MODELS} KV cache in so many bits [fp16]."}),
     ("--tensor-parallel", {"type": _COUNT, "help": f"{_MODELS} GPUs that share layers [1]."}),
     ("--pipeline-parallel", {"type": _COUNT, "help": f"{_MODELS} stages of layers [1]."}),
-    ("--data-parallel", {"type": _COUNT, "help": f"{_MODELS} replicas [1]."}),
+    ("--data-parallel", {"type": _COUNT, "help": "Graphs, language models: copies that share the "
+                                                 "work, of a graph one on each GPU [1]."}),
     ("--expert-parallel", {"type": _COUNT, "help": f"{_MODELS} groups of experts [1]."}),
     ("--amount", {"help": "How much work a job does: '90 epochs', '500 steps', '10000 requests', "
                           "'1e6 tokens'. Default: not known."}),
@@ -81,9 +83,10 @@ def read_sizes(given: Sequence[str]) -> dict[str, int]:
     found = {}
     for text in given:
         name, equals, size = text.rpartition("=")
-        if not equals or not name or not size.isascii() or not size.isdigit() or len(size) > 10:
+        number = whole_number(size, 10**10)
+        if not equals or not name or number is None:
             raise UsageError(f"--dim {text!r} is not NAME=SIZE", hint="write: --dim sequence=128")
-        found[name] = int(size)
+        found[name] = number
     return found
 
 

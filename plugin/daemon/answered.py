@@ -6,7 +6,6 @@ nothing that its answer follows from has changed, it differs in the decision's n
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,6 +14,7 @@ from berth.plugin.daemon import replies
 from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.daemon.view import SiteView, Snapshot
 from berth.plugin.history.matching import Described
+from berth.plugin.host import HOST, Clock
 from berth.policies.values import Decision, Mode, Request
 
 _MOST = 512
@@ -67,18 +67,19 @@ class Present(NamedTuple):
 
 
 class Repeat(NamedTuple):
-    """What was answered; holds while ``present`` is the same, until a state grows stale."""
+    """What was answered; holds until a state grows stale."""
 
-    present: Present
     until_s: float
     answered: Answered
     reply: bytes
 
 
 class Repeats:
-    """The newest answers by their request."""
+    """The newest answers by their request, of one present."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock = HOST.clock) -> None:
+        self._clock = clock
+        self._present: Present | None = None
         self._known: BoundedCache[bytes, Repeat] = BoundedCache(_MOST)
 
     def __len__(self) -> int:
@@ -86,17 +87,29 @@ class Repeats:
 
     def of(self, line: bytes, present: Present) -> Repeat | None:
         """What was answered to the same line; None where that may be another answer now."""
-        known = self._known.get(line)
+        known = self._known.get(line) if _is_same(self._present, present) else None
         if known is None:
             return None
-        site, shelf, snapshot = known.present
-        if site is not present.site or shelf is not present.shelf:
-            return None
-        if snapshot is not present.snapshot:
-            return None
-        return known if snapshot.now_s(time.monotonic()) <= known.until_s else None
+        now_s = present.snapshot.now_s(self._clock.monotonic())
+        return known if now_s <= known.until_s else None
 
-    def put(self, line: bytes, repeat: Repeat) -> None:
-        """Remember an answer, the newest to its line."""
+    def put(self, line: bytes, present: Present, repeat: Repeat) -> None:
+        """Remember an answer, the newest to its line in this present.
+
+        Those of an earlier present are forgotten: none is given again, and each would keep its
+        shelf, with all forecasts that are unpacked there, in memory.
+        """
+        if not _is_same(self._present, present):
+            self._known.clear()
+            self._present = present
         if len(line) <= _LONGEST:
             self._known.put(line, repeat)
+
+
+def _is_same(one: Present | None, other: Present) -> bool:
+    return (
+        one is not None
+        and one.site is other.site
+        and one.shelf is other.shelf
+        and one.snapshot is other.snapshot
+    )

@@ -15,25 +15,17 @@ from functools import partial
 from pathlib import Path
 
 from berth.pilot.errors import BerthError, DocumentError
+from berth.pilot.units import whole_number
 from berth.plugin.daemon import requests
-from berth.plugin.daemon.background import (
-    SITE_PERIOD_S,
-    STORE_PERIOD_S,
-    Periodic,
-    follow_cluster,
-    follow_ledger,
-    follow_store,
-)
-from berth.plugin.daemon.journal import Journal
+from berth.plugin.daemon.background import SITE_PERIOD_S, Periodic, follow_cluster, follow_ledger
+from berth.plugin.daemon.core import Core
 from berth.plugin.daemon.learning import follow_jobs
 from berth.plugin.daemon.listener import Listener
 from berth.plugin.daemon.messages import Job
 from berth.plugin.daemon.notify import Notifier
 from berth.plugin.daemon.outcomes import follow_outcomes
-from berth.plugin.daemon.recorder import Recorder
-from berth.plugin.daemon.server import End, Server
-from berth.plugin.daemon.service import Service, killed
-from berth.plugin.daemon.spool import Spool
+from berth.plugin.daemon.server import End
+from berth.plugin.daemon.service import killed
 from berth.plugin.daemon.view import Kept, SiteView
 from berth.plugin.daemon.waits import ExpectedWaits, follow_waits, with_waits
 from berth.plugin.exploring import READ_EVERY_S, Ledger
@@ -47,7 +39,6 @@ from berth.policies.decide import Decider
 
 log = logging.getLogger("berth.serve")
 
-FLUSH_S = 10.0
 _BUSY_S = 2.0
 """Waited for a locked store before decisions go to the spool."""
 _SWITCH_INTERVAL_S = 0.0001
@@ -109,8 +100,9 @@ def socket_group(site: Site) -> int | None:
 
 def _resolve(users: Iterable[str], source: str) -> Iterable[int]:
     for user in users:
-        if user.isascii() and user.isdigit():
-            yield int(user)
+        uid = whole_number(user, 2**32 - 1)
+        if uid is not None:
+            yield uid
             continue
         try:
             yield pwd.getpwnam(user).pw_uid
@@ -142,21 +134,17 @@ class Daemon:
         uids = uids_of(site)
         self._store = store = Store.open(site.daemon.store, busy_timeout_s=_BUSY_S)
         self._notifier = Notifier()
-        spool = spool_path(site, store)
-        self._journal = Journal(spool.with_name(spool.name.replace(".spool.", ".journal.")))
-        self._recorder = Recorder(
-            store, Spool(spool), log_decisions=log_decisions, journal=self._journal
-        )
-        self.service = Service(
+        self._core = Core(
             view(site),
-            self._recorder.record,
+            store,
+            spool_path(site, store),
+            Listener(site.daemon.socket, mode=socket_mode, group=socket_group(site)),
+            uids,
             background=self._summary,
-            keep=self._journal.write,
+            tick=self._tick,
+            log_decisions=log_decisions,
         )
-        self._store_thread = Periodic(
-            "store watcher", STORE_PERIOD_S, follow_store(self.service, store)
-        )
-        self._store_thread.once()
+        self.service, self.server = self._core.service, self._core.server
         self._waits = ExpectedWaits(site.daemon.waits_refresh_s)
         self._cluster_thread = self._new_cluster_thread(site)
         self._waits_thread = self._new_waits_thread(site)
@@ -165,19 +153,14 @@ class Daemon:
         self._ledger_thread = self._new_ledger_thread(site)
         self._site_thread = Periodic("site watcher", SITE_PERIOD_S, self._look_at_site)
         self._hup = False
-        self.server = Server(
-            Listener(site.daemon.socket, mode=socket_mode, group=socket_group(site)),
-            self.service.handle,
-            uids,
-            tick=self._tick,
-        )
 
     def run(self) -> int:
-        """Serve until told to stop; the exit status."""
+        """Serve until a signal or ``stop``; the exit status."""
         self._install_signals()
         _raise_descriptor_limit()
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
-        for thread in (self._recorder, *self._threads()):
+        self._core.start()
+        for thread in self._own_threads():
             thread.start()
         gc.collect()
         gc.freeze()
@@ -193,10 +176,9 @@ class Daemon:
         self._notifier.tell("READY=1")
         end = self.server.run()
         self._notifier.tell("STOPPING=1")
-        for thread in self._threads():
+        for thread in self._own_threads():
             thread.stop()
-        self._recorder.stop(FLUSH_S)
-        self._journal.close(remove=self._recorder.summary()["queued"] == 0)
+        self._core.stop()
         log.info("stopped")
         return 0 if end is End.STOPPED else 1
 
@@ -296,8 +278,8 @@ class Daemon:
             delay_s=_LEDGER_AFTER_S,
         )
 
-    def _threads(self) -> list[Periodic]:
-        return [self._store_thread, self._site_thread, *self._site_threads()]
+    def _own_threads(self) -> list[Periodic]:
+        return [self._site_thread, *self._site_threads()]
 
     def _site_threads(self) -> list[Periodic]:
         """Those that are made anew when the site file changes."""
@@ -311,14 +293,15 @@ class Daemon:
         return [thread for thread in found if thread is not None]
 
     def _summary(self) -> dict[str, object]:
-        problems = {t.name: t.problem for t in self._threads() if t.problem is not None}
+        threads = [self._core.store_thread, *self._own_threads()]
+        problems = {t.name: t.problem for t in threads if t.problem is not None}
         switch = self._watcher.site.daemon.kill_switch
         if killed(switch):
             problems["kill switch"] = f"{switch} stops every placement"
         return {
             "site": self._watcher.site.source,
             "connections": dict(self.server.counts),
-            "recorder": self._recorder.summary(),
+            "recorder": self._core.recorder.summary(),
             "waits_age_s": self._waits.age_s,
             "problems": problems,
         }

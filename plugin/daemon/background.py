@@ -7,8 +7,6 @@ goes wrong, says it once when it begins and once when it is over, and keeps the 
 from __future__ import annotations
 
 import logging
-import threading
-import time
 from collections.abc import Callable
 from types import MappingProxyType
 
@@ -16,7 +14,9 @@ from berth.pilot.errors import BerthError
 from berth.plugin.daemon.service import Service
 from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.daemon.view import Snapshot
+from berth.plugin.daemon.worker import Worker
 from berth.plugin.exploring import Ledger
+from berth.plugin.host import HOST, Clock, Host
 from berth.plugin.right_sizing.guard import Guard
 from berth.plugin.scheduler.states import ReadStates
 from berth.plugin.store.store import Store
@@ -27,29 +27,36 @@ STORE_PERIOD_S = 1.0
 SITE_PERIOD_S = 1.0
 
 
-class Periodic(threading.Thread):
+class Periodic(Worker):
     """Calls ``step`` every ``period_s`` seconds, or at once after ``poke``.
 
     The first time is at its start, or ``delay_s`` later.
     """
 
     def __init__(
-        self, name: str, period_s: float, step: Callable[[], None], *, delay_s: float = 0.0
+        self,
+        name: str,
+        period_s: float,
+        step: Callable[[], None],
+        *,
+        delay_s: float = 0.0,
+        host: Host = HOST,
     ) -> None:
-        super().__init__(name=name, daemon=True)
+        super().__init__(name, host)
         self._delay_s = delay_s
         self.period_s = period_s
         self.problem: str | None = None
         """What went wrong at the last step; None: nothing."""
         self._step = step
-        self._wake = threading.Event()
-        self._ending = False
+        self._wake = host.threads.event()
+        self._over = False
 
     def run(self) -> None:
+        """Step after step until ``stop``."""
         if self._delay_s:
             self._wake.wait(self._delay_s)
             self._wake.clear()
-        while not self._ending:
+        while not self._over:
             self.once()
             self._wake.wait(self.period_s)
             self._wake.clear()
@@ -75,7 +82,7 @@ class Periodic(threading.Thread):
 
     def stop(self) -> None:
         """End after the present step."""
-        self._ending = True
+        self._over = True
         self._wake.set()
 
     def _went_wrong(self, problem: str) -> None:
@@ -106,12 +113,15 @@ def follow_ledger(ledger: Ledger, store: Store) -> Callable[[], None]:
 
 
 def follow_cluster(
-    service: Service, read: ReadStates, guard: Callable[[], Guard] = Guard
+    service: Service,
+    read: ReadStates,
+    guard: Callable[[], Guard] = Guard,
+    clock: Clock = HOST.clock,
 ) -> Callable[[], None]:
     """A step that reads the candidates' states. A failed reading keeps the last: it gets stale."""
 
     def step() -> None:
-        wall_s, monotonic_s = time.time(), time.monotonic()
+        wall_s, monotonic_s = clock.time(), clock.monotonic()
         states = MappingProxyType(dict(read()))
         service.snapshot = Snapshot(states, wall_s, monotonic_s, guard())
 

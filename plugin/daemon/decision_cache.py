@@ -8,10 +8,10 @@ few seconds, forgets them all.
 from __future__ import annotations
 
 import math
-import time
 
 from berth.pilot.bounded import BoundedCache
 from berth.plugin.daemon.view import SiteView, Snapshot
+from berth.plugin.host import HOST, Clock
 from berth.policies.exploring import Allowance
 from berth.policies.values import Decision, Request
 from berth.predictor.core.forecast import Forecast
@@ -22,7 +22,8 @@ _MOST = 4_096
 class DecisionCache:
     """``decide`` as the site's Decider would, from the cache where the answer is known."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock = HOST.clock) -> None:
+        self._clock = clock
         self.hits = 0
         self._site: SiteView | None = None
         self._snapshot: Snapshot | None = None
@@ -39,7 +40,7 @@ class DecisionCache:
         allowance: Allowance | None = None,
     ) -> Decision:
         """The Decision at this moment; made anew where there is an ``allowance`` to learn."""
-        now_s = snapshot.now_s(time.monotonic())
+        now_s = snapshot.now_s(self._clock.monotonic())
         if site is not self._site or snapshot is not self._snapshot or now_s > self.until_s:
             self._forget(site, snapshot, now_s)
         if allowance is not None:

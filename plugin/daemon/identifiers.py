@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import secrets
-import time
+from collections.abc import Callable
+
+from berth.plugin.host import HOST, Clock
 
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
 """Crockford's base 32 without the letters that people mistake for digits."""
@@ -13,14 +15,17 @@ _PAIRS = [first + second for first in _DIGITS for second in _DIGITS]
 class Identifiers:
     """``next()`` gives 16 characters: 9 of milliseconds, 3 counted, 4 of this process' own."""
 
-    def __init__(self) -> None:
-        self._own = _encode(secrets.randbits(20), 4)
-        self._count = secrets.randbits(15)
+    def __init__(
+        self, clock: Clock = HOST.clock, random: Callable[[int], int] = secrets.randbits
+    ) -> None:
+        self._clock = clock
+        self._own = _encode(random(20), 4)
+        self._count = random(15)
         self._last_ms = 0
 
     def next(self) -> str:
         """A new name, sorting after the last one even if the clock was set back."""
-        now_ms = max(self._last_ms, time.time_ns() // 1_000_000)
+        now_ms = max(self._last_ms, self._clock.time_ns() // 1_000_000)
         self._last_ms = now_ms
         self._count = (self._count + 1) % 32**3
         return _encode(now_ms, 9) + _encode(self._count, 3) + self._own

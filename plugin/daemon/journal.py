@@ -10,12 +10,10 @@ A batch script and its arguments are left out: users write secrets there.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
-import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,6 +21,7 @@ from berth.plugin.daemon import requests
 from berth.plugin.daemon.messages import Refusal, parse
 from berth.plugin.daemon.replies import parse_stamp
 from berth.plugin.daemon.written import clean, request_json
+from berth.plugin.host import HOST, Host
 from berth.plugin.store.records import DecisionRecord
 
 _SCRIPT = b'"script":"'
@@ -31,129 +30,186 @@ _ARGUMENTS = re.compile(rb'"arguments":\[(?:[\s,]*"[^"\\]*(?:\\.[^"\\]*)*")*\s*\
 _MOST_QUOTES = 100
 """A script with more is cut out by way of a parser: slower than a look for its end, but bounded."""
 _BACKSLASH = ord("\\")
-_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL
+_BATCH = 1_000
+_TRIES = 100
+"""Numbers tried for a new file: in containers every daemon has the same process id."""
 
 
 class Journal:
     """``write`` is for the answering thread, everything else for the recorder's."""
 
-    def __init__(self, prefix: Path) -> None:
+    def __init__(self, prefix: Path, *, host: Host = HOST) -> None:
         self._prefix = prefix
+        self._host, self._files = host, host.files
         self._number = 0
         self._written = 0
+        self._torn = False
+        """The last line was cut off: the next one begins with an end of line."""
         self.failed = 0
         """Answers that could not be written; they went out all the same."""
         self._path: Path | None = None
         self._handle = -1
         self._before = -1
-        self._open_next()
+        self._path, self._handle = self._opened()
 
-    def write(self, time_s: float, mode: str, request: bytes, reply: bytes) -> None:
-        """Keep one answer. Never raises."""
+    def write(
+        self, time_s: float, mode: str, request: bytes, reply: bytes, user: str | None = None
+    ) -> None:
+        """Keep one answer; ``user``: the name, where the question has none. Never raises."""
         request = without_secrets(request)
-        entry = b'{"t":%.3f,"m":"%s","q":%s,"a":%s}\n' % (
+        entry = b'%s{"t":%.3f,"m":"%s",%s"q":%s,"a":%s}\n' % (
+            b"\n" if self._torn else b"",
             time_s,
             mode.encode(),
+            b"" if user is None else b'"u":%s,' % json.dumps(user).encode(),
             request.strip(),
             reply.strip(),
         )
         try:
-            os.write(self._handle, entry)
-            self._written += 1
+            self._torn = self._files.write(self._handle, entry) < len(entry)
         except OSError:
             self.failed += 1
+        else:
+            self._written += 1
+            self.failed += self._torn
 
     def rotate(self) -> Path | None:
         """Begin another file; the one so far, to be removed once its decisions are stored.
 
-        A decision must be in the recorder's queue before it is written here.
+        A decision must be in the recorder's queue before it is written here. None: nothing was
+        written; where there was no file to write to, another is tried.
         """
+        if self._handle < 0:
+            self._path, self._handle = self._opened()
+            return None
         if not self._written:
             return None
         path = self._path
-        if self._before >= 0:
-            os.close(self._before)
+        self._before = self._closed(self._before)
         self._before = self._handle  # the answering thread may be writing to it just now
-        self._open_next()
+        self._path, self._handle = self._opened()
         self._written = 0
         return path
 
     def close(self, *, remove: bool) -> None:
         """Close the files; ``remove`` the present one where all in it is stored."""
-        for handle in (self._before, self._handle):
-            if handle >= 0:
-                os.close(handle)
-        self._before = self._handle = -1
+        self._before, self._handle = self._closed(self._before), self._closed(self._handle)
         if remove and self._path is not None:
-            self._path.unlink(missing_ok=True)
+            with suppress(OSError):
+                self._files.remove(self._path)
+
+    def remove(self, path: Path) -> bool:
+        """Remove a file whose decisions are stored; False: that failed."""
+        try:
+            self._files.remove(path)
+        except OSError:
+            return False
+        return True
 
     def left_behind(self) -> list[Path]:
-        """Files of daemons that are no more."""
+        """Files of daemons that are no more. Raises OSError."""
         found = []
-        for path in sorted(self._prefix.parent.glob(f"{self._prefix.name}.*")):
-            with suppress(OSError), path.open("rb") as stream:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                found.append(path)
+        for name in sorted(self._files.names(self._prefix.parent)):
+            if not name.startswith(f"{self._prefix.name}."):
+                continue
+            path = self._prefix.with_name(name)
+            with suppress(OSError):
+                handle = self._files.open(path, os.O_RDONLY)
+                try:
+                    self._files.lock(handle)
+                    found.append(path)
+                finally:
+                    self._files.close(handle)
         return found
 
-    def _open_next(self) -> None:
-        self._number += 1
-        self._path = self._prefix.with_name(f"{self._prefix.name}.{os.getpid()}-{self._number}")
-        try:
-            handle = os.open(self._path, _FLAGS, 0o600)
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            handle, self._path = -1, None
-        self._handle = handle
+    def bring_in(self, path: Path, store: Callable[[Sequence[DecisionRecord]], None]) -> int:
+        """Hand a file's decisions to ``store``, then remove it; gives their number.
+
+        What ``store`` raises comes out, and the file stays; so does OSError. One that is stored
+        already stays as it is.
+        """
+        count = 0
+        batch: list[DecisionRecord] = []
+        with self._files.reading(path) as stream:
+            for line in stream:
+                record = _record(line, self._host.name())
+                if record is not None:
+                    batch.append(record)
+                if len(batch) >= _BATCH:
+                    store(batch)
+                    count, batch = count + len(batch), []
+        store(batch)
+        self._files.remove(path)
+        return count + len(batch)
+
+    def _opened(self) -> tuple[Path | None, int]:
+        """A new file and its handle, locked; none: (None, -1)."""
+        for _ in range(_TRIES):
+            self._number += 1
+            name = f"{self._prefix.name}.{self._host.pid()}-{self._number}"
+            path = self._prefix.with_name(name)
+            try:
+                handle = self._files.open(path, _FLAGS)
+            except FileExistsError:
+                continue
+            except OSError:
+                break
+            try:
+                self._files.lock(handle)
+            except OSError:
+                self._closed(handle)
+                break
+            return path, handle
+        return None, -1
+
+    def _closed(self, handle: int) -> int:
+        """Close a handle where there is one; gives what stands for none."""
+        if handle >= 0:
+            with suppress(OSError):
+                self._files.close(handle)
+        return -1
 
 
-def bring_in(path: Path, store: Callable[[Sequence[DecisionRecord]], None]) -> int:
-    """Hand a file's decisions to ``store``, then remove it; gives their number.
+def _record(line: bytes, host: str) -> DecisionRecord | None:
+    """As much of a decision as the question and the answer tell: not the alternatives.
 
-    What ``store`` raises comes out, and the file stays. One that is stored already stays as it is.
+    None: the line was cut off when the daemon was killed, so that answer was not sent.
     """
-    records = list(_records(path))
-    store(records)
-    path.unlink(missing_ok=True)
-    return len(records)
-
-
-def _records(path: Path) -> Iterator[DecisionRecord]:
-    """As much of each decision as the question and the answer tell: not the alternatives."""
-    host = socket.gethostname()
-    for line in path.read_bytes().splitlines():
-        try:
-            entry = json.loads(line.decode("utf-8", "replace"))
-            ask = parse(json.dumps(entry["q"]).encode())
-            reply = entry["a"]
-            stamp = parse_stamp(reply["stamp"]) or {}
-            name = str(reply["decision"])
-            time_s = float(entry["t"])
-            edits = json.dumps(reply.get("edits") or {}, separators=(",", ":"))
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError, Refusal):
-            continue  # killed in mid-write: that answer was not sent
-        request = requests.request(ask.job, requests.choice(ask.job), auto_queue=None)
-        yield DecisionRecord(
-            id=name,
-            time_s=time_s,
-            host=host,
-            scheduler=ask.scheduler,
-            user=clean(request.user, 128),
-            account=clean(request.account, 128) if request.account else None,
-            queue=clean(request.queue, 255) if request.queue else None,
-            profile=stamp.get("profile"),
-            mode=str(entry["m"]),
-            action=str(reply["action"]),
-            code=str(reply.get("code", "")),
-            reason=clean(str(reply.get("message") or reply.get("code", "")), 4_000),
-            chosen=stamp.get("to"),
-            bundle=stamp.get("bundle"),
-            policy=None,
-            inputs_digest="",
-            latency_us=0,
-            request=request_json(request),
-            edits=edits,
-        )
+    try:
+        entry = json.loads(line.decode("utf-8", "replace"))
+        ask = parse(json.dumps(entry["q"], ensure_ascii=False).encode("utf-8", "replace"))
+        reply = entry["a"]
+        stamp = parse_stamp(reply["stamp"]) or {}
+        name = str(reply["decision"])
+        time_s = float(entry["t"])
+        edits = json.dumps(reply.get("edits") or {}, separators=(",", ":"))
+        if ask.job.user is None and "u" in entry:
+            ask.job.user = str(entry["u"])
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError, Refusal):
+        return None
+    request = requests.request(ask.job, requests.choice(ask.job), auto_queue=None)
+    return DecisionRecord(
+        id=name,
+        time_s=time_s,
+        host=host,
+        scheduler=ask.scheduler,
+        user=clean(request.user, 128),
+        account=clean(request.account, 128) if request.account else None,
+        queue=clean(request.queue, 255) if request.queue else None,
+        profile=stamp.get("profile"),
+        mode=str(entry["m"]),
+        action=str(reply["action"]),
+        code=str(reply.get("code", "")),
+        reason=clean(str(reply.get("message") or reply.get("code", "")), 4_000),
+        chosen=stamp.get("to"),
+        bundle=stamp.get("bundle"),
+        policy=None,
+        inputs_digest="",
+        latency_us=0,
+        request=request_json(request),
+        edits=edits,
+    )
 
 
 def without_secrets(request: bytes) -> bytes:

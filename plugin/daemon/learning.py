@@ -29,14 +29,17 @@ def follow_jobs(
     """
 
     def step() -> None:
-        if not store.learning.has_work(clock()):
-            return
-        done = ask_beside(site, "learn", longest_s=LONGEST_S)
-        for notice in done["notices"]:
-            log.warning("%s", notice)
-        log.info(
-            "learnt from %d of %d ended jobs: %d forecasts are new",
-            done["used"], done["jobs"], len(done["forecasts"]),
-        )  # fmt: skip
+        if store.learning.has_work(clock()):
+            _learn(site)
 
     return step
+
+
+def _learn(site: Site) -> None:
+    done = ask_beside(site, "learn", longest_s=LONGEST_S)
+    for notice in done["notices"]:
+        log.warning("%s", notice)
+    log.info(
+        "learnt from %d of %d ended jobs: %d forecasts are new",
+        done["used"], done["jobs"], len(done["forecasts"]),
+    )  # fmt: skip

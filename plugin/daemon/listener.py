@@ -14,6 +14,7 @@ import socket
 import stat
 from enum import Enum
 from pathlib import Path
+from typing import Protocol
 
 from berth.pilot.errors import BerthError, UsageError
 
@@ -22,12 +23,39 @@ _MAX_PATH = 107
 """Bytes that ``sockaddr_un`` holds, less the final zero."""
 
 
+Socket = socket.socket
+"""By a name that an attribute called ``socket`` does not hide."""
+
+
 class Standing(Enum):
     """How the socket's path stands."""
 
     OURS = "ours"
     MISSING = "missing"
     REPLACED = "replaced"
+
+
+class Listening(Protocol):
+    """What a server needs of its listening socket."""
+
+    path: Path
+    socket: Socket
+
+    def fileno(self) -> int:
+        """For the poll."""
+        ...
+
+    def standing(self) -> Standing:
+        """Whether the path still leads to this socket."""
+        ...
+
+    def renew(self) -> Socket:
+        """Listen at the path again; gives the old socket to close. Raises BerthError."""
+        ...
+
+    def close(self) -> None:
+        """Stop listening."""
+        ...
 
 
 class Listener:

@@ -1,4 +1,4 @@
-"""Which workload a job is that names none: its script's, else that of its past jobs."""
+"""Which workload a job is that names none: its file's, its script's, else that of its past jobs."""
 
 from __future__ import annotations
 
@@ -44,12 +44,14 @@ class Past:
         return (digest for _, digest in found)
 
 
-def by_script(shelf: Shelf, job: Job, past: Past) -> requests.Choice:
-    """The workload that its script, or else its past jobs, are attached to."""
+def by_script(shelf: Shelf, job: Job, past: Past, file: str | None = None) -> requests.Choice:
+    """The workload that a file with this digest, its script or else its past jobs are attached
+    to."""
     if not shelf.has_scripts:
         return requests.Choice()
-    found, user = None, job.user or ""
-    if job.script:
+    user = job.user or ""
+    found = None if file is None else shelf.attached(file, user)
+    if found is None and job.script:
         found = shelf.attached(fingerprint(job.script, job.arguments or ()), user)
     if found is None and user:
         found = next(filter(None, (shelf.attached(key, user) for key in past)), None)

@@ -10,6 +10,8 @@ import json
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from berth.plugin.daemon.filter_breaker import Streak, streak_in
+
 PROTOCOL_VERSION = 1
 MAX_REQUEST_BYTES = 131_072
 MAX_REPLY_BYTES = 16_384
@@ -77,6 +79,8 @@ class Ask:
     job: Job
     names_its_user: bool = False
     """The user's name stands in the line: it need not be looked up."""
+    streak: Streak | None = None
+    """Submissions before this one that went by without an answer."""
 
 
 _TEXTS = frozenset(
@@ -157,7 +161,8 @@ def parse(line: bytes) -> Ask:
     if type(job) is not dict:
         raise Refusal("job is not an object")
     asked = _job(job)
-    return Ask(op, scheduler, asked, asked.user is not None)
+    streak = streak_in(message["breaker"]) if "breaker" in message else None
+    return Ask(op, scheduler, asked, asked.user is not None, streak)
 
 
 def _job(fields: dict[str, Any]) -> Job:

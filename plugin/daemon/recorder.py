@@ -9,30 +9,35 @@ dropped. Replies go on in every case.
 from __future__ import annotations
 
 import logging
-import socket
-import threading
-import time
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 
 from berth.pilot.errors import BerthError
 from berth.plugin.daemon.answered import Answered
-from berth.plugin.daemon.journal import Journal, bring_in
+from berth.plugin.daemon.journal import Journal
 from berth.plugin.daemon.spool import Spool
+from berth.plugin.daemon.worker import Worker
 from berth.plugin.daemon.written import Writer
+from berth.plugin.host import HOST, Host
 from berth.plugin.store.records import DecisionRecord
 from berth.plugin.store.store import Store
 
 log = logging.getLogger("berth.serve.recorder")
 
 QUEUE_LENGTH = 20_000
-BATCH = 1_000
+BATCH = 2_000
 PERIOD_S = 0.2
 RETRY_S = 2.0
+FEW = 20
+"""Decisions of one period; where fewer come, none is waited for."""
+WORTH = 2_000
+GATHERED_S = 1.0
+"""Where more come, so many or so long are stored together: SQLite copies all that changed into its
+file at the end of each batch, which takes longer than to write some hundred decisions."""
 
 
-class Recorder(threading.Thread):
+class Recorder(Worker):
     """``record`` is for the answering thread; the rest is this thread's own."""
 
     def __init__(
@@ -44,24 +49,36 @@ class Recorder(threading.Thread):
         retry_s: float = RETRY_S,
         log_decisions: bool = False,
         journal: Journal | None = None,
+        host: Host = HOST,
     ) -> None:
-        super().__init__(name="recorder", daemon=True)
+        super().__init__("recorder", host)
+        self._ending = host.threads.event()
+        self._clock = host.clock
         self._store = store
         self._spool = spool
         self._queue: deque[Answered] = deque()
         self._room = queue_length
         self._retry_s = retry_s
         self._log_decisions = log_decisions
-        self._ending = threading.Event()
-        self._writer = Writer(socket.gethostname())
+        self._writer = Writer(host.name())
         self._journal = journal
-        self._left_behind = journal.left_behind() if journal is not None else []
+        self._left_behind: list[Path] | None = None
+        """Files of daemons before this one; None: not looked for yet."""
+        self._next_look_s = 0.0
         self._next_try_s = 0.0
         self._next_spool_s = 0.0
+        self._worked_s = 0.0
+        self._queued = 0
+        """At the last look."""
         self._batch: list[DecisionRecord] = []
         """The first ones of the queue, made ready to be stored; they leave it once they are."""
         self._journalled: Path | None = None
         """Holds what is in the queue, and maybe more that is stored already."""
+        self._to_remove: list[Path] = []
+        self._holds_dropped = False
+        """``_journalled`` also holds what was dropped."""
+        self._dropped_last = self._dropped_before = 0
+        """``dropped`` at the last round, and when the present journal began."""
         self.stored = 0
         self.spooled = 0
         self.dropped = 0
@@ -82,12 +99,16 @@ class Recorder(threading.Thread):
             "spooled": self.spooled,
             "dropped": self.dropped,
             "queued": len(self._queue),
+            "unjournalled": self._journal.failed if self._journal is not None else 0,
             "problem": self.problem,
         }
 
     def run(self) -> None:
+        """In the background: every ``PERIOD_S`` seconds until ``stop``, and once more then."""
         while not self._ending.wait(PERIOD_S):
-            self._work()
+            if not self._gathers():
+                self._work()
+                self._worked_s, self._queued = self._clock.monotonic(), len(self._queue)
         self._next_try_s = self._next_spool_s = 0.0
         self._work()
 
@@ -98,27 +119,50 @@ class Recorder(threading.Thread):
         if self._queue:
             log.error("stopped with %d decisions not written down", len(self._queue))
 
+    @property
+    def has_all(self) -> bool:
+        """Everything in the present journal is written down elsewhere."""
+        return not self._queue and self.dropped == self._dropped_before
+
+    def _gathers(self) -> bool:
+        """Whether it waits for more: they come fast."""
+        before, self._queued = self._queued, len(self._queue)
+        return (
+            self._queued - before >= FEW
+            and self._queued < WORTH
+            and 0 <= self._clock.monotonic() - self._worked_s < GATHERED_S
+        )
+
     def _work(self) -> None:
         try:
-            if self._left_behind and time.monotonic() >= self._next_try_s:
-                self._bring_in()
-            dropped = self.dropped
-            if self._journal is not None and self._journalled is None:
-                self._journalled = self._journal.rotate()
-            if self._spool.waiting and time.monotonic() >= max(
-                self._next_try_s, self._next_spool_s
-            ):
+            now_s = self._clock.monotonic()
+            if self._journal is not None:
+                self._look_after(self._journal, now_s)
+            if self._spool.waiting and now_s >= max(self._next_try_s, self._next_spool_s):
                 self._bring_back()
             while self._queue and self._keep():
                 for _ in self._batch:
                     self._queue.popleft()
                 self._batch = []
             if self._journalled is not None and not self._queue:
-                if self.dropped == dropped:  # else the next daemon brings in what was dropped
-                    self._journalled.unlink(missing_ok=True)
+                if not self._holds_dropped:  # else the next daemon brings it in
+                    self._to_remove.append(self._journalled)
                 self._journalled = None
+            if self._journal is not None:
+                self._to_remove = [p for p in self._to_remove if not self._journal.remove(p)]
         except Exception:
             log.exception("the recorder failed on a batch; it goes on")
+
+    def _look_after(self, journal: Journal, now_s: float) -> None:
+        if self._left_behind != [] and now_s >= self._next_look_s:
+            self._bring_in(journal)
+        if self._journalled is None:
+            self._journalled = journal.rotate()
+            if self._journalled is not None:
+                self._holds_dropped = self.dropped > self._dropped_before
+                # One round back: what was dropped just now may be in either file.
+                self._dropped_before = self._dropped_last
+        self._dropped_last = self.dropped
 
     def _keep(self) -> bool:
         """Store or spool the first ones of the queue; False: they must wait there."""
@@ -126,7 +170,7 @@ class Recorder(threading.Thread):
             count = min(BATCH, len(self._queue))
             self._batch = [self._written(self._queue[i]) for i in range(count)]
         records = self._batch
-        if time.monotonic() >= self._next_try_s:
+        if self._clock.monotonic() >= self._next_try_s:
             try:
                 self._store.decisions.add(records)
             except BerthError as error:
@@ -135,35 +179,47 @@ class Recorder(threading.Thread):
                 self.stored += len(records)
                 self._works_again()
                 return True
-        if time.monotonic() < self._next_spool_s:
+        if self._clock.monotonic() < self._next_spool_s:
             return False
         try:
             self._spool.append(records)
         except OSError as error:
             if self._next_spool_s == 0:
                 log.error("decisions cannot even be spooled (%s): they wait in memory", error)
-            self._next_spool_s = time.monotonic() + self._retry_s
+            self._next_spool_s = self._clock.monotonic() + self._retry_s
             return False
         self._next_spool_s = 0.0
         self.spooled += len(records)
         return True
 
-    def _bring_in(self) -> None:
+    def _bring_in(self, journal: Journal) -> None:
         """What a killed daemon had answered and not yet written down."""
-        while self._left_behind:
-            path = self._left_behind[-1]
+        self._next_look_s = self._clock.monotonic() + self._retry_s
+        if self._clock.monotonic() < self._next_try_s:
+            return
+        again: list[Path] = []
+        try:
+            paths = journal.left_behind() if self._left_behind is None else self._left_behind
+        except OSError as error:
+            log.warning("decisions of a daemon before this one are not found: %s", error)
+            return
+        for number, path in enumerate(paths):
             try:
-                count = bring_in(path, self._store.decisions.add)
+                count = journal.bring_in(path, self._store.decisions.add)
             except BerthError as error:
                 self._failed(error)
-                return
+                again += paths[number:]
+                break
+            except FileNotFoundError:
+                continue  # another daemon brought it in
             except OSError as error:
-                log.warning("%s cannot be read: %s", path, error)
-                count = 0
-            self._left_behind.pop()
+                log.warning("%s cannot be read yet: %s", path, error)
+                again.append(path)
+                continue
             self.stored += count
             if count:
                 log.info("brought %d decisions of a daemon before this one in", count)
+        self._left_behind = again
 
     def _bring_back(self) -> None:
         try:
@@ -173,7 +229,7 @@ class Recorder(threading.Thread):
         except OSError as error:
             if self._next_spool_s == 0:
                 log.warning("the spool cannot be read: %s", error)
-            self._next_spool_s = time.monotonic() + self._retry_s
+            self._next_spool_s = self._clock.monotonic() + self._retry_s
         else:
             self.stored += count
             self._next_spool_s = 0.0
@@ -181,7 +237,7 @@ class Recorder(threading.Thread):
             log.info("brought %d spooled decisions into the store", count)
 
     def _failed(self, error: BerthError) -> None:
-        self._next_try_s = time.monotonic() + self._retry_s
+        self._next_try_s = self._clock.monotonic() + self._retry_s
         if self.problem is None:
             log.warning("%s; decisions go to %s", error.message, self._spool.path)
         self.problem = error.message

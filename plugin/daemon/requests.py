@@ -18,6 +18,8 @@ _MIB = 2**20
 DEADLINE = "berth-deadline:"
 _DEADLINE = re.compile(rf"(?:^|[\s,;]){DEADLINE}([^\s,;]*)")
 _MARK = re.compile(r"(?:^|[\s,;])berth:([^\s,;]*)")
+_FILE = re.compile(r"(?:^|[\s,;])berth-file:sha256-([0-9a-f]{64})(?=[\s,;]|$)")
+"""As the client filter writes it in the place of the path that the user gave."""
 _NAME = re.compile(
     r"((?:[^\s,;/]{1,64}/)?[A-Za-z0-9][A-Za-z0-9_.+-]{0,127})(?:@([0-9.eE+-]{1,32}))?"
 )
@@ -36,6 +38,8 @@ class Choice(NamedTuple):
     """A sentence where it could not be understood: the job is then left alone."""
     code: Code = Code.BAD_PROFILE_NAME
     """Of the problem."""
+    file: str | None = None
+    """Digest of a file that the job names, where it names no profile."""
 
 
 def choice(job: Job) -> Choice:
@@ -53,7 +57,8 @@ def choice(job: Job) -> Choice:
         if job.profile == "off":
             return Choice(opted_out=True)
         return _named(job.profile, "BERTH_PROFILE=")
-    return Choice()
+    file = _FILE.search(job.comment) if job.comment and "berth-file:" in job.comment else None
+    return Choice() if file is None else Choice(file=f"sha256:{file[1]}")
 
 
 def _named(text: str, source: str) -> Choice:

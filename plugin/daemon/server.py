@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import errno
 import logging
-import os
 import select
 import socket
 import struct
-import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from enum import Enum
 
 from berth.pilot.errors import BerthError
 from berth.plugin.daemon import replies
-from berth.plugin.daemon.listener import Listener, Standing
+from berth.plugin.daemon.listener import Listening, Standing
 from berth.plugin.daemon.messages import MAX_REQUEST_BYTES
+from berth.plugin.host import HOST, Host
 from berth.policies.codes import Code
 
 log = logging.getLogger("berth.serve.server")
@@ -33,7 +32,7 @@ HALF_LINE_S = 5.0
 IDLE_S = 300.0
 """A connection kept open without any request is closed after this time."""
 GRACE_S = 1.0
-"""Given to requests under way when the daemon is told to stop."""
+"""Given to requests under way when the daemon is to stop."""
 TICK_S = 0.5
 
 _CREDENTIALS = struct.Struct("3i")
@@ -74,13 +73,15 @@ class Server:
 
     def __init__(
         self,
-        listener: Listener,
+        listener: Listening,
         handle: Handle,
         uids: Collection[int],
         *,
         max_connections: int = MAX_CONNECTIONS,
         tick: Callable[[], None] = lambda: None,
+        host: Host = HOST,
     ) -> None:
+        self._clock, self._network = host.clock, host.network
         self.uids = frozenset(uids)
         self.counts = {"accepted": 0, "wrong-uid": 0, "evicted": 0, "timed-out": 0}
         self._listener = listener
@@ -90,9 +91,9 @@ class Server:
         self._connections: dict[int, _Connection] = {}
         self._pipelined: list[_Connection] = []
         self._space = bytearray(MAX_REQUEST_BYTES + 1)
-        self._poll = select.epoll()
-        self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        self._waker, self._woken = socket.socketpair()
+        self._poll = host.network.poll()
+        self._spare = self._network.spare()
+        self._waker, self._woken = host.network.pair()
         self._waker.setblocking(False)
         self._stopping_s: float | None = None
         self._wrong_uids_logged: set[int] = set()
@@ -100,14 +101,14 @@ class Server:
     def stop(self) -> None:
         """Finish what is under way and end. From a signal handler or another thread."""
         if self._stopping_s is None:
-            self._stopping_s = time.monotonic() + GRACE_S
+            self._stopping_s = self._clock.monotonic() + GRACE_S
         with suppress(OSError):  # full, so it wakes anyway; or closed, so it has ended
             self._waker.send(b"s")
 
     def run(self) -> End:
         """The loop. Gives why it ended; everything is closed then."""
         self._poll.register(self._listener.fileno(), select.EPOLLIN)
-        self._poll.register(self._woken, select.EPOLLIN)
+        self._poll.register(self._woken.fileno(), select.EPOLLIN)
         try:
             return self._loop()
         finally:
@@ -117,12 +118,12 @@ class Server:
             self._poll.close()
             self._waker.close()
             self._woken.close()
-            os.close(self._spare)
+            self._network.give_up(self._spare)
 
     def _loop(self) -> End:
-        next_tick_s = time.monotonic() + TICK_S
+        next_tick_s = self._clock.monotonic() + TICK_S
         while True:
-            timeout = 0 if self._pipelined else max(0.0, next_tick_s - time.monotonic())
+            timeout = 0 if self._pipelined else max(0.0, next_tick_s - self._clock.monotonic())
             events = self._poll.poll(timeout, 64)
             listening = self._listener.fileno()
             for fd, mask in events:
@@ -138,7 +139,7 @@ class Server:
                 for connection in waiting:
                     if self._connections.get(connection.socket.fileno()) is connection:
                         self._answer_next(connection)
-            now_s = time.monotonic()
+            now_s = self._clock.monotonic()
             if now_s >= next_tick_s:
                 next_tick_s = now_s + TICK_S
                 self._tick()
@@ -170,7 +171,7 @@ class Server:
                 continue
             if len(self._connections) >= self._max_connections:
                 self._evict()
-            connection = _Connection(peer, time.monotonic())
+            connection = _Connection(peer, self._clock.monotonic())
             fd = peer.fileno()
             self._connections[fd] = connection
             self._poll.register(fd, select.EPOLLIN)
@@ -188,10 +189,10 @@ class Server:
         if self._connections:
             self._evict()
             return
-        os.close(self._spare)
+        self._network.give_up(self._spare)
         with suppress(OSError):
             self._listener.socket.accept()[0].close()
-        self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self._spare = self._network.spare()
 
     def _evict(self) -> None:
         self.counts["evicted"] += 1
@@ -232,7 +233,7 @@ class Server:
             connection.buffer += fresh
         else:
             connection.buffer = fresh
-            connection.last_s = time.monotonic()
+            connection.last_s = self._clock.monotonic()
         self._answer_next(connection)
 
     def _answer_next(self, connection: _Connection) -> None:
@@ -247,7 +248,7 @@ class Server:
             self._refuse_long(connection)
             return
         connection.out = self._handle(line)
-        connection.last_s = time.monotonic()
+        connection.last_s = self._clock.monotonic()
         connection.served = True
         self._write(connection)
 
@@ -303,7 +304,7 @@ class Server:
         self._accept()
         for connection in list(self._connections.values()):
             if connection.served and not connection.buffer and not connection.out:
-                self._read(connection)  # what came before we were told to stop is answered
+                self._read(connection)  # what came before the order to stop is answered
                 if not connection.buffer and not connection.out:
                     self._close(connection)
         return not self._connections or now_s >= self._stopping_s

@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import logging
 import math
-import os
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from berth.pilot.version import VERSION
 from berth.plugin.daemon import replies, requests
 from berth.plugin.daemon.answered import Answered, Present, Repeat, Repeats
 from berth.plugin.daemon.decision_cache import DecisionCache
+from berth.plugin.daemon.filter_breaker import Breakers
 from berth.plugin.daemon.identifiers import Identifiers
 from berth.plugin.daemon.matched import Past, by_script
 from berth.plugin.daemon.messages import Ask, Job, Refusal, parse
@@ -23,6 +22,7 @@ from berth.plugin.daemon.usernames import UserNames
 from berth.plugin.daemon.view import Kept, SiteView, Snapshot
 from berth.plugin.exploring import Ledger, allowance_for
 from berth.plugin.history.matching import Described, profile_key
+from berth.plugin.host import HOST, Files, Host
 from berth.plugin.right_sizing.fitting import Fit, Watch, fit, need_of
 from berth.plugin.site.slices import is_padding
 from berth.plugin.workload_names import may_use, resolved
@@ -35,11 +35,14 @@ log = logging.getLogger("berth.serve")
 
 
 Record = Callable[[Answered], None]
-Keep = Callable[[float, str, bytes, bytes], None]
-"""Takes the time, the mode, the question and the answer, before the answer is sent."""
+Keep = Callable[[float, str, bytes, bytes, str | None], None]
+"""Takes the time, the mode, the question and the answer, before the answer is sent; and the user's
+name where the question has only the number."""
 
 
-def _keep_nothing(_time_s: float, _mode: str, _request: bytes, _reply: bytes) -> None:
+def _keep_nothing(
+    _time_s: float, _mode: str, _request: bytes, _reply: bytes, _user: str | None
+) -> None:
     """For services without a journal."""
 
 
@@ -58,31 +61,35 @@ class Service:
         background: Callable[[], Mapping[str, object]] = dict,
         names: UserNames | None = None,
         keep: Keep = _keep_nothing,
+        host: Host = HOST,
+        identifiers: Identifiers | None = None,
     ) -> None:
+        self._clock, self._files = host.clock, host.files
         self.site = site
         self.shelf = Shelf()
         self.snapshot = Snapshot()
         self.ledger: Ledger | None = None
         """Of jobs that were sent somewhere to learn; None: none ever is."""
-        self.stats = Stats()
+        self.stats = Stats(host.clock)
+        self.breakers = Breakers()
         self._record = record
         self._keep = keep
         self._line = b""
         self._present = Present(site, self.shelf, self.snapshot)
         self._background = background
         self._names = names or UserNames()
-        self._identifiers = Identifiers()
-        self._decisions = DecisionCache()
-        self._repeats = Repeats()
+        self._identifiers = identifiers or Identifiers(host.clock)
+        self._decisions = DecisionCache(host.clock)
+        self._repeats = Repeats(host.clock)
 
     def handle(self, line: bytes) -> bytes:
         """The reply to one request line; whatever goes wrong, it is a valid keep."""
-        started_ns = time.perf_counter_ns()
+        started_ns = self._clock.perf_counter_ns()
         self._line = line
         self._present = Present(self.site, self.shelf, self.snapshot)
         try:
             known = self._repeats.of(line, self._present)
-            if known is not None and not killed(self.site.kill_switch):
+            if known is not None and not self._killed(self.site):
                 return self._again(known, started_ns)
             ask = parse(line)
             if ask.op == "decide":
@@ -101,10 +108,11 @@ class Service:
     def status(self) -> dict[str, object]:
         """What ``stats`` answers."""
         snapshot = self.snapshot
-        age = time.monotonic() - snapshot.monotonic_s if snapshot.monotonic_s else None
+        age = self._clock.monotonic() - snapshot.monotonic_s if snapshot.monotonic_s else None
         return {
             **self._pong(),
             **self.stats.summary(),
+            "breakers": self.breakers.summary(self.site.schedulers),
             "state_age_s": None if age is None else round(age, 3),
             "candidates": len(self.site.decider.candidates),
             "profiles": len(self.shelf.names),
@@ -120,17 +128,22 @@ class Service:
             **self._background(),
         }
 
+    def _killed(self, site: SiteView) -> bool:
+        return killed(site.kill_switch, self._files)
+
     def _pong(self) -> dict[str, object]:
-        mode = Mode.OFF if killed(self.site.kill_switch) else self.site.mode
+        mode = Mode.OFF if self._killed(self.site) else self.site.mode
         return {"version": VERSION, "mode": mode.value}
 
     def _decide(self, ask: Ask, started_ns: int) -> bytes:
         site, job = self.site, ask.job
         if ask.scheduler not in site.schedulers:
             raise Refusal(f"scheduler is not {' or '.join(site.schedulers)}")
-        if site.mode is Mode.OFF or killed(site.kill_switch):
+        if ask.streak is not None:
+            self.breakers.reported(ask.scheduler, ask.streak, self._clock.time())
+        if site.mode is Mode.OFF or self._killed(site):
             code = Code.OFF if site.mode is Mode.OFF else Code.KILL_SWITCH
-            took_us = (time.perf_counter_ns() - started_ns) // 1000
+            took_us = (self._clock.perf_counter_ns() - started_ns) // 1000
             self.stats.decided(Mode.OFF.value, "keep", code, took_us)
             return replies.reply("keep", code=code)
         if job.user is None and job.uid is not None:
@@ -141,7 +154,7 @@ class Service:
         past, what = Past(job), None
         if kept is None and chosen.profile is None:
             what = past.what
-            chosen = by_script(self.shelf, job, past)
+            chosen = by_script(self.shelf, job, past, chosen.file)
         elif chosen.profile is not None:
             named = resolved(job.user or "", chosen.profile, self.shelf.names)
             chosen = chosen._replace(profile=named)
@@ -181,7 +194,7 @@ class Service:
         need = need_of(needs.get, itertools.chain(past, own))
         if need is None:
             return None
-        watch = Watch(self.snapshot.guard, time.time(), mode is Mode.ENFORCE)
+        watch = Watch(self.snapshot.guard, self._clock.time(), mode is Mode.ENFORCE)
         return fit(job, request, need, self.site.right_sizing, watch)
 
     def _kept_at_once(
@@ -272,9 +285,9 @@ class Service:
             message = replies.message(memory.sentence)
         name = self._identifiers.next()
         self._spend(name, request, decision)
-        latency_us = (time.perf_counter_ns() - started_ns) // 1000
+        latency_us = (self._clock.perf_counter_ns() - started_ns) // 1000
         self.stats.decided(mode, action, code, latency_us)
-        now_s = time.time()
+        now_s = self._clock.time()
         answered = Answered(
             name,
             now_s,
@@ -307,12 +320,13 @@ class Service:
             decision=name,
             code=code,
         )
-        self._keep(now_s, mode.value, self._line, reply)
+        user = None if ask.names_its_user else ask.job.user
+        self._keep(now_s, mode.value, self._line, reply, user)
         turns = self._present.site.decider.objective.turns
         # Memory may be answered otherwise at any moment, and who takes turns each time.
         if ask.names_its_user and memory is None and lasts and not turns:
             until_s = math.inf if decision is None else self._decisions.until_s
-            self._repeats.put(self._line, Repeat(self._present, until_s, answered, reply))
+            self._repeats.put(self._line, self._present, Repeat(until_s, answered, reply))
         return reply
 
     def _spend(self, name: str, request: Request, decision: Decision | None) -> None:
@@ -324,11 +338,11 @@ class Service:
         """The same answer under a name of its own, recorded like the first."""
         before, name = known.answered, self._identifiers.next()
         reply = known.reply.replace(before.id.encode(), name.encode())
-        latency_us = (time.perf_counter_ns() - started_ns) // 1000
+        latency_us = (self._clock.perf_counter_ns() - started_ns) // 1000
         self.stats.decided(before.mode, before.action, before.code, latency_us)
-        now_s = time.time()
+        now_s = self._clock.time()
         self._record(before.again(name, now_s, latency_us))
-        self._keep(now_s, before.mode.value, self._line, reply)
+        self._keep(now_s, before.mode.value, self._line, reply, None)  # its line has the name
         return reply
 
 
@@ -377,14 +391,11 @@ _PINNED_SHAPE = Kept(
 _SHAPE = frozenset(("nodes", "tasks", "cpus_per_task", "memory_mib_per_node"))
 
 
-def killed(switch: Path | None) -> bool:
+def killed(switch: Path | None, files: Files = HOST.files) -> bool:
     """Whether the kill switch is there. One that cannot be looked at stops us, too."""
     if switch is None:
         return False
     try:
-        os.stat(switch)  # noqa: PTH116 - at every request, a fifth of Path.exists
-    except (FileNotFoundError, NotADirectoryError):
-        return False
+        return files.exists(switch)
     except OSError:
         return True
-    return True

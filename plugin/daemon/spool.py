@@ -7,12 +7,14 @@ that cannot be read (a power cut in mid-write) is set aside in ``*.bad``, never 
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import os
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from berth.plugin.host import HOST, Files
 from berth.plugin.store.records import DecisionRecord
 
 _BATCH = 1_000
@@ -20,11 +22,17 @@ _FIELDS = {field.name for field in dataclasses.fields(DecisionRecord)}
 
 
 class Spool:
-    """An append-only file of decision records, at most ``max_bytes`` long."""
+    """An append-only file of decision records, at most ``max_bytes`` long.
 
-    def __init__(self, path: Path, *, max_bytes: int = 256 * 1024 * 1024) -> None:
+    Several daemons of one host may share it: who works on it has its lock.
+    """
+
+    def __init__(
+        self, path: Path, *, max_bytes: int = 256 * 1024 * 1024, files: Files = HOST.files
+    ) -> None:
         self.path = path
         self._max_bytes = max_bytes
+        self._files = files
 
     def append(self, records: Sequence[DecisionRecord]) -> None:
         """Write the records. Raises OSError (disk full, or the spool is), having written none."""
@@ -32,29 +40,26 @@ class Spool:
             json.dumps(dataclasses.asdict(record), separators=(",", ":")) + "\n"
             for record in records
         ).encode()
-        handle = os.open(
-            self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
-        )
-        try:
-            before = os.fstat(handle).st_size
+        with self._locked(os.O_RDWR | os.O_APPEND | os.O_CREAT) as handle:
+            before = self._files.size(handle)
             if before + len(data) > self._max_bytes:
-                raise OSError(f"{self.path} has reached {self._max_bytes} bytes")
+                raise OSError(errno.ENOSPC, f"{self.path} has reached {self._max_bytes} bytes")
+            if before and self._files.pread(handle, 1, before - 1) != b"\n":
+                data = b"\n" + data  # a line was cut off: it is none of ours
             try:
-                if os.write(handle, data) != len(data):
-                    raise OSError(f"no space for {len(data)} bytes in {self.path}")
-                os.fdatasync(handle)
+                if self._files.write(handle, data) != len(data):
+                    raise OSError(errno.ENOSPC, f"no space for {len(data)} bytes in {self.path}")
+                self._files.sync(handle)
             except OSError:
                 with suppress(OSError):
-                    os.ftruncate(handle, before)
+                    self._files.truncate(handle, before)
                 raise
-        finally:
-            os.close(handle)
 
     @property
     def waiting(self) -> bool:
         """True while there is something to bring into the store."""
         try:
-            return self.path.stat().st_size > 0
+            return self._files.size_of(self.path) > 0
         except OSError:
             return False
 
@@ -65,30 +70,50 @@ class Spool:
         that handing one over twice does no harm.
         """
         batch: list[DecisionRecord] = []
+        unread: list[bytes] = []
         count = 0
-        with self.path.open("rb") as stream:
+        with self._locked(os.O_RDWR), self._files.reading(self.path) as stream:
             for line in stream:
                 record = _read(line)
                 if record is None:
-                    self._set_aside(line)
+                    unread.append(line)
                     continue
                 batch.append(record)
                 count += 1
                 if len(batch) >= _BATCH:
                     store(batch)
                     batch = []
-        if batch:
-            store(batch)
-        self.path.unlink()
+            if batch:
+                store(batch)
+            self._set_aside([line for line in unread if line.strip()])
+            self._files.remove(self.path)
         return count
 
-    def _set_aside(self, line: bytes) -> None:
+    @contextmanager
+    def _locked(self, flags: int) -> Iterator[int]:
+        """The file, open and ours alone. Raises OSError where another daemon is at work on it."""
+        handle = self._files.open(self.path, flags)
+        try:
+            self._files.lock(handle)
+            if not self._files.leads_to(self.path, handle):  # brought in and removed just now
+                raise BlockingIOError(errno.EWOULDBLOCK, f"{self.path} was removed meanwhile")
+            yield handle
+        finally:
+            with suppress(OSError):
+                self._files.close(handle)
+
+    def _set_aside(self, lines: Sequence[bytes]) -> None:
+        if not lines:
+            return
+        data = b"".join(line if line.endswith(b"\n") else line + b"\n" for line in lines)
         aside = self.path.with_name(self.path.name + ".bad")
-        handle = os.open(
-            aside, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
-        )
-        with os.fdopen(handle, "ab") as stream:
-            stream.write(line if line.endswith(b"\n") else line + b"\n")
+        handle = self._files.open(aside, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        try:
+            if self._files.write(handle, data) != len(data):
+                raise OSError(errno.ENOSPC, f"no space for {len(data)} bytes in {aside}")
+        finally:
+            with suppress(OSError):
+                self._files.close(handle)
 
 
 def _read(line: bytes) -> DecisionRecord | None:

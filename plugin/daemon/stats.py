@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from array import array
 from bisect import bisect_left
 from collections import Counter
+
+from berth.plugin.host import HOST, Clock
 
 _KEPT = 8_192
 BOUNDS_US = (20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000)
@@ -15,8 +16,9 @@ BOUNDS_US = (20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000)
 class Stats:
     """Counters by name, and the last ``8192`` latencies of decisions in microseconds."""
 
-    def __init__(self) -> None:
-        self.started_s = time.monotonic()
+    def __init__(self, clock: Clock = HOST.clock) -> None:
+        self._clock = clock
+        self.started_s = clock.monotonic()
         self.counts: Counter[str] = Counter()
         self.decisions: Counter[tuple[str, str, str]] = Counter()
         """By mode, action and code."""
@@ -44,7 +46,7 @@ class Stats:
             counts.update({"decisions": count, action: count})
             codes[code] += count
         return {
-            "uptime_s": round(time.monotonic() - self.started_s, 3),
+            "uptime_s": round(self._clock.monotonic() - self.started_s, 3),
             "counts": dict(counts),
             "codes": dict(codes),
             "decisions": [[*key, count] for key, count in self.decisions.items()],

@@ -54,7 +54,7 @@ class SiteView:
 class Snapshot:
     """The candidates' states of one reading, and both clocks at that moment.
 
-    Ages are told by the monotonic clock: a wall clock that is set back or forth neither makes
+    Ages are by the monotonic clock: a wall clock that is set back or forth neither makes
     a fresh state stale nor a stale one fresh.
     """
 

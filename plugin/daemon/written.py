@@ -10,6 +10,7 @@ import functools
 import json
 from dataclasses import asdict
 
+from berth.pilot.bounded import BoundedCache
 from berth.plugin.daemon.answered import Answered
 from berth.plugin.history.matching import Described
 from berth.plugin.history.reading import LONGEST_NAME
@@ -25,9 +26,14 @@ _FULL = (
     '"runtime_s":[%.6g,%.6g,%.6g],"speedup":%s,"memory_bytes":%s,"cost":%s,"basis":%s,'
     '"warning":%s,"source":%s}'
 )
+_REQUEST = (
+    '{"nodes":%d,"tasks":%d,"cpus_per_task":%d,"gpus":%d,"memory_bytes_per_node":%s,'
+    '"wants_placement":%s,"pinned":%s,"features":%s,"gres":%s,"qos":%s,"time_limit_s":%s,'
+    '"size":%s,"array_tasks":%d,"allowed_queues":%s}'
+)
 _SHORT = '{"candidate":%s,"platform":%s,"score":%.9g}'
 _EXCLUDED = '{"candidate":%s,"platform":%s,"code":%s,"excluded":%s}'
-_REMEMBERED = 256
+_REMEMBERED = 512
 _ROWS_REMEMBERED = 8_192
 _encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), check_circular=False).encode
 
@@ -37,15 +43,23 @@ class Writer:
 
     def __init__(self, host: str) -> None:
         self._host = host
-        self._explained: dict[str, tuple[str, str]] = {}
-        # By identity, with the row itself to keep that identity taken: policies give the same
-        # rows again for the same shape of job.
-        self._rows: dict[tuple[int, bool], tuple[Ranked, str]] = {}
+        # By identity, with the thing itself to keep that identity taken: policies give the same
+        # ranking again for the same shape of job, whoever submits it, and in others its rows.
+        self._rankings: BoundedCache[int, tuple[tuple[Ranked, ...], str]] = BoundedCache(
+            _REMEMBERED
+        )
+        self._requests: BoundedCache[int, tuple[Request, str]] = BoundedCache(_REMEMBERED)
+        self._rows: BoundedCache[tuple[int, bool], tuple[Ranked, str]] = BoundedCache(
+            _ROWS_REMEMBERED
+        )
 
     def record(self, a: Answered) -> DecisionRecord:
         """One decision as a row of the store."""
         request, decision = a.request, a.decision
-        asked, ranked = self._explain(request, decision)
+        known = self._requests.get(id(request))  # an answer that is given again has the same
+        if known is None:
+            known = self._requests.put(id(request), (request, request_json(request)))
+        asked = known[1]
         if a.what is not None:
             asked = f'{asked[:-1]},"job":{_described(a.what)}}}'
         return DecisionRecord(
@@ -67,28 +81,23 @@ class Writer:
             inputs_digest=decision.inputs_digest if decision else "",
             latency_us=min(a.latency_us, 2**31 - 1),
             request=asked,
-            edits=_encode(a.changes) if a.changes else "{}",
-            ranked=ranked,
+            edits=_edits(tuple(a.changes.items())) if a.changes else "{}",
+            ranked="[]" if decision is None else self._ranked(decision),
         )
-
-    def _explain(self, request: Request, decision: Decision | None) -> tuple[str, str]:
-        if decision is None:
-            return request_json(request), "[]"
-        found = self._explained.get(decision.inputs_digest)
-        if found is None:
-            found = request_json(request), self._ranked(decision)
-            if len(self._explained) >= _REMEMBERED:
-                self._explained.clear()
-            self._explained[decision.inputs_digest] = found
-        return found
 
     def _ranked(self, decision: Decision) -> str:
         """The alternatives as compact JSON: the best few in full, the others why they are not."""
+        found = self._rankings.get(id(decision.ranked))
+        if found is not None and decision.explored is None:
+            return found[1]
         rows = [self._row(row, i < _IN_FULL) for i, row in enumerate(decision.ranked)]
         if decision.explored is not None:
             explored = json.dumps(asdict(decision.explored), separators=(",", ":"))
             rows[0] = f'{rows[0][:-1]},"explored":{explored}}}'
-        return "[" + ",".join(rows) + "]"
+            return f"[{','.join(rows)}]"
+        text = f"[{','.join(rows)}]"
+        self._rankings.put(id(decision.ranked), (decision.ranked, text))
+        return text
 
     def _row(self, row: Ranked, among_best: bool) -> str:
         in_full = among_best and row.score is not None
@@ -96,9 +105,7 @@ class Writer:
         if found is not None:
             return found[1]
         text = _full(row) if in_full else _short(row)
-        if len(self._rows) >= _ROWS_REMEMBERED:
-            self._rows.clear()
-        self._rows[id(row), in_full] = row, text
+        self._rows.put((id(row), in_full), (row, text))
         return text
 
 
@@ -152,8 +159,8 @@ def _bounds(interval: Interval) -> tuple[float, float, float]:
 
 
 @functools.lru_cache(maxsize=4_096)
-def _quoted(text: str | None) -> str:
-    """JSON of one of the few texts that come again and again."""
+def _quoted(text: str | tuple[str, ...] | None) -> str:
+    """JSON of one of the few texts, or lists of them, that come again and again."""
     return _encode(text)
 
 
@@ -168,24 +175,34 @@ def _described(what: Described) -> str:
 
 def request_json(request: Request) -> str:
     """The request as compact JSON, for the record of the decision."""
-    r = request.resources
-    return _encode(
-        {
-            "nodes": r.nodes,
-            "tasks": r.tasks,
-            "cpus_per_task": r.cpus_per_task,
-            "gpus": r.gpus,
-            "memory_bytes_per_node": r.memory_bytes_per_node,
-            "wants_placement": request.wants_placement,
-            "pinned": request.pinned,
-            "features": request.features,
-            "gres": request.gres,
-            "qos": request.qos,
-            "time_limit_s": request.time_limit_s,
-            "size": request.size,
-            "array_tasks": request.array_tasks,
-            "allowed_queues": None
-            if request.allowed_queues is None
-            else sorted(request.allowed_queues),
-        }
+    r, q = request.resources, request
+    return _REQUEST % (
+        r.nodes,
+        r.tasks,
+        r.cpus_per_task,
+        r.gpus,
+        _number(r.memory_bytes_per_node),
+        "true" if q.wants_placement else "false",
+        _quoted(q.pinned),
+        _quoted(q.features),
+        _quoted(q.gres),
+        _quoted(q.qos),
+        _number(q.time_limit_s),
+        _number(q.size),
+        q.array_tasks,
+        _sorted(q.allowed_queues),
     )
+
+
+def _number(value: float | None) -> str:
+    return "null" if value is None else repr(value)
+
+
+@functools.lru_cache(maxsize=256)
+def _sorted(names: frozenset[str] | None) -> str:
+    return "null" if names is None else _encode(sorted(names))
+
+
+@functools.lru_cache(maxsize=1_024)
+def _edits(changes: tuple[tuple[str, str | int], ...]) -> str:
+    return _encode(dict(changes))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import pwd
-import stat
-from collections.abc import Iterator, Set
 from pathlib import Path
 
 from berth.pilot.version import VERSION
 from berth.plugin.daemon.app import uids_of
 from berth.plugin.daemon.client import ask
 from berth.plugin.doctor.findings import Finding, Findings, Status
+from berth.plugin.doctor.rights import LOOK, WRITE, persons, wall_before
 from berth.plugin.site.site import Site
 
 LONG_REFRESHES = 3.0
@@ -50,18 +48,11 @@ def check_daemon(site: Site) -> Findings:
 
 
 def check_socket(site: Site) -> Findings:
-    """May the scheduler's own users go through the folders to the socket, and write to it?"""
-    path = site.daemon.socket
-    for uid in sorted(uids_of(site) - {0, os.geteuid()}):
-        try:
-            person = pwd.getpwuid(uid)
-        except KeyError:
-            continue
-        groups = set(os.getgrouplist(person.pw_name, person.pw_gid))
-        try:
-            wall = next(_walls(path, uid, groups), None)
-        except FileNotFoundError:
-            return  # the daemon's own check says so
+    """May the scheduler's own users go through the folders to the socket, and write to it? May they
+    see that there is no kill switch?"""
+    path, switch = site.daemon.socket, site.daemon.kill_switch
+    for person in persons(uids_of(site) - {0, os.geteuid()}):
+        wall = wall_before(path, WRITE, person)
         if wall is not None:
             yield Finding(
                 "socket",
@@ -69,23 +60,15 @@ def check_socket(site: Site) -> Findings:
                 f"{person.pw_name} may not {wall}: no submission reaches the daemon",
                 f"usermod -aG {_group(path.parent)} {person.pw_name}, and restart the scheduler",
             )
-
-
-def _walls(path: Path, uid: int, groups: Set[int]) -> Iterator[str]:
-    """What stands between a user and a socket. Raises FileNotFoundError, PermissionError."""
-    for folder in reversed(path.absolute().parents):
-        if not _may(folder.stat(), 1, uid, groups):
-            yield f"enter {folder}"
-    if not _may(path.stat(), 2, uid, groups):
-        yield f"write to {path}"
-
-
-def _may(found: os.stat_result, bit: int, uid: int, groups: Set[int]) -> bool:
-    if found.st_uid == uid:
-        return bool(stat.S_IMODE(found.st_mode) >> 6 & bit)
-    if found.st_gid in groups:
-        return bool(stat.S_IMODE(found.st_mode) >> 3 & bit)
-    return bool(stat.S_IMODE(found.st_mode) & bit)
+        unseen = wall_before(switch, LOOK, person)
+        if unseen not in (None, wall):
+            yield Finding(
+                "kill switch",
+                Status.FAIL,
+                f"{person.pw_name} may not {unseen}, so cannot see whether {switch} is there: "
+                "every job is left alone",
+                f"chmod o+x {switch.parent}, or name another daemon.kill_switch",
+            )
 
 
 def _group(folder: Path) -> str:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from berth.pilot.collectors.registry import COLLECTORS, collectors_of
 from berth.pilot.errors import BerthError
 from berth.pilot.plugins import Registry
+from berth.pilot.progress import steps
 from berth.plugin.calibrate.state import check_calibration
 from berth.plugin.daemon.app import uids_of
 from berth.plugin.doctor.bundles import check_bundles, check_places
@@ -21,28 +23,33 @@ from berth.plugin.doctor.daemon import check_daemon, check_socket
 from berth.plugin.doctor.denials import check_denials
 from berth.plugin.doctor.findings import Finding, Findings, Status
 from berth.plugin.doctor.learning import check_exploring, check_learning
-from berth.plugin.doctor.store import check_disk, check_store
+from berth.plugin.doctor.store import check_disk, check_left_behind, check_store
 from berth.plugin.site.site import Site
 from berth.policies.values import Mode
 
 
 def examine(site: Site) -> Findings:
     """Every check that needs a site file, in the order in which they build on each other."""
-    yield from _guarded("site file", lambda: _site(site))
-    yield from _guarded("bundle", lambda: check_bundles(site))
-    yield from _guarded("platform", lambda: check_places(site))
-    yield from _guarded("calibration", lambda: check_calibration(site))
-    yield from _guarded("store", lambda: check_store(site))
-    yield from _guarded("disk", lambda: check_disk(site))
-    yield from _guarded("learning", lambda: check_learning(site))
-    yield from _guarded("exploring", lambda: check_exploring(site))
-    yield from _guarded("daemon", lambda: check_daemon(site))
-    yield from _guarded("socket", lambda: check_socket(site))
-    scheduler = site.open_scheduler()
-    yield from _guarded("scheduler", lambda: check_cluster(site, scheduler))
-    yield from _guarded("filter", lambda: scheduler.check_filter(site))
-    yield from _guarded("scheduler", lambda: scheduler.check_setup(site))
-    yield from _guarded("denials", check_denials)
+    scheduler = cache(site.open_scheduler)
+    checks: list[tuple[str, Callable[[], Findings]]] = [
+        ("site file", lambda: _site(site)),
+        ("bundle", lambda: check_bundles(site)),
+        ("platform", lambda: check_places(site)),
+        ("calibration", lambda: check_calibration(site)),
+        ("store", lambda: check_store(site)),
+        ("disk", lambda: check_disk(site)),
+        ("stale state", lambda: check_left_behind(site)),
+        ("learning", lambda: check_learning(site)),
+        ("exploring", lambda: check_exploring(site)),
+        ("daemon", lambda: check_daemon(site)),
+        ("socket", lambda: check_socket(site)),
+        ("scheduler", lambda: check_cluster(site, scheduler())),
+        ("filter", lambda: scheduler().check_filter(site)),
+        ("scheduler", lambda: scheduler().check_setup(site)),
+        ("denials", check_denials),
+    ]
+    for check, look in steps("checks made", checks):
+        yield from _guarded(check, look)
 
 
 def examine_packages(registries: Iterable[Registry[Any]]) -> Findings:
@@ -77,7 +84,8 @@ def _guarded(check: str, look: Callable[[], Findings]) -> Findings:
     except BerthError as error:
         yield Finding(check, Status.FAIL, error.message, error.hint)
     except OSError as error:
-        yield Finding(check, Status.FAIL, f"{error.filename}: {error.strerror}")
+        text = f"{error.filename}: {error.strerror}"
+        yield Finding(check, Status.FAIL, text, "correct its rights, or run berth doctor as root")
 
 
 def _site(site: Site) -> Findings:

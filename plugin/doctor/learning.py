@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 
 from berth.plugin.doctor.findings import Finding, Findings, Status
 from berth.plugin.exploring import Ledger
@@ -34,7 +35,8 @@ def check_exploring(site: Site) -> Findings:
             "[learning] enabled = true and daemon.outcomes_refresh_s above 0",
         )
     ledger = Ledger(explore)
-    ledger.read(Store.open(site.daemon.store, create=False, check=False).decisions)
+    with closing(Store.open(site.daemon.store, create=False, check=False)) as store:
+        ledger.read(store.decisions)
     found = ledger.summary()
     text = (
         f"{found['jobs']} jobs were sent somewhere to learn in the last {found['days']:g} days, "
@@ -45,12 +47,17 @@ def check_exploring(site: Site) -> Findings:
 
 def check_learning(site: Site) -> Findings:
     """By the evidence of the store. Slow where there is much of it: a second for 10,000 jobs."""
+    with closing(Store.open(site.daemon.store, create=False, check=False)) as store:
+        yield from _learnt(store)
+
+
+def _learnt(store: Store) -> Findings:
     from berth.plugin.learning.counted import COUNTED  # noqa: PLC0415 - numpy
     from berth.plugin.learning.learner import notices  # noqa: PLC0415
     from berth.plugin.learning.scope import MOST_OF_ALL  # noqa: PLC0415
     from berth.plugin.learning.shown import site_history  # noqa: PLC0415
 
-    store, now_s = Store.open(site.daemon.store, create=False, check=False), time.time()
+    now_s = time.time()
     records = store.learning.of_all(MOST_OF_ALL)
     counted = sum(record.use in COUNTED for record in records)
     learnt = len(store.learning.inputs())

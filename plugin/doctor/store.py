@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import stat
 import time
+from contextlib import closing
 from pathlib import Path
 
 from berth.plugin.doctor.bundles import check_forecasts
@@ -20,12 +21,18 @@ SHARED_FILE_SYSTEMS = frozenset(
 LEAST_FREE_BYTES = 512 * 2**20
 AHEAD_S = 60.0
 """What was stored more than so long from now was stored by another clock."""
+WAITING_S = 600.0
+"""Decisions that wait longer than this wait for somebody."""
 MOUNTS = Path("/proc/self/mounts")
 
 
 def check_store(site: Site) -> Findings:
     """Whole, readable by those who should, filled, and of this host's time."""
-    store = Store.open(site.daemon.store, create=False, check=False)
+    with closing(Store.open(site.daemon.store, create=False, check=False)) as store:
+        yield from _look(site, store)
+
+
+def _look(site: Site, store: Store) -> Findings:
     problem = store.database.integrity_problem()
     if problem is not None:
         yield Finding(
@@ -57,6 +64,28 @@ def check_store(site: Site) -> Findings:
             f"the newest decision was stored {newest - time.time():.0f} s from now",
             "set this host's clock and the daemon's by NTP (chronyc tracking)",
         )
+
+
+def check_left_behind(site: Site) -> Findings:
+    """What waits beside the store, or could not be read back into it."""
+    file = Database(site.daemon.store).path
+    beside = site.daemon.socket if file is None else file
+    spool = beside.with_name(beside.name + ".spool.jsonl")
+    waits_s = time.time() - spool.stat().st_mtime if spool.exists() else 0.0
+    if waits_s > WAITING_S and spool.stat().st_size:
+        yield Finding(
+            "stale state",
+            Status.WARN,
+            f"decisions wait in {spool}, the last one for {waits_s / 60:.0f} min",
+            "start the daemon, which brings them in; if it runs: its log says what keeps it",
+        )
+    for path, what in (
+        (spool.with_name(spool.name + ".bad"), "decisions that could not be read back"),
+        *((beside.with_name(beside.name + tail), "the log of a database that was deleted")
+          for tail in ("-wal.orphaned", "-shm.orphaned")),
+    ):  # fmt: skip
+        if path.exists():
+            yield Finding("stale state", Status.WARN, f"{path}: {what}", "look, then remove it")
 
 
 def check_disk(site: Site) -> Findings:

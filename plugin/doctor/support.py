@@ -11,12 +11,15 @@ import json
 import os
 import platform
 import pwd
+import re
 import shutil
 import subprocess
 import tarfile
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import closing
+from functools import cached_property
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
@@ -27,7 +30,7 @@ from berth.plugin.daemon.client import ask
 from berth.plugin.doctor.examine import examine
 from berth.plugin.doctor.pseudonyms import Pseudonyms, without_passwords
 from berth.plugin.site.site import Site
-from berth.plugin.store import Store
+from berth.plugin.store import DecisionRecord, Store
 
 RECENT = 200
 """Decisions and outcomes that are taken along, the newest."""
@@ -36,26 +39,34 @@ _LOG_S = 20.0
 _FIRST_PERSON = 1000
 """User ids from here on are people's."""
 _NOT_TAKEN = ("request", "edits", "ranked")
+_USER_IN_LOG = re.compile(r"\buser=([^\s=]+)")
+Names = tuple[set[str], set[str]]
+"""Of users, of accounts."""
 
 
 def gather(site: Site, *, with_names: bool = False) -> dict[str, str]:
     """Texts by file name. What cannot be read is a sentence in its place."""
+    with closing(_Stored(site)) as stored:
+        found = _gathered(site, stored)
+        if not with_names:
+            hide = Pseudonyms(*_names(site, stored, found))
+            found = {name: hide.data(content) for name, content in found.items()}
+    return {name: _text(content) for name, content in found.items()}
+
+
+def _gathered(site: Site, stored: _Stored) -> dict[str, object]:
     parts: dict[str, Callable[[], object]] = {
         "about.json": _about,
         "doctor.json": lambda: [dataclasses.asdict(finding) for finding in examine(site)],
         "berth.toml": lambda: without_passwords(Path(site.source).read_text(errors="replace")),
         "scheduler.json": lambda: _cluster(site),
         "daemon.json": lambda: ask(site.daemon.socket, {"v": 1, "op": "stats"}),
-        "store.json": lambda: _store(site),
-        "decisions.json": lambda: _decisions(site),
-        "outcomes.json": lambda: _outcomes(site),
+        "store.json": stored.summary,
+        "decisions.json": stored.decisions,
+        "outcomes.json": stored.outcomes,
         "log.txt": _log,
     }
-    found = {name: _guarded(make) for name, make in parts.items()}
-    if not with_names:
-        hide = Pseudonyms(*_names(site))
-        found = {name: hide.data(content) for name, content in found.items()}
-    return {name: _text(content) for name, content in found.items()}
+    return {name: _guarded(make) for name, make in parts.items()}
 
 
 def write_archive(texts: Mapping[str, str], target: Path) -> None:
@@ -114,33 +125,49 @@ def _cluster(site: Site) -> dict[str, Any]:
     }
 
 
-def _open(site: Site) -> Store:
-    return Store.open(site.daemon.store, create=False, check=False)
+class _Stored:
+    """The store, opened once. Its parts raise BerthError where it cannot be read."""
 
+    def __init__(self, site: Site) -> None:
+        self._url = site.daemon.store
 
-def _store(site: Site) -> dict[str, Any]:
-    store = _open(site)
-    changes = store.changes_since(0)
-    return {
-        "name": store.name,
-        "revision": changes.revision,
-        "workloads": len(changes.workloads),
-        "kinds": Counter(record.kind for record in store.workloads()),
-        "forecasts": Counter(record.bundle for record in changes.forecasts),
-        "decisions": store.decisions.count(),
-    }
+    @cached_property
+    def store(self) -> Store:
+        return Store.open(self._url, create=False, check=False)
 
+    @cached_property
+    def last(self) -> list[DecisionRecord]:
+        """The newest decisions."""
+        return list(self.store.decisions.last(RECENT))
 
-def _decisions(site: Site) -> list[dict[str, Any]]:
-    rows = map(dataclasses.asdict, _open(site).decisions.last(RECENT))
-    return [{k: v for k, v in row.items() if k not in _NOT_TAKEN} for row in rows]
+    def summary(self) -> dict[str, Any]:
+        changes = self.store.changes_since(0)
+        return {
+            "name": self.store.name,
+            "revision": changes.revision,
+            "workloads": len(changes.workloads),
+            "kinds": Counter(record.kind for record in self.store.workloads()),
+            "forecasts": Counter(record.bundle for record in changes.forecasts),
+            "decisions": self.store.decisions.count(),
+        }
 
+    def decisions(self) -> list[dict[str, Any]]:
+        rows = map(dataclasses.asdict, self.last)
+        return [{k: v for k, v in row.items() if k not in _NOT_TAKEN} for row in rows]
 
-def _outcomes(site: Site) -> list[dict[str, Any]]:
-    store = _open(site)
-    ids = [record.id for record in store.decisions.last(RECENT)]
-    ended = store.outcomes.of_decisions(ids).values()
-    return [dataclasses.asdict(outcome) for outcomes in ended for outcome in outcomes]
+    def outcomes(self) -> list[dict[str, Any]]:
+        ended = self.store.outcomes.of_decisions([record.id for record in self.last]).values()
+        return [dataclasses.asdict(outcome) for outcomes in ended for outcome in outcomes]
+
+    def names(self) -> Names:
+        """Users and accounts."""
+        users = {record.user for record in self.last}
+        users.update(record.owner for record in self.store.workloads())
+        return users, {record.account or "" for record in self.last}
+
+    def close(self) -> None:
+        if "store" in vars(self):
+            self.store.close()
 
 
 def _log() -> str:
@@ -154,17 +181,25 @@ def _log() -> str:
     return done.stdout.decode("utf-8", "replace")
 
 
-def _names(site: Site) -> tuple[set[str], set[str]]:
-    """Users and accounts that are known here: of the store, of the site file and of this host."""
+def _names(site: Site, stored: _Stored, gathered: Mapping[str, object]) -> Names:
+    """Users and accounts that are known here: of the store, of the site file, of this host, of the
+    scheduler's queues and of the log."""
     users = {person.pw_name for person in pwd.getpwall() if person.pw_uid >= _FIRST_PERSON}
-    users.update(site.daemon.admins)
     accounts: set[str] = set()
+    coverage, sizing = site.coverage, site.right_sizing
+    users |= {*site.daemon.admins, *site.policy.explore.excluded_users, *sizing.users}
+    users |= coverage.users.include | coverage.users.exclude
+    accounts |= coverage.accounts.include | coverage.accounts.exclude | sizing.accounts
+    for candidate in site.candidates:
+        users |= candidate.allowed_users or frozenset()
+        accounts |= candidate.allowed_accounts or frozenset()
+    cluster = gathered["scheduler.json"]
+    if isinstance(cluster, Mapping):
+        for queue in cluster["queues"]:
+            accounts |= set(queue["allowed_accounts"] or ())
+    users |= set(_USER_IN_LOG.findall(str(gathered["log.txt"])))
     try:
-        store = _open(site)
-        for record in store.decisions.last(RECENT):
-            users.add(record.user)
-            accounts.add(record.account or "")
-        users.update(record.owner for record in store.workloads())
+        of_jobs, of_accounts = stored.names()
     except (BerthError, OSError):
-        pass
-    return users, accounts
+        return users, accounts
+    return users | of_jobs, accounts | of_accounts

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from berth.plugin.cli.shared_options import answer, json_option
+
 
 @click.group()
 def flux() -> None:
@@ -16,25 +18,27 @@ def flux() -> None:
 
 
 @flux.command("filter-path")
-def filter_path() -> None:
+@json_option
+def filter_path(*, json_: bool) -> None:
     """Print where the filter (frobnicator.py) is.
 
     Example: install -m 644 "$(berth flux filter-path)" /etc/flux/berth_frobnicator.py
     """
     from berth.plugin.flux.filter import FILTER_PATH  # noqa: PLC0415 - pydantic is slow
 
-    click.echo(FILTER_PATH)
+    answer(str(FILTER_PATH), {"path": str(FILTER_PATH)}, json_=json_)
 
 
 @flux.command("mig-path")
-def mig_path() -> None:
+@json_option
+def mig_path(*, json_: bool) -> None:
     """Print where the job shell's plugin for MIG slices (mig_slices.lua) is.
 
     Example: install -m 644 "$(berth flux mig-path)" /etc/flux/shell/lua.d/
     """
     from berth.plugin.flux.filter import MIG_SLICES_PATH  # noqa: PLC0415 - pydantic is slow
 
-    click.echo(MIG_SLICES_PATH)
+    answer(str(MIG_SLICES_PATH), {"path": str(MIG_SLICES_PATH)}, json_=json_)
 
 
 @flux.command("filter-config")

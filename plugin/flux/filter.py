@@ -55,6 +55,8 @@ def check(site: Site) -> Findings:
     named = [p for p in plugins if Path(p).name not in ("defaults", "constraints")]
     if not named:
         yield Finding("filter", Status.WARN, "Flux's configuration names no frobnicator", advice)
+    elif (problem := _problem_of(Path(named[0]))) is not None:
+        yield Finding("filter", *problem, advice)
     elif table.get("berth", {}) != wanted["berth"]:
         text = "its settings do not agree with the site file"
         yield Finding("filter", Status.WARN, text, advice)
@@ -62,3 +64,16 @@ def check(site: Site) -> Findings:
         yield Finding("filter", Status.WARN, "the frobnicator is not the first", advice)
     else:
         yield Finding("filter", Status.OK, f"{named[0]} agrees with the site file")
+
+
+def _problem_of(path: Path) -> tuple[Status, str] | None:
+    """What is wrong with the frobnicator's file, where this host has the brokers' files."""
+    try:
+        text = path.read_text(errors="replace")
+    except FileNotFoundError:
+        return Status.FAIL, f"there is no {path}: Flux takes no job once its workers start anew"
+    except OSError as error:
+        return Status.WARN, f"{path}: {error.strerror}"
+    if "Berth's submit filter" in text and text != FILTER_PATH.read_text():
+        return Status.WARN, f"{path} is another version's frobnicator"
+    return None

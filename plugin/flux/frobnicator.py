@@ -17,7 +17,6 @@ Protocol: docs/protocol.md. Set-up: docs/flux.md. The same promises for Slurm: j
 """
 
 import json
-import math
 import os
 import re
 import select
@@ -54,6 +53,7 @@ MAX_REQUEST_BYTES = 131072
 MAX_REPLY_BYTES = 16384
 MAX_STAMP_BYTES = 512
 MAX_MESSAGE_BYTES = 400
+LARGEST_NUMBER = 1e300
 ALARM_REPEATS_S = 0.01
 SAME_LOG_EVERY_S = 60.0
 
@@ -133,7 +133,7 @@ def at(value: Any, *path: str) -> Any:
 
 def is_number(value: Any) -> bool:
     """A finite number, and no truth value."""
-    return type(value) in (int, float) and math.isfinite(value)
+    return type(value) in (int, float) and -LARGEST_NUMBER < value < LARGEST_NUMBER
 
 
 def is_count(value: Any) -> bool:
@@ -206,6 +206,17 @@ class Breaker:
         self._failures = 0
         self._pause_s = 0.0
         self._open_until_s: Optional[float] = None
+        self._report: Dict[str, int] = {}
+
+    def passed_by(self) -> None:
+        """Count a submission without an answer; the next question says how many there were."""
+        if not self._report:
+            self._report["since_ms"] = int(1000 * time.time())
+        self._report["undecided"] = self._report.get("undecided", 0) + 1
+
+    def report(self) -> Dict[str, int]:
+        """What to add to the next question; empty: every submission had its answer."""
+        return self._report
 
     def allows(self) -> bool:
         """Whether the daemon may be asked now."""
@@ -213,9 +224,11 @@ class Breaker:
 
     def failed(self, problem: object) -> None:
         """Count a failure; enough of them in a row open the breaker."""
+        self.passed_by()
         self._failures += 1
         if self._failures < self._settings["breaker_failures"]:
             return
+        self._report["opened"] = 1
         first, longest = (self._settings["breaker_%s_pause_s" % w] for w in ("first", "longest"))
         self._pause_s = min(self._pause_s * 2 if self._pause_s else first, longest)
         self._open_until_s = time.monotonic() + self._pause_s
@@ -231,6 +244,7 @@ class Breaker:
             log("recovered", "%s answers again" % self._settings["socket"])
             _last_logged.pop("breaker", None)
         self._failures, self._pause_s, self._open_until_s = 0, 0.0, None
+        self._report = {}
 
 
 # --------------------------------------------------------------------------------------------------
@@ -767,7 +781,10 @@ class Filter:
         stop_s = time.monotonic() + self.deadline_s
         if type(spec.get("version")) is not int or spec["version"] != JOBSPEC_VERSION:
             return False
-        if not self.queues or not self.breaker.allows() or killed(self.settings["kill_switch"]):
+        if not self.breaker.allows():
+            self.breaker.passed_by()
+            return False
+        if not self.queues or killed(self.settings["kill_switch"]):
             return False
         try:
             shape = Shape(spec)
@@ -798,6 +815,8 @@ class Filter:
     def ask(self, details: Dict[str, Any], stop_s: float) -> Optional[Dict[str, Any]]:
         """The daemon's answer; None where there is none that can be used."""
         message = {"v": PROTOCOL, "op": "decide", "scheduler": "flux", "job": details}
+        if self.breaker.report():
+            message["breaker"] = self.breaker.report()
         line = json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n"
         if len(line) > MAX_REQUEST_BYTES:
             return None  # the job's doing, not the daemon's

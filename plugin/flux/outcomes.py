@@ -11,9 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 from berth.pilot.errors import SchedulerError
-from berth.plugin.flux.frobnicator import ANONYMOUS, at
+from berth.plugin.flux.frobnicator import ANONYMOUS, at, one_line
 from berth.plugin.scheduler import EndedJobs, Outcome, stamped_decision
 
+_LONGEST_PROBLEM = 300
 _RUN, _INACTIVE = 16, 64
 """States of RFC 21 as job-list numbers them; CLEANUP (32) still counts as running."""
 _RESULTS = {1: "completed", 2: "failed", 4: "cancelled", 8: "timeout"}
@@ -28,16 +29,17 @@ def parse_ended(lines: Iterable[str]) -> EndedJobs:
     for line in lines:
         try:
             answer = json.loads(line)
-            if "error" not in answer:
+            said = answer.get("error")
+            if said is None:
                 found.append(_ended(answer))
                 continue
         except _UNREADABLE as error:
-            refused = f"Flux's record of a job cannot be read: {type(error).__name__} {error}"[:300]
+            refused = f"Flux's record of a job cannot be read: {type(error).__name__} {error}"
         else:
-            refused = f"Flux does not tell the jobspec of job {answer.get('id')}: {answer['error']}"
+            refused = f"Flux does not tell the jobspec of job {answer.get('id')}: {said}"
             if answer.get("errno") == errno.EPERM:
                 refused = "only the owner of the Flux instance may read other users' jobspecs"
-        problem = problem or refused
+        problem = problem or one_line(refused, _LONGEST_PROBLEM)
     return EndedJobs(tuple(found), problem)
 
 
@@ -63,9 +65,8 @@ def parse_outcomes(answers: Mapping[str, Any]) -> dict[str, Outcome]:
             elif "eventlog" in answer:
                 found[job_id] = _logged(job_id, answer)
         except _UNREADABLE as error:
-            raise SchedulerError(
-                f"Flux's record of job {job_id} cannot be read: {type(error).__name__} {error}"
-            ) from None
+            said = f"record of job {job_id} cannot be read: {type(error).__name__} {error}"
+            raise SchedulerError(one_line(f"Flux's {said}", _LONGEST_PROBLEM)) from None
     return found
 
 

@@ -1,22 +1,29 @@
-"""Jobs from Flux's list: ``flux jobs -A -a --json``. Flux records no peak memory."""
+"""Jobs from Flux's list: ``flux jobs -A -a --json``. Flux records no peak memory.
+
+The list does not say which jobs one waited for; an archive does (``job_archive``).
+"""
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from typing import Any
 
 from berth.pilot.errors import DocumentError
+from berth.pilot.progress import steps
 from berth.plugin.flux import commands
 from berth.plugin.history.reading import Read, Unreadable, checked_times, name_of
 from berth.plugin.store.records import PastJobRecord
 
+SQLITE = "SQLite format 3"
+"""How an archive of jobs begins, see ``job_archive``."""
 _RESULTS = {"COMPLETED": "completed", "FAILED": "failed", "CANCELED": "cancelled",
             "TIMEOUT": "timeout"}  # fmt: skip
 
 
 _ASK_TIMEOUT_S = 600.0
+_LARGEST = 1e18
+_LONGEST_ID = 64
 
 
 def ask(cluster: str, since_s: float) -> Read:
@@ -40,7 +47,7 @@ def read_flux(text: str, cluster: str, *, source: str) -> Read:
     if not isinstance(jobs, list):
         raise _no_list(source)
     read = Read()
-    for number, job in enumerate(jobs, 1):
+    for number, job in enumerate(steps("jobs read", jobs), 1):
         try:
             found = _job(job, cluster)
         except Unreadable as error:
@@ -65,7 +72,9 @@ def _job(job: Any, cluster: str) -> PastJobRecord | None:
     if job.get("state") != "INACTIVE":
         return None
     identity = job.get("id")
-    if isinstance(identity, bool) or not isinstance(identity, int | str) or not str(identity):
+    known = isinstance(identity, int | str) and not isinstance(identity, bool)
+    job_id = name_of(str(identity))[:_LONGEST_ID] if known else ""
+    if not job_id:
         raise Unreadable("no id")
     start_s, end_s = _number(job, "t_run"), _number(job, "t_cleanup")
     if end_s is None:
@@ -77,7 +86,7 @@ def _job(job: Any, cluster: str) -> PastJobRecord | None:
     user = job.get("username")
     return PastJobRecord(
         cluster=cluster,
-        job_id=str(identity)[:64],
+        job_id=job_id,
         user=name_of(user) if isinstance(user, str) and user else f"uid:{job.get('userid')}"[:64],
         account=_text(job, "bank"),
         name=_text(job, "name"),
@@ -98,8 +107,10 @@ def _number(job: Mapping[str, Any], key: str) -> float | None:
     value = job.get(key)
     if value is None or value == "":
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise Unreadable(f"{key} is not a number")
+    if not -_LARGEST < value < _LARGEST:  # nor is NaN
+        raise Unreadable(f"{key} is no number that can be")
     return float(value)
 
 

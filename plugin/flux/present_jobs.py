@@ -5,18 +5,23 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from berth.pilot.errors import SchedulerError
 from berth.plugin.flux import commands
 from berth.plugin.flux.frobnicator import ANONYMOUS
+from berth.plugin.flux.job_ids import job_number
 from berth.plugin.scheduler import PresentJob
 from berth.plugin.scheduler.host_lists import hostlist
 
 _TIMEOUT_S = 60.0
 _HELD = 0
 """Urgency of a job that is held."""
-_BEFORE_TURN = ("DEPEND", "PRIORITY")
+_DEPENDS = "DEPEND"
+_BEFORE_TURN = (_DEPENDS, "PRIORITY")
+_ENDS = ("after-finish", "after-success", "after-failure", "after-except")
+"""Dependencies on the end of a job (``after-success=ƒ2oMJKr3``)."""
 
 
 def ask() -> tuple[PresentJob, ...]:
@@ -30,8 +35,10 @@ def parse(text: str) -> tuple[PresentJob, ...]:
     try:
         answer = json.loads(text)
         jobs = answer.get("jobs", [answer] * bool(answer))  # one job is written without a list
-        return tuple(_job(job) for job in jobs)
-    except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
+        found = tuple((_job(job), job) for job in jobs)
+        ids = {job_number(one.job_id): one.job_id for one, _ in found}
+        return tuple(_after(one, job, ids) for one, job in found)
+    except (LookupError, TypeError, ArithmeticError, ValueError, AttributeError, RecursionError):
         raise SchedulerError(f"flux jobs answered something unreadable: {text[:80]!r}") from None
 
 
@@ -56,6 +63,21 @@ def _job(job: Mapping[str, Any]) -> PresentJob:
         time_limit_s=_finite(job.get("duration") or 0) or None,
         start_s=_finite(job["t_run"]) if running else None,
     )
+
+
+def _after(found: PresentJob, job: Mapping[str, Any], ids: Mapping[int | None, str]) -> PresentJob:
+    """With the jobs that it waits for, where that is all that keeps it from its turn."""
+    waits_for = job.get("dependencies") or ()
+    if job["state"] != _DEPENDS or job.get("urgency") == _HELD or not waits_for:
+        return found
+    after = []
+    for one in waits_for:
+        kind, _, text = str(one).partition("=")
+        number = job_number(text)
+        if kind not in _ENDS or number is None or number not in ids:
+            return found
+        after.append(ids[number])
+    return replace(found, may_start=True, after=tuple(after))
 
 
 def _finite(value: object) -> float:

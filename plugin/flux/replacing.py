@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from berth.pilot.errors import BerthError
+from berth.pilot.progress import steps
 from berth.plugin.daemon.client import ask
 from berth.plugin.flux import commands
 from berth.plugin.flux.frobnicator import Queue, at, queues_of
@@ -24,7 +25,7 @@ def replace_pending(jobs: Sequence[str], site: Site, *, apply: bool) -> Iterator
     queues = queues_of(config, auto)
     tables = at(config, "queues") or {}
     requires = {name: at(table, "requires") or [] for name, table in tables.items()}
-    for job in pending(jobs):
+    for job in steps("pending jobs asked about", list(pending(jobs))):
         if job.placed_by is not None:
             yield _one(job, site, queues, requires, apply=apply)
         elif jobs:

@@ -110,11 +110,15 @@ class Flux(Scheduler):
         return past_jobs.ask(cluster, since_s)
 
     def begins_past_jobs(self, line: str) -> bool:
-        """See Scheduler. JSON."""
-        return line.lstrip().startswith("{")
+        """See Scheduler. JSON, or an archive."""
+        return line.lstrip().startswith("{") or line.startswith(past_jobs.SQLITE)
 
     def read_past_jobs(self, lines: Sequence[str], cluster: str, *, source: str, utc: bool) -> Read:
         """See Scheduler. Flux's times are Unix times, so ``utc`` says nothing."""
+        if lines and lines[0].startswith(past_jobs.SQLITE):
+            from berth.plugin.flux.job_archive import read_archive  # noqa: PLC0415 - not in the daemon
+
+            return read_archive(Path(source), cluster)
         return past_jobs.read_flux("\n".join(lines), cluster, source=source)
 
     def auto_queue(self, name: str, like: str, facts: ClusterFacts) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from berth.pilot.progress import steps
 from berth.plugin.store.records import PastJobRecord
 
 SHOWN = 80
@@ -40,6 +41,8 @@ class Read:
     """By job: the jobs that it waited for, where the accounting says."""
     array_limits: dict[str, int] = field(default_factory=dict)
     """By array: the most of its tasks that may run at once."""
+    changed: dict[str, int] = field(default_factory=dict)
+    """Jobs that are replayed otherwise than they ran, by what was changed."""
     not_followed: int = 0
     """Dependencies of other kinds: those of Slurm's that wait for a start, say."""
 
@@ -63,7 +66,7 @@ def read_lines(
     lines: Iterable[tuple[int, str]], read: Read, parse: Callable[[str], PastJobRecord | None]
 ) -> None:
     """``parse`` each line; None: a job that has not ended. It raises Unreadable."""
-    for number, line in lines:
+    for number, line in steps("lines read", list(lines)):
         try:
             job = parse(line)
         except Unreadable as error:
@@ -119,6 +122,7 @@ def summary(read: Read) -> list[str]:
         )
     if read.not_ended:
         lines.append(f"{read.not_ended} jobs have not run or not ended: left out")
+    lines += [f"{count} {what}" for what, count in read.changed.items()]
     if read.not_followed:
         lines.append(f"{read.not_followed} dependencies are of a kind that is not followed")
     if read.broken:

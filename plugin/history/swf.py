@@ -13,6 +13,7 @@ from berth.plugin.store.records import PastJobRecord
 
 _FIELDS = 18
 _START = "UnixStartTime:"
+_MOST, _LAST_JOB = 2**31, 2**53
 _STATES = {0: "failed", 1: "completed", 2: "cancelled", 3: "completed", 4: "failed", 5: "cancelled"}
 
 
@@ -62,8 +63,10 @@ def _job(line: str, cluster: str, first_s: float) -> PastJobRecord | None:
     submit_s = first_s + submit
     start_s = submit_s + max(wait, 0.0)
     cores = int(asked if asked > 0 else used)
-    if cores < 1:
-        raise Unreadable("no processors")
+    if not 1 <= cores < _MOST:
+        raise Unreadable("no number of processors that can be")
+    if max(map(abs, numbers[10:16])) >= _MOST or abs(job) >= _LAST_JOB:
+        raise Unreadable("a number of its job, user, group, program or queue that cannot be")
     runtime_s = checked_times(submit_s, start_s, start_s + run, run)
     return PastJobRecord(
         cluster=cluster,

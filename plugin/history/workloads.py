@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from berth.pilot.errors import DocumentError, UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import RunsOn, Target
+from berth.pilot.progress import report, steps
 from berth.plugin.history.decided_jobs import by_user, program_of
 from berth.plugin.history.matching import Match, keys, plain_name
 from berth.plugin.history.run_times import JOBS, Placed, RunTimes
@@ -39,6 +40,7 @@ KEYS_OF_USER = 100
 GROUPS = 4_000
 """That are looked at, the ones used last: a user may give other arguments each time."""
 _LEARNT = frozenset(("completed", "failed", "timeout", "out-of-memory"))
+_LOOKED_AT = "past jobs looked at"
 _NOT_A_NAME = re.compile(r"[^A-Za-z0-9_.+-]+")
 
 
@@ -79,9 +81,12 @@ def make_workloads(
     """
     queues = platforms_by_queue(site.candidates)
     put = Putting(store, forecaster, platforms, time.time())
-    unplaced = 0
+    unplaced = done = 0
+    every = store.past_jobs.count()
     everybody: list[Placed] = []
     for user, jobs in by_user(store):
+        report(_LOOKED_AT, min(done, every - 1), every)
+        done += len(jobs)
         placed = [Placed(job, queues[job.queue]) for job in jobs if job.queue in queues]
         unplaced += len(jobs) - len(placed)
         learnt = [one for one in placed if one.job.state in _LEARNT]
@@ -91,13 +96,14 @@ def make_workloads(
                 everybody = _last(everybody)
         else:
             put.all_of(user, _groups(learnt), RunTimes(learnt))
+    report(_LOOKED_AT, every, every)
     if everybody:
         everybody = _last(everybody)
         times = RunTimes(everybody)
         users: dict[str, list[Placed]] = {}
         for one in everybody:
             users.setdefault(one.job.user, []).append(one)
-        for user, learnt in users.items():
+        for user, learnt in steps("users predicted", list(users.items())):
             put.all_of(user, _groups(learnt), times)
         put.all_of("", _groups(everybody, accounts=True), times)
     return Made(put.workloads, put.runs, unplaced)

@@ -6,7 +6,7 @@ import json
 from enum import StrEnum
 from typing import Any
 
-from berth.plugin.store.records import DecisionRecord, EvidenceRecord, OutcomeRecord, WorkloadRecord
+from berth.plugin.store.records import Asked, EvidenceRecord, OutcomeRecord, WorkloadRecord
 from berth.predictor.core.forecast import Forecast
 
 CLOCKS_S = 3_600.0
@@ -46,7 +46,7 @@ COUNTED = (Use.USED, Use.CENSORED)
 
 def evidence_of(
     outcome: OutcomeRecord,
-    decision: DecisionRecord | None,
+    decision: Asked | None,
     workload: WorkloadRecord | None,
     forecast: Forecast | None,
     *,
@@ -83,7 +83,7 @@ def evidence_of(
 
 def _use(
     outcome: OutcomeRecord,
-    decision: DecisionRecord | None,
+    decision: Asked | None,
     workload: WorkloadRecord | None,
     forecast: Forecast | None,
     *,
@@ -127,7 +127,7 @@ def _was_suspended(outcome: OutcomeRecord) -> bool:
 
 
 def _ran_as(
-    outcome: OutcomeRecord, decision: DecisionRecord | None
+    outcome: OutcomeRecord, decision: Asked | None
 ) -> tuple[dict[str, Any] | None, float | None]:
     """The row of the decision's ranking for where it ran, and the problem size."""
     if decision is None:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from berth.pilot.progress import is_shown, report, steps
 from berth.plugin.learning.counted import COUNTED, Use, evidence_of
 from berth.plugin.learning.scope import EVERYBODY, Scope, Scopes, Stored, with_score
 from berth.plugin.store.learning import LOOKED_BACK_S
@@ -23,6 +24,7 @@ from berth.predictor.learning.site_history import Changed, SiteHistory
 BATCH = 2_000
 """Jobs of one round; what is left comes in the next one, and forecasts with the last."""
 _TRIES = 5
+_LOOKED_AT = "ended jobs looked at"
 MOST_FORECASTS = 400
 """Made in one round; the others follow."""
 
@@ -59,14 +61,27 @@ class Learner:
         self._store = store
         self._everybody = everybody
         self._clock = clock
+        self._there = 0
+        """Jobs that there are to look at, for those who watch."""
 
     def round(self, *, all_of_them: bool = False) -> Learnt:
-        """Look at what has ended; ``all_of_them``: check every forecast that has evidence."""
+        """Look at what has ended, and make anew the forecasts of those whose jobs it was.
+
+        Every forecast that has evidence is checked with ``all_of_them``, or where jobs count for
+        all, evidence was replaced, or the store has changed otherwise since they were checked.
+        """
         now_s = self._clock()
         learning, stored = self._store.learning, Stored(self._store)
+        checked = learning.checked(everybody=self._everybody)
         pending = learning.pending(now_s - LOOKED_BACK_S, BATCH)
         fresh, replaces = self._looked_at(pending, stored, now_s)
-        check_all = all_of_them or bool(replaces) or learning.outdated()
+        shared = Scope(stored, EVERYBODY, everybody=self._everybody)
+        check_all = (
+            all_of_them
+            or bool(replaces)
+            or not checked.all
+            or any(shared.counts_for_all(record) for record in fresh)
+        )
         readers = {r.user for r in fresh if r.use in COUNTED}
         if check_all:
             readers |= stored.users
@@ -77,7 +92,8 @@ class Learner:
         if not more:
             made = (self._forecasts(s, stored.inputs, now_s, learnt) for s in scopes.of.values())
             more = not all(made)
-        if not learning.put(_scored(fresh, scopes), learnt, replaces=replaces):
+        done = None if more else checked
+        if not learning.put(_scored(fresh, scopes), learnt, replaces=replaces, checked=done):
             return Learnt(0, 0, (), (), more=True, stored=False)
         return Learnt(
             len(pending),
@@ -108,6 +124,7 @@ class Learner:
                 scopes.begin(fresh)
             if learning.put(_scored(fresh, scopes), [], replaces=replaces):
                 jobs, used = jobs + len(fresh), used + sum(r.use in COUNTED for r in fresh)
+                report(_LOOKED_AT, jobs, self._there)
                 changed, beaten = changed + _noticed(scopes, fresh[0].ended_s), 0
             else:
                 scopes, beaten = None, beaten + 1
@@ -126,15 +143,19 @@ class Learner:
 
     def rebuild(self) -> Learnt:
         """Forget all and learn anew from the outcomes that the store holds."""
-        self._store.learning.clear(keep=Use.BY_HAND.value)
+        self._store.learning.clear(Use.BY_HAND.value, self._clock() - LOOKED_BACK_S)
         return self.until_done()
 
     def until_done(self) -> Learnt:
         """Rounds until nothing is left to do, or others keep being first."""
+        if is_shown():
+            self._there = self._store.learning.count_pending(self._clock() - LOOKED_BACK_S)
         total = self._backlog()
-        beaten = 0
+        beaten, all_of_them = 0, total.jobs > 0
         while total.more and beaten < _TRIES:
-            one = self.round(all_of_them=True)
+            report(_LOOKED_AT, total.jobs, self._there)
+            one = self.round(all_of_them=all_of_them)
+            all_of_them = True
             beaten = 0 if one.stored else beaten + 1
             total = Learnt(
                 total.jobs + one.jobs,
@@ -143,13 +164,14 @@ class Learner:
                 tuple(dict.fromkeys((*total.notices, *one.notices))),
                 more=one.more,
             )
+        report(_LOOKED_AT, self._there, self._there)
         return total
 
     def _looked_at(
         self, pending: Sequence[OutcomeRecord], stored: Stored, now_s: float
     ) -> tuple[list[EvidenceRecord], list[tuple[str, str]]]:
         """What becomes of each, and which of them were looked at before."""
-        decisions = self._store.decisions.of_ids({o.decision for o in pending if o.decision})
+        decisions = self._store.decisions.asked({o.decision for o in pending if o.decision})
         before = self._store.learning.of_jobs({o.job_id for o in pending})
         fresh: list[EvidenceRecord] = []
         replaces: list[tuple[str, str]] = []
@@ -178,7 +200,7 @@ class Learner:
         found: list[LearntRecord],
     ) -> bool:
         """Add those whose inputs are not the ``known`` ones; False: there are more of them."""
-        for program in scope.programs():
+        for program in steps("workloads looked at", scope.programs()):
             if len(found) >= MOST_FORECASTS:
                 return False
             inputs = scope.inputs(program)

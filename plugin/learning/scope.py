@@ -207,7 +207,7 @@ class Scope:
 
 
 class Scopes:
-    """Those of several readers, told of jobs in order of their ends.
+    """Those of several readers, given jobs in order of their ends.
 
     A job's surprise is what the scope of the user whose job it was says, for all readers: it does
     not matter which jobs are looked at together.

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
@@ -80,7 +81,8 @@ def exporter_of(site: Site) -> Exporter:
         return daemon_metrics(ask(site.daemon.socket, {"v": 1, "op": "stats"}, timeout_s=_ANSWER_S))
 
     def of_store() -> Iterator[Metric]:
-        return store_metrics(Store.open(site.daemon.store, create=False, check=False))
+        with closing(Store.open(site.daemon.store, create=False, check=False)) as store:
+            yield from store_metrics(store)
 
     return Exporter(of_daemon, of_store)
 

@@ -31,6 +31,7 @@ def daemon_metrics(status: Mapping[str, Any]) -> Iterator[Metric]:
         connections.add_metric([result], count)
     yield connections
     yield from _recorder(status["recorder"])
+    yield from _breakers(status.get("breakers", {}))
     yield _gauge("berth_candidates", "Places of the site file.", status["candidates"])
     yield _gauge("berth_workloads", "Workloads that jobs can name.", status["profiles"])
     yield _gauge("berth_forecasts", "Forecasts that decisions are made from.", status["forecasts"])
@@ -84,6 +85,36 @@ def _recorder(recorder: Mapping[str, Any]) -> Iterator[Metric]:
     yield _gauge(
         "berth_store_writable", "0: the store takes no decisions.", recorder["problem"] is None
     )
+
+
+def _breakers(breakers: Mapping[str, Mapping[str, Any]]) -> Iterator[Metric]:
+    """A daemon of an earlier version reports none."""
+    for key, family in (
+        ("openings", CounterMetricFamily(
+            "berth_filter_breaker_openings",
+            "How often the submit filter's circuit breaker opened.",
+            labels=["scheduler"],
+        )),
+        ("undecided", CounterMetricFamily(
+            "berth_filter_breaker_undecided_submissions",
+            "Submissions that went on unchanged because the daemon gave no answer in time.",
+            labels=["scheduler"],
+        )),
+        ("reported_s", GaugeMetricFamily(
+            "berth_filter_breaker_last_report_timestamp_seconds",
+            "When the filter last reported such submissions, at its next answer.",
+            labels=["scheduler"],
+        )),
+        ("lasted_s", GaugeMetricFamily(
+            "berth_filter_breaker_last_outage_seconds",
+            "From the first of them to that report.",
+            labels=["scheduler"],
+        )),
+    ):  # fmt: skip
+        for scheduler, one in sorted(breakers.items()):
+            if one[key] is not None:
+                family.add_metric([scheduler], one[key])
+        yield family
 
 
 def _places(places: Mapping[str, Mapping[str, Any]]) -> Iterator[Metric]:

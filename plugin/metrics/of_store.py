@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from berth.plugin.accuracy import Accuracy, summarise
+from berth.plugin.accuracy import MOST, Accuracy, newest_jobs, summarise
 from berth.plugin.store import Store
 
 _DAY_S = 86_400.0
@@ -17,12 +17,21 @@ CHANGE_DAYS = 7.0
 
 
 def store_metrics(store: Store) -> Iterator[Metric]:
-    """Raises StoreError where it cannot be read. Slow: a second for 10,000 jobs."""
+    """Raises StoreError where it cannot be read."""
     from berth.plugin.learning.shown import changes_since  # noqa: PLC0415 - numpy
 
     now_s = time.time()
-    found = store.outcomes.between(now_s - OUTCOME_DAYS * _DAY_S, now_s + _DAY_S)
+    found, _ = newest_jobs(store, now_s - OUTCOME_DAYS * _DAY_S, now_s + _DAY_S)
     yield from _accuracy([row for row in summarise(found, "platform") if row.name != "all"])
+    learnt = GaugeMetricFamily(
+        "berth_learnt_jobs",
+        f"Of the newest {MOST:,} ended jobs of {OUTCOME_DAYS:g} days, by what they count for: "
+        "used, censored (killed by their time limit), or why they count for nothing.",
+        labels=["use"],
+    )
+    for use, count in store.learning.counted(now_s - OUTCOME_DAYS * _DAY_S, MOST):
+        learnt.add_metric([use], count)
+    yield learnt
     changes = changes_since(store, now_s - CHANGE_DAYS * _DAY_S)
     yield GaugeMetricFamily(
         "berth_changes_noticed",
@@ -34,7 +43,7 @@ def store_metrics(store: Store) -> Iterator[Metric]:
 def _accuracy(rows: list[Accuracy]) -> Iterator[Metric]:
     ended = GaugeMetricFamily(
         "berth_ended_jobs",
-        f"Decided jobs that ended in the last {OUTCOME_DAYS:g} days.",
+        f"Decided jobs that ended in the last {OUTCOME_DAYS:g} days, of the newest {MOST:,}.",
         labels=["platform"],
     )
     compared = GaugeMetricFamily(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from berth.plugin.host import HOST, Host
 from berth.plugin.mig.blueprint import changes, recorded, wanted
 from berth.plugin.mig.errors import PlanRefused
 from berth.plugin.mig.inventory import Fleet
@@ -55,11 +56,13 @@ class Applier:
         folder: Path,
         *,
         tell: Callable[[str], None] = lambda _: None,
+        host: Host = HOST,
     ) -> None:
+        self._host = host
         self._nvml = nvml
         self._keeper = keeper
         self._folder = folder
-        self._journal = Journal(folder)
+        self._journal = Journal(folder, host=host)
         self._tell = tell
 
     def preview(self, target: Target) -> tuple[GpuPreview, ...]:
@@ -73,7 +76,7 @@ class Applier:
         Raises Locked, PlanRefused or Busy (nothing touched), RolledBack (as it was again) or
         Unfinished (``resume`` goes on). An unfinished earlier apply is brought to its end first.
         """
-        with applier_lock(self._folder):
+        with applier_lock(self._folder, host=self._host):
             resumed = self._resume()
             if enable_mig:
                 self._enable(target)
@@ -84,14 +87,12 @@ class Applier:
             if not touched:
                 return Report("unchanged", None, shown, resumed)
             terms = self._terms(fleet, {u: layouts[u] for u in layouts if u in touched})
-            Transaction(
-                terms, self._nvml, self._keeper, self._journal, wait_s=wait_s, tell=self._tell
-            ).run()
+            self._transaction(terms, wait_s).run()
             return Report("new", terms.id, shown, resumed)
 
     def resume(self) -> Report:
         """Bring an unfinished apply to an end; ``unchanged`` where there is none."""
-        with applier_lock(self._folder):
+        with applier_lock(self._folder, host=self._host):
             outcome = self._resume()
         return Report(outcome or "unchanged", None, resumed=outcome)
 
@@ -101,9 +102,13 @@ class Applier:
             return None
         terms = Terms.from_record(records[0])
         self._tell(f"going on with the unfinished apply {terms.id}")
-        return Transaction(terms, self._nvml, self._keeper, self._journal, tell=self._tell).resume(
-            records
-        )
+        return self._transaction(terms).resume(records)
+
+    def _transaction(self, terms: Terms, wait_s: float = 0.0) -> Transaction:
+        return Transaction(
+            terms, self._nvml, self._keeper, self._journal, wait_s=wait_s, tell=self._tell,
+            clock=self._host.clock,
+        )  # fmt: skip
 
     def _terms(self, fleet: Fleet, layouts: dict[str, Layout]) -> Terms:
         by_uuid = {gpu.uuid: gpu for gpu in fleet}

@@ -23,6 +23,7 @@ from typing import Any
 
 from berth.pilot.documents import parse_json
 from berth.pilot.errors import BerthError, UsageError
+from berth.pilot.units import whole_number
 from berth.plugin.mig import settings as site
 from berth.plugin.mig import wire
 from berth.plugin.mig.access import LocalAccess
@@ -76,9 +77,9 @@ def _config(words: list[str]) -> Path:
 def _caller() -> int:
     """Who asks: by sudo's word, else the peer of a Unix socket by the kernel's, else ourselves."""
     for name in _CALLER_VARIABLES:
-        value = os.environ.get(name, "")
-        if value.isdecimal():
-            return int(value)
+        uid = whole_number(os.environ.get(name, ""))
+        if uid is not None:
+            return uid
     if stat.S_ISSOCK(os.fstat(0).st_mode):
         with socket.socket(fileno=os.dup(0)) as connection:
             if connection.family == socket.AF_UNIX:

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from berth.pilot.errors import BerthError
+from berth.plugin.host import HOST, Host
 
 Record = dict[str, Any]
 NAME = "apply.journal"
@@ -29,9 +30,10 @@ CHANGES = ("destroy", "create")
 class Journal:
     """The journal of one state folder; at most one apply is in it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, host: Host = HOST) -> None:
         self.folder = folder
         self.path = folder / NAME
+        self._clock, self._files = host.clock, host.files
 
     def unfinished(self) -> list[Record]:
         """The records of an apply that has begun and not ended; empty: none."""
@@ -42,8 +44,7 @@ class Journal:
 
     def last_cut_s(self) -> float | None:
         """When the layouts were last changed (Unix time); None: never, as far as is known."""
-        history = sorted((self.folder / "history").glob("*.journal"), reverse=True)
-        for path in [self.path, *history]:
+        for path in [self.path, *reversed(self._history())]:
             times = [r.get("at_s") for r in self._records(path) if r.get("kind") in CHANGES]
             if times:
                 return max(float(t) for t in times if isinstance(t, int | float))
@@ -53,37 +54,36 @@ class Journal:
         """Start a new journal; the finished one before it is kept by its number."""
         self._archive()
         self.append("begin", **record)
-        self._sync_folder()
+        try:
+            self._sync(self.folder, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError as error:
+            raise BerthError(f"{self.folder}: cannot be written: {error.strerror}") from None
 
     def append(self, kind: str, **fields: Any) -> None:
         """Write one record and wait until the disk has it. Raises BerthError."""
-        line = json.dumps({"kind": kind, "at_s": round(time.time(), 3), **fields}) + "\n"
+        line = json.dumps({"kind": kind, "at_s": round(self._clock.time(), 3), **fields}) + "\n"
         try:
-            descriptor = os.open(
-                self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW,
-                0o644,
-            )  # fmt: skip
-            try:
-                self._write(descriptor, line.encode())
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            self._sync(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, line.encode())
         except OSError as error:
             raise BerthError(f"{self.path}: cannot be written: {error.strerror}") from None
 
-    def _write(self, descriptor: int, data: bytes) -> None:
-        if self._torn_tail():
-            data = b"\n" + data
-        while data:
-            data = data[os.write(descriptor, data) :]
-
-    def _torn_tail(self) -> bool:
-        raw = self.path.read_bytes()
-        return bool(raw) and not raw.endswith(b"\n")
+    def _sync(self, path: Path, flags: int, data: bytes = b"") -> None:
+        """Write ``data`` at the end of a file and wait until the disk has it."""
+        descriptor = self._files.open(path, flags, 0o644)
+        try:
+            size = self._files.size(descriptor) if data else 0
+            if size and self._files.pread(descriptor, 1, size - 1) != b"\n":
+                data = b"\n" + data  # after a torn line
+            while data:
+                data = data[self._files.write(descriptor, data) :]
+            self._files.sync(descriptor)
+        finally:
+            with suppress(OSError):
+                self._files.close(descriptor)
 
     def _records(self, path: Path) -> Iterator[Record]:
         try:
-            with path.open("rb") as stream:
+            with self._files.reading(path) as stream:
                 raw = stream.read(MAX_BYTES)
         except FileNotFoundError:
             return
@@ -98,20 +98,22 @@ class Journal:
                 yield record
 
     def _archive(self) -> None:
-        if not self.path.exists():
-            return
-        history = self.folder / "history"
+        folder = self.folder / "history"
         try:
-            history.mkdir(exist_ok=True)
-            self.path.replace(history / f"{time.time_ns()}.journal")
-            for old in sorted(history.glob("*.journal"))[:-KEPT]:
-                old.unlink()
+            if not self._files.exists(self.path):
+                return
+            self._files.make_folder(folder)
+            self._files.replace(self.path, folder / f"{self._clock.time_ns()}.journal")
+            for old in self._history()[:-KEPT]:
+                self._files.remove(old)
         except OSError as error:
-            raise BerthError(f"{history}: cannot be written: {error.strerror}") from None
+            raise BerthError(f"{folder}: cannot be written: {error.strerror}") from None
 
-    def _sync_folder(self) -> None:
-        descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
+    def _history(self) -> list[Path]:
+        """Journals of applies that have ended, oldest first."""
+        folder = self.folder / "history"
         try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+            names = self._files.names(folder)
+        except OSError:
+            return []
+        return [folder / name for name in sorted(names) if name.endswith(".journal")]

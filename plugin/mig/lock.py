@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from berth.pilot.errors import BerthError
+from berth.plugin.host import HOST, Files, Host
 from berth.plugin.mig.errors import Locked
 
 
 @contextlib.contextmanager
-def applier_lock(folder: Path) -> Iterator[None]:
+def applier_lock(folder: Path, *, host: Host = HOST) -> Iterator[None]:
     """Hold the lock of this state folder. Raises Locked naming the process that has it."""
-    path = folder / "lock"
+    path, files = folder / "lock", host.files
     try:
-        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        files.make_folder(folder)
+        descriptor = files.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
         raise BerthError(
             f"{path}: cannot be opened: {error.strerror}",
@@ -26,15 +26,26 @@ def applier_lock(folder: Path) -> Iterator[None]:
         ) from None
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            files.lock(descriptor)
         except BlockingIOError:
-            holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
+            holder = _holder(files, descriptor)
             raise Locked(
                 f"another applier is at work (process {holder})",
                 hint="wait for it; a lock never outlives its process",
             ) from None
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        except OSError as error:
+            raise BerthError(f"{path}: cannot be locked: {error.strerror}") from None
+        with contextlib.suppress(OSError):  # the name is for people, the lock holds without it
+            files.truncate(descriptor, 0)
+            files.write(descriptor, f"{host.pid()}\n".encode())
         yield
     finally:
-        os.close(descriptor)
+        with contextlib.suppress(OSError):
+            files.close(descriptor)
+
+
+def _holder(files: Files, descriptor: int) -> str:
+    try:
+        return files.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
+    except OSError:
+        return "unknown"

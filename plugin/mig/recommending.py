@@ -8,6 +8,7 @@ from pathlib import Path
 
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
+from berth.pilot.units import whole_number
 from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store
@@ -130,7 +131,8 @@ def with_workloads(jobs: JobsDocument | None, named: Sequence[str]) -> JobsDocum
         name, equals, count = text.rpartition("=")
         if not equals:
             name, count = text, "1"
-        if not name or not (count.isascii() and count.isdigit() and 0 < int(count) <= 1_000_000):
+        number = whole_number(count, 1_000_000)
+        if not name or not number:
             raise UsageError(f"--workload {text!r} is not NAME, FILE, NAME=COUNT or FILE=COUNT")
-        entries.append(JobEntry(workload=name, count=int(count)))
+        entries.append(JobEntry(workload=name, count=number))
     return JobsDocument(jobs=tuple(entries))

@@ -9,12 +9,12 @@ on it at that moment and the scheduler has given it to no job.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from berth.pilot.errors import BerthError
+from berth.plugin.host import HOST, Clock
 from berth.plugin.mig.blueprint import Blueprint, Changes, changes, from_data, to_data
 from berth.plugin.mig.errors import Busy, RolledBack, Unfinished
 from berth.plugin.mig.inventory import Fleet, GpuRecord, InstanceRecord
@@ -75,7 +75,9 @@ class Transaction:
         *,
         wait_s: float = 0.0,
         tell: Callable[[str], None] = lambda _: None,
+        clock: Clock = HOST.clock,
     ) -> None:
+        self._clock = clock
         self.terms = terms
         self._nvml = nvml
         self._keeper = keeper
@@ -112,6 +114,8 @@ class Transaction:
                 self._go(other)
             except Busy:
                 raise self._unfinished(error) from error
+            except BerthError as failure:
+                raise self._unfinished(failure) from failure
             return other
         except BerthError as error:
             raise self._unfinished(error) from error
@@ -140,15 +144,16 @@ class Transaction:
         self._keeper.publish(self.terms.notice[way], self._nvml.read())
 
     def _finish(self, outcome: str) -> None:
+        step = "the node could not be released"
         try:
             self._keeper.release(self.terms.reason)
+            step = "that could not be written down"
+            self._journal.append("end", outcome=outcome)
         except BerthError as error:
             raise Unfinished(
-                f"the {outcome} layout stands, but the node could not be released: "
-                f"{_sentence(error)}",
+                f"the {outcome} layout stands, but {step}: {_sentence(error)}",
                 hint="`berth mig apply --resume` tries again",
             ) from error
-        self._journal.append("end", outcome=outcome)
 
     def _turn_back(self, error: BaseException) -> None:
         self._tell(f"turning back: {_sentence(error)}")
@@ -181,17 +186,17 @@ class Transaction:
         return all(u in fleet and not changes(fleet[u], p) for u, p in blueprint.items())
 
     def _wait_until_idle(self) -> None:
-        deadline = time.monotonic() + self._wait_s
+        deadline = self._clock.monotonic() + self._wait_s
         while True:
             fleet = self._nvml.read()
             todo = self._todo(fleet, self.terms.new)
             try:
                 return self._check_idle(fleet, todo)
             except Busy:
-                left = deadline - time.monotonic()
+                left = deadline - self._clock.monotonic()
                 if left <= 0:
                     raise
-                time.sleep(min(POLL_S, left))
+                self._clock.sleep(min(POLL_S, left))
 
     def _todo(self, fleet: Fleet, blueprint: Blueprint) -> list[Changes]:
         """What the blueprint takes. Raises BerthError where a GPU is not as either layout says."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from berth.pilot.documents import write_bytes
 from berth.pilot.errors import ToolMissing, UsageError
+from berth.pilot.units import format_seconds
 
 ENDINGS = (".svg", ".png", ".pdf")
 INK = "#22303c"
@@ -22,6 +23,35 @@ def check_ending(path: Path) -> None:
     """Raises UsageError where the name does not end as a picture's."""
     if path.suffix.lower() not in ENDINGS:
         raise UsageError(f"{path}: a picture ends in {', '.join(ENDINGS)}")
+
+
+_ROUND_S = (*(10.0**n for n in range(-9, 2)), 60.0, 600.0, 3_600.0, 36_000.0, 86_400.0, 864_000.0)
+_BETWEEN_S = (
+    *(factor * 10.0**n for n in range(-9, 1) for factor in (2.0, 5.0)),
+    20.0, 30.0, 120.0, 300.0, 1_200.0, 1_800.0, 7_200.0, 14_400.0, 172_800.0, 432_000.0,
+)  # fmt: skip
+_FEWEST, _MOST = 3, 7
+
+
+def time_ticks(axis: Any, low: float, high: float) -> None:
+    """Marks of a logarithmic axis of seconds at times that people name."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator  # noqa: PLC0415
+
+    marks = [mark for mark in _ROUND_S if low <= mark <= high]
+    if len(marks) < _FEWEST:
+        marks = sorted(mark for mark in (*_ROUND_S, *_BETWEEN_S) if low <= mark <= high)
+    if len(marks) < _FEWEST - 1:
+        marks = [low * (high / low) ** share for share in (0.1, 0.5, 0.9)]
+    axis.set_major_locator(FixedLocator(marks[:: 1 + len(marks) // (_MOST + 1)]))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: _mark(value)))
+    axis.set_minor_locator(NullLocator())
+
+
+def _mark(seconds: float) -> str:
+    for size, unit in ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min")):
+        if seconds >= size and seconds % size == 0:
+            return f"{seconds / size:g} {unit}"
+    return format_seconds(seconds)
 
 
 @contextmanager

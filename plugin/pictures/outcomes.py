@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from berth.pilot.units import format_seconds
-from berth.plugin.pictures.figure import INK, drawing, element
+from berth.plugin.pictures.figure import INK, drawing, element, time_ticks
 
 MOST_POINTS = 2_000
 MOST_ROWS = 16
@@ -39,8 +38,6 @@ def real_times(jobs: Sequence[Compared]) -> str:
     """SVG: each job's real time over its predicted time, both on log axes."""
     shown = list(jobs)[-MOST_POINTS:]
     with drawing(_GRID):
-        from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator  # noqa: PLC0415
-
         figure, axes = _axes(5.2, 4.4)
         for inside, colour, label in (
             (True, _IN, "inside its 90 % interval"), (False, _OUT, "outside"),
@@ -56,9 +53,7 @@ def real_times(jobs: Sequence[Compared]) -> str:
         axes.plot(ends, ends, color=_LINE, linewidth=1, zorder=2)
         for set_scale, axis in ((axes.set_xscale, axes.xaxis), (axes.set_yscale, axes.yaxis)):
             set_scale("log")
-            axis.set_major_locator(LogLocator(numticks=6))
-            axis.set_major_formatter(FuncFormatter(lambda value, _: format_seconds(value)))
-            axis.set_minor_locator(NullLocator())
+            time_ticks(axis, *ends)
         axes.set(xlim=ends, ylim=ends, xlabel="predicted time", ylabel="real time")
         axes.legend(frameon=False, fontsize=8)
         return element(figure)

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from berth.pilot.errors import UsageError
-from berth.pilot.units import format_seconds
-from berth.plugin.pictures.figure import check_ending, drawing, element, save
+from berth.plugin.pictures.figure import check_ending, drawing, element, save, time_ticks
 
 MOST = 20
 PREDICTED = "predicted time with its 90 % interval"
@@ -48,7 +47,6 @@ def draw(path: Path, rows: Sequence[Row]) -> None:
 
 def _figure(rows: Sequence[Row], took_s: float | None, what: str) -> Any:
     from matplotlib.figure import Figure  # noqa: PLC0415 - of the extra
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator  # noqa: PLC0415
 
     shown = list(rows)[:MOST]
     figure = Figure(figsize=(7.2, 0.7 + 0.28 * max(2, len(shown))), layout="constrained")
@@ -64,10 +62,8 @@ def _figure(rows: Sequence[Row], took_s: float | None, what: str) -> Any:
     axes.set_xscale("log")
     axes.set_yticks(range(len(shown)), [row.name for row in shown])
     axes.set_ylim(len(shown) - 0.4, -0.6)
-    axes.xaxis.set_major_locator(LogLocator(numticks=6))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_seconds(value)))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.set_xlabel(what)
+    time_ticks(axes.xaxis, *axes.get_xlim())
+    axes.set_xlabel(what if took_s is None else f"{what}; dashed: how long it really took")
     axes.grid(axis="x", color=_GRID)
     axes.set_axisbelow(True)
     axes.spines[["top", "right", "left"]].set_visible(False)

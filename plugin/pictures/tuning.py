@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from berth.plugin.pictures.figure import INK, drawing, element
+from berth.plugin.pictures.figure import INK, drawing, element, time_ticks
 from berth.policies.tuning.figures import Figures, by_user
 from berth.policies.tuning.judgement import Judgement
 from berth.policies.tuning.study import Tuned
@@ -56,7 +56,8 @@ def waits(before: Figures, after: Figures, labels: Labels = LABELS) -> str:
                 axes.plot(np.maximum(np.quantile(figures.wait_s, levels), 1.0), levels,
                           color=colour, label=label)  # fmt: skip
         axes.set_xscale("log")
-        axes.set_xlabel("wait in seconds (at least 1)")
+        time_ticks(axes.xaxis, *axes.get_xlim())
+        axes.set_xlabel("wait (at least 1 s)")
         axes.set_ylabel("share of jobs")
         axes.legend(frameon=False, fontsize=8)
         return element(figure)

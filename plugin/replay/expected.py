@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from berth.plugin.accuracy import MOST
 from berth.plugin.replay.present import PresentQueue
 from berth.plugin.scheduler import PresentJob
 from berth.plugin.store import DecisionRecord, Store
-from berth.plugin.store.records import OutcomeRecord
+from berth.plugin.store.records import EndedJob
 from berth.plugin.users.client import RemoteStore
 from berth.policies.replay import Settings
 from berth.policies.replay.columns import Floats
@@ -130,16 +132,16 @@ def _by_last(
     """By row the mean of the user's last run times, of those that ended of late."""
     if not isinstance(store, Store):
         return {}
-    usual = _last_of_users(store.outcomes.between(now_s - RECENT_S, now_s + 1.0))
+    usual = _last_of_users(store.outcomes.newest(now_s - RECENT_S, now_s + 1.0, MOST))
     return {row: usual[one.user] for row, one in enumerate(jobs) if one.user in usual}
 
 
-def _last_of_users(outcomes: Iterable[OutcomeRecord]) -> Mapping[str, float]:
-    """Mean of each user's last run times; ``outcomes`` in order of their ends."""
-    times: dict[str, list[float]] = {}
-    for one in outcomes:
+def _last_of_users(ended: Iterable[EndedJob]) -> Mapping[str, float]:
+    """Mean of each user's last run times; ``ended`` in order of their ends."""
+    times: dict[str, deque[float]] = {}
+    for one in ended:
         if one.elapsed_s is not None and one.elapsed_s > 0:
-            times[one.user] = [*times.get(one.user, []), one.elapsed_s][-LAST:]
+            times.setdefault(one.user, deque(maxlen=LAST)).append(one.elapsed_s)
     return {user: sum(last) / len(last) for user, last in times.items()}
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from berth.pilot.errors import DocumentError, UsageError
 from berth.plugin.history.files import SWF, lines_of, read_past_jobs
+from berth.plugin.history.openb import OPENB, begins_openb, read_openb
 from berth.plugin.history.reading import Read
 from berth.plugin.replay.gavel import begins_gavel, read_gavel
 from berth.plugin.replay.job_table import begins_job_table, read_job_table
@@ -22,7 +23,7 @@ from berth.policies.replay.columns import Floats
 GAVEL = "gavel"
 TABLE = "table"
 _DAY_S = 86_400.0
-FORMATS = (*SCHEDULERS.names(), SWF, GAVEL, TABLE)
+FORMATS = (*SCHEDULERS.names(), SWF, GAVEL, OPENB, TABLE)
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,9 @@ def past_jobs(
         jobs, predicted = table.trace, dict(table.predicted)
     elif format_ == GAVEL or (format_ is None and begins_gavel(first)):
         jobs, steps = read_gavel(lines, read)
+    elif format_ == OPENB or (format_ is None and begins_openb(first)):
+        read = read_openb(lines, "replay", source=str(file))
+        jobs = trace_of_jobs(read.jobs.values())
     else:
         formats = [] if format_ is None else [format_]
         read = read_past_jobs(lines, str(file), "replay", formats, utc=utc)

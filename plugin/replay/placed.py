@@ -55,29 +55,40 @@ class Column:
     name: str
     replays: tuple[Replayed, ...]
     metrics: Metrics
+    failure: str = ""
+    """On which job the policy failed first, and how; empty: on none."""
 
 
 def columns_of(
     trace: Trace, variants: Sequence[Variant], truth: Truth, events: Events, seeds: int
 ) -> Iterator[Column]:
-    """One after the other. Raises UsageError where a policy fails."""
+    """One after the other."""
     for one in variants:
         random = events.mean_s is not None or (
             one.policy is not None and (truth.log_error > 0 or truth.forecasts is not None)
         )
-        done = tuple(_replayed(trace, one, truth, events, n) for n in range(seeds if random else 1))
+        pairs = [_replayed(trace, one, truth, events, n) for n in range(seeds if random else 1)]
+        done = tuple(each for each, _ in pairs)
         found = [metrics(each, seed=seed) for seed, each in enumerate(done)]
-        yield Column(one.name, done, over_seeds(found))
+        failure = next((words for _, words in pairs if words), "")
+        yield Column(one.name, done, over_seeds(found), failure)
 
 
-def _replayed(trace: Trace, one: Variant, truth: Truth, events: Events, seed: int) -> Replayed:
+def _replayed(
+    trace: Trace, one: Variant, truth: Truth, events: Events, seed: int
+) -> tuple[Replayed, str]:
+    """With how the policy failed first."""
     cluster = events.on(one.place.cluster, trace, seed)
     if one.policy is None:
-        return replay(trace, cluster, one.settings)
+        return replay(trace, cluster, one.settings), ""
     candidates = one.place.candidates
     true, predictions = truth.drawn(candidates, seed)
     decided = Decided(
         candidates, one.place.partition_of, replace(one.policy, list_queues=True), predictions,
-        trace=true, cluster=cluster,
+        trace=true, cluster=cluster, forgiving=True,
     )  # fmt: skip
-    return replay(true, cluster, one.settings, decided)
+    found = replay(true, cluster, one.settings, decided)
+    if not decided.failed:
+        return found, ""
+    counts = replace(found.counts, policy_failed=len(decided.failed))
+    return replace(found, counts=counts), next(iter(decided.failed.values()))

@@ -1,6 +1,7 @@
 """The cluster and its queue as a scheduler has them now, as a replay works with them.
 
 What is in use on a node by no job that the scheduler shows is held by a *hidden* job without an id.
+Memory counts where the scheduler has given jobs some of it: not every scheduler shares it out.
 A node with several types of GPUs stands there once for each type, with all of its cores.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -16,8 +17,10 @@ import numpy as np
 from berth.pilot.errors import UsageError
 from berth.plugin.replay.traces import numbered
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, PresentJob
+from berth.plugin.scheduler.facts import ReservationFacts
 from berth.plugin.scheduler.states import nodes_of
 from berth.policies.replay import Cluster, NodeKind, Option, Partition, Present, Trace
+from berth.policies.replay.cluster import Reservation
 from berth.policies.replay.columns import Ints
 from berth.policies.replay.live import Queue
 from berth.policies.values import Candidate
@@ -70,8 +73,8 @@ class InTheirQueues:
         limit_s = math.inf if math.isnan(limit_s) else limit_s
         return [
             Option(
-                place, int(trace.nodes[job]), int(trace.cores[job]), int(trace.gpus[job]), 0,
-                float(trace.runtime_s[job]), limit_s, limit_s,
+                place, int(trace.nodes[job]), int(trace.cores[job]), int(trace.gpus[job]),
+                int(trace.memory_bytes[job]), float(trace.runtime_s[job]), limit_s, limit_s,
             )
             for place in places
         ]  # fmt: skip
@@ -87,13 +90,19 @@ class _Row(NamedTuple):
 
 
 def present_queue(
-    facts: ClusterFacts, jobs: Sequence[PresentJob], candidates: Sequence[Candidate] = ()
+    facts: ClusterFacts,
+    jobs: Sequence[PresentJob],
+    candidates: Sequence[Candidate] = (),
+    reservations: Sequence[ReservationFacts] = (),
 ) -> PresentQueue:
     """Running jobs on their nodes, then those that wait, the highest priority first.
 
-    Raises UsageError where there is no node that works.
+    ``reservations`` keep their nodes from jobs that could run into them. Raises UsageError where
+    there is no node that works.
     """
     made = _made(facts, candidates)
+    reserved = _reserved(reservations, made, facts.as_of_s)
+    made = made._replace(cluster=replace(made.cluster, reservations=reserved))
     left_out: dict[str, int] = {}
     running: list[PresentJob] = []
     waiting: list[PresentJob] = []
@@ -113,6 +122,9 @@ def present_queue(
         else:
             left_out[why] = left_out.get(why, 0) + 1
     waiting.sort(key=lambda job: (-job.priority, job.submit_s, job.job_id))
+    waiting, lost = _parents_first(running, waiting)
+    if lost:
+        left_out[_LOST] = lost
     held = [_held(job, made) for job in running]
     hidden, there = _hidden(running, held, made, facts)
     kept = (*running, *hidden, *waiting)
@@ -124,6 +136,27 @@ def present_queue(
         tuple(names[name] for name in job.queues if name in names) for job in kept
     )  # fmt: skip
     return PresentQueue(queue, made.cluster, kept, made.partition_of, partitions, left_out)
+
+
+_LOST = "wait for jobs that are not replayed"
+
+
+def _parents_first(
+    running: Sequence[PresentJob], waiting: Sequence[PresentJob]
+) -> tuple[list[PresentJob], int]:
+    """Jobs behind all that they wait for; how many are left out because those are."""
+    there = {job.job_id for job in running}
+    unmet = [{one for one in job.after if one not in there} for job in waiting]
+    children: dict[str, list[int]] = {}
+    for row, names in enumerate(unmet):
+        for name in names:
+            children.setdefault(name, []).append(row)
+    order = [row for row, names in enumerate(unmet) if not names]
+    for row in order:  # grows
+        for child in children.get(waiting[row].job_id, ()):
+            unmet[child].discard(waiting[row].job_id)
+            order += [child] * (not unmet[child])
+    return [waiting[row] for row in order], len(waiting) - len(order)
 
 
 class _Made(NamedTuple):
@@ -144,19 +177,21 @@ def _made(facts: ClusterFacts, candidates: Sequence[Candidate]) -> _Made:
     for candidate in candidates:
         for node in nodes_of(candidate, facts):
             places.setdefault(node.name, []).append(candidate)
-    alike: dict[tuple[tuple[str, ...], tuple[str, ...], int, int], list[_Row]] = {}
+    alike: dict[tuple[tuple[str, ...], tuple[str, ...], int, int, int], list[_Row]] = {}
+    counts_memory = shares_memory(facts)
     for row in (row for node in facts.nodes if node.usable for row in _rows(node)):
         queues = tuple(q for q in row.node.queues if q in facts.queues)
         here = tuple(one.name for one in places.get(row.node.name, ()) if _is_of(one, row))
-        alike.setdefault((queues, here, row.node.cores, row.gpus), []).append(row)
+        memory = row.node.memory_bytes if counts_memory else 0
+        alike.setdefault((queues, here, row.node.cores, row.gpus, memory), []).append(row)
     kinds: list[NodeKind] = []
     rows: list[_Row] = []
     of_queue: dict[str, list[NodeKind]] = {}
     of_place: dict[str, list[str]] = {}
     platforms = {candidate.name: candidate.platform for candidate in candidates}
-    for number, ((queues, here, cores, gpus), same) in enumerate(alike.items()):
+    for number, ((queues, here, cores, gpus, memory), same) in enumerate(alike.items()):
         platform = platforms[here[0]] if here else ""
-        kinds.append(NodeKind(f"kind{number}", len(same), cores, gpus, platform=platform))
+        kinds.append(NodeKind(f"kind{number}", len(same), cores, gpus, memory, platform=platform))
         rows += same
         for queue in queues:
             of_queue.setdefault(queue, []).append(kinds[-1])
@@ -183,6 +218,28 @@ def _made(facts: ClusterFacts, candidates: Sequence[Candidate]) -> _Made:
     for place_, row in enumerate(rows):
         rows_of[row.node.name] = (*rows_of.get(row.node.name, ()), place_)
     return _Made(Cluster(tuple(kinds), tuple(parts)), tuple(rows), rows_of, at)
+
+
+def shares_memory(facts: ClusterFacts) -> bool:
+    """Whether the scheduler gives jobs memory of nodes, beside cores and GPUs."""
+    return any(node.used_memory_bytes for node in facts.nodes)
+
+
+def _reserved(
+    found: Sequence[ReservationFacts], made: _Made, now_s: float
+) -> tuple[Reservation, ...]:
+    """Those that are not over, on the nodes that work."""
+    kind_of = [(kind.name, n) for kind in made.cluster.kinds for n in range(kind.count)]
+    reserved = []
+    for one in found:
+        held: dict[str, list[int]] = {}
+        for node in sorted(one.nodes) if one.end_s > now_s else ():
+            for row in made.rows_of.get(node, ()):
+                held.setdefault(kind_of[row][0], []).append(kind_of[row][1])
+        reserved += [
+            Reservation(kind, tuple(nodes), one.begin_s, one.end_s) for kind, nodes in held.items()
+        ]
+    return tuple(reserved)
 
 
 def _rows(node: NodeFacts) -> Iterable[_Row]:
@@ -215,11 +272,12 @@ def _hidden(
     running: Sequence[PresentJob], held: Sequence[Sequence[int]], made: _Made, facts: ClusterFacts
 ) -> tuple[list[PresentJob], list[list[int]]]:
     """What is in use by no job that runs, as jobs of one node each."""
-    cores, gpus = [0] * len(made.rows), [0] * len(made.rows)
+    cores, gpus, memory = ([0] * len(made.rows) for _ in range(3))
     for job, rows in zip(running, held, strict=True):
         for at in rows:
             cores[at] += -(-job.cores // len(rows))
             gpus[at] += -(-job.gpus // len(rows))
+            memory[at] += job.memory_bytes
     jobs: list[PresentJob] = []
     there: list[list[int]] = []
     for at, row in enumerate(made.rows):
@@ -227,12 +285,13 @@ def _hidden(
         queue = next((name for name in node.queues if name in facts.queues), None)
         more_cores = max(0, node.cores - node.idle_cores - cores[at])
         more_gpus = max(0, row.gpus - row.idle_gpus - gpus[at])
+        more_memory = max(0, node.used_memory_bytes - memory[at])
         if queue is None or not (more_cores or more_gpus):
             continue
         jobs.append(
             PresentJob(
                 "", "", (queue,), True, more_cores, facts.as_of_s, gpus=more_gpus,
-                node_names=(node.name,), start_s=facts.as_of_s,
+                node_names=(node.name,), start_s=facts.as_of_s, memory_bytes=more_memory,
             )
         )  # fmt: skip
         there.append([at])
@@ -250,6 +309,7 @@ def _trace(
     first = [next(name for name in job.queues if name in names) for job in jobs]
     queues, queue = numbered(first)
     size = len(jobs)
+    memory = [job.memory_bytes for job in jobs] if shares_memory(facts) else [0] * size
 
     def whole(values: Sequence[int]) -> Ints:
         return np.array(values, np.int64)
@@ -261,11 +321,11 @@ def _trace(
         cores=whole([job.cores for job in jobs]),
         nodes=whole([*map(len, held), *(job.nodes for job in jobs[len(held) :])]),
         gpus=whole([job.gpus for job in jobs]),
-        memory_bytes=np.zeros(size, np.int64),
+        memory_bytes=whole(memory),
         user=user,
         account=account,
         queue=queue,
-        after=np.full(size, -1, np.int64),
+        after=_after(jobs),
         array=np.full(size, -1, np.int64),
         users=users,
         accounts=accounts,
@@ -273,6 +333,12 @@ def _trace(
         names=tuple(job.name for job in jobs),
         ids=tuple(job.job_id for job in jobs),
     )
+
+
+def _after(jobs: Sequence[PresentJob]) -> Ints:
+    """[jobs] row of the one that each waits for, of several the last in the queue; -1: none."""
+    row_of = {job.job_id: row for row, job in enumerate(jobs)}
+    return np.array([max((row_of[one] for one in job.after), default=-1) for job in jobs], np.int64)
 
 
 def _limit_s(job: PresentJob, queue_name: str, facts: ClusterFacts) -> float:

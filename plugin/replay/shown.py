@@ -60,6 +60,8 @@ def figure_rows(found: Sequence[tuple[str, Metrics]]) -> list[list[str]]:
         rows.append(["refused", *(str(sum(m.counts.refused.values())) for _, m in found)])
     rows.append(["jobs moved", *(str(m.counts.moved) for _, m in found)])
     rows.append(["not judged", *(str(m.counts.not_judged) for _, m in found)])
+    if any(m.counts.policy_failed for _, m in found):
+        rows.append(["policy failed", *(str(m.counts.policy_failed) for _, m in found)])
     return rows
 
 
@@ -74,6 +76,16 @@ def counted(counts: Counts) -> list[str]:
     if counts.requeued:
         lines.append(f"{counts.requeued} runs began again after a node broke")
     return lines
+
+
+def failures(found: Sequence[Column]) -> list[str]:
+    """On how many jobs each policy failed, in lines."""
+    return [
+        f"{one.name}: the policy failed on {one.metrics.counts.policy_failed} jobs, which stayed "
+        f"where they were; first on {one.failure}"
+        for one in found
+        if one.failure
+    ]
 
 
 def as_json(name: str, found: Metrics) -> dict[str, Any]:

@@ -18,8 +18,9 @@ from berth.plugin.store import Store
 from berth.plugin.store.records import OutcomeRecord
 from berth.policies.replay import Cluster, Trace
 from berth.policies.replay.columns import Floats
-from berth.policies.replay.predicted import Z_90, Columns, Predictions
+from berth.policies.replay.predicted import Columns, Predictions
 from berth.policies.values import Candidate
+from berth.predictor.core.intervals import NORMAL_90
 
 TIMES, HISTORY, OUTCOMES, FORECASTS = "times", "history", "outcomes", "forecasts"
 SOURCES = (TIMES, HISTORY, OUTCOMES, FORECASTS)
@@ -50,29 +51,29 @@ class Truth:
     """Jobs of which a source knows a time on another platform, by source."""
 
     def drawn(self, candidates: Collection[Candidate], seed: int) -> tuple[Trace, Predictions]:
-        """The trace as it truly is in one draw, and what policies are told of it."""
+        """The trace as it truly is in one draw, and what policies know of it."""
         dice = np.random.default_rng(seed)
         columns = dict(sorted(self.trace.runtime_on.items()))
         draws = dice.standard_normal((len(self.trace), len(columns)))
-        told = {
+        expected = {
             name: column * np.exp(self.log_error * draws[:, n])
             for n, (name, column) in enumerate(columns.items())
         }
-        spread = math.exp(Z_90 * self.log_error)
+        spread = math.exp(NORMAL_90 * self.log_error)
         if self.forecasts is None:
-            return self.trace, Columns(told, candidates, spread=spread)
+            return self.trace, Columns(expected, candidates, spread=spread)
         true = dict(columns)
         for name in sorted(self.forecasts.mid_s):
             low, mid, high = (one[name] for one in self.forecasts)
             z = dice.standard_normal(len(self.trace))
-            width = np.where(z < 0, np.log(mid / low), np.log(high / mid)) / Z_90
+            width = np.where(z < 0, np.log(mid / low), np.log(high / mid)) / NORMAL_90
             made = mid * np.exp(z * width)
             before = true.get(name, np.full(len(mid), np.nan))
             true[name] = np.where(np.isnan(before), made, before)
-            told[name] = np.where(np.isnan(mid), told.get(name, mid), mid)
+            expected[name] = np.where(np.isnan(mid), expected.get(name, mid), mid)
         wide = [np.nanmedian(self.forecasts.high_s[n] / m) for n, m in self.forecasts.mid_s.items()]
         trace = replace(self.trace, runtime_on=true)
-        return trace, Columns(told, candidates, spread=max(spread, float(np.median(wide))))
+        return trace, Columns(expected, candidates, spread=max(spread, float(np.median(wide))))
 
 
 def truth_of(

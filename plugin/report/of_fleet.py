@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from berth.pilot.errors import UsageError
 from berth.plugin.pictures.fleet import Block, Lane, Use, fleet
 from berth.plugin.report.parts import Part, Report, Table, drawn
 from berth.policies.mig import GpuState
 from berth.policies.mig.documents import GpuPlanEntry, PlanDocument, digest
-from berth.policies.mig.layout import Layout
+from berth.policies.mig.layout import Instance, Layout
 
 _STEP = ("Step", "GPU", "Action", "Instance", "After the end of")
 _STATES = {Use.FREE: "free", Use.BUSY: "busy", Use.NEW: "new", Use.GONE: "goes"}
@@ -78,7 +78,7 @@ def _now(states: Sequence[GpuState]) -> Part:
             _STATES[block.use],
         )
         for state in states
-        for block in _blocks(state, None)
+        for block in _lane(state, state.gpu, None).blocks
     ] + [(s.gpu, s.geometry.gpu, "MIG is off", "-", "-") for s in states if not s.mig_enabled]
     return Part(
         "The fleet",
@@ -91,49 +91,38 @@ def _now(states: Sequence[GpuState]) -> Part:
 
 
 def _lane(state: GpuState, name: str, after: GpuPlanEntry | None) -> Lane:
-    return Lane(name, _width(state), _blocks(state, after))
-
-
-def _blocks(state: GpuState, after: GpuPlanEntry | None) -> list[Block]:
     busy = set(state.busy.instances)
     stays = None if after is None else set(after.after)
-    return [
-        Block(
-            instance.profile,
-            instance.start,
-            state.geometry.profile(instance.profile).memory_slices,
-            Use.BUSY
-            if instance in busy
-            else Use.FREE
-            if stays is None or str(instance) in stays
-            else Use.GONE,
-        )
-        for instance in state.layout.instances
-        if state.mig_enabled
-    ]
+
+    def use(instance: Instance) -> Use:
+        if instance in busy:
+            return Use.BUSY
+        return Use.FREE if stays is None or str(instance) in stays else Use.GONE
+
+    shown = state.layout.instances if state.mig_enabled else ()
+    return _lane_of(state, name, shown, use)
 
 
 def _then(state: GpuState, after: GpuPlanEntry) -> Lane:
-    before, used = set(after.before), {p.instance for p in after.placements}
-    running = {str(one) for one in state.busy.instances}
+    used = {p.instance for p in after.placements}.union(map(str, state.busy.instances))
+
+    def use(instance: Instance) -> Use:
+        if str(instance) not in after.before:
+            return Use.NEW
+        return Use.BUSY if str(instance) in used else Use.FREE
+
+    return _lane_of(state, "then", Layout.parse(" ".join(after.after)).instances, use)
+
+
+def _lane_of(
+    state: GpuState, name: str, instances: Iterable[Instance], use: Callable[[Instance], Use]
+) -> Lane:
+    profile = state.geometry.profile
     return Lane(
-        "then",
-        _width(state),
+        name,
+        max(p.memory_slices for p in state.geometry.profiles),
         [
-            Block(
-                instance.profile,
-                instance.start,
-                state.geometry.profile(instance.profile).memory_slices,
-                Use.NEW
-                if str(instance) not in before
-                else Use.BUSY
-                if str(instance) in used | running
-                else Use.FREE,
-            )
-            for instance in Layout.parse(" ".join(after.after)).instances
+            Block(one.profile, one.start, profile(one.profile).memory_slices, use(one))
+            for one in instances
         ],
     )
-
-
-def _width(state: GpuState) -> int:
-    return max(p.memory_slices for p in state.geometry.profiles)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from berth.plugin.cli.decisions import as_text, places_cells
@@ -12,6 +13,9 @@ from berth.plugin.report.parts import Part, Picture, Report, Table, drawn
 from berth.plugin.store import DecisionRecord, OutcomeRecord, Store
 from berth.plugin.users.client import RemoteStore
 
+_LABELLED = re.compile(
+    r"(asked|workload|answer|changed|would change|made by|inputs|outcome)\s+(.*)"
+)
 _PLACES = (
     "Candidate", "Platform", "Time", "90 % interval", "Memory at most", "Basis", "From", "Why not",
 )  # fmt: skip
@@ -22,8 +26,10 @@ def job_report(store: Store | RemoteStore, record: DecisionRecord, why: Why | No
     rows: list[dict[str, Any]] = json.loads(record.ranked)
     outcomes = store.outcomes.of_decision(record.id)
     head, *lines = as_text(store, record, table=False).splitlines()
-    asked = [line for line in lines if line and line != record.reason]
-    parts = [Part("What was asked and answered", [" ".join(head.split()), *asked])]
+    found = [_LABELLED.match(line) for line in lines if line and line != record.reason]
+    asked = [(one[1].capitalize(), one[2]) for one in found if one is not None]
+    table = Table(" ".join(head.split()), ("What", "Is"), asked)
+    parts = [Part("What was asked and answered", tables=[table])]
     if why is not None:
         parts.append(now_part(why))
     parts.append(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -52,30 +53,22 @@ def replay_report(trace: str, found: Sequence[Shown], counted: Sequence[str]) ->
 
 def compared_parts(before: Figures, after: Figures, labels: tuple[str, str]) -> list[Part]:
     """Waits, use, when and where jobs ran, winners and losers: a picture and a table each."""
+    kinds = (
+        ("Waits", "Share of jobs that waited at most so long", pictures.waits, _waits),
+        ("Use", "Cores in use in each partition over time", pictures.use, _use),
+        ("When and where jobs ran",
+         f"The first {pictures.MOST_BARS} jobs, a bar each, by partition",
+         pictures.gantt, _first_jobs),
+    )  # fmt: skip
+    pair = (before, after, labels)
     return [
-        Part(
-            "Waits",
-            pictures=drawn(
-                "Share of jobs that waited at most so long",
-                lambda: pictures.waits(before, after, labels),
-            ),
-            tables=[_waits(before, after, labels)],
-        ),
-        Part(
-            "Use",
-            pictures=drawn(
-                "Cores in use in each partition over time",
-                lambda: pictures.use(before, after, labels),
-            ),
-            tables=[_use(before, after, labels)],
-        ),
-        Part(
-            "When and where jobs ran",
-            pictures=drawn(
-                f"The first {pictures.MOST_BARS} jobs, a bar each, by partition",
-                lambda: pictures.gantt(before, after, labels),
-            ),
-            tables=[_first_jobs(before, after, labels)],
+        *(
+            Part(
+                title,
+                pictures=drawn(caption, partial(picture, *pair)),
+                tables=[table(*pair)],
+            )
+            for title, caption, picture, table in kinds
         ),
         Part(
             "Winners and losers",

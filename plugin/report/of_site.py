@@ -5,20 +5,31 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
-from berth.plugin.accuracy import NOMINAL, Accuracy, is_inside, ratio, summarise
+from berth.plugin.accuracy import (
+    MOST,
+    NOMINAL,
+    Accuracy,
+    is_inside,
+    newest_jobs,
+    newest_only,
+    ratio,
+    summarise,
+)
 from berth.plugin.calibrate.learning import program_bundle
 from berth.plugin.calibrate.state import FOLDER, Folder
 from berth.plugin.cli.gain import GAIN, gain_cells, gain_notes, gains_of
 from berth.plugin.cli.outcomes import ACCURACY, accuracy_cells
 from berth.plugin.doctor.findings import Finding
 from berth.plugin.learning.shown import changes_since
-from berth.plugin.pictures.outcomes import Compared, Share, real_times, shares
+from berth.plugin.pictures.outcomes import MOST_POINTS, Compared, Share, real_times, shares
 from berth.plugin.report.parts import Part, Picture, Report, Table, drawn, part
 from berth.plugin.site import Site
 from berth.plugin.site.stub import STUB_MARK
-from berth.plugin.store import OutcomeRecord, Store
+from berth.plugin.store import Store
+from berth.plugin.store.records import EndedJob
 from berth.policies.values import Candidate
 from berth.predictor.families.program.bundle import verify
 from berth.predictor.families.program.estimate import CALIBRATED_KERNELS
@@ -26,18 +37,28 @@ from berth.predictor.families.program.estimate import CALIBRATED_KERNELS
 DAY_S = 86_400.0
 DAYS = 30.0
 _SHADOW = "shadow"
+_ACTED_ON = "programs are placed there"
+_NOT_ACTED_ON = "programs are not placed there: guesses only"
 
 
 def site_report(
-    site: Site, store: Callable[[], Store], findings: Sequence[Finding], *, days: float = DAYS
+    site: Site,
+    store: Callable[[], Store],
+    findings: Sequence[Finding],
+    *,
+    days: float = DAYS,
+    pictures: bool = True,
 ) -> Report:
-    """Of the last days; ``store`` raises BerthError where it cannot be read: the rest goes on."""
+    """Of the last days; ``store`` raises BerthError where it cannot be read: the rest goes on.
+
+    Without ``pictures`` it takes half the time.
+    """
     now_s = time.time()
     since_s = now_s - days * DAY_S
 
     @cache
-    def ended() -> list[OutcomeRecord]:
-        return list(store().outcomes.between(since_s, now_s + DAY_S))
+    def ended() -> tuple[list[EndedJob], int]:
+        return newest_jobs(store(), since_s, now_s + DAY_S)
 
     last = f"last {days:g} days"
     return Report(
@@ -48,9 +69,12 @@ def site_report(
             part("How far it is calibrated", lambda: _calibrated(site)),
             *([_sound(findings)] if findings else []),
             part(f"What was decided ({last})", lambda: _decided(store(), since_s)),
-            part(f"How good predictions were ({last})", lambda: _accuracy(ended())),
+            part(
+                f"How good predictions were ({last})",
+                lambda: _accuracy(*ended(), pictures=pictures),
+            ),
             part("What changed", lambda: _changes(store(), since_s)),
-            part(f"What placements saved ({last})", lambda: _gain(store(), ended(), site)),
+            part(f"What placements saved ({last})", lambda: _gain(store(), *ended(), site)),
         ],
     )
 
@@ -91,13 +115,13 @@ def _calibrated(site: Site) -> Part:
             "rules of thumb" if stub else platform.signature.source.value,
             str(measured.get(name, "-")),
             str(count) if count else "-",
-            "acts on programs" if count >= CALIBRATED_KERNELS else "programs: a prior only",
+            _ACTED_ON if count >= CALIBRATED_KERNELS else _NOT_ACTED_ON,
         ))  # fmt: skip
     header = ("Platform", "Rates from", "Nodes measured here", "Kernels with measured times",
               "What that allows")  # fmt: skip
     return Part(
         "How far it is calibrated",
-        [f"Programs are predicted with bundle {manifest.id}. `berth calibrate` measures more."],
+        [f"Programs are predicted with bundle {manifest.id}; berth calibrate measures more."],
         tables=[Table("Platforms of the site", header, rows)],
     )
 
@@ -107,15 +131,16 @@ def _sound(findings: Sequence[Finding]) -> Part:
     bad = sum(f.status.value != "ok" for f in findings)
     return Part(
         "Is it sound?",
-        [f"{bad} of {len(findings)} findings ask for something." if bad else "Nothing is wrong."],
+        [f"{bad} of {len(findings)} findings need attention." if bad else "Nothing is wrong."],
         tables=[Table("What berth doctor finds", ("State", "Of", "Finding", "What to do"), rows)],
     )
 
 
 def _decided(store: Store, since_s: float) -> Part:
-    counted = store.decisions.counted(since_s)
+    counted = store.decisions.counted(since_s, MOST)
     total = sum(count for *_, count in counted)
-    lines = [f"{total} jobs were decided upon."]
+    every = total if total < MOST else store.decisions.count(since_s)
+    lines = [f"{every} jobs were decided upon.", *_below(newest_only("decisions", total, every))]
     shadow = [one for one in counted if one[0] == _SHADOW]
     if shadow:
         would = sum(count for _, _, code, count in shadow if code == "placed")
@@ -131,7 +156,11 @@ def _decided(store: Store, since_s: float) -> Part:
     return Part("What was decided", lines, tables=[Table("Decisions", header, rows)])
 
 
-def _accuracy(ended: Sequence[OutcomeRecord]) -> Part:
+def _below(sentences: Sequence[str]) -> list[str]:
+    return [f"{one[0].upper()}{one[1:]}." for one in sentences]
+
+
+def _accuracy(ended: Sequence[EndedJob], count: int, *, pictures: bool) -> Part:
     by_platform, by_profile = (summarise(ended, by) for by in ("platform", "profile"))
     tables = [
         Table(
@@ -143,18 +172,22 @@ def _accuracy(ended: Sequence[OutcomeRecord]) -> Part:
     ]
     return Part(
         "How good predictions were",
-        [f"Intervals promise to hold {NOMINAL:.0%} of real times."],
-        [*_compared(ended), *_coverage(by_platform)],
+        [
+            f"Intervals promise to hold {NOMINAL:.0%} of real times.",
+            *_below(newest_only("jobs", len(ended), count)),
+        ],
+        [*_compared(ended), *_coverage(by_platform)] if pictures else (),
         tables,
     )
 
 
-def _compared(ended: Sequence[OutcomeRecord]) -> tuple[Picture, ...]:
-    jobs = [
+def _compared(ended: Sequence[EndedJob]) -> tuple[Picture, ...]:
+    found = (
         Compared(one.predicted_s, one.elapsed_s, is_inside(one))
-        for one in ended
+        for one in reversed(ended)
         if ratio(one) is not None and one.predicted_s and one.elapsed_s
-    ]
+    )
+    jobs = list(islice(found, MOST_POINTS))[::-1]
     if not jobs:
         return ()
     return drawn("Each finished job's real time over its predicted time", lambda: real_times(jobs))
@@ -181,8 +214,13 @@ def _changes(store: Store, since_s: float) -> Part:
     return Part("What changed", changes_since(store, since_s) or ["Nothing was noticed."])
 
 
-def _gain(store: Store, ended: Sequence[OutcomeRecord], site: Site) -> Part:
+def _gain(store: Store, ended: Sequence[EndedJob], count: int, site: Site) -> Part:
+    from berth.plugin.gain import MOST as MOST_COMPARED  # noqa: PLC0415 - numpy
+
     found = gains_of(store, ended, site, None)
+    bound = _below(newest_only("jobs", min(len(ended), MOST_COMPARED), count))
     rows = [gain_cells(one) for one in found.groups]
     table = Table("Run time against the other place", [word.capitalize() for word in GAIN], rows)
-    return Part("What placements saved", gain_notes(found), tables=[table] if rows else ())
+    notes = [one.replace("ELSEWHERE", "Elsewhere") for one in gain_notes(found)]  # the column
+    lines = [*_below(notes), *bound]
+    return Part("What placements saved", lines, tables=[table] if rows else ())

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from berth.pilot.errors import BerthError
 from berth.pilot.platform import Platform, PlatformKind
 from berth.pilot.profile import Profile
-from berth.pilot.units import format_bytes, format_seconds
+from berth.pilot.units import format_bytes, format_count, format_seconds
 from berth.plugin.amounts import amount_text
 from berth.plugin.cli.elsewhere import advice_for, in_words
 from berth.plugin.cli.forecast_text import best_points, doubts, per, sources_text, usable
@@ -21,13 +21,19 @@ from berth.plugin.workload_files import title
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.memory_need import where_known
-from berth.predictor.core.prediction import Prediction
+from berth.predictor.core.prediction import Interval, Prediction
 from berth.predictor.core.workload import Workload
+
+if TYPE_CHECKING:
+    from berth.predictor.graphs.roofline import Roofline
 
 EXPLAINED = 5
 """Platforms whose prediction is explained."""
 DRAWN = 2
 """Platforms in the picture of an explanation."""
+_JOULES = ((1e9, "GJ"), (1e6, "MJ"), (1e3, "kJ"), (1.0, "J"), (1e-3, "mJ"), (1e-6, "uJ"))
+OPERATORS = 12
+"""Kinds of operators in the table beside the roofline."""
 _HEADER = (
     "Platform", "With", "Time", "90 % interval", "Speedup", "Memory at most", "Energy", "Cost",
     "Limited by", "Basis", "From",
@@ -106,7 +112,10 @@ def _ranking(found: Predicted) -> Part:
         [
             Table(
                 f"Times {per(found.forecast)}, with 90 % intervals",
-                _HEADER,
+                [
+                    f"Cost, {found.site.currency}" if word == "Cost" and found.site else word
+                    for word in _HEADER
+                ],
                 [_cells(found, one) for one in found.rows],
                 doubtful=[not usable(one) for one in found.rows],
             )
@@ -120,7 +129,6 @@ def _cells(found: Predicted, one: Prediction) -> tuple[str, ...]:
     count = one.gpus or one.cores
     price = found.platforms[platform].price_per_hour
     units = 1.0 if one.gpus == 0 else float(one.gpus)
-    currency = "" if found.site is None else found.site.currency
     cost = None if price is None else time.scaled(price * units / 3_600.0)
     return (
         platform,
@@ -130,23 +138,32 @@ def _cells(found: Predicted, one: Prediction) -> tuple[str, ...]:
         f"{one.speedup.mid:.3g}x",
         "-" if memory is None else format_bytes(memory.high),
         "-" if one.energy_j is None
-        else f"{one.energy_j.mid:.3g} J ({one.energy_j.low:.2g} to {one.energy_j.high:.2g})",
+        else _joules(one.energy_j),
         "-" if cost is None
-        else f"{cost.mid:.3g} {currency} ({cost.low:.2g} to {cost.high:.2g})",
+        else f"{cost.mid:.2g} ({cost.low:.2g} to {cost.high:.2g})",
         one.bound.value,
         one.basis.value + (" (abstains)" if one.abstained else ""),
         found.forecast.source_of(platform) or "-",
     )  # fmt: skip
 
 
+def _joules(energy: Interval) -> str:
+    """With its interval, all in one unit."""
+    fits = ((factor, unit) for factor, unit in _JOULES if energy.mid >= factor)
+    factor, unit = next(fits, _JOULES[-1])
+    low, mid, high = (f"{value / factor:.3g}" for value in (energy.low, energy.mid, energy.high))
+    return f"{mid} {unit} ({low} to {high})"
+
+
 def _why(found: Predicted) -> Part:
     """Raises BerthError."""
     lines = []
-    for one in found.rows[:EXPLAINED]:
-        platform = found.platforms[one.platform]
-        families = found.forecaster.explain(
-            found.workload, platform, found.platforms, reference=found.reference
-        )
+    best = found.rows[:EXPLAINED]
+    each = found.forecaster.explain_each(
+        found.workload, [found.platforms[one.platform] for one in best], found.platforms,
+        reference=found.reference,
+    )  # fmt: skip
+    for one, families in zip(best, each, strict=True):
         sentences = [f"limited by {one.bound.value}"] if one.bound != "unknown" else []
         sentences += [explanation.summary for explanation in families.values()]
         sources = [line.strip() for line in sources_text(found.forecast, one.platform)]
@@ -154,10 +171,10 @@ def _why(found: Predicted) -> Part:
             sentences.append("combined from " + "; ".join(sources))
         if sentences:
             lines.append(f"{one.platform}: " + "; ".join(s.rstrip(".") for s in sentences) + ".")
-    return Part("Why", lines or ["Nothing is known of why."], _explained(found))
+    return Part("Why", lines or ["Nothing is known of why."], *_explained(found))
 
 
-def _explained(found: Predicted) -> tuple[Picture, ...]:
+def _explained(found: Predicted) -> tuple[tuple[Picture, ...], Sequence[Table]]:
     """Of a program, what moved its speedup; of a model's run, its operators under the roofs."""
     document: Any = found.workload.document
     best = [one for one in found.rows if usable(one)] or list(found.rows)
@@ -167,13 +184,13 @@ def _explained(found: Predicted) -> tuple[Picture, ...]:
         if found.workload.kind == "model-graph" and document.mode == "inference":
             return _roofline(found, document, best)
     except BerthError:  # the ranking stands without it
-        return ()
-    return ()
+        return (), ()
+    return (), ()
 
 
 def _program_explained(
     found: Predicted, profile: Profile, best: Sequence[Prediction]
-) -> tuple[Picture, ...]:
+) -> tuple[tuple[Picture, ...], Sequence[Table]]:
     # ruff: noqa: PLC0415 - other kinds do without
     from berth.plugin.pictures import explained
     from berth.predictor.families.program.bundle import BUNDLE_SCHEMA
@@ -193,10 +210,22 @@ def _program_explained(
         reference=found.platforms.get(profile.platform),
     )  # fmt: skip
     words = f"What moves the speedup of {profile.name} on each platform, and what limits it there"
-    return drawn(words, lambda: explained.svg(profile.name, reasons))
+    rows = [
+        (one.platform, f"{one.typical_speedup:.3g}x",
+         ", ".join(f"{effect.name} {effect.shown}" for effect in one.effects) or "-",
+         f"{one.speedup:.3g}x", f"{one.limit} ({one.limit_share:.0%})")
+        for one in reasons
+        if not one.at_home
+    ]  # fmt: skip
+    header = ("Platform", "A typical program", "This one's counters", "This one",
+              "Most of the roofline's time")  # fmt: skip
+    table = Table("Speedups: a typical program's times the factor of each counter", header, rows)
+    return drawn(words, lambda: explained.svg(profile.name, reasons)), [table] if rows else ()
 
 
-def _roofline(found: Predicted, document: Any, best: Sequence[Prediction]) -> tuple[Picture, ...]:
+def _roofline(
+    found: Predicted, document: Any, best: Sequence[Prediction]
+) -> tuple[tuple[Picture, ...], Sequence[Table]]:
     from berth.plugin.pictures import roofline as picture
     from berth.predictor.families.graph.model import graph_of
     from berth.predictor.graphs.roofline import roofline
@@ -208,7 +237,21 @@ def _roofline(found: Predicted, document: Any, best: Sequence[Prediction]) -> tu
     numbers = Numbers(document.precision) if document.precision else None
     lines = [roofline(graph, known[name], numbers) for name in names if name in known]
     words = f"The operators of {document.name} under the roofs of {' and '.join(names)}"
-    return drawn(words, lambda: picture.svg(document.name, lines))
+    if not found.forecast.whole_job:  # the time that the ranking has, not the roofline's alone
+        lines = [replace(one, seconds=best[0].runtime_s) for one in lines]
+    tables = [_operators(one) for one in lines]
+    return drawn(words, lambda: picture.svg(document.name, lines)), tables
+
+
+def _operators(one: Roofline) -> Table:
+    whole = sum(spot.seconds for spot in one.spots)
+    rows = [
+        (spot.operator, str(spot.nodes), f"{spot.seconds / whole:.0%}", f"{spot.intensity:.3g}",
+         f"{format_count(spot.flops_per_s)}FLOP/s", spot.bound.value)
+        for spot in one.spots[:OPERATORS]
+    ]  # fmt: skip
+    header = ("Operator", "Nodes", "Share of the time", "FLOPs a byte", "Rate", "Limited by")
+    return Table(f"Operators with most time on {one.roof.platform}, by the roofline", header, rows)
 
 
 def _slices(found: Predicted) -> list[str]:

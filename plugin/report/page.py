@@ -19,6 +19,8 @@ max-width:60rem;margin:2rem auto;padding:0 1rem}
 .scroll{overflow-x:auto}
 table{border-collapse:collapse;margin:.6rem 0}
 caption{text-align:left;color:var(--faint);padding:.2rem 0}
+.line{white-space:nowrap}
+.prose{min-width:15rem}
 td,th{border-bottom:1px solid var(--line);padding:.25rem .7rem;text-align:left;font-weight:normal}
 thead th{font-weight:bold}
 tr.doubtful>*{color:var(--faint);font-style:italic}
@@ -86,6 +88,9 @@ def _table(one: Table) -> str:
 
 def _cells(row: Iterable[str]) -> str:
     first, *rest = row
-    return f'<th scope="row">{escape(first)}</th>' + "".join(
-        f"<td>{escape(cell)}</td>" for cell in rest
-    )
+    return _cell('th scope="row"', first) + "".join(_cell("td", cell) for cell in rest)
+
+
+def _cell(tag: str, text: str) -> str:
+    kind = "line" if Table.in_line(text) else "prose"
+    return f'<{tag} class="{kind}">{escape(text)}</{tag.partition(" ")[0]}>'

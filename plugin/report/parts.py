@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from berth.pilot.errors import BerthError, ToolMissing
+
+SHORT = 24
+"""Cells of up to so many characters stay in one line: dates and names do not break."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,11 @@ class Table:
     def is_doubtful(self, index: int) -> bool:
         """Whether row ``index`` is only a guess."""
         return index < len(self.doubtful) and self.doubtful[index]
+
+    @staticmethod
+    def in_line(cell: str) -> bool:
+        """Whether a cell stays in one line however narrow the screen is."""
+        return len(cell) <= SHORT
 
     def link(self, index: int) -> str | None:
         """Where the first cell of row ``index`` leads."""
@@ -72,9 +80,9 @@ class Report:
 
 
 def part(title: str, read: Callable[[], Part]) -> Part:
-    """What ``read`` makes; where it cannot, the heading with the reason, so that others go on."""
+    """What ``read`` makes, under ``title``; where it cannot, that with the reason: others go on."""
     try:
-        return read()
+        return replace(read(), title=title)
     except BerthError as error:
         return Part(title, problem=error)
 

@@ -26,6 +26,8 @@ class NodeFacts:
     idle_gpus: Mapping[str, int] = field(default_factory=dict)
     system: str | None = None
     """Operating system and kernel as the node reports them; None: the scheduler does not say."""
+    used_memory_bytes: int = 0
+    """Given to jobs; 0 also where the scheduler does not share out memory."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 
 from berth.pilot.errors import SchedulerError
 
-MOST = 1_000_000
+MOST = 100_000
 """More members than any instance has: what is larger is not believed."""
-_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
-_HOST = re.compile(r"([^\[\],]*)(?:\[([\d,-]*)\])?([^\[\],]*)")
+_LONGEST_NAME = 255
+_RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
+_HOSTS = re.compile(r"([^\[\],]*+)(?:\[([0-9,-]*+)\]([^\[\],]*+))?+(?:,|\Z)")
+"""One name, or several by their numbers, up to the next comma; nothing is looked at twice."""
 
 
 def idset(text: object) -> list[int]:
@@ -28,15 +30,17 @@ def hostlist(text: object) -> list[str]:
     if not isinstance(text, str):
         raise SchedulerError(f"{text!r} is no list of hosts"[:160])
     names: list[str] = []
-    for part in re.findall(r"(?:[^,\[]|\[[^\]]*\])+", text):
-        match = _HOST.fullmatch(part.strip())
-        if match is None:
-            raise SchedulerError(f"a list of hosts cannot be read: {part[:80]!r}")
-        before, ranges, after = match.groups()
-        if ranges is None:
-            names.append(f"{before}{after}")
-        else:
-            names.extend(f"{before}{number}{after}" for number in _numbers(ranges))
+    at = 0
+    while at < len(text):
+        match = _HOSTS.match(text, at)
+        before, ranges, after = ("", "", "") if match is None else match.groups("")
+        if match is None or len(before) + len(after) > _LONGEST_NAME:
+            raise SchedulerError(f"a list of hosts cannot be read: {text[at : at + 80]!r}")
+        at = match.end()
+        if match[2] is not None:
+            names.extend(f"{before.lstrip()}{n}{after.rstrip()}" for n in _numbers(ranges))
+        elif before.strip():
+            names.append(before.strip())
         if len(names) > MOST:
             raise SchedulerError("a list names more hosts than can be")
     return names
@@ -44,12 +48,14 @@ def hostlist(text: object) -> list[str]:
 
 def _numbers(text: str) -> Iterator[str]:
     """The numbers of ``0-2,5`` with the leading zeros that were written."""
+    left = MOST
     for part in text.split(","):
         match = _RANGE.fullmatch(part)
         if match is None:
             raise SchedulerError(f"a list of numbers cannot be read: {text[:80]!r}")
         first, last = int(match[1]), int(match[2] or match[1])
-        if not 0 <= last - first < MOST:
+        left -= last - first + 1
+        if last < first or left < 0:
             raise SchedulerError(f"a list of numbers cannot be read: {text[:80]!r}")
         width = len(match[1])
         yield from (f"{number:0{width}d}" for number in range(first, last + 1))

@@ -116,7 +116,7 @@ class PresentJob:
     """In all, as the scheduler counts them."""
     submit_s: float
     may_start: bool = True
-    """False: it is held, or waits for something else than its turn and room."""
+    """False: it is held, or waits for something else than its turn, room and ``after``."""
     account: str = ""
     name: str = ""
     nodes: int = 1
@@ -131,6 +131,10 @@ class PresentJob:
     """When it started; None: it waits."""
     decision: str | None = None
     """Id of the decision whose stamp it carries."""
+    memory_bytes: int = 0
+    """Asked for on each node, or held there; 0: the scheduler does not say."""
+    after: tuple[str, ...] = ()
+    """Jobs that must end before it may start."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,73 +1,145 @@
-"""One key of a site file changed in its text: comments and all other lines stay as they are."""
+"""A site file changed in its text: comments, order and spaces stay as they are."""
 
 from __future__ import annotations
 
 import json
-import re
 import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import tomlkit
+from tomlkit.container import Container
+from tomlkit.exceptions import TOMLKitError
+from tomlkit.items import AoT, Table
 
 from berth.pilot.documents import validate, write_text
 from berth.pilot.errors import DocumentError, UsageError
 from berth.plugin.site.document import SiteDocument
 from berth.plugin.site.load import build_site
 
-_HEADER = re.compile(r"^\s*\[\[?\s*([^\]]+?)\s*\]\]?\s*(#.*)?$")
+
+@dataclass(frozen=True)
+class Setting:
+    """A key's new value; ``table`` is dotted, empty for keys before all tables."""
+
+    table: str
+    key: str
+    value: str | float | list[str]
+    comment: str = ""
+
+    @property
+    def name(self) -> str:
+        """As it is called: ``policy.weights.wait``."""
+        return f"{self.table}.{self.key}".lstrip(".")
+
+    @property
+    def tables(self) -> list[str]:
+        """Names of its tables, the outermost first."""
+        return self.table.split(".") if self.table else []
 
 
-def with_line(lines: list[str], table: str, key: str, line: str) -> list[str]:
-    """Lines with ``line`` in the table (empty: before all tables), in place of the one that has
-    its key."""
-    heads = [(i, m.group(1)) for i, text in enumerate(lines) if (m := _HEADER.match(text))]
-    spans = [(-1, ""), *heads]
-    for index, (start, name) in enumerate(spans):
-        if name != table:
-            continue
-        end = spans[index + 1][0] if index + 1 < len(spans) else len(lines)
-        for at in range(start + 1, end):
-            if re.match(rf"\s*{re.escape(key)}\s*=", lines[at]):
-                return [*lines[:at], line, *lines[at + 1 :]]
-        return [*lines[: start + 1], line, *lines[start + 1 :]]
-    first = next((i for i, name in heads if name.startswith(f"{table}.")), len(lines))
-    return [*lines[:first], *([""] if first == len(lines) else []), f"[{table}]", line,
-            *([""] if first < len(lines) else []), *lines[first:]]  # fmt: skip
+def changed_text(
+    text: str,
+    change: Callable[[tomlkit.TOMLDocument], None],
+    wanted: Mapping[str, object],
+    by_hand: str,
+) -> str:
+    """The text after ``change``, which must mean what is ``wanted``.
 
-
-def edited(text: str, table: str, key: str, value: str | list[str], path: Path) -> str:
-    """The site file's text with ``table.key`` set to ``value``.
-
-    Raises UsageError where it is written too unusually to be changed line by line, DocumentError
-    where the result would be no site file.
+    Raises UsageError, with what to write ``by_hand``, where the file is written so unusually that
+    it cannot be changed safely.
     """
-    lines = with_line(text.splitlines(), table, key, f"{key} = {json.dumps(value)}")
-    changed = "\n".join(lines) + "\n"
-    wanted = tomllib.loads(text)
-    place: dict[str, Any] = wanted
-    for name in filter(None, table.split(".")):
-        place = place.setdefault(name, {})
-    place[key] = value
     try:
-        after = tomllib.loads(changed)
-    except tomllib.TOMLDecodeError:
-        after = {}
+        document = tomlkit.parse(text if text.endswith("\n") else text + "\n")
+        change(document)
+        made = tomlkit.dumps(document)
+        after = tomllib.loads(made)
+    except (TOMLKitError, tomllib.TOMLDecodeError, AttributeError, TypeError):
+        made, after = "", {}
     if after != wanted:
         raise UsageError(
-            f"{path} is written in a way that cannot be changed line by line",
-            hint=f"write there yourself: {table}{'.' * bool(table)}{key} = {json.dumps(value)}",
+            "the site file is written in a way that cannot be changed safely",
+            hint=f"write there yourself: {by_hand}",
         )
-    build_site(validate(after, SiteDocument, source=path), path)
+    return made if made.endswith("\n") else made + "\n"
+
+
+def insert_after(table: Any, key: str, new: str, value: object) -> None:
+    """As a line (or a table) of its own; at the table's end where its kind allows nothing else.
+
+    At the end it would follow comments that are about the next table.
+    """
+    item = tomlkit.item(value)
+    try:
+        _lines(table)._insert_after(key, new, item)
+        item.trivia.trail = "\n"
+    except (AttributeError, TOMLKitError):
+        table[new] = value
+
+
+def _lines(table: Any) -> Any:
+    """What holds a table's keys, comments and blank lines in their order."""
+    return table if isinstance(table, Container) else table.value
+
+
+def with_settings(text: str, settings: Sequence[Setting], path: Path) -> str:
+    """The site file's text with these settings.
+
+    Raises UsageError, with what to write by hand, where it is written too unusually to be changed
+    safely, DocumentError where the result would be no site file.
+    """
+    wanted = tomllib.loads(text)
+    for one in settings:
+        place: dict[str, Any] = wanted
+        for name in one.tables:
+            place = place.setdefault(name, {})
+        place[one.key] = one.value
+
+    def change(document: tomlkit.TOMLDocument) -> None:
+        for one in settings:
+            _put(document, one)
+
+    by_hand = "; ".join(f"{one.name} = {json.dumps(one.value)}" for one in settings)
+    changed = changed_text(text, change, wanted, by_hand)
+    build_site(validate(wanted, SiteDocument, source=path), path)
     return changed
 
 
-def edit(path: Path, table: str, key: str, value: str | list[str]) -> None:
+def _put(document: tomlkit.TOMLDocument, one: Setting) -> None:
+    table: Any = document
+    for name in one.tables:
+        if name not in table:
+            made = tomlkit.table()
+            made.trivia.indent = "\n"
+            _add(table, name, made)
+        table = table[name]
+    if one.key in table:
+        table[one.key] = one.value
+    else:
+        _add(table, one.key, one.value)
+    if one.comment:
+        _lines(table).item(one.key).comment(one.comment).trivia.comment_ws = "  "
+
+
+def _add(table: Any, new: str, value: object) -> None:
+    """Below the table's last line, above its own tables."""
+    lines = [key for key, held in table.items() if not isinstance(held, Table | AoT)]
+    if lines:
+        insert_after(table, lines[-1], new, value)
+    else:
+        table[new] = value
+
+
+def edit(path: Path, table: str, key: str, value: str | float | list[str]) -> None:
     """Change the file itself. Raises UsageError and DocumentError; the file is then as it was."""
     try:
         text, mode = path.read_text(encoding="utf-8"), path.stat().st_mode
     except (OSError, UnicodeDecodeError) as error:
         raise DocumentError(path, f"cannot be read: {error}") from None
     try:
-        write_text(path, edited(text, table, key, value, path))
+        write_text(path, with_settings(text, [Setting(table, key, value)], path))
         path.chmod(mode & 0o7777)
     except OSError as error:
         raise UsageError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -39,13 +40,14 @@ def read_intensity(text: str, source: Path) -> Intensity:
     Its first line names the columns: the value is in ``g_per_kwh``, or in the one of Electricity
     Maps' exports (life cycle before direct). Raises DocumentError naming the line.
     """
-    rows = csv.reader(io.StringIO(text))
-    column = _column(next(rows, []), source)
+    rows = _rows(text, source)
+    _, header = next(rows, (0, []))
+    column = _column(header, source)
     found: list[tuple[int, float]] = []
-    for row in rows:
+    for number, row in rows:
         if not any(cell.strip() for cell in row):
             continue
-        where = f"line {rows.line_num}"
+        where = f"line {number}"
         if len(row) <= column:
             raise DocumentError(source, f"has {len(row)} columns", key=where)
         found.append((_hour(row[0], source, where), _grams(row[column], source, where)))
@@ -78,6 +80,16 @@ def powers(
     if own[key] is None:
         own[key] = mean_w / each
     return own
+
+
+def _rows(text: str, source: Path) -> Iterator[tuple[int, list[str]]]:
+    """Lines' numbers and cells. Raises DocumentError where they are no CSV."""
+    rows = csv.reader(io.StringIO(text))
+    try:
+        for row in rows:
+            yield rows.line_num, row
+    except csv.Error as error:
+        raise DocumentError(source, f"is not CSV: {error}", key=f"line {rows.line_num}") from None
 
 
 def _column(header: list[str], source: Path) -> int:

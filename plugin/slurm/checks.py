@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import shutil
 import socket
-import subprocess
 import time
 from collections.abc import Mapping
-from datetime import datetime
 from pathlib import Path
 
+from berth.pilot.errors import SchedulerError, ToolMissing
+from berth.plugin.daemon.app import uids_of
 from berth.plugin.doctor.findings import Finding, Findings, Status
 from berth.plugin.site.site import Site
 from berth.plugin.slurm import commands
 from berth.plugin.slurm.configuration import listed, parse_configuration
-from berth.plugin.slurm.filter import FILTER_PATH
+from berth.plugin.slurm.lua_checks import (
+    check_libraries,
+    check_lua_file,
+    interpreter_of,
+    run_bounded,
+)
+from berth.plugin.slurm.records import moment_s
+from berth.plugin.store.database import Database
 
 OLDEST, NEWEST = (22, 5), (26, 5)
 """Versions that the filter is tested with, and all between."""
 APART_S = 5.0
 """Clocks further apart than this: munge refuses at 300 s, expected starts are wrong before."""
-_MUNGE_S = 10.0
 _RECONFIGURE = "add it to slurm.conf, then scontrol reconfigure"
-_LIBRARIES = ("socket", "socket.unix", "cjson")
-_IN_ERA = "%Y-%m-%dT%H:%M:%S"
 
 
 def check_setup(site: Site) -> Findings:
@@ -35,7 +40,10 @@ def check_setup(site: Site) -> Findings:
     config = parse_configuration(text)
     if "ClusterName" not in config:
         yield Finding(
-            "slurm.conf", Status.WARN, "scontrol show config wrote nothing that can be read"
+            "slurm.conf",
+            Status.WARN,
+            "scontrol show config wrote nothing that can be read",
+            "is that Slurm's own scontrol? is slurmctld up?",
         )
         return
     yield from _version(config)
@@ -43,6 +51,8 @@ def check_setup(site: Site) -> Findings:
     yield from _plugins(config)
     yield from _accounting(site, config)
     yield from _selection(site, config)
+    yield from _users(site, config)
+    yield from _controllers(site, config)
     if config.get("AuthType", "auth/munge") == "auth/munge":
         yield from check_munge(config)
 
@@ -67,9 +77,8 @@ def _clock(text: str, asked_s: float) -> Findings:
     found = re.match(r"Configuration data as of (\S+)", text)
     if found is None:
         return
-    try:
-        there_s = datetime.strptime(found[1], _IN_ERA).astimezone().timestamp()
-    except ValueError:
+    there_s = moment_s(found[1], utc=False)
+    if there_s is None:
         return
     apart_s = there_s - asked_s
     if abs(apart_s) > APART_S:
@@ -104,59 +113,9 @@ def _plugins(config: Mapping[str, str]) -> Findings:
         )
     elif plugin is not None:
         yield from check_libraries(plugin)
-    yield from check_lua_file(Path(config.get("SLURM_CONF", "")).parent / "job_submit.lua")
-
-
-def check_lua_file(path: Path) -> Findings:
-    """Is the file that slurmctld loads this Berth's, or does it load one?"""
-    advice = f"cp {FILTER_PATH} {path}, or load it from yours (docs/slurm.md)"
-    try:
-        text = path.read_text(errors="replace")
-    except FileNotFoundError:
-        yield Finding("filter", Status.FAIL, f"there is no {path}: slurmctld needs it", advice)
-        return
-    except OSError as error:
-        yield Finding("filter", Status.WARN, f"{path}: {error.strerror}", "as root: berth doctor")
-        return
-    if text == FILTER_PATH.read_text():
-        yield Finding("filter", Status.OK, f"{path} is this version's filter")
-    elif "Berth's submit filter" in text:
-        yield Finding("filter", Status.WARN, f"{path} is another version's filter", advice)
-    elif "berth" in text.lower():
-        yield Finding("filter", Status.OK, f"{path} is the site's own and names Berth's")
-    else:
-        yield Finding("filter", Status.WARN, f"{path} does not load Berth's filter", advice)
-
-
-def check_libraries(plugin: Path) -> Findings:
-    """Has the Lua that the plugin is linked with the libraries that the filter needs?"""
-    version = _lua_of(plugin)
-    interpreter = None if version is None else shutil.which(f"lua{version}")
-    if interpreter is None:
-        return
-    missing = [name for name in _LIBRARIES if not _loads(interpreter, name)]
-    if missing:
-        yield Finding(
-            "filter",
-            Status.FAIL,
-            f"Lua {version}, which slurmctld runs, has no {', '.join(missing)}: the filter leaves "
-            "every job alone",
-            f"install lua-socket and lua-cjson for Lua {version}",
-        )
-
-
-def _lua_of(plugin: Path) -> str | None:
-    """``5.1``, by the library's name inside the plugin; None: not found."""
-    try:
-        found = re.search(rb"liblua-?(5\.\d)", plugin.read_bytes())
-    except OSError:
-        return None
-    return None if found is None else found[1].decode()
-
-
-def _loads(interpreter: str, name: str) -> bool:
-    done = _run((interpreter, "-e", f"require '{name}'"))
-    return done is not None and done.returncode == 0
+    interpreter = None if plugin is None else interpreter_of(plugin)
+    path = Path(config.get("SLURM_CONF", "")).parent / "job_submit.lua"
+    yield from check_lua_file(path, interpreter)
 
 
 def _accounting(site: Site, config: Mapping[str, str]) -> Findings:
@@ -197,14 +156,69 @@ def _selection(site: Site, config: Mapping[str, str]) -> Findings:
         )
 
 
+def _users(site: Site, config: Mapping[str, str]) -> Findings:
+    """May slurmctld ask the daemon, and may the daemon see what it must read?"""
+    user = config.get("SlurmUser", "root").partition("(")[0]
+    try:
+        uid = pwd.getpwnam(user).pw_uid
+    except KeyError:
+        uid = None
+    try:
+        owner = pwd.getpwuid(site.daemon.socket.stat().st_uid)
+    except (OSError, KeyError):
+        owner = None
+    if uid is not None and uid not in uids_of(site) and (owner is None or uid != owner.pw_uid):
+        yield Finding(
+            "socket",
+            Status.FAIL,
+            f"slurmctld runs as {user}, whom daemon.scheduler_users does not name: its filter gets "
+            "no answer",
+            f'scheduler_users = ["{user}"] in the site file',
+        )
+    hidden = [what for what in ("jobs", "nodes", "reservations")
+              if what in listed(config, "PrivateData")]  # fmt: skip
+    if (
+        hidden
+        and owner is not None
+        and owner.pw_uid not in (0, uid)
+        and not _is_operator(owner.pw_name)
+    ):
+        yield Finding(
+            "slurm.conf",
+            Status.WARN,
+            f"PrivateData={','.join(hidden)}: the daemon's user {owner.pw_name} sees only its own",
+            f"sacctmgr modify user {owner.pw_name} set adminlevel=operator",
+        )
+
+
+def _is_operator(user: str) -> bool:
+    try:
+        said = commands.run(("sacctmgr", "-nP", "show", "user", user, "format=AdminLevel"))
+    except (SchedulerError, ToolMissing):
+        return False
+    return said.strip() in ("Operator", "Administrator")
+
+
+def _controllers(site: Site, config: Mapping[str, str]) -> Findings:
+    """The filter runs in whichever controller is active."""
+    hosts = [value for key, value in config.items() if key.startswith("SlurmctldHost")]
+    if len(hosts) > 1 and Database(site.daemon.store).path is not None:
+        yield Finding(
+            "controllers",
+            Status.WARN,
+            f"{len(hosts)} hosts run slurmctld, and the store is a file of one of them",
+            "the filter and a daemon on each, daemon.store in one PostgreSQL (docs/store.md)",
+        )
+
+
 def check_munge(config: Mapping[str, str]) -> Findings:
     """Can this user make a credential, and does this host's munged accept it?"""
     if shutil.which("munge") is None or shutil.which("unmunge") is None:
         return
     at = re.search(r"socket=([^,\s]+)", config.get("AuthInfo", ""))
     where = () if at is None else ("--socket", at[1])
-    made = _run(("munge", "--no-input", *where))
-    read = made and made.returncode == 0 and _run(("unmunge", *where), made.stdout)
+    made = run_bounded(("munge", "--no-input", *where))
+    read = made and made.returncode == 0 and run_bounded(("unmunge", *where), made.stdout)
     if not read or read.returncode != 0:
         last = read or made
         said = "it hangs" if not last else last.stderr.decode("utf-8", "replace").strip()[:200]
@@ -214,16 +228,6 @@ def check_munge(config: Mapping[str, str]) -> Findings:
             f"munge makes no credential that holds here: {said}",
             "is munged running, with the cluster's key and the right clock? munge -n | unmunge",
         )
-
-
-def _run(command: tuple[str, ...], given: bytes = b"") -> subprocess.CompletedProcess[bytes] | None:
-    """None where it cannot be started or hangs."""
-    try:
-        return subprocess.run(
-            command, input=given, capture_output=True, timeout=_MUNGE_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
 
 
 def _is_here(config: Mapping[str, str]) -> bool:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from berth.plugin.cli.shared_options import answer, json_option
+
 
 @click.group()
 def slurm() -> None:
@@ -27,7 +29,8 @@ _site_option = click.option(
 
 @slurm.command("filter-path")
 @click.option("--client", is_flag=True, help="The optional filter of sbatch, srun and salloc.")
-def filter_path(client: bool) -> None:
+@json_option
+def filter_path(client: bool, *, json_: bool) -> None:
     """Print where the filter (job_submit.lua) is.
 
     Example: cp "$(berth slurm filter-path)" /etc/slurm/job_submit.lua
@@ -37,7 +40,8 @@ def filter_path(client: bool) -> None:
         FILTER_PATH,
     )
 
-    click.echo(CLIENT_FILTER_PATH if client else FILTER_PATH)
+    path = str(CLIENT_FILTER_PATH if client else FILTER_PATH)
+    answer(path, {"path": path}, json_=json_)
 
 
 @slurm.group()
@@ -51,7 +55,8 @@ def putback() -> None:
 @putback.command("run")
 @_site_option
 @click.option("--every", type=click.FloatRange(min=1), help="Look again and again, every N s.")
-def putback_run(site_file: Path, every: float | None) -> None:
+@json_option
+def putback_run(site_file: Path, every: float | None, *, json_: bool) -> None:
     """Look at pending jobs that Berth moved, and put those back that cannot start there.
 
     Jobs that ran out of memory after Berth made their request smaller run again with their own.
@@ -59,6 +64,7 @@ def putback_run(site_file: Path, every: float | None) -> None:
 
     Example: berth slurm putback run --every 30
     """
+    import json  # noqa: PLC0415
     import time  # noqa: PLC0415
 
     from berth.pilot.errors import BerthError  # noqa: PLC0415
@@ -71,14 +77,24 @@ def putback_run(site_file: Path, every: float | None) -> None:
     printed: list[str] = []
     while True:
         try:
+            moved = []
             for stuck in put_back.stuck_jobs(time.time()):
                 ruled_out.add(path, put_back.put_back(stuck, time.time()))
-                click.echo(f"job {stuck.job} of {stuck.user}: {stuck.reason} in {stuck.candidate}")
+                moved.append(
+                    {
+                        "job": stuck.job, "user": stuck.user, "reason": stuck.reason,
+                        "candidate": stuck.candidate,
+                    }
+                )  # fmt: skip
+                if not json_:
+                    click.echo("job {job} of {user}: {reason} in {candidate}".format(**moved[-1]))
             sentences = list(memory_back.round_of(path, pause_s, time.time()))
-            for sentence in sentences:
-                if sentence not in printed:
-                    click.echo(sentence)
+            fresh = [sentence for sentence in sentences if sentence not in printed]
             printed = sentences
+            if json_ and (every is None or moved or fresh):
+                click.echo(json.dumps({"put_back": moved, "memory": fresh}))
+            for sentence in () if json_ else fresh:
+                click.echo(sentence)
         except BerthError as error:
             if every is None:
                 raise
@@ -124,7 +140,8 @@ def putback_list(site_file: Path, as_json: bool) -> None:
 @_site_option
 @click.argument("candidate", required=False)
 @click.option("--all", "everything", is_flag=True, help="Of every place.")
-def putback_clear(site_file: Path, candidate: str | None, everything: bool) -> None:
+@json_option
+def putback_clear(site_file: Path, candidate: str | None, everything: bool, *, json_: bool) -> None:
     """Let jobs go to CANDIDATE again.
 
     Example: berth slurm putback clear gpu
@@ -140,7 +157,7 @@ def putback_clear(site_file: Path, candidate: str | None, everything: bool) -> N
     count = ruled_out.clear(path, candidate)
     if everything:
         count += memory_back.forget(path)
-    click.echo(f"{count} forgotten")
+    answer(f"{count} forgotten", {"forgotten": count}, json_=json_)
 
 
 @slurm.command("filter-config")

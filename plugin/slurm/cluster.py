@@ -10,7 +10,16 @@ from collections.abc import Mapping
 from berth.pilot.errors import SchedulerError
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts
 from berth.plugin.slurm import commands
-from berth.plugin.slurm.records import Record, allowed, duration_s, gres, names, records, whole
+from berth.plugin.slurm.records import (
+    Record,
+    allowed,
+    count,
+    duration_s,
+    gres,
+    names,
+    records,
+    whole,
+)
 from berth.policies.values import QueueBounds
 
 _MIB = 2**20
@@ -72,7 +81,7 @@ def _bounds(record: Record) -> QueueBounds:
     """Limits of a partition; Slurm writes UNLIMITED, or nothing, where there is none."""
 
     def most(key: str) -> int | None:
-        return whole(record, key) if record.get(key, "").isdigit() else None
+        return count(record.get(key, ""))
 
     def memory(key: str) -> int | None:
         mib = most(key)
@@ -113,6 +122,7 @@ def _node(record: Record) -> NodeFacts:
         gpus=total,
         idle_gpus={name: max(0, count - used.get(name, 0)) for name, count in total.items()},
         system=_system(record.get("OS")),
+        used_memory_bytes=whole(record, "AllocMem") * _MIB,
     )
 
 

@@ -48,6 +48,9 @@ def filter_config(site: Site) -> str:
 
 def check(site: Site) -> Findings:
     """For ``berth doctor``: is the filter's configuration what the site file makes of it?"""
+    from berth.plugin.daemon.app import uids_of  # noqa: PLC0415 - doctor only
+    from berth.plugin.doctor.rights import READ, persons, wall_before  # noqa: PLC0415
+
     path = Path(os.environ.get("BERTH_FILTER_CONFIG") or _CONFIG_PATH)
     advice = f"berth slurm filter-config --site {site.source} > {path}"
     try:
@@ -56,6 +59,11 @@ def check(site: Site) -> Findings:
         text = f"{path} does not exist: the filter uses its defaults"
         yield Finding("filter", Status.WARN, text, advice)
         return
+    for person in persons(uids_of(site) - {0, os.geteuid()}):
+        wall = wall_before(path, READ, person)
+        if wall is not None:
+            text = f"{person.pw_name} may not {wall}: the filter uses its defaults"
+            yield Finding("filter", Status.FAIL, text, f"chmod o+r {path}, o+x {path.parent}")
     if _settings(there) == _settings(filter_config(site)):
         yield Finding("filter", Status.OK, f"{path} agrees with the site file")
     else:

@@ -128,7 +128,20 @@ end
 ---------------------------------------------------------------------------------------------------
 -- The breaker: after some failures in a row the daemon is not asked for a while, then once again.
 
-local breaker = { failures = 0, pause_s = nil, closed_again_at = nil }
+local breaker = { failures = 0, pause_s = nil, closed_again_at = nil, undecided = 0 }
+
+-- A submission that goes by without an answer; the next question says how many there were.
+function breaker.passed_by()
+  if breaker.undecided == 0 then
+    breaker.since_ms, breaker.opened = math.floor(1000 * now()), nil
+  end
+  breaker.undecided = breaker.undecided + 1
+end
+
+function breaker.report()
+  if breaker.undecided == 0 then return nil end
+  return { undecided = breaker.undecided, since_ms = breaker.since_ms, opened = breaker.opened }
+end
 
 function breaker.allows()
   local at = breaker.closed_again_at
@@ -138,8 +151,10 @@ function breaker.allows()
 end
 
 function breaker.failed(problem)
+  breaker.passed_by()
   breaker.failures = breaker.failures + 1
   if breaker.failures < config.breaker_failures then return end
+  breaker.opened = 1
   local pause = breaker.pause_s and breaker.pause_s * 2 or config.breaker_first_pause_s
   breaker.pause_s = math.min(pause, config.breaker_longest_pause_s)
   breaker.closed_again_at = now() + breaker.pause_s
@@ -153,6 +168,7 @@ function breaker.succeeded()
     last_logged.breaker = nil
   end
   breaker.failures, breaker.pause_s, breaker.closed_again_at = 0, nil, nil
+  breaker.undecided = 0
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -811,7 +827,8 @@ local function carry_out(steps)
     local target, key, value = step[1], step[2], step[3]
     local before
     local fine, problem = pcall(function()
-      before = target[key]
+      before = step.before
+      if before == nil then before = target[key] end
       target[key] = value
       if step.seen and target[key] ~= value then error(key .. " cannot be changed") end
     end)
@@ -827,9 +844,9 @@ local function carry_out(steps)
   return done
 end
 
--- What the edit replaced, so that `berth slurm putback` can restore it: `was=partition:auto;gres:-;...`.
+-- What the edit replaces, so that `berth slurm putback` can restore it: `was=partition:auto;gres:-;...`.
 -- `-` is unset; what is no plain character of a value is written %XX.
-local function was(job, done, details)
+local function was(job, steps, details)
   local found = {}
   local function note(key, value)
     local text = "-"
@@ -840,19 +857,25 @@ local function was(job, done, details)
     end
     found[#found + 1] = key .. ":" .. text
   end
-  for _, undo in ipairs(done) do
-    if undo[1] == job then note(undo[2], undo[3]) end
+  for _, step in ipairs(steps) do
+    if step[1] == job then
+      step.before = job[step[2]]
+      note(step[2], step.before)
+    end
   end
   note("memory_mib_per_node", details.memory_mib_per_node)
   note("memory_mib_per_cpu", details.memory_mib_per_cpu)
   return " was=" .. table.concat(found, ";")
 end
 
-local function stamp(job, text, addition)
-  if not text_of(text, MAX_STAMP_BYTES) then return end
+local function stamped(job, text, addition)
   text = one_line(text, MAX_STAMP_BYTES) .. (addition or "")
   local before = job.admin_comment -- another filter of this site may have written one
-  job.admin_comment = one_line(before and before .. " " .. text or text, 4 * MAX_STAMP_BYTES)
+  return one_line(before and before .. " " .. text or text, 4 * MAX_STAMP_BYTES)
+end
+
+local function stamp(job, text)
+  if text_of(text, MAX_STAMP_BYTES) then job.admin_comment = stamped(job, text) end
 end
 
 local function tell(text)
@@ -872,7 +895,7 @@ end
 
 local function ask(details)
   local fine, line = pcall(json.encode, {
-    v = PROTOCOL, op = "decide", scheduler = "slurm", job = details,
+    v = PROTOCOL, op = "decide", scheduler = "slurm", job = details, breaker = breaker.report(),
   })
   if not fine or #line >= MAX_REQUEST_BYTES then return nil end -- the job's doing, not the daemon's
   local text, problem = exchange(line .. "\n")
@@ -885,7 +908,11 @@ end
 local function consider(job, part_list)
   if not usable then return false end
   read_config()
-  if killed() or not breaker.allows() then return false end
+  if killed() then return false end
+  if not breaker.allows() then
+    breaker.passed_by()
+    return false
+  end
   local own = looked_at(job)
   if opted_out(own) then return true end
   local names, partitions = usable_partitions(job, part_list, own)
@@ -893,7 +920,6 @@ local function consider(job, part_list)
   local details = describe(job, names, own)
   local reply = ask(details)
   if not reply then return false end
-  local before
   if reply.action == "edit" and type(reply.edits) == "table" then
     local option = not only_fits_memory(reply.edits, details)
       and untranslated(job, reply.edits, details, partitions, own)
@@ -907,14 +933,20 @@ local function consider(job, part_list)
       problem = "no stamp would explain it"
     end
     local done
-    if not problem then done, problem = carry_out(plan(job, reply.edits, details, own)) end
+    if not problem then
+      local steps = plan(job, reply.edits, details, own)
+      -- First of all: no job is changed without a stamp that says so.
+      local text = stamped(job, reply.stamp, was(job, steps, details))
+      table.insert(steps, 1, { job, "admin_comment", text })
+      done, problem = carry_out(steps)
+    end
     if not done then
       log("refused", "an answer was not carried out: " .. tostring(problem))
       return false
     end
-    before = was(job, done, details)
+  else
+    stamp(job, reply.stamp)
   end
-  stamp(job, reply.stamp, before)
   tell(reply.message)
   return true
 end

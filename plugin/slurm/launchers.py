@@ -43,7 +43,7 @@ class Launch:
 def split(command: Sequence[str]) -> Launch:
     """The launcher with its options, and the program with its arguments.
 
-    Raises UsageError where it cannot be told; ``--`` between the two settles it.
+    Raises UsageError where that is not clear; ``--`` between the two settles it.
     """
     words = tuple(command)
     if not words or Path(words[0]).name not in LAUNCHERS:

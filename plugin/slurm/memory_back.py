@@ -21,6 +21,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from berth.pilot.errors import BerthError, DocumentError
+from berth.pilot.units import whole_number
 from berth.plugin.right_sizing import guard
 from berth.plugin.right_sizing.guard import Guard
 from berth.plugin.slurm import commands
@@ -59,7 +60,7 @@ def short_jobs(begun: Mapping[str, str]) -> Iterator[Short]:
     """
     listed = commands.run(("squeue", "-a", "-h", "-t", ENDED, "-o", "%A"))
     for job in dict.fromkeys((*begun, *(line.strip() for line in listed.splitlines()))):
-        if not job.isdigit():
+        if whole_number(job) is None:
             continue
         found = short_job(job)
         if found is not None and (job in begun or not found.marked):

@@ -14,7 +14,9 @@ from dataclasses import replace
 from itertools import takewhile
 from pathlib import PurePosixPath
 
+from berth.pilot import progress
 from berth.pilot.errors import DocumentError
+from berth.pilot.units import whole_number
 from berth.plugin.history.matching import Described, described, plain_name
 from berth.plugin.history.reading import SINGLETON, Read, Unreadable, checked_times, name_of
 from berth.plugin.slurm import commands, stored_scripts
@@ -40,6 +42,7 @@ _OF_COMPONENT = ":".__ne__
 """What stands before the next component of a heterogeneous job."""
 _NAMING = ("-J", "--job-name")
 _MINUTE_S = 60.0
+_MOST = 2**31
 _SCRIPTS_OF_KIND = 50
 """Jobs of one user and name whose scripts are asked for, the last ones."""
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50}
@@ -107,7 +110,7 @@ def read_sacct(
     """
     read, header = Read(), None
     steps: dict[str, int] = {}
-    for number, raw in enumerate(lines, 1):
+    for number, raw in enumerate(progress.steps("lines read", list(lines)), 1):
         line = raw.rstrip("\r\n")
         if not line.strip():
             continue
@@ -199,6 +202,8 @@ def _job(
     runtime_s = checked_times(submit_s, start_s, end_s, _elapsed(fields))
     nodes = count(fields.get("NNodes") or fields.get("AllocNodes", "")) or 1
     cores = count(fields.get("AllocCPUS") or fields.get("NCPUS", "")) or 1
+    if max(nodes, cores) >= _MOST:
+        raise Unreadable("more nodes or cores than can be")
     return PastJobRecord(
         cluster=cluster,
         job_id=job_id,
@@ -256,9 +261,10 @@ def _given(name: str, line: str) -> Described | None:
 def _elapsed(fields: Fields) -> float | None:
     raw = fields.get("ElapsedRaw", "")
     if raw:
-        if not (raw.isascii() and raw.lstrip("-").isdigit()):
+        seconds = count(raw.removeprefix("-"))
+        if seconds is None:
             raise Unreadable("ElapsedRaw is not a number")
-        return float(raw)
+        return -float(seconds) if raw.startswith("-") else float(seconds)
     return duration_s(fields.get("Elapsed"))
 
 
@@ -292,8 +298,9 @@ def _bytes(text: str) -> int | None:
 
 def _moment(text: str, *, utc: bool) -> float:
     """``2026-11-21T19:00:00``, or Unix time (SLURM_TIME_FORMAT=%s)."""
-    if text.isascii() and text.isdigit() and len(text) < 12:
-        return float(text)
+    seconds = whole_number(text, 10**11 - 1)
+    if seconds is not None:
+        return float(seconds)
     found = moment_s(text, utc=utc)
     if found is None:
         raise Unreadable(f"{text[:30]!r} is no time")

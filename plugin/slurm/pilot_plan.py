@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from berth.pilot.errors import BerthError, SchedulerError, UsageError
-from berth.pilot.units import parse_bytes, parse_duration_s
+from berth.pilot.units import parse_bytes, parse_duration_s, whole_number
 from berth.plugin.site.site import Site
 from berth.plugin.slurm import commands
 from berth.plugin.slurm.launchers import Launch, split
@@ -252,8 +252,9 @@ def _check_counts(launch: Launch, options: Mapping[str, Any]) -> None:
 def _seconds(option: str, text: str | None) -> float | None:
     if text is None:
         return None
-    if text.isascii() and text.isdigit():
-        return float(text) * 60  # as sbatch reads it
+    minutes = whole_number(text)
+    if minutes is not None:
+        return minutes * 60.0  # as sbatch reads it
     try:
         return parse_duration_s(text)
     except ValueError as error:

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from berth.plugin.scheduler import PresentJob, stamped_decision
 from berth.plugin.scheduler.host_lists import hostlist
 from berth.plugin.slurm import commands
-from berth.plugin.slurm.records import count, duration_s, gpus_in, moment_s, names
+from berth.plugin.slurm.records import (
+    count,
+    duration_s,
+    gpus_in,
+    memory_in,
+    moment_s,
+    names,
+)
 from berth.plugin.slurm.states import state_of
+from berth.plugin.slurm.submit_line import Said, dependencies
 
 FIELDS = (
     "JobArrayID", "State", "Partition", "UserName", "Account", "NumNodes", "NumCPUs", "NumTasks",
     "TimeLimit", "SubmitTime", "StartTime", "Reason", "PriorityLong", "tres", "tres-per-node",
-    "tres-per-job", "tres-per-task", "NodeList", "admin_comment", "Name",
+    "tres-per-job", "tres-per-task", "NodeList", "admin_comment", "Name", "Dependency",
 )  # fmt: skip
 """Of squeue's ``--Format``."""
 _STATES = "PD,CF,R,CG,S,SI,SO"
@@ -25,6 +35,10 @@ _TURN = frozenset(
 """Reasons of jobs that wait for their turn or for room, up to the first comma. The last goes on
 ``DRAINED or reserved for jobs in higher priority partitions``: so wait jobs of several partitions.
 """
+_RESERVED = "Reserved for maintenance"
+"""``ReqNodeNotAvail, ...``: its nodes will be reserved before it would have ended."""
+_DEPENDS = "Dependency"
+"""The reason of a job that waits for others."""
 
 Fields = Mapping[str, str]
 
@@ -46,7 +60,9 @@ def parse(text: str, bar: str) -> tuple[PresentJob, ...]:
     size = len(FIELDS)
     rows = (parts[at : at + size] for at in range(0, len(parts) - size + 1, size))
     fields = (dict(zip(FIELDS, (one.strip() for one in row), strict=True)) for row in rows)
-    return tuple(job for one in fields if (job := _job(one)) is not None)
+    found = [(job, one) for one in fields if (job := _job(one)) is not None]
+    waited_for = _WaitedFor([job for job, _ in found])
+    return tuple(_after(job, one, waited_for) for job, one in found)
 
 
 def _job(fields: Fields) -> PresentJob | None:
@@ -62,8 +78,7 @@ def _job(fields: Fields) -> PresentJob | None:
         running=running,
         cores=count(fields["NumCPUs"].partition("-")[0]) or 1,
         submit_s=submit_s,
-        may_start=running
-        or fields["Reason"].strip("()").replace("_", " ").partition(",")[0] in _TURN,
+        may_start=running or _waits_for_room(fields),
         account="" if fields["Account"] == "(null)" else fields["Account"],
         name=fields["Name"],
         nodes=nodes,
@@ -73,11 +88,60 @@ def _job(fields: Fields) -> PresentJob | None:
         time_limit_s=duration_s(fields["TimeLimit"]),
         start_s=moment_s(fields["StartTime"], utc=True) if running else None,
         decision=stamped_decision(fields["admin_comment"]),
+        memory_bytes=(memory_in(fields["tres"]) or 0) // nodes,
     )
 
 
-def _reason(fields: Fields) -> str:
-    return fields["Reason"].strip("()").replace("_", " ").partition(",")[0]
+class _WaitedFor:
+    """Finds the jobs that a dependency names: of an array the last task, of several jobs of a name
+    (``singleton``) the last before the one that waits."""
+
+    def __init__(self, jobs: Sequence[PresentJob]) -> None:
+        ordered = sorted(jobs, key=lambda job: _number(job.job_id))
+        self._of_id = {name: job.job_id for job in ordered for name in _names_of(job)}
+        self._before: dict[str, str] = {}
+        last: dict[tuple[str, str], str] = {}
+        for job in ordered:
+            before = last.get((job.user, job.name))
+            if before is not None:
+                self._before[job.job_id] = before
+            last[job.user, job.name] = job.job_id
+
+    def of(self, job: PresentJob, said: Said) -> tuple[str, ...]:
+        """Ids; those that are not here have ended."""
+        task = job.job_id.partition("_")[2]
+        named = (*said.after, *(f"{array}_{task}" for array in said.with_task))
+        found = [self._of_id[one] for one in named if one in self._of_id]
+        if said.singleton and job.job_id in self._before:
+            found.append(self._before[job.job_id])
+        return tuple(found)
+
+
+def _number(job_id: str) -> tuple[int, int]:
+    array, _, task = job_id.partition("_")
+    return count(array) or 0, count(task) or 0
+
+
+def _names_of(job: PresentJob) -> tuple[str, str]:
+    return job.job_id, job.job_id.partition("_")[0]
+
+
+def _after(job: PresentJob, fields: Fields, waited_for: _WaitedFor) -> PresentJob:
+    """With the jobs that it waits for, where that is all that keeps it from its turn.
+
+    It stays as it is where it waits for something else, too, or where what Slurm writes cannot be
+    read.
+    """
+    if job.running or fields["Reason"].strip("()") != _DEPENDS:
+        return job
+    said = dependencies(re.sub(r"\([^)]*\)", "", fields["Dependency"]))
+    after = () if said.others else waited_for.of(job, said)
+    return replace(job, may_start=True, after=after) if after else job
+
+
+def _waits_for_room(fields: Fields) -> bool:
+    reason = fields["Reason"].strip("()").replace("_", " ")
+    return reason.partition(",")[0] in _TURN or reason.endswith(_RESERVED)
 
 
 def _gpus(fields: Fields, nodes: int) -> int:

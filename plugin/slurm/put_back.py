@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from berth.pilot.errors import BerthError, SchedulerError
+from berth.pilot.units import whole_number
 from berth.plugin.scheduler.ruled_out import RuledOut
 from berth.plugin.slurm import commands
 from berth.plugin.slurm.records import Record, records
@@ -81,7 +82,7 @@ def stuck_jobs(now_s: float) -> Iterator[Stuck]:
     for line in dict.fromkeys(waiting.splitlines()):
         number, _, rest = line.strip().partition("|")
         reason, _, submitted = rest.rpartition("|")
-        if not number.isdigit() or not _is_due(reason, submitted, now_s):
+        if whole_number(number) is None or not _is_due(reason, submitted, now_s):
             continue
         found = _stuck(number, reason)
         if found is not None:

@@ -12,9 +12,12 @@ import time
 from collections.abc import Iterator, Mapping
 
 from berth.pilot.errors import SchedulerError
+from berth.pilot.units import whole_number
 
 _KEY = re.compile(r"(?:^|\s)([A-Za-z][A-Za-z0-9_/:]*)=")
-_CLOCK = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?")
+_MEMORY = re.compile(r"(?:^|,)mem=(\d{1,12}(?:\.\d{1,9})?)([KMGTP]?)(?=,|$)", re.ASCII)
+_POWERS = {"K": 10, "": 20, "M": 20, "G": 30, "T": 40, "P": 50}
+_CLOCK = re.compile(r"(?:(\d{1,9})-)?(?:(\d{1,9}):)?(\d{1,9}):(\d{1,9})(?:\.\d{1,9})?")
 _GRES = re.compile(r"(?P<name>[^:(,=]+)(?::(?P<type>[^:(,=]+))?[:=](?P<count>\d+)(?P<unit>[KMG]?)")
 
 Record = Mapping[str, str]
@@ -43,7 +46,7 @@ def whole(record: Record, key: str, default: int = 0) -> int:
 
 def count(text: str) -> int | None:
     """A number of things, bytes or seconds; None for anything else, and from 16 digits on."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
+    return whole_number(text, 10**15 - 1)
 
 
 def node_peak_bytes(peak_bytes: int, tasks: str, nodes: str) -> int:
@@ -105,3 +108,9 @@ def gpus_in(tres: str) -> int | None:
     """
     found = gres(tres.replace("gres/", ""))
     return found.pop("gpu", None) or sum(found.values()) or None
+
+
+def memory_in(tres: str) -> int | None:
+    """Bytes that ``cpu=4,mem=7.50G,node=2`` names; None: it names none. Without unit MiB."""
+    match = _MEMORY.search(tres)
+    return None if match is None else int(float(match[1]) * 2.0 ** _POWERS[match[2]])

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from berth.pilot.errors import SchedulerError, ToolMissing
 from berth.plugin.slurm import commands
+from berth.plugin.slurm.configuration import listed, read_configuration
 
 FLAG = "job_script"
 AT_ONCE = 100
@@ -25,11 +26,10 @@ _ABSENT = frozenset(("", "NONE"))
 def are_stored() -> bool:
     """Whether the accounting stores scripts; False where Slurm does not say."""
     try:
-        text = commands.run(("scontrol", "show", "config"))
+        flags = listed(read_configuration(), "AccountingStoreFlags")
     except (SchedulerError, ToolMissing):
         return False
-    found = re.search(r"^AccountingStoreFlags\s*=\s*(\S+)", text, re.MULTILINE)
-    return found is not None and FLAG in found[1].lower().split(",")
+    return FLAG in map(str.lower, flags)
 
 
 def scripts_of(by_user: Mapping[str, Sequence[str]]) -> dict[str, str]:

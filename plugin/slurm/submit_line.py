@@ -39,16 +39,21 @@ def said(line: str) -> Said:
     if "-d" not in line and "--dep" not in line and "-a" not in line and "--array" not in line:
         return NOTHING
     options = _options(line)
-    dependency, array = options.get("dependency", ""), options.get("array", "")
-    limit = _AT_ONCE.search(array)
+    limit = _AT_ONCE.search(options.get("array", ""))
+    at_once = int(limit[1]) if limit is not None and int(limit[1]) > 0 else None
+    return dependencies(options.get("dependency", ""))._replace(at_once=at_once)
+
+
+def dependencies(text: str) -> Said:
+    """Read ``afterok:12:13,singleton``."""
     after: list[str] = []
     with_task: list[str] = []
     singleton, others = False, 0
-    for part in re.split(r"[,?]", dependency):
+    for part in re.split(r"[,?]", text):
         kind, *jobs = part.split(":")
         if not kind:
             continue
-        found = [match for text in jobs if (match := _JOB.fullmatch(text)) is not None]
+        found = [match for one in jobs if (match := _JOB.fullmatch(one)) is not None]
         if kind == "singleton":
             singleton = True
         elif kind in _ENDS and len(found) == len(jobs) > 0:
@@ -57,8 +62,7 @@ def said(line: str) -> Said:
             with_task += [m[1] for m in found]
         else:
             others += 1
-    at_once = int(limit[1]) if limit is not None and int(limit[1]) > 0 else None
-    return Said(tuple(after[:MOST]), tuple(with_task[:MOST]), singleton, at_once, others)
+    return Said(tuple(after[:MOST]), tuple(with_task[:MOST]), singleton, None, others)
 
 
 def _options(line: str) -> dict[str, str]:

@@ -107,4 +107,5 @@ def _node(node: Any) -> NodeFacts:
         features=tuple(node.active_features or node.available_features or ()),
         gpus=gpus,
         idle_gpus={name: max(0, n - int(used.get(name, 0))) for name, n in gpus.items()},
+        used_memory_bytes=(node.allocated_memory or 0) * _MIB,
     )

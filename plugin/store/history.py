@@ -2,18 +2,44 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
 from operator import attrgetter
+from typing import Any
 
-from sqlalchemy import delete, func, select, tuple_
+from sqlalchemy import Connection, Select, func, select, tuple_
 
+from berth.pilot.bounded import BoundedCache
+from berth.pilot.progress import steps
 from berth.plugin.store import tables
 from berth.plugin.store.database import Database
-from berth.plugin.store.records import DecisionRecord
+from berth.plugin.store.records import Asked, DecisionRecord, Ranking
+from berth.plugin.store.statements import delete_before
 from berth.policies.codes import Code
 
-_COLUMNS = tuple(column.name for column in tables.decisions.columns)
-_columns = attrgetter(*_COLUMNS)
+_RANKED = func.coalesce(tables.rankings.c.ranked, tables.decisions.c.ranked).label("ranked")
+_FROM = tables.decisions.outerjoin(
+    tables.rankings, tables.rankings.c.digest == tables.decisions.c.ranking
+)
+_OWN = tuple(name for name in DecisionRecord.__slots__ if name != "ranked")
+"""What each decision has for itself."""
+_RECORD = (*(tables.decisions.c[name] for name in _OWN), _RANKED)
+_own = attrgetter(*_OWN)
+
+_SHARED_FROM = 256
+"""Shorter rankings are stored with each decision."""
+_REMEMBERED = 512
+"""Rankings that are recognised when they come again."""
+_DAY_S = 86_400.0
+_USED_LATER = (
+    "(digest) DO UPDATE SET used_s = excluded.used_s "
+    "WHERE rankings.used_s < excluded.used_s - 86400"
+)
+"""Once a day is enough."""
+_TOGETHER = 10
+"""Rows of one statement: more are not faster, and fewer make the recorder's thread and the
+answering one hand the interpreter to each other more often."""
 
 _PIECE = 500
 """Databases limit the values of one statement."""
@@ -33,24 +59,62 @@ class Decisions:
         self._database = database
         # Compiled once and given to the driver as it is: a third of the time of a Core insert,
         # and the daemon's recorder shares its interpreter with the answers.
-        holes = ", ".join("?" if database.path is not None else "%s" for _ in _COLUMNS)
-        names = ", ".join(f'"{name}"' for name in _COLUMNS)
-        words = ("INSERT INTO decisions", f"({names})", "VALUES", f"({holes})", "ON CONFLICT (id)")
-        self._insert = " ".join((*words, "DO NOTHING"))
+        hole = "?" if database.path is not None else "%s"
+        names = (*_OWN, "ranked", "ranking")
+        self._inserts = {
+            count: _insert("decisions", names, hole, count, "(id) DO NOTHING")
+            for count in (1, _TOGETHER)
+        }
+        self._share = _insert("rankings", ("digest", "ranked", "used_s"), hole, 1, _USED_LATER)
+        self._met: BoundedCache[str, str] = BoundedCache(_REMEMBERED)
+        """Digests by their text, which is found by its identity where the recorder has it again."""
 
     def add(self, records: Sequence[DecisionRecord]) -> None:
-        """Store a batch in one transaction; a record that is there already is left alone."""
+        """Store a batch in one transaction; a record that is there already is left alone.
+
+        A long ranking that comes again is stored once for all decisions that have it.
+        """
         if not records:
             return
+        shared: dict[str, tuple[str, float]] = {}
+        rows = [(*_own(r), *self._ranked(r, shared)) for r in records]
         with self._database.write() as connection:
-            connection.exec_driver_sql(self._insert, [_columns(r) for r in records])
+            if shared:  # in one order, so that two daemons do not wait for each other
+                texts = [(digest, *shared[digest]) for digest in sorted(shared)]
+                connection.exec_driver_sql(self._share, texts)
+            whole = len(rows) // _TOGETHER * _TOGETHER
+            self._insert(connection, _TOGETHER, rows[:whole])
+            self._insert(connection, 1, rows[whole:])
+
+    def _ranked(
+        self, record: DecisionRecord, shared: dict[str, tuple[str, float]]
+    ) -> tuple[str, str | None]:
+        """The columns ``ranked`` and ``ranking``; adds to ``shared`` what is stored there."""
+        text = record.ranked
+        if len(text) < _SHARED_FROM:
+            return text, None
+        digest = self._met.get(text)
+        if digest is None:
+            self._met.put(text, _digest(text))
+            return text, None
+        used_s = shared[digest][1] if digest in shared else record.time_s
+        shared[digest] = text, max(used_s, record.time_s)
+        return "[]", digest
+
+    def _insert(
+        self, connection: Connection, together: int, rows: Sequence[tuple[object, ...]]
+    ) -> None:
+        if rows:
+            pieces = (rows[i : i + together] for i in range(0, len(rows), together))
+            values = [tuple(chain.from_iterable(piece)) for piece in pieces]
+            connection.exec_driver_sql(self._inserts[together], values)
 
     def get(self, decision: str) -> DecisionRecord | None:
         """One decision by its id, or None."""
         table = tables.decisions
         with self._database.read() as connection:
-            row = connection.execute(select(table).where(table.c.id == decision)).one_or_none()
-        return None if row is None else DecisionRecord(**row._mapping)
+            row = connection.execute(_records().where(table.c.id == decision)).one_or_none()
+        return None if row is None else DecisionRecord(*row)
 
     def of_ids(self, ids: Collection[str]) -> dict[str, DecisionRecord]:
         """Those of these decisions that are there, by id."""
@@ -58,8 +122,8 @@ class Decisions:
         found = {}
         with self._database.read() as connection:
             for some in in_pieces(ids):
-                for row in connection.execute(select(table).where(table.c.id.in_(some))):
-                    found[row.id] = DecisionRecord(**row._mapping)
+                for row in connection.execute(_records().where(table.c.id.in_(some))):
+                    found[row.id] = DecisionRecord(*row)
         return found
 
     def requests(self, ids: Collection[str]) -> dict[str, tuple[str, str]]:
@@ -71,6 +135,29 @@ class Decisions:
             for some in in_pieces(ids):
                 for row in connection.execute(query.where(table.c.id.in_(some))):
                     found[row.id] = (row.account or "", row.request)
+        return found
+
+    def asked(self, ids: Collection[str]) -> dict[str, Asked]:
+        """When those of these decisions that are there were made, from what, by id."""
+        table = tables.decisions
+        query = select(table.c.id, table.c.time_s, table.c.request, _RANKED).select_from(_FROM)
+        found = {}
+        with self._database.read() as connection:
+            for some in in_pieces(ids):
+                for name, *rest in connection.execute(query.where(table.c.id.in_(some))):
+                    found[name] = Asked._make(rest)
+        return found
+
+    def rankings(self, ids: Collection[str]) -> dict[str, Ranking]:
+        """What those of these decisions chose that chose something, by id."""
+        table = tables.decisions
+        query = select(table.c.id, table.c.action, table.c.chosen, _RANKED)
+        query = query.select_from(_FROM).where(table.c.chosen.is_not(None))
+        found = {}
+        with self._database.read() as connection:
+            for some in steps("pieces of decisions read", list(in_pieces(ids))):
+                for name, *rest in connection.execute(query.where(table.c.id.in_(some))):
+                    found[name] = Ranking._make(rest)
         return found
 
     def first_s(self) -> float | None:
@@ -93,7 +180,7 @@ class Decisions:
         ``before``: only those older than this one, for the next page.
         """
         table = tables.decisions
-        query = select(table).order_by(table.c.time_s.desc(), table.c.id.desc()).limit(count)
+        query = _records().order_by(table.c.time_s.desc(), table.c.id.desc()).limit(count)
         for column, value in (
             (table.c.user, user),
             (table.c.code, code),
@@ -105,24 +192,31 @@ class Decisions:
             here = tuple_(table.c.time_s, table.c.id)
             query = query.where(here < tuple_(before.time_s, before.id))
         with self._database.read() as connection:
-            return [DecisionRecord(**row._mapping) for row in connection.execute(query)]
+            return [DecisionRecord(*row) for row in connection.execute(query)]
 
     def of_user(self, user: str, since_s: float, until_s: float) -> list[DecisionRecord]:
         """What was decided for a user's jobs in a time, both ends among it, oldest first."""
         table = tables.decisions
         query = (
-            select(table)
+            _records()
             .where(table.c.user == user, table.c.time_s.between(since_s, until_s))
             .order_by(table.c.time_s)
         )
         with self._database.read() as connection:
-            return [DecisionRecord(**row._mapping) for row in connection.execute(query)]
+            return [DecisionRecord(*row) for row in connection.execute(query)]
 
-    def counted(self, since_s: float) -> list[tuple[str, str, str, int]]:
-        """How many there were since then, by mode, action and code; the most first."""
+    def counted(self, since_s: float, most: int) -> list[tuple[str, str, str, int]]:
+        """The last ``most`` since then, counted by mode, action and code; the most first."""
         table = tables.decisions
-        groups = (table.c.mode, table.c.action, table.c.code)
-        query = select(*groups, func.count()).where(table.c.time_s >= since_s).group_by(*groups)
+        newest = (
+            select(table.c.mode, table.c.action, table.c.code)
+            .where(table.c.time_s >= since_s)
+            .order_by(table.c.time_s.desc())
+            .limit(most)
+            .subquery()
+        )
+        groups = (newest.c.mode, newest.c.action, newest.c.code)
+        query = select(*groups, func.count()).group_by(*groups)
         with self._database.read() as connection:
             found = [(str(m), str(a), str(c), int(n)) for m, a, c, n in connection.execute(query)]
         return sorted(found, key=lambda one: (-one[3], one[:3]))
@@ -146,18 +240,36 @@ class Decisions:
                 jobs[profile] = jobs.get(profile, 0) + count
             if all(code != Code.EXPLORED for _, code, _ in found):
                 return jobs, []
-            query = select(table).where(*of_then, table.c.code == Code.EXPLORED.value)
-            return jobs, [DecisionRecord(**row._mapping) for row in connection.execute(query)]
+            query = _records().where(*of_then, table.c.code == Code.EXPLORED.value)
+            return jobs, [DecisionRecord(*row) for row in connection.execute(query)]
 
-    def count(self) -> int:
-        """How many there are."""
+    def count(self, since_s: float | None = None) -> int:
+        """How many there are, of all times or since then."""
+        query = select(func.count()).select_from(tables.decisions)
+        if since_s is not None:
+            query = query.where(tables.decisions.c.time_s >= since_s)
         with self._database.read() as connection:
-            return int(
-                connection.execute(select(func.count()).select_from(tables.decisions)).scalar_one()
-            )
+            return int(connection.execute(query).scalar_one())
 
     def prune(self, before_s: float) -> int:
         """Delete decisions older than Unix time ``before_s``; gives how many."""
-        table = tables.decisions
-        with self._database.write() as connection:
-            return int(connection.execute(delete(table).where(table.c.time_s < before_s)).rowcount)
+        count = delete_before(self._database, tables.decisions.c.time_s, before_s)
+        delete_before(self._database, tables.rankings.c.used_s, before_s - _DAY_S)
+        return count
+
+
+def _records() -> Select[Any]:
+    return select(*_RECORD).select_from(_FROM)
+
+
+def _insert(table: str, names: Sequence[str], hole: str, count: int, conflict: str) -> str:
+    """A statement that adds ``count`` rows."""
+    columns = ", ".join(f'"{name}"' for name in names)
+    row = f"({', '.join([hole] * len(names))})"
+    rows = ", ".join([row] * count)
+    words = ("INSERT INTO", table, f"({columns})", "VALUES", rows, "ON CONFLICT", conflict)
+    return " ".join(words)
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

@@ -3,18 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Select, delete, func, or_, select, update
+from sqlalchemy import Connection, Select, bindparam, delete, exists, func, select, update
 
 from berth.plugin.store import tables
 from berth.plugin.store.database import Database
 from berth.plugin.store.history import in_pieces
+from berth.plugin.store.outcomes import RECORD
 from berth.plugin.store.records import EvidenceRecord, LearntRecord, OutcomeRecord
-from berth.plugin.store.statements import insert_into, next_revision, upsert
+from berth.plugin.store.statements import (
+    counter,
+    delete_before,
+    distinct,
+    insert_into,
+    next_revision,
+    upsert,
+)
 
+_EVIDENCE = tuple(tables.evidence.c[name] for name in EvidenceRecord.__slots__)
 LOOKED_BACK_S = 30 * 86_400.0
 """Jobs that ended before that are not learnt from."""
 _KEYS = ("cluster", "job_id")
+_SEEN_OF = {"of_cluster": "cluster", "of_job": "job_id", "at_s": "ended_s", "in_state": "state"}
+_SEEN = (
+    update(tables.outcomes)
+    .where(
+        tables.outcomes.c.cluster == bindparam("of_cluster"),
+        tables.outcomes.c.job_id == bindparam("of_job"),
+    )
+    .values(seen_end_s=bindparam("at_s"), seen_state=bindparam("in_state"))
+)
+"""The outcome of evidence was looked at as it was then: one that is changed is pending again."""
+
+
+_REVISION = "revision"
+_CHECKED = ("checked", "checked-everybody")
+
+
+class Checked(NamedTuple):
+    """Up to where all learnt forecasts were held against all that they are made from."""
+
+    name: str
+    revision: int
+    """Of the store, at present."""
+    up_to: int
+    """The revision at which they were; evidence that is not in them yet: -1."""
+
+    @property
+    def all(self) -> bool:
+        """Nothing has changed since."""
+        return self.up_to == self.revision
 
 
 class Learning:
@@ -26,20 +65,19 @@ class Learning:
     def pending(self, since_s: float, count: int) -> list[OutcomeRecord]:
         """The first ``count`` outcomes with a workload that ended after Unix time ``since_s`` and
         were not looked at, or ended once more since then, in order of their ends."""
-        jobs, seen = tables.outcomes, tables.evidence
-        same = (jobs.c.cluster == seen.c.cluster) & (jobs.c.job_id == seen.c.job_id)
-        changed = or_(
-            seen.c.job_id.is_(None), seen.c.ended_s != jobs.c.end_s, seen.c.state != jobs.c.state
-        )
-        query = (
-            select(jobs)
-            .select_from(jobs.outerjoin(seen, same))
-            .where(jobs.c.end_s >= since_s, jobs.c.profile.is_not(None), changed)
-            .order_by(jobs.c.end_s, jobs.c.cluster, jobs.c.job_id)
-            .limit(count)
-        )
+        jobs = tables.outcomes.c
+        query = select(*RECORD).where(tables.UNSEEN, jobs.end_s >= since_s)
+        query = query.order_by(jobs.end_s, jobs.cluster, jobs.job_id).limit(count)
         with self._database.read() as connection:
-            return [OutcomeRecord(**row._mapping) for row in connection.execute(query)]
+            return [OutcomeRecord(*row) for row in connection.execute(query)]
+
+    def count_pending(self, since_s: float) -> int:
+        """How many such outcomes there are."""
+        jobs = tables.outcomes
+        query = select(func.count()).select_from(jobs)
+        query = query.where(tables.UNSEEN, jobs.c.end_s >= since_s)
+        with self._database.read() as connection:
+            return int(connection.execute(query).scalar_one())
 
     def outdated(self) -> bool:
         """Whether a workload was predicted anew after what was learnt of it."""
@@ -50,13 +88,13 @@ class Learning:
             return connection.execute(query).first() is not None
 
     def has_work(self, now_s: float) -> bool:
-        """Whether jobs have ended that were not looked at: two look-ups."""
+        """Whether there are ended jobs that were not looked at, or forecasts that are outdated."""
         return bool(self.pending(now_s - LOOKED_BACK_S, 1)) or self.outdated()
 
     def of_job(self, job_id: str, *, cluster: str | None = None) -> EvidenceRecord | None:
         """What was made of a job, or None."""
         table = tables.evidence
-        query = select(table).where(table.c.job_id == job_id).limit(1)
+        query = select(*_EVIDENCE).where(table.c.job_id == job_id).limit(1)
         if cluster is not None:
             query = query.where(table.c.cluster == cluster)
         return next(iter(self._found(query)), None)
@@ -65,7 +103,7 @@ class Learning:
         """What was made of jobs of these ids, by cluster and job id."""
         table, found = tables.evidence, []
         for some in in_pieces(job_ids):
-            found += self._found(select(table).where(table.c.job_id.in_(some)))
+            found += self._found(select(*_EVIDENCE).where(table.c.job_id.in_(some)))
         return {(one.cluster, one.job_id): one for one in found}
 
     def of_profile(self, profile: str, count: int) -> list[EvidenceRecord]:
@@ -79,11 +117,20 @@ class Learning:
     def users(self) -> set[str]:
         """Whose jobs were looked at."""
         with self._database.read() as connection:
-            return set(connection.execute(select(tables.evidence.c.user).distinct()).scalars())
+            return set(distinct(connection, tables.evidence.c.user))
 
     def of_all(self, count: int) -> list[EvidenceRecord]:
         """The last ``count`` jobs."""
         return self._last(tables.evidence.c.job_id.is_not(None), count)
+
+    def counted(self, since_s: float, most: int) -> list[tuple[str, int]]:
+        """The last ``most`` jobs that ended since then, counted by what they are used for."""
+        table = tables.evidence
+        query = select(table.c.use).where(table.c.ended_s >= since_s)
+        newest = query.order_by(table.c.ended_s.desc()).limit(most).subquery()
+        counted = select(newest.c.use, func.count()).group_by(newest.c.use)
+        with self._database.read() as connection:
+            return [(use, int(count)) for use, count in connection.execute(counted)]
 
     def put(
         self,
@@ -91,16 +138,18 @@ class Learning:
         learnt: Sequence[LearntRecord],
         *,
         replaces: Collection[tuple[str, str]] = (),
+        checked: Checked | None = None,
     ) -> bool:
         """Store evidence with the forecasts made from it, all or nothing.
 
         ``replaces``: (cluster, job id) of evidence that is there and stands for an earlier end of
-        the job. False: another daemon was first with some of it, and nothing is stored.
+        the job. ``checked``: with these all forecasts are as all evidence has it; None: not yet.
+        False: another daemon was first with some of it, and nothing is stored.
         """
         rows = [{name: getattr(r, name) for name in r.__slots__} for r in evidence]
         rows.sort(key=lambda row: (row["cluster"], row["job_id"]))
         try:
-            self._put(rows, learnt, replaces)
+            self._put(rows, learnt, replaces, checked)
         except _NotFirst:
             return False
         return True
@@ -110,6 +159,7 @@ class Learning:
         rows: Sequence[dict[str, object]],
         learnt: Sequence[LearntRecord],
         replaces: Collection[tuple[str, str]],
+        checked: Checked | None,
     ) -> None:
         table = tables.evidence
         fresh = insert_into(self._database, table).on_conflict_do_nothing(index_elements=_KEYS)
@@ -123,11 +173,24 @@ class Learning:
                 stored = connection.execute(fresh.returning(table.c.job_id), rows)
                 if len(stored.all()) < len(rows):
                     raise _NotFirst
+                seen = [{hole: row[name] for hole, name in _SEEN_OF.items()} for row in rows]
+                connection.execute(_SEEN, seen)
             for record in learnt:
                 values = {name: getattr(record, name) for name in record.__slots__}
                 values["revision"] = revision
                 put = upsert(self._database, tables.learnt, values, ("profile", "user"))
                 connection.execute(put, values)
+            _set_unchecked(connection)
+            if checked and counter(connection, _REVISION) == checked.revision + bool(learnt):
+                value = {"name": checked.name, "value": checked.revision + bool(learnt)}
+                put = upsert(self._database, tables.counters, value, ("name",))
+                connection.execute(put, value)
+
+    def checked(self, *, everybody: bool) -> Checked:
+        """How far forecasts were checked, where jobs of ``everybody`` count for all or not."""
+        name = "checked-everybody" if everybody else "checked"
+        with self._database.read() as connection:
+            return Checked(name, counter(connection, _REVISION), counter(connection, name))
 
     def set_use(self, cluster: str, job_id: str, use: str) -> bool:
         """Say anew what a job counts for; False: it is not known."""
@@ -138,16 +201,22 @@ class Learning:
                 .where(table.c.cluster == cluster, table.c.job_id == job_id)
                 .values(use=use)
             )
+            _set_unchecked(connection)
         return bool(found.rowcount)
 
-    def clear(self, keep: str) -> int:
+    def clear(self, keep: str, since_s: float) -> int:
         """Forget all that was learnt; gives how many jobs. Evidence with ``use`` equal to
-        ``keep`` stays: an admin's word is not forgotten."""
-        table = tables.evidence
+        ``keep`` stays: an admin's word is not forgotten. Jobs that ended after Unix time
+        ``since_s`` are pending again."""
+        table, jobs = tables.evidence, tables.outcomes
+        stays = exists().where(table.c.cluster == jobs.c.cluster, table.c.job_id == jobs.c.job_id)
+        again = update(jobs).where(jobs.c.end_s >= since_s, ~stays)
         with self._database.write() as connection:
             next_revision(connection)
             connection.execute(delete(tables.learnt))
-            return int(connection.execute(delete(table).where(table.c.use != keep)).rowcount)
+            count = connection.execute(delete(table).where(table.c.use != keep)).rowcount
+            connection.execute(again.values(seen_end_s=None, seen_state=None))
+        return int(count)
 
     def forecasts(self, profile: str | None = None) -> list[LearntRecord]:
         """Of a workload (None: of all), by user."""
@@ -172,19 +241,25 @@ class Learning:
 
     def prune(self, before_s: float) -> int:
         """Delete evidence of jobs that ended before a Unix time; gives how many."""
-        table = tables.evidence
+        count = delete_before(self._database, tables.evidence.c.ended_s, before_s)
         with self._database.write() as connection:
-            return int(connection.execute(delete(table).where(table.c.ended_s < before_s)).rowcount)
+            _set_unchecked(connection)
+        return count
 
     def _last(self, where: object, count: int) -> list[EvidenceRecord]:
         table = tables.evidence
         order = (table.c.ended_s.desc(), table.c.cluster.desc(), table.c.job_id.desc())
-        query = select(table).where(where).order_by(*order).limit(count)  # type: ignore[arg-type]
+        query = select(*_EVIDENCE).where(where).order_by(*order).limit(count)  # type: ignore[arg-type]
         return self._found(query)[::-1]
 
-    def _found(self, query: Select[tuple[object, ...]]) -> list[EvidenceRecord]:
+    def _found(self, query: Select[Any]) -> list[EvidenceRecord]:
         with self._database.read() as connection:
-            return [EvidenceRecord(**row._mapping) for row in connection.execute(query)]
+            return [EvidenceRecord(*row) for row in connection.execute(query)]
+
+
+def _set_unchecked(connection: Connection) -> None:
+    table = tables.counters
+    connection.execute(update(table).where(table.c.name.in_(_CHECKED)).values(value=-1))
 
 
 class _NotFirst(Exception):

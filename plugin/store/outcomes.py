@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from heapq import merge
 from operator import attrgetter
+from typing import Any
 
-from sqlalchemy import Select, delete, func, select, tuple_
+from sqlalchemy import Select, func, select, tuple_
 
 from berth.plugin.store import tables
 from berth.plugin.store.database import Database
 from berth.plugin.store.history import in_pieces
-from berth.plugin.store.records import OutcomeRecord
-from berth.plugin.store.statements import upsert
+from berth.plugin.store.records import EndedJob, OutcomeRecord
+from berth.plugin.store.statements import delete_before, distinct, upsert
 
 _KEYS = ("cluster", "job_id")
+RECORD = tuple(tables.outcomes.c[name] for name in OutcomeRecord.__slots__)
+"""The columns of an ``OutcomeRecord``."""
+_ENDED = tuple(tables.outcomes.c[name] for name in EndedJob._fields)
 _PAGE = 1_000
 
 
@@ -38,7 +42,7 @@ class Outcomes:
     def of_job(self, job_id: str, *, cluster: str | None = None) -> OutcomeRecord | None:
         """The outcome of a job, or None."""
         table = tables.outcomes
-        query = select(table).where(table.c.job_id == job_id).limit(1)
+        query = select(*RECORD).where(table.c.job_id == job_id).limit(1)
         if cluster is not None:
             query = query.where(table.c.cluster == cluster)
         return next(iter(self._found(query)), None)
@@ -52,7 +56,7 @@ class Outcomes:
         table = tables.outcomes
         found: dict[str, list[OutcomeRecord]] = {}
         for some in in_pieces(decisions):
-            query = select(table).where(table.c.decision.in_(some)).order_by(table.c.job_id)
+            query = select(*RECORD).where(table.c.decision.in_(some)).order_by(table.c.job_id)
             for record in self._found(query):
                 found.setdefault(record.decision or "", []).append(record)
         return found
@@ -68,11 +72,28 @@ class Outcomes:
         pages = (self._of_cluster(one, since_s, until_s) for one in named)
         return merge(*pages, key=attrgetter("end_s", "cluster"))
 
+    def newest(self, since_s: float, until_s: float, most: int) -> list[EndedJob]:
+        """The last ``most`` jobs that ended between two Unix times (the last excluded), in order
+        of their ends: one statement, and only what sums over many jobs need."""
+        table = tables.outcomes
+        order = (table.c.end_s.desc(), table.c.cluster.desc(), table.c.job_id.desc())
+        query = select(*_ENDED).where(table.c.end_s >= since_s, table.c.end_s < until_s)
+        with self._database.read() as connection:
+            rows = connection.execute(query.order_by(*order).limit(most)).all()
+        return [EndedJob._make(row) for row in reversed(rows)]
+
+    def count(self, since_s: float, until_s: float) -> int:
+        """How many jobs ended between two Unix times, by the index alone."""
+        ends = tables.outcomes.c.end_s
+        query = select(func.count()).where(ends >= since_s, ends < until_s)
+        with self._database.read() as connection:
+            return int(connection.execute(query).scalar_one())
+
     def _of_cluster(self, cluster: str, since_s: float, until_s: float) -> Iterator[OutcomeRecord]:
         """By pages that begin where the index has the last one's end."""
         table = tables.outcomes
         order = (table.c.end_s, table.c.job_id)
-        query = select(table).where(table.c.cluster == cluster, table.c.end_s < until_s)
+        query = select(*RECORD).where(table.c.cluster == cluster, table.c.end_s < until_s)
         query = query.order_by(*order).limit(_PAGE)
         page = query.where(table.c.end_s >= since_s)
         while True:
@@ -86,7 +107,7 @@ class Outcomes:
 
     def _clusters(self) -> list[str]:
         with self._database.read() as connection:
-            return list(connection.execute(select(tables.outcomes.c.cluster).distinct()).scalars())
+            return distinct(connection, tables.outcomes.c.cluster)
 
     def newest_end_s(self, cluster: str) -> float | None:
         """When the last known job of this cluster ended; None: none is known."""
@@ -99,10 +120,8 @@ class Outcomes:
 
     def prune(self, before_s: float) -> int:
         """Delete jobs that ended before Unix time ``before_s``; gives how many."""
-        table = tables.outcomes
-        with self._database.write() as connection:
-            return int(connection.execute(delete(table).where(table.c.end_s < before_s)).rowcount)
+        return delete_before(self._database, tables.outcomes.c.end_s, before_s)
 
-    def _found(self, query: Select[tuple[object, ...]]) -> list[OutcomeRecord]:
+    def _found(self, query: Select[Any]) -> list[OutcomeRecord]:
         with self._database.read() as connection:
-            return [OutcomeRecord(**row._mapping) for row in connection.execute(query)]
+            return [OutcomeRecord(*row) for row in connection.execute(query)]

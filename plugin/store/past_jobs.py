@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from sqlalchemy import delete, func, select, tuple_
+from sqlalchemy import func, select, tuple_
 
+from berth.pilot.progress import is_shown, report, steps
 from berth.plugin.store import tables
 from berth.plugin.store.database import Database
 from berth.plugin.store.records import PastJobRecord
-from berth.plugin.store.statements import upsert
+from berth.plugin.store.statements import delete_before, upsert
 
 _KEYS = ("cluster", "job_id")
 _PAGE = 1_000
@@ -29,7 +30,7 @@ class PastJobs:
         statement = upsert(self._database, tables.past_jobs, rows[0], _KEYS)
         rows.sort(key=lambda row: (row["cluster"], row["job_id"]))
         with self._database.write() as connection:
-            for begin in range(0, len(rows), _PAGE):
+            for begin in steps("pages of past jobs stored", range(0, len(rows), _PAGE)):
                 connection.execute(statement, rows[begin : begin + _PAGE])
 
     def of_users(self, user: str | None = None) -> Iterator[PastJobRecord]:
@@ -39,11 +40,14 @@ class PastJobs:
         query = select(table).order_by(*order).limit(_PAGE)
         if user is not None:
             query = query.where(table.c.user == user)
-        page = query
+        page, count = query, 0
+        there = self.count() if user is None and is_shown() else 0
         while True:
             with self._database.read() as connection:
                 found = [PastJobRecord(**row._mapping) for row in connection.execute(page)]
             yield from found
+            count += len(found)
+            report("past jobs read", count, there if len(found) == _PAGE else count)
             if len(found) < _PAGE:
                 return
             last = found[-1]
@@ -67,6 +71,4 @@ class PastJobs:
 
     def prune(self, before_s: float) -> int:
         """Delete jobs that ended before Unix time ``before_s``; gives how many."""
-        table = tables.past_jobs
-        with self._database.write() as connection:
-            return int(connection.execute(delete(table).where(table.c.end_s < before_s)).rowcount)
+        return delete_before(self._database, tables.past_jobs.c.end_s, before_s)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,38 @@ class OutcomeRecord:
     """What had been predicted for the place where it ran, with the 90 % interval."""
     predicted_s: float | None = None
     predicted_high_s: float | None = None
+
+
+class EndedJob(NamedTuple):
+    """Of an ``OutcomeRecord``, what sums over many jobs are made of: a tenth of its cost."""
+
+    user: str
+    state: str
+    decision: str | None
+    elapsed_s: float | None
+    profile: str | None
+    bundle: str | None
+    candidate: str | None
+    platform: str | None
+    predicted_low_s: float | None
+    predicted_s: float | None
+    predicted_high_s: float | None
+
+
+class Asked(NamedTuple):
+    """Of a ``DecisionRecord``, what evidence of its job is made of."""
+
+    time_s: float
+    request: str
+    ranked: str
+
+
+class Ranking(NamedTuple):
+    """Of a ``DecisionRecord``, what its job is compared with."""
+
+    action: str
+    chosen: str | None
+    ranked: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Sequence
 
-from sqlalchemy import Connection, Table, select, update
+from sqlalchemy import Column, Connection, Table, delete, func, select, tuple_, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from berth.pilot.progress import is_shown, report
 from berth.plugin.store import tables
 from berth.plugin.store.database import Database
+
+PIECE = 1_000
+"""Rows that are deleted in one transaction."""
 
 
 def insert_into(database: Database, table: Table) -> postgresql.Insert | sqlite.Insert:
@@ -25,6 +30,42 @@ def upsert(
     insert = insert_into(database, table)
     fresh = {name: insert.excluded[name] for name in columns if name not in keys}
     return insert.on_conflict_do_update(index_elements=list(keys), set_=fresh)
+
+
+def delete_before(database: Database, column: Column[float], before_s: float) -> int:
+    """Delete rows whose ``column`` is less than ``before_s``; gives how many.
+
+    Some at a time, each in a transaction of its own with as long a pause after it: who writes
+    decisions meanwhile never waits long, and what is done stays done where this is interrupted.
+    """
+    table, count, there = column.table, 0, 0
+    assert isinstance(table, Table)  # noqa: S101
+    keys = tuple_(*table.primary_key)
+    old = select(*table.primary_key).where(column < before_s).order_by(column).limit(PIECE)
+    if is_shown():
+        with database.read() as connection:
+            query = select(func.count()).select_from(table).where(column < before_s)
+            there = int(connection.execute(query).scalar_one())
+    while True:
+        begun_s = time.monotonic()
+        with database.write() as connection:
+            found = connection.execute(delete(table).where(keys.in_(old))).rowcount
+        count += found
+        report(f"{table.name} deleted", count, there if found == PIECE else count)
+        if found < PIECE:
+            return count
+        time.sleep(time.monotonic() - begun_s)
+
+
+def distinct(connection: Connection, column: Column[str]) -> list[str]:
+    """The values of an index's first column: a look-up for each, however many rows there are."""
+    found: list[str] = []
+    query = select(func.min(column))
+    while True:
+        value = connection.execute(query.where(column > found[-1]) if found else query).scalar()
+        if value is None:
+            return found
+        found.append(value)
 
 
 def counter(connection: Connection, name: str) -> int:

@@ -17,9 +17,10 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    text,
 )
 
-REVISIONS = tuple(f"v{number:04}" for number in range(1, 11))
+REVISIONS = tuple(f"v{number:04}" for number in range(1, 14))
 """Every schema this Berth knows, oldest first. Checked without importing Alembic."""
 
 metadata = MetaData(
@@ -103,8 +104,28 @@ decisions = Table(
     Column("request", Text, nullable=False),
     Column("edits", Text, nullable=False),
     Column("ranked", Text, nullable=False),
+    Column("ranking", String(32), nullable=True),
     Index("ix_decisions_user_time_s", "user", "time_s"),
+    Index("ix_decisions_code_time_s", "code", "time_s"),
+    Index("ix_decisions_profile_time_s", "profile", "time_s"),
+    comment="'ranking': the digest of what stands in 'rankings' in the place of 'ranked'",
 )
+
+rankings = Table(
+    "rankings",
+    metadata,
+    Column("digest", String(32), primary_key=True),
+    Column("ranked", Text, nullable=False),
+    Column("used_s", Double, nullable=False, index=True),
+    comment="alternatives that came more than once; 'used_s': of a decision with it that is at "
+    "most a day older than the newest one",
+)
+
+UNSEEN = text(
+    "profile IS NOT NULL AND (seen_end_s IS NULL OR seen_end_s <> end_s OR seen_state <> state)"
+)
+"""Outcomes that learning has not looked at as they are now: in these very words, or databases do
+not see that their index holds them."""
 
 outcomes = Table(
     "outcomes",
@@ -133,8 +154,20 @@ outcomes = Table(
     Column("predicted_low_s", Double, nullable=True),
     Column("predicted_s", Double, nullable=True),
     Column("predicted_high_s", Double, nullable=True),
+    Column("seen_end_s", Double, nullable=True),
+    Column("seen_state", String(32), nullable=True),
     Index("ix_outcomes_cluster_end_s", "cluster", "end_s"),
     Index("ix_outcomes_end_s", "end_s"),
+    Index("ix_outcomes_job_id", "job_id"),
+    Index(
+        "ix_outcomes_unseen",
+        "end_s",
+        "cluster",
+        "job_id",
+        sqlite_where=UNSEEN,
+        postgresql_where=UNSEEN,
+    ),
+    comment="'seen_end_s' and 'seen_state': end and state as learning has looked at them",
 )
 
 past_jobs = Table(
@@ -162,6 +195,7 @@ past_jobs = Table(
     Column("peak_bytes", BigInteger, nullable=True),
     Column("peak_source", String(16), nullable=False),
     Index("ix_past_jobs_user_end_s", "user", "end_s"),
+    Index("ix_past_jobs_end_s", "end_s"),
 )
 
 memory_needs = Table(
@@ -198,6 +232,8 @@ evidence = Table(
     Column("nodes", Integer, nullable=True),
     Index("ix_evidence_user_ended_s", "user", "ended_s"),
     Index("ix_evidence_profile_ended_s", "profile", "ended_s"),
+    Index("ix_evidence_job_id", "job_id"),
+    Index("ix_evidence_ended_s", "ended_s"),
     comment="'use': used, censored, or why the job is left out; 'score': standard deviations "
     "between its time and what was expected from all jobs before it",
 )
@@ -213,6 +249,6 @@ learnt = Table(
     Column("inputs", String(80), nullable=False),
     Column("runs", Integer, nullable=False),
     Column("created_s", Double, nullable=False),
-    Column("revision", BigInteger, nullable=False, index=True),
+    Column("revision", BigInteger, nullable=False),
     comment="forecasts after finished jobs; 'user': whose jobs they are for, empty: everybody's",
 )

@@ -48,19 +48,26 @@ def upgrade(database: Database) -> str | None:
     from alembic.config import Config  # noqa: PLC0415
 
     patient = Database(database.url.render_as_string(hide_password=False), busy_timeout_s=WAITED_S)
-    if patient.path is not None:
-        with patient.errors():
-            raw = patient.engine.raw_connection()
-            try:
-                raw.cursor().execute("PRAGMA journal_mode=WAL")
-            finally:
-                raw.close()
-    with patient.write() as connection:
-        if patient.path is None:
-            connection.execute(text(f"SELECT pg_advisory_xact_lock({_ADVISORY_LOCK})"))
-        config = Config()
-        config.set_main_option("script_location", "berth.plugin.store:migrations")
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
-    patient.engine.dispose()
+    try:
+        if patient.path is not None:
+            _use_wal(patient)
+        with patient.write() as connection:
+            if patient.path is None:
+                connection.execute(text(f"SELECT pg_advisory_xact_lock({_ADVISORY_LOCK})"))
+                connection.execute(text("SET LOCAL statement_timeout = 0"))  # indexes of millions
+            config = Config()
+            config.set_main_option("script_location", "berth.plugin.store:migrations")
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+    finally:
+        patient.engine.dispose()
     return before
+
+
+def _use_wal(database: Database) -> None:
+    with database.errors():
+        raw = database.engine.raw_connection()
+        try:
+            raw.cursor().execute("PRAGMA journal_mode=WAL")
+        finally:
+            raw.close()

@@ -16,6 +16,7 @@ JOURNAL = "journal.log"
 REPORT = "report.html"
 TUNED = "berth.tuned.toml"
 DIFFERENCE = "berth.diff"
+SLICES = "mig.tuned.toml"
 
 
 class Order(Document):

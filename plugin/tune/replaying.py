@@ -13,9 +13,12 @@ from berth.plugin.replay.clusters import cluster_of
 from berth.plugin.replay.past import FORMATS, past_jobs
 from berth.plugin.site.site import Site
 from berth.policies.replay import Backfill, Cluster, Settings, Trace
+from berth.policies.replay.compiled import has_numba
+from berth.policies.replay.engine import WORTH_COMPILING
+from berth.policies.replay.sliced import Recutting
 from berth.policies.tuning.replayed import TraceReplayer
 
-OPTIONS = ("backfill", "format", "times", "utc")
+OPTIONS = ("backfill", "format", "recut", "times", "utc")
 
 
 def open_replayer(site: Site, jobs: Path, options: Mapping[str, str]) -> TraceReplayer:
@@ -55,11 +58,22 @@ def open_replayer(site: Site, jobs: Path, options: Mapping[str, str]) -> TraceRe
         trace=trace,
         cluster=place.cluster,
         partition_of=place.partition_of,
-        settings=Settings(backfill=backfill),
+        # The first parts of long traces, too: compiling is paid for once.
+        settings=Settings(
+            backfill,
+            compiled=_compiles(len(trace)),
+            recutting=Recutting() if options.get("recut", "no") == "yes" else None,
+        ),
         candidates=site.candidates,
         predicted={**trace.runtime_on, **past.predicted},
         lookahead=True,
     )
+
+
+def _compiles(jobs: int) -> bool | None:
+    """Whether all parts of a trace are replayed by the compiled kernel; None: as long as they are
+    long enough themselves."""
+    return True if has_numba() and jobs >= WORTH_COMPILING else None
 
 
 def _settled(trace: Trace, cluster: Cluster, site: Site, jobs: Path) -> Trace:

@@ -23,19 +23,28 @@ def html(
     tuned: Tuned,
     judgement: Judgement,
     difference: str,
+    slices: str = "",
     *,
     currency: str,
     made: str = "",
 ) -> str:
-    """The whole page. ``difference``: of the site file; empty: no change is recommended."""
-    found = tune_report(order, tuned, judgement, difference, currency=currency)
+    """The whole page. ``difference``: of the site file; ``slices``: how GPUs are to be cut; empty:
+    no change is recommended."""
+    found = tune_report(order, tuned, judgement, difference, slices, currency=currency)
     return page.html(found, made_by=f"berth tune, jobs of {order.trace}", made=made)
 
 
 def tune_report(
-    order: Order, tuned: Tuned, judgement: Judgement, difference: str, *, currency: str
+    order: Order,
+    tuned: Tuned,
+    judgement: Judgement,
+    difference: str,
+    slices: str = "",
+    *,
+    currency: str,
 ) -> Report:
     """The verdict, the test weeks, the recommended site file, the trials, both replays."""
+    recommended = judgement.recommended if difference or slices else None
     metrics = [METRICS[name] for name in order.metrics]
     titles = {metric.name: metric.title for metric in metrics}
     before, after = judgement.today, judgement.figures
@@ -45,9 +54,10 @@ def tune_report(
         Part(
             "The recommended site file",
             () if difference else ["As it is."],
-            tables=_why(judgement.recommended if difference else None),
+            tables=_why(recommended),
             verbatim=difference,
         ),
+        *([Part("The recommended settings of slices", verbatim=slices)] if slices else ()),
         Part(
             "Trials on the training weeks",
             pictures=drawn(
@@ -142,10 +152,15 @@ def _how(order: Order, tuned: Tuned, judgement: Judgement) -> str:
 
 
 def _counted(before: Figures, after: Figures) -> str:
+    counted = (
+        f"Of {before.jobs:,} jobs {len(before.wait_s):,} ended under today's policy and "
+        f"{len(after.wait_s):,} under the tuned one; killed by their time limit: {before.killed:,} "
+        f"and {after.killed:,}."
+    )
+    if not before.unjudged and not after.unjudged:
+        return f"{counted} What each takes elsewhere is known of all."
     return (
-        f"Of {before.jobs} jobs {len(before.wait_s)} ended under today's policy and "
-        f"{len(after.wait_s)} under the tuned one; killed by their time limit: {before.killed} and "
-        f"{after.killed}. Nobody knows what {before.unjudged} and {after.unjudged} of them would "
+        f"{counted} Nobody knows what {before.unjudged:,} and {after.unjudged:,} of them would "
         "have done elsewhere: they stayed where they were."
     )
 
@@ -154,4 +169,4 @@ def _why(recommended: Tried | None) -> list[Table]:
     if recommended is None:
         return []
     rows = [(n, _value(v), PARAMETERS[n].why) for n, v in recommended.values.items()]
-    return [Table("What changes", ("Key of [policy]", "Value", "What it does"), rows)]
+    return [Table("What changes", ("Key", "Value", "What it does"), rows)]

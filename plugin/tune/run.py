@@ -18,6 +18,7 @@ from berth.plugin.tune.folder import (
     DIFFERENCE,
     ORDER_FILE,
     REPORT,
+    SLICES,
     TUNED,
     Order,
     content_of,
@@ -44,6 +45,8 @@ class Result:
     judgement: Judgement
     difference: str
     """Of the site file; empty: keep it."""
+    slices: str
+    """How to cut GPUs, as a text; empty: as now."""
 
 
 def join(folder: Path) -> None:
@@ -86,6 +89,8 @@ def tune(
         )
         follow(jobs, lambda: progress_of(study), order.trials, folder=folder, show=show)
     elif workers > 1:
+        if made.first is not None and not progress_of(study).finished:
+            made.replayer.replay(made.today, made.first)  # compiles once, for all of them
         with LocalWorkers(folder, workers) as processes:
             follow(processes, lambda: progress_of(study), order.trials, folder=folder, show=show)
     else:
@@ -97,17 +102,19 @@ def tune(
     nodes = open_replayer(site, Path(order.trace), order.options)
     judgement = judge(tuned, nodes, made.today, made.metrics, test, seed=order.seed)
     difference = _write_site(folder, site, judgement)
-    page = report.html(order, tuned, judgement, difference, currency=site.currency)
+    slices = _write_slices(folder, judgement)
+    page = report.html(order, tuned, judgement, difference, slices, currency=site.currency)
     write_text(folder / REPORT, page)
-    return Result(order, tuned, judgement, difference)
+    return Result(order, tuned, judgement, difference, slices)
 
 
 def tuning_of(order: Order, site: Site) -> Tuning:
     """The search that an order describes."""
+    replayer = open_replayer(site, Path(order.trace), order.options).in_pools()
     return Tuning(
-        replayer=open_replayer(site, Path(order.trace), order.options).in_pools(),
+        replayer=replayer,
         today=site.policy,
-        parameters=chosen(order.parameters),
+        parameters=chosen(order.parameters, replayer.layouts),
         metrics=tuple(METRICS[name] for name in order.metrics),
         train=Part(0.0, order.train_s),
         first=Part(0.0, order.first_s) if order.first_s else None,
@@ -136,9 +143,10 @@ def lines(result: Result, currency: str) -> Iterator[str]:
     if rows:
         yield ""
         yield columns(("test weeks", "today's", "tuned", "change", "95 % interval"), rows)
-    if result.difference:
-        yield ""
-        yield result.difference.rstrip()
+    for text in (result.difference, result.slices):
+        if text:
+            yield ""
+            yield text.rstrip()
 
 
 def as_json(result: Result, folder: Path) -> dict[str, Any]:
@@ -149,7 +157,7 @@ def as_json(result: Result, folder: Path) -> dict[str, Any]:
         "trials": {
             "done": now.done, "stopped_early": now.stopped, "failed": now.failed,
         },
-        "recommended": bool(result.difference),
+        "recommended": bool(result.difference or result.slices),
         "reason": judgement.reason,
         "values": {} if judgement.recommended is None else dict(judgement.recommended.values),
         "differences": [
@@ -185,8 +193,21 @@ def _write_site(folder: Path, site: Site, judgement: Judgement) -> str:
     source = Path(site.source)
     old = source.read_text(encoding="utf-8")
     values = site_diff.changed_only(judgement.recommended.values, site.policy)
+    if not values:
+        return ""
     new = site_diff.tuned_text(old, values, site.policy, source)
     difference = site_diff.unified(old, new, source.name)
     write_text(folder / TUNED, new)
     write_text(folder / DIFFERENCE, difference)
     return difference
+
+
+def _write_slices(folder: Path, judgement: Judgement) -> str:
+    """What is recommended about slices; empty: nothing."""
+    (folder / SLICES).unlink(missing_ok=True)
+    if not judgement.shown or judgement.recommended is None:
+        return ""
+    text = site_diff.slices_text(judgement.recommended.values)
+    if text:
+        write_text(folder / SLICES, text)
+    return text

@@ -1,21 +1,14 @@
-"""The recommended site file: the old one with tuned keys changed line by line, each with why."""
+"""The recommended site file: the old one with tuned keys changed, each with why."""
 
 from __future__ import annotations
 
 import difflib
 import json
-import tomllib
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from berth.pilot.documents import validate
-from berth.pilot.errors import UsageError
-from berth.plugin.site.document import SiteDocument
-from berth.plugin.site.edit import with_line
-from berth.plugin.site.load import build_site
+from berth.plugin.site.edit import Setting, with_settings
 from berth.policies.settings import PolicySettings
-from berth.policies.tuning.parameters import PARAMETERS, Values, values_of
+from berth.policies.tuning.parameters import LAYOUT, PARAMETERS, Values, values_of
 
 POLICY = "policy"
 _DIGITS = 3
@@ -31,37 +24,40 @@ def rounded(values: Values) -> dict[str, float | str]:
 
 
 def changed_only(values: Values, today: PolicySettings) -> dict[str, float | str]:
-    """Without what the site has already."""
+    """Those of the policy, without what the site has already."""
     now = values_of(today, PARAMETERS.values())
     return {
         name: value
         for name, value in rounded(values).items()
-        if name not in now or _differs(now[name], value)
+        if not PARAMETERS[name].sliced and (name not in now or _differs(now[name], value))
     }
+
+
+def slices_text(values: Values) -> str:
+    """What a tune says about slices: how GPUs are to be cut, and ``[trigger]`` of the settings of
+    slices; empty where it says nothing."""
+    of_slices = {n: v for n, v in rounded(values).items() if PARAMETERS[n].sliced}
+    lines = []
+    if LAYOUT in of_slices:
+        lines.append(f"# each GPU at first: {of_slices.pop(LAYOUT)}")
+    if of_slices:
+        lines.append("[trigger]")
+    for name, value in of_slices.items():
+        word = {"yes": "true", "no": "false"}.get(str(value), f"{value}")
+        lines.append(f"{name.partition('.')[2]} = {word}  # tuned: {PARAMETERS[name].why}")
+    return "".join(f"{line}\n" for line in lines)
 
 
 def tuned_text(text: str, values: Values, today: PolicySettings, path: Path) -> str:
     """The site file's text with these values; all else stays as it is.
 
-    Raises UsageError, with the lines to write by hand, where it is written too unusually.
+    Raises UsageError, with what to write by hand, where it is written too unusually.
     """
-    lines = text.splitlines()
+    settings = []
     for name, value in values.items():
-        head, _, key = f"{POLICY}.{name}".rpartition(".")
-        lines = with_line(lines, head, key, _line(name, key, value, today))
-    changed = "\n".join(lines) + "\n"
-    try:
-        after = tomllib.loads(changed)
-    except tomllib.TOMLDecodeError:
-        after = {}
-    if after != _expected(tomllib.loads(text), values):
-        by_hand = "; ".join(f"{POLICY}.{n} = {json.dumps(v)}" for n, v in values.items())
-        raise UsageError(
-            "the site file is written in a way that cannot be changed line by line",
-            hint=f"write there yourself: {by_hand}",
-        )
-    build_site(validate(after, SiteDocument, source=path), path)
-    return changed
+        table, _, key = f"{POLICY}.{name}".rpartition(".")
+        settings.append(Setting(table, key, value, _comment(name, today)))
+    return with_settings(text, settings, path)
 
 
 def unified(old: str, new: str, name: str) -> str:
@@ -76,18 +72,7 @@ def _differs(now: float | str, value: float | str) -> bool:
     return abs(value - now) > 10.0**-_DIGITS * max(abs(now), 1e-9)
 
 
-def _line(name: str, key: str, value: float | str, today: PolicySettings) -> str:
+def _comment(name: str, today: PolicySettings) -> str:
     was = values_of(today, PARAMETERS.values()).get(name)
     before = "" if was is None else f"was {json.dumps(was)}; "
-    return f"{key} = {json.dumps(value)}  # tuned: {before}{PARAMETERS[name].why}"
-
-
-def _expected(before: Mapping[str, Any], values: Values) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(json.dumps(before, default=str))
-    for name, value in values.items():
-        place = found.setdefault(POLICY, {})
-        *tables, key = name.split(".")
-        for table in tables:
-            place = place.setdefault(table, {})
-        place[key] = value
-    return found
+    return f"tuned: {before}{PARAMETERS[name].why}"

@@ -49,9 +49,12 @@ class Action:
 def actions() -> str:
     """What can be done, and what was just done."""
     here = _allowed()
-    problem, offered = None, {}
+    problem: BerthError | None = None
+    offered: dict[str, list[str]] = {}
     try:
-        offered = {name: one.choices(here) for name, one in ACTIONS.items() if one.choices}
+        for name, one in ACTIONS.items():
+            if one.choices:
+                offered[name] = one.choices(here)
     except BerthError as error:
         problem = error
     return render_template(
@@ -143,6 +146,12 @@ def _mode(here: Context, target: str) -> str:
     return f"the site file says mode {target}; the daemon follows within a second"
 
 
+def _modes(here: Context) -> list[str]:
+    """The present one first: it is what the form shows."""
+    now = here.site().mode
+    return [mode.value for mode in (now, *(one for one in Mode if one is not now))]
+
+
 def _no_exploring(here: Context, target: str) -> str:
     path = _site_file(here)
     known = set(here.site().policy.explore.excluded_users)
@@ -192,7 +201,7 @@ ACTIONS: Mapping[str, Action] = {
     ),
     "mode": Action(
         "Set the site's mode", "The site file is changed: mode {target}, for every job.", "Mode",
-        _mode, lambda _: [mode.value for mode in Mode],
+        _mode, _modes,
     ),
     "no-exploring": Action(
         "Never send a user's jobs anywhere to learn",

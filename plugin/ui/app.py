@@ -68,9 +68,9 @@ def _wrong(error: HTTPException) -> Response | tuple[str, int]:
     code = error.code or 500
     if code < HTTPStatus.BAD_REQUEST:
         return Response.force_type(error.get_response())
-    return render_template("wrong.html", code=code, text=error.description), code
+    return render_template("wrong.html", name=error.name, text=error.description), code
 
 
 def _failed(error: BerthError) -> tuple[str, int]:
     text = f"{error.message}" + (f" ({error.hint})" if error.hint else "")
-    return render_template("wrong.html", code=500, text=text), 500
+    return render_template("wrong.html", name="That failed", text=text), 500

@@ -49,10 +49,18 @@ class Context:
         return viewer_of(self.settings)
 
     def store(self) -> Store | RemoteStore | None:
-        """What may be read, opened once a request; None: there is none. Raises BerthError."""
+        """What may be read; None: there is none. Raises BerthError.
+
+        Opened once a request, also where that fails: its parts do not wait for a lock in turn.
+        """
         if _STORE not in g:
-            setattr(g, _STORE, open_store(self.settings))
-        found: Store | RemoteStore | None = g.get(_STORE)
+            try:
+                setattr(g, _STORE, open_store(self.settings))
+            except BerthError as error:
+                setattr(g, _STORE, error)
+        found: Store | RemoteStore | BerthError | None = g.get(_STORE)
+        if isinstance(found, BerthError):
+            raise found
         return found
 
     def a_store(self) -> Store | RemoteStore:

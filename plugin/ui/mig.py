@@ -39,25 +39,29 @@ class PlanForm(Form):
 def mig() -> str:
     """The fleet of ``--fleet``, beside ``--plan`` or a plan made now; the geometry of one model."""
     here = context()
-    name = request.args.get("gpu", "")
+    name = request.args.get("gpu", known_gpus()[0])
     form = PlanForm(request.args)
-    report, table, problem = None, None, None
+    report, table = None, None
+    problems: list[BerthError] = []
+    form.workload.choices = [""]
     try:
-        if name:
-            table = _table(lookup(name))
-        form.workload.choices = ["", *here.workload_names()]
+        table = _table(lookup(name)) if name else None
     except BerthError as error:
-        problem = error
+        problems.append(error)
+    try:
+        form.workload.choices += here.workload_names()
+    except BerthError as error:
+        problems.append(error)
     try:
         if here.settings.fleet is not None:
             document = read_json(here.settings.fleet, FleetDocument)
             states = states_of(document, source=here.settings.fleet)
             report = fleet_report(states, _plan(here, form, document, states))
     except BerthError as error:
-        problem = error
+        problems = [one for one in problems if one is not error] + [error]
     return render_template(
-        "mig.html", report=report, table=table, models=known_gpus(), asked=name, problem=problem,
-        form=form, fleet=here.settings.fleet,
+        "mig.html", report=report, table=table, models=known_gpus(), asked=name,
+        problems=problems, form=form, fleet=here.settings.fleet,
     )  # fmt: skip
 
 
@@ -79,7 +83,7 @@ def _plan(
             time_limit_s=_SOLVE_S,
         )  # fmt: skip
         return plan_document(made, fleet)
-    if here.settings.plan is not None:
+    if here.settings.plan is not None and here.viewer().only is None:  # it names others' jobs
         return read_json(here.settings.plan, PlanDocument)
     return None
 

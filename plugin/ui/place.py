@@ -28,6 +28,8 @@ view = Blueprint("place", __name__)
 _REQUEST = (
     "tasks", "cpus_per_task", "nodes", "gpus", "mem", "time_limit", "partition", "size",
 )  # fmt: skip
+_HEADS = {"memory <=": "Memory at most"}
+"""Where a column's title is not the terminal's one."""
 _ASKED = (*_REQUEST, "policy", "script")
 
 
@@ -53,6 +55,8 @@ class Shown:
     placing: Placing
     table: Table
     out: Table | None
+    warning: str | None
+    """What speaks against the chosen place."""
     pictures: tuple[Picture, ...]
     command: str | None
     scores: list[tuple[str, str]]
@@ -63,10 +67,10 @@ def decide() -> str | Response:
     """The form, and the decision for what was sent; that has an address of its own."""
     here = context()
     form = PlaceForm(request.values)
-    shown, problem = None, None
+    shown, problems = None, form.named(here)
+    form.policy.choices = [""]
     try:
         site = here.site()
-        form.named(here)
         form.policy.choices = [
             SelectChoice("", f"the site's ({site.policy.objective})"),
             *OBJECTIVES.names(),
@@ -77,9 +81,9 @@ def decide() -> str | Response:
                 return redirect(url_for("place.decide", **form.link(_ASKED)), 303)
             shown = _shown(here, site, form, workload)
     except BerthError as error:
-        problem = error
+        problems = [error]
     return render_template(
-        "place.html", form=form, shown=shown, problem=problem, is_demo=here.is_demo
+        "place.html", form=form, shown=shown, problems=problems, is_demo=here.is_demo
     )
 
 
@@ -100,8 +104,14 @@ def _shown(here: Context, site: Site, form: PlaceForm, workload: Workload) -> Sh
     out = ruled_out(placing)
     return Shown(
         placing,
-        Table("Places where it can run, best first", header, rows, [row.guess for row in fits]),
+        Table(
+            "Places where it can run, best first",
+            [_HEADS.get(w, w.capitalize()) for w in header],
+            rows,
+            [row.guess for row in fits],
+        ),
         Table("Ruled out", ("Candidate", "Platform", "Why"), out) if out else None,
+        _warning(placing),
         _picture(placing),
         _command(site, workload, asked, placing, form.script.data),
         [
@@ -110,6 +120,14 @@ def _shown(here: Context, site: Site, form: PlaceForm, workload: Workload) -> Sh
             if (terms := placing.terms.get(row.candidate, ()))
         ],
     )
+
+
+def _warning(placing: Placing) -> str | None:
+    chosen = placing.decision.ranked[0] if placing.decision.chosen is not None else None
+    if chosen is None or not (chosen.warning or chosen.guess):
+        return None
+    words = f"{chosen.warning}. " if chosen.warning else ""
+    return words + "The submit filter would not act on it." if chosen.guess else words.strip()
 
 
 def _picture(placing: Placing) -> tuple[Picture, ...]:

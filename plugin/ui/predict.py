@@ -21,14 +21,13 @@ def predict() -> str | Response:
     """
     here = context()
     form = WorkloadForm(request.values)
-    report, problem = None, None
+    report, problems = None, form.named(here)
     try:
-        form.named(here)
         if form.asked() and form.validate():
             workload = form.read(here)
             if request.method == "POST":
                 return redirect(url_for("predict.predict", **form.link()), 303)
             report = workload_report(predicted(workload, here.forecaster(), here.site()))
     except BerthError as error:
-        problem = error
-    return render_template("predict.html", form=form, report=report, problem=problem)
+        problems = [error]
+    return render_template("predict.html", form=form, report=report, problems=problems)

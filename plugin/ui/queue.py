@@ -40,7 +40,10 @@ class Replays:
         with self._lock:
             made = self._made.get(key)
             working = self._working
-            is_old = made is None or time.monotonic() - made.made_s > FRESH_S
+            # What failed is tried again at once: it may be mended.
+            is_old = (
+                made is None or made.problem is not None or time.monotonic() - made.made_s > FRESH_S
+            )
             if is_old and (working is None or not working.is_alive()):
                 working = threading.Thread(target=self._make, args=key, daemon=True)
                 self._working = working
@@ -55,9 +58,12 @@ class Replays:
         return None if made.live is None else queue_report(made.live, only)
 
     def _make(self, site_file: Path | None, store_url: str | None) -> None:
+        failed = BerthError("the replay of the queue failed", hint="see what the page printed")
+        made = _Made(None, failed, time.monotonic())
         try:
             made = _Made(live_replays(site_file, store_url), None, time.monotonic())
         except BerthError as error:
             made = _Made(None, error, time.monotonic())
-        with self._lock:
-            self._made[site_file, store_url] = made
+        finally:
+            with self._lock:
+                self._made[site_file, store_url] = made

@@ -12,6 +12,9 @@ from berth.plugin.ui.settings import UiSettings
 from berth.plugin.users.client import RemoteStore
 from berth.plugin.workload_names import may_use
 
+PATIENCE_S = 1.0
+"""A view waits so long for a store that is locked: then it says so."""
+
 
 @dataclass(frozen=True, slots=True)
 class Viewer:
@@ -53,7 +56,7 @@ def open_store(settings: UiSettings) -> Store | RemoteStore | None:
 
     if settings.site_file is None and settings.store_url is None:
         return None
-    return open_view(settings.site_file, settings.store_url)
+    return open_view(settings.site_file, settings.store_url, busy_timeout_s=PATIENCE_S)
 
 
 def whole_store(store: Store | RemoteStore | None, viewer: Viewer) -> Store:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from flask import Blueprint, Response, abort, render_template, send_file, url_for
 
+from berth.pilot.errors import BerthError
 from berth.plugin.report.parts import Table
 from berth.plugin.ui.context import context
 
@@ -24,15 +25,19 @@ _TITLE = re.compile(r"<title>([^<]*)</title>")
 
 @view.route("/what-if")
 def reports() -> str:
-    """Those of ``--reports``, newest first."""
-    found = _reports(context().settings.reports)
+    """Those of ``--reports``, newest first: for administrators, as they name users."""
+    here = context()
+    if here.viewer().only is not None:
+        problem = BerthError("reports of the whole site are for its administrators")
+        return render_template("what_if.html", table=None, folder=None, problem=problem)
+    found = _reports(here.settings.reports)
     table = Table(
         "Reports, newest first",
         ("Report", "Of", "Made"),
         [(_name(path), _title(path), _made(path)) for path in found],
         links=[url_for("what_if.report", name=_name(path)) for path in found],
     )
-    return render_template("what_if.html", table=table, folder=context().settings.reports)
+    return render_template("what_if.html", table=table, folder=here.settings.reports, problem=None)
 
 
 @view.route("/what-if/<path:name>")
@@ -51,6 +56,8 @@ def page(name: str) -> Response:
 
 
 def _path(name: str) -> Path:
+    if context().viewer().only is not None:
+        abort(403, "Reports of the whole site are for its administrators.")
     found = {_name(path): path for path in _reports(context().settings.reports)}
     if name not in found:
         abort(404, f"There is no report {name}.")

@@ -11,7 +11,7 @@ from wtforms import FileField, FloatField, Form, IntegerField, SelectField, Stri
 from wtforms.fields.choices import SelectChoice
 from wtforms.validators import NumberRange, Optional
 
-from berth.pilot.errors import UsageError
+from berth.pilot.errors import BerthError, UsageError
 from berth.plugin.ui.context import Context
 from berth.plugin.ui.uploads import ENDINGS, read_upload
 from berth.plugin.workload_files import WorkloadOptions, with_options
@@ -67,9 +67,17 @@ class WorkloadForm(Form):
     width = count("Width (else by size)")
     sequence = count("Sequence, tokens")
 
-    def named(self, here: Context) -> None:
-        """Offer the workloads that the viewer may see."""
-        self.workload.choices = ["", *here.workload_names()]
+    def named(self, here: Context) -> list[BerthError]:
+        """Offer the workloads that the viewer may see; why there are none, where that is so.
+
+        A file, or a model by its size, needs no store.
+        """
+        self.workload.choices = [""]
+        try:
+            self.workload.choices += here.workload_names()
+        except BerthError as error:
+            return [error]
+        return []
 
     def asked(self) -> bool:
         """Whether the form was sent with a workload."""

@@ -1,7 +1,7 @@
 """The users' socket: one request and one reply a connection, a bounded number of both.
 
 Each admitted connection has a thread of its own, so that a slow user keeps only himself waiting;
-one too many is told so and closed.
+one too many gets a sentence and is closed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from berth.plugin.users.peers import Peer, uid_of
 log = logging.getLogger("berth.users.server")
 
 Answer = Callable[[Peer, Mapping[str, Any]], Mapping[str, object]]
-"""From a request to a reply; BerthError is told to the user."""
+"""From a request to a reply; BerthError becomes the sentence that the user reads."""
 PeerOf = Callable[[int], Peer]
 
 PROTOCOL_VERSION = 1

@@ -59,12 +59,12 @@ def of_gpu(plan: GpuPlan) -> str:
     running = plan.state.busy
     awaited = running.minus(*plan.target.instances)
     staying = running.minus(*awaited.instances)
-    keep = f"; {_listed(staying)} running beside" if staying.instances else ""
+    keep = f"; {_listed(staying)} in use" if staying.instances else ""
     keep += f"; waits for the end of {_listed(awaited)}" if awaited.instances else ""
     jobs = len(plan.placements)
     work = f"{jobs} job{'s' if jobs != 1 else ''}" if jobs else "no job"
     if not plan.recuts:
-        return f"stays {plan.state.layout}: {work} in what exists{keep}"
+        return f"stays as it is, with {work} more{keep}" if jobs else f"stays as it is{keep}"
     made = f"creates {_listed(Layout(plan.created))}" if plan.created else ""
     gone = f"destroys {_listed(Layout(plan.destroyed))}" if plan.destroyed else ""
     return f"{' and '.join(x for x in (gone, made) if x)} for {work}{keep}"
@@ -81,7 +81,7 @@ def of_plan(plan: Plan) -> tuple[str, ...]:
         unit = _UNITS.get(r.objective, "")
         which = f" (priority {r.priority})" if r.priority is not None else ""
         if r.gap == 0:
-            proof = "proven best" + ("" if r is plan.reached[0] else " under those before it")
+            proof = "proven best" + ("" if r is plan.reached[0] else ", given the lines above")
         elif r.gap is None:
             proof = "not proven"
         else:

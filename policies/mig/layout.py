@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from berth.pilot.errors import UsageError
+from berth.pilot.units import whole_number
 from berth.predictor.hardware.mig.geometry import Geometry, Media
 
 
@@ -41,11 +42,12 @@ class Layout:
             if word == "-":
                 continue
             profile, at, start = word.rpartition("@")
-            if not at or not start.isdecimal():
+            place = whole_number(start)
+            if not at or place is None:
                 raise UsageError(
                     f"{word!r} is not an instance", hint="write PROFILE@START, e.g. 1g.5gb@4"
                 )
-            found.append(Instance(int(start), profile))
+            found.append(Instance(place, profile))
         return cls(tuple(sorted(found)))
 
     def __str__(self) -> str:

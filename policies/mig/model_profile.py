@@ -18,7 +18,7 @@ import numpy as np
 from berth.pilot.units import format_bytes
 from berth.policies.mig import thesis
 from berth.predictor.core.prediction import Interval
-from berth.predictor.families.slices.physics import ShareLaw, log_slowdown
+from berth.predictor.families.slices.physics import ShareModel, log_slowdown
 from berth.predictor.families.slices.profiles import share_of
 from berth.predictor.footprint.footprint import Fits, fits
 from berth.predictor.hardware.mig.geometry import Geometry, SliceProfile
@@ -57,7 +57,7 @@ class ModelProfile:
 
 
 def profile_for(
-    need: Interval, geometry: Geometry, waiting: float, shares: ShareLaw
+    need: Interval, geometry: Geometry, waiting: float, shares: ShareModel
 ) -> ModelProfile:
     """The profile of ``geometry`` for a model that needs so much memory.
 
@@ -90,7 +90,9 @@ def _smallest(found: tuple[ModelSlice, ...]) -> ModelSlice | None:
     return max(least, key=lambda one: one.profile.max_instances / one.slowdown, default=None)
 
 
-def _slowdown(geometry: Geometry, profile: SliceProfile, waiting: float, shares: ShareLaw) -> float:
+def _slowdown(
+    geometry: Geometry, profile: SliceProfile, waiting: float, shares: ShareModel
+) -> float:
     still = min(max(waiting, 1e-3), 1 - 1e-3)
     latent = np.array([math.log((1 - still) / still)])
     effective = shares.effective(share_of(geometry, profile))

@@ -13,6 +13,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 
 from berth.pilot.errors import UsageError
+from berth.pilot.progress import lasting
 from berth.policies.mig import heuristic, planner_fleet
 from berth.policies.mig.allot import Cut, allot
 from berth.policies.mig.demands import Demand
@@ -51,12 +52,13 @@ def plan(
     _check(states, solver)
     problem = build(states, demands, order, now_s=now_s, horizon_s=horizon_s, recut=recut)
     used = _solver(solver, len(states))
-    if used == "table":
-        found = _exactly(problem)
-    elif used == "cp-sat":
-        found = planner_fleet.solve(problem, time_limit_s=time_limit_s, workers=workers)
-    else:
-        found = heuristic.solve(problem, time_limit_s=time_limit_s)
+    with lasting(f"planning slices, at most {time_limit_s:g} s", time_limit_s):
+        if used == "table":
+            found = _exactly(problem)
+        elif used == "cp-sat":
+            found = planner_fleet.solve(problem, time_limit_s=time_limit_s, workers=workers)
+        else:
+            found = heuristic.solve(problem, time_limit_s=time_limit_s)
     taken = [(t, kind) for t, kind, n in found.taken for _ in range(n)]
     gpus = sorted(allot(problem, _named(problem, found), taken), key=lambda g: g.state.gpu)
     return Plan(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from berth.pilot.errors import UsageError
-from berth.pilot.units import parse_bytes, parse_duration_s
+from berth.pilot.units import parse_bytes, parse_duration_s, whole_number
 from berth.policies.mig.layout import Layout
 from berth.policies.replay.cluster import Cluster, Partition, slices_of
 from berth.policies.replay.sliced import SlicedGpus, plain, whole
@@ -57,11 +57,14 @@ def nodes_in(cluster: Cluster, text: str) -> tuple[str, tuple[int, ...]]:
     found: list[int] = []
     for each in match["list"].split(","):
         first, dash, last = each.strip().partition("-")
-        if not first.isdigit() or (dash and not last.isdigit()):
-            raise UsageError(f"{text!r} names no nodes", hint="write KIND[0-3,7], counted from 0")
-        if int(last or first) >= kind.count:
+        start, end = whole_number(first), whole_number(last if dash else first)
+        if start is None or end is None:
+            raise UsageError(
+                f"{text[:60]!r} names no nodes", hint="write KIND[0-3,7], counted from 0"
+            )
+        if end >= kind.count:
             raise UsageError(f"{text!r}: kind {kind.name} has {kind.count} nodes, from 0")
-        found += range(int(first), int(last or first) + 1)
+        found += range(start, end + 1)
     return kind.name, tuple(dict.fromkeys(found))
 
 

@@ -24,7 +24,8 @@ from berth.policies.replay.settings import Backfill
 
 _KERNEL = "berth.policies.replay.kernel"
 _MODULES = (
-    "heap", "priority", "queues", "running", "claims", "profile", "jobs", "pools", "nodes", "loop",
+    "heap", "priority", "queues", "running", "tried", "claims", "profile", "holes",
+    "jobs", "pools", "nodes", "loop",
 )  # fmt: skip
 _PASSES = {Backfill.FCFS: "fcfs", Backfill.EASY: "easy", Backfill.CONSERVATIVE: "conservative",
            Backfill.REPLANNED: "replanned"}  # fmt: skip
@@ -60,11 +61,11 @@ def kernel(
         left_out.add("give_back")
     if not multifactor:
         left_out |= set(_OF_PRIORITY)
-    return _compiled(frozenset(left_out))
+    return _compiled(frozenset(left_out), allocates=multifactor or not pooled)
 
 
 @functools.cache
-def _compiled(left_out: frozenset[str]) -> Run:
+def _compiled(left_out: frozenset[str], *, allocates: bool) -> Run:
     numba = importlib.import_module("numba")
     modules = [importlib.import_module(f"{_KERNEL}.{name}") for name in _MODULES]
     text = "".join(inspect.getsource(module) for module in (*modules, skipped))
@@ -72,24 +73,31 @@ def _compiled(left_out: frozenset[str]) -> Run:
     names: dict[str, Any] = {}
     for module in modules:
         names.update(vars(module))
-    version = hashlib.sha256(f"{text}{sorted(left_out)}".encode()).hexdigest()[:12]
+    version = hashlib.sha256(f"{text}{sorted(left_out)}{allocates}".encode()).hexdigest()[:12]
     for module in modules:
         for name, function in vars(module).items():
             if isinstance(function, FunctionType) and function.__module__ == module.__name__:
                 code: Any = function
                 if name in left_out:
                     code = skipped.BY_ARGUMENTS[function.__code__.co_argcount]
-                names[name] = _compile(numba, code, names, version)
+                names[name] = _compile(numba, code, names, version, allocates=allocates)
     run: Run = names["run"]
     return run
 
 
-def _compile(numba: Any, function: FunctionType, names: dict[str, Any], version: str) -> Any:
-    """A compiled copy that finds the functions it calls in ``names``."""
+def _compile(
+    numba: Any, function: FunctionType, names: dict[str, Any], version: str, *, allocates: bool
+) -> Any:
+    """A compiled copy that finds the functions it calls in ``names``.
+
+    ``allocates``: priorities and nodes do. Where nothing makes an array no references are counted,
+    which takes longer than all the rest.
+    """
     copy = FunctionType(function.__code__, names, function.__name__, function.__defaults__)
     copy.__qualname__ = f"{function.__name__}_{version}"
     copy.__module__ = function.__module__
     inner = function is not loop.run
     return numba.njit(
-        cache=not inner, no_cpython_wrapper=inner, no_cfunc_wrapper=True, error_model="numpy"
-    )(copy)
+        cache=not inner, no_cpython_wrapper=inner, no_cfunc_wrapper=True, error_model="numpy",
+        _nrt=allocates,
+    )(copy)  # fmt: skip

@@ -45,9 +45,11 @@ class Decided:
         states_s: float = STATES_S,
         lookahead: bool = False,
         remembered: Remembered | None = None,
+        forgiving: bool = False,
     ) -> None:
         """``lookahead``: waits from the predicted ends of jobs at each submission. ``remembered``:
-        see Decider."""
+        see Decider. ``forgiving``: a job on which the policy fails stays, as in production, and is
+        in ``failed``."""
         decider = Decider(candidates, settings, identified=False, remembered=remembered)
         self._chooser = Chooser(decider)
         self._policy = settings.objective
@@ -64,9 +66,12 @@ class Decided:
         self._here = _own_platforms(trace, cluster)
         self._truths = {name: column.tolist() for name, column in trace.runtime_on.items()}
         self._at_home = trace.runtime_s.tolist()
+        self._forgiving = forgiving
+        self.failed: dict[int, str] = {}
+        """By job: how the policy failed on it."""
 
     def place(self, job: int, present: Present) -> Sequence[Option] | None:
-        """See Placement. Raises UsageError where the policy fails."""
+        """See Placement. Raises UsageError where the policy fails and is not forgiven."""
         states, request = self._seen.now(present), self._requests[job]
         forecast = self._predictions.forecast(job)
         try:
@@ -74,6 +79,9 @@ class Decided:
         except BerthError:
             raise
         except Exception as error:
+            if self._forgiving:
+                self.failed[job] = f"job {self._name(job)}: {type(error).__name__}: {error}"
+                return None
             raise UsageError(
                 f"policy {self._policy} failed on job {self._name(job)}: "
                 f"{type(error).__name__}: {error}",

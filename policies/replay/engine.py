@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from berth.pilot import progress
 from berth.pilot.errors import UsageError
 from berth.policies.replay.cluster import Cluster
 from berth.policies.replay.columns import Flags, Ints
@@ -40,6 +41,8 @@ WORTH_COMPILING = 5_000
 MOST_OPTIONS = 4
 """Partitions that a job may be submitted to at once."""
 
+_REPLAYED = "jobs replayed"
+
 
 def replay(
     trace: Trace,
@@ -69,7 +72,9 @@ def replay(
         begun = prepare(given)
         if recutter is not None:
             recutter.begin(begun)
-        state = _run(run, _running(begun, held), len(trace), recutter)
+        used = begun if recutter is not None else _with_used(begun)
+        state = _run_shown(run, _running(used, held), len(trace), recutter)
+        state = state._replace(need=begun.need)
     else:
         state = _run_placed(run, given, placement, answers, held=held, recutter=recutter)
     found = _result(given, state, answers)
@@ -85,6 +90,16 @@ class _Answers(NamedTuple):
     """[jobs] asked for on each node, wherever the job went."""
 
 
+def _run_shown(run: Run, state: State, stop: int, recutter: Recutter | None) -> State:
+    """The same in steps, where somebody watches."""
+    if progress.is_shown():
+        for before in range(0, stop, max(1, stop // progress.REPORTS)):
+            state = _run(run, state, before, recutter)
+            progress.report(_REPLAYED, before, stop)
+        progress.report(_REPLAYED, stop, stop)
+    return _run(run, state, stop, recutter)
+
+
 def _run(run: Run, state: State, stop: int, recutter: Recutter | None = None) -> State:
     while True:
         if recutter is not None:
@@ -96,11 +111,24 @@ def _run(run: Run, state: State, stop: int, recutter: Recutter | None = None) ->
         recutter.act(state)
 
 
+def _with_used(state: State) -> State:
+    """Without the last resources where no job needs any: every search looks at all of them."""
+    used = int(np.flatnonzero(state.need.any(axis=0)).max(initial=0)) + 1
+    if used == at.RESOURCES:
+        return state
+    return state._replace(
+        **{
+            name: np.ascontiguousarray(getattr(state, name)[..., :used])
+            for name in ("need", "extra", "seg_free", "hole_free")
+        }
+    )
+
+
 def _longer(state: State) -> State:
     """With twice the room in the profiles of pools."""
     wide = state.seg_time.shape[1] * 2
     time = np.zeros((len(state.seg_time), wide))
-    free = np.zeros((len(time), wide, at.RESOURCES), np.int64)
+    free = np.zeros((len(time), wide, state.seg_free.shape[2]), np.int64)
     time[:, : wide // 2], free[:, : wide // 2] = state.seg_time, state.seg_free
     return state._replace(seg_time=time, seg_free=free)
 
@@ -144,9 +172,13 @@ def _run_placed(
     asks = [not one or REASONS[one] in _MAY_MOVE for one in why.tolist()]
     longest = units.longest.tolist()
     same_at: Callable[[float], bool] = getattr(placement, "same_at", lambda _: False)
-    job = len(held)
+    job, every = len(held), max(1, len(moments) // progress.REPORTS)
+    reported = job
     while job < len(moments):
         state = _run(run, state, job, recutter)
+        if job >= reported:
+            progress.report(_REPLAYED, job, len(moments))
+            reported = job + every
         waiting = state.parts[:-1, at.P_WAITING]
         there = None if recutter is None else recutter.there
         asked = True
@@ -165,6 +197,7 @@ def _run_placed(
                 state, filled = _allocate(state, job, filled)
             job += 1
             asked = asked and job < len(moments) and same_at(moments[job])
+    progress.report(_REPLAYED, job, len(moments))
     return _run(run, state, len(moments), recutter)
 
 

@@ -16,17 +16,14 @@ from berth.policies.replay.cluster import Cluster
 from berth.policies.replay.columns import Floats, Ints
 from berth.policies.replay.engine import replay
 from berth.policies.replay.placement import Placement
-from berth.policies.replay.predicted import Z_90
 from berth.policies.replay.replayed import Replayed
 from berth.policies.replay.settings import Settings
 from berth.policies.replay.trace import Trace
-from berth.predictor.learning.drift import NORMAL_90, OnlineLevel
+from berth.predictor.core.intervals import NORMAL_90
 
 SAMPLES = 40
 FLOOR_S = 60.0
 """Added to the time until the start before its log is taken."""
-ONE_SIDE = 0.95
-"""Of the starts are to be after the lower end, and as many before the upper one."""
 LEAST_S = 1.0
 """What a running job has left at least."""
 _Z = np.linspace(-4.0, 4.0, 321)
@@ -48,8 +45,8 @@ class Times:
         without one as long again.
         """
         mid = np.maximum(self.mid_s, LEAST_S)
-        below = np.log(mid / np.maximum(self.low_s, 1e-3 * mid)) / Z_90
-        above = np.log(np.maximum(self.high_s, mid) / mid) / Z_90
+        below = np.log(mid / np.maximum(self.low_s, 1e-3 * mid)) / NORMAL_90
+        above = np.log(np.maximum(self.high_s, mid) / mid) / NORMAL_90
         ran = np.log(np.maximum(elapsed_s, 1e-6) / mid)
         z = ran / np.maximum(np.where(ran < 0, below, above), 1e-6)
         since = np.where(elapsed_s > 0, np.interp(z, _Z, _SHARE), 0.0)
@@ -100,25 +97,6 @@ class Levels:
 
 
 AS_DRAWN = Levels(1.0, 1.0)
-
-
-class OnlineLevels:
-    """Levels that follow the starts that are known so far (``predictor.learning.drift``)."""
-
-    def __init__(self, first: Levels = Levels()) -> None:
-        self._earlier = OnlineLevel(ONE_SIDE, first.earlier)
-        self._later = OnlineLevel(ONE_SIDE, first.later)
-
-    @property
-    def now(self) -> Levels:
-        """For the next intervals."""
-        return Levels(self._earlier.factor, self._later.factor)
-
-    def add(self, low_s: float, high_s: float, wait_s: float) -> None:
-        """A job started after ``wait_s``; the interval as drawn, from the same moment."""
-        low, high, wait = (max(one, 0.0) + FLOOR_S for one in (low_s, high_s, wait_s))
-        self._earlier.add(NORMAL_90 * low / wait)
-        self._later.add(NORMAL_90 * wait / high)
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,10 @@ from berth.policies.replay.columns import Floats
 from berth.policies.replay.trace import Trace
 from berth.policies.values import Candidate
 from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.intervals import NORMAL_90
 from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
-from berth.predictor.core.sizes import SizeLaw
+from berth.predictor.core.sizes import SizeGrowth
 
-Z_90 = 1.6449
-"""Half of a 90 % interval in standard deviations."""
 _FORECASTS = 20_000
 _LEAST_S = 1e-3
 _ONE = Interval(1.0, 1.0, 1.0)
@@ -68,7 +67,7 @@ class Columns:
             targets=("cpu", "cuda", "hip"), architecture=self._architecture,
             instruction_sets=(), threads=1, ranks=1, gpus=0, container=None,
             reference_platform=next(iter(curves)), reference_runtime_s=None,
-            sizes=SizeLaw(None, None), curves=curves,
+            sizes=SizeGrowth(None, None), curves=curves,
         )  # fmt: skip
 
     def _point(self, platform: str, mid: float) -> Prediction:
@@ -92,4 +91,4 @@ def with_error(
     draws = np.random.default_rng(seed).standard_normal((len(trace), len(columns)))
     factors = np.exp(log_error * draws)
     times = {name: column * factors[:, n] for n, (name, column) in enumerate(columns.items())}
-    return Columns(times, candidates, spread=math.exp(Z_90 * log_error))
+    return Columns(times, candidates, spread=math.exp(NORMAL_90 * log_error))

@@ -36,6 +36,8 @@ class Counts:
     """The policy was asked and nobody knows the truth elsewhere: they stayed."""
     requeued: int
     """Times that a job began again."""
+    policy_failed: int = 0
+    """The policy was asked and raised an error: they stayed, as in production."""
     killed_memory: int = 0
     """Of those that ended and were not killed by their limit, by needing more memory than given."""
 

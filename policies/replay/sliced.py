@@ -102,6 +102,21 @@ def whole(geometry: Geometry) -> Layout:
     return Layout((Instance(largest.placements[0], largest.name),))
 
 
+def full_layouts(gpus: SlicedGpus) -> tuple[Layout, ...]:
+    """Ways to cut a GPU into slices that jobs can ask for, with room for no other: one for each
+    number of slices of each profile."""
+    found: dict[tuple[tuple[str, int], ...], Layout] = {}
+    todo = [Layout()]
+    while todo:
+        one = todo.pop()
+        more = [i for i in one.additions(gpus.geometry) if i.profile in gpus.profiles]
+        last = one.instances[-1].start if one.instances else -1
+        todo += [one.plus(i) for i in more if i.start > last]
+        if not more:
+            found.setdefault(tuple(sorted(one.counts().items())), one)
+    return tuple(sorted(found.values(), key=lambda layout: (len(layout.instances), str(layout))))
+
+
 def plain(geometry: Geometry) -> Sequence[SliceProfile]:
     """Profiles without media extensions."""
     return [profile for profile in geometry.profiles if profile.is_plain]

@@ -104,7 +104,7 @@ def judge(
         reason = "No trial was better than today's policy on the training weeks."
         return Judgement(test, before, None, today, before, (), 0.0, reason)
     policy = settings_with(today, best.values)
-    after = replayer.replay(policy, test)
+    after = replayer.cut(replayer.slicing.with_values(best.values)).replay(policy, test)
     block_s = WEEK_S if (test.end_s - test.begin_s) >= LEAST_BLOCKS * WEEK_S else DAY_S
     found = differences(before, after, metrics, block_s, seed=seed)
     made = Judgement(test, before, best, policy, after, found, block_s, "")

@@ -1,8 +1,9 @@
-"""What is tuned: settings of ``[policy]`` that decide between places, each with its range."""
+"""What is tuned: settings of ``[policy]`` that decide between places, and how GPUs are cut into
+slices, each with its range."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from berth.pilot.errors import UsageError
@@ -12,7 +13,7 @@ from berth.policies.settings import PolicySettings
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One setting. ``name`` is its key in the site file, after ``policy.``."""
+    """One setting. ``name`` is its key in the site file, after ``policy.``, or of slices."""
 
     name: str
     low: float = 0.0
@@ -24,8 +25,17 @@ class Parameter:
     """Those that look at it; empty: all."""
     why: str = ""
     """What a larger value does, for the report."""
+    sliced: bool = False
+    """It is about GPUs that are cut into slices, not of the policy."""
+    recut: bool = False
+    """It counts only where GPUs are cut anew."""
+
+    def within(self, value: float | str) -> float | str:
+        """The value, or the end of the range that is nearest."""
+        return value if isinstance(value, str) else min(max(value, self.low), self.high)
 
 
+LAYOUT, ENABLED = "layout", "trigger.enabled"
 PARAMETERS: Mapping[str, Parameter] = {
     one.name: one
     for one in (
@@ -61,37 +71,62 @@ PARAMETERS: Mapping[str, Parameter] = {
             "max_interval_ratio", 2.0, 100.0, log=True,
             why="a larger ratio acts on less certain predictions",
         ),
+        Parameter(LAYOUT, sliced=True, why="how each GPU is cut at first"),
+        Parameter(
+            ENABLED, choices=("no", "yes"), sliced=True,
+            why="yes: GPUs are cut anew for what waits and what is expected (berth mig auto)",
+        ),
+        Parameter(
+            "trigger.min_dwell_s", 300.0, 14_400.0, log=True, sliced=True, recut=True,
+            why="a longer time keeps a layout longer, and drains fewer GPUs",
+        ),
+        Parameter(
+            "trigger.min_gain", 0.0, 0.5, sliced=True, recut=True,
+            why="a larger gain cuts anew only where many more jobs find a slice",
+        ),
     )
 }  # fmt: skip
 """By name."""
 Values = Mapping[str, float | str]
 
 
-def chosen(names: Iterable[str]) -> tuple[Parameter, ...]:
-    """The parameters of these names; all where there are none. Raises UsageError."""
-    wanted = tuple(names) or tuple(PARAMETERS)
+def chosen(names: Iterable[str], layouts: Sequence[str] = ()) -> tuple[Parameter, ...]:
+    """The parameters of these names; all that matter where there are none.
+
+    ``layouts``: of GPUs that are cut; empty: none is. Raises UsageError.
+    """
+    wanted = tuple(names)
     for name in wanted:
         if name not in PARAMETERS:
             raise UsageError(
                 f"there is no parameter {name!r}", hint=f"there are: {', '.join(PARAMETERS)}"
             )
-    return tuple(PARAMETERS[name] for name in wanted)
+        if PARAMETERS[name].sliced and not layouts:
+            raise UsageError(
+                f"the parameter {name} is about slices, and the site cuts no GPUs of one model",
+                hint="write slices into one candidate's table",
+            )
+    able = [one for one in PARAMETERS.values() if layouts or not one.sliced]
+    return tuple(
+        replace(one, choices=tuple(layouts)) if one.name == LAYOUT else one
+        for one in ([PARAMETERS[name] for name in wanted] or able)
+    )
 
 
 def values_of(policy: PolicySettings, parameters: Iterable[Parameter]) -> dict[str, float | str]:
     """What ``policy`` has, within each range."""
     found: dict[str, float | str] = {}
     for one in parameters:
-        if not matters(one, policy.objective):
+        if one.sliced or not matters(one, policy.objective):
             continue
         head, _, tail = one.name.rpartition(".")
-        value = getattr(getattr(policy, head) if head else policy, tail)
-        found[one.name] = value if one.choices else min(max(value, one.low), one.high)
+        found[one.name] = one.within(getattr(getattr(policy, head) if head else policy, tail))
     return found
 
 
 def settings_with(policy: PolicySettings, values: Values) -> PolicySettings:
-    """``policy`` with these values; what they do not name stays."""
+    """``policy`` with these values; what they do not name stays, and what is of slices."""
+    values = {name: value for name, value in values.items() if not PARAMETERS[name].sliced}
     own = {name: value for name, value in values.items() if "." not in name}
     weights = {name.partition(".")[2]: v for name, v in values.items() if "." in name}
     changed = replace(policy, **own)  # type: ignore[arg-type]

@@ -7,14 +7,17 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from berth.policies.mig.layout import Layout
 from berth.policies.ranking import SHAPES_KEPT, Remembered
 from berth.policies.replay import Cluster, Replayed, Settings, Trace, replay
 from berth.policies.replay.columns import Floats
 from berth.policies.replay.deciding import Decided
 from berth.policies.replay.predicted import Columns
+from berth.policies.replay.sliced import PATIENCE, Recutting, full_layouts
 from berth.policies.settings import PolicySettings
 from berth.policies.tuning.figures import Figures
 from berth.policies.tuning.replayer import Part
+from berth.policies.tuning.slicing import Slicing
 from berth.policies.values import Candidate
 
 
@@ -40,6 +43,41 @@ class TraceReplayer:
         if not self.cluster.can_pool:
             return self
         return replace(self, cluster=replace(self.cluster, pooled=True), known={})
+
+    @property
+    def layouts(self) -> tuple[str, ...]:
+        """See Replayer."""
+        if len({(one.geometry.gpu, one.profiles) for one in self.cluster.sliced}) != 1:
+            return ()
+        return tuple(str(one) for one in full_layouts(self.cluster.sliced[0]))
+
+    @property
+    def slicing(self) -> Slicing:
+        """See Replayer."""
+        layouts = {str(one.layout) for one in self.cluster.sliced}
+        rules = self.settings.recutting
+        return Slicing(
+            layouts.pop() if len(layouts) == 1 else "",
+            rules is not None,
+            PATIENCE if rules is None else rules.patience,
+        )
+
+    def cut(self, slicing: Slicing) -> TraceReplayer:
+        """See Replayer. Raises UsageError where a GPU cannot be cut so."""
+        if slicing == self.slicing:
+            return self
+        sliced = self.cluster.sliced
+        if slicing.layout:
+            layout = Layout.parse(slicing.layout)
+            sliced = tuple(replace(one, layout=layout) for one in sliced)
+        rules = None
+        if slicing.recut:
+            rules = replace(self.settings.recutting or Recutting(), patience=slicing.patience)
+        return replace(
+            self,
+            cluster=replace(self.cluster, sliced=sliced),
+            settings=replace(self.settings, recutting=rules),
+        )
 
     @property
     def span_s(self) -> float:

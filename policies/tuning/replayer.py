@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from berth.policies.settings import PolicySettings
 from berth.policies.tuning.figures import Figures
+from berth.policies.tuning.slicing import Slicing
 
 
 class Part(NamedTuple):
@@ -25,6 +27,20 @@ class Replayer(Protocol):
 
     def replay(self, policy: PolicySettings, part: Part) -> Figures:
         """What would have happened to the jobs of ``part`` under ``policy``."""
+        ...
+
+    @property
+    def layouts(self) -> Sequence[str]:
+        """Ways to cut a GPU that leave no room; empty where none, or several models, are cut."""
+        ...
+
+    @property
+    def slicing(self) -> Slicing:
+        """How GPUs are cut."""
+        ...
+
+    def cut(self, slicing: Slicing) -> Replayer:
+        """The same jobs on GPUs that are cut so."""
         ...
 
     def in_pools(self) -> Replayer:

@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING, Any
 from berth.pilot.errors import BerthError, ToolMissing, UsageError
 from berth.policies.settings import PolicySettings
 from berth.policies.tuning.figures import Figures, Metric
-from berth.policies.tuning.parameters import Parameter, Values, matters, settings_with, values_of
+from berth.policies.tuning.parameters import (
+    ENABLED,
+    Parameter,
+    Values,
+    matters,
+    settings_with,
+    values_of,
+)
 from berth.policies.tuning.replayer import Part, Replayer
 
 if TYPE_CHECKING:
@@ -121,7 +128,7 @@ class Tuning:
             known = study.user_attrs.get(IDENTITY)
             if known is None:
                 study.set_user_attr(IDENTITY, self.identity)
-                study.enqueue_trial(values_of(self.today, self.parameters))
+                study.enqueue_trial(self._now)
         except (OSError, ValueError, ImportError) as error:
             raise UsageError(f"the storage {storage} cannot be used: {error}") from None
         except Exception as error:
@@ -163,26 +170,33 @@ class Tuning:
             study.optimize(self._trial, n_trials=1, catch=(BerthError, ValueError))
 
     def _trial(self, trial: optuna.Trial) -> tuple[float, ...]:
-        values = suggested(trial, self.parameters, self.today)
+        values = suggested(trial, self.parameters, self._now, self.today.objective)
         same = _same(trial.study, trial.number, values)
         if same is not None:
             trial.set_user_attr(KILLED, same.user_attrs.get(KILLED, 0))
             return tuple(same.values)
         policy = settings_with(self.today, values)
+        replayer = self.replayer.cut(self.replayer.slicing.with_values(values))
         try:
             for stage, part in enumerate(self.stages):
-                scores = self.scores(self.replayer.replay(policy, part))
+                scores = self.scores(replayer.replay(policy, part))
                 trial.set_user_attr(_name(stage), scores)
                 estimate = self._hopeless(trial, scores, _name(stage))
                 if estimate is not None:
                     trial.set_user_attr(STOPPED, value=True)
                     return tuple(estimate)
-            figures = self.replayer.replay(policy, self.train)
+            figures = replayer.replay(policy, self.train)
             trial.set_user_attr(KILLED, figures.killed)
             return tuple(self.scores(figures))
         except (BerthError, ValueError) as error:
             trial.set_user_attr(WHY, str(error))
             raise
+
+    @property
+    def _now(self) -> dict[str, float | str]:
+        """Today's values."""
+        sliced = self.replayer.slicing.values(self.parameters)
+        return {**values_of(self.today, self.parameters), **sliced}
 
     def scores(self, figures: Figures) -> list[float]:
         """By metric. Raises UsageError where one cannot be computed."""
@@ -255,17 +269,21 @@ def storage_of(text: str) -> Any:
 
 
 def suggested(
-    trial: optuna.Trial, parameters: Iterable[Parameter], today: PolicySettings
+    trial: optuna.Trial, parameters: Iterable[Parameter], now: Values, objective: str
 ) -> dict[str, float | str]:
-    """Values of the parameters that the trial's objective looks at."""
+    """Values of the parameters that count: that the trial's objective looks at, and of cutting
+    GPUs anew only where they are. ``now``: today's values; ``objective``: today's."""
     found: dict[str, float | str] = {}
     for one in parameters:
-        if not matters(one, str(found.get("objective", today.objective))):
+        if not matters(one, str(found.get("objective", objective))):
+            continue
+        if one.recut and found.get(ENABLED, now.get(ENABLED)) != "yes":
             continue
         if one.choices:
-            words = (
-                one.choices if today.objective in one.choices else (today.objective, *one.choices)
-            )
+            words = one.choices
+            today = objective if one.name == "objective" else now.get(one.name)
+            if isinstance(today, str) and today not in words:
+                words = (today, *words)
             found[one.name] = trial.suggest_categorical(one.name, words)
         else:
             found[one.name] = trial.suggest_float(one.name, one.low, one.high, log=one.log)

@@ -13,11 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from berth.predictor.core.forecast import SourceShare
-from berth.predictor.core.intervals import around
+from berth.predictor.core.intervals import NORMAL_90, around
 from berth.predictor.core.prediction import Basis, Interval
 
-NORMAL_90 = 1.6449
-"""Half width of a normal distribution's 90 % interval, in standard deviations."""
 SHARED_ERROR = 0.3
 """Correlation of two sources' errors: what they have in common is not averaged away."""
 LEAST_LOG_WIDTH = 0.01

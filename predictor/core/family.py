@@ -6,17 +6,17 @@ light, since its ``load`` is called only when a workload of one of its kinds com
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from berth.pilot.platform import Platform
 from berth.pilot.plugins import Registry
 from berth.predictor.core.forecast import SourceShare
 from berth.predictor.core.nodes import NodeScaling
 from berth.predictor.core.prediction import PredictionCurve
-from berth.predictor.core.sizes import SizeLaw
+from berth.predictor.core.sizes import SizeGrowth
 from berth.predictor.core.workload import OWN_ENTRY_POINTS, Workload
 
 
@@ -48,7 +48,7 @@ class Answer:
     """Ids of the bundles it used, joined by ``+``."""
     curves: Mapping[str, PredictionCurve]
     """By platform; a platform that the family knows nothing of is absent."""
-    sizes: SizeLaw = field(default_factory=lambda: SizeLaw(None, None))
+    sizes: SizeGrowth = field(default_factory=lambda: SizeGrowth(None, None))
     sources: Mapping[str, tuple[SourceShare, ...]] = field(default_factory=dict)
     """By platform, where the family combined several."""
     reference_s: float | None = None
@@ -99,6 +99,17 @@ class Family(Protocol):
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
         """Why the prediction for that platform is as it is."""
+        ...
+
+
+@runtime_checkable
+class ExplainsSeveral(Protocol):
+    """A family that explains several platforms in less time than one after another."""
+
+    def explain_each(
+        self, question: Question, platforms: Sequence[Platform]
+    ) -> Sequence[Explanation]:
+        """As ``Family.explain`` of each, in their order."""
         ...
 
 

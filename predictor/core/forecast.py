@@ -16,7 +16,7 @@ from typing import Any
 from berth.pilot.errors import DocumentError
 from berth.predictor.core import nodes as several
 from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
-from berth.predictor.core.sizes import PowerLaw, SizeLaw
+from berth.predictor.core.sizes import PowerLaw, SizeGrowth
 
 FORECAST_SCHEMA = "berth.forecast/2"
 OLDER_SCHEMA = "berth.forecast/1"
@@ -71,7 +71,7 @@ class Forecast:
     container: str | None
     reference_platform: str
     reference_runtime_s: float | None
-    sizes: SizeLaw
+    sizes: SizeGrowth
     curves: Mapping[str, PredictionCurve]
     """By platform name."""
     unit: Unit = Unit.JOB
@@ -195,8 +195,8 @@ class Forecast:
                 "size": self.sizes.size,
                 "peak_memory_bytes": self.sizes.peak_memory_bytes,
                 "measured": self.sizes.measured,
-                "runtime": _law_out(self.sizes.runtime),
-                "memory": _law_out(self.sizes.memory),
+                "runtime": _growth_out(self.sizes.runtime),
+                "memory": _growth_out(self.sizes.memory),
                 "peak_is_bound": self.sizes.peak_is_bound,
             },
             "curves": {name: _curve_out(curve) for name, curve in self.curves.items()},
@@ -233,12 +233,12 @@ class Forecast:
                     name: tuple(SourceShare(*share) for share in shares)
                     for name, shares in data["sources"].items()
                 },
-                sizes=SizeLaw(
+                sizes=SizeGrowth(
                     size=sizes["size"],
                     peak_memory_bytes=sizes["peak_memory_bytes"],
                     measured=tuple(sizes["measured"]),
-                    runtime=_law_in(sizes["runtime"]),
-                    memory=_law_in(sizes["memory"]),
+                    runtime=_growth_in(sizes["runtime"]),
+                    memory=_growth_in(sizes["memory"]),
                     peak_is_bound=bool(sizes.get("peak_is_bound", False)),
                 ),
                 curves={
@@ -263,11 +263,13 @@ def _renamed(data: Any) -> Any:
     return {**data, **now, "workload": data["profile"], "digest": data["profile_digest"]}
 
 
-def _law_out(law: PowerLaw | None) -> list[float] | None:
-    return None if law is None else [law.constant, law.factor, law.exponent, law.misfit]
+def _growth_out(growth: PowerLaw | None) -> list[float] | None:
+    return (
+        None if growth is None else [growth.constant, growth.factor, growth.exponent, growth.misfit]
+    )
 
 
-def _law_in(data: Any) -> PowerLaw | None:
+def _growth_in(data: Any) -> PowerLaw | None:
     return None if data is None else PowerLaw(*(float(v) for v in data))
 
 

@@ -10,7 +10,9 @@ which other platforms are asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,6 +24,7 @@ from berth.predictor.core.family import (
     FAMILIES,
     Adjusted,
     Answer,
+    ExplainsSeveral,
     Explanation,
     Family,
     FamilyEntry,
@@ -113,9 +116,27 @@ class Forecaster:
         reference: str | None = None,
     ) -> Mapping[str, Explanation]:
         """By family: why its prediction for that platform is as it is."""
-        question = self._question(workload, {platform.name: platform}, known, reference)
-        found = _each(self.families(workload), lambda family: family.explain(question, platform))
-        return {family.name: explanation for family, explanation in found}
+        return self.explain_each(workload, [platform], known, reference=reference)[0]
+
+    def explain_each(
+        self,
+        workload: Workload,
+        platforms: Sequence[Platform],
+        known: Mapping[str, Platform],
+        *,
+        reference: str | None = None,
+    ) -> list[Mapping[str, Explanation]]:
+        """The same of several platforms, in their order. Raises UsageError where one has none."""
+        if not platforms:
+            return []
+        question = self._question(workload, {p.name: p for p in platforms}, known, reference)
+        families = self.families(workload)
+        made = {family.name: _explained(family, question, platforms) for family in families}
+        each: list[Mapping[str, Explanation]] = []
+        for number in range(len(platforms)):
+            found = _each(families, partial(_given, made, number))
+            each.append({family.name: explanation for family, explanation in found})
+        return each
 
     def families(self, workload: Workload) -> list[Family]:
         """Those that accept it. Raises UsageError where none does."""
@@ -184,6 +205,32 @@ class Forecaster:
                 )
             found[schema] = folder
         return found
+
+
+def _explained(
+    family: Family, question: Question, platforms: Sequence[Platform]
+) -> Sequence[Explanation | UsageError]:
+    """Of each platform, or why there is none of it."""
+    if isinstance(family, ExplainsSeveral):
+        with suppress(UsageError):  # which of them it is of is found one by one
+            return family.explain_each(question, platforms)
+    found: list[Explanation | UsageError] = []
+    for platform in platforms:
+        try:
+            found.append(family.explain(question, platform))
+        except UsageError as refusal:
+            found.append(refusal)
+    return found
+
+
+def _given(
+    made: Mapping[str, Sequence[Explanation | UsageError]], number: int, family: Family
+) -> Explanation:
+    """A family's on the platform of this number. Raises UsageError where there is none."""
+    found = made[family.name][number]
+    if isinstance(found, UsageError):
+        raise found
+    return found
 
 
 def _each(families: Sequence[Family], ask: Callable[[Family], T]) -> list[tuple[Family, T]]:

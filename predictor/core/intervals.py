@@ -18,6 +18,8 @@ from berth.predictor.core.prediction import Interval
 
 LEVEL = 0.9
 """Nominal coverage of every interval."""
+NORMAL_90 = 1.6449
+"""Half width of a normal distribution's interval of that coverage, in standard deviations."""
 MAX_LOG_WIDTH = math.log(1e6)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from berth.pilot.platform import Platform
 from berth.predictor.core.prediction import Interval
-from berth.predictor.core.sizes import UNKNOWN_BYTES, SizeLaw
+from berth.predictor.core.sizes import UNKNOWN_BYTES, SizeGrowth
 
 __all__ = ["UNKNOWN", "UNKNOWN_BYTES", "memory_on", "where_known"]
 
@@ -26,7 +26,7 @@ def where_known(memory: Interval | None) -> Interval | None:
     return None if memory is None or memory.high >= UNKNOWN_BYTES else memory
 
 
-def memory_on(platform: Platform, sizes: SizeLaw) -> Interval:
+def memory_on(platform: Platform, sizes: SizeGrowth) -> Interval:
     """Peak bytes of the node's (CPU) or device's (GPU) memory at the profile's own size."""
     host = sizes.memory_bytes()
     if host is None:

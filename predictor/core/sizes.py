@@ -1,7 +1,7 @@
 """How time and peak memory grow with the problem size: a constant plus a power law.
 
 ``y(n) = a + b * n**p`` through the measured points: two points fix a pure power law, three or
-more also the constant. One point gives no law: another size then widens the interval until it
+more also the constant. One point gives none: another size then widens the interval until it
 says nothing. Upper bounds are what keeps a job from being killed, so they are never below what
 was measured. Away from the measured sizes they span every exponent that fits these as well (a
 program that has hardly left its constant part may grow with the cube from here), and beyond ten
@@ -52,7 +52,7 @@ class PowerLaw:
 
 
 @dataclass(frozen=True, slots=True)
-class SizeLaw:
+class SizeGrowth:
     """Time and memory of one program over its problem size.
 
     ``size`` is that of the profile's main run (None: the program has no size, and any request
@@ -76,10 +76,10 @@ class SizeLaw:
         size: float | None = None,
         peak_memory_bytes: float | None = None,
         bounds: Collection[float | None] = (),
-    ) -> SizeLaw:
+    ) -> SizeGrowth:
         """From ``(size, runtime_s, peak_memory_bytes)`` points and the main run's own numbers.
 
-        ``bounds`` are the sizes whose peak is an upper bound only: no law is fitted through it.
+        ``bounds`` are the sizes whose peak is an upper bound only: nothing is fitted through them.
         Raises UsageError where a number is not positive and finite.
         """
         for point in points:
@@ -131,32 +131,32 @@ class SizeLaw:
         return Interval(0.0 if self.peak_is_bound else low, mid, max(mid, high))
 
     # A decision asks the same of every candidate: the answer is worked out once.
-    @lru_cache(maxsize=4096)  # noqa: B019 - laws are small, frozen values and few
-    def _ratio(self, law: PowerLaw | None, size: float, own: float) -> Interval:
+    @lru_cache(maxsize=4096)  # noqa: B019 - they are small, frozen values and few
+    def _ratio(self, growth: PowerLaw | None, size: float, own: float) -> Interval:
         if not (math.isfinite(size) and size > 0):
             raise UsageError(f"{size} is not a problem size; it must be positive")
-        if law is None:
+        if growth is None:
             low, mid, high = sorted((size / own) ** p for p in _UNKNOWN_EXPONENTS)
             return Interval(min(low, mid), mid, max(mid, high))
-        mid = law(size) / law(own)
+        mid = growth(size) / growth(own)
         nearest = min(self.measured, key=lambda s: abs(math.log(size / s)))
         inside = self.measured[0] <= size <= self.measured[-1]
         distance = 0.0 if inside else abs(math.log(size / nearest))
-        widen = math.exp(2 * law.misfit + _SLOPE_UNCERTAINTY * distance)
-        others = [] if inside else _possible(law, self.measured, size)
-        low = min([mid, *(value / law(own) for value in others)])
-        high = max([mid, *(value / law(own) for value in others)])
+        widen = math.exp(2 * growth.misfit + _SLOPE_UNCERTAINTY * distance)
+        others = [] if inside else _possible(growth, self.measured, size)
+        low = min([mid, *(value / growth(own) for value in others)])
+        high = max([mid, *(value / growth(own) for value in others)])
         return Interval(low / widen, mid, high * widen)
 
 
-def _possible(law: PowerLaw, measured: Sequence[float], size: float) -> list[float]:
-    """Values at ``size`` of a constant plus a power, for every power that fits as well as ``law``.
+def _possible(growth: PowerLaw, measured: Sequence[float], size: float) -> list[float]:
+    """Values at ``size`` of a constant plus a power, for every power that fits as well.
 
-    Fitted to the law's own values, so that a law from a store says the same as a fresh one. The
+    Fitted to the values of ``growth``, so that one from a store gives the same as a fresh one. The
     last value may be off by NOISE, which counts where the program has hardly grown.
     """
     first, last = measured[0], measured[-1]
-    values = [law(at) for at in measured]
+    values = [growth(at) for at in measured]
     found = []
     for exponent in _POSSIBLE_EXPONENTS:
         reach = last**exponent - first**exponent
@@ -167,7 +167,7 @@ def _possible(law: PowerLaw, measured: Sequence[float], size: float) -> list[flo
                 abs(constant + slope * at**exponent - value)
                 for at, value in zip(measured, values, strict=True)
             )
-            if misfit <= (1.01 * NOISE + 2 * law.misfit) * values[-1]:
+            if misfit <= (1.01 * NOISE + 2 * growth.misfit) * values[-1]:
                 found.append(max(0.0, constant + slope * size**exponent))
     return found
 
@@ -187,8 +187,8 @@ def _best(points: Sequence[tuple[float, float]], smallest: float, shares: list[f
     return min((_fit_power(points, share * smallest) for share in shares), key=_badness)
 
 
-def _badness(law: PowerLaw) -> tuple[float, float]:
-    return (round(law.misfit, 6), law.constant)
+def _badness(growth: PowerLaw) -> tuple[float, float]:
+    return (round(growth.misfit, 6), growth.constant)
 
 
 def _fit_power(points: Sequence[tuple[float, float]], constant: float) -> PowerLaw:

@@ -1,4 +1,4 @@
-"""Peak memory of a model graph: counted from the graph, then a framework's law with an interval.
+"""Peak memory of a model graph: counted from it, then a framework's memory model, with an interval.
 
 Counted: weights, gradients, the optimiser's state, the model's input (its caller holds it), and
 activations: the most alive at once for inference, all that autograd keeps for training and for
@@ -16,7 +16,7 @@ from berth.predictor.core.prediction import Interval
 from berth.predictor.footprint.allocator import reserved
 from berth.predictor.footprint.liveness import peak, tensors
 from berth.predictor.footprint.runtimes import (
-    DeviceLaw,
+    DeviceMemory,
     Runtime,
     RuntimeName,
     runtimes,
@@ -174,7 +174,7 @@ def _rounded(size: int) -> int:
 
 
 def runtime_of(task: Task, *, on_gpu: bool) -> Runtime:
-    """The law for a task on a GPU or on a CPU."""
+    """The memory model for a task on a GPU or on a CPU."""
     if task is Task.TRAINING:
         name = RuntimeName.GPU_TRAINING if on_gpu else RuntimeName.CPU_TRAINING
     else:
@@ -183,32 +183,32 @@ def runtime_of(task: Task, *, on_gpu: bool) -> Runtime:
 
 
 def footprint(need: Need, runtime: Runtime | None = None) -> Footprint:
-    """The peak memory of what was counted, by the framework's law."""
+    """The peak memory of what was counted, by the framework's memory model."""
     runtime = runtime or runtime_of(need.task, on_gpu=need.on_gpu)
     return Footprint(need, runtime, memory_of(need, runtime))
 
 
 def memory_of(need: Need, runtime: Runtime) -> Interval:
-    """The law applied."""
-    law = runtime.law
-    if isinstance(law, DeviceLaw):
-        parts = zip(_ends(law.context_bytes.interval), _ends(law.share.interval), strict=True)
+    """The memory model applied."""
+    memory = runtime.memory
+    if isinstance(memory, DeviceMemory):
+        parts = zip(_ends(memory.context_bytes.interval), _ends(memory.share.interval), strict=True)
         low, mid, high = (context + share * need.allocated for context, share in parts)
         low = max(low, float(need.least))
         mid = max(mid, low)
         return Interval(low, mid, max(high, mid))
     middle = (
-        law.base_bytes
-        + law.a_weight_byte * need.weights
-        + law.a_convolution * need.convolutions
-        + law.a_product * need.products
-        + law.an_activation_byte * (need.activations + need.inputs)
+        memory.base_bytes
+        + memory.a_weight_byte * need.weights
+        + memory.a_convolution * need.convolutions
+        + memory.a_product * need.products
+        + memory.an_activation_byte * (need.activations + need.inputs)
     )
     middle = max(middle, float(need.least))
     return Interval(
-        min(max(middle * law.share.low, float(need.least)), middle),
+        min(max(middle * memory.share.low, float(need.least)), middle),
         middle,
-        middle * max(law.share.high, 1.0),
+        middle * max(memory.share.high, 1.0),
     )
 
 

@@ -1,6 +1,6 @@
-"""What a framework needs beside the tensors that can be counted: learnt constants, one law each.
+"""What a framework needs beside the tensors that can be counted: a learnt memory model each.
 
-``runtimes.json`` is written by ``lab.footprint``; every law says what it was
+``runtimes.json`` is written by ``lab.footprint``; every memory model says what it was
 learnt from and what it was not.
 """
 
@@ -40,7 +40,7 @@ class Span(Document):
         return self
 
 
-class DeviceLaw(Document):
+class DeviceMemory(Document):
     """Device memory: ``context + share x counted``, 95 % intervals of both."""
 
     kind: Literal["device"] = "device"
@@ -50,7 +50,7 @@ class DeviceLaw(Document):
     """Of what is counted and goes through the allocator."""
 
 
-class HostLaw(Document):
+class HostMemory(Document):
     """A CPU process: a sum of what is counted, each with its learnt weight, times ``share``."""
 
     kind: Literal["host"] = "host"
@@ -63,9 +63,9 @@ class HostLaw(Document):
 
 
 class Runtime(Document):
-    """A framework's way of running one task, and where its law comes from."""
+    """A framework's way of running one task, and where its memory model comes from."""
 
-    law: DeviceLaw | HostLaw = Field(discriminator="kind")
+    memory: DeviceMemory | HostMemory = Field(discriminator="kind")
     framework: str
     source: str
     labels: int = Field(ge=1)
@@ -92,5 +92,5 @@ class RuntimeName(StrEnum):
 
 @cache
 def runtimes() -> dict[str, Runtime]:
-    """The shipped laws by name. Raises DocumentError where the file is broken."""
+    """The shipped memory models by name. Raises DocumentError where the file is broken."""
     return read_json(RUNTIMES, RuntimesFile).runtimes

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from berth.pilot.units import whole_number
 from berth.predictor.graphs.limits import Problem
 from berth.predictor.graphs.onnx_file import Input
 from berth.predictor.graphs.onnx_parts import shown
@@ -103,7 +104,7 @@ def _sum(text: str, known: Mapping[str, int]) -> int | None:
             continue
         if not expect:
             return None
-        value = int(word) if word.isdigit() else known.get(word)
+        value = whole_number(word) if word[0].isdigit() else known.get(word)
         if value is None or value > 2**40:
             return None
         term *= value

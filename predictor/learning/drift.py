@@ -14,9 +14,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from statistics import NormalDist
 
-LEVEL = 0.9
+from berth.predictor.core.intervals import LEVEL, NORMAL_90
+
 ALLOWANCE = 0.5
 """Of a surprise that is not added up."""
 LIMIT = 8.0
@@ -29,7 +29,6 @@ _LEAST, _MOST = 0.6, 20.0
 WINDOW = 20
 """Jobs over which intervals are said to hold or to fail."""
 FEWEST = 10
-NORMAL_90 = NormalDist().inv_cdf(0.5 + LEVEL / 2)
 _Z = 1.96
 
 

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.intervals import NORMAL_90
 from berth.predictor.core.prediction import Interval
 from berth.predictor.learning.cells import Cell, Place, Row, Run
-
-NORMAL_90 = 1.6449
 
 
 @dataclass(frozen=True, slots=True)

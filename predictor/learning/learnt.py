@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 
 from berth.predictor.core.forecast import Forecast, SourceShare
 from berth.predictor.core.forecaster import speedup
-from berth.predictor.core.intervals import around
+from berth.predictor.core.intervals import NORMAL_90, around
 from berth.predictor.core.nodes import NodeRatio, NodeScaling, NodeTime
 from berth.predictor.core.prediction import Basis, Interval, Prediction, PredictionCurve
 from berth.predictor.learning.cells import Cell, Run
 from berth.predictor.learning.components import SHIPPED, Components
-from berth.predictor.learning.evidence import NORMAL_90, cell_of, place_of
+from berth.predictor.learning.evidence import cell_of, place_of
 from berth.predictor.learning.posterior import NO_EFFECTS, Effects, Posterior
 
 SOURCE = "finished jobs"

@@ -14,8 +14,8 @@ import math
 import numpy as np
 
 from berth.predictor.core.arrays import Floats
+from berth.predictor.core.intervals import LEVEL, NORMAL_90
 from berth.predictor.learning.components import PHASES, Components, phase
-from berth.predictor.learning.drift import LEVEL, NORMAL_90
 
 PRIOR_PROGRAMS = 2.0
 _KEPT = 0.99

@@ -1,42 +1,120 @@
-"""Commands print with --json what docs/schemas says."""
+"""Every command with a result prints it with --json, as docs/schemas says; tables as CSV, too."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
+import click
 import pytest
-from json_outputs import FOLDER, cases, output, problems, schema_of
+from json_outputs import FOLDER, Case, cases, not_as_written, printed
+from json_schema import problems, schema_of
+
+from berth.plugin import cli
+from berth.plugin.cli.shared_options import SentenceJson
 
 DOCS = FOLDER.parent
-CHECKED = (
-    "decisions", "decisions-show", "outcomes", "outcomes-jobs", "why", "workload-add",
-    "workload-list", "workload-show", "place", "replay", "mig-show", "mig-plan", "platform-list",
-    "bundle-show",
-)  # fmt: skip
-"""Those that take no second; ``make schemas`` runs all."""
+WITHOUT = {
+    "ui": "serves until it is ended",
+    "mig export": "writes a configuration of another tool",
+    "slurm filter-config": "writes the filter's configuration",
+    "flux filter-config": "writes the filter's configuration",
+    "pilot count": "a pilot job's own step: the result is the Profile that it writes",
+    "pilot deliver": "a pilot job's own step: its lines are the job's log",
+    "pilot ranks": "a pilot job's own step: it prints one number for the job's script",
+}
+"""Commands without ``--json``, each with its reason."""
+OF = {
+    "decisions show": "decisions-show", "mig assert": "mig-assert", "predict": "predict-program",
+    "report job": "report", "report workload": "report", "report site": "report",
+    "report mig": "report", "serve": "serve-status", "slurm putback": "slurm-putback-list",
+}  # fmt: skip
+"""Schemas that are not called as their command."""
+Made = tuple[Path, Mapping[str, Case]]
+
+
+def leaves(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from leaves(command, (*path, name))
+        if not isinstance(command, click.Group) or command.invoke_without_command:
+            yield " ".join((*path, name)), command
+
+
+LEAVES = {
+    name: command for name, command in leaves(cli.berth) if name.partition(" ")[0] not in cli.HIDDEN
+}
+
+
+def json_of(command: click.Command) -> click.Parameter | None:
+    return next((one for one in command.params if "--json" in one.opts), None)
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[str, ...]]:
-    return cases(tmp_path_factory.mktemp("json"))
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    folder = tmp_path_factory.mktemp("json")
+    return folder, cases(folder)
 
 
-def test_what_is_printed_is_what_is_documented(made: Mapping[str, tuple[str, ...]]) -> None:
-    wrong = []
-    for name in CHECKED:
-        schema = json.loads((FOLDER / f"{name}.schema.json").read_text())
-        wrong += [f"{name}: {one}" for one in problems(output(made[name]), schema)]
+def test_every_command_has_it_or_a_reason_not_to() -> None:
+    without = {name for name, command in LEAVES.items() if json_of(command) is None}
+    assert without == set(WITHOUT)
+
+
+def test_every_command_with_it_has_a_schema_that_is_listed(made: Made) -> None:
+    names = {path.name.removesuffix(".schema.json") for path in FOLDER.iterdir()}
+    assert names == set(made[1])
+    wanted = {OF.get(name, name.replace(" ", "-")) for name, one in LEAVES.items() if json_of(one)}
+    assert wanted <= names
+    text = (DOCS / "json.md").read_text()
+    assert [name for name in sorted(names) if f"(schemas/{name}.schema.json)" not in text] == []
+
+
+def test_what_is_printed_is_what_is_documented(made: Made) -> None:
+    folder, every = made
+    quick = {name: case for name, case in every.items() if not case.slow}
+    wrong = [one for name, case in quick.items() for one in not_as_written(name, case, folder)]
     assert wrong == [], "make schemas writes them anew"
 
 
-def test_every_schema_is_listed_and_every_listed_one_is_there(
-    made: Mapping[str, tuple[str, ...]],
-) -> None:
-    there = {path.name for path in FOLDER.iterdir()}
-    assert there == {f"{name}.schema.json" for name in made}
-    text = (DOCS / "json.md").read_text()
-    assert all(f"schemas/{name}" in text for name in there)
+@pytest.mark.slow
+def test_what_takes_long_prints_what_is_documented_too(made: Made) -> None:
+    folder, every = made
+    slow = {name: case for name, case in every.items() if case.slow}
+    wrong = [one for name, case in slow.items() for one in not_as_written(name, case, folder)]
+    assert wrong == [], "make schemas writes them anew"
+
+
+TABLES = (
+    "bundle-show", "decisions", "decisions-show", "mig-plan", "mig-recommend", "mig-show",
+    "model-show", "outcomes", "outcomes-jobs", "place", "platform-list", "predict-language-model",
+    "predict-model", "predict-program", "predict-training", "replay", "replay-live", "waits",
+    "workload-list", "workload-show",
+)  # fmt: skip
+
+
+def test_their_tables_are_csv(made: Made) -> None:
+    folder, every = made
+    for name in TABLES:
+        words = [word for word in every[name].words if word != "--json"]
+        option = "--output-format" if words[0] == "replay" else "--format"
+        text = printed(every[name], folder, [*words, option, "csv"]).split("\n\n")[0]
+        rows = list(csv.reader(io.StringIO(text)))
+        assert len(rows) > 1, name
+        assert len({len(row) for row in rows}) == 1, name
+
+
+def test_csv_is_offered_where_there_are_tables_alone() -> None:
+    for name, command in LEAVES.items():
+        csv_options = [one for one in command.params if one.name == "output_format"]
+        has_tables = json_of(command) is not None and not isinstance(json_of(command), SentenceJson)
+        assert len(csv_options) == has_tables, name
 
 
 @pytest.mark.parametrize(
@@ -57,3 +135,10 @@ def test_lists_and_nulls_are_put_together() -> None:
     found = schema_of([{"a": None}, {"a": 1, "b": "x"}])
     assert found["items"]["properties"]["a"]["type"] == ["null", "number"]
     assert found["items"]["required"] == ["a"]
+
+
+def test_a_schema_names_its_draft_and_its_command(made: Made) -> None:
+    for name in made[1]:
+        written = json.loads((FOLDER / f"{name}.schema.json").read_text())
+        assert written["$schema"].startswith("https://json-schema.org/")
+        assert written["title"].startswith("berth ")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
 from pathlib import Path
 
@@ -22,6 +24,19 @@ INSTEAD = {
     r"\b(the|a|is|of|to|and|in) \1\b": "the word once",
 }  # fmt: skip
 """What is not written in this project's pages, and what is written instead."""
+
+
+TERMS = ("mape", "statics", "ans", "fo", "te", "nd")
+"""Words of the field that a list of misspellings takes for some."""
+CHECKED = [*PAGES, ROOT / "CHANGELOG.md", ROOT / "benchmarks" / "README.md"]
+AMERICAN = re.compile(
+    r"\b(?:colors?|colored|behaviors?|centers?|centered|fibers?|gray"
+    r"|canceled|labeled|modeling|modeled|traveled|neighbors?|favors?|catalogs?|artifacts?|licenses?"
+    r"|(?:util|optim|summar|normal|organ|recogn|serial|initial|quant|general|minim|maxim|priorit"
+    r"|character|real|emphas|special|synchron|vector|parallel)iz(?:e[ds]?|ing|ations?))\b",
+    re.IGNORECASE,
+)
+"""American forms: the pages are in British English."""
 
 
 def anchors(page: Path) -> set[str]:
@@ -47,6 +62,26 @@ def test_every_link_and_picture_is_there(page: Path) -> None:
         if is_picture and file.suffix == ".png":
             assert file.read_bytes().startswith(PNG)
             assert file.stat().st_size < LARGEST, f"{file.name} is too large for a page"
+
+
+def test_spelling_is_right() -> None:
+    """By codespell's list of misspellings; fields' own words are excused."""
+    codespell = pytest.importorskip("codespell_lib", reason="needs the extra `dev`")
+    said = io.StringIO()
+    templates = sorted((ROOT / "plugin" / "ui" / "templates").glob("*.html"))
+    words = ["--ignore-words-list", ",".join(TERMS), *map(str, [*CHECKED, *templates])]
+    with contextlib.redirect_stdout(said):
+        found = codespell.main(*words)
+    assert found == 0, said.getvalue()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_spelling_is_british_throughout(page: Path) -> None:
+    text = re.sub(
+        r"`[^`]*`|\"[^\"]{,80}\"|\]\([^)]*\)", "", FENCED.sub("", page.read_text(encoding="utf-8"))
+    )
+    prose = [line for line in text.splitlines() if not line.startswith("    ")]
+    assert [word for line in prose for word in AMERICAN.findall(line)] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import random
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -137,6 +138,7 @@ def test_idsets(text: str, numbers: list[int]) -> None:
         ("a[08-10],b", ["a08", "a09", "a10", "b"]),
         ("c[1,3]-ib", ["c1-ib", "c3-ib"]),
         ("login", ["login"]),
+        ("a[1-2], b,,c[3]", ["a1", "a2", "b", "c3"]),
         ("", []),
     ],
 )
@@ -148,6 +150,23 @@ def test_hostlists(text: str, names: list[str]) -> None:
 def test_what_is_no_idset_is_one_sentence(text: object) -> None:
     with pytest.raises(SchedulerError):
         idset(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 200_000, "a[" * 100_000, "a" * 200_000 + "]", "n[1-2][1-2]", "n[1", "n]1",
+        "n[" + ",".join(["0-99999"] * 1000) + "]", ",".join(["n[0-99999]"] * 1000),
+        "n" * 300 + "[0-99999]",
+    ],
+    ids=lambda text: text[:12],
+)  # fmt: skip
+def test_lists_of_hosts_that_cannot_be_take_no_time(text: str) -> None:
+    began_s = time.process_time()
+    with pytest.raises(SchedulerError) as refused:
+        hostlist(text)
+    assert len(refused.value.message) < 300
+    assert time.process_time() - began_s < 5  # hours, where each end is looked for from each begin
 
 
 @given(st.text(max_size=30))
@@ -297,6 +316,7 @@ def test_exit_statuses_are_as_a_shell_says_them(status: int | None, expected: in
         ("garbage", "cannot be read"),
         ("{}", "cannot be read"),
         ("7", "cannot be read"),
+        ('["error"]', "cannot be read"),
         ("[" * 9999, "cannot be read"),
         (ended(id="f2").replace('"nnodes": 1', '"nnodes": 1e999'), "cannot be read"),
         ('{"id": "f2", "job": {"state": "x"}}', "cannot be read"),

@@ -143,6 +143,9 @@ class Clock:
     def monotonic(self) -> float:
         return time.monotonic() + self.ahead_s
 
+    def time(self) -> float:
+        return time.time() + self.ahead_s
+
 
 def test_one_probe_after_each_pause_and_recovery_closes_the_breaker(
     bench: FluxBench, monkeypatch: pytest.MonkeyPatch
@@ -297,6 +300,7 @@ def no_finalizers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("no_finalizers")
+@pytest.mark.slow
 def test_an_alarm_that_rings_at_any_moment_leaves_everything_in_order(bench: FluxBench) -> None:
     """Deadlines from one microsecond on ring before, in and after every step."""
     with FakeDaemon(bench.socket, lambda _: move_to("gpu")) as daemon:

@@ -1,4 +1,4 @@
-"""Each recorded form of a jobspec: what the daemon is told of it, and how an answer changes it."""
+"""Each recorded form of a jobspec: what the daemon is sent of it, and how an answer changes it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from fake_daemon import KEEP, FakeDaemon, Reply, move_to
 from flux_bench import FORMS, FluxBench, asking, recorded, recorded_lines, without_notes
 
-TOLD: dict[str, dict[str, Any]] = {
+SENT: dict[str, dict[str, Any]] = {
     "n1": {"tasks": 1, "cpus_per_task": 1},
     "attr": {"tasks": 1, "cpus_per_task": 1},
     "dep": {"tasks": 1, "cpus_per_task": 1},
@@ -40,11 +40,11 @@ TOLD: dict[str, dict[str, Any]] = {
 
 
 def test_every_recorded_form_is_known() -> None:
-    assert set(FORMS) == set(TOLD)
+    assert set(FORMS) == set(SENT)
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_the_daemon_is_told_what_the_form_asks_for(bench: FluxBench, form: str) -> None:
+def test_the_daemon_is_sent_what_the_form_asks_for(bench: FluxBench, form: str) -> None:
     with FakeDaemon(bench.socket, lambda _: KEEP) as daemon:
         spec = asking(form)
         assert bench.frob(spec) == spec
@@ -58,7 +58,7 @@ def test_the_daemon_is_told_what_the_form_asks_for(bench: FluxBench, form: str) 
         "queues": ["cpu", "gpu", "mig"],
         "profile": "stream",
         "kind": "batch",
-        **TOLD[form],
+        **SENT[form],
     }
 
 
@@ -181,7 +181,7 @@ def test_keeping_a_job_only_writes_the_decision_down(bench: FluxBench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "value", "told"),
+    ("where", "value", "sent"),
     [
         (("system", "bank"), "physics", {"account": "physics"}),
         (("system", "job"), {"name": "run 7"}, {"name": "run 7"}),
@@ -198,15 +198,15 @@ def test_keeping_a_job_only_writes_the_decision_down(bench: FluxBench) -> None:
         (("system", "shell"), {"options": {"pty": {"interactive": 1}}}, {"kind": "interactive"}),
     ],
 )
-def test_attributes_are_told_in_the_protocols_words(
-    bench: FluxBench, where: tuple[str, str], value: Any, told: dict[str, Any]
+def test_attributes_are_sent_in_the_protocols_words(
+    bench: FluxBench, where: tuple[str, str], value: Any, sent: dict[str, Any]
 ) -> None:
     spec = asking()
     spec["attributes"][where[0]][where[1]] = value
     with FakeDaemon(bench.socket, lambda _: KEEP) as daemon:
         bench.frob(spec)
     job = daemon.requests[0]["job"]
-    assert {key: job[key] for key in told} == told
+    assert {key: job[key] for key in sent} == sent
 
 
 def test_the_environment_names_the_profile_where_no_attribute_does(bench: FluxBench) -> None:
@@ -218,7 +218,7 @@ def test_the_environment_names_the_profile_where_no_attribute_does(bench: FluxBe
     assert (job["profile"], job["mode"]) == ("lu", "advise")
 
 
-def test_a_script_is_told_with_its_arguments_or_not_at_all(bench: FluxBench) -> None:
+def test_a_script_is_sent_with_its_arguments_or_not_at_all(bench: FluxBench) -> None:
     spec = asking("batch")
     command = spec["tasks"][0]["command"]
     command += ["--steps", "", "10"]

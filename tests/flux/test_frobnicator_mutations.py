@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 import random
 from typing import Any
 
@@ -21,31 +20,9 @@ from flux_bench import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from json_mutations import mutate, places
+from thorough import examples
 
-MUTATIONS = int(os.environ.get("BERTH_MUTATIONS", "100000"))
-ODD: tuple[Any, ...] = (
-    None,
-    True,
-    0,
-    -1,
-    1,
-    2,
-    3.5,
-    1e308,
-    10**30,
-    "",
-    "x",
-    "\udc80",
-    "\0",
-    "{{tmpdir}}/script",
-    [],
-    {},
-    [[]],
-    {"min": 1},
-    [1, "a"],
-    {"properties": ["gpu"]},
-    {"type": "node", "count": 1},
-)
 EDITS: tuple[dict[str, Any], ...] = (
     {"queue": "gpu"},
     {"queue": "gpu", "gres": "gpu:1", "nodes": 1, "cpus_per_task": 8},
@@ -61,36 +38,6 @@ def seeds() -> list[dict[str, Any]]:
 
 
 SEEDS = seeds()
-
-
-def places(value: Any) -> list[tuple[Any, Any]]:
-    """Everything inside ``value``, each as what holds it and its key there."""
-    found, left = [], [value]
-    while left:
-        holder = left.pop()
-        for key, item in holder.items() if type(holder) is dict else enumerate(holder):
-            found.append((holder, key))
-            if item and type(item) in (dict, list):
-                left.append(item)
-    return found
-
-
-def mutate(spec: dict[str, Any], rng: random.Random) -> None:
-    """One to three small changes anywhere."""
-    for _ in range(rng.randint(1, 3)):
-        found = places(spec)
-        if not found:
-            return
-        holder, key = rng.choice(found)
-        kind = rng.random()
-        if kind < 0.25:
-            del holder[key]
-        elif kind < 0.35:
-            holder[key] = json.loads(json.dumps(spec))
-        elif kind < 0.5:
-            holder[key] = json.loads(rng.choice(PARTS))
-        else:
-            holder[key] = copy.deepcopy(rng.choice(ODD))
 
 
 def parts() -> list[str]:
@@ -145,13 +92,16 @@ def answer_with(plugin: Any, edits: dict[str, Any]) -> None:
 
 
 @pytest.mark.timeout(400)
-def test_a_hundred_thousand_mutated_jobspecs(plugin: Any) -> None:
+@pytest.mark.parametrize(
+    "mutations", [5_000, pytest.param(100_000, marks=pytest.mark.slow)], ids=str
+)
+def test_mutated_jobspecs_get_our_change_or_stay_as_they_were(plugin: Any, mutations: int) -> None:
     rng = random.Random(20261)  # noqa: S311 - the same jobspecs in every run
     texts = [json.dumps(seed) for seed in SEEDS]
     changed = 0
-    for number in range(MUTATIONS):
+    for number in range(mutations):
         spec = json.loads(texts[number % len(texts)])
-        mutate(spec, rng)
+        mutate(spec, rng, PARTS)
         edits = EDITS[rng.randrange(len(EDITS))]
         answer_with(plugin, edits)
         before = canonical(spec)
@@ -160,7 +110,7 @@ def test_a_hundred_thousand_mutated_jobspecs(plugin: Any) -> None:
         assert canonical(spec) == before, "changed in place"
         if jobspec.jobspec is not spec:
             changed += check(spec, jobspec.jobspec, edits)
-    assert 0.05 * MUTATIONS < changed < 0.9 * MUTATIONS
+    assert 0.05 * mutations < changed < 0.9 * mutations
 
 
 JSON = st.recursive(
@@ -172,7 +122,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.data())
 def test_anything_anywhere_in_a_recorded_form(plugin: Any, data: st.DataObject) -> None:
     spec = copy.deepcopy(data.draw(st.sampled_from(SEEDS)))
@@ -186,7 +136,7 @@ def test_anything_anywhere_in_a_recorded_form(plugin: Any, data: st.DataObject) 
     check(before, jobspec.jobspec, edits)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.dictionaries(st.sampled_from(["queue", "gres", "nodes", "tasks", "x"]), JSON), JSON)
 def test_any_edits_are_carried_out_whole_or_not_at_all(plugin: Any, edits: Any, more: Any) -> None:
     reply = {"v": 1, "action": "edit", "edits": edits, "stamp": more, "message": more}

@@ -41,13 +41,22 @@ def port() -> Iterator[tuple[LiveFlux, FluxHarbour]]:
 
 @pytest.fixture
 def flux(port: tuple[LiveFlux, FluxHarbour]) -> Iterator[LiveFlux]:
-    """The instance, with our frobnicator as it should be."""
+    """The instance, with our frobnicator as it should be, and without jobs."""
     flux, harbour = port
     harbour.write_site()
     harbour.kill_switch.unlink(missing_ok=True)
     wait_until(lambda: harbour.daemons[-1].ask(op="ping")["mode"] == "enforce")
+    wait_until(lambda: is_idle(harbour), timeout_s=60, what="the daemon knows that nothing runs")
     yield flux
     flux.run("cancel", "--all", "--user=all")
+    flux.run("queue", "drain", "--timeout=60s")
+
+
+def is_idle(harbour: FluxHarbour) -> bool:
+    """Whether the daemon has seen the last test's jobs end: a busy place is not chosen."""
+    places = harbour.daemons[-1].stats()["places"].values()
+    idle = sum(place["idle_gpus"] for place in places)
+    return bool(idle == 2 + 7 and not any(place["pending_jobs"] for place in places))
 
 
 @pytest.fixture
@@ -189,7 +198,12 @@ def test_what_became_of_a_job_is_stored_beside_what_was_predicted(
     name = ran.replace("ƒ", "f")
     found = wait_until(lambda: store.outcomes.of_job(name), timeout_s=60)
     assert (found.cluster, found.state, found.queue) == ("tests", "completed", "gpu")
-    assert (found.candidate, found.platform, found.predicted_s) == ("gpu", "h200-141gb", 60.0)
+    assert (found.candidate, found.platform) == ("gpu", "h200-141gb")
+    # Not 60 s where the daemon has learnt from what other tests ran.
+    places = {
+        row["candidate"]: row for row in json.loads(store.decisions.get(found.decision).ranked)
+    }
+    assert found.predicted_s == places["gpu"]["runtime_s"][1]
     assert (found.gpus, found.nodes, found.exit_status) == (1, 1, 0)
     assert 0.2 < found.elapsed_s < 60
     assert found.submit_s <= found.start_s <= found.end_s
@@ -290,6 +304,11 @@ def test_jobs_go_on_unchanged_without_a_daemon_and_changed_with_the_next(
     verdict = verify(flux, found["ids"], None, "auto")
     assert (verdict.accepted, verdict.wrong, dict(verdict.codes)) == (100, [], {"untouched": 100})
     daemon.process.send_signal(signal.SIGCONT) if number is signal.SIGSTOP else harbour.start()
+    wait_for_decisions(flux)
+
+
+def wait_for_decisions(flux: LiveFlux) -> None:
+    """Until the breaker, open after submissions without a daemon, closes again."""
     wait_until(
         lambda: "decision" in notes(flux, flux.submit("--urgency=0", *ASKS, "true")),
         timeout_s=60,
@@ -315,3 +334,4 @@ def test_a_burst_with_a_daemon_that_comes_and_goes(flux: LiveFlux, harbour: Flux
         verdict = verify(flux, accepted, store, "auto")
     assert (verdict.accepted, verdict.wrong) == (400, [])
     assert verdict.codes["placed"] > 0
+    wait_for_decisions(flux)  # the last turn ended without a daemon

@@ -79,6 +79,32 @@ def test_a_refusal_names_the_key_and_the_problem(
     assert "\n" not in error.message
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"schema": "berth.profile/" + "9" * 5000},
+        {"schema": "x" * 5000 + "/1"},
+        {"y" * 5000: 1},
+        {"one\ntwo": 1},
+        {"name": "x" * 5000},
+        {"name": "\ud800"},
+    ],
+    ids=lambda changes: str(changes)[:30],
+)
+def test_a_refusal_is_one_short_line_whatever_the_file_says(changes: dict[str, Any]) -> None:
+    error = refusal(**changes)
+    assert len(error.message) < 1100
+    assert error.message.isprintable()
+
+
+def test_toml_with_an_endless_number_or_a_name_with_a_nul_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "p.toml").write_text("x = " + "9" * 5000)
+    with pytest.raises(DocumentError, match="is not TOML"):
+        read_toml(tmp_path / "p.toml", Profile)
+    with pytest.raises(DocumentError, match="cannot be read"):
+        read_json(tmp_path / "a\0b", Profile)
+
+
 def test_a_misspelt_key_is_answered_with_the_nearest_known_one() -> None:
     assert refusal(platfrm="x").hint == "did you mean 'platform'?"
     nested = refusal(runtime={"median": 1, "spread_s": 0, "repeats_s": [1]})

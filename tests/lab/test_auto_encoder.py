@@ -157,6 +157,7 @@ def test_labels_that_nobody_measured_change_nothing(graphs: list[Data]) -> None:
     assert not np.allclose(filled, partly), "a label that is there does change something"
 
 
+@pytest.mark.slow
 def test_the_regressor_learns_and_repeats(graphs: list[Data]) -> None:
     labels = np.log(np.array([1.0, 2.0, 4.0, 8.0, 3.0]))[:, None]
     data = runs_of(graphs, labels)

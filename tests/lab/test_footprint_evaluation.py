@@ -9,7 +9,7 @@ from small_models import convolutional, graph_of
 from berth.pilot.errors import BerthError
 from berth.predictor.core.prediction import Interval
 from berth.predictor.footprint.footprint import Task, count
-from berth.predictor.footprint.runtimes import DeviceLaw, RuntimeName, runtimes
+from berth.predictor.footprint.runtimes import DeviceMemory, RuntimeName, runtimes
 from berth.predictor.graphs.reader import Reader
 from lab.datasets.mig import TrainingRow
 from lab.footprint.evaluate_memory import host_table, printed_tables, slices_table
@@ -92,14 +92,14 @@ def test_neither_answer_hangs_on_the_width_of_the_prior(judged: SliceFits) -> No
     assert all(row.false_fits == 0 and row.refusal_share <= 0.03 for row in others)
 
 
-def test_shipped_gpu_laws_are_learnt_from_these_labels(
+def test_shipped_gpu_memory_models_are_learnt_from_these_labels(
     cases: list[Forward], loads: list[Trained]
 ) -> None:
     forward, training = (
-        runtimes()[name].law for name in (RuntimeName.GPU_FORWARD, RuntimeName.GPU_TRAINING)
+        runtimes()[name].memory for name in (RuntimeName.GPU_FORWARD, RuntimeName.GPU_TRAINING)
     )
     fitted = fit_forward([case for case in cases if case.printed.actual_mib is not None])
-    assert isinstance(forward, DeviceLaw)
+    assert isinstance(forward, DeviceMemory)
     assert forward.context_bytes.mid == pytest.approx(fitted.context_bytes.mid)
     assert forward.share == fitted.share
     assert training.share.high == pytest.approx(training_shares(loads).span.high, rel=1e-6)
@@ -143,7 +143,7 @@ def test_a_new_model_s_interval_is_student_s() -> None:
     assert isinstance(found, Interval)
 
 
-def test_a_host_law_finds_the_weights_that_made_its_labels() -> None:
+def test_a_host_memory_model_finds_the_weights_that_made_its_labels() -> None:
     rows = []
     for blocks in (1, 2, 4, 8):
         for channels in (64, 256, 512):
@@ -153,11 +153,11 @@ def test_a_host_law_finds_the_weights_that_made_its_labels() -> None:
                 peak = 1e8 + 2 * need.weights + 0.5 * (need.activations + need.inputs)
                 name = f"{blocks} of {channels}"
                 rows.append(Hosted(name, "onnxruntime", need, graph.parameters, 1, peak))
-    law = fit_host(rows)
+    memory = fit_host(rows)
     # Each of these has one product, so the two cannot be told apart.
-    assert law.base_bytes + law.a_product == pytest.approx(1e8, rel=0.01)
-    assert law.a_weight_byte == pytest.approx(2, rel=0.01)
-    assert law.share.high == pytest.approx(1, abs=0.01)
+    assert memory.base_bytes + memory.a_product == pytest.approx(1e8, rel=0.01)
+    assert memory.a_weight_byte == pytest.approx(2, rel=0.01)
+    assert memory.share.high == pytest.approx(1, abs=0.01)
     figures = host_figures(rows)
     assert figures[0].mean_error < 0.01
     assert figures[0].rows == len(rows)

@@ -6,6 +6,7 @@ import dataclasses
 import importlib.util
 import json
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,11 +15,13 @@ import pytest
 from berth.pilot.errors import BerthError, DocumentError, UsageError
 from lab.__main__ import main as lab_main
 from lab.gate import command, figure, report, results, sources
-from lab.gate.command import choose, forget, freeze
+from lab.gate.command import accept, choose, forget, freeze
 from lab.gate.compute import compute
 from lab.gate.figure import Figure, Frozen, Part, Verdict, load_parts, verdict
 from lab.gate.results import Results
 from lab.gate.run import run
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def a_figure(**changed: object) -> Figure:
@@ -170,6 +173,21 @@ def test_what_is_no_number_stays_worse_after_a_resumption(kept: Results) -> None
         freeze(found, frozen)
 
 
+def test_a_worse_value_is_accepted_with_its_reason_and_the_others_stay(tmp_path: Path) -> None:
+    part = a_part(figures=[a_figure(), a_figure(id="a.other")])
+    frozen = {
+        name: Frozen(before=0.5, frozen_from="run", commit="x") for name in ("a.error", "a.other")
+    }
+    kept = Results(tmp_path, "sources-1")
+    kept.write(part, {"a.error": 0.6, "a.other": 0.505}, 1.0)
+    lines = report.judge([part], {"a": kept.read(part)}, frozen)  # type: ignore[dict-item]
+    taken = accept(lines, frozen, "a data sheet was corrected")
+    assert (taken["a.error"].before, taken["a.error"].reason) == (0.6, "a data sheet was corrected")
+    assert taken["a.other"] == frozen["a.other"]
+    figure.save_frozen(taken, [part], tmp_path / "frozen.json")
+    assert figure.load_frozen(tmp_path / "frozen.json") == taken
+
+
 def test_fresh_forgets_results_and_unfinished_work(kept: Results) -> None:
     kept.write(a_part(), {"a.error": 0.5}, 1.0)
     kept.work(a_part()).mkdir()
@@ -302,3 +320,16 @@ def test_a_result_is_plain_json(kept: Results) -> None:
     assert found["values"] == {"a.error": 0.5}
     assert found["key"] == kept.key(a_part())
     assert results.Result.model_validate(found).seconds == 1.0
+
+
+def test_pages_print_what_the_gate_says_that_they_print() -> None:
+    """As a number or as a percentage, with up to five digits behind the point."""
+    figures = [figure for part in load_parts() for figure in part.figures if figure.printed]
+    assert [one.id for one in figures if not is_printed(one.printed or 0.0, one.source)] == []
+
+
+def is_printed(value: float, page: str) -> bool:
+    forms = {f"{v:.{digits}f}" for v in (value, 100 * value) for digits in range(6)}
+    exact = [re.escape(form) for form in forms if float(form) in (value, round(100 * value, 6))]
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.search(rf"(?<![\d.])(?:{'|'.join(exact)})(?!\d|\.\d)", text) is not None

@@ -193,6 +193,7 @@ def test_what_was_not_measured_has_no_label() -> None:
     assert np.isnan(labels[:, 2]).all()
 
 
+@pytest.mark.slow
 def test_the_table_has_every_method_of_its_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(networks, "OWN_TRAINING", SHORT)
     part = networks.plan(SHORT)[2]

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from berth.pilot.errors import DocumentError, ToolMissing
 from berth.predictor.families.graph.operators import bundle
-from berth.predictor.families.graph.operators.bundle import LAW, Group
+from berth.predictor.families.graph.operators.bundle import CONSTANTS, Group
 from berth.predictor.families.graph.operators.calls import (
     Calls,
     Kind,
@@ -22,7 +22,7 @@ from berth.predictor.families.graph.operators.calls import (
     products,
     vectors,
 )
-from berth.predictor.families.graph.operators.physics import Places, PowerLaw, base_seconds
+from berth.predictor.families.graph.operators.physics import Places, PowerLimit, base_seconds
 from berth.predictor.families.graph.operators.predictor import OperatorModel
 from berth.predictor.hardware.roofs import Numbers
 from berth.predictor.hardware.unit import unit_named
@@ -38,7 +38,7 @@ from lab.operators import operator_bundle as training
 from lab.operators import whole_models
 
 TINY = Size(rows=900, rounds=25, depth=4)
-LAW_HERE = PowerLaw(20.0, 1.0)
+LAW_HERE = PowerLimit(20.0, 1.0)
 GPUS = ("v100-pcie-32gb", "t4-16gb", "a100-pcie-40gb")
 NAMES = {"bmm": Kind.PRODUCT, "linear": Kind.LINEAR, "conv": Kind.CONVOLUTION, "add": Kind.BINARY,
          "relu": Kind.UNARY, "softmax": Kind.SOFTMAX, "ln": Kind.NORMALISATION}  # fmt: skip
@@ -82,7 +82,7 @@ def alone(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> Rows:
     for module in (held_out, training):
         monkeypatch.setattr(module, "rows", lambda: rows)
     monkeypatch.setattr(held_out, "QUICK", TINY)
-    monkeypatch.setattr(held_out, "POWER_LAWS", held_out.POWER_LAWS[:2])
+    monkeypatch.setattr(held_out, "POWER_LIMITS", held_out.POWER_LIMITS[:2])
     for kept in (held_out._products, held_out._median_errors, held_out.own_split, held_out.without):
         kept.cache_clear()
     return rows
@@ -174,8 +174,8 @@ def test_widths_of_an_evaluation_are_kept(alone: Rows, tmp_path: Path) -> None:
     for name in (*Group, training.MODEL_WIDTH, training.HALF_WIDTH):
         figures |= training.width_figures(str(name), width)
     training.train(tmp_path / "b", seed=0, command="test", figures=figures, size=TINY)
-    law = bundle.load(tmp_path / "b").law
-    assert [*law.widths.values(), law.model, law.half] == [width] * 5
+    constants = bundle.load(tmp_path / "b").constants
+    assert [*constants.widths.values(), constants.model, constants.half] == [width] * 5
     assert "0.50" in (tmp_path / "b" / "CARD.md").read_text()
 
 
@@ -223,10 +223,10 @@ def test_the_roofline_is_never_slower_than_a_launch_and_its_roof(
 def test_a_changed_or_incomplete_bundle_is_refused(written: Path, tmp_path: Path) -> None:
     changed = tmp_path / "changed"
     shutil.copytree(written, changed)
-    (changed / LAW).write_text((changed / LAW).read_text().replace("20", "21"))
+    (changed / CONSTANTS).write_text((changed / CONSTANTS).read_text().replace("20", "21"))
     with pytest.raises(DocumentError, match="checksum"):
         bundle.load(changed)
-    (changed / LAW).unlink()
+    (changed / CONSTANTS).unlink()
     with pytest.raises(DocumentError):
         bundle.load(changed)
     with pytest.raises(DocumentError, match="not a bundle folder"):

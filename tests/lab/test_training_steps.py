@@ -1,4 +1,4 @@
-"""A training step's time: the law, the bundle, the command."""
+"""A training step's time: the cost model, the bundle, the command."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from berth.plugin.cli import main
 from berth.predictor.core.prediction import Basis
 from berth.predictor.families.graph.latency.features import graph_features, work_of
 from berth.predictor.families.training_step import bundle
-from berth.predictor.families.training_step.law import (
+from berth.predictor.families.training_step.predictor import StepModel, predict
+from berth.predictor.families.training_step.step_costs import (
     STEP_FEATURES,
     TERMS,
-    law_seconds,
+    cost_seconds,
     step_features,
     terms,
 )
-from berth.predictor.families.training_step.predictor import StepModel, predict
 from berth.predictor.hardware import platforms
 from berth.predictor.hardware.dominance import better_pairs
 from berth.predictor.hardware.roofs import Numbers, roof_of
@@ -62,9 +62,9 @@ def test_work_grows_with_the_batch_but_parameters_and_launches_do_not(
 def test_rates_are_found_again_and_never_negative(features: np.ndarray) -> None:
     table = np.vstack([terms(features, np.full(len(features), b)) for b in (1.0, 4.0, 32.0, 99.0)])
     true = np.array([2e-12, 0.0, 3e-9, 1e-9, 0.0, 2e-5])
-    rates = fit_rates(table, law_seconds(table, true[None]))
+    rates = fit_rates(table, cost_seconds(table, true[None]))
     assert (rates >= 0).all()
-    assert np.allclose(law_seconds(table, rates[None]), law_seconds(table, true[None]), rtol=1e-6)
+    assert np.allclose(cost_seconds(table, rates[None]), cost_seconds(table, true[None]), rtol=1e-6)
 
 
 def test_few_samples_leave_rates_near_where_they_started(features: np.ndarray) -> None:
@@ -72,10 +72,10 @@ def test_few_samples_leave_rates_near_where_they_started(features: np.ndarray) -
     table = terms(features[:1], np.array([4.0]))
     none = fit_rates(table[:0], np.zeros(0), start, weight=2.0)
     assert np.allclose(none, start)
-    slow = law_seconds(table, start[None]) * 1.5
+    slow = cost_seconds(table, start[None]) * 1.5
     light, heavy = (fit_rates(table, slow, start, weight=w) for w in (0.01, 100.0))
     assert np.abs(heavy / start - 1).max() < 0.1
-    assert np.isclose(law_seconds(table, light[None])[0], slow[0], rtol=0.05)
+    assert np.isclose(cost_seconds(table, light[None])[0], slow[0], rtol=0.05)
 
 
 def test_features_are_as_many_as_named_and_finite(features: np.ndarray) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from berth.pilot import bench
 from berth.pilot.documents import to_json
 from berth.pilot.errors import PilotError
-from berth.pilot.platform import Platform, Signature
+from berth.pilot.platform import Platform, Signature, SignatureSource
 from berth.pilot.suite import BenchResult, Suite, SweepPoint
 from berth.pilot.topology import Cache, Topology, topology
 
@@ -96,8 +97,22 @@ def test_a_rate_that_was_not_measured_is_not_invented(monkeypatch: pytest.Monkey
         bench._value(BenchResult("flops_f64", 1))
 
 
+SMALL_CACHES = Topology(
+    topology().cores, topology().memory_bytes, (Cache(1, 32 * KIB, 1), Cache(2, MIB, 1))
+)
+"""This machine with so little cache that main memory is reached soon."""
+
+
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each rate for a few milliseconds: what a rate is called is tested, not its value."""
+
+    def briefly(suite: Suite, what: str, threads: int = 1, **more: Any) -> BenchResult:
+        return whole(suite, what, threads, **{**more, "seconds": 0.02})
+
+    whole = Suite.bench
+    monkeypatch.setattr(Suite, "bench", briefly)
+    monkeypatch.setenv("OMP_WAIT_POLICY", "passive")  # other tests run on the same cores
     monkeypatch.setattr(bench, "ANCHORS", ("Stream_TRIAD", "Polybench_GEMM"))
     monkeypatch.setattr(bench, "QUICK_SIZES", (65_536,))
     monkeypatch.setattr(bench, "_SCALING_SIZE", 65_536)
@@ -106,7 +121,9 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_this_machine_becomes_a_platform_document(suite: Suite, short: None) -> None:
     told: list[tuple[int, int]] = []
     signature = bench.measure_signature(
-        suite, progress=lambda _what, done, total: told.append((done, total))
+        suite,
+        machine=SMALL_CACHES,
+        progress=lambda _what, done, total: told.append((done, total)),
     )
     assert told == [(k, len(told)) for k in range(len(told))]
     here = bench.platform_here("here", signature)
@@ -120,7 +137,26 @@ def test_this_machine_becomes_a_platform_document(suite: Suite, short: None) -> 
 def test_without_openmp_the_platform_is_one_core(suite: Suite, short: None) -> None:
     build = dataclasses.replace(suite.build, openmp_problem="no omp.h")
     alone = dataclasses.replace(suite, build=build)
-    signature: Signature = bench.measure_signature(alone)
+    signature: Signature = bench.measure_signature(alone, machine=SMALL_CACHES)
     assert signature.launch_overhead_s is None
     assert [threads for threads, _ in signature.thread_scaling] == [1]
     assert "no OpenMP" in signature.measured_on
+
+
+def test_rates_of_a_node_with_a_quota_are_those_that_it_keeps_up() -> None:
+    points = sweep((2**40, 10e9))
+    found = Signature(
+        source=SignatureSource.BENCHMARK,
+        flops_f64_per_s=8e9,
+        flops_f32_per_s=16e9,
+        int_ops_core_per_s=4e9,
+        memory=bench.memory_levels(Topology(1, GIB, ()), 1, points, points, points),
+    )
+    half = bench._sustained(found, 0.5)
+    assert half.processor_share == 0.5
+    assert (half.flops_f64_per_s, half.flops_f32_per_s, half.int_ops_core_per_s) == (4e9, 8e9, 2e9)
+    assert half.memory[0].total_bytes_per_s == 5e9
+    assert half.memory[0].latency_s == found.memory[0].latency_s
+    whole = bench._sustained(found, 0.99)
+    assert whole.processor_share == 1.0
+    assert whole.flops_f64_per_s == 8e9

@@ -7,6 +7,7 @@ import math
 import os
 import shutil
 import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -32,18 +33,30 @@ def quick_cc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", _compiler(tmp_path, 'exec cc "$@" -O0'))
 
 
+@pytest.fixture
+def copying_cc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suite: Suite) -> str:
+    """A compiler that copies what was built before: for tests of what is beside the compiler."""
+    body = (
+        'for word; do [ "$last" = -o ] && target=$word; last=$word; done\n'
+        f'built="{suite.build.folder}/${{target##*/}}"\n'
+        'if [ -f "$built" ]; then cp "$built" "$target"; else exec cc "$@"; fi'
+    )
+    monkeypatch.setenv("CC", _compiler(tmp_path, body))
+    return body
+
+
 def close(a: float | None, b: float | None) -> bool:
     assert a is not None
     assert b is not None
     return math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9)
 
 
-OWN_GROUPS = {"File", "Integer", "Irregular", "Single"}
+OWN_GROUPS = {"File", "Integer", "Irregular", "Message", "Single"}
 
 
 def test_sixty_published_kernels_and_those_for_other_programs(suite: Suite) -> None:
     assert len({k.name for k in suite.kernels if k.group not in OWN_GROUPS}) == 60
-    assert len({k.name for k in suite.kernels if k.group in OWN_GROUPS}) == 19
+    assert len({k.name for k in suite.kernels if k.group in OWN_GROUPS}) == 20
     assert {kernel.group for kernel in suite.kernels} - OWN_GROUPS == {
         "Algorithm", "Apps", "Basic", "Lcals", "Polybench", "Stream",
     }  # fmt: skip
@@ -77,7 +90,7 @@ def test_both_builds_pass_their_own_check(suite: Suite) -> None:
             check=True,
             env={**os.environ, "OMP_WAIT_POLICY": "passive"},
         )
-        assert json.loads(done.stdout) == {"checked": 79}
+        assert json.loads(done.stdout) == {"checked": 80}
 
 
 def test_the_check_notices_a_wrong_kernel(tmp_path: Path, quick_cc: None) -> None:
@@ -226,7 +239,24 @@ def test_every_part_of_the_machine_benchmark_answers(suite: Suite) -> None:
         sizes = [point.working_set_bytes for point in suite.bench(what, seconds=0.05).points]
         assert sizes[0] == 16_384
         assert sizes == sorted(sizes)
+    share = suite.bench("share", seconds=0.02).value
+    assert share is not None
+    assert 0 < share < 1.05
     assert suite.bench("fork_join", seconds=0.02).value is None  # no regions in the serial build
+
+
+def test_what_other_programs_take_is_no_quota(suite: Suite) -> None:
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
+    other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        share = suite.bench("share").value
+    finally:
+        other.kill()
+        other.wait()
+        os.sched_setaffinity(0, cores)
+    assert share is not None
+    assert share > 0.9
 
 
 def test_launching_a_region_takes_time(openmp_suite: Suite) -> None:
@@ -243,7 +273,7 @@ def test_a_second_build_is_found_not_made(suite: Suite, kernel_cache: Path) -> N
     assert again.serial.stat().st_mtime_ns == before
 
 
-def test_changed_sources_are_another_build(tmp_path: Path, quick_cc: None) -> None:
+def test_changed_sources_are_another_build(tmp_path: Path, copying_cc: str) -> None:
     changed = tmp_path / "kernels"
     shutil.copytree(SOURCES, changed)
     (changed / "stream.c").open("a").write("/* changed */\n")
@@ -252,7 +282,7 @@ def test_changed_sources_are_another_build(tmp_path: Path, quick_cc: None) -> No
     assert other.build.folder != same.build.folder
 
 
-def test_builds_at_once_all_succeed(tmp_path: Path, quick_cc: None) -> None:
+def test_builds_at_once_all_succeed(tmp_path: Path, copying_cc: str) -> None:
     found: list[Suite] = []
     threads = [
         threading.Thread(target=lambda: found.append(build_suite(cache=tmp_path / "cache")))
@@ -310,13 +340,10 @@ def test_a_compiler_that_makes_nonsense_is_caught(
 
 
 def test_without_openmp_the_serial_suite_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copying_cc: str
 ) -> None:
-    body = (
-        'case "$*" in *-fopenmp*) echo "error: \'omp.h\' file not found" >&2; exit 1;; esac\n'
-        'exec cc "$@" -O0'
-    )
-    monkeypatch.setenv("CC", _compiler(tmp_path, body))
+    refusing = 'case "$*" in *-fopenmp*) echo "error: \'omp.h\' file not found" >&2; exit 1;; esac'
+    monkeypatch.setenv("CC", _compiler(tmp_path, f"{refusing}\n{copying_cc}"))
     suite = build_suite(cache=tmp_path / "cache")
     assert suite.openmp is None
     assert suite.openmp_problem is not None

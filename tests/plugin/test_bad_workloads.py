@@ -12,6 +12,7 @@ from small_models import convolutional
 from toy_configs import LLAMA
 
 from berth.pilot.documents import to_json
+from berth.pilot.profile import Target
 from berth.plugin.amounts import amount_text, parse_amount
 from berth.plugin.cli import main
 from berth.plugin.doctor.bundles import check_bundles
@@ -122,6 +123,11 @@ def test_amounts_that_are_none(files: Path, text: str, capsys: pytest.CaptureFix
         (("net.onnx", "--mode", "training", "--amount", "10 requests"), "in epochs or steps"),
         (("config.json", "--amount", "10 steps"), "in requests or tokens"),
         (("net.onnx", "--mode", "training", "--precision", "fp16"), "leave out --precision"),
+        (
+            ("net.onnx", "--mode", "training", "--data-parallel", "2"),
+            "several GPUs is not predicted",
+        ),
+        (("triad.json", "--data-parallel", "2"), "--data-parallel means nothing for a program"),
         (("model.json", "--batch", "7"), "was counted at batch"),
         (("model.json", "--dim", "x=7"), "--dim is for a model's file"),
         (("config.json", "--batch", "4", "--concurrency", "5"), "are the same thing"),
@@ -180,6 +186,16 @@ def test_amounts_are_read_and_shown() -> None:
     assert parse_amount("90 epochs", 500).steps == 45_000
     assert amount_text(parse_amount("1e6 tokens")) == "1e+06 tokens"
     assert amount_text(parse_amount("1 request")) == "1 request"
+
+
+def test_copies_of_a_graph_are_its_gpus(files: Path) -> None:
+    for gpus, held in ((4, 4), (1, 0)):
+        made = read_file(
+            files / "net.onnx", WorkloadOptions(data_parallel=gpus, runs_on=(Target.CUDA,))
+        )
+        assert (made.runs_on.gpus, made.runs_on.targets) == (held, (Target.CUDA,))
+    plain = read_file(files / "net.onnx")
+    assert plain.digest == read_file(files / "net.onnx", WorkloadOptions(data_parallel=1)).digest
 
 
 def test_requests_of_a_graph_are_batches_of_them(files: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 from stored import STORED_DECISION
 
-from berth.plugin.accuracy import FEWEST, summarise
+from berth.plugin.accuracy import FEWEST, GROUPS, summarise
 from berth.plugin.cli.decisions import decisions
 from berth.plugin.cli.outcomes import outcomes
 from berth.plugin.cli.store import store as store_group
@@ -157,6 +158,30 @@ def test_the_summary_and_the_jobs_come_as_json(store_url: str) -> None:
     assert row["verdict"] == "too few to tell (20 needed)"
     done = CliRunner().invoke(outcomes, ["--store", store_url, "--jobs", "--json"])
     assert [job["job_id"] for job in json.loads(done.output)] == ["1", "2"]
+
+
+def test_of_many_jobs_the_newest_are_summed_up_and_a_sentence_says_so(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["--store", store_url, "--days", "60"]
+    every = CliRunner().invoke(outcomes, words).output
+    assert "looked at" not in every
+    monkeypatch.setattr("berth.plugin.accuracy.MOST", 2)
+    text = CliRunner().invoke(outcomes, words).output
+    assert "of 3 jobs the newest 2 are looked at" in text
+    assert "old" not in text
+    (row,) = json.loads(CliRunner().invoke(outcomes, [*words, "--json"]).stdout)
+    assert (row["name"], row["jobs"]) == ("h200", 2)
+    listed = CliRunner().invoke(outcomes, [*words, "--jobs", "--json"]).stdout
+    assert len(json.loads(listed)) == 3
+
+
+@pytest.mark.parametrize("by", GROUPS)
+def test_sums_are_those_of_whole_records(store_url: str, by: str) -> None:
+    with closing(Store.open(store_url, create=False)) as store:
+        whole = list(store.outcomes.between(0.0, time.time()))
+        assert summarise(store.outcomes.newest(0.0, time.time(), 9), by) == summarise(whole, by)
+    assert len(whole) == 3
 
 
 def test_jobs_are_listed_with_what_was_predicted(store_url: str) -> None:

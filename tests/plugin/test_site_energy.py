@@ -108,6 +108,7 @@ def test_an_export_of_electricity_maps_is_read() -> None:
         ("time,g_per_kwh\n2026-01-01T00:30Z,3\n", "is not a full hour"),
         ("time,g_per_kwh\n2026-01-01T00:00Z,-3\n", "'-3' is not a carbon intensity"),
         ("time,g_per_kwh\n2026-01-01T00:00Z,nan\n", "'nan' is not a carbon intensity"),
+        ("time,g_per_kwh\n2026-01-01T00:00Z,3" + "3" * 140_000, "is not CSV"),
         (HOURS + "2026-01-01T03:00Z,3\n", "line 4: is not one hour after"),
         (HOURS + "2026-01-01T00:00Z,3\n", "line 4: is not one hour after"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import tomlkit
 
 from berth.pilot.errors import BerthError, UsageError
 from berth.plugin.site import load_site
@@ -44,9 +45,27 @@ def test_what_would_break_it_is_refused(site: Path, text: str, key: str, value: 
     assert site.read_text() == before
 
 
-def test_unusual_writing_is_left_to_a_person(site: Path) -> None:
-    site.write_text(site.read_text() + '\n[policy.explore]\nexcluded_users = [\n  "carol",\n]\n')
+def test_lists_over_several_lines_and_new_tables_are_written_where_they_belong(site: Path) -> None:
+    site.write_text(site.read_text().replace("[energy]", "# of our grid\n[energy]  # since May"))
+    edit(site, "policy.explore", "excluded_users", ["carol"])
+    edit(site, "policy", "alike_within", 1.25)
+    said = site.read_text()
+    assert (
+        'objective = "fastest"\nalike_within = 1.25\n\n'
+        '[policy.explore]\nexcluded_users = ["carol"]\n'
+        "\n# of our grid\n[energy]  # since May\n"
+    ) in said
+    site.write_text(said.replace('["carol"]', '[\n  "carol",\n]'))
+    edit(site, "policy.explore", "excluded_users", ["carol", "dave"])
+    assert load_site(site).policy.explore.excluded_users == ("carol", "dave")
+
+
+def test_what_cannot_be_changed_safely_is_left_to_a_person(
+    site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = site.read_text()
-    with pytest.raises(UsageError, match="line by line"):
+    monkeypatch.setattr(tomlkit, "dumps", lambda _: "")
+    with pytest.raises(UsageError, match="cannot be changed safely") as refused:
         edit(site, "policy.explore", "excluded_users", ["carol", "dave"])
+    assert 'policy.explore.excluded_users = ["carol", "dave"]' in (refused.value.hint or "")
     assert site.read_text() == before

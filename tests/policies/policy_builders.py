@@ -8,7 +8,7 @@ from berth.policies import Candidate, CandidateState, Request, Resources, Transl
 from berth.policies.carbon import Intensity
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
-from berth.predictor.core.sizes import SizeLaw
+from berth.predictor.core.sizes import SizeGrowth
 
 NOW_S = 1_000_000.0
 GIB = 2**30
@@ -130,7 +130,7 @@ def forecast(*curves: PredictionCurve, **changes: Any) -> Forecast:
         "container": None,
         "reference_platform": "cpu",
         "reference_runtime_s": 100.0,
-        "sizes": SizeLaw(1000.0, 2.0 * GIB),
+        "sizes": SizeGrowth(1000.0, 2.0 * GIB),
         "curves": {c.points[0].platform: c for c in curves},
     }
     return Forecast(**{**values, **changes})

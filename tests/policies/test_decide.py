@@ -303,7 +303,7 @@ def test_a_state_that_is_old_missing_or_down_rules_out() -> None:
 def test_drained_nodes_do_not_count() -> None:
     decision = run(request(gpus=8, tasks=8), candidates=(GPU,), usable_nodes=1)
     assert decision.code == Code.TOO_FEW_RESOURCES
-    assert decision.ranked[0].excluded == "it needs 2 nodes and 1 work at present"
+    assert decision.ranked[0].excluded == "it needs 2 nodes, and 1 can be used now"
 
 
 def test_different_reasons_are_summed_up() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import examples
 
 from berth.policies.lookahead import MOST_UNITS, Lookahead
 from berth.policies.replay import Backfill, Settings, one_pool, replay, trace_of
@@ -41,7 +42,7 @@ def test_large_queues_are_followed_in_groups() -> None:
     st.lists(st.tuples(st.floats(0, 50), st.floats(1, 100), st.integers(1, 8)), min_size=1,
              max_size=30)
 )  # fmt: skip
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_with_true_times_it_is_first_come_first_served(
     jobs: list[tuple[float, float, int]],
 ) -> None:

@@ -20,9 +20,12 @@ from berth.policies import (
     Translation,
     decide,
 )
+from berth.policies.settings import ListBy, Weights
+from berth.policies.values import QueueBounds, RuledOut
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis
 
+RULED_OUT = RuledOut("c0", "ada", "", "QOSMaxCpuPerJobLimit", "17", NOW_S)
 QUEUES = ("q0", "q1", "q2")
 seconds = st.floats(1.0, 1e6)
 
@@ -197,6 +200,51 @@ def test_what_was_decided_before_does_not_matter(
     for asked in [*several, *reversed(several)]:
         fresh = decide(asked, candidates, present, predicted, settings, now_s=NOW_S)
         assert decider.decide(asked, present, predicted, NOW_S) == fresh
+
+
+changes = st.dictionaries(
+    st.sampled_from([f"c{i}" for i in range(5)]),
+    st.sampled_from(
+        [{"idle_cores": 0}, {"pending_jobs": 3}, {"usable_nodes": 1}, {"usable_nodes": 8},
+         {"up": False}, {"as_of_s": NOW_S - 1e4}, {"bounds": QueueBounds(max_nodes=1)},
+         {"gpu_types": ("gpu:h100",)}, {"ruled_out": (RULED_OUT,)}]
+    ),
+)  # fmt: skip
+
+
+@given(
+    places(),
+    st.lists(requests, min_size=1, max_size=3),
+    settings_,
+    st.sampled_from([Weights(), Weights(wait=0.0)]),
+    st.none() | st.sampled_from(ListBy),
+    st.lists(changes, min_size=2, max_size=4),
+)
+def test_readings_one_after_another_decide_as_each_would_alone(
+    there: tuple[tuple[Candidate, ...], Forecast],
+    several: list[Request],
+    settings: PolicySettings,
+    weights: Weights,
+    list_by: ListBy | None,
+    readings: list[dict[str, dict[str, object]]],
+) -> None:
+    assume(not OBJECTIVES.load(settings.objective).turns)
+    candidates, predicted = there
+    settings = replace(
+        settings, weights=weights, list_queues=list_by is not None,
+        list_by=list_by or ListBy.SCORE,
+    )  # fmt: skip
+    decider = Decider(candidates, settings)
+    for number, changed in enumerate([{}, *readings, {}, {}]):
+        now_s = NOW_S + 100.0 * number
+        present = {
+            one.name: state(**{"as_of_s": now_s, **changed.get(one.name, {})}) for one in candidates
+        }
+        for asked in several:
+            fresh = decide(asked, candidates, present, predicted, settings, now_s=now_s)
+            assert decider.decide(asked, present, predicted, now_s) == fresh
+            aged = decide(asked, candidates, present, predicted, settings, now_s=now_s + 150.0)
+            assert decider.decide(asked, present, predicted, now_s + 150.0) == aged
 
 
 @given(places(), requests, some_states, st.floats(1.0, 100.0))

@@ -36,6 +36,9 @@ def test_tasks_are_kept_where_the_site_says_so() -> None:
 def test_asked_gpus_are_kept_with_their_tasks() -> None:
     asked = request(tasks=2, cpus_per_task=6, gpus=2)
     assert translate(asked, gpu()) == Resources(1, 2, 6, 2)
+    one = request(tasks=32, gpus=1)
+    place = gpu(translation=rule(gpus=2, cpus_per_gpu=8))
+    assert translate(one, place) == Resources(1, 32, 1, 1)
 
 
 def test_large_job_spreads_over_nodes() -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from thorough import examples
 from toy_profiles import PLATFORM, profile
 
 from berth.pilot.errors import UsageError
@@ -129,7 +130,7 @@ def test_an_unknown_reference_leaves_the_roofline_alone(predictor: Predictor) ->
     assert {p.basis for p in found} == {Basis.PRIOR}
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=50)
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=examples(50))
 @given(
     moved=st.floats(1e3, 1e14), flops=st.floats(0, 1e15), runtime=st.floats(1e-6, 1e6),
     threads=st.integers(1, 512),

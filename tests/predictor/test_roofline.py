@@ -106,6 +106,37 @@ def test_without_measured_scaling_the_declared_threads_are_the_limit() -> None:
     assert not found.measured
 
 
+@pytest.mark.parametrize(
+    ("cpu_s", "share", "serial"),
+    [
+        (10.0, None, 1.0),  # one of two cores was busy
+        (15.0, None, 1 / 3),
+        (20.0, None, 0.0),
+        (12.0, 0.6, 0.0),  # both were, for the time that they had
+        (9.0, 0.6, 1 / 3),
+        (30.0, None, 0.0),  # more than there is: counted by another clock
+    ],
+)
+def test_processor_time_tells_the_serial_share(
+    cpu_s: float, share: float | None, serial: float
+) -> None:
+    node = platforms.shipped()["quartz"]
+    signature = node.signature.model_copy(update={"processor_share": share})
+    node = node.model_copy(update={"signature": signature})
+    ran = profile(threads=2, runtime_s=10.0, counters={"cpu_time_s": cpu_s})
+    found = ThreadScaling.of(ran, node)
+    assert found.serial_share == pytest.approx(serial, abs=1e-9)
+    assert found.most_cores == 2
+    assert not found.measured
+
+
+def test_a_program_that_kept_one_core_busy_loses_nothing_on_one_core() -> None:
+    table = Ceilings.of([Point(platforms.shipped()["quartz"], units) for units in (1, 2)])
+    ran = profile(threads=2, runtime_s=10.0, counters={"cpu_time_s": 10.0})
+    found = times(work_of(ran), table, ThreadScaling.of(ran))
+    assert found.total[0] <= 1.01 * found.total[1]
+
+
 @pytest.mark.parametrize("name", ["instructions", "loads", "llc_load_misses"])
 def test_a_missing_counter_is_named(name: str) -> None:
     with pytest.raises(UsageError, match=name):

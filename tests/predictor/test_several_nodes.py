@@ -39,8 +39,8 @@ def on(nodes: int, seconds: float, *, size: float | None = None, **changes: obje
     return made.model_copy(update={"runs_on": runs_on, "workload": workload, **changes})
 
 
-def measured(law: Law, *counts: int) -> Profile:
-    return together([on(n, law(n)) for n in counts])
+def measured(growth: Law, *counts: int) -> Profile:
+    return together([on(n, growth(n)) for n in counts])
 
 
 def forecast_of(found: Profile, bundle: Path) -> Forecast:
@@ -105,22 +105,22 @@ def test_every_answer_is_the_same_after_its_json(toy_bundle: Path) -> None:
 
 
 LAWS: tuple[Callable[[random.Random], Law], ...] = (
-    lambda r: _law(r.uniform(0, 0.3), r.uniform(0.7, 1)),
-    lambda r: _law(0.02, 1, latency=r.uniform(0, 0.08)),
-    lambda r: _law(0.0, 1, surface=r.uniform(0, 0.15), latency=r.uniform(0, 0.05)),
-    lambda r: _law(0.05, 1, rounds=r.uniform(0, 0.03)),
+    lambda r: _growth(r.uniform(0, 0.3), r.uniform(0.7, 1)),
+    lambda r: _growth(0.02, 1, latency=r.uniform(0, 0.08)),
+    lambda r: _growth(0.0, 1, surface=r.uniform(0, 0.15), latency=r.uniform(0, 0.05)),
+    lambda r: _growth(0.05, 1, rounds=r.uniform(0, 0.03)),
     lambda r: _power(r.uniform(0.7, 1.0)),
 )
 
 
-def _law(
+def _growth(
     serial: float, shared: float, *, latency: float = 0, surface: float = 0, rounds: float = 0
 ) -> Law:
-    def law(n: float) -> float:
+    def growth(n: float) -> float:
         moved = surface * n ** (-2 / 3) if n > 1 else 0.0
         return serial + shared / n + latency * math.log2(n) + moved + rounds * (n - 1)
 
-    return law
+    return growth
 
 
 def _power(exponent: float) -> Law:
@@ -128,17 +128,17 @@ def _power(exponent: float) -> Law:
 
 
 @pytest.mark.parametrize("counts", [(1, 2, 4), (1, 2), (1, 2, 4, 8)])
-def test_intervals_hold_for_laws_of_many_kinds(counts: tuple[int, ...]) -> None:
+def test_intervals_hold_for_growths_of_many_kinds(counts: tuple[int, ...]) -> None:
     """At twice the largest number that was measured, with runs that repeat to 2 %."""
     r, most = random.Random(3), 2 * counts[-1]  # noqa: S311 - the same each time
     known = platforms.load()
     held, wide = [], []
     for number in range(60):
-        law = LAWS[number % len(LAWS)](r)
-        runs = [on(n, law(n) * math.exp(r.gauss(0, 0.02))) for n in counts]
+        growth = LAWS[number % len(LAWS)](r)
+        runs = [on(n, growth(n) * math.exp(r.gauss(0, 0.02))) for n in counts]
         scaling = scaling_of(together(runs), {HOME: known[HOME]}, {})
         time = scaling.ratio(HOME, most).time
-        held.append(time.low <= law(most) / law(1) <= time.high)
+        held.append(time.low <= growth(most) / growth(1) <= time.high)
         wide.append(time.high / time.low)
     assert sum(held) >= 0.9 * len(held)
     assert sorted(wide)[len(wide) // 2] < 2.5

@@ -1,4 +1,4 @@
-"""The law of size: recovers what made it, and its upper bound is never below what was seen."""
+"""The growth of size: recovers what made it, and its upper bound is never below what was seen."""
 
 from __future__ import annotations
 
@@ -10,39 +10,39 @@ from hypothesis import strategies as st
 
 from berth.pilot.errors import UsageError
 from berth.predictor.core.memory_need import where_known
-from berth.predictor.core.sizes import MEASURED_MARGIN, SINGLE_SIZE_MARGIN, SizeLaw
+from berth.predictor.core.sizes import MEASURED_MARGIN, SINGLE_SIZE_MARGIN, SizeGrowth
 
 POSITIVE = st.floats(min_value=1e-3, max_value=1e12)
 
 
-def test_a_power_law_with_a_constant_is_recovered() -> None:
+def test_a_power_growth_with_a_constant_is_recovered() -> None:
     points = [(n, 0.5 + 2e-6 * n**1.5, 1e7 + 24 * n) for n in (1e4, 1e5, 1e6)]
-    law = SizeLaw.fit(points, size=1e5)
-    factor = law.runtime_factor(1e6)
+    growth = SizeGrowth.fit(points, size=1e5)
+    factor = growth.runtime_factor(1e6)
     assert factor.mid == pytest.approx(points[2][1] / points[1][1], rel=0.05)
-    memory = law.memory_bytes(1e6)
+    memory = growth.memory_bytes(1e6)
     assert memory is not None
     assert memory.mid == pytest.approx(points[2][2], rel=0.05)
 
 
 def test_the_profiled_size_is_exact() -> None:
-    law = SizeLaw.fit([(10, 1.0, 100.0), (20, 2.0, 200.0)], size=10, peak_memory_bytes=100.0)
-    assert law.runtime_factor(10).mid == 1.0
-    assert law.runtime_factor(None).high == 1.0
-    memory = law.memory_bytes()
+    growth = SizeGrowth.fit([(10, 1.0, 100.0), (20, 2.0, 200.0)], size=10, peak_memory_bytes=100.0)
+    assert growth.runtime_factor(10).mid == 1.0
+    assert growth.runtime_factor(None).high == 1.0
+    memory = growth.memory_bytes()
     assert memory is not None
     assert memory.high == pytest.approx(100 * MEASURED_MARGIN)
 
 
 def test_the_interval_widens_away_from_the_measured_sizes() -> None:
-    law = SizeLaw.fit([(10, 1.0, 100.0), (20, 2.0, 200.0)], size=10)
-    near, far = law.runtime_factor(40), law.runtime_factor(4000)
+    growth = SizeGrowth.fit([(10, 1.0, 100.0), (20, 2.0, 200.0)], size=10)
+    near, far = growth.runtime_factor(40), growth.runtime_factor(4000)
     assert far.high / far.mid > near.high / near.mid > 1.0
 
 
 def test_one_size_says_little_about_another() -> None:
-    law = SizeLaw.fit([(10, 1.0, 100.0)])
-    same, other = law.memory_bytes(), law.memory_bytes(20)
+    growth = SizeGrowth.fit([(10, 1.0, 100.0)])
+    same, other = growth.memory_bytes(), growth.memory_bytes(20)
     assert same is not None
     assert other is not None
     assert same.high == pytest.approx(100 * SINGLE_SIZE_MARGIN)
@@ -51,19 +51,19 @@ def test_one_size_says_little_about_another() -> None:
 
 
 def test_no_size_at_all_keeps_the_measured_peak() -> None:
-    law = SizeLaw.fit([], peak_memory_bytes=5e8)
-    memory = law.memory_bytes(123.0)
+    growth = SizeGrowth.fit([], peak_memory_bytes=5e8)
+    memory = growth.memory_bytes(123.0)
     assert memory is not None
     assert memory.mid == 5e8
-    assert SizeLaw.fit([]).memory_bytes() is None
+    assert SizeGrowth.fit([]).memory_bytes() is None
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])
 def test_sizes_that_are_none_are_refused(bad: float) -> None:
     with pytest.raises(UsageError):
-        SizeLaw.fit([(bad, 1.0, 1.0)])
+        SizeGrowth.fit([(bad, 1.0, 1.0)])
     with pytest.raises(UsageError, match="problem size"):
-        SizeLaw.fit([(1.0, 1.0, 1.0), (2.0, 2.0, 2.0)]).runtime_factor(bad)
+        SizeGrowth.fit([(1.0, 1.0, 1.0), (2.0, 2.0, 2.0)]).runtime_factor(bad)
 
 
 @given(
@@ -74,9 +74,9 @@ def test_sizes_that_are_none_are_refused(bad: float) -> None:
 def test_every_interval_is_ordered_and_finite(
     points: list[tuple[float, float, float]], size: float
 ) -> None:
-    law = SizeLaw.fit(points)
-    assert law.runtime_factor(size).mid >= 0
-    memory = law.memory_bytes(size)
+    growth = SizeGrowth.fit(points)
+    assert growth.runtime_factor(size).mid >= 0
+    memory = growth.memory_bytes(size)
     assert memory is not None
     assert memory.low <= memory.mid <= memory.high < math.inf
 
@@ -86,9 +86,9 @@ def test_every_interval_is_ordered_and_finite(
 def test_the_upper_memory_at_a_measured_size_covers_what_was_measured(
     points: list[tuple[float, float]],
 ) -> None:
-    law = SizeLaw.fit([(size, 1.0, memory) for size, memory in points])
+    growth = SizeGrowth.fit([(size, 1.0, memory) for size, memory in points])
     for size, measured in points:
-        memory = law.memory_bytes(size)
+        memory = growth.memory_bytes(size)
         assert memory is not None
         assert memory.high >= measured * 0.999
 
@@ -101,26 +101,26 @@ def test_extrapolated_memory_covers_a_program_that_has_hardly_left_its_constant(
     def truth(size: float) -> float:
         return constant + 24 * size**exponent
 
-    law = SizeLaw.fit([(n, 1.0, truth(n)) for n in (200.0, 400.0)], size=200.0)
+    growth = SizeGrowth.fit([(n, 1.0, truth(n)) for n in (200.0, 400.0)], size=200.0)
     for size in (500.0, 1000.0, 2000.0, 4000.0):
-        memory = law.memory_bytes(size)
+        memory = growth.memory_bytes(size)
         assert memory is not None
         assert memory.low <= truth(size) <= memory.high
 
 
 def test_three_sizes_that_show_the_exponent_give_a_narrower_bound() -> None:
-    def law(*sizes: float) -> SizeLaw:
-        return SizeLaw.fit([(n, 1.0, 1e7 + 80 * n**2) for n in sizes], size=sizes[0])
+    def growth(*sizes: float) -> SizeGrowth:
+        return SizeGrowth.fit([(n, 1.0, 1e7 + 80 * n**2) for n in sizes], size=sizes[0])
 
-    few, more = (law(*sizes).memory_bytes(8000.0) for sizes in ((800, 1600), (400, 800, 1600)))
+    few, more = (growth(*sizes).memory_bytes(8000.0) for sizes in ((800, 1600), (400, 800, 1600)))
     assert few is not None
     assert more is not None
     assert more.high < few.high
 
 
 def test_beyond_ten_times_the_largest_size_memory_is_unknown() -> None:
-    law = SizeLaw.fit([(n, 1.0, 24.0 * n) for n in (100.0, 200.0)], size=100.0)
-    near, far = law.memory_bytes(1999.0), law.memory_bytes(2001.0)
+    growth = SizeGrowth.fit([(n, 1.0, 24.0 * n) for n in (100.0, 200.0)], size=100.0)
+    near, far = growth.memory_bytes(1999.0), growth.memory_bytes(2001.0)
     assert near is not None
     assert far is not None
     assert where_known(near) is near
@@ -129,8 +129,8 @@ def test_beyond_ten_times_the_largest_size_memory_is_unknown() -> None:
 
 def test_a_peak_that_is_a_bound_says_nothing_of_larger_sizes() -> None:
     points = [(200.0, 1.0, 13e6), (400.0, 2.0, 13.1e6)]
-    law = SizeLaw.fit(points, size=200.0, bounds={200.0, 400.0})
-    same, larger = law.memory_bytes(), law.memory_bytes(2000.0)
+    growth = SizeGrowth.fit(points, size=200.0, bounds={200.0, 400.0})
+    same, larger = growth.memory_bytes(), growth.memory_bytes(2000.0)
     assert same is not None
     assert same.low == 0
     assert same.high >= 13e6

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import examples
 from toy_profiles import profile
 
 from berth.pilot.profile import Profile
@@ -25,7 +26,7 @@ def local(*, complete: bool) -> Profile:
     return made.model_copy(update={"counters": counters})
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.lists(st.sampled_from(NAMES), min_size=1, max_size=6, unique=True), st.booleans())
 def test_the_number_does_not_depend_on_what_is_listed(names: list[str], complete: bool) -> None:
     workload = workload_of(local(complete=complete))

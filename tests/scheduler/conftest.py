@@ -8,16 +8,25 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from berth_daemon import harbour
 from cases import Case
 from fake_flux import FakeFlux
 from fake_pyslurm import recorded_pyslurm
 from fake_slurm import FakeSlurm, accounted
+from flux_bench import FluxBench
 from flux_instance import frobnicators, live_flux, why_no_flux
 from slurm_cluster import Cluster, ClusterUnavailable, cluster, require_slurm
 
 from berth.plugin.scheduler import scheduler_named
 from berth.plugin.slurm.scheduler import Slurm
 from berth.plugin.slurm.settings import SlurmSettings
+
+
+@pytest.fixture
+def bench() -> Iterator[FluxBench]:
+    """Flux's filter, which looks for its daemon in a folder with a short path."""
+    with harbour() as made:
+        yield FluxBench(made.folder)
 
 
 @pytest.fixture(scope="session")

@@ -133,9 +133,3 @@ def test_both_filters_refuse_the_same_answers(
         assert bench.frob(spec) == spec
     assert slurm["partition"] == "auto"
     assert slurm.get("admin_comment") is None
-
-
-@pytest.fixture
-def bench() -> Iterator[FluxBench]:
-    with harbour() as made:  # for its short path
-        yield FluxBench(made.folder)

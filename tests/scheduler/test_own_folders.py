@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,12 +15,17 @@ ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("predictor", "policies", "plugin", "lab")
 
 
-def modules() -> Iterator[tuple[Path, ast.Module]]:
-    """Every module outside of the schedulers' folders."""
+@functools.cache
+def modules() -> list[tuple[Path, set[object], set[str]]]:
+    """Every module outside of the schedulers' folders, its constants and what it imports."""
     own = [ROOT / "plugin" / name for name in SCHEDULERS.own()]
+    found = []
     for path in (path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))):
         if not any(folder in path.parents for folder in own):
-            yield path, ast.parse(path.read_text(encoding="utf-8"))
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            constants = {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)}
+            found.append((path, constants, set(imported(tree))))
+    return found
 
 
 def imported(tree: ast.Module) -> Iterator[str]:
@@ -32,11 +38,10 @@ def imported(tree: ast.Module) -> Iterator[str]:
 
 @pytest.mark.parametrize("name", SCHEDULERS.own())
 def test_a_schedulers_name_stands_in_its_own_folder_only(name: str) -> None:
-    for path, tree in modules():
-        constants = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)]
+    room = f"berth.plugin.{name}"
+    for path, constants, imports in modules():
         assert name not in constants, path
-        room = f"berth.plugin.{name}"
-        assert not any(f"{m}.".startswith(f"{room}.") for m in imported(tree)), path
+        assert not any(f"{module}.".startswith(f"{room}.") for module in imports), path
 
 
 def test_the_schedulers_do_not_know_each_other() -> None:

@@ -30,6 +30,7 @@ ROW = {
     "Reason": "Priority", "PriorityLong": "42", "tres": "cpu=8,node=2",
     "tres-per-node": "gres:gpu:h200:2", "tres-per-job": "N/A", "tres-per-task": "N/A",
     "NodeList": "", "admin_comment": "berth/1 id=abc12 action=edit", "Name": "a|b\n8",
+    "Dependency": "(null)",
 }  # fmt: skip
 
 
@@ -92,6 +93,8 @@ def assert_replayed(case: Case, running: PresentJob) -> None:
 def test_squeues_fields() -> None:
     running = {**ROW, "State": "RUNNING", "NodeList": "n[1-2]", "Reason": "None",
                "StartTime": "2026-11-22T11:00:00", "tres": "cpu=8,gres/gpu=3"}  # fmt: skip
+    reserved = {**ROW, "Reason": "(ReqNodeNotAvail, Reserved for maintenance)"}
+    assert by_squeue.parse(squeue(reserved), BAR)[0].may_start
     held, gone = {**ROW, "Reason": "JobHeldUser"}, {**ROW, "State": "COMPLETED"}
     waits, runs, stays = by_squeue.parse(squeue(ROW, running, held, gone), BAR)
     assert waits == PresentJob(
@@ -100,6 +103,28 @@ def test_squeues_fields() -> None:
     )  # fmt: skip
     assert (runs.node_names, runs.gpus, runs.start_s) == (("n1", "n2"), 3, 1795345200.0)
     assert (runs.may_start, stays.may_start) == (True, False)
+
+
+def test_squeues_memory_is_of_a_node() -> None:
+    sizes = {"cpu=8,mem=7.50G,node=2": 3.75 * 2**30, "mem=512M": 2**28, "cpu=8": 0, "mem=x": 0}
+    found = by_squeue.parse(squeue(*({**ROW, "tres": tres} for tres in sizes)), BAR)
+    assert [job.memory_bytes for job in found] == list(sizes.values())
+
+
+@pytest.mark.parametrize(
+    ("dependency", "after"),
+    [("afterok:7_2(unfulfilled)", ("7_2",)), ("afterany:6:7(unfulfilled)", ("6", "7_3")),
+     ("afterok:7_*(unfulfilled),singleton(unfulfilled)", ("7_3", "8")),
+     ("aftercorr:7_*(unfulfilled)", ("7_2",)), ("afterok:5(unfulfilled)", ()),
+     ("after:6(unfulfilled)", ()), ("afterok:6(unfulfilled),after:7_2(unfulfilled)", ()),
+     ("(null)", ()), ("afterok:", ())],
+)  # fmt: skip
+def test_squeues_dependencies(dependency: str, after: tuple[str, ...]) -> None:
+    ids = ("7_3", "6", "7_2", "8")
+    waits = {**ROW, "JobArrayID": "9_2", "Reason": "Dependency", "Dependency": dependency}
+    rows = [{**ROW, "JobArrayID": one, "Name": "" if one != "8" else ROW["Name"]} for one in ids]
+    *_, job = by_squeue.parse(squeue(*rows, waits), BAR)
+    assert (job.after, job.may_start) == (after, bool(after))
 
 
 def test_what_a_user_writes_adds_no_job() -> None:
@@ -118,7 +143,9 @@ def test_any_text_of_squeue_is_jobs_or_one_sentence(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "no", "[]", "7", '{"jobs": [{}]}', '{"jobs": 3}', "[" * 5000,
-     json.dumps({"jobs": [{"state": "RUN", "id": 1, "userid": 0, "t_submit": "x"}]})],
+     json.dumps({"jobs": [{"state": "RUN", "id": 1, "userid": 0, "t_submit": "x"}]}),
+     json.dumps({"jobs": [{"state": "RUN", "id": 1, "userid": 0, "t_submit": 10**400}]}),
+     json.dumps({"jobs": [{"state": "RUN", "id": 1, "userid": 0, "ncores": float("inf")}]})],
 )  # fmt: skip
 def test_what_flux_cannot_have_written_is_one_sentence(text: str) -> None:
     with pytest.raises(SchedulerError):
@@ -131,3 +158,14 @@ def test_fluxs_fields() -> None:
     first, held = by_flux.parse(json.dumps({"jobs": [job, {**job, "urgency": 0}]}))
     assert (first.job_id, first.user, first.cores, first.time_limit_s) == ("ƒ1", "5", 2, None)
     assert (first.may_start, held.may_start) == (True, False)
+
+
+def test_fluxs_dependencies() -> None:
+    job = {"id": 1, "jobid": "ƒ2", "state": "SCHED", "userid": 5, "t_submit": 10.0}
+    waits = {**job, "jobid": "ƒ3", "state": "DEPEND", "dependencies": ["after-success=ƒ2"]}
+    other = {**waits, "dependencies": ["begin-time=1795341600.000"]}
+    gone = {**waits, "dependencies": ["after-success=ƒ9"]}
+    held = {**waits, "urgency": 0}
+    found = by_flux.parse(json.dumps({"jobs": [job, waits, other, gone, held]}))
+    assert [one.after for one in found] == [(), ("ƒ2",), (), (), ()]
+    assert [one.may_start for one in found] == [True, True, False, False, False]

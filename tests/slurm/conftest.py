@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from accounting_database import DatabaseUnavailable
 from filter_bench import FilterBench, require_lua
-from slurm_cluster import Cluster, ClusterUnavailable, cluster, require_slurm
+from slurm_cluster import USER, Cluster, ClusterUnavailable, cluster, require_slurm
 
 from berth.plugin.slurm.filter import FILTER_PATH
 
@@ -61,7 +62,20 @@ def slurm(running_cluster: Cluster) -> Iterator[Cluster]:
     running.cancel_everything()
 
 
+@pytest.fixture(scope="session")
+def accounted_cluster() -> Iterator[Cluster]:
+    """A cluster of its own with slurmdbd, where ``games`` has the account ``free``."""
+    try:
+        require_slurm()
+        with cluster(database=()) as running:
+            running.run("sacctmgr", "-i", "add", "account", "free")
+            running.run("sacctmgr", "-i", "add", "user", USER, "account=free")
+            yield running
+    except (ClusterUnavailable, DatabaseUnavailable) as missing:
+        pytest.skip(f"SLURM TESTS SKIPPED: {missing}")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if "running_cluster" in getattr(item, "fixturenames", ()):
+        if {"running_cluster", "accounted_cluster"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slurm)

@@ -271,7 +271,8 @@ class FreshSite:
         if self._profiles(program):
             return None
         logs = sorted((self.work / "pilots").glob(f"{program.name}-*.log"))
-        return f"pilot {state}: {logs[-1].read_text() if logs else found}"
+        said = logs[-1].read_bytes().decode("utf-8", "replace")[-2000:] if logs else found
+        return f"pilot {state}: {said}"
 
     def predicted(self, program: Program) -> dict[str, tuple[float, float, float]]:
         """By place: lower, middle and upper time; none where the prediction abstains."""

@@ -23,7 +23,7 @@ from berth.plugin.store import Store
 from berth.plugin.store.records import ForecastRecord, WorkloadRecord
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
-from berth.predictor.core.sizes import SizeLaw
+from berth.predictor.core.sizes import SizeGrowth
 
 GIB = 2.0**30
 SITE = """\
@@ -133,7 +133,7 @@ def forecast(
         container=None,
         reference_platform="quartz",
         reference_runtime_s=runtimes_s["quartz"].mid,
-        sizes=SizeLaw(size=None, peak_memory_bytes=GIB),
+        sizes=SizeGrowth(size=None, peak_memory_bytes=GIB),
         curves={
             platform: _curve(name, platform, runtime, abstained=abstained)
             for platform, runtime in runtimes_s.items()

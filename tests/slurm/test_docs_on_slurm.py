@@ -85,6 +85,7 @@ def shell(slurm: Cluster) -> Iterator[Shell]:
         slurm.end("berth-docs")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_every_command_of_the_page_works_in_its_order(slurm: Cluster, shell: Shell) -> None:
     commands = blocks("sh")

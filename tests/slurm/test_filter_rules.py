@@ -11,6 +11,7 @@ from fake_daemon import KEEP, FakeDaemon, Reply, move_to
 from filter_bench import FilterBench, partition, partitions
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from thorough import examples
 
 AUTO = {"partition": "auto"}
 
@@ -469,7 +470,7 @@ def test_an_account_that_is_allowed_by_name_is_offered(bench: FilterBench) -> No
 
 
 FIELDS = ("partition", "gres", "min_nodes", "num_tasks", "cpus_per_task", "time_limit",
-          "min_mem_per_node", "min_cpus", "features")  # fmt: skip
+          "min_mem_per_node", "min_cpus", "features", "admin_comment")  # fmt: skip
 
 
 @pytest.mark.parametrize("poison", FIELDS)
@@ -585,7 +586,7 @@ edit_names = st.sampled_from(
 
 
 @settings(
-    max_examples=60,
+    max_examples=examples(60),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

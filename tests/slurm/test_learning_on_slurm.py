@@ -52,6 +52,7 @@ def daemon(slurm: Cluster) -> Iterator[RealDaemon]:
         yield running
 
 
+@pytest.mark.slow
 def test_jobs_go_to_the_right_kind_once_others_have_finished(
     slurm: Cluster, daemon: RealDaemon
 ) -> None:
@@ -124,6 +125,7 @@ def store_finished(store: Store, now_s: float) -> int:
     return len(outcomes)
 
 
+@pytest.mark.slow
 def test_a_kind_that_becomes_twice_as_slow_is_noticed_within_ten_jobs(
     slurm: Cluster, daemon: RealDaemon
 ) -> None:

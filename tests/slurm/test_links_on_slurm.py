@@ -18,6 +18,7 @@ BERTH = str(Path(sys.executable).with_name("berth"))
 
 
 @pytest.mark.slurm
+@pytest.mark.slow
 def test_a_job_on_two_nodes_measures_what_connects_them(slurm: Cluster) -> None:
     """Without an MPI on the job's PATH: which of them fit a Slurm is not this test's matter."""
     folder = slurm.work / "links"

@@ -70,6 +70,7 @@ def test_the_pilot_runs_on_the_reference_partition_and_its_profile_comes_home(
     assert record is not None, log_of(found)
 
 
+@pytest.mark.slow
 def test_a_profile_goes_to_the_spool_where_the_store_is_out_of_reach(
     slurm: Cluster, site: RealDaemon, app: str
 ) -> None:
@@ -83,6 +84,7 @@ def test_a_profile_goes_to_the_spool_where_the_store_is_out_of_reach(
     assert [read_json(path, Profile).name for path in spool.iterdir()] == ["app.sh"]
 
 
+@pytest.mark.slow
 def test_every_rank_of_a_launch_is_measured_and_two_stand_for_all(
     slurm: Cluster, site: RealDaemon
 ) -> None:
@@ -110,6 +112,7 @@ def test_every_rank_of_a_launch_is_measured_and_two_stand_for_all(
     assert any("stand for all 3 ranks" in warning for warning in profile.warnings)
 
 
+@pytest.mark.slow
 def test_pilots_on_several_numbers_of_nodes_are_one_workload(
     slurm: Cluster, site: RealDaemon
 ) -> None:
@@ -175,6 +178,7 @@ def test_the_real_job_runs_where_it_was_asked_when_the_pilot_dies(
     assert slurm.job(found["job"])["Partition"] == "mig"
 
 
+@pytest.mark.slow
 def test_a_failing_program_is_said_and_the_real_job_still_runs(
     slurm: Cluster, site: RealDaemon
 ) -> None:

@@ -128,6 +128,7 @@ def test_explicit_choices_are_kept(slurm: Cluster, daemon: RealDaemon) -> None:
     assert slurm.job(feature.id)["Partition"] in ("auto", "cpu")
 
 
+@pytest.mark.slow
 def test_only_who_may_use_a_partition_is_sent_there(slurm: Cluster, daemon: RealDaemon) -> None:
     """``reserved`` is the fastest place for this profile, and open to one group only."""
     member = slurm.sbatch("-p", "auto", "--comment=berth:hopper", user=USER)

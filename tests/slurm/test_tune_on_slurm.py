@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 from slurm_cluster import Cluster, wait_until
 
 SITE = """schema = "berth.site/1"
@@ -44,6 +45,7 @@ def jobs(path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_workers_on_slurm_finish_a_tune_when_one_is_killed(slurm: Cluster) -> None:
     folder = slurm.work / "tune"
     site = slurm.work / "tune.toml"

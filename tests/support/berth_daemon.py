@@ -28,7 +28,7 @@ from berth.plugin.daemon.client import ask
 from berth.plugin.store import ForecastRecord, Store, WorkloadRecord
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
-from berth.predictor.core.sizes import SizeLaw
+from berth.predictor.core.sizes import SizeGrowth
 
 READY_S = 60.0
 
@@ -122,7 +122,7 @@ def forecast(
         container=None,
         reference_platform="rome-7742",
         reference_runtime_s=600.0,
-        sizes=SizeLaw(size=None, peak_memory_bytes=2e9),
+        sizes=SizeGrowth(size=None, peak_memory_bytes=2e9),
         curves=curves,
     )
 

@@ -1,26 +1,39 @@
 """What commands print with ``--json``, as JSON Schema: ``make schemas`` writes ``docs/schemas/``.
 
 Each command is run on a small site made here; the schema says which keys there are, of which type,
-and which may be null. The test runs them again and checks the output against the written schema.
+and which may be null. Commands that print a document of Berth's own (a Profile, a Platform) have
+that document's schema. The test runs them again and checks the output against the written schema.
+What no machine of the tests has, and what takes long, is replaced by what it would give
+(``json_stand_ins``).
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
+import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import json_stand_ins as stand_ins
+import pytest
 from click.testing import CliRunner
+from json_schema import merged, problems, schema_of
+from pydantic import TypeAdapter
 from small_models import convolutional
 from toy_profiles import profile
 from ui_store import decision
 
+from berth.pilot.dl.document import ModelRun
 from berth.pilot.documents import to_json
+from berth.pilot.platform import Platform
+from berth.pilot.profile import Profile
 from berth.plugin import cli
 from berth.plugin.described_models import Shape, described
 from berth.plugin.site.demo import DEMO_FILE
@@ -29,18 +42,6 @@ from berth.plugin.workload_files import WorkloadOptions
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "schemas"
-MAPS = frozenset((
-    "counters", "unknown_operators", "mig", "values", "effects", "intervals", "refused", "peaks",
-    "vector", "matrix", "edits", "translation", "known_elsewhere", "left_out", "corrections",
-    "kernels", "weights", "folded", "figures", "files", "hyperparameters", "libraries", "sources",
-))  # fmt: skip
-"""Objects whose keys are names of something: any key, values of one type."""
-ANY = frozenset(("document", "request", "signature", "graph"))
-"""Documents of their own schema, and what a scheduler's request held."""
-_PLAIN: tuple[tuple[str, Any], ...] = (
-    ("null", type(None)), ("boolean", bool), ("number", (int, float)), ("string", str),
-)  # fmt: skip
-_MAP = ("object", "additionalProperties")
 FLEET = {
     "schema": "berth.mig-fleet/1",
     "gpus": [{"name": "n1/0", "model": "A100-40GB", "layout": ["3g.20gb@0", "1g.5gb@4"],
@@ -51,12 +52,174 @@ JOBS = {
     "jobs": [{"name": "bert", "count": 9, "slices": [{"profile": "2g.10gb", "throughput": 1.0}]}],
 }
 SWF = "{} {} 0 60 1 -1 -1 1 90 -1 1 {} 1 1 1 1 -1 -1\n"
+Replacing = Callable[[pytest.MonkeyPatch, Path], None]
 
 
-def cases(folder: Path) -> dict[str, tuple[str, ...]]:
-    """By command: its words, on files that are made in ``folder``."""
+@dataclass(frozen=True)
+class Case:
+    """One command with ``--json``, and what is replaced while it runs."""
+
+    words: tuple[str, ...]
+    stand_in: Replacing = lambda _patch, _folder: None
+    also: tuple[tuple[str, ...], ...] = ()
+    """The same command on what it says less of: keys may then be null or absent."""
+    document: Any = None
+    """What is printed, where it is a document of Berth's own."""
+    lines: bool = False
+    """One JSON value a line."""
+    fails: bool = False
+    """Its exit status is 1 here."""
+    slow: bool = False
+    """Takes over a second."""
+
+    def arguments(self) -> Iterator[list[str]]:
+        """Of each run, with ``--json``: where it stands, else at the end."""
+        for words in (self.words, *self.also):
+            yield [*words] if "--json" in words else [*words, "--json"]
+
+
+def cases(folder: Path) -> dict[str, Case]:
+    """By the schema's name; their files are made in ``folder``."""
+    at = _files(folder)
+    here, store = ("--site", at["berth.toml"]), ("--store", at["past.db"])
+    two = ("--platform", "quartz", "--platform", "a100-40gb")
+    return {
+        "advise": Case(("advise", *store, "--least-runs", "2")),
+        "bundle-diff": Case(("bundle", "diff", at["bundle"], at["other-bundle"])),
+        "bundle-onnx": Case(
+            ("bundle", "onnx", "any", "--out", str(folder / "cost.onnx")), stand_ins.export
+        ),
+        "bundle-show": Case(("bundle", "show")),
+        "bundle-verify": Case(("bundle", "verify")),
+        "calibrate": Case(
+            ("calibrate", "--site", at["calibrated.toml"], "--no-links"),
+            stand_ins.calibration, slow=True,
+            also=(("calibrate", "--site", at["calibrated.toml"], "--no-links", "--dry-run"),),
+        ),
+        "decisions": Case(("decisions", *here, "--json")),
+        "decisions-show": Case(("decisions", *here, "show", decision(1).id)),
+        "doctor": Case(("doctor", *here), fails=True),
+        "evaluate": Case(("evaluate", at["relative"]), slow=True),
+        "flux-filter-path": Case(("flux", "filter-path")),
+        "flux-mig-path": Case(("flux", "mig-path")),
+        "history-import": Case(
+            ("history", "import", "--swf", at["jobs.swf"], *here),
+            also=(("history", "import", "--swf", at["jobs.swf"], *store),),
+        ),
+        "history-refresh": Case(("history", "refresh", *here)),
+        "init": Case(
+            ("init", "--output", str(folder / "first.toml")), stand_ins.slurm,
+            also=(("init", "--dry-run"),),
+        ),
+        "learn": Case(("learn", *here)),
+        "mig-apply": Case(("mig", "apply", at["plan.json"]), stand_ins.gpus),
+        "mig-assert": Case(
+            ("mig", "assert", at["plan.json"]), stand_ins.gpus, fails=True
+        ),
+        "mig-auto": Case(("mig", "auto", "--jobs", at["jobs.json"]), stand_ins.gpus),
+        "mig-plan": Case(("mig", "plan", "--fleet", at["fleet.json"], "--jobs", at["jobs.json"])),
+        "mig-recommend": Case(("mig", "recommend", at["net.onnx"], "--gpu", "A100-40GB")),
+        "mig-show": Case(("mig", "show", "--gpu", "A100-40GB")),
+        "model-show": Case(("model", "show", at["net.onnx"])),
+        "outcomes": Case(("outcomes", *here)),
+        "outcomes-gain": Case(("outcomes", "--gain", "--against", "rome", *here)),
+        "outcomes-jobs": Case(("outcomes", *here, "--jobs")),
+        "pilot-bench": Case(("pilot", "bench"), stand_ins.bench, document=Platform),
+        "pilot-campaign": Case(
+            ("pilot", "campaign", "--output", str(folder / "k.jsonl")), stand_ins.campaign,
+            fails=True,
+        ),
+        "pilot-dl": Case(
+            ("pilot", "dl", at["net.onnx"], "--repeats", "2", "--warmup", "0"),
+            document=list[ModelRun], slow=True,
+        ),
+        "pilot-import": Case(
+            ("pilot", "import", at["kernels.cali"], "--platform", "quartz"),
+            document=Profile, lines=True,
+        ),
+        "pilot-link": Case(
+            ("pilot", "link", "--nodes", "n1,n2", "--into", str(folder / "link.json"),
+             "--launcher", "srun -n {ranks}"),
+            stand_ins.link,
+        ),
+        "pilot-node": Case(
+            ("pilot", "node", "--name", "our-node", "--into", str(folder / "node.json")),
+            stand_ins.node,
+        ),
+        "pilot-run": Case(
+            ("pilot", "run", "--no-emulation", "--quiet", "--json", "--", "true"),
+            document=Profile, slow=True,
+        ),
+        "pilot-submit": Case(
+            ("pilot", "submit", "--site", at["calibrated.toml"], "--results", str(folder), "--json",
+             "--", "/bin/true"),
+            stand_ins.slurm,
+        ),
+        "place": Case(
+            ("place", at["triad.json"], "--site", str(DEMO_FILE)),
+            also=(("place", at["triad.json"], "--site", str(DEMO_FILE), "--tasks", "90000"),),
+        ),
+        "platform-add": Case(
+            ("platform", "add", at["ours.json"], "--platforms", str(folder / "platforms"))
+        ),
+        "platform-list": Case(("platform", "list")),
+        "platform-show": Case(("platform", "show", "lassen-v100"), document=Platform),
+        "predict-language-model": Case(("predict", at["served.json"])),
+        "predict-model": Case(("predict", at["net.onnx"], *two)),
+        "predict-program": Case(
+            ("predict", at["triad.json"], *two, "--explain", "--probe"),
+            also=(("predict", at["triad.json"], *two),),
+        ),
+        "predict-training": Case(("predict", at["net.onnx"], "--mode", "training", *two)),
+        "replace": Case(("replace", "--all", *here), stand_ins.replaced),
+        "replay": Case(("replay", at["jobs.swf"], "--cores", "2", "--backfill", "easy",
+                        "--backfill", "fcfs")),
+        "replay-live": Case(("replay", "--live"), stand_ins.queue),
+        "report": Case(("report", "site", *here), slow=True),
+        "serve-status": Case(
+            ("serve", "--status", *here), stand_ins.daemon, slow=True
+        ),
+        "slurm-filter-path": Case(("slurm", "filter-path")),
+        "slurm-putback-clear": Case(("slurm", "putback", "clear", "--all", *here)),
+        "slurm-putback-list": Case(("slurm", "putback", "list", *here), stand_ins.ruled_out),
+        "slurm-putback-run": Case(("slurm", "putback", "run", *here), stand_ins.put_back),
+        "store-prune": Case(("store", "prune", "--older-than-days", "9000", "--outcomes", *store)),
+        "store-upgrade": Case(("store", "upgrade", *store)),
+        "support-bundle": Case(
+            ("support-bundle", *here, "-o", str(folder / "support.tar.gz")), slow=True
+        ),
+        "train": Case(
+            ("train", "--task", "relative-performance", at["relative"], "--out",
+             str(folder / "trained")),
+            slow=True,
+        ),
+        "tune": Case(
+            ("tune", at["jobs.csv"], *here, "--folder", str(folder / "tune"), "--trials", "4",
+             "--parameters", "weights.wait", "--metrics", "finish,wait"),
+            stand_ins.tuning,
+        ),
+        "waits": Case(("waits", "--site", at["live.toml"]), stand_ins.queue),
+        "why": Case(("why", "77", *here), also=(("why", "78", *here),)),
+        "workload-add": Case(("workload", "add", at["triad.json"], "--replace", *here)),
+        "workload-collect": Case(
+            ("workload", "collect", str(folder / "spool"), *here), stand_ins.spool
+        ),
+        "workload-list": Case(("workload", "list", *here)),
+        "workload-refresh": Case(("workload", "refresh", "triad", *here)),
+        "workload-remove": Case(("workload", "remove", "gone", *here), stand_ins.to_remove),
+        "workload-share": Case(("workload", "share", "triad", "--as", "shared", *here)),
+        "workload-show": Case(
+            ("workload", "show", "triad", *here), also=(("workload", "show", "shared", *here),)
+        ),
+    }  # fmt: skip
+
+
+def _files(folder: Path) -> dict[str, str]:
+    """What the cases read, by name."""
     site, store = folder / "berth.toml", folder / "store.db"
-    site.write_text(DEMO_FILE.read_text() + f'\n[daemon]\nstore = "{store}"\n')
+    daemon = {"store": "store.db", "socket": "berth.sock", "ruled_out": "ruled-out.json"}
+    lines = [f'{key} = "{folder / name}"' for key, name in daemon.items()]
+    site.write_text("\n".join([DEMO_FILE.read_text(), "[daemon]", *lines, ""]))
     now_s = time.time()
     made = Store.open(str(store))
     made.decisions.add([replace(decision(n), time_s=now_s - 500.0) for n in (1, 2)])
@@ -69,120 +232,102 @@ def cases(folder: Path) -> dict[str, tuple[str, ...]]:
         OutcomeRecord("demo", "78", "bob", "failed", end_s=now_s - 90.0),
     ])  # fmt: skip
     made.close()
-    files = {
+    served = described(Shape(4, 512), "serve", sequence=None, options=WorkloadOptions())
+    texts = {
         "triad.json": to_json(profile(runtime_s=2.0)),
         "fleet.json": json.dumps(FLEET),
         "jobs.json": json.dumps(JOBS),
         "jobs.swf": "".join(SWF.format(n + 1, 20 * n, n % 2) for n in range(8)),
-        "served.json": to_json(
-            described(Shape(4, 512), "serve", sequence=None, options=WorkloadOptions()).document
-        ),
+        "jobs.csv": "a month of jobs\n",
+        "served.json": to_json(served.document),
     }
-    for name, text in files.items():
+    for name, text in texts.items():
         (folder / name).write_text(text)
     (folder / "net.onnx").write_bytes(convolutional().SerializeToString())
-    at = {name.partition(".")[0]: str(folder / name) for name in (*files, "net.onnx")}
-    here, two = ("--site", str(site)), ("--platform", "quartz", "--platform", "a100-40gb")
-    return {
-        "decisions": ("decisions", *here),
-        "decisions-show": ("decisions", *here, "show", decision(1).id),
-        "outcomes": ("outcomes", *here),
-        "outcomes-jobs": ("outcomes", *here, "--jobs"),
-        "why": ("why", "77", *here),
-        "workload-add": ("workload", "add", at["triad"], "--replace", *here),
-        "workload-list": ("workload", "list", *here),
-        "workload-show": ("workload", "show", "triad", *here),
-        "predict-program": ("predict", at["triad"], *two, "--explain", "--probe"),
-        "predict-model": ("predict", at["net"], *two),
-        "predict-training": ("predict", at["net"], "--mode", "training", *two),
-        "predict-language-model": ("predict", at["served"]),
-        "place": ("place", at["triad"], "--site", str(DEMO_FILE)),
-        "replay": ("replay", at["jobs"].replace("jobs.json", "jobs.swf"), "--cores", "2",
-                   "--backfill", "easy", "--backfill", "fcfs"),
-        "mig-show": ("mig", "show", "--gpu", "A100-40GB"),
-        "mig-plan": ("mig", "plan", "--fleet", at["fleet"], "--jobs", str(folder / "jobs.json")),
-        "platform-list": ("platform", "list"),
-        "report": ("report", "site", *here),
-        "learn": ("learn", *here),
-        "bundle-show": ("bundle", "show"),
-    }  # fmt: skip
+    stand_ins.write_files(folder)
+    for words in (
+        ("workload", "add", str(folder / "triad.json"), "--site", str(site)),
+        (
+            "history",
+            "import",
+            "--swf",
+            str(folder / "jobs.swf"),
+            "--store",
+            str(folder / "past.db"),
+        ),
+    ):
+        done = CliRunner().invoke(cli.berth, list(words))
+        assert done.exit_code == 0, (words, done.output, done.exception)
+    calibrated = {"calibrated.toml": str(folder / "calibrated" / "berth.toml")}
+    return {p.name: str(p) for p in folder.iterdir()} | calibrated | stand_ins.shipped_files()
 
 
-def output(words: Sequence[str]) -> Any:
-    """What a command prints. Raises AssertionError where it fails."""
-    words = [*words[:3], "--json", *words[3:]] if words[0] == "decisions" else [*words, "--json"]
-    if "show" in words and words[0] == "decisions":
-        words.remove("--json")
-        words.append("--json")
-    done = CliRunner().invoke(cli.berth, list(words))
-    assert done.exit_code == 0, (words, done.output, done.exception)
-    return json.loads(done.stdout)
+def printed(case: Case, folder: Path, words: Sequence[str]) -> str:
+    """What a command prints. Raises AssertionError where it ends otherwise than it should."""
+    with pytest.MonkeyPatch.context() as patch, _apart(folder):
+        patch.delenv("BERTH_SITE", raising=False)
+        case.stand_in(patch, folder)
+        done = CliRunner().invoke(cli.berth, list(words))
+    assert (done.exit_code != 0) == case.fails, (words, done.output, done.exception)
+    return done.stdout
 
 
-def schema_of(value: Any, name: str = "") -> dict[str, Any]:
-    """The JSON Schema of one value."""
-    if name in ANY and isinstance(value, dict):
-        return {"type": ["object"]}
-    for kind, of in _PLAIN:
-        if isinstance(value, of):
-            return {"type": [kind]}
-    if isinstance(value, list) or name in MAPS:
-        inner: dict[str, Any] = {}
-        for one in value if isinstance(value, list) else value.values():
-            inner = merged(inner, schema_of(one))
-        kind, key = ("array", "items") if isinstance(value, list) else _MAP
-        return {"type": [kind]} | ({key: inner} if inner else {})
-    properties = {key: schema_of(one, key) for key, one in value.items()}
-    return {"type": ["object"], "properties": properties, "required": sorted(properties)}
+@contextlib.contextmanager
+def _apart(folder: Path) -> Iterator[None]:
+    """Within the folder; the environment is as before afterwards."""
+    before, kept = Path.cwd(), dict(os.environ)
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+        os.environ.clear()
+        os.environ.update(kept)
 
 
-def merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema that both values have."""
-    if not one or not other:
-        return dict(one or other)
-    found: dict[str, Any] = {"type": sorted({*one["type"], *other["type"]})}
-    for key in ("items", "additionalProperties"):
-        if key in one or key in other:
-            found[key] = merged(one.get(key, {}), other.get(key, {}))
-    if "properties" in one or "properties" in other:
-        a, b = one.get("properties", {}), other.get("properties", {})
-        found["properties"] = {
-            key: merged(a.get(key, {}), b.get(key, {})) for key in sorted({*a, *b})
-        }
-        required = [set(x["required"]) for x in (one, other) if "required" in x]
-        found["required"] = sorted(set.intersection(*required))
-    return found
+def values_of(case: Case, folder: Path) -> list[Any]:
+    """The JSON values that its runs print: one each, or one a line."""
+    texts = [printed(case, folder, words) for words in case.arguments()]
+    lines = [line for text in texts for line in (text.splitlines() if case.lines else [text])]
+    return [json.loads(line) for line in lines]
 
 
-def problems(value: Any, schema: Mapping[str, Any], at: str = "$") -> Iterator[str]:
-    """How a value is not as its schema says (of what ``schema_of`` writes)."""
-    kinds = {**dict(_PLAIN), "array": list, "object": dict}
-    named = schema.get("type", list(kinds))
-    if not any(isinstance(value, kinds[kind]) for kind in named):
-        yield f"{at}: {type(value).__name__}, not {' or '.join(named)}"
-        return
-    if isinstance(value, list):
-        for number, one in enumerate(value):
-            yield from problems(one, schema.get("items", {}), f"{at}[{number}]")
-    if isinstance(value, dict):
-        known = schema.get("properties")
-        yield from (f"{at}.{k}: missing" for k in schema.get("required", ()) if k not in value)
-        for key, one in value.items():
-            if known is not None and key not in known:
-                yield f"{at}.{key}: not documented"
-            inner = (known or {}).get(key, schema.get("additionalProperties", {}))
-            yield from problems(one, inner, f"{at}.{key}")
+def schema_in_documents(case: Case) -> dict[str, Any]:
+    """Of a document that the project defines."""
+    return TypeAdapter(case.document).json_schema(mode="serialization", by_alias=True)
+
+
+def not_as_written(name: str, case: Case, folder: Path) -> list[str]:
+    """How a command's output differs from its schema in ``docs/schemas``."""
+    written: Mapping[str, Any] = json.loads((FOLDER / f"{name}.schema.json").read_text())
+    values = values_of(case, folder)
+    if case.document is not None:
+        for value in values:
+            TypeAdapter(case.document).validate_json(json.dumps(value))
+        same = written == _with_head(name, schema_in_documents(case))
+        return [] if same else [f"{name}: not the document's schema"]
+    return [f"{name}: {one}" for value in values for one in problems(value, written)]
+
+
+def _with_head(name: str, found: dict[str, Any]) -> dict[str, Any]:
+    head = {"$schema": DRAFT, "title": f"berth {name.replace('-', ' ')} --json"}
+    return head | {key: value for key, value in found.items() if key != "title"}
 
 
 def main() -> None:
-    """Write all schemas; what one run leaves null stays as it was known before."""
+    """Write all schemas, or those that are named."""
     FOLDER.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder:
-        for name, words in cases(Path(folder)).items():
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        every = cases(folder)
+        for name in sys.argv[1:] or every:
+            case = every[name]
             path = FOLDER / f"{name}.schema.json"
-            found = schema_of(output(words))
-            head = {"$schema": DRAFT, "title": f"berth {name.replace('-', ' ')} --json"}
-            path.write_text(json.dumps(head | found, indent=1) + "\n")
+            if case.document is not None:
+                found = schema_in_documents(case)
+            else:
+                found = functools.reduce(merged, map(schema_of, values_of(case, folder)))
+            path.write_text(json.dumps(_with_head(name, found), indent=1) + "\n")
             print(path.name, file=sys.stderr)
 
 

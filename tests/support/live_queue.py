@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, PresentJob, QueueFacts
+from berth.plugin.scheduler.facts import ReservationFacts
 from berth.plugin.slurm.scheduler import Slurm
 
 NOW_S = 1_000_000.0
@@ -40,7 +41,7 @@ JOBS = (
 )
 
 
-def pretend(monkeypatch: pytest.MonkeyPatch) -> None:
+def pretend(monkeypatch: pytest.MonkeyPatch, reservations: Sequence[ReservationFacts] = ()) -> None:
     """Slurm answers with these."""
 
     def present(_self: Slurm) -> Sequence[PresentJob]:
@@ -49,3 +50,4 @@ def pretend(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Slurm, "is_here", lambda _self: True)
     monkeypatch.setattr(Slurm, "read", lambda _self, **_how: FACTS)
     monkeypatch.setattr(Slurm, "present_jobs", present)
+    monkeypatch.setattr(Slurm, "reservations", lambda _self: tuple(reservations))

@@ -28,7 +28,7 @@ from small_models import attention, constant, convolutional, integers, model, te
 from berth.pilot.errors import DocumentError
 from berth.predictor.graphs import infer, onnx_file
 from berth.predictor.graphs.encoding import encode
-from berth.predictor.graphs.graph import decode
+from berth.predictor.graphs.graph import ModelGraph, decode
 from berth.predictor.graphs.limits import LIMITS, Problem
 from berth.predictor.graphs.operators import CATALOGUE
 from berth.predictor.graphs.reader import Reader
@@ -124,13 +124,14 @@ def broken(sound: list[bytes], seed: int) -> bytes:
     dice = random.Random(seed)  # noqa: S311 - for repeatable tests
     data = dice.choice(sound)
     if dice.random() < 0.5:
-        data = _parts(data, dice)
+        data = broken_parts(data, dice)
     if dice.random() < 0.5:
-        data = _bytes(data, dice)
+        data = broken_bytes(data, dice)
     return data
 
 
-def _bytes(data: bytes, dice: random.Random) -> bytes:
+def broken_bytes(data: bytes, dice: random.Random) -> bytes:
+    """Bits, numbers, cuts, repeats; of any file."""
     raw = bytearray(data)
     for _ in range(dice.choice((1, 1, 2, 4, 16))):
         at = dice.randrange(len(raw) + 1)
@@ -151,7 +152,8 @@ def _bytes(data: bytes, dice: random.Random) -> bytes:
     return bytes(raw)
 
 
-def _parts(data: bytes, dice: random.Random) -> bytes:  # noqa: PLR0912 - one branch a mutation
+def broken_parts(data: bytes, dice: random.Random) -> bytes:  # noqa: PLR0912 - one branch a mutation
+    """Dimensions, names, attributes and nodes of a sound model."""
     made = ModelProto.FromString(data)
     graph = made.graph
     for _ in range(dice.choice((1, 1, 2, 5))):
@@ -206,22 +208,28 @@ def _attribute(attribute: AttributeProto, dice: random.Random) -> None:
         attribute.type = dice.randrange(15)
 
 
-def read(data: bytes, batch: int, tally: Tally, label: str) -> None:
-    """Read in this process; anything but a graph or a Problem is a failure."""
-    limits = LIMITS if batch % 2 else IN_PARTS
+def decoded(data: bytes, batch: int) -> ModelGraph:
+    """What the child makes of the bytes, in this process. Raises Problem."""
     handle = os.memfd_create("model")
-    start = time.perf_counter()
     try:
         os.write(handle, data)
-        decode(encode(infer.infer(onnx_file.read(handle, limits), batch, SIZES)))
+        limits = LIMITS if batch % 2 else IN_PARTS
+        return decode(encode(infer.infer(onnx_file.read(handle, limits), batch, SIZES)))
+    finally:
+        os.close(handle)
+
+
+def read(data: bytes, batch: int, tally: Tally, label: str) -> None:
+    """Read in this process; anything but a graph or a Problem is a failure."""
+    start = time.perf_counter()
+    try:
+        decoded(data, batch)
         tally.graphs += 1
     except Problem as problem:
         tally.refused[problem.problem[:40]] += 1
     except Exception as error:
         tally.failed.append(f"{label}: {type(error).__name__}: {error}")
-    finally:
-        os.close(handle)
-        tally.slowest_s = max(tally.slowest_s, time.perf_counter() - start)
+    tally.slowest_s = max(tally.slowest_s, time.perf_counter() - start)
 
 
 def read_by_child(data: bytes, reader: Reader, folder: Path, tally: Tally, label: str) -> None:

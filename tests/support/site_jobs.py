@@ -10,7 +10,7 @@ from berth.plugin.store import Store
 from berth.plugin.store.records import DecisionRecord, ForecastRecord, OutcomeRecord, WorkloadRecord
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
-from berth.predictor.core.sizes import SizeLaw
+from berth.predictor.core.sizes import SizeGrowth
 
 NOW_S = 1_800_000_000.0
 CPU, GPU = "quartz", "lassen-v100"
@@ -43,7 +43,7 @@ def forecast(
         workload=name, kind="program", digest=f"sha256:{name}", bundle="test",
         targets=("cpu", "cuda"), architecture="x86_64", instruction_sets=(), threads=1, ranks=1,
         gpus=0, container=None, reference_platform=CPU, reference_runtime_s=seconds.get(CPU, 1.0),
-        sizes=SizeLaw(size=None, peak_memory_bytes=1e9),
+        sizes=SizeGrowth(size=None, peak_memory_bytes=1e9),
         curves={platform: curve(platform, mid) for platform, mid in seconds.items()},
     )  # fmt: skip
 

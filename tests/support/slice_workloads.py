@@ -38,7 +38,7 @@ def counters(
 
 
 def saturating_s(batch: float, processes: float, share: float = 1.0) -> float:
-    """A known law: 5 ms of launches, 2,000 items a second on the whole GPU, p = 4."""
+    """A known load model: 5 ms of launches, 2,000 items a second on the whole GPU, p = 4."""
     host, work = 0.005, processes * (batch / 2000 + 0.0002) / share
     return float((host**4 + work**4) ** 0.25)
 
@@ -59,7 +59,7 @@ def sweep(
 
 
 def jitter(workload: SliceWorkload, size: float) -> SliceWorkload:
-    """The same with times that follow no law: every second one is off by ``size`` in log."""
+    """The same with times that follow no load model: every second one is off by ``size`` in log."""
     points = tuple(
         p.model_copy(update={"step_s": p.seconds * math.exp(size if i % 2 else -size)})
         for i, p in enumerate(workload.points)

@@ -1,4 +1,4 @@
-"""Profiles made by a known law, for tests that need no data set: not measurements."""
+"""Profiles made by a known formula, for tests that need no data set: not measurements."""
 
 from __future__ import annotations
 

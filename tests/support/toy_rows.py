@@ -1,4 +1,4 @@
-"""Rows of relative performance made by a known law: not measurements."""
+"""Rows of relative performance made by a known formula: not measurements."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ so does all that is no test: benchmarks measure what a user has.
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing
 import os
 import signal
@@ -183,4 +184,8 @@ def _become(
         os.setgroups([])
         os.setgid(uid)
         os.setuid(uid)
-    main(words)
+    atexit._clear()  # what this process was forked from ends by itself
+    try:
+        main(words)
+    finally:
+        atexit._run_exitfuncs()  # multiprocessing ends without them

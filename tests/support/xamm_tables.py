@@ -1,4 +1,4 @@
-"""Small made-up machines and runs: times follow a law that counters and signatures reveal."""
+"""Small made-up machines and runs: times follow what counters and signatures reveal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A new platform with few labels: programs (RAJAPerf) and the law (AIWC)."""
+"""A new platform with few labels: programs (RAJAPerf) and the cost model (AIWC)."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def figures(work: Work) -> dict[str, float]:
             made[f"{curve.platform}.{k}"] = curve.error[LABELS.index(k)]
         made[f"{curve.platform}.coverage"] = curve.coverage[LABELS.index(16)]
     resume = Resume(work.folder)
-    law = few_shot(
+    costs = few_shot(
         aiwc_rows(), families.COST_MODEL, seed=work.seed, resume=resume, advance=work.advance
     )
-    made["law.16"] = law.plain.error[LABELS.index(16)]
-    made["law.signature"] = law.signed.error[0]
+    made["cost model.16"] = costs.plain.error[LABELS.index(16)]
+    made["cost model.signature"] = costs.signed.error[0]
     return made

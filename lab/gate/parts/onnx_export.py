@@ -9,7 +9,7 @@ from berth.predictor.learning import trees_onnx as convert
 from berth.predictor.learning.onnx_export import agreement
 from berth.predictor.learning.programs.columns import columns
 from berth.predictor.learning.programs.model import fit
-from berth.predictor.learning.relative.law_onnx import check_graph, law_onnx
+from berth.predictor.learning.relative.cost_model_onnx import check_graph, cost_model_onnx
 from lab.gate.part import Work
 from lab.kernels.examples import read_examples
 from lab.kernels.select import CANDIDATES
@@ -27,7 +27,7 @@ def figures(work: Work) -> dict[str, float]:
     """In natural logarithms of seconds."""
     return {
         "kernels": _kernels(work.seed),
-        "law": _law(work.seed),
+        "cost-model": _cost_model(work.seed),
         "llm": _llm(work.seed),
         "training-steps": _steps(work.seed),
     }
@@ -42,9 +42,9 @@ def _kernels(seed: int) -> float:
     return convert.check_agreement(raw, model.residual, data.features)
 
 
-def _law(seed: int) -> float:
+def _cost_model(seed: int) -> float:
     model = families.COST_MODEL.fit(aiwc_rows(), seed)
-    return check_graph(law_onnx(model), model)
+    return check_graph(cost_model_onnx(model), model)
 
 
 def _llm(seed: int) -> float:

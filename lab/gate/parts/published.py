@@ -1,4 +1,4 @@
-"""The published systems on AIWC beside the shipped law: VAE + DNN and xAMM (long)."""
+"""The published systems on AIWC beside the shipped cost model: VAE + DNN and xAMM (long)."""
 
 from __future__ import annotations
 

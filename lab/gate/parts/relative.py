@@ -1,4 +1,4 @@
-"""Relative performance: the shipped law on AIWC, by all splits."""
+"""Relative performance: the shipped cost model on AIWC, by all splits."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ SHOWN = {
 
 
 def figures(work: Work) -> dict[str, float]:
-    """Figures of the law that the documentation prints."""
+    """Figures of the cost model that the documentation prints."""
     found = evaluate(
-        aiwc_rows(), families.chosen(["law"]), data="AIWC", seeds=(work.seed,),
+        aiwc_rows(), families.chosen(["cost-model"]), data="AIWC", seeds=(work.seed,),
         resume=Resume(work.folder),
         more_figures=order_figures, advance=work.advance,
     )  # fmt: skip

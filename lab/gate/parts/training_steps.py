@@ -1,4 +1,4 @@
-"""Training steps: the shipped law, trees and process on timm's rows and our own."""
+"""Training steps: the shipped cost model, trees and process on timm's rows and our own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Intervals, abstention and advised probes of the law on AIWC."""
+"""Intervals, abstention and advised probes of the cost model on AIWC."""
 
 from __future__ import annotations
 

@@ -35,6 +35,7 @@ from berth.policies.replay.kernel.state import (
     S_RESERVED,
     State,
 )
+from berth.policies.replay.kernel.tried import needs_no_less, needs_no_more, put_tried, try_anew
 
 
 def claim(s: State, k: int, begin: float, end: float) -> None:
@@ -100,24 +101,15 @@ def has_room(s: State, u: int, o: int, begin: float) -> bool:
     return True
 
 
-def try_anew(s: State) -> None:
-    """There may be room again: what was tried does not count any more."""
-    for p in range(len(s.part_values)):
-        s.parts[p, P_TRIED] = 0
-
-
 def hopeless(s: State, p: int, o: int) -> bool:
     """Whether an option that asks no more and runs no longer has found no room in this pass."""
     for k in range(s.parts[p, P_TRIED]):
-        worse = (
+        if (
             s.options[o, O_UNITS] >= s.tried[p, k, R_UNITS]
             and s.spans[o, S_PLAN] >= s.tried_spans[p, k, E_PLAN]
             and s.spans[o, S_LIMIT] >= s.tried_spans[p, k, E_LIMIT]
-        )
-        for r in range(s.need.shape[1]):
-            if s.need[o, r] < s.tried[p, k, r]:
-                worse = False
-        if worse:
+            and needs_no_less(s.tried[p], k, s.need, o)
+        ):
             return True
     return False
 
@@ -128,25 +120,17 @@ def remember(s: State, p: int, o: int, full: bool) -> None:
     limit = 0.0 if full else s.spans[o, S_LIMIT]
     at = s.parts[p, P_TRIED]
     for k in range(s.parts[p, P_TRIED]):
-        easier = (
+        if (
             s.options[o, O_UNITS] <= s.tried[p, k, R_UNITS]
             and plan <= s.tried_spans[p, k, E_PLAN]
             and limit <= s.tried_spans[p, k, E_LIMIT]
-        )
-        for r in range(s.need.shape[1]):
-            if s.need[o, r] > s.tried[p, k, r]:
-                easier = False
-        if easier:
+            and needs_no_more(s.tried[p], k, s.need, o)
+        ):
             at = k
             break
-    if at == s.tried.shape[1]:
-        return
-    s.parts[p, P_TRIED] = max(s.parts[p, P_TRIED], at + 1)
-    for r in range(s.need.shape[1]):
-        s.tried[p, at, r] = s.need[o, r]
-    s.tried[p, at, R_UNITS] = s.options[o, O_UNITS]
-    s.tried_spans[p, at, E_PLAN] = plan
-    s.tried_spans[p, at, E_LIMIT] = limit
+    if at < s.tried.shape[1]:
+        s.parts[p, P_TRIED] = max(s.parts[p, P_TRIED], at + 1)
+        put_tried(s.tried[p], s.tried_spans[p], at, s.need[o], s.options[o, O_UNITS], plan, limit)
 
 
 def choose(s: State, o: int, begin: float, now: float) -> bool:
@@ -190,7 +174,7 @@ def room_from(s: State, o: int, now: float) -> float:
     """From when enough nodes have room for the option beside what is claimed there now; infinite:
     never."""
     p = s.options[o, O_PART]
-    left = np.empty(s.free.shape, np.int64)
+    left = np.empty((len(s.free), s.need.shape[1]), np.int64)
     ending = np.empty(len(s.times), np.int64)
     n = able = 0
     for place in range(s.parts[p, P_AT], s.parts[p + 1, P_AT]):

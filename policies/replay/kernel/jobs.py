@@ -6,8 +6,8 @@ import numpy as np
 
 from berth.policies.replay.kernel.claims import claim, unclaim
 from berth.policies.replay.kernel.heap import push
+from berth.policies.replay.kernel.holes import give_back
 from berth.policies.replay.kernel.priority import charge_ended
-from berth.policies.replay.kernel.profile import give_back
 from berth.policies.replay.kernel.queues import enqueue, queue_of, unlink
 from berth.policies.replay.kernel.running import add_running, remove_running
 from berth.policies.replay.kernel.state import (

@@ -46,7 +46,9 @@ from berth.policies.replay.kernel.state import (
 
 def grows(s: State, q: int) -> bool:
     """Whether the profile of a pool lacks room for all reservations."""
-    most = 2 * (s.parts[q, P_WAITING] + s.parts[q, P_RUN_COUNT]) + 8
+    # A job begins and ends a segment where it is, and where it was before this pass; and those
+    # that end before the next one begin one each.
+    most = 8 * (s.parts[q, P_WAITING] + s.parts[q, P_RUN_COUNT]) + 8
     return bool(s.counters[BACKFILL] >= 2 and most > s.seg_time.shape[1])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from berth.policies.replay.kernel.claims import choose, earliest, forget, reserve, try_anew
+from berth.policies.replay.kernel.claims import choose, earliest, forget, reserve
 from berth.policies.replay.kernel.jobs import start
 from berth.policies.replay.kernel.state import (
     BACKFILL,
@@ -26,6 +26,7 @@ from berth.policies.replay.kernel.state import (
     V_WAKE,
     State,
 )
+from berth.policies.replay.kernel.tried import try_anew
 
 
 def start_somewhere(s: State, i: int, strict: bool) -> bool:

@@ -4,31 +4,35 @@ from __future__ import annotations
 
 import numpy as np
 
+from berth.policies.replay.kernel.holes import (
+    find_earlier,
+    forget_old_holes,
+    move,
+    pass_over,
+    remember_it_stays,
+)
 from berth.policies.replay.kernel.jobs import start
 from berth.policies.replay.kernel.profile import (
-    add_hole,
     advance,
     find,
-    find_earlier,
-    may_gain,
+    profile_of,
     rebuild,
-    remember_it_stays,
-    stays,
     take,
     take_all,
 )
 from berth.policies.replay.kernel.state import (
     BACKFILL_EVERY,
-    H_BEGIN,
-    H_END,
     NOW,
     O_AFTER_ME,
+    O_PLACE,
     P_AT,
     P_DELAYED,
     P_DIRTY,
     P_FRESH,
     P_HEAD,
     P_HOLE_COUNT,
+    P_HOLE_OLD,
+    P_PLACES,
     P_RUN_AT,
     P_RUN_COUNT,
     P_TRIED,
@@ -136,50 +140,45 @@ def fcfs(s: State, p: int) -> None:
 def conservative(s: State, p: int) -> None:
     """Every waiting job has a reservation; one is made anew where it could be earlier."""
     now = s.clock[NOW]
-    advance(s, p, now)
-    fresh = s.parts[p, P_FRESH]
-    again = s.parts[p, P_DIRTY]
-    s.parts[p, P_DIRTY] = 0
-    s.parts[p, P_FRESH] = -1
-    if s.parts[p, P_DELAYED]:
+    f = profile_of(s, p)
+    advance(f, now)
+    fresh = f.counts[P_FRESH]
+    again = f.counts[P_DIRTY]
+    f.counts[P_DIRTY] = 0
+    f.counts[P_FRESH] = -1
+    if f.counts[P_DELAYED]:
         rebuild(s, p, now)
-        s.parts[p, P_DELAYED] = 0
-    s.parts[p, P_TRIED] = 0
-    before = s.parts[p, P_HOLE_COUNT]  # what appears in this pass is for the next, too
-    o = s.parts[p, P_HEAD] if again else fresh
-    s.part_values[p, V_WAKE] = np.inf if again else s.part_values[p, V_WAKE]
+        f.counts[P_DELAYED] = 0
+    f.counts[P_TRIED] = 0
+    if again:  # what appears in this pass is for the next, too, if need be in the last row
+        f.counts[P_HOLE_OLD] = min(f.counts[P_HOLE_COUNT], len(f.hole_times) - 1)
+    o = f.counts[P_HEAD] if again else fresh
+    values = s.part_values[p]
+    values[V_WAKE] = np.inf if again else values[V_WAKE]
+    o = pass_over(f, s.options, s.spans, s.need, values, o, now)
     while o >= 0:
         behind = s.options[o, O_AFTER_ME]
+        f.counts[P_PLACES] += 1
         was = s.spans[o, S_RESERVED]
         begin = was
         if was == np.inf:
-            begin = find(s, p, o, now, s.spans[o, S_PLAN])
-            take(s, p, o, begin, begin + s.spans[o, S_PLAN], 1)
+            begin = find(f, s.need[o], now, s.spans[o, S_PLAN])
+            take(f, s.need[o], begin, begin + s.spans[o, S_PLAN], 1)
             s.spans[o, S_RESERVED] = begin
-        elif was > now and may_gain(s, p, o) and not stays(s, p, o):
-            begin = find_earlier(s, p, o, now)
+        elif was > now:
+            begin = find_earlier(s, f, o, now)
             if begin == was:
-                remember_it_stays(s, p, o)
+                remember_it_stays(s, f, o)
             else:
-                s.parts[p, P_TRIED] = 0
-                take(s, p, o, was, was + s.spans[o, S_PLAN], -1)
-                take(s, p, o, begin, begin + s.spans[o, S_PLAN], 1)
-                s.spans[o, S_RESERVED] = begin
-                add_hole(s, p, was, was + s.spans[o, S_PLAN])
+                move(s, f, o, begin)
+        s.options[o, O_PLACE] = f.counts[P_PLACES]
         if begin <= now and fits(s, p, o):
             start(s, o)
         else:
-            s.part_values[p, V_WAKE] = min(s.part_values[p, V_WAKE], begin)
-        o = behind
+            values[V_WAKE] = min(values[V_WAKE], begin)
+        o = pass_over(f, s.options, s.spans, s.need, values, behind, now)
     if again:
-        kept = 0
-        for h in range(min(before, s.hole_times.shape[1] - 1), s.parts[p, P_HOLE_COUNT]):
-            s.hole_times[p, kept, H_BEGIN] = s.hole_times[p, h, H_BEGIN]
-            s.hole_times[p, kept, H_END] = s.hole_times[p, h, H_END]
-            for r in range(s.need.shape[1]):
-                s.hole_free[p, kept, r] = s.hole_free[p, h, r]
-            kept += 1
-        s.parts[p, P_HOLE_COUNT] = kept
+        forget_old_holes(f)
 
 
 def replanned(s: State, p: int) -> None:
@@ -196,17 +195,18 @@ def replanned(s: State, p: int) -> None:
     if o < 0 or not due:
         return
     rebuild(s, p, now)
+    f = profile_of(s, p)
     while o >= 0:
         behind = s.options[o, O_AFTER_ME]
         lasts = s.spans[o, S_PLAN] + s.clock[RESOLUTION]
-        begin = find(s, p, o, now, lasts)
+        begin = find(f, s.need[o], now, lasts)
         if begin <= now and fits(s, p, o):
-            take(s, p, o, begin, begin + lasts, 1)
+            take(f, s.need[o], begin, begin + lasts, 1)
             start(s, o)
         else:
-            take(s, p, o, begin, begin + lasts, 1)
+            take(f, s.need[o], begin, begin + lasts, 1)
             if s.counters[WHOLE]:
-                take_all(s, p, begin, begin + lasts)
+                take_all(f, begin, begin + lasts)
             begin = max(begin, s.part_values[p, V_BACKFILL])
             s.part_values[p, V_WAKE] = min(s.part_values[p, V_WAKE], begin)
         o = behind

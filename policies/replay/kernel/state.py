@@ -111,7 +111,9 @@ O_BEFORE_ME: Final = 4
 O_QUEUED: Final = 5
 O_ALLOC_AT: Final = 6
 """Its first claim."""
-OPTION_COLUMNS: Final = 7
+O_PLACE: Final = 7
+"""Among all that a conservative backfill has looked at in its pool, the last time it did."""
+OPTION_COLUMNS: Final = 8
 
 # Columns of ``spans``: of options.
 S_RUN: Final = 0
@@ -145,7 +147,11 @@ P_SEG_COUNT: Final = 10
 P_HOLE_COUNT: Final = 11
 P_TRIED: Final = 12
 """Rows of ``tried`` that count in this pass."""
-PART_COLUMNS: Final = 13
+P_HOLE_OLD: Final = 13
+"""Of its holes those that were there before this pass."""
+P_PLACES: Final = 14
+"""Jobs that a conservative backfill has looked at."""
+PART_COLUMNS: Final = 15
 
 # Columns of ``part_values``.
 V_WAKE: Final = 0
@@ -176,10 +182,14 @@ D_END: Final = 1
 
 # Columns of ``tried`` (behind the resources) and ``tried_spans``.
 R_UNITS: Final = RESOURCES
-TRIED_COLUMNS: Final = RESOURCES + 1
+R_HOLE: Final = RESOURCES + 1
+"""First of the resources of holes that appeared since: the most that is free in one."""
+TRIED_COLUMNS: Final = 2 * RESOURCES + 1
 E_PLAN: Final = 0
 E_LIMIT: Final = 1
-SPANS_TRIED: Final = 2
+E_HOLE: Final = 2
+"""When the first of these holes begins."""
+SPANS_TRIED: Final = 3
 
 # Columns of ``failures``, ``arrays``, ``users`` and ``hole_times``.
 F_CLAIM: Final = 0
@@ -192,6 +202,9 @@ U_USAGE: Final = 0
 U_SHARES: Final = 1
 H_BEGIN: Final = 0
 H_END: Final = 1
+H_PLACE: Final = 2
+"""Jobs whose place is higher were looked at when it was there; infinite: none were."""
+HOLE_COLUMNS: Final = 3
 
 
 class State(NamedTuple):

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from berth.pilot.platform import Platform
 from berth.predictor.core.family import Answer, Bundles, Effect, Explanation, Question
-from berth.predictor.core.prediction import Bound, Prediction, PredictionCurve
+from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
 from berth.predictor.core.workload import Workload
-from berth.predictor.families.graph import source_errors
+from berth.predictor.families.graph import several_gpus, source_errors
 from berth.predictor.families.graph.kind import Mode
 from berth.predictor.families.graph.latency.bundle import DEFAULT_LATENCY
 from berth.predictor.families.graph.latency.bundle import load as load_latency
@@ -29,6 +29,7 @@ from berth.predictor.families.graph.source_errors import SourceErrors
 from berth.predictor.families.graph.times import SOURCES, Source, sources, times
 from berth.predictor.footprint.energy import energy
 from berth.predictor.footprint.footprint import Task, count, footprint
+from berth.predictor.graphs.roofline import Roofline
 from berth.predictor.hardware.roofs import Numbers, roof_of
 
 LATENCY, OPERATORS, TRANSFER, NETWORK = (
@@ -75,8 +76,10 @@ class GraphFamily:
         return is_model(workload.document, Mode.INFERENCE)
 
     def forecast(self, question: Question) -> Answer:
-        """A curve over cores for CPUs, one point for a GPU or a slice."""
+        """A curve over cores for CPUs; one point for a GPU or a slice, or for as many whole GPUs as
+        there are copies of the model."""
         document = model_of(question)
+        copies = max(1, document.runs_on.gpus)
         graph = graph_of(document)
         numbers = None if document.precision is None else Numbers(document.precision)
         memory = {
@@ -89,20 +92,19 @@ class GraphFamily:
             for one in times(
                 graph, places, question.known, numbers, self._sources, errors=self._errors
             ):
-                roof = one.roof
-                used = energy(one.seconds, roof.power_w, None, one.time_share(Bound.LAUNCH))
-                points.setdefault(roof.platform, []).append(
-                    point(
-                        document.name, roof, units, seconds=one.seconds, basis=one.basis,
-                        memory=memory[roof.is_gpu], bound=one.bound,
-                        energy_j=None if used is None else used.joules,
-                    )
-                )  # fmt: skip
+                roof, notes = one.roof, [one.note] if one.note else []
+                own = _point(document.name, one, units, memory[roof.is_gpu])
+                if roof.is_gpu and copies > 1:
+                    if question.platforms[roof.platform].parent is not None:
+                        continue
+                    own = _of_copies(own, copies)
+                    notes.append(f"a copy on each of {copies} GPUs")
+                points.setdefault(roof.platform, []).append(own)
                 shares[roof.platform] = tuple(
                     replace(
                         share,
                         source=f"{self.name}: {share.source}",
-                        situation="; ".join((share.situation, *([one.note] if one.note else []))),
+                        situation="; ".join((share.situation, *notes)),
                     )
                     for share in one.shares
                 )
@@ -129,3 +131,29 @@ class GraphFamily:
             "roofline's time.",
             effects,
         )
+
+
+def _point(workload: str, one: Roofline, units: int, memory: Interval) -> Prediction:
+    used = energy(one.seconds, one.roof.power_w, None, one.time_share(Bound.LAUNCH))
+    return point(
+        workload, one.roof, units, seconds=one.seconds, basis=one.basis, memory=memory,
+        bound=one.bound, energy_j=None if used is None else used.joules,
+    )  # fmt: skip
+
+
+def _of_copies(own: Prediction, copies: int) -> Prediction:
+    """A copy of the model on each of several GPUs; they share the steps. Memory is of them all."""
+    together = several_gpus.shipped()
+    seconds, energy_j = together.shared(own.runtime_s, copies), own.energy_j
+    longer = seconds.mid * copies / own.runtime_s.mid
+    return replace(
+        own,
+        gpus=copies,
+        basis=max(own.basis, Basis.SCALED, key=lambda basis: basis.rank),
+        runtime_s=seconds,
+        memory_bytes=own.memory_bytes.scaled(copies),
+        energy_j=None if energy_j is None else energy_j.scaled(longer),
+        abstained=own.abstained
+        if copies <= together.most
+        else f"no more than {together.most} GPUs were measured together",
+    )

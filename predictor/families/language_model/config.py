@@ -37,6 +37,7 @@ from berth.predictor.families.language_model.keys import (
 )
 
 MOST_PARAMETERS = 1e14
+_MOST_WIDTH = 10_000_000
 _DEFAULT_BITS = {"float32": 32, "float": 32, "float16": 16, "bfloat16": 16, "float8_e4m3fn": 8}
 _QUANTISED_BITS = {"fp8": 8, "mxfp4": 4, "nvfp4": 4, "awq": 4, "gptq": 4, "compressed-tensors": 8}
 
@@ -252,9 +253,11 @@ def _kv_heads(keys: Keys, layers: int, heads: int) -> float:
 def _feed_forward(keys: Keys, hidden: int) -> int:
     listed = keys.get(FFN)
     if isinstance(listed, list) and listed and all(type(v) is int and v > 0 for v in listed):
+        if max(listed) > _MOST_WIDTH:
+            raise DocumentError(keys.source, f"holds more than {_MOST_WIDTH}", key=keys.found(FFN))
         return round(sum(listed) / len(listed))
     ratio = keys.whole(("expansion_ratio", "mlp_ratio"), default=4)
-    return keys.whole(FFN, default=ratio * hidden, most=10_000_000)
+    return keys.whole(FFN, default=ratio * hidden, most=_MOST_WIDTH)
 
 
 def _moe_layers(keys: Keys, layers: int) -> int:

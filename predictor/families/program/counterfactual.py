@@ -14,7 +14,7 @@ import numpy as np
 
 from berth.predictor.core.arrays import Floats
 from berth.predictor.families.program.bundle import Bundle
-from berth.predictor.families.program.estimate import Layout, Reading, estimate
+from berth.predictor.families.program.estimate import Layout, Reading, log_times
 from berth.predictor.families.program.features import WORK_FEATURES, Reference
 from berth.predictor.families.program.roofline import times
 from berth.predictor.families.program.work import WORD_BYTES, Levels, Work
@@ -69,9 +69,16 @@ class Game:
 
     def log_speedups(self, rows: Floats) -> Floats:
         """Log speedups (rows x points)."""
-        return np.array([self._one(row) for row in rows])
+        readings = [self._moved(row) for row in rows]
+        own = np.array([math.log(one.run.runtime_s) for one in readings])[:, None]
+        # At home the measured times are the program's own and move with its time.
+        home = self._reading.profile.platform
+        points = self._layout.table.points[: self._layout.count]
+        is_home = np.array([point.platform.name == home for point in points])
+        shift = np.where(is_home, own - math.log(self._reading.run.runtime_s), 0.0)
+        return np.asarray(own - log_times(readings, self._layout, self._bundle) - shift)
 
-    def _one(self, row: Floats) -> list[float]:
+    def _moved(self, row: Floats) -> Reading:
         reading, layout = self._reading, self._layout
         work = _work(row, reading.work)
         roofs = times(work, layout.table, reading.scaling)
@@ -81,7 +88,7 @@ class Game:
         log_time = (
             float(logs[layout.reference]) + efficiency if known else math.log(reading.run.runtime_s)
         )
-        moved = replace(
+        return replace(
             reading,
             work=work,
             run=Reference(math.exp(log_time), layout.reference),
@@ -89,14 +96,6 @@ class Game:
             log_roofs=logs,
             log_efficiency=efficiency,
         )
-        # At home the measured times are the program's own and move with its time.
-        shift = log_time - math.log(reading.run.runtime_s)
-        found = estimate(moved, layout, self._bundle)
-        home = reading.profile.platform
-        return [
-            log_time - e.log_time - (shift if point.platform.name == home else 0.0)
-            for e, point in zip(found, layout.table.points, strict=False)
-        ]
 
 
 def _row(work: Work, log_efficiency: float) -> Floats:

@@ -9,13 +9,14 @@ the interval, by the constants below.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from berth.pilot.profile import Profile
 from berth.predictor.core.arrays import Floats
-from berth.predictor.core.intervals import difficulty
+from berth.predictor.core.intervals import NORMAL_90, difficulty
 from berth.predictor.core.prediction import Basis
 from berth.predictor.families.program.bundle import Bundle, Calibration, Labelled
 from berth.predictor.families.program.ceilings import Ceilings, Point
@@ -38,8 +39,6 @@ UNKNOWN_DIFFICULTY = 1.0
 """Where no labelled platform can tell: nothing is anchored on the measured run."""
 CALIBRATED_KERNELS = 9
 """With labels of fewer kernels a platform has no interval of its own: its basis stays a prior."""
-NORMAL_90 = 1.645
-"""Standard errors to each side that hold 90 % of a normal distribution."""
 LEAST_LOG_WIDTH = math.log(1.03)
 """Runs repeat to within a few per cent at best."""
 
@@ -90,7 +89,9 @@ def read(profile: Profile, runtime_s: float, layout: Layout, typical: float) -> 
 
     Counters of a part of a run are scaled so that the whole has the typical efficiency.
     """
-    work, scaling = work_of(profile), ThreadScaling.of(profile)
+    known = layout.reference >= 0
+    home = layout.table.points[layout.reference].platform if known else None
+    work, scaling = work_of(profile), ThreadScaling.of(profile, home)
     run = Reference(runtime_s, layout.reference)
     roofs = times(work, layout.table, scaling)
     if not work.complete:
@@ -100,9 +101,42 @@ def read(profile: Profile, runtime_s: float, layout: Layout, typical: float) -> 
         work = work.scaled(wanted / float(roofs.total[anchor]))
         roofs = times(work, layout.table, scaling)
     logs = np.log(roofs.total)
-    known = layout.reference >= 0
     efficiency = math.log(runtime_s) - float(logs[layout.reference]) if known else math.nan
     return Reading(profile, work, scaling, run, roofs, logs, efficiency)
+
+
+def log_times(readings: Sequence[Reading], layout: Layout, bundle: Bundle) -> Floats:
+    """[readings, points] ``Estimate.log_time`` of several, which ``estimate`` finds one by one.
+
+    Readings may differ in all but profile and scaling: models run once over all of them.
+    """
+    points = layout.table.points[: layout.count]
+    entries = {entry.platform: entry for entry in bundle.manifest.labelled}
+    asked = {point.platform.name for point in points}
+    residuals = {
+        name: bundle.residual(name, np.array([_features(r, index) for r in readings]))
+        for name, index in layout.labelled.items()
+        if layout.reference >= 0 and name in asked and name != readings[0].profile.platform
+    }
+    measured = _measured_log_times(readings[0].profile)
+    found = np.empty((len(readings), len(points)))
+    for index, point in enumerate(points):
+        name = point.platform.name
+        for row, reading in enumerate(readings):
+            if name == reading.profile.platform:
+                log_roof = float(reading.log_roofs[index])
+                found[row, index] = _at_home(reading, point, measured, log_roof, 0.0).log_time
+            elif name in residuals:
+                residual = float(residuals[name][row])
+                found[row, index] = _calibrated(entries[name].prior, reading, index, residual)
+            else:
+                prior = bundle.manifest.priors["gpu" if point.gpus else "cpu"]
+                found[row, index] = _calibrated(prior, reading, index, 0.0)
+    return found
+
+
+def _features(reading: Reading, index: int) -> Floats:
+    return feature_row(reading.work, reading.scaling, reading.run, reading.roofs, index)
 
 
 def estimate(reading: Reading, layout: Layout, bundle: Bundle) -> list[Estimate]:
@@ -183,8 +217,7 @@ def _residuals(reading: Reading, layout: Layout, bundle: Bundle) -> dict[str, fl
         return {}
     found = {}
     for name, index in layout.labelled.items():
-        row = feature_row(reading.work, reading.scaling, reading.run, reading.roofs, index)
-        found[name] = float(bundle.residual(name, row.reshape(1, -1))[0])
+        found[name] = float(bundle.residual(name, _features(reading, index).reshape(1, -1))[0])
     return found
 
 

@@ -16,12 +16,12 @@ import numpy as np
 
 from berth.pilot.platform import Interconnect, Platform
 from berth.pilot.profile import Profile
+from berth.predictor.core.intervals import NORMAL_90
 from berth.predictor.core.nodes import REACH, NodeRatio, NodeScaling
 from berth.predictor.core.prediction import Interval
 from berth.predictor.families.program.node_runs import Run, grows, runs_of
 from berth.predictor.families.program.node_terms import Terms, fitted
 
-NORMAL_90 = 1.645
 WIDENING = 0.1
 """Added to the log interval for each doubling beyond the nearest number that was measured."""
 UNKNOWN_NETWORK = 4.0

@@ -18,7 +18,7 @@ from berth.predictor.core.family import Answer
 from berth.predictor.core.intervals import around
 from berth.predictor.core.memory_need import memory_on
 from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
-from berth.predictor.core.sizes import SizeLaw
+from berth.predictor.core.sizes import SizeGrowth
 from berth.predictor.families.program import bundle as bundles
 from berth.predictor.families.program.bundle import Bundle
 from berth.predictor.families.program.ceilings import Ceilings, Point, core_grid
@@ -91,7 +91,7 @@ class Predictor:
         return Answer(
             bundle=self.bundle_id,
             curves={name: PredictionCurve(tuple(points)) for name, points in curves.items()},
-            sizes=size_law(profile),
+            sizes=size_growth(profile),
             reference_s=profile.runtime.median_s if profile.runtime else None,
         )
 
@@ -102,14 +102,14 @@ class Predictor:
         if is_time_only(profile):
             return self._by_time_alone(profile, points, reference)
         reading, layout = self.read(profile, points, reference=reference)
-        law, doubts = _own_size(profile), self._doubts(reading, points, reference)
+        growth, doubts = _own_size(profile), self._doubts(reading, points, reference)
         return [
             _prediction(
                 reading,
                 point,
                 found,
                 index=index,
-                law=law,
+                growth=growth,
                 doubt=doubts[point.platform.name] or _crowded(profile, point),
             )
             for index, (point, found) in enumerate(
@@ -126,7 +126,7 @@ class Predictor:
         likely = stand_ins(profile)
         found = combined(likely, estimates)
         reading, _ = self.read(likely[0], points, reference=reference)
-        law, doubt = _own_size(profile), _incomplete(profile) or _elsewhere(profile, reference)
+        growth, doubt = _own_size(profile), _incomplete(profile) or _elsewhere(profile, reference)
         return [
             replace(
                 _prediction(
@@ -134,7 +134,7 @@ class Predictor:
                     point,
                     one,
                     index=index,
-                    law=law,
+                    growth=growth,
                     doubt=doubt or _crowded(profile, point),
                 ),
                 bound=Bound.UNKNOWN,
@@ -251,15 +251,15 @@ def usable_cores(profile: Profile, platform: Platform) -> int:
 
 
 def at_size(prediction: Prediction, profile: Profile, size: float | None) -> Prediction:
-    """The prediction moved to another problem size by the profile's own law of size.
+    """The prediction moved to another problem size by the profile's own growth with size.
 
     Time, energy and memory move; the speedup stays, for lack of anything that says otherwise.
     """
-    law = size_law(profile)
-    there, here = law.memory_bytes(size), law.memory_bytes()
+    growth = size_growth(profile)
+    there, here = growth.memory_bytes(size), growth.memory_bytes()
     if size is None or there is None or here is None:
         return prediction
-    factor, memory = law.runtime_factor(size), prediction.memory_bytes
+    factor, memory = growth.runtime_factor(size), prediction.memory_bytes
     energy = prediction.energy_j
     return replace(
         prediction,
@@ -269,9 +269,9 @@ def at_size(prediction: Prediction, profile: Profile, size: float | None) -> Pre
     )
 
 
-def size_law(profile: Profile) -> SizeLaw:
-    """The law of time and memory over size, from the profile's size points and its main run."""
-    return SizeLaw.fit(
+def size_growth(profile: Profile) -> SizeGrowth:
+    """The growth of time and memory over size, from the profile's size points and its main run."""
+    return SizeGrowth.fit(
         _size_points(profile),
         size=profile.workload.size,
         peak_memory_bytes=profile.peak_memory_bytes,
@@ -279,14 +279,14 @@ def size_law(profile: Profile) -> SizeLaw:
     )
 
 
-def _own_size(profile: Profile) -> SizeLaw:
-    """The same without the laws: enough for the profile's own size, and much faster."""
+def _own_size(profile: Profile) -> SizeGrowth:
+    """The same without the power laws: enough for the profile's own size, and much faster."""
     points = _size_points(profile)
     if profile.peak_memory_bytes is None and points:
-        return size_law(profile)
+        return size_growth(profile)
     sizes = tuple(point[0] for point in points)
     bound = bool(profile.peak_memory_is_bound)
-    return SizeLaw(profile.workload.size, profile.peak_memory_bytes, sizes, peak_is_bound=bound)
+    return SizeGrowth(profile.workload.size, profile.peak_memory_bytes, sizes, peak_is_bound=bound)
 
 
 def _bounds(profile: Profile) -> set[float | None]:
@@ -304,7 +304,13 @@ def _size_points(profile: Profile) -> list[tuple[float, float, float]]:
 
 
 def _prediction(
-    reading: Reading, point: Point, found: Estimate, *, index: int, law: SizeLaw, doubt: str | None
+    reading: Reading,
+    point: Point,
+    found: Estimate,
+    *,
+    index: int,
+    growth: SizeGrowth,
+    doubt: str | None,
 ) -> Prediction:
     platform, reference_s = point.platform, reading.run.runtime_s
     runtime = around(math.exp(found.log_time), found.log_width)
@@ -323,7 +329,7 @@ def _prediction(
             reference_s / runtime.high, reference_s / runtime.mid, reference_s / runtime.low
         ),
         runtime_s=runtime,
-        memory_bytes=memory_on(platform, law),
+        memory_bytes=memory_on(platform, growth),
         energy_j=runtime.scaled(platform.power_w * share) if platform.power_w else None,
         bound=reading.roofs.bound(index),
         abstained=abstained,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from berth.pilot.platform import Platform
@@ -48,19 +49,25 @@ class ProgramFamily:
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
         """Shapley values on the log speedup, and the roofline's largest part."""
+        return self.explain_each(question, [platform])[0]
+
+    def explain_each(
+        self, question: Question, platforms: Sequence[Platform]
+    ) -> Sequence[Explanation]:
+        """One game for all of them: their speedups are outputs of the same coalitions."""
         from berth.predictor.families.program.explain import explain  # noqa: PLC0415 - when asked
 
         profile = one_node(_profile(question))
         if is_time_only(profile):
-            return Explanation("only its time and memory are known: typical of the suite", ())
-        units = 1 if platform.is_gpu else usable_cores(profile, platform)
-        (found,) = explain(
-            self._predictor, profile, [Point(platform, units)], reference=question.measured_on
-        )
+            words = "only its time and memory are known: typical of the suite"
+            return [Explanation(words, ()) for _ in platforms]
+        points = [Point(p, 1 if p.is_gpu else usable_cores(profile, p)) for p in platforms]
+        found = explain(self._predictor, profile, points, reference=question.measured_on)
         # An effect is on the speedup; on the time it is the inverse.
-        return Explanation(
-            found.sentence(), tuple(Effect(e.name, 1 / e.factor) for e in found.effects)
-        )
+        return [
+            Explanation(one.sentence(), tuple(Effect(e.name, 1 / e.factor) for e in one.effects))
+            for one in found
+        ]
 
 
 def _profile(question: Question) -> Profile:

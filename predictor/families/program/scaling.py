@@ -1,8 +1,9 @@
 """How a program's time falls with cores: what it was seen to do, or what it says of itself.
 
 With two or more measured thread counts, Amdahl's law ``t(c) = t(1) (s + (1 - s) / c)`` is fitted
-(``s``: the serial share); a program that never was run with another count keeps the cores that
-it declared and gains nothing from more.
+(``s``: the serial share). A program that never was run with another count keeps the cores that it
+declared and gains nothing from more; its serial share is then what its processor time says: one
+that kept 1.3 of 2 cores busy computed on one of them for half of its time.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
 from berth.predictor.core.arrays import Floats
 
@@ -27,12 +29,16 @@ class ThreadScaling:
     measured: bool
 
     @classmethod
-    def of(cls, profile: Profile) -> ThreadScaling:
-        """From the profile's scaling points, else from its declared threads and ranks."""
+    def of(cls, profile: Profile, reference: Platform | None = None) -> ThreadScaling:
+        """From the profile's scaling points, else from its declared threads and ranks.
+
+        ``reference`` is the platform that it was measured on; None: a node that gave it all of
+        the time of at least as many cores as it declares.
+        """
         declared = profile.runs_on.threads * profile.runs_on.ranks
         points = {p.threads: p.runtime_s for p in profile.scaling}
         if len(points) < 2:
-            return cls(0.0, float(declared), measured=False)
+            return cls(_seen_serial(profile, declared, reference), float(declared), measured=False)
         return cls(_amdahl(points), math.inf, measured=True)
 
     def usable(self, cores: Floats) -> Floats:
@@ -42,6 +48,24 @@ class ThreadScaling:
     def stretch(self, cores: Floats) -> Floats:
         """Factor on perfectly parallel time: 1 on one core, up to ``cores`` if all is serial."""
         return (1 - self.serial_share) + self.serial_share * cores
+
+
+def _seen_serial(profile: Profile, declared: int, reference: Platform | None) -> float:
+    """The serial share for which ``declared`` cores are busy as long as they were.
+
+    0 where nobody measured it. Threads that wait by computing count as busy, as they are.
+    """
+    spent = profile.counters.get("cpu_time_s")
+    cores = declared if reference is None else min(declared, reference.cores)
+    if cores < 2 or profile.runtime is None or spent is None or not spent.value:
+        return 0.0
+    share = 1.0 if reference is None else reference.signature.processor_share or 1.0
+    waited = profile.counters.get("run_queue_s")
+    took = profile.runtime.median_s - ((waited.value or 0.0) if waited is not None else 0.0)
+    if took <= 0:
+        return 0.0
+    busy = min(max(spent.value / (took * share), 1.0), float(cores))
+    return (1 / busy - 1 / cores) / (1 - 1 / cores)
 
 
 def _amdahl(points: dict[int, float]) -> float:

@@ -19,8 +19,8 @@ from berth.predictor.core.prediction import Basis, Interval
 from berth.predictor.families.program.predictor import WIDEST_USEFUL_FACTOR
 from berth.predictor.families.relative import constants as constant
 from berth.predictor.families.relative.bundle import RelativeModel
+from berth.predictor.families.relative.cost_model import CostModel
 from berth.predictor.families.relative.joint import Joint
-from berth.predictor.families.relative.law import LawModel
 from berth.predictor.families.relative.probes import Advice, advise
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.families.relative.trust_file import log_counters
@@ -115,12 +115,12 @@ def answer(
 
 
 def _unlike(model: RelativeModel, row: Rows) -> str | None:
-    """In what ``row`` is unlike all training programs, or too large or small for the law."""
+    """In what ``row`` is unlike all training programs, or too large or small for the cost model."""
     check = model.range_check
     if check is None:
         return None
     logs = log_counters(row)[0]
-    work = model.model.view.work if isinstance(model.model, LawModel) else ()
+    work = model.model.view.work if isinstance(model.model, CostModel) else ()
     columns = [row.counters.index(name) for name in work if name in row.counters]
     return check.explain(logs) or check.beyond(columns, logs, math.log(WIDEST_USEFUL_FACTOR))
 

@@ -1,6 +1,6 @@
-"""Bundles of relative performance: a manifest and one model, of the law or any ONNX network.
+"""Bundles of relative performance: a manifest and one model, the cost model or any ONNX network.
 
-``law``: arrays as JSON (``model.json``), evaluated with numpy. ``onnx``: a model (``model.onnx``)
+``law``: the cost model, arrays as JSON (``model.json``). ``onnx``: a model (``model.onnx``)
 from ``features`` (rows x counters + 1: log(1 + counter), log of the reference's time; float32)
 to ``log_speedup`` (rows x platforms), for any other family. ``trust.json``, where there are
 applications enough: what held-out errors say of the next prediction.
@@ -28,15 +28,16 @@ from berth.predictor.core.bundle import (
     read_manifest,
 )
 from berth.predictor.families.program.range_check import RangeCheck
-from berth.predictor.families.relative.law_file import LawFile, law_model
+from berth.predictor.families.relative.cost_model_file import CostModelFile, cost_model_of
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.families.relative.trust import Trust
 from berth.predictor.families.relative.trust_file import TrustFile, read_trust
 from berth.predictor.families.relative.views import check_counters
 
 RELATIVE_SCHEMA = "berth.relative-bundle/1"
-LAW, ONNX, TRUST = "model.json", "model.onnx", "trust.json"
+MODEL_FILE, ONNX, TRUST = "model.json", "model.onnx", "trust.json"
 Kind = Literal["law", "onnx"]
+"""``law``: the cost model, so named in bundles from the first version on."""
 
 
 class RelativeTraining(Training):
@@ -92,7 +93,7 @@ class RelativeModel:
 def verify(folder: Path) -> RelativeManifest:
     """The manifest, after every checksum has been compared. Raises DocumentError."""
     manifest = read_manifest(folder, RelativeManifest)
-    check_complete(folder, manifest, (LAW if manifest.kind == "law" else ONNX,))
+    check_complete(folder, manifest, (MODEL_FILE if manifest.kind == "law" else ONNX,))
     if manifest.reference not in manifest.platforms:
         raise DocumentError(folder / MANIFEST, "is not among the platforms", key="reference")
     return manifest
@@ -103,11 +104,11 @@ def load(folder: Path) -> RelativeModel:
     manifest = verify(folder)
     model: Model
     if manifest.kind == "law":
-        model = law_model(read_json(folder / LAW, LawFile), folder / LAW)
-        if (model.counters, model.platforms, model.reference) != _told(manifest):
-            raise DocumentError(folder / LAW, "is not the model that the manifest describes")
+        model = cost_model_of(read_json(folder / MODEL_FILE, CostModelFile), folder / MODEL_FILE)
+        if (model.counters, model.platforms, model.reference) != _described(manifest):
+            raise DocumentError(folder / MODEL_FILE, "is not the model that the manifest describes")
     else:
-        model = OnnxModel(*_told(manifest), open_model(folder / ONNX))
+        model = OnnxModel(*_described(manifest), open_model(folder / ONNX))
     if TRUST not in manifest.files:
         return RelativeModel(manifest, model)
     trust, check = read_trust(read_json(folder / TRUST, TrustFile), folder / TRUST)
@@ -118,7 +119,7 @@ def load(folder: Path) -> RelativeModel:
     return RelativeModel(manifest, model, trust, check)
 
 
-def _told(manifest: RelativeManifest) -> tuple[tuple[str, ...], tuple[str, ...], str]:
+def _described(manifest: RelativeManifest) -> tuple[tuple[str, ...], tuple[str, ...], str]:
     return manifest.counters, manifest.platforms, manifest.reference
 
 

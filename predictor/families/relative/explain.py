@@ -2,7 +2,7 @@
 
 Effects are Shapley values on the log speedup of single counters and of the reference's time,
 against the geometric mean of the training rows (``attribution``). What limits
-a platform is the largest term of the law's time there.
+a platform is the largest term of the cost model's time there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from berth.predictor.core.prediction import Bound
 from berth.predictor.families.program.attribution import attribute
 from berth.predictor.families.program.explain import Effect, Explanation, largest_first
 from berth.predictor.families.relative.bundle import RelativeModel
-from berth.predictor.families.relative.law import LawModel
+from berth.predictor.families.relative.cost_model import CostModel
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.families.relative.views import CACHES, LAUNCH, MEMORY, REFERENCE, SERIAL, WORK
 
@@ -55,36 +55,36 @@ AXES = tuple(
     )
 )
 """Spokes of the picture's radar."""
-SHARES = "Share of the law's time on each platform"
+SHARES = "Share of the cost model's time on each platform"
 """Its title."""
 
 
 @dataclass(frozen=True, slots=True)
 class RelativeExplanation(Explanation):
-    """The same of a law: shares are of its predicted time and sum to 1."""
+    """The same of a cost model: shares are of its predicted time and sum to 1."""
 
-    whose_time: ClassVar[str] = "the law's"
+    whose_time: ClassVar[str] = "the cost model's"
 
 
 def explain_row(
     model: RelativeModel, row: Rows, among: Sequence[str] = ()
 ) -> list[RelativeExplanation]:
-    """``explain_law`` for a bundle; a typical program is the mean of its training rows.
+    """``explain_cost_model`` for a bundle; a typical program is the mean of its training rows.
 
     Raises UsageError for a bundle of another family, or without trust (it knows no typical one).
     """
-    if model.trust is None or not isinstance(model.model, LawModel):
+    if model.trust is None or not isinstance(model.model, CostModel):
         raise UsageError(
-            "only a bundle of the law, with its trust, can be explained",
+            "only a bundle of the cost model, with its trust, can be explained",
             hint="`berth train --task relative-performance` makes one from four applications on",
         )
-    return explain_law(model.model, model.trust.neighbours.centre, row, among)
+    return explain_cost_model(model.model, model.trust.neighbours.centre, row, among)
 
 
-def explain_law(
-    law: LawModel, typical: Floats, row: Rows, among: Sequence[str] = ()
+def explain_cost_model(
+    model: CostModel, typical: Floats, row: Rows, among: Sequence[str] = ()
 ) -> list[RelativeExplanation]:
-    """Why each platform (of ``among``; default: all) gets its speedup, in the law's order.
+    """Why each platform (of ``among``; default: all) gets its speedup, in the cost model's order.
 
     ``typical``: log(1 + counter) of each counter and log of the reference's time. What was measured
     elsewhere moves nothing: the explanation is of the prediction. So do counters that are missing.
@@ -94,12 +94,12 @@ def explain_law(
 
     def speedups(inputs: Floats) -> Floats:
         parts = [inputs[i : i + _AT_ONCE] for i in range(0, len(inputs), _AT_ONCE)]
-        return np.vstack([_speedups(law, asked, part) for part in parts])
+        return np.vstack([_speedups(model, asked, part) for part in parts])
 
     groups = [[column] for column in range(own.size) if np.isfinite(own[column])]
     names = [*asked.counters, TIME]
     found = attribute(speedups, own, typical, groups)
-    shares = law.law.shares(law.seen(asked))[0]
+    shares = model.costs.shares(model.seen(asked))[0]
     words = [names[column] for (column,) in groups]
     return [
         RelativeExplanation(
@@ -113,17 +113,17 @@ def explain_law(
                 Effect(word, (word,), math.exp(effect))
                 for word, effect in zip(words, found.effects[:, index].tolist(), strict=True)
             ),
-            at_home=name == law.reference,
+            at_home=name == model.reference,
             shares=each,
         )
-        for index, name in enumerate(law.platforms)
+        for index, name in enumerate(model.platforms)
         if not among or name in among
-        for each in [dict(zip(law.law.terms, shares[index].tolist(), strict=True))]
+        for each in [dict(zip(model.costs.terms, shares[index].tolist(), strict=True))]
         for limit in [max(each, key=each.__getitem__)]
     ]
 
 
-def _speedups(law: LawModel, asked: Rows, inputs: Floats) -> Floats:
+def _speedups(model: CostModel, asked: Rows, inputs: Floats) -> Floats:
     count = len(inputs)
     times = np.full((count, len(asked.platforms)), np.nan)
     times[:, asked.reference_column] = inputs[:, -1]
@@ -135,4 +135,4 @@ def _speedups(law: LawModel, asked: Rows, inputs: Floats) -> Floats:
         kernels=asked.kernels * count,
         sizes=asked.sizes * count,
     )
-    return inputs[:, -1:] - law.log_seconds(rows)
+    return inputs[:, -1:] - model.log_seconds(rows)

@@ -13,7 +13,7 @@ from berth.predictor.core.forecast import SourceShare
 from berth.predictor.core.memory_need import memory_on
 from berth.predictor.core.prediction import Bound, Prediction, PredictionCurve
 from berth.predictor.core.workload import Workload
-from berth.predictor.families.program.predictor import size_law, usable_cores
+from berth.predictor.families.program.predictor import size_growth, usable_cores
 from berth.predictor.families.relative.answer import answer
 from berth.predictor.families.relative.bundle import RelativeModel, load
 from berth.predictor.families.relative.explain import explain_row
@@ -55,7 +55,7 @@ class RelativeFamily:
         found = answer(
             self._model, self._row(profile), names, values_of(profile, manifest.constants or ())
         )
-        sizes = size_law(profile)
+        sizes = size_growth(profile)
         curves = {}
         sources = {}
         for one in found.predictions:

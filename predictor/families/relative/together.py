@@ -13,15 +13,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from berth.predictor.core.intervals import around
+from berth.predictor.core.intervals import NORMAL_90, around
 from berth.predictor.core.prediction import Basis, Interval, Prediction
 from berth.predictor.core.value_of_run import GPU_CORRELATION, OTHER_CORRELATION, REGRET_SHARE
 from berth.predictor.families.program.predictor import WIDEST_USEFUL_FACTOR
 from berth.predictor.families.relative.joint import Joint
 
 _WIDEST = math.log(WIDEST_USEFUL_FACTOR)
-_DEVIATIONS = 1.6449
-"""Half a 90 % interval of a normal distribution, in standard deviations."""
 
 
 def joint_of(predictions: Sequence[Prediction]) -> Joint:
@@ -37,7 +35,7 @@ def joint_of(predictions: Sequence[Prediction]) -> Joint:
     np.fill_diagonal(correlation, 1.0)
     spread = np.array(
         [
-            0.0 if p.basis is Basis.MEASURED else min(_log_width(p), _WIDEST) / _DEVIATIONS
+            0.0 if p.basis is Basis.MEASURED else min(_log_width(p), _WIDEST) / NORMAL_90
             for p in predictions
         ]
     )

@@ -18,7 +18,7 @@ from berth.predictor.families.slices.manifest import (
     MethodEntry,
     verify,
 )
-from berth.predictor.families.slices.physics import ShareLaw
+from berth.predictor.families.slices.physics import ShareModel
 from berth.predictor.families.slices.sweep_model import SweepModel
 
 __all__ = ["SliceModel", "load", "verify"]
@@ -26,9 +26,9 @@ __all__ = ["SliceModel", "load", "verify"]
 
 @dataclass(frozen=True, slots=True)
 class SliceModel:
-    """What predicts: a law of shares, families of latents, a correction; and its widths."""
+    """What predicts: effective shares, families of latents, a correction; and its widths."""
 
-    shares: ShareLaw
+    shares: ShareModel
     families: tuple[Family, ...]
     sweep: SweepModel
     methods: dict[str, MethodEntry]

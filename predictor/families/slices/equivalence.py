@@ -19,7 +19,9 @@ from berth.predictor.core.intervals import around
 from berth.predictor.core.prediction import Basis
 from berth.predictor.families.slices.workload import Point
 
-LAW, EQUIVALENCE = "law", "equivalence"
+LOAD_MODEL, EQUIVALENCE = "load model", "equivalence"
+IN_MANIFEST = {"law": LOAD_MODEL, EQUIVALENCE: EQUIVALENCE}
+"""Names of sources as bundles have them, from the first version on."""
 LEAST_BATCHES = 2
 ALIKE = 0.5
 """Log width that stands for that of either source; any would do."""
@@ -41,14 +43,15 @@ def log_slowdowns(
     return np.asarray(np.clip(reached - base, 0.0, -np.log(effective)), dtype=np.float64)
 
 
-def mixed(law: Floats, rule: Floats) -> tuple[Floats, dict[str, float]]:
+def mixed(load_model: Floats, rule: Floats) -> tuple[Floats, dict[str, float]]:
     """Both together in log, and the weight of each.
 
     Weighed alike: the errors of eleven models do not say which is better. Weights by their inverse
     variances, from the other models, were off 17.0 % in the mean, equal ones 11.2 %.
     """
     estimates = [
-        SourceEstimate(name, around(1.0, ALIKE), Basis.CALIBRATED) for name in (LAW, EQUIVALENCE)
+        SourceEstimate(name, around(1.0, ALIKE), Basis.CALIBRATED)
+        for name in (LOAD_MODEL, EQUIVALENCE)
     ]
     weight = {share.source: share.weight for share in combine(estimates).shares}
-    return np.asarray(weight[LAW] * law + weight[EQUIVALENCE] * rule), weight
+    return np.asarray(weight[LOAD_MODEL] * load_model + weight[EQUIVALENCE] * rule), weight

@@ -47,7 +47,7 @@ def features(workload: SliceWorkload, point: Point) -> dict[str, float]:
 
 
 class Member(Document):
-    """One Gaussian process over standardised features, at one sharpness of the law."""
+    """One Gaussian process over standardised features, at one sharpness of the load model."""
 
     features: tuple[str, ...]
     centre: tuple[float, ...]

@@ -15,7 +15,7 @@ from berth.predictor.core.bundle import (
     check_features,
     read_manifest,
 )
-from berth.predictor.families.slices.physics import ShareLaw
+from berth.predictor.families.slices.physics import ShareModel
 
 SLICES_SCHEMA = "berth.slices-bundle/1"
 LATENTS = "latents.json"
@@ -66,7 +66,7 @@ class SliceTraining(Training):
     """What the bundle was made of."""
 
     residual: str
-    """Name of the correction that the folds chose; ``none``: the law alone."""
+    """Name of the correction that the folds chose; ``none``: the load model alone."""
 
 
 class SliceManifest(BundleManifest):
@@ -74,8 +74,8 @@ class SliceManifest(BundleManifest):
 
     schema_: str = Field(default=SLICES_SCHEMA, alias="schema")
     gpus: tuple[str, ...]
-    """GPU models whose slices were measured; others are a guess by the same law."""
-    shares: ShareLaw
+    """GPU models whose slices were measured; others are a guess by the same load model."""
+    shares: ShareModel
     methods: tuple[MethodEntry, ...] = Field(min_length=1)
     residual_features: tuple[str, ...]
     training: SliceTraining

@@ -1,4 +1,4 @@
-"""The law behind every slice prediction: a smooth maximum of two times.
+"""What every slice prediction rests on: a smooth maximum of two times.
 
 ``A``: what a smaller slice does not stretch (kernel launches, the host). ``B``: work that is
 stretched by ``1 / effective share``. ``t = (A^p + B^p)^(1/p)``; a large ``p`` says that the two
@@ -56,7 +56,7 @@ class MeasuredShare(Document):
     effective: float = Field(gt=0, le=1)
 
 
-class ShareLaw(Document):
+class ShareModel(Document):
     """Effective shares: learnt where measured, else ``scale c^(1-w) m^w``."""
 
     measured: tuple[MeasuredShare, ...]

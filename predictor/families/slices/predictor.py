@@ -19,11 +19,11 @@ from berth.predictor.core.arrays import Floats
 from berth.predictor.core.forecast import SourceShare
 from berth.predictor.core.prediction import Basis, Bound, Interval
 from berth.predictor.families.slices.bundle import SliceModel
-from berth.predictor.families.slices.equivalence import log_slowdowns, mixed
+from berth.predictor.families.slices.equivalence import IN_MANIFEST, log_slowdowns, mixed
 from berth.predictor.families.slices.latent import Family, Latents, features, latents, outside
 from berth.predictor.families.slices.manifest import MethodEntry, Width
 from berth.predictor.families.slices.physics import Share, launch_share
-from berth.predictor.families.slices.sweep import SweepLaw, can_fit, fit
+from berth.predictor.families.slices.sweep import LoadModel, can_fit, fit
 from berth.predictor.families.slices.sweep_model import MOST_MISFIT, Loads, SeenProbe
 from berth.predictor.families.slices.workload import Point, SliceWorkload
 
@@ -33,7 +33,7 @@ UNKNOWN_SHARE = 1.25
 UNKNOWN_GPU = 1.5
 """How much wider (in log) an interval is beyond the slices and the GPUs that were measured."""
 UNKNOWN_LOAD_WIDTH = 0.05
-"""Log error of a time on the whole GPU that the law gives where nothing was measured."""
+"""Log error of a time on the whole GPU that the load model gives where nothing was measured."""
 LEAST_SLOWDOWN = 0.9
 """No slice was ever measured to be faster than the whole GPU by more than noise."""
 MEMORY_BOUND = 0.5
@@ -51,7 +51,7 @@ class SlicePrediction:
     step_s: Interval
     """Seconds a batch in one process, 90 %."""
     whole_s: float
-    """The same on the whole GPU: measured, or by the law of its other loads."""
+    """The same on the whole GPU: measured, or by the load model of its other loads."""
     bound: Bound
     launch_share: float
     """Part of the time on the slice that a larger one would not shorten."""
@@ -161,7 +161,7 @@ class SlicePredictor:
         effective: Floats,
         probes: Sequence[tuple[Share, int]],
     ) -> _Estimate:
-        law = law_of(workload.points)
+        load_model = load_model_of(workload.points)
         point = workload.target
         whole_s = None if point is None else point.seconds
         load = Loads.one(workload.target_batch, workload.processes, whole_s)
@@ -169,24 +169,24 @@ class SlicePredictor:
         width, capacity = entry.width_at(workload.target_batch), 0.0
         seen = tuple(self._seen(workload, share, number) for share, number in probes)
         if seen and entry.probed is not None:
-            width, capacity = entry.probed, self.model.sweep.capacity_from(law, seen)
+            width, capacity = entry.probed, self.model.sweep.capacity_from(load_model, seen)
         loads = load.times(len(effective))
         moved = np.where(effective < 1, capacity, 0.0)
-        logs = self.model.sweep.log_slowdown(law, loads, effective, moved)
+        logs = self.model.sweep.log_slowdown(load_model, loads, effective, moved)
         shares: tuple[SourceShare, ...] = ()
         if entry.sources and not seen:
             logs, shares = _with_rule(entry, workload, effective, logs)
-        host, work = law.logs(loads.batch, loads.processes, effective)
-        launch = 1 / (1 + np.exp(np.minimum(law.sharpness * (work - host), 700.0)))
+        host, work = load_model.logs(loads.batch, loads.processes, effective)
+        launch = 1 / (1 + np.exp(np.minimum(load_model.sharpness * (work - host), 700.0)))
         extra = 0.0 if point else UNKNOWN_LOAD_WIDTH
         if whole_s is None:
             one = np.ones(1)
-            whole_s = float(np.exp(law.log_time(load.batch, load.processes, one)[0]))
+            whole_s = float(np.exp(load_model.log_time(load.batch, load.processes, one)[0]))
         unfit = None
-        if law.misfit > MOST_MISFIT:
+        if load_model.misfit > MOST_MISFIT:
             unfit = (
-                f"its times on the whole GPU follow no law of batches and processes "
-                f"(off by {math.expm1(law.misfit):.0%})"
+                f"its times on the whole GPU follow no model of batches and processes "
+                f"(off by {math.expm1(load_model.misfit):.0%})"
             )
         return _Estimate(name, logs, whole_s, launch, width, extra, unfit, shares)
 
@@ -214,8 +214,8 @@ class SlicePredictor:
         )
         load = Loads.one(probe.batch, probe.processes, whole)
         if whole is None:
-            law = law_of(workload.points)
-            whole = float(np.exp(law.log_time(load.batch, load.processes, np.ones(1))[0]))
+            load_model = load_model_of(workload.points)
+            whole = float(np.exp(load_model.log_time(load.batch, load.processes, np.ones(1))[0]))
         return SeenProbe(load, self.model.shares.effective(share), math.log(probe.seconds / whole))
 
     def _finish(
@@ -246,25 +246,25 @@ class SlicePredictor:
 
 
 @lru_cache(maxsize=256)
-def law_of(points: tuple[Point, ...]) -> SweepLaw:
-    """The law of these points; fitted once."""
+def load_model_of(points: tuple[Point, ...]) -> LoadModel:
+    """The load model of these points; fitted once."""
     return fit(
         [p.batch for p in points], [p.processes for p in points], [p.seconds for p in points]
     )
 
 
 def _with_rule(
-    entry: MethodEntry, workload: SliceWorkload, effective: Floats, law: Floats
+    entry: MethodEntry, workload: SliceWorkload, effective: Floats, load_model: Floats
 ) -> tuple[Floats, tuple[SourceShare, ...]]:
-    """The law's log slow-downs with those of batch equivalence, where the points allow that."""
+    """Log slow-downs of the load model and of batch equivalence, where the points allow that."""
     rule = log_slowdowns(workload.points, workload.target_batch, workload.processes, effective)
     if rule is None or entry.sources is None:
-        return law, ()
-    logs, weights = mixed(law, rule)
+        return load_model, ()
+    logs, weights = mixed(load_model, rule)
     hard = EASE - math.log(float(effective.min()))
     return logs, tuple(
-        SourceShare(name, weights[name], width.q90 * hard, "unseen model")
-        for name, width in entry.sources.items()
+        SourceShare(shown, weights[shown], entry.sources[name].q90 * hard, "unseen model")
+        for name, shown in IN_MANIFEST.items()
     )
 
 

@@ -1,4 +1,4 @@
-"""Slices of GPUs for workloads that were not measured for them: between the law's two bounds.
+"""Slices of GPUs for workloads that were not measured for them: between two bounds.
 
 A slice is never faster than its whole GPU, and no slower than by its effective share, the part of
 the GPU's rate that was measured of slices of its size. Other families predict each slice as if it
@@ -32,7 +32,7 @@ from berth.predictor.hardware.mig.slices import slice_of
 EASE = 0.1
 """As ``predictor.EASE``: what an interval of a slow-down is wide on a slice of nearly all."""
 SLACK = math.log(1.1)
-"""How far above the law's bound a slow-down may be."""
+"""How far above the load model's bound a slow-down may be."""
 TYPICAL = 0.6
 """Part of the upper bound, in log, that slow-downs reach on average (0.35 to 1.0 by model): where
 no family says anything of the slice, between the bounds."""

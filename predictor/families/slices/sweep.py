@@ -1,4 +1,4 @@
-"""The law of one workload, fitted to its own times on the whole GPU over batches and processes.
+"""The load model: one workload's times over batches and processes on the whole GPU, fitted.
 
 A closed system of ``n`` processes, each with one batch ``b`` in flight, sharing one GPU:
 
@@ -30,7 +30,7 @@ _STARTS = tuple((sharp, host) for sharp in (0.0, 1.0, 2.0) for host in (-3.0, -1
 
 
 @dataclass(frozen=True, slots=True)
-class SweepLaw:
+class LoadModel:
     """``theta``: logs of s0 (s), s1 (s an item), C (items/s), w0 (s a batch) and of ``p - 1``."""
 
     theta: tuple[float, float, float, float, float]
@@ -52,15 +52,15 @@ class SweepLaw:
 
 
 def can_fit(batch: Sequence[float], processes: Sequence[int]) -> bool:
-    """True where there are enough different loads to fit the law."""
+    """True where there are enough different loads to fit the load model."""
     loads = [b * n for b, n in zip(batch, processes, strict=True)]
     return len(set(zip(batch, processes, strict=True))) >= LEAST_POINTS and (
         max(loads) >= LEAST_RANGE * min(loads)
     )
 
 
-def fit(batch: Sequence[float], processes: Sequence[int], step_s: Sequence[float]) -> SweepLaw:
-    """The law from times on the whole GPU. Raises UsageError where they cannot tell it."""
+def fit(batch: Sequence[float], processes: Sequence[int], step_s: Sequence[float]) -> LoadModel:
+    """The load model from times on the whole GPU. Raises UsageError where they cannot tell it."""
     if not can_fit(batch, processes):
         raise UsageError(
             "too few different loads were measured on the whole GPU",
@@ -82,7 +82,7 @@ def fit(batch: Sequence[float], processes: Sequence[int], step_s: Sequence[float
         raise AssertionError("there is at least one start")
     theta = best[1]
     off = np.abs(_log_time(theta, b, n) - log_t)
-    return SweepLaw(tuple(float(v) for v in theta), float(np.median(off)))  # type: ignore[arg-type]
+    return LoadModel(tuple(float(v) for v in theta), float(np.median(off)))  # type: ignore[arg-type]
 
 
 _PULL = np.array([0.0, 0.01, 0.0, 0.01, 0.03])

@@ -22,7 +22,7 @@ from berth.predictor.core.bundle import (
     regressed,
 )
 from berth.predictor.families.graph.latency.features import GRAPH_FEATURES
-from berth.predictor.families.training_step.law import STEP_FEATURES, TERMS
+from berth.predictor.families.training_step.step_costs import STEP_FEATURES, TERMS
 
 STEPS_SCHEMA = "berth.dl-training-bundle/1"
 DEFAULT_STEPS_BUNDLE = SHIPPED_BUNDLES / "dl-training"
@@ -50,7 +50,7 @@ class StepHead(Document):
     """Of a CPU: how many ran."""
     precision: str
     rates: tuple[float, ...]
-    """Seconds a unit of each of ``law.TERMS``."""
+    """Seconds a unit of each of ``step_costs.TERMS``."""
     rows: int = Field(ge=1)
     models: int = Field(ge=1)
     here: Width
@@ -79,7 +79,7 @@ class Head:
     learners: tuple[onnxruntime.InferenceSession, ...]
 
     def rest(self, rows: Floats) -> Floats:
-        """[rows] log seconds beyond the law, of ``step_features``."""
+        """[rows] log seconds beyond the cost model, of ``step_features``."""
         return np.asarray(np.mean([regressed(one, rows) for one in self.learners], axis=0))
 
 

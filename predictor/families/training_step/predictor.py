@@ -1,8 +1,8 @@
 """How long a training step of a model takes on each platform.
 
-On a device that was measured: its law and what the learners add (``calibrated``). On another: the
-head of the nearest kind (GPU or CPU), each rate moved by the ratio of the two roofs (``prior``; the
-same processor with other cores: ``scaled``).
+On a device that was measured: its cost model and what the learners add (``calibrated``). On
+another: the head of the nearest kind (GPU or CPU), each rate moved by the ratio of the two roofs
+(``prior``; the same processor with other cores: ``scaled``).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from berth.predictor.core.prediction import Basis, Bound, Interval
 from berth.predictor.families.graph.latency.features import graph_features, work_of
 from berth.predictor.families.training_step import bundle as bundles
 from berth.predictor.families.training_step.bundle import Head, StepModel
-from berth.predictor.families.training_step.law import law_seconds, step_features, terms
+from berth.predictor.families.training_step.step_costs import cost_seconds, step_features, terms
 from berth.predictor.families.training_step.step_widths import family_widths
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.hardware.roofs import Numbers, Roof, roof_of
@@ -82,7 +82,7 @@ def predict(
             rest[entry.platform] = float(head.rest(rows)[0])
         units = cores if cores is not None and not platforms[name].is_gpu else platforms[name].cores
         ratio, basis, log_width = _moved(head, platforms[name], platforms, units)
-        seconds = float(law_seconds(table, (head.rates * ratio)[None])[0])
+        seconds = float(cost_seconds(table, (head.rates * ratio)[None])[0])
         middle, factor = seconds * math.exp(rest[entry.platform]), math.exp(log_width)
         parts = (table[0] * head.rates * ratio).tolist()
         found.append(

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from berth.predictor.graphs.wire import encode_varint
+
 _FLOAT, _INT64 = 1, 7
 _INTS = 7
 _OPSET, _IR = 20, 9
@@ -106,17 +108,8 @@ def _value(name: str, kind: int, shape: Sequence[int | str]) -> bytes:
 
 
 def _field(number: int, content: bytes) -> bytes:
-    return _varint(number << 3 | 2) + _varint(len(content)) + content
+    return encode_varint(number << 3 | 2) + encode_varint(len(content)) + content
 
 
 def _number(number: int, value: int) -> bytes:
-    return _varint(number << 3) + _varint(value)
-
-
-def _varint(value: int) -> bytes:
-    found = bytearray()
-    while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    found.append(value)
-    return bytes(found)
+    return encode_varint(number << 3) + encode_varint(value)

@@ -16,6 +16,7 @@ import numpy as np
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
+from berth.pilot.progress import steps
 from berth.pilot.version import VERSION
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.bundle import CARD
@@ -193,7 +194,7 @@ def _residual_model(data: Columns, prior: Prior, seed: int) -> Model:
 def _with_residual(data: Columns, start: Prior, seed: int) -> tuple[Floats, Floats]:
     """``|log error|`` of every row by prior and residual without its kernel, and its score."""
     off, scores = np.zeros((2, len(data)))
-    for held in folds(data.kernels, _FOLDS, seed):
+    for held in steps("folds left out in turn", list(folds(data.kernels, _FOLDS, seed))):
         rest, rows = data.take(np.setdiff1d(np.arange(len(data)), held)), data.take(held)
         model = _residual_model(rest, shrunk_prior(rest, start), seed)
         guess = model.log_time(rows)

@@ -121,7 +121,8 @@ def stacked(rows: Sequence[Row]) -> Columns:
     """Feature rows and times of ``rows``, in their order."""
     features, parts, efficiencies = [], [], []
     for row in rows:
-        work, scaling = work_of(row.profile), ThreadScaling.of(row.profile)
+        home = row.ceilings.points[1].platform
+        work, scaling = work_of(row.profile), ThreadScaling.of(row.profile, home)
         roof = times(work, row.ceilings, scaling)
         features.append(feature_row(work, scaling, Reference(row.reference_s, 1), roof, 0))
         parts.append((roof.fixed[0], roof.parallel[0], roof.reductions[0]))

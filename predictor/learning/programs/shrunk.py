@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from berth.pilot.progress import steps
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import DIFFICULTY_FLOOR, group_quantile
 from berth.predictor.families.program.estimate import CALIBRATED_KERNELS, NEW_PLATFORM_WIDENING
@@ -70,7 +71,7 @@ def left_out_scores(data: Columns, start: Prior) -> Floats:
     """``|log error| / DIFFICULTY_FLOOR`` of every row by a prior without its kernel."""
     found = np.zeros(len(data))
     names = np.array(data.kernels)
-    for name in sorted(set(data.kernels)):
+    for name in steps("kernels left out in turn", sorted(set(data.kernels))):
         held = np.flatnonzero(names == name).tolist()
         prior = shrunk_prior(data.take(np.flatnonzero(names != name).tolist()), start)
         rows = data.take(held)

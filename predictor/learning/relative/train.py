@@ -20,7 +20,7 @@ from berth.predictor.core.bundle_writing import write_bundle
 from berth.predictor.core.provenance import made_by, versions
 from berth.predictor.families.relative import bundle as bundles
 from berth.predictor.families.relative.bundle import (
-    LAW,
+    MODEL_FILE,
     ONNX,
     RELATIVE_SCHEMA,
     TRUST,
@@ -28,15 +28,15 @@ from berth.predictor.families.relative.bundle import (
     RelativeManifest,
     RelativeTraining,
 )
-from berth.predictor.families.relative.law import LawModel
-from berth.predictor.families.relative.law_file import law_file
+from berth.predictor.families.relative.cost_model import CostModel
+from berth.predictor.families.relative.cost_model_file import cost_model_file
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.families.relative.trust_file import fit_range, trust_file
 from berth.predictor.learning.relative.card import card
 from berth.predictor.learning.relative.checks import check_applications, check_rows
+from berth.predictor.learning.relative.cost_model_family import CostModelFamily
 from berth.predictor.learning.relative.family import Family, Fitted, resume_key
 from berth.predictor.learning.relative.figures import vector_figures
-from berth.predictor.learning.relative.law import LawFamily
 from berth.predictor.learning.relative.splits import LEAVE_ONE_APPLICATION_OUT, held_out
 from berth.predictor.learning.relative.trust import LEAST_APPLICATIONS, fit_trust
 from berth.predictor.learning.resume import Resume
@@ -45,8 +45,8 @@ LIBRARIES = ("numpy", "scipy")
 TOLERANCE = 1e-4
 """Of log time, between the trainer's own output and the written bundle's."""
 _OTHER_ITEMS = 5_000
-"""In the law's document beside its points."""
-ANY_KIND = LawFamily()
+"""In the cost model's document beside its points."""
+ANY_KIND = CostModelFamily()
 """All platforms are of one kind."""
 
 
@@ -153,16 +153,16 @@ def write(
 
 
 def _exported(fitted: Fitted, rows: Rows) -> Exported:
-    if isinstance(fitted, LawModel):
+    if isinstance(fitted, CostModel):
         _check_items(fitted)
-        return Exported("law", {LAW: to_json(law_file(fitted)).encode()})
+        return Exported("law", {MODEL_FILE: to_json(cost_model_file(fitted)).encode()})
     if isinstance(fitted, AsOnnx):
         return Exported("onnx", {ONNX: fitted.onnx(rows)})
     raise TypeError(f"{type(fitted).__name__} has no form in a bundle")
 
 
-def _check_items(fitted: LawModel) -> None:
-    """Raises UsageError where the law would be a larger document than Berth reads."""
+def _check_items(fitted: CostModel) -> None:
+    """Raises UsageError where the cost model would be a larger document than Berth reads."""
     count = 0
     for each in (fitted.residual, fitted.trend):
         arrays = (each.points, each.near, each.own, each.own_near)
@@ -170,7 +170,7 @@ def _check_items(fitted: LawModel) -> None:
     if count > MAX_KEYS - _OTHER_ITEMS:
         raise UsageError(
             f"{len(fitted.residual.points)} workloads on {len(fitted.platforms)} platforms are "
-            "more than a bundle of the law holds",
+            "more than a bundle of the cost model holds",
             hint="leave out platforms, or sizes that tell the same",
         )
 

@@ -95,6 +95,7 @@ def test_the_interval_covers_what_it_promises() -> None:
     assert found.coverage >= 0.8
 
 
+@pytest.mark.slow
 def test_the_whole_evaluation_runs_and_reports(tmp_path: Path) -> None:
     ticks = []
     made = examples(kernels=12)

@@ -90,6 +90,7 @@ def test_another_onnx_is_never_written(learnt: tuple[Cases, Fit]) -> None:
         check_agreement(to_onnx(found.process), other, table.ties, table.numbers)
 
 
+@pytest.mark.slow
 def test_what_is_left_out_teaches_nothing(campaign: Campaign) -> None:
     table = campaign()
     part = folds(table, BLOCKS, 0)[:1]

@@ -42,6 +42,7 @@ def predicted(path: Path, folder: Path) -> dict[str, dict]:
     return {one["platform"]: one for one in document["predictions"]}
 
 
+@pytest.mark.slow
 def test_a_network_learns_from_a_site_s_profiles_and_predicts_with_intervals(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -70,6 +71,7 @@ def xamm_case(tmp_path: Path) -> Path:
     return config
 
 
+@pytest.mark.slow
 def test_xamm_is_served_as_one_graph_also_for_a_machine_without_times(
     xamm_case: Path, tmp_path: Path
 ) -> None:

@@ -64,6 +64,7 @@ def test_known_times_are_given_back() -> None:
     assert FAMILY.fit(rows, 0).log_seconds(rows) == pytest.approx(rows.log_seconds)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_predictions_and_another_seed_others() -> None:
     rows = toy()
     found = [FAMILY.fit(rows, seed).log_seconds(rows.knowing()) for seed in (1, 1, 2)]

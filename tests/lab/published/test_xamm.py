@@ -58,8 +58,18 @@ def test_a_sample_never_has_its_own_machine_as_a_target() -> None:
         assert known.sum() == 2
 
 
-@pytest.mark.parametrize("machines", list(Machines))
-@pytest.mark.parametrize("embedding", list(Embedding))
+def ways() -> list[object]:
+    """Every embedding with every kind of machines; outside .ci/run each of them once."""
+    embeddings, machines = list(Embedding), list(Machines)
+    quick = {(e, machines[i % len(machines)]) for i, e in enumerate(embeddings)}
+    return [
+        pytest.param(e, m, marks=() if (e, m) in quick else pytest.mark.slow, id=f"{e}-{m}")
+        for e in embeddings
+        for m in machines
+    ]
+
+
+@pytest.mark.parametrize(("embedding", "machines"), ways())
 def test_every_way_gives_finite_times_and_the_same_again(embedding, machines) -> None:
     rows = toy(applications=3)
     from lab.published.xamm.anchors import signatures
@@ -136,7 +146,13 @@ def test_the_same_data_and_seed_give_the_same_bundle(case: Path, tmp_path: Path)
     assert first == again
 
 
-@pytest.mark.parametrize("kind", list(Downstream))
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=() if kind is Downstream.XGBOOST else pytest.mark.slow)
+        for kind in Downstream
+    ],
+)
 def test_every_downstream_model_is_served(kind: Downstream, tmp_path: Path) -> None:
     config = write_case(tmp_path, embedding=RAW, downstream=f'"{kind}"')
     done = run(read_config(config), tmp_path, "test")

@@ -1,4 +1,4 @@
-"""Mini-apps from benchmark rates: laws that hold are found, held-out platforms teach nothing."""
+"""Mini-apps from benchmark rates: models that hold are found, held-out platforms teach nothing."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import pytest
 from berth.pilot.errors import ToolMissing
 from lab.datasets import machines
 from lab.datasets.machines import KERNELS, PEAKS, MiniApps
-from lab.relative.mini_apps import DOT, LAWS, columns, evaluate_apps, predict
+from lab.relative.mini_apps import DOT, RATE_MODELS, columns, evaluate_apps, predict
 
 NAMES = ("bdw", "knl", "k20", "p100", "skl", "v100")
 
 
-def made(law: str) -> MiniApps:
+def made(model: str) -> MiniApps:
     """Six platforms whose times follow one rate exactly."""
     rates = np.random.default_rng(0).uniform(1e11, 1e12, (len(NAMES), len(KERNELS)))
     data = MiniApps(NAMES, rates, {})
-    seconds = 1e13 / np.exp(columns(data)[law])
+    seconds = 1e13 / np.exp(columns(data)[model])
     return replace(data, seconds={"app": seconds})
 
 
-@pytest.mark.parametrize("law", ["triad", "dot", "flops_f32"])
-def test_a_law_that_holds_is_found(law: str) -> None:
-    (found,) = evaluate_apps(made(law))
-    assert found.median_error["best law"] == pytest.approx(0, abs=1e-6)
+@pytest.mark.parametrize("model", ["triad", "dot", "flops_f32"])
+def test_a_model_that_holds_is_found(model: str) -> None:
+    (found,) = evaluate_apps(made(model))
+    assert found.median_error["best model"] == pytest.approx(0, abs=1e-6)
     assert found.median_error["nested"] == pytest.approx(0, abs=1e-6)
     assert sum(found.chosen.values()) == 15
 
@@ -34,9 +34,9 @@ def test_a_law_that_holds_is_found(law: str) -> None:
 def test_a_platform_asked_for_teaches_nothing() -> None:
     data = made("triad")
     table = columns(data)
-    for law in LAWS:
+    for model in RATE_MODELS:
         before, after = (
-            predict(law, table, log_time, [0, 1, 2, 3], [4, 5])
+            predict(model, table, log_time, [0, 1, 2, 3], [4, 5])
             for log_time in (
                 np.log(data.seconds["app"]),
                 np.log(data.seconds["app"]) + np.array([0, 0, 0, 0, 5, -5]),

@@ -11,8 +11,8 @@ from toy_rows import toy
 
 from berth.pilot.errors import UsageError
 from berth.predictor.learning.relative import evaluation as run
+from berth.predictor.learning.relative.cost_model_family import CostModelFamily
 from berth.predictor.learning.relative.family import resume_key
-from berth.predictor.learning.relative.law import LawFamily
 from berth.predictor.learning.resume import Resume
 from lab.experiments.relative import HEADER, report_of, verdicts_of
 from lab.relative.families import (
@@ -59,7 +59,7 @@ def test_one_application_is_refused_before_anything_is_fitted() -> None:
 def test_bars_say_met_or_missed_by_the_unrounded_figure() -> None:
     figures = {"regret": 1.1204, "worst_regret": 1.2, "kendall_tau": 0.75}
     split = run.SPLITS[0].name
-    result = run.Result("law", "", split, figures, figures, figures, {})
+    result = run.Result("cost model", "", split, figures, figures, figures, {})
     assert [row[-1] for row in verdicts_of([result])] == ["missed", "met", "met"]
     assert verdicts_of([result], "another") == []
 
@@ -153,9 +153,11 @@ def test_folds_resume_of_data_by_other_names_are_not_taken(changed) -> None:
 
 
 def test_folds_resume_of_other_kinds_of_platforms_are_not_taken() -> None:
-    law, ridge = LawFamily(kinds={"gpu": "nvidia"}), RIDGE_REGRESSION
-    assert resume_key(law) != resume_key(LawFamily(kinds={"gpu": "amd"}))
-    assert resume_key(Committee((law, ridge))) != resume_key(Committee((LawFamily(), ridge)))
+    costs, ridge = CostModelFamily(kinds={"gpu": "nvidia"}), RIDGE_REGRESSION
+    assert resume_key(costs) != resume_key(CostModelFamily(kinds={"gpu": "amd"}))
+    assert resume_key(Committee((costs, ridge))) != resume_key(
+        Committee((CostModelFamily(), ridge))
+    )
 
 
 def test_a_resume_file_cut_short_is_made_anew(tmp_path) -> None:

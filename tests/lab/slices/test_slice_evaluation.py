@@ -8,7 +8,7 @@ import pytest
 from berth.predictor.families.slices.manifest import verify
 from lab import datasets
 from lab.datasets.mig import MISO, PARVAGPU
-from lab.experiments.mig_slices import law_alone
+from lab.experiments.mig_slices import load_model_alone
 from lab.slices.latent import FAMILIES
 from lab.slices.slice_bundle import shares_without
 from lab.slices.slice_cases import fits_figures, sweep_rows, training_cases
@@ -32,6 +32,7 @@ def test_every_row_that_ran_is_there() -> None:
     assert len(sweep_rows(one_process=True)) == 323
 
 
+@pytest.mark.slow
 def test_miso_from_counters_of_the_whole_gpu() -> None:
 
     median, mean = errors(latent_left_out(FAMILIES[0], training_cases(), shares_without))
@@ -40,9 +41,10 @@ def test_miso_from_counters_of_the_whole_gpu() -> None:
     assert mean <= 0.08
 
 
-def test_parvagpu_by_the_law_alone_is_within_the_bar() -> None:
+@pytest.mark.slow
+def test_parvagpu_by_the_load_model_alone_is_within_the_bar() -> None:
 
-    median, mean = errors(law_alone())
+    median, mean = errors(load_model_alone())
     assert median <= 0.05
     assert mean <= 0.10
 

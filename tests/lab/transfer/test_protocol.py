@@ -69,6 +69,7 @@ def test_architectures_that_were_given_are_in_no_test(tiny_table: Measured) -> N
     assert not seen[0] & set(new.architecture[rows].tolist())
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_figures(
     tiny_table: Measured, found: evaluate_transfer.FewShot
 ) -> None:

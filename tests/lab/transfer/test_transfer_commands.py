@@ -17,26 +17,33 @@ from lab.experiments.options import Options
 from lab.ground.few_shot import curve
 from lab.ground.figures import figures
 from lab.transfer import evaluate_transfer, new_machine, transfer_cases
+from lab.transfer.evaluate_transfer import FewShot
 from lab.transfer.transfer_cases import Measured
 from lab.transfer.transfer_methods import METHODS
 
 ONE = figures(np.zeros(2), np.log([1.5, 1.5]), np.array(["a", "b"]))
 
 
-@pytest.fixture
-def tiny(tiny_table: Measured, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything a command asks for, small."""
+@pytest.fixture(scope="module")
+def found(tiny_table: Measured) -> FewShot:
+    """The few-shot evaluation of one method."""
     pytest.importorskip("xgboost")
     pytest.importorskip("onnxmltools")
-    found = evaluate_transfer.evaluate_few_shot(
+    return evaluate_transfer.evaluate_few_shot(
         tiny_table, methods=METHODS[:1], samples=(0, 2), most=4
     )
+
+
+@pytest.fixture
+def tiny(tiny_table: Measured, found: FewShot, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything a command asks for, small."""
     machine = {"drawn": curve((0,), 1, lambda *_: ONE)}
     monkeypatch.setattr(transfer_cases, "timm_cases", lambda: tiny_table)
     monkeypatch.setattr(evaluate_transfer, "evaluate_few_shot", lambda *_, **__: found)
     monkeypatch.setattr(new_machine, "evaluate_new_machine", lambda **_: machine)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("tiny")
 def test_the_evaluation_is_printed_and_kept_and_trained_from(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

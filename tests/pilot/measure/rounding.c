@@ -72,6 +72,17 @@ __attribute__((target("fma,avx2"))) static void fused(double x, double y, double
 {
     __m256d d = _mm256_fmadd_pd(_mm256_set_pd(x, y, z, 1), _mm256_set1_pd(y), _mm256_set1_pd(z));
     __m128 f = _mm_fmadd_ps(_mm_set_ps(x, y, z, 1), _mm_set1_ps(y), _mm_set1_ps(z));
+    static float beside[9]; /* not aligned: a memory operand of its own address */
+    for (int i = 0; i < 9; i++)
+        beside[i] = (float)(x * i - y);
+    const __m256 g = _mm256_setr_ps(x, y, z, 1, z, y, x, 3), once = _mm256_fmaddsub_ps(g, g, _mm256_loadu_ps(beside + 1));
+    const __m256 twice = _mm256_fmsub_ps(once, g, _mm256_fmadd_ps(once, once, g));
+    const __m256d e = _mm256_fmsubadd_pd(d, _mm256_fmsub_pd(d, d, d), _mm256_set1_pd(x));
+    for (int i = 0; i < 8; i++) {
+        const float a = once[i] == once[i] ? once[i] : 1, b = twice[i] == twice[i] ? twice[i] : 1;
+        const double c = e[i & 3] == e[i & 3] ? e[i & 3] : 1;
+        add(&a, 4), add(&b, 4), add(&c, 8);
+    }
     for (int i = 0; i < 4; i++) { /* what is not a number may have either sign */
         const double wide = d[i] == d[i] ? d[i] : 1;
         const float narrow = f[i] == f[i] ? f[i] : 1;

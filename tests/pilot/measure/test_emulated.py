@@ -172,6 +172,7 @@ def test_programs_started_by_a_shell_are_followed(program: Program) -> None:
     assert (shell["instructions"] or 0) > (direct["instructions"] or 0)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_cut_keeps_its_counts_marked_as_a_part(program: Program) -> None:
     order = Order((program("hold"), "1", "60000"), dict(os.environ), discard=True)
     started = time.monotonic()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -15,7 +16,15 @@ import pytest
 
 from berth.pilot.collectors.proc import ProcCollector, peak_memory
 from berth.pilot.errors import UsageError
-from berth.pilot.launch import Order, Outcome, resolve_command, run_all, run_one
+from berth.pilot.launch import (
+    SHEPHERD,
+    TAIL_BYTES,
+    Order,
+    Outcome,
+    resolve_command,
+    run_all,
+    run_one,
+)
 
 MIB = 2**20
 Program = Callable[[str], str]
@@ -217,3 +226,28 @@ def test_the_program_ends_when_its_pilot_is_killed(work: Path) -> None:
     while marked("abandoned") and time.monotonic() < until:
         time.sleep(0.01)
     assert marked("abandoned") == []
+
+
+def test_a_report_is_whole_when_its_job_was_stopped_in_the_middle_of_it() -> None:
+    message = {
+        "command": ["head", "-c", "65536", "/dev/urandom"], "env": dict(os.environ), "cwd": None,
+        "stdin": None, "forward_bytes": 0, "tail_bytes": TAIL_BYTES, "discard": False,
+        "sample": False, "time_limit_s": None, "cut_grace_s": 1.0, "grace_s": 0.1, "nice": 0,
+        "cgroup": None,
+    }  # fmt: skip
+    shepherd = subprocess.Popen(
+        [sys.executable, "-I", "-S", str(SHEPHERD)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert shepherd.stdin is not None
+    assert shepherd.stdout is not None
+    shepherd.stdin.write(json.dumps(message).encode() + b"\n")
+    shepherd.stdin.flush()
+    wait = Path(f"/proc/{shepherd.pid}/wchan")
+    until = time.monotonic() + 5
+    while "pipe_write" not in wait.read_text() and time.monotonic() < until:
+        time.sleep(0.01)
+    shepherd.send_signal(signal.SIGSTOP)
+    time.sleep(0.05)
+    shepherd.send_signal(signal.SIGCONT)
+    answer, _ = shepherd.communicate(timeout=60)
+    assert json.loads(answer)["output_bytes"] == 65_536

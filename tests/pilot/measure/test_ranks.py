@@ -147,6 +147,6 @@ def test_a_rank_keeps_the_open_file_by_which_it_speaks_to_its_launcher() -> None
         os.close(write_end)
 
 
-@pytest.mark.parametrize("number", ["", "x", "1", "987654"])
+@pytest.mark.parametrize("number", ["", "x", "1", "987654", "9" * 18, "9" * 5_000])
 def test_what_is_no_open_file_is_not_passed_on(number: str) -> None:
     assert launcher_ends({"PMI_FD": number}) == ()

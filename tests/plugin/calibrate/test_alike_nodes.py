@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from berth.pilot.bench import times_rates
 from berth.pilot.platform import Signature
 from berth.plugin.calibrate.alike import as_at_home, with_better_ceilings
 from berth.plugin.calibrate.learning import Measured
@@ -63,3 +64,13 @@ def test_how_rates_add_up_over_cores_stays() -> None:
     assert (moved.flops_f64_core_per_s, moved.flops_f64_per_s) == (2e9, pytest.approx(6e9))
     assert moved.kernel_times_s == own.kernel_times_s
     assert as_at_home(home, home).memory == home.memory
+
+
+def test_rates_of_a_node_with_a_quota_are_lent_to_a_whole_one_without_it() -> None:
+    whole = GENOA.signature.model_copy(update={"processor_share": 1.0})
+    quota = times_rates(GENOA.signature, 0.5).model_copy(update={"processor_share": 0.5})
+    lent = as_at_home(whole, quota)
+    assert lent.flops_f64_core_per_s == pytest.approx(whole.flops_f64_core_per_s)
+    assert lent.int_ops_core_per_s == pytest.approx(whole.int_ops_core_per_s)
+    assert lent.processor_share == 1.0
+    assert lent.memory[-1].total_bytes_per_s == pytest.approx(whole.memory[-1].total_bytes_per_s)

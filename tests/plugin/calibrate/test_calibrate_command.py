@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 from calibration import CLUSTER, FakeScheduler, facts, link, measurement, node, write_site
 from click.testing import CliRunner, Result
+from toy_profiles import profile as toy_profile
 
 from berth.pilot.documents import write_json
 from berth.pilot.errors import BerthError
 from berth.pilot.network.links import LinkMeasurement
 from berth.pilot.node import NodeMeasurement
+from berth.pilot.profile import Machine
 from berth.plugin.calibrate import jobs
 from berth.plugin.calibrate.state import check_calibration
 from berth.plugin.cli.calibrate import calibrate as command
@@ -24,6 +26,7 @@ from berth.plugin.doctor.findings import Status
 from berth.plugin.scheduler import NodeJob, Outcome
 from berth.plugin.site.load import load_site
 from berth.plugin.site.site import Site
+from berth.plugin.store import Store, WorkloadRecord
 from berth.predictor.core.prediction import Basis
 from berth.predictor.families.program.bundle import load
 
@@ -183,6 +186,32 @@ def test_a_calibration_older_than_the_kernel_is_made_again(
     said = calibrate(scheduler, "--dry-run").output
     assert "s1 was measured under Linux 6.1.0-18-amd64 and runs Linux 6.1.0-20-amd64 now" in said
     assert "1 node of 1 kinds" in said
+
+
+def test_a_calibration_older_than_the_gpus_driver_is_said_and_made_again(
+    calibrate: Callable[..., Result], tmp_path: Path
+) -> None:
+    def with_gpus(job: NodeJob) -> NodeMeasurement | None:
+        found = usual(job)
+        assert found is not None
+        return found.model_copy(update={"host": f"{job.node}.site", "driver": "535.54"})
+
+    with (tmp_path / "berth.toml").open("a") as site_file:
+        site_file.write(f'\n[daemon]\nstore = "sqlite:///{tmp_path}/berth.db"\n')
+    scheduler = FakeScheduler(with_gpus)
+    calibrate(scheduler)
+    site = load_site(tmp_path / "berth.toml")
+    assert not list(check_calibration(site))
+    profile = toy_profile("app")
+    there = Machine(host="s1.site", gpu_driver="550.90")
+    document = profile.model_copy(update={"machine": there}).model_dump_json(by_alias=True)
+    store = Store.open(site.daemon.store)
+    store.add(WorkloadRecord("app", "program", "d", document, "", 1.0))
+    store.close()
+    told = "s1 was measured with GPU driver 535.54 and has 550.90 now"
+    assert told in calibrate(scheduler, "--dry-run").output
+    (finding,) = check_calibration(site)
+    assert (finding.status, finding.text) == (Status.WARN, told)
 
 
 def test_a_damaged_bundle_is_installed_again(

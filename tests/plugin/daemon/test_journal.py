@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import signal
 import time
 from pathlib import Path
@@ -11,9 +13,15 @@ import pytest
 from berth_daemon import Harbour, forecast, put, wait_until
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from views import site_of
 
 from berth.pilot.errors import StoreError
-from berth.plugin.daemon.journal import Journal, bring_in, without_secrets
+from berth.plugin.daemon.app import view
+from berth.plugin.daemon.journal import Journal, without_secrets
+from berth.plugin.daemon.service import Service
+from berth.plugin.daemon.shelf import Shelf
+from berth.plugin.daemon.usernames import UserNames
+from berth.plugin.host import Host, SystemFiles
 from berth.plugin.store.records import DecisionRecord
 
 JOB = {"user": "alice", "queue": "auto", "profile": "stream", "tasks": 1, "script": "#!/bin/sh\n"}
@@ -67,6 +75,40 @@ def test_answers_of_a_killed_daemon_are_in_the_store_after_the_next_start(site: 
     assert journals(site.folder) == []
 
 
+def test_a_user_whom_the_question_only_numbers_keeps_the_name(tmp_path: Path) -> None:
+    """As Flux's questions do; without the name, it was `uid:1000` that had decided jobs."""
+    message = json.loads(REQUEST)
+    message["job"] = {**message["job"], "uid": 1000}
+    del message["job"]["user"]
+    request = json.dumps(message).encode()
+    journal = Journal(tmp_path / "journal")
+    journal.write(1.0, "enforce", request, reply("a1"), 'zo"e')
+    journal.write(2.0, "enforce", request, reply("a2"))
+    journal.write(3.0, "enforce", REQUEST, reply("a3"))
+    path = journal.rotate()
+    assert path is not None
+    found: list[DecisionRecord] = []
+    Journal(tmp_path / "bringing").bring_in(path, found.extend)
+    assert [one.user for one in found] == ['zo"e', "uid:1000", "alice"]
+    journal.close(remove=True)
+
+
+def test_the_service_gives_the_name_where_the_question_has_none() -> None:
+    kept: list[str | None] = []
+    service = Service(
+        view(site_of()), lambda _: None, keep=lambda *entry: kept.append(entry[-1]),
+        names=UserNames(lambda uid: f"user{uid}"),
+    )  # fmt: skip
+    service.shelf = Shelf.of((forecast("stream"),))
+    named = json.loads(REQUEST)
+    numbered = {**named, "job": {**named["job"], "uid": 7}}
+    del numbered["job"]["user"]
+    wait_until(lambda: service._names.of(7) == "user7")
+    for message in (named, numbered, named, numbered):
+        service.handle(json.dumps(message).encode())
+    assert kept == [None, "user7", None, "user7"]
+
+
 def test_an_entry_becomes_a_decision(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal")
     journal.write(5.5, "enforce", REQUEST, reply("a1"))
@@ -75,7 +117,7 @@ def test_an_entry_becomes_a_decision(tmp_path: Path) -> None:
     assert path is not None
     assert journal.rotate() is None, "nothing new was written"
     found: list[DecisionRecord] = []
-    assert bring_in(path, found.extend) == 2
+    assert Journal(tmp_path / "bringing").bring_in(path, found.extend) == 2
     assert not path.exists()
     first = found[0]
     assert (first.id, first.time_s, first.mode, first.action) == ("a1", 5.5, "enforce", "edit")
@@ -99,7 +141,7 @@ def test_what_was_cut_off_or_is_no_entry_is_passed_over(tmp_path: Path) -> None:
     for cut in range(0, len(whole) - 1, 7):
         path.write_bytes(b"junk\n{}\n[1]\n\xff\n" + whole + whole[:cut])
         found: list[DecisionRecord] = []
-        assert bring_in(path, found.extend) == 1
+        assert Journal(tmp_path / "bringing").bring_in(path, found.extend) == 1
         assert found[0].id == "a1"
     journal.close(remove=True)
 
@@ -114,7 +156,7 @@ def test_a_store_that_does_not_take_them_leaves_the_file(tmp_path: Path) -> None
         raise StoreError("locked")
 
     with pytest.raises(StoreError):
-        bring_in(path, refuse)
+        Journal(tmp_path / "bringing").bring_in(path, refuse)
     assert path.exists()
     journal.close(remove=False)
 
@@ -144,7 +186,7 @@ def test_a_long_script_is_left_out_and_the_rest_is_kept(tmp_path: Path) -> None:
     assert path is not None
     assert path.stat().st_size < 2_000
     found: list[DecisionRecord] = []
-    bring_in(path, found.extend)
+    Journal(tmp_path / "bringing").bring_in(path, found.extend)
     assert found[0].user == "alice"
     journal.close(remove=True)
 
@@ -189,7 +231,7 @@ def test_no_script_and_no_argument_is_written_down(
         assert not kept.pop("arguments", [])
         assert kept == {k: v for k, v in {**job, **odd}.items() if k not in ("script", "arguments")}
         found: list[DecisionRecord] = []
-        assert bring_in(path, found.extend) == 1
+        assert Journal(tmp_path / "bringing").bring_in(path, found.extend) == 1
         journal.close(remove=True)
 
 
@@ -221,3 +263,92 @@ def test_a_script_full_of_quotes_costs_no_more_than_a_parser(tmp_path: Path) -> 
     job = {**JOB, "script": '"' * 60_000 + HIDDEN}
     line = json.dumps({"job": job}, separators=(",", ":")).encode()
     assert HIDDEN.encode() not in without_secrets(line)
+
+
+def names_in(folder: Path, path: Path) -> list[str]:
+    found: list[DecisionRecord] = []
+    Journal(folder / "reader").bring_in(path, found.extend)
+    return [record.id for record in found]
+
+
+class Limited(SystemFiles):
+    """Files on a disk with ``room`` bytes left; ``opens``: how many files may be opened."""
+
+    def __init__(self) -> None:
+        self.room = self.opens = 10**9
+
+    def open(self, path: Path, flags: int, mode: int = 0o600) -> int:
+        self.opens -= 1
+        if self.opens < 0:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return super().open(path, flags, mode)
+
+    def write(self, descriptor: int, data: bytes) -> int:
+        taken = data[: self.room]
+        self.room -= len(taken)
+        return super().write(descriptor, taken) if taken else 0
+
+
+def test_a_daemon_with_the_pid_of_the_one_before_does_not_go_on_with_its_file(
+    tmp_path: Path,
+) -> None:
+    """As in containers, where every daemon has the same pid."""
+    killed = Journal(tmp_path / "journal")
+    killed.write(1.0, "enforce", REQUEST, reply("a1"))
+    os.close(killed._handle)  # its lock goes with it
+    fresh = Journal(tmp_path / "journal")
+    (left,) = fresh.left_behind()
+    fresh.write(2.0, "enforce", REQUEST, reply("b1"))
+    assert fresh.rotate() != left
+    assert names_in(tmp_path, left) == ["a1"]
+
+
+def test_an_entry_that_was_cut_off_does_not_take_the_next_one_with_it(tmp_path: Path) -> None:
+    files = Limited()
+    journal = Journal(tmp_path / "journal", host=Host(files=files))
+    journal.write(1.0, "enforce", REQUEST, reply("a1"))
+    files.room = 40
+    journal.write(2.0, "enforce", REQUEST, reply("a2"))
+    files.room = 10**9
+    journal.write(3.0, "enforce", REQUEST, reply("a3"))
+    assert journal.failed == 1
+    path = journal.rotate()
+    assert path is not None
+    assert names_in(tmp_path, path) == ["a1", "a3"]
+
+
+def test_a_journal_that_could_not_be_opened_is_tried_again(tmp_path: Path) -> None:
+    files = Limited()
+    files.opens = 0
+    journal = Journal(tmp_path / "journal", host=Host(files=files))
+    journal.write(1.0, "enforce", REQUEST, reply("a1"))
+    files.opens = 10
+    assert journal.rotate() is None
+    journal.write(2.0, "enforce", REQUEST, reply("a2"))
+    path = journal.rotate()
+    assert path is not None
+    assert names_in(tmp_path, path) == ["a2"]
+    assert journal.failed == 1
+
+
+def test_an_answer_while_the_next_file_is_opened_goes_into_the_one_so_far(tmp_path: Path) -> None:
+    class Answering(SystemFiles):
+        """The answering thread goes on while the recorder's waits for the system."""
+
+        def open(self, path: Path, flags: int, mode: int = 0o600) -> int:
+            if flags & os.O_CREAT and begun:
+                begun[0].write(2.0, "enforce", REQUEST, reply("a2"))
+            return super().open(path, flags, mode)
+
+    begun: list[Journal] = []
+    journal = Journal(tmp_path / "journal", host=Host(files=Answering()))
+    journal.write(1.0, "enforce", REQUEST, reply("a1"))
+    begun.append(journal)
+    path = journal.rotate()
+    assert journal.failed == 0
+    assert path is not None
+    assert [json.loads(line)["a"]["decision"] for line in path.read_text().splitlines()] == [
+        "a1",
+        "a2",
+    ]
+    journal.close(remove=True)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import examples
 from views import quiet_service
 
 from berth.plugin.daemon.messages import (
@@ -44,20 +45,21 @@ def refusal(raw: bytes) -> str:
     return str(refused.value)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.binary(max_size=300))
 def test_any_bytes_get_a_valid_keep(raw: bytes) -> None:
     check_reply(SERVICE.handle(raw))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(JSON)
 def test_any_json_gets_a_valid_keep(value: Any) -> None:
     check_reply(SERVICE.handle(json.dumps(value).encode()))
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(JOBS, st.sampled_from(["slurm", "flux", "", "pbs", None]))
+@pytest.mark.slow
 def test_any_job_is_understood_or_refused(job: dict[str, Any], scheduler: str | None) -> None:
     raw = json.dumps({"v": 1, "op": "decide", "scheduler": scheduler, "job": job}).encode()
     with suppress(Refusal):

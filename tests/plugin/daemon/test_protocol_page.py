@@ -9,6 +9,7 @@ from pathlib import Path
 from berth_daemon import Harbour, forecast, put, raw
 
 from berth.plugin.daemon import messages
+from berth.plugin.daemon.filter_breaker import Streak
 
 PAGE = (Path(__file__).parents[3] / "docs" / "protocol.md").read_text()
 EXAMPLES = re.findall(r"```json request\n(.*?)\n```\n```json reply\n(.*?)\n```", PAGE, re.DOTALL)
@@ -26,13 +27,19 @@ def test_every_example_of_the_page_is_answered_as_written(site: Harbour) -> None
 
 
 def test_the_page_names_every_key_of_a_job_and_no_other() -> None:
-    table = PAGE.partition("Keys of `job`:")[2].partition("## Reply")[0]
-    named = {
+    of_job, _, of_breaker = (
+        PAGE.partition("Keys of `job`:")[2].partition("## Reply")[0].partition("`breaker`, until")
+    )
+    assert _keys(of_job) == set(messages.Job.__slots__)
+    assert _keys(of_breaker) == set(Streak._fields)
+
+
+def _keys(table: str) -> set[str]:
+    return {
         key
         for row in re.findall(r"^\| (`[^|]+) \|", table, re.MULTILINE)
         for key in re.findall(r"`(\w+)`", row)
     }
-    assert named == set(messages.Job.__slots__)
 
 
 def test_the_page_names_the_limits_that_hold() -> None:

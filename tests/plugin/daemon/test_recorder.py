@@ -15,14 +15,16 @@ import pytest
 from berth_daemon import wait_until
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from thorough import examples
 from views import knowing_service
 
+from berth.pilot.errors import StoreError
 from berth.plugin.daemon import recorder as recorder_module
 from berth.plugin.daemon.answered import Answered
 from berth.plugin.daemon.journal import Journal
 from berth.plugin.daemon.recorder import QUEUE_LENGTH, Recorder
 from berth.plugin.daemon.spool import Spool
-from berth.plugin.daemon.written import Writer
+from berth.plugin.daemon.written import Writer, request_json
 from berth.plugin.store import Store
 
 
@@ -83,7 +85,9 @@ def test_candidates_ruled_out_are_recorded_with_their_reason(store: Store, tmp_p
 
 
 @settings(
-    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(50),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(user=st.text(min_size=1), account=st.text(), reason=st.text())
 def test_any_text_of_a_job_can_be_stored(
@@ -269,3 +273,102 @@ def test_the_spool_is_not_for_others(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="symbolic links"):
         Spool(tmp_path / "link").append([Writer("host").record(one) for one in answered(1)])
+
+
+def test_a_line_that_a_crash_cut_off_does_not_take_the_next_one_with_it(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool")
+    records = [Writer("host").record(one) for one in answered(2)]
+    spool.append(records[:1])
+    with (tmp_path / "spool").open("ab") as stream:
+        stream.write(b'{"id": "half')
+    spool.append(records[1:])
+    store = Store.open(tmp_path / "store.db")
+    assert spool.drain(store.decisions.add) == 2
+    assert {r.id for r in store.decisions.last(9)} == {r.id for r in records}
+
+
+def test_what_is_set_aside_is_set_aside_once(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "spool")
+    (tmp_path / "spool").write_bytes(b"junk\n")
+    spool.append([Writer("host").record(one) for one in answered(1)])
+
+    def refuse(_: object) -> None:
+        raise StoreError("locked")
+
+    for _ in range(3):
+        with pytest.raises(StoreError):
+            spool.drain(refuse)
+    spool.drain(Store.open(tmp_path / "store.db").decisions.add)
+    assert (tmp_path / "spool.bad").read_bytes() == b"junk\n"
+
+
+def test_two_daemons_do_not_work_on_one_spool_at_once(tmp_path: Path) -> None:
+    first, second = Spool(tmp_path / "spool"), Spool(tmp_path / "spool")
+    records = [Writer("host").record(one) for one in answered(2)]
+    first.append(records[:1])
+
+    def other_appends(_: object) -> None:
+        with pytest.raises(BlockingIOError):
+            second.append(records[1:])
+
+    assert first.drain(other_appends) == 1
+    second.append(records[1:])
+    assert (tmp_path / "spool").exists()
+
+
+def test_what_was_dropped_stays_in_the_journal_for_the_next_daemon(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal")
+    store = Store.open(tmp_path / "store.db")
+    recorder = Recorder(store, Spool(tmp_path / "spool"), queue_length=2, journal=journal)
+    for one in answered(3):
+        recorder.record(one)
+        journal.write(one.time_s, "enforce", b"{}", b"{}")
+    recorder._work()
+    recorder._work()
+    assert store.decisions.count() == 2
+    journal.close(remove=recorder.has_all)
+    assert sum(p.read_bytes().count(b"\n") for p in tmp_path.glob("journal.*")) == 3
+
+
+def test_decisions_that_come_fast_are_stored_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of some periods make one batch; who comes alone is stored in the next one."""
+    monkeypatch.setattr(recorder_module, "GATHERED_S", 1e9)
+    store = Store.open(tmp_path / "store.db")
+    batches: list[int] = []
+    add = store.decisions.add
+    monkeypatch.setattr(store.decisions, "add", lambda rs: (batches.append(len(rs)), add(rs))[1])
+    recorder = Recorder(store, Spool(tmp_path / "spool"))
+    made = answered(4 * recorder_module.FEW)
+
+    def looks(count: int) -> bool:
+        for _ in range(count):
+            recorder.record(made.pop())
+        gathers = recorder._gathers()
+        if not gathers:
+            recorder._work()
+        return gathers
+
+    assert looks(recorder_module.FEW)
+    assert looks(recorder_module.FEW)
+    assert not looks(1)
+    assert batches == [2 * recorder_module.FEW + 1]
+    monkeypatch.setattr(recorder_module, "WORTH", recorder_module.FEW)
+    assert not looks(recorder_module.FEW)
+    store.close()
+
+
+def test_a_request_is_written_as_an_encoder_would() -> None:
+    (one,) = answered(
+        1, nodes=2, memory_mib_per_node=77, features="a|b", gres="gpu:a100:2", qos="h\u00e4ufig",
+        time_limit_s=90, pinned=["qos"], queues=["gpu", "cpu"], array="1-3",
+    )  # fmt: skip
+    read = json.loads(request_json(one.request))
+    r = one.request.resources
+    assert read == {
+        "nodes": 2, "tasks": r.tasks, "cpus_per_task": 1, "gpus": r.gpus,
+        "memory_bytes_per_node": 77 * 2**20, "wants_placement": True, "pinned": ["qos"],
+        "features": "a|b", "gres": "gpu:a100:2", "qos": "h\u00e4ufig", "time_limit_s": 90.0,
+        "size": None, "array_tasks": 3, "allowed_queues": ["cpu", "gpu"],
+    }  # fmt: skip

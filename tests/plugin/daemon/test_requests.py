@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from berth.plugin.daemon.fingerprint import fingerprint, normalised
 from berth.plugin.daemon.messages import Job
+from berth.plugin.daemon.replies import edits
 from berth.plugin.daemon.requests import (
     Choice,
     array_tasks,
@@ -16,7 +17,7 @@ from berth.plugin.daemon.requests import (
     gpus_in,
     request,
 )
-from berth.policies.values import Mode, Resources
+from berth.policies.values import Decision, Edit, Mode, Request, Resources
 
 MIB = 2**20
 
@@ -55,7 +56,9 @@ def test_the_comment_may_hold_a_deadline() -> None:
     assert request(plain, choice(plain), auto_queue=None).needs.finish_within_s is None
 
 
-@pytest.mark.parametrize("text", ["", "soon", "-1h", "0s", "6"])
+@pytest.mark.parametrize(
+    "text", ["", "soon", "-1h", "0s", "6", f"{'9' * 400}h", f"{'9' * 400}-00:00"]
+)
 def test_a_deadline_that_cannot_be_read_is_a_problem_with_its_own_code(text: str) -> None:
     job = Job(comment=f"berth:stream berth-deadline:{text}")
     found = choice(job)
@@ -247,3 +250,11 @@ def test_arguments_are_part_of_the_fingerprint_and_kept_apart() -> None:
 def test_any_text_has_a_stable_fingerprint(script: str, arguments: list[str]) -> None:
     assert fingerprint(script, arguments) == fingerprint(script, arguments)
     assert fingerprint(normalised(script)) == fingerprint(normalised(normalised(script)))
+
+
+def test_memory_is_asked_in_whole_mib_and_never_less() -> None:
+    asked = Request("alice", None, Resources(1, 1, 1, 0, 5 * 2**20))
+    for wanted, mib in ((7 * 2**20, 7), (7 * 2**20 + 1, 8), (1, 1)):
+        edit = Edit(resources=asked.resources.with_memory(wanted))
+        decision = Decision("", "cpu", (), edit, "", "fastest", "", "")
+        assert edits(asked, decision) == {"memory_mib_per_node": mib}

@@ -237,7 +237,7 @@ def test_a_replaced_socket_ends_it_for_the_supervisor(ready: Harbour) -> None:
         other.bind(str(ready.folder / "other"))
         (ready.folder / "other").replace(ready.socket)
         assert daemon.process.wait(15) == 1
-    assert "somebody else's" in daemon.log
+    wait_until(lambda: "somebody else's" in daemon.log)
 
 
 def test_without_a_scheduler_nothing_is_placed_and_it_says_why(ready: Harbour) -> None:

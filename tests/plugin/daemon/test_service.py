@@ -178,6 +178,25 @@ def test_a_script_that_another_user_attached_places_nobody_else() -> None:
     assert decide(service, comment=None, script=script)["code"] == "no-profile"
 
 
+def test_a_file_stands_for_its_profile_for_whom_it_was_attached() -> None:
+    """Who writes another file's digest gets what naming its workload gives, and no more."""
+    service, _ = knowing_service()
+    digest, private = "ab" * 32, "cd" * 32
+    attached = {
+        (f"sha256:{digest}", ""): Attached("stream", None),
+        (f"sha256:{private}", "mallory"): Attached("stream", None),
+    }
+    service.shelf = Shelf(1, ["stream"], service.shelf._packed, attached)
+    named = f"x,berth-file:sha256-{digest} y"
+    assert decide(service, comment=named)["code"] == "placed"
+    assert decide(service, comment=f"berth:off {named}")["code"] == "opted-out"
+    for text in (
+        f"berth-file:sha256-{private}", "berth-file:model.onnx", f"berth-file:sha256-{digest}0",
+        f"xberth-file:sha256-{digest}", "berth-file:",
+    ):  # fmt: skip
+        assert decide(service, comment=text)["code"] == "no-profile"
+
+
 def test_a_profile_without_a_forecast_says_what_to_do() -> None:
     service, _ = knowing_service()
     service.shelf = Shelf(1, ["fresh"])
@@ -245,7 +264,7 @@ def test_equal_jobs_are_decided_once_and_recorded_each() -> None:
 def test_the_same_line_again_is_the_same_answer_under_a_name_of_its_own() -> None:
     service, recorded = knowing_service()
     journal: list[tuple[str, bytes]] = []
-    service._keep = lambda _time_s, mode, _line, reply: journal.append((mode, reply))
+    service._keep = lambda _time_s, mode, _line, reply, _user: journal.append((mode, reply))
     answers = [decide(service) for _ in range(3)]
     names = [answer.pop("decision") for answer in answers]
     stamps = [parse_stamp(answer.pop("stamp")) for answer in answers]
@@ -292,6 +311,22 @@ def test_a_new_state_a_new_site_and_a_new_forecast_are_seen_at_once() -> None:
     service.snapshot = snapshot_of(site_of())
     service.site = view(site_of("shadow"))
     assert decide(service)["action"] == "keep"
+
+
+def test_answers_of_an_earlier_state_are_not_kept() -> None:
+    """Each would keep its shelf, and every forecast that was unpacked from it."""
+    service, _ = knowing_service()
+    for size in range(1, 9):
+        decide(service, comment=f"berth:stream@{size}")
+    assert len(service._repeats) == 8
+    for n in range(3):
+        service.shelf = Shelf.of([forecast("stream", cpu_s=6.0 + n)])
+        decide(service)
+        assert len(service._repeats) == 1
+    service.snapshot = snapshot_of(site_of())
+    decide(service)
+    decide(service, user="bob")
+    assert len(service._repeats) == 2
 
 
 def test_the_same_request_gives_the_same_decision() -> None:

@@ -11,16 +11,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from berth_daemon import Harbour, fake_slurm, harbour
+from berth_daemon import Harbour, fake_slurm, forecast, harbour, put
 from ui_store import decision
 
+from berth.pilot.version import VERSION
 from berth.plugin.doctor import store as store_check
 from berth.plugin.doctor.cluster import check_cluster
 from berth.plugin.doctor.daemon import check_daemon, check_socket
 from berth.plugin.doctor.denials import check_denials
+from berth.plugin.doctor.examine import _guarded
 from berth.plugin.doctor.findings import Finding, Status
-from berth.plugin.doctor.store import check_disk, check_store, file_system_of
+from berth.plugin.doctor.store import check_disk, check_left_behind, check_store, file_system_of
 from berth.plugin.site.load import load_site
+from berth.plugin.slurm.filter import check as check_filter
 from berth.plugin.slurm.scheduler import Slurm
 
 MOUNTS = """\
@@ -91,6 +94,48 @@ def test_a_socket_that_the_scheduler_cannot_reach_is_a_failure(site: Harbour) ->
     assert list(check_socket(found)) == []
 
 
+def test_a_kill_switch_or_a_filter_conf_that_the_scheduler_cannot_look_at_is_a_failure(
+    site: Harbour, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The filter takes a switch that it cannot look at for one that is there."""
+    person = next(p for p in pwd.getpwall() if p.pw_uid not in (0, os.geteuid()))
+    closed = site.folder / "closed"
+    closed.mkdir(mode=0o700)
+    site.write_site(user=person.pw_name)
+    text = site.site_file.read_text()
+    site.site_file.write_text(text.replace('"off"', '"closed/off"'))
+    (found,) = check_socket(load_site(site.site_file))
+    assert (found.check, found.status) == ("kill switch", Status.FAIL)
+    assert f"{person.pw_name} may not enter {closed}" in found.text
+    closed.chmod(0o711)
+    assert list(check_socket(load_site(site.site_file))) == []
+    conf = site.folder / "filter.conf"
+    conf.write_text("socket = x\n")
+    monkeypatch.setenv("BERTH_FILTER_CONFIG", str(conf))
+    assert [f.status for f in check_filter(load_site(site.site_file))] == [Status.WARN]
+    conf.chmod(0o600)
+    found, _ = check_filter(load_site(site.site_file))
+    assert found.status is Status.FAIL
+    assert f"{person.pw_name} may not read {conf}" in found.text
+    assert "chmod" in (found.advice or "")
+
+
+def test_decisions_that_wait_and_what_could_not_be_read_are_named(site: Harbour) -> None:
+    found = load_site(site.site_file)
+    assert list(check_left_behind(found)) == []
+    spool = site.folder / "store.db.spool.jsonl"
+    spool.write_text("{}\n")
+    assert list(check_left_behind(found)) == []  # just now: the daemon is at work on it
+    os.utime(spool, (time.time() - 7200, time.time() - 7200))
+    for name in ("store.db.spool.jsonl.bad", "store.db-wal.orphaned"):
+        (site.folder / name).write_text("x")
+    waiting, bad, orphaned = check_left_behind(found)
+    assert "the last one for 120 min" in waiting.text
+    assert "could not be read back" in bad.text
+    assert "deleted" in orphaned.text
+    assert all(f.check == "stale state" and f.advice for f in (waiting, bad, orphaned))
+
+
 def test_a_daemon_of_another_version_is_named(
     site: Harbour, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,6 +146,68 @@ def test_a_daemon_of_another_version_is_named(
     monkeypatch.setattr("berth.plugin.doctor.daemon.ask", lambda *_: answer)
     texts = [f.text for f in check_daemon(load_site(site.site_file))]
     assert any("it is version 0.0.9" in text for text in texts)
+
+
+def test_a_daemon_that_knows_an_old_state_or_has_problems_is_named(
+    site: Harbour, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = load_site(site.site_file)
+
+    def said(age_s: float | None) -> list[str]:
+        answer = {
+            "version": VERSION, "mode": "shadow", "forecasts": 0, "state_age_s": age_s,
+            "problems": {"learning": "it failed"}, "recorder": {"problem": "the disk is full"},
+        }  # fmt: skip
+        monkeypatch.setattr("berth.plugin.doctor.daemon.ask", lambda *_: answer)
+        wrong = [f for f in check_daemon(found) if f.status is not Status.OK]
+        assert all(f.advice for f in wrong)
+        return [f.text for f in wrong]
+
+    assert said(1.0) == ["learning: it failed", "recorder: the disk is full"]
+    assert "it last read the cluster's state never" in said(None)
+    assert "it last read the cluster's state 60 s ago" in said(60.0)
+
+
+def test_a_store_without_workloads_open_to_all_or_damaged_is_named(site: Harbour) -> None:
+    store = site.store()
+    file = store.database.path
+    assert file is not None
+    file.chmod(0o644)
+    texts = [f.text for f in check_store(load_site(site.site_file)) if f.status is not Status.OK]
+    assert any("everybody on this host can read" in text for text in texts)
+    assert any("there are no workloads" in text for text in texts)
+    file.chmod(0o600)
+    put(store, forecast("stream"))
+    texts = [f.text for f in check_store(load_site(site.site_file)) if f.status is not Status.OK]
+    assert not any("everybody" in text or "no workloads" in text for text in texts)
+    store.close()
+    pages = bytearray(file.read_bytes())
+    pages[4096 : 4096 * 20] = b"\xff" * (4096 * 19)
+    file.write_bytes(pages)
+    (found,) = _guarded("store", lambda: check_store(load_site(site.site_file)))
+    assert found.status is Status.FAIL
+    assert "damaged" in found.text
+    assert "restore a backup" in (found.advice or "")
+
+
+def test_queues_and_features_that_are_not_there_are_named(
+    site: Harbour, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{site.folder / 'bin'}:{os.environ['PATH']}")
+    text = site.site_file.read_text().replace('auto_partition = "auto"', 'auto_partition = "aut"')
+    text = text.replace('partition = "cpu"', 'partition = "cpus"')
+    text = text.replace('gres = "gpu:a100"', 'gres = "gpu:a100"\nfeatures = ["nvlink"]')
+    site.site_file.write_text(text)
+    fake_slurm(site.folder / "bin")
+    found = [
+        f for f in check_cluster(load_site(site.site_file), Slurm()) if f.status is Status.FAIL
+    ]
+    assert [f.text for f in found] == [
+        "cpu: there is no partition cpus",
+        "there is no partition aut: jobs for it are refused",
+        "gpu: no node of partition gpu has the feature nvlink",
+    ]
+    assert all(f.advice for f in found)
 
 
 def of_cluster(site: Harbour, **texts: str) -> list[Finding]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pwd
+import shutil
 import socket
 import time
 from collections.abc import Callable
@@ -13,9 +15,10 @@ from berth_daemon import Harbour, fake_slurm, harbour
 
 from berth.plugin.doctor.findings import Finding, Status
 from berth.plugin.site.load import load_site
-from berth.plugin.slurm.checks import check_libraries, check_munge, check_setup
+from berth.plugin.slurm.checks import check_munge, check_setup
 from berth.plugin.slurm.configuration import listed, parse_configuration
 from berth.plugin.slurm.filter import FILTER_PATH
+from berth.plugin.slurm.lua_checks import check_libraries, check_lua_file
 
 SOUND = {
     "AccountingStorageType": "accounting_storage/slurmdbd",
@@ -87,6 +90,43 @@ def test_each_fault_is_named(
     assert found.advice
 
 
+SLURM_USER = "daemon"
+"""A user of every Debian, who stands for SlurmUser."""
+
+
+def test_a_slurm_user_whom_the_daemon_does_not_answer_is_named(site: Harbour, check: Check) -> None:
+    uid = pwd.getpwnam(SLURM_USER).pw_uid
+    found = only(check(SlurmUser=f"{SLURM_USER}({uid})"))
+    assert found.status is Status.FAIL
+    assert "its filter gets no answer" in found.text
+    assert SLURM_USER in (found.advice or "")
+    site.write_site(user=SLURM_USER)
+    assert check(SlurmUser=f"{SLURM_USER}({uid})") == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a socket away")
+def test_private_data_that_the_daemon_may_not_see_is_named(site: Harbour, check: Check) -> None:
+    site.socket.touch()
+    os.chown(site.socket, pwd.getpwnam(SLURM_USER).pw_uid, -1)
+    found = only(check(PrivateData="jobs,usage"))
+    assert f"PrivateData=jobs: the daemon's user {SLURM_USER} sees only its own" in found.text
+    assert "adminlevel=operator" in (found.advice or "")
+    sacctmgr = site.folder / "bin/sacctmgr"
+    sacctmgr.write_text("#!/bin/sh\necho Operator\n")
+    sacctmgr.chmod(0o755)
+    assert check(PrivateData="jobs,usage") == []
+    assert check(PrivateData="usage") == []
+
+
+def test_two_controllers_with_a_store_each_are_named(site: Harbour, check: Check) -> None:
+    found = only(check(**{"SlurmctldHost__1]": "backup(10.0.0.2)"}))
+    assert "2 hosts run slurmctld" in found.text
+    assert "PostgreSQL" in (found.advice or "")
+    site.store_url = "postgresql://berth@db/berth"
+    site.write_site()
+    assert check(**{"SlurmctldHost__1]": "backup(10.0.0.2)"}) == []
+
+
 @pytest.mark.parametrize(("clock_s", "side"), [(90.0, "ahead of"), (-90.0, "behind")])
 def test_clocks_that_differ_are_named(check: Check, clock_s: float, side: str) -> None:
     found = only(check(clock_s))
@@ -123,15 +163,29 @@ def test_the_lua_file_is_looked_at_where_slurmctld_runs(check: Check, tmp_path: 
     assert "will not start again" in lines[0].text
     assert "slurmctld needs it" in lines[1].text
     plugin.write_bytes(b"\x7fELF ... no Lua in here")
+    (tmp_path / "older.lua").write_text(FILTER_PATH.read_text() + "-- older\n")
     for text, status, says in (
         (FILTER_PATH.read_text(), Status.OK, "this version's filter"),
         (FILTER_PATH.read_text() + "\n", Status.WARN, "another version's filter"),
-        ('dofile("/etc/slurm/berth_submit.lua")', Status.OK, "names Berth's"),
+        (f'dofile("{FILTER_PATH}") -- Berth', Status.OK, "names Berth's"),
+        ('dofile("/etc/slurm/berth_submit.lua")', Status.FAIL, "No such file"),
+        (f'dofile("{tmp_path / "older.lua"}") -- Berth', Status.WARN, "another version's"),
         ("return slurm.SUCCESS", Status.WARN, "does not load Berth's filter"),
     ):
         lua.write_text(text)
         found = only(check(**of_this_host(tmp_path)))
         assert (found.status, says in found.text) == (status, True), found
+
+
+@pytest.mark.skipif(shutil.which("lua5.1") is None, reason="no lua5.1 here")
+def test_a_lua_file_that_cannot_be_compiled_is_a_failure(tmp_path: Path) -> None:
+    lua = tmp_path / "job_submit.lua"
+    lua.write_text(FILTER_PATH.read_text())
+    assert only(list(check_lua_file(lua, "lua5.1"))).status is Status.OK
+    lua.write_text("function slurm_job_submit(")
+    found = only(list(check_lua_file(lua, "lua5.1")))
+    assert (found.status, "is no Lua" in found.text) == (Status.FAIL, True), found
+    assert "job_submit.lua:1:" in found.text
 
 
 def test_lua_without_the_libraries_is_a_failure(

@@ -17,6 +17,7 @@ from berth.plugin.cli.support_bundle import support_bundle
 from berth.plugin.doctor.pseudonyms import Pseudonyms, without_passwords
 from berth.plugin.doctor.support import gather
 from berth.plugin.site.load import load_site
+from berth.plugin.store import OutcomeRecord, WorkloadRecord
 
 FILES = {
     "about.json", "doctor.json", "berth.toml", "scheduler.json", "daemon.json", "store.json",
@@ -64,6 +65,77 @@ def test_one_file_for_its_owner_without_names(site: Harbour, tmp_path: Path) -> 
     again = CliRunner().invoke(support_bundle, ["--site", str(site.site_file), "-o", str(target)])
     assert again.exit_code != 0
     assert read(target) == texts
+
+
+PEOPLE = {
+    "zoelle": "decided a job", "yann": "owns a workload", "xenia": "is an admin",
+    "walther": "is covered", "vincenz": "is not covered", "ulrike": "may use a place",
+    "timotheus": "has memory requests made smaller", "svenja": "stands in the log only",
+    "marguerite": "is not explored with", "quentin": "had a job that ended",
+}  # fmt: skip
+ACCOUNTS = ("physics-1", "chem-lab", "bio-lab", "geo-lab", "hist-lab")
+
+
+def a_site_with_names_everywhere(site: Harbour) -> None:
+    """Each of PEOPLE and ACCOUNTS where an installation has such names."""
+    store = site.store()
+    made = forecast("yann/melt")
+    store.add(WorkloadRecord("yann/melt", made.kind, made.digest, "{}", "yann", 0.0))
+    store.decisions.add(
+        [
+            decision(1, user="zoelle", account="physics-1", profile="yann/melt"),
+            decision(2, user="quentin"),
+        ]
+    )
+    store.outcomes.put(
+        [OutcomeRecord("demo", "77", "quentin", "completed", decision=decision(2).id)]
+    )
+    text = site.site_file.read_text()
+    text = text.replace("[daemon]", '[daemon]\nadmins = ["xenia"]')
+    text = text.replace("[coverage]", """\
+[policy.explore]
+excluded_users = ["marguerite"]
+[right_sizing]
+users = ["timotheus"]
+accounts = ["bio-lab"]
+[coverage.users]
+include = ["walther"]
+exclude = ["vincenz"]
+[coverage.accounts]
+exclude = ["chem-lab"]
+[coverage]""")  # fmt: skip
+    text = text.replace('name = "gpu"', 'name = "gpu"\nusers = ["ulrike"]\naccounts = ["geo-lab"]')
+    site.site_file.write_text(text)
+    partitions = (site.folder / "bin/partitions").read_text()
+    fake_slurm(
+        site.folder / "bin",
+        partitions=partitions.replace("AllowAccounts=ALL", "AllowAccounts=hist-lab", 1),
+    )
+    journalctl = site.folder / "bin/journalctl"
+    journalctl.write_text(
+        "#!/bin/sh\necho 'berth[7]: decision=x action=keep user=svenja profile=-'\n"
+        "echo 'berth[7]: zoelle and svenja/melt'\n"
+    )
+    journalctl.chmod(0o755)
+
+
+def test_no_member_has_a_name_unless_asked(site: Harbour, tmp_path: Path) -> None:
+    a_site_with_names_everywhere(site)
+    names = (*PEOPLE, *ACCOUNTS)
+    texts = {}
+    for words in ((), ("--with-names",)):
+        target = tmp_path / f"support{len(words)}.tar.gz"
+        options = ["--site", str(site.site_file), "-o", str(target), *words]
+        done = CliRunner().invoke(support_bundle, options)
+        assert done.exit_code == 0, done.output
+        texts[words] = read(target)
+    named = {n for n in names if any(n in text for text in texts["--with-names",].values())}
+    assert named == set(names)  # each was there to be hidden
+    shown = [(n, member) for n in names for member, text in texts[()].items() if n in text]
+    assert shown == []
+    assert set(texts[()]) == FILES
+    whole = {m for m, text in texts[()].items() if "could not be read" not in text}
+    assert whole == FILES - {"daemon.json"}  # it does not run
 
 
 def test_names_where_they_are_asked_for(site: Harbour) -> None:

@@ -124,6 +124,8 @@ def test_what_has_not_run_or_not_ended_is_left_out(changes: dict[str, str]) -> N
         (row(elapsed="-600"), "negative run time"),
         (row(elapsed="99999"), "ran longer than"),
         (row(elapsed="ten"), "not a number"),
+        (row(elapsed="--600"), "not a number"),
+        (row(nodes="4" * 12), "more nodes or cores"),
         (row(start="2026-13-45T10:00:00"), "is no time"),
         (row(end="9999-01-01T00:00:00", elapsed=""), "outside 1970 to 2100"),
         (row(state="SINGING"), "not known"),
@@ -234,7 +236,7 @@ def test_flux_jobs_that_ran() -> None:
 @pytest.mark.parametrize(
     "changes",
     [{"t_cleanup": 50.0}, {"t_run": "soon"}, {"ncores": float("nan")}, {"id": None},
-     {"t_submit": 1e12}],
+     {"t_submit": 1e12}, {"t_run": 10**400}, {"id": "\udc80"}],
 )  # fmt: skip
 def test_broken_flux_jobs_are_counted(changes: dict[str, object]) -> None:
     text = json.dumps({"jobs": [flux_job(), flux_job(id=43) | changes, "no job"]})
@@ -258,13 +260,16 @@ def test_swf_with_a_beginning() -> None:
             "4 10 5 60 -1 -1 -1 -1 120 -1 1 3 2 -1 1 -1 -1 -1",
             "5 10 5 nan 4 -1 -1 4 120 -1 1 3 2 -1 1 -1 -1 -1",
             "6 ten",
+            "7 10 5 60 1e300 -1 -1 1e300 120 -1 1 3 2 -1 1 -1 -1 -1",
+            "8 10 5 60 4 -1 -1 4 120 -1 1 3e300 2 -1 1 -1 -1 -1",
+            "1e300 10 5 60 4 -1 -1 4 120 -1 1 3 2 -1 1 -1 -1 -1",
         ],
         "lab",
     )
     job = read.jobs["1"]
     assert (job.submit_s, job.start_s, job.end_s, job.elapsed_s) == (1010.0, 1015.0, 1075.0, 60.0)
     assert (job.user, job.account, job.peak_bytes) == ("user3", "group2", 4 * 2048 * 1024)
-    assert (len(read.jobs), read.not_ended, read.broken) == (1, 1, 4)
+    assert (len(read.jobs), read.not_ended, read.broken) == (1, 1, 7)
 
 
 RULE = "-" * 80

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from site_jobs import CPU, NOW_S, SiteJobs, factor, forecast
+from sqlalchemy import event
 
 from berth.plugin.learning.learner import Learner
-from berth.plugin.store import Store
+from berth.plugin.store import OutcomeRecord, Store
+from berth.plugin.store.records import EvidenceRecord
 
 
 def test_finished_jobs_reach_the_daemons_view(store: Store) -> None:
@@ -39,3 +42,62 @@ def test_two_daemons_learn_once(store: Store) -> None:
     assert not store.learning.put([row], [late])
     assert store.learning.forecasts("app")[0].inputs != "late"
     assert second.until_done().jobs == 0
+
+
+ENDED = OutcomeRecord("lab", "1", "alice", "completed", end_s=50.0, profile="app")
+
+
+def _looked_at(outcome: OutcomeRecord, use: str = "used") -> EvidenceRecord:
+    assert outcome.end_s is not None
+    return EvidenceRecord(
+        outcome.cluster, outcome.job_id, outcome.end_s, outcome.state, use, "alice", "app", "d"
+    )
+
+
+def test_only_what_learning_has_not_looked_at_as_it_is_now_is_pending(store: Store) -> None:
+    nameless = replace(ENDED, job_id="2", profile=None)
+    running = replace(ENDED, job_id="3", end_s=None)
+    later = replace(ENDED, job_id="4", end_s=60.0)
+    store.outcomes.put([later, running, nameless, ENDED])
+    assert store.learning.pending(0.0, 9) == [ENDED, later]
+    assert store.learning.pending(0.0, 1) == [ENDED]
+    assert store.learning.pending(55.0, 9) == [later]
+    assert store.learning.count_pending(0.0) == 2
+    assert store.learning.put([_looked_at(ENDED), _looked_at(later)], [])
+    assert store.learning.pending(0.0, 9) == []
+    store.outcomes.put([ENDED, later])  # accounting is read again
+    assert store.learning.count_pending(0.0) == 0
+    again, worse = replace(ENDED, end_s=70.0), replace(later, state="failed")
+    store.outcomes.put([again, worse, replace(nameless, profile="app")])
+    assert [one.job_id for one in store.learning.pending(0.0, 9)] == ["2", "4", "1"]
+    # What was looked at just before it changed is pending still.
+    assert store.learning.put([_looked_at(ENDED)], [], replaces=[("lab", "1")])
+    assert again in store.learning.pending(0.0, 9)
+
+
+def test_what_was_learnt_is_forgotten_and_pending_again(store: Store) -> None:
+    old, kept = replace(ENDED, job_id="2", end_s=10.0), replace(ENDED, job_id="3")
+    store.outcomes.put([ENDED, old, kept])
+    assert store.learning.put([_looked_at(ENDED), _looked_at(old), _looked_at(kept, "by-hand")], [])
+    assert store.learning.clear("by-hand", since_s=40.0) == 2
+    assert store.learning.pending(0.0, 9) == [ENDED]
+
+
+def test_postgresql_sees_that_its_index_holds_what_is_pending(store: Store) -> None:
+    if store.database.path is not None:
+        pytest.skip("SQLite's indexes are looked at in test_indexes.py")
+    asked = []
+    with store.database.read() as connection:
+
+        def note(_connection: object, _cursor: object, statement: str, *rest: object) -> None:
+            asked.append((statement, rest[0]))
+
+        event.listen(store.database.engine, "before_cursor_execute", note)
+        store.learning.pending(5.0, 9)
+        event.remove(store.database.engine, "before_cursor_execute", note)
+        # A table of some rows is read as a whole.
+        connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
+        ((statement, values),) = asked
+        plan = connection.exec_driver_sql(f"EXPLAIN {statement}", values).all()
+    found = " ".join(str(row) for row in plan)
+    assert "ix_outcomes_unseen" in found

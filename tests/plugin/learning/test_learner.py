@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
+from empty_stores import open_store
 from site_jobs import CPU, GPU, NOW_S, SiteJobs, factor, forecast, width
 
 from berth.plugin.cli.workload_text import learnt_text
 from berth.plugin.learning.counted import Use
 from berth.plugin.learning.learner import Learner
+from berth.plugin.learning.scope import Stored
 from berth.plugin.learning.shown import changes_since, moved
 from berth.plugin.store import Store
 from berth.policies.digest import of_forecast
@@ -433,3 +436,81 @@ def test_changes_are_told_where_people_look(store: Store, jobs: SiteJobs) -> Non
     (sentence,) = changes_since(store, 0.0)
     assert sentence.startswith("workload app: jobs take clearly longer than before since ")
     assert changes_since(store, NOW_S) == []
+
+
+@pytest.mark.parametrize("everybody", [False, True])
+def test_learning_from_what_is_new_finds_what_checking_all_finds(
+    tmp_path: Path, everybody: bool
+) -> None:
+    """After each of many changes, by two stores that are told the same."""
+    stores = [open_store(f"sqlite:///{tmp_path}/{name}.db") for name in ("new", "all")]
+    sites = [SiteJobs(one) for one in stores]
+    random = Random(3)  # noqa: S311 - for the same steps each time
+    ids: list[str] = []
+
+    def job() -> None:
+        profile, user = random.choice(
+            [("app", "alice"), ("app", "bob"), ("bob/own", "bob"), ("app", "carol")]
+        )
+        seconds = random.uniform(80, 300)
+        ids.extend({site.job(profile, seconds, user=user) for site in sites})
+
+    def predicted_anew() -> None:
+        seconds = random.uniform(80, 300)
+        for site in sites:
+            site.workload(forecast("app", {CPU: seconds}), owner="alice")
+
+    def left_out() -> None:
+        name = random.choice(ids)
+        for store in stores:
+            Learner(store, everybody=everybody, clock=lambda: NOW_S).without(name)
+
+    def pruned() -> None:
+        for store in stores:
+            store.learning.prune(NOW_S - 86_400 + 60.0 * 3)
+
+    predicted_anew()
+    for site in sites:
+        site.workload(forecast("bob/own", {CPU: 100}), owner="bob")
+    steps = [job] * 8 + [predicted_anew, left_out, pruned, job]
+    for step in [job, job, *random.sample(steps, len(steps))]:
+        step()
+        Learner(stores[0], everybody=everybody, clock=lambda: NOW_S).until_done()
+        checks_all = Learner(stores[1], everybody=everybody, clock=lambda: NOW_S)
+        while checks_all.round(all_of_them=True).more:
+            pass
+        learnt = [
+            {(r.profile, r.user): (r.inputs, r.document) for r in s.learning.forecasts()}
+            for s in stores
+        ]
+        assert learnt[0] == learnt[1]
+    for store in stores:
+        store.close()
+
+
+def test_jobs_of_one_user_are_learnt_from_without_reading_those_of_others(
+    store: Store, jobs: SiteJobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs.workload(forecast("app", {CPU: 100}), owner="ada")
+    for user in ("ada", "alice", "bob"):
+        jobs.job("app", 120, user=user)
+    learner(store).until_done()
+    read: list[str] = []
+    of_user = Stored.of_user
+    monkeypatch.setattr(Stored, "of_user", lambda s, user: (read.append(user), of_user(s, user))[1])
+    learner(store).until_done()
+    assert read == []
+    jobs.job("app", 130, user="bob")
+    learner(store).until_done()
+    assert read == ["bob"]
+    read.clear()
+    jobs.job("app", 130, user="ada")  # who owns it: counts for all
+    learner(store).until_done()
+    assert set(read) == {"ada", "alice", "bob"}
+    read.clear()
+    jobs.workload(forecast("other", {CPU: 100}))
+    learner(store).until_done()
+    assert set(read) == {"ada", "alice", "bob"}
+    read.clear()
+    learner(store).until_done()
+    assert read == []

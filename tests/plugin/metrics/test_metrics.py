@@ -33,8 +33,10 @@ from berth.plugin.metrics.exporter import STORE_PERIOD_S, Exporter
 from berth.plugin.metrics.listening import listening
 from berth.plugin.metrics.of_store import store_metrics
 from berth.plugin.store import OutcomeRecord, Store
+from berth.plugin.store.records import EvidenceRecord
 
 ASK = {"queue": "auto", "comment": "berth:stream"}
+OFF = {"user": "alice", "comment": "berth:off"}
 DEPLOY = Path(__file__).parents[3] / "deploy"
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -75,14 +77,20 @@ def test_what_the_daemon_did_is_counted(ready: Harbour) -> None:
     for _ in range(3):
         daemon.decide(**ASK)
     daemon.decide(**{**ASK, "comment": "berth:off"})
+    streak = {"undecided": 12, "since_ms": int(1000 * (time.time() - 90)), "opened": 1}
+    daemon.ask(op="decide", scheduler="flux", job=OFF, breaker=streak)
     text = once(ready.site_file)
     found = families(text)
     assert found["berth_daemon_up"] == {(): 1.0}
     assert found["berth_store_up"] == {(): 1.0}
     assert found["berth_decisions_total"][("edit", "enforce", "placed")] == 3
-    assert found["berth_decisions_total"][("keep", "enforce", "opted-out")] == 1
-    assert found["berth_decision_duration_seconds_count"] == {(): 4.0}
-    assert found["berth_decision_duration_seconds_bucket"][("+Inf",)] == 4
+    assert found["berth_decisions_total"][("keep", "enforce", "opted-out")] == 2
+    assert found["berth_filter_breaker_openings_total"] == {("flux",): 1.0, ("slurm",): 0.0}
+    undecided = found["berth_filter_breaker_undecided_submissions_total"]
+    assert undecided == {("flux",): 12.0, ("slurm",): 0.0}
+    assert 90 <= found["berth_filter_breaker_last_outage_seconds"][("flux",)] < 600
+    assert found["berth_decision_duration_seconds_count"] == {(): 5.0}
+    assert found["berth_decision_duration_seconds_bucket"][("+Inf",)] == 5
     assert 0 < found["berth_decision_duration_seconds_sum"][()] < 4
     assert found["berth_candidates"][()] > 0
     assert found["berth_recorded_decisions_total"][("dropped",)] == 0
@@ -121,7 +129,7 @@ def test_over_a_socket_until_it_is_ended(ready: Harbour, tmp_path: Path) -> None
 
 def fetched(path: Path) -> str:
     """What is served at the socket, once it is there."""
-    for _ in range(300):
+    for _ in range(1_800):  # a busy machine takes its time to start it
         connection = HTTPConnection("localhost", timeout=10)
         connection.sock = socket.socket(socket.AF_UNIX)
         try:
@@ -179,7 +187,13 @@ def test_how_predictions_held_by_platform(tmp_path: Path) -> None:
         )
         for n in range(3)
     )  # fmt: skip
+    looked_at = [
+        EvidenceRecord("site", str(n), now_s - n, "completed", use, "alice", "app", "sha256:1")
+        for n, use in enumerate(("used", "used", "suspended"))
+    ]
+    store.learning.put(looked_at, [])
     found = scraped(Exporter(failing, lambda: store_metrics(store)))  # type: ignore[arg-type]
+    assert found["berth_learnt_jobs"] == {("used",): 2.0, ("suspended",): 1.0}
     assert found["berth_compared_jobs"] == {("epyc",): 3.0}
     assert found["berth_time_error_ratio"][("epyc", "0.5")] == 1.0
     assert found["berth_time_bias_ratio"] == {("epyc",): 2.0}
@@ -261,16 +275,25 @@ def test_a_peer_that_says_nothing_keeps_nobody_waiting() -> None:
     server.server_close()
 
 
-def test_alerts_and_the_dashboard_ask_for_metrics_that_exist() -> None:
+def test_alerts_and_the_dashboard_ask_for_metrics_that_exist(tmp_path: Path) -> None:
     documented = set(re.findall(r"`(berth_\w+)`", (DOCS / "metrics.md").read_text()))
     documented |= {f"{name}{end}" for name in documented for end in ("_bucket", "_sum", "_count")}
     alerts = DEPLOY / "prometheus" / "berth-alerts.yml"
     rules = yaml.safe_load(alerts.read_text())["groups"][0]["rules"]
     panels = json.loads((DEPLOY / "prometheus" / "berth-dashboard.json").read_text())["panels"]
     asked = [rule["expr"] for rule in rules]
-    asked += [target["expr"] for panel in panels for target in panel["targets"]]
+    shown = [target["expr"] for panel in panels for target in panel["targets"]]
+    asked += shown
     assert len(asked) > 15
     for expression in asked:
         assert set(re.findall(r"berth_\w+", expression)) <= documented, expression
     if promtool := shutil.which("promtool"):
         subprocess.run([promtool, "check", "rules", str(alerts)], check=True)
+        # The dashboard's questions as rules, with Grafana's variables filled in.
+        rules = [
+            {"record": f"panel:{n}", "expr": one.replace("$instance", ".*")}
+            for n, one in enumerate(shown)
+        ]
+        panelled = tmp_path / "panels.yml"
+        panelled.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
+        subprocess.run([promtool, "check", "rules", str(panelled)], check=True)

@@ -228,3 +228,38 @@ def test_without_a_place_for_the_journal_nothing_is_touched(
     blocked.folder = Path("/proc/none")
     assert isinstance(blocked.apply(), BerthError)
     assert fleet.layout() == stage.old
+
+
+def test_an_end_that_cannot_be_written_says_which_layout_stands(
+    fleet: FakeFleet, state_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = stage_with(BESIDE_RUNNING, fleet, state_folder)
+    append = Journal.append
+
+    def full_at_the_end(self: Journal, kind: str, **fields: Any) -> None:
+        if kind == "end":
+            raise BerthError("no space left")
+        append(self, kind, **fields)
+
+    monkeypatch.setattr(Journal, "append", full_at_the_end)
+    result = stage.apply()
+    assert isinstance(result, Unfinished)
+    assert "the new layout stands" in result.message
+    monkeypatch.undo()
+    stage.resume()
+    check_end(stage, "new")
+
+
+def test_a_folder_that_cannot_be_synced_is_said_in_a_sentence(
+    fleet: FakeFleet, state_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = stage_with(BESIDE_RUNNING, fleet, state_folder)
+
+    def broken(_descriptor: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", broken)
+    result = stage.apply()
+    assert isinstance(result, BerthError)
+    assert "Input/output error" in result.message
+    assert fleet.layout() == stage.old

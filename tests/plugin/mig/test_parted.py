@@ -10,6 +10,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import examples
 
 from berth.pilot.errors import DocumentError, ToolMissing
 from berth.plugin.mig.parted import Entry, entries, parse, read, write
@@ -74,7 +75,7 @@ def test_every_configuration_goes_out_and_comes_back(gpu: str) -> None:
         assert arrange(geometry, entry.mig_devices, current=layout) == layout
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(
     st.dictionaries(
         st.from_regex(r"[a-z1][a-z0-9.+-]{0,9}", fullmatch=True) | st.sampled_from(["no", "null"]),

@@ -22,6 +22,7 @@ from berth.policies.mig import Instance, Layout
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(400)]
 
 
+@pytest.mark.slow
 def test_slices_change_beside_jobs_that_run_on(node: Node) -> None:
     slurm = node.slurm
     small, large = node.run_job("1g.5gb"), node.run_job("3g.20gb")
@@ -145,6 +146,7 @@ def test_the_last_slice_of_a_type_that_a_job_waits_for_is_kept(node: Node, form:
     slurm.wait_for_state(job, "RUNNING", timeout_s=120)
 
 
+@pytest.mark.slow
 def test_a_job_that_slurm_held_for_a_type_runs_when_the_type_is_back(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
-from live_queue import FACTS, JOBS, NOW_S, node, pretend
+from live_queue import FACTS, JOBS, NOW_S, job, node, pretend
 
 from berth.pilot.errors import BerthError, UsageError
 from berth.plugin.cli import berth
+from berth.plugin.replay.expected import expected_times
+from berth.plugin.replay.live import next_hours
 from berth.plugin.replay.present import present_queue
 from berth.plugin.scheduler import ClusterFacts
+from berth.plugin.scheduler.facts import ReservationFacts
+from berth.policies.replay import Settings
+from berth.policies.replay.settings import Backfill
 
 
 @pytest.fixture
@@ -47,6 +53,56 @@ def test_the_next_hours_as_text_and_json() -> None:
     # It waits for the node of job 1, which has 960 s at most; and before job 3 nobody does.
     assert NOW_S <= low < mid <= high
     assert data["replays"][0]["figures"]["started_in_1_h"] == [2, 2, 2]
+
+
+def test_no_waiting_job_starts_on_a_node_where_it_would_run_into_a_reservation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def start_s(*reservations: ReservationFacts) -> float:
+        pretend(monkeypatch, reservations)
+        done = CliRunner().invoke(berth, ["replay", "--live", "--json"], env={"BERTH_SITE": None})
+        assert done.exit_code == 0, done.exception
+        _, mid, _ = json.loads(done.output)["replays"][0]["starts_s"]["3"]
+        return float(mid)
+
+    over, other = NOW_S - 10.0, NOW_S + 1e6
+    end_s = NOW_S + 9_000.0
+    maintenance = ReservationFacts("m", frozenset(["n1", "n2"]), NOW_S + 500.0, end_s)
+    # Job 3 asks for 1,000 s: from 500 s before it on no node takes it.
+    assert start_s(maintenance) >= end_s
+    gone = ReservationFacts("gone", maintenance.nodes, 0.0, over)
+    elsewhere = ReservationFacts("x", frozenset(["n3", "n9"]), NOW_S, other)
+    assert start_s(gone, elsewhere) == start_s() < end_s
+
+
+def test_jobs_that_wait_for_others_start_after_them() -> None:
+    jobs = (
+        job("9", priority=9.0, after=("3", "1")), job("3"), job("1", start_s=NOW_S - 40.0,
+            node_names=("n2",)), job("8", after=("5",)), job("5", may_start=False),
+    )  # fmt: skip
+    found = present_queue(FACTS, jobs)
+    assert [one.job_id for one in found.waiting] == ["3", "9"]
+    assert found.left_out["wait for jobs that are not replayed"] == 1
+    known = expected_times(found, None)
+    starts = next_hours(found, Settings(Backfill.FCFS), known).middle
+    assert starts.start_s[-1] >= starts.end_s[-2]
+
+
+@pytest.mark.parametrize("shared_out", [True, False])
+def test_memory_counts_where_the_scheduler_shares_it_out(shared_out: bool) -> None:
+    gib = 2**30
+    used = 6 * gib if shared_out else 0
+    nodes = (replace(FACTS.nodes[0], memory_bytes=8 * gib, used_memory_bytes=used, idle_cores=3),)
+    facts = replace(FACTS, nodes=nodes)
+    jobs = (
+        job("1", cores=1, memory_bytes=6 * gib, start_s=NOW_S - 10.0, node_names=("n1",)),
+        job("2", cores=1, memory_bytes=3 * gib), job("3", cores=1, memory_bytes=2 * gib),
+    )  # fmt: skip
+    found = present_queue(facts, jobs)
+    done = next_hours(found, Settings(Backfill.EASY), expected_times(found, None)).middle
+    starts = dict(zip(("1", "2", "3"), done.start_s - NOW_S, strict=True))
+    assert bool(starts["2"] > 0) is shared_out
+    assert starts["3"] == 0
 
 
 @pytest.mark.usefixtures("here")

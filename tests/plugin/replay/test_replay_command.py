@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from thin_site import thin_site
 
 from berth.pilot.errors import BerthError
 from berth.plugin.cli import berth
@@ -19,18 +20,7 @@ SWF = """\
 3 2 0 5 1 -1 -1 1 5 -1 1 2 1 -1 1 -1 -1 -1
 4 3 17 20 1 -1 -1 1 20 -1 1 2 1 -1 1 -1 -1 -1
 """
-SITE = """\
-schema = "berth.site/1"
-[site]
-reference_platform = "quartz"
-[[candidates]]
-name = "thin"
-platform = "quartz"
-partition = "queue1"
-nodes = 1
-cores_per_node = 4
-price_per_core_hour = 3600
-"""
+SITE = thin_site("queue1", 1, "price_per_core_hour = 3600")
 
 
 @pytest.fixture

@@ -7,29 +7,21 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from thin_site import thin_site
 
 from berth.pilot.errors import BerthError
 from berth.plugin.cli import berth
 from berth.plugin.slurm.past_jobs import read_sacct
 from berth.plugin.slurm.reservations import read
 from berth.plugin.slurm.submit_line import said
+from berth.policies.objectives.fastest import Fastest
+from berth.policies.objectives.protocol import Offer
 
 HEADER = (
     "JobID|User|Partition|State|Submit|Start|End|TimelimitRaw|AllocCPUS|NNodes|ReqMem|MaxRSS|"
     "AllocTRES|JobName|SubmitLine\n"
 )
-SITE = """\
-schema = "berth.site/1"
-[site]
-reference_platform = "quartz"
-[[candidates]]
-name = "thin"
-platform = "quartz"
-partition = "batch"
-nodes = 2
-cores_per_node = 4
-memory_per_node = "8G"
-"""
+SITE = thin_site("batch", 2, 'memory_per_node = "8G"')
 GPUS = """
 [[candidates]]
 name = "a100"
@@ -127,6 +119,7 @@ def test_reserved_nodes_take_no_jobs_that_would_run_into_it(tmp_path: Path, site
         ("nodes,begin,end\nthin[2],+1,+2\n", "has 2 nodes"),
         ("nodes,begin,end\nthin[a],+1,+2\n", "no kind of nodes"),
         ("nodes,begin,end\nthin[0-],+1,+2\n", "names no nodes"),
+        (f"nodes,begin,end\nthin[{'9' * 4_400}],+1,+2\n", "names no nodes"),
         ("nodes,begin,end\nthin,+2,+1\n", "ends before it begins"),
         ("nodes,begin,end\nthin,soon,+1\n", "'soon' is no time"),
     ],
@@ -300,6 +293,34 @@ def test_past_runs_of_the_same_program_say_how_long_it_takes_elsewhere(
     found = replays(jobs, "--site", site, "--policy", "fastest", "--truth", "history")
     assert found["easy, fastest"]["counts"]["moved"] == 3  # type: ignore[index]
     assert "--times" in str(failure(jobs, "--site", site, "--policy", "fastest").hint)
+
+
+def test_a_policy_that_raises_leaves_its_jobs_where_they_were_and_is_reported(
+    tmp_path: Path, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    score = Fastest.score
+
+    def broken(self: Fastest, offer: Offer) -> float | None:
+        if offer.request.resources.cores == 2:
+            raise ZeroDivisionError("no such thing")
+        return score(self, offer)
+
+    monkeypatch.setattr(Fastest, "score", broken)
+    site.write_text(SITE + SITE.split("[site]")[1].split("\n", 2)[2].replace("thin", "fat")
+                    .replace("quartz", "rome-7742").replace("batch", "fast"))  # fmt: skip
+    times = tmp_path / "times.csv"
+    rows = [f"{n},quartz,9\n{n},rome-7742,5\n" for n in range(4)]
+    times.write_text("job,platform,runtime_s\n" + "".join(rows))
+    jobs = trace(tmp_path, *(job(n, n, 9, cores=2 if n % 2 else 4) for n in range(4)))
+    asked = (jobs, "--site", site, "--times", times, "--policy", "fastest")
+    found = replays(*asked)["easy, fastest"]
+    assert found["counts"]["policy_failed"] == 2  # type: ignore[index]
+    assert found["counts"]["moved"] == 2  # type: ignore[index]
+    assert found["counts"]["ended"] == 4  # type: ignore[index]
+    text = run(*asked).output
+    assert "the policy failed on 2 jobs, which stayed where they were; first on job 1: " in text
+    assert "ZeroDivisionError: no such thing" in text
+    assert "Traceback" not in text
 
 
 def test_every_job_is_counted_once_whatever_became_of_it(tmp_path: Path, site: Path) -> None:

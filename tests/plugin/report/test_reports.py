@@ -122,7 +122,7 @@ def test_the_site_is_reported_with_coverage_shadow_and_calibration(
     titles = [part["title"] for part in found["parts"]]
     assert "What placements saved (last 30 days)" in titles
     tables = {table["caption"]: table for part in found["parts"] for table in part["tables"]}
-    assert "acts on programs" in str(tables["Platforms of the site"]["rows"])
+    assert "programs are placed there" in str(tables["Platforms of the site"]["rows"])
     assert tables["Decisions"]["rows"][0][-1] == "50%"
 
 

@@ -173,6 +173,17 @@ def test_the_auto_partition_is_no_candidate() -> None:
     assert 'auto_partition = "auto"' in toml_text(site, name="x")
 
 
+def test_a_cluster_of_the_auto_partition_alone_is_told_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = cluster(node(queues=("auto",)), queues=("auto",))
+    monkeypatch.setattr(Slurm, "read", lambda _: alone)
+    done = run("--scheduler", "slurm", "--output", str(tmp_path / "berth.toml"))
+    assert isinstance(done.exception, BerthError)
+    assert "no partition with nodes in it besides auto" in done.exception.message
+    assert "the places are other partitions" in (done.exception.hint or "")
+
+
 @pytest.mark.parametrize(
     ("features", "name"),
     [

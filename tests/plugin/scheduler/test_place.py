@@ -22,7 +22,7 @@ from berth.plugin.forecasting import forecaster_for
 from berth.predictor.core import workload as berth_workload
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
-from berth.predictor.core.sizes import SizeLaw
+from berth.predictor.core.sizes import SizeGrowth
 
 SITE = """
 schema = "berth.site/1"
@@ -75,7 +75,7 @@ class FakeForecaster:
             container=None,
             reference_platform=profile.document.platform,
             reference_runtime_s=40.0,
-            sizes=SizeLaw(None, 1e9),
+            sizes=SizeGrowth(None, 1e9),
             curves={name: self._curve(p) for name, p in platforms.items()},
         )
 

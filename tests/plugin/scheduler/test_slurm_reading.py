@@ -118,8 +118,18 @@ def test_gres(text: str | None, found: dict[str, int]) -> None:
 
 
 def test_times() -> None:
-    texts = ("2-00:00:00", "12:00:00", "30:00", "UNLIMITED", "NONE", "N/A", "INVALID", None)
-    assert [duration_s(t) for t in texts] == [172800, 43200, 1800, *[None] * 5]
+    texts = (
+        "2-00:00:00",
+        "12:00:00",
+        "30:00",
+        "UNLIMITED",
+        "NONE",
+        "N/A",
+        "INVALID",
+        "9" * 5000 + ":00",
+        None,
+    )
+    assert [duration_s(t) for t in texts] == [172800, 43200, 1800, *[None] * 6]
 
 
 @given(st.text(), st.text(), st.text())

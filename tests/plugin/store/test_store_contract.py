@@ -13,8 +13,10 @@ from alembic.migration import MigrationContext
 from berth_daemon import forecast
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import inspect
 from sqlalchemy import text as text_
 from stored import STORED_DECISION
+from thorough import examples
 
 from berth.pilot.errors import UsageError
 from berth.plugin.daemon.shelf import Shelf
@@ -23,9 +25,11 @@ from berth.plugin.store import (
     OutcomeRecord,
     Store,
     WorkloadRecord,
+    statements,
 )
 from berth.plugin.store.database import Database
-from berth.plugin.store.records import FingerprintRecord
+from berth.plugin.store.history import Decisions
+from berth.plugin.store.records import Asked, EndedJob, FingerprintRecord, Ranking
 from berth.plugin.store.tables import REVISIONS, metadata
 from berth.plugin.store.upgrade import schema_version
 from berth.predictor.core.forecast import Forecast, Unit
@@ -178,6 +182,58 @@ def test_decisions_are_listed_newest_first_and_by_what_is_asked(store: Store) ->
     assert [d.time_s for d in store.decisions.last(9, profile="wide")] == [7.0]
 
 
+LONG = json.dumps([{"candidate": f"place-{n}", "score": n} for n in range(20)])
+
+
+def _rankings(store: Store) -> int:
+    with store.database.read() as connection:
+        return int(connection.execute(text_("SELECT count(*) FROM rankings")).scalar_one())
+
+
+def test_alternatives_that_come_again_are_stored_once_and_read_as_each_decisions_own(
+    store: Store,
+) -> None:
+    names = [f"{n:016d}" for n in range(23)]
+    made = [replace(DECISION, id=n, time_s=float(i), ranked=LONG) for i, n in enumerate(names)]
+    other = replace(DECISION, id="other", time_s=99.0, ranked=LONG.replace("place", "spot"))
+    short = replace(DECISION, id="short", time_s=98.0, ranked="[]")
+    store.decisions.add(made[:1])  # a first one may be the only one
+    assert _rankings(store) == 0
+    store.decisions.add([*made[1:], short])
+    store.decisions.add([other])
+    assert _rankings(store) == 1
+    assert store.decisions.of_ids(names) == {one.id: one for one in made}
+    assert store.decisions.last(3) == [other, short, made[-1]]
+    assert store.decisions.of_user(DECISION.user, 0.0, 97.0) == made
+    assert store.decisions.get(names[7]) == made[7]
+    assert {one.ranked for one in store.decisions.rankings(names).values()} == {LONG}
+    assert store.decisions.asked(names[:1]) == {names[0]: Asked(0.0, DECISION.request, LONG)}
+    # Another daemon, or this one after its start, has not met them.
+    Decisions(store.database).add([replace(made[0], id="again", time_s=100.0)])
+    assert store.decisions.get("again") == replace(made[0], id="again", time_s=100.0)
+
+
+def test_alternatives_stay_as_long_as_a_decision_has_them(store: Store) -> None:
+    day_s = 86_400.0
+    times_s = [1.0, 2.0, 1.9 * day_s, 2.5 * day_s, 4.0 * day_s]
+    made = [
+        replace(DECISION, id=f"{n:016d}", time_s=time_s, ranked=LONG)
+        for n, time_s in enumerate(times_s)
+    ]
+    gone = [
+        replace(one, id=f"b{one.id}", time_s=1.0, ranked=LONG.replace("place", "spot"))
+        for one in made[:2]
+    ]
+    for one in (*made, *gone):
+        store.decisions.add([one])
+    assert _rankings(store) == 2
+    assert store.decisions.prune(3.0 * day_s) == 6
+    assert store.decisions.last(9) == made[-1:]
+    assert _rankings(store) == 1
+    assert store.decisions.prune(9.0 * day_s) == 1
+    assert _rankings(store) == 0
+
+
 def test_pruning_deletes_what_is_older_and_nothing_else(store: Store) -> None:
     store.decisions.add([replace(DECISION, id=str(n), time_s=float(n)) for n in range(10)])
     store.add(PROFILE)
@@ -230,6 +286,37 @@ def test_outcomes_come_in_order_of_their_ends_a_page_at_a_time(
     assert store.outcomes.prune(5.0) == 11
     assert [o.end_s for o in store.outcomes.between(0.0, 6.0)] == [5.0, 5.0]
     assert store.outcomes.newest_end_s("nowhere") is None
+
+
+def test_the_newest_outcomes_come_in_order_of_their_ends(store: Store) -> None:
+    rows = [
+        OutcomeRecord("lab", str(n), f"user-{n}", "completed", end_s=n // 2, elapsed_s=n)
+        for n in range(20)
+    ]
+    store.outcomes.put([*rows[::-1], OutcomeRecord("a", "4", "eve", "failed", end_s=4.0)])
+    store.outcomes.put([OutcomeRecord("lab", "running", "alice", "running")])
+    found = store.outcomes.newest(2.0, 8.0, 5)
+    assert [one.user for one in found] == [f"user-{n}" for n in range(11, 16)]
+    assert found[-1] == tuple(getattr(rows[15], name) for name in EndedJob._fields)
+    every = store.outcomes.newest(0.0, 99.0, 99)
+    assert [one.user for one in every] == [one.user for one in store.outcomes.between(0.0, 99.0)]
+    assert store.outcomes.count(2.0, 8.0) == 13
+    assert store.outcomes.newest(99.0, 100.0, 5) == []
+
+
+def test_only_the_newest_decisions_are_counted_and_rankings_are_read_alone(store: Store) -> None:
+    changes = ({"code": "placed"}, {"code": "no-profile", "chosen": None}, {"code": "no-profile"})
+    store.decisions.add(
+        [replace(DECISION, **{"id": f"c{n}", "time_s": 50.0 + n, **one})
+         for n, one in enumerate(changes)]
+    )  # fmt: skip
+    mode, action = DECISION.mode, DECISION.action
+    assert store.decisions.counted(50.0, 2) == [(mode, action, "no-profile", 2)]
+    assert store.decisions.counted(51.0, 9) == [(mode, action, "no-profile", 2)]
+    assert len(store.decisions.counted(50.0, 9)) == 2
+    assert (store.decisions.count(), store.decisions.count(51.0)) == (3, 2)
+    found = store.decisions.rankings(["c0", "c1", "c9"])
+    assert found == {"c0": Ranking(action, DECISION.chosen, DECISION.ranked)}
 
 
 def test_two_daemons_may_store_the_same_outcomes_at_once(store_url: str) -> None:
@@ -341,7 +428,9 @@ def test_a_store_of_the_second_schema_keeps_everything(store_url: str) -> None:
 
 
 @settings(
-    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(50),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(text=st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])))
 def test_text_comes_back_letter_by_letter(store: Store, text: str) -> None:
@@ -364,3 +453,121 @@ def test_writers_at_once_lose_nothing(store: Store) -> None:
     assert store.decisions.count() == 40
     assert len(store.workloads()) == 40
     assert store.revision() == 40
+
+
+def test_pruning_lets_others_write_in_between(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In many short transactions; what is younger stays, also what came meanwhile."""
+    monkeypatch.setattr(statements, "PIECE", 10)
+    store.decisions.add(
+        [replace(DECISION, id=f"old-{n}", time_s=float(n)) for n in range(95)]
+        + [replace(DECISION, id="young", time_s=1_000.0)]
+    )
+    written = []
+
+    def others_turn(_seconds: float) -> None:
+        name = f"meanwhile-{len(written)}"
+        store.decisions.add([replace(DECISION, id=name, time_s=2_000.0)])
+        written.append(name)
+
+    monkeypatch.setattr(statements.time, "sleep", others_turn)
+    assert store.decisions.prune(500.0) == 95
+    assert len(written) == 9
+    assert {one.id for one in store.decisions.last(1000)} == {"young", *written}
+
+
+def test_outcomes_of_every_cluster_are_found(store: Store) -> None:
+    jobs = [
+        OutcomeRecord(c, str(n), "a", "completed", end_s=float(n)) for c in "xyz" for n in (1, 2)
+    ]
+    store.outcomes.put(jobs)
+    assert list(store.outcomes.between(0.0, 9.0)) == sorted(
+        jobs, key=lambda j: (j.end_s, j.cluster)
+    )
+    assert store.outcomes.prune(2.0) == 3
+
+
+def test_a_store_of_the_tenth_schema_gets_its_indexes(store_url: str) -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    database = Database(store_url)
+    database.create_file()
+    config = Config()
+    config.set_main_option("script_location", "berth.plugin.store:migrations")
+    with database.write() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "v0010")
+    database.engine.dispose()
+    store = Store.open(store_url)
+    with store.database.read() as connection:
+        found = {i["name"] for i in inspect(connection).get_indexes("outcomes")}
+    assert "ix_outcomes_job_id" in found
+    store.decisions.add([DECISION])
+    assert store.decisions.last(5, code=DECISION.code) == [DECISION]
+    store.close()
+
+
+def test_a_store_of_the_eleventh_schema_knows_what_was_learnt_from(store_url: str) -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    database = Database(store_url)
+    database.create_file()
+    config = Config()
+    config.set_main_option("script_location", "berth.plugin.store:migrations")
+    with database.write() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "v0011")
+    now_s = time.time()
+    jobs = {"seen": "completed", "fresh": "completed", "changed": "failed", "none": "completed"}
+    with database.write() as connection:
+        for job, state in jobs.items():
+            connection.execute(
+                text_(
+                    'INSERT INTO outcomes (cluster, job_id, "user", state, end_s, profile) '
+                    "VALUES ('lab', :job, 'alice', :state, :end_s, :profile)"
+                ),
+                {"job": job, "state": state, "end_s": now_s,
+                 "profile": None if job == "none" else "app"},
+            )  # fmt: skip
+        for job in ("seen", "changed"):
+            connection.execute(
+                text_(
+                    'INSERT INTO evidence (cluster, job_id, ended_s, state, use, "user", profile, '
+                    "digest) VALUES ('lab', :job, :end_s, 'completed', 'used', 'a', 'app', 'd')"
+                ),
+                {"job": job, "end_s": now_s},
+            )
+    database.engine.dispose()
+    store = Store.open(store_url)
+    pending = store.learning.pending(now_s - 1.0, 9)
+    assert [one.job_id for one in pending] == ["changed", "fresh"]
+    store.close()
+
+
+def test_decisions_of_the_twelfth_schema_keep_their_alternatives(store_url: str) -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    database = Database(store_url)
+    database.create_file()
+    config = Config()
+    config.set_main_option("script_location", "berth.plugin.store:migrations")
+    with database.write() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "v0012")
+    before = replace(DECISION, ranked=LONG)
+    values = {name: getattr(before, name) for name in DECISION.__slots__}
+    columns = ", ".join(f'"{name}"' for name in values)
+    holes = ", ".join(f":{name}" for name in values)
+    with database.write() as connection:
+        connection.execute(
+            text_(f"INSERT INTO decisions ({columns}) VALUES ({holes})"),  # noqa: S608 - ours
+            values,
+        )
+    database.engine.dispose()
+    store = Store.open(store_url)
+    assert store.decisions.get(before.id) == before
+    store.close()

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
+from stand_in_replayer import StandIn
 
 from berth.pilot.errors import BerthError, UsageError
 from berth.plugin import cli
@@ -41,9 +42,6 @@ FEW = ("--parameters", "weights.wait,alike_within", "--metrics", "finish,wait")
 
 @pytest.fixture
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> object:
-    sys.path.insert(0, str(Path(__file__).parents[2] / "policies"))
-    from stand_in_replayer import StandIn
-
     made = StandIn(days=30)
     monkeypatch.setattr(run, "open_replayer", lambda *_: made)
     monkeypatch.setattr("berth.plugin.tune.replaying.open_replayer", lambda *_: made)
@@ -196,7 +194,7 @@ run.join(Path({folder!r}))
 def test_several_workers_share_a_tune_and_one_that_is_killed_costs_its_trial(
     stand_in: object, site: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tests = str(Path(__file__).parents[2] / "policies")
+    tests = str(Path(__file__).parents[2] / "support")
 
     def command(folder: Path) -> tuple[str, ...]:
         return (sys.executable, "-c", WORKER.format(tests=tests, folder=str(folder)))

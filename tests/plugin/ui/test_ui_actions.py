@@ -164,30 +164,3 @@ def test_what_one_user_sends_is_not_another_s_to_see(asking: Asking) -> None:
     refused = unescape(client.get(link, headers=bob).text)
     assert "no longer held here" in refused
     assert "transformer-" not in refused.partition("</form>")[2]
-
-
-def test_a_store_of_a_newer_schema_or_none_is_said_by_each_view(
-    asking: Asking, settings: UiSettings
-) -> None:
-    assert settings.site_file is not None
-    file = settings.site_file.parent / "store.db"
-    from sqlalchemy import create_engine, text
-
-    engine = create_engine(f"sqlite:///{file}")
-    with engine.begin() as connection:
-        connection.execute(text("UPDATE alembic_version SET version_num = 'v9999'"))
-    engine.dispose()
-    client = asking()
-    for view in ("/jobs", "/site", "/place", "/predict"):
-        answer = client.get(view)
-        assert answer.status_code == 200
-        assert "v9999" in answer.text or "newer" in answer.text, view
-    assert "What a GPU can be cut into" in client.get("/mig").text
-    assert client.get("/what-if").status_code == 200
-
-
-def test_a_daemon_and_a_scheduler_that_are_down_are_said(asking: Asking) -> None:
-    page = unescape(asking().get("/site").text)
-    assert "berth.sock" in page or "daemon" in page
-    queue = unescape(asking().get("/queue").text)
-    assert 'role="alert"' in queue or "being replayed" in queue

@@ -2,81 +2,36 @@
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+from flask import Flask, Response, request
 from small_models import convolutional
-from ui_store import decision
+from ui_browser import ATTACKER, NOT_HERE, Browser, browsing, serving
+from ui_site import at_work, lively
 
-from berth.plugin.report import page
-from berth.plugin.report.of_replay import compared_parts
-from berth.plugin.report.parts import Report
+from berth.plugin.ui.app import create_app
 from berth.plugin.ui.settings import UiSettings
-from berth.policies.tuning.figures import Figures
 
-CHROMIUM = shutil.which("chromium")
-FLEET = {
-    "schema": "berth.mig-fleet/1",
-    "gpus": [{"name": "n1/0", "model": "A100-40GB", "layout": ["3g.20gb@0", "1g.5gb@4"],
-              "running": [{"instance": "1g.5gb@4"}]}],
-}  # fmt: skip
-SERIOUS = ("serious", "critical")
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="NOT TESTED IN A BROWSER: no chromium on PATH"),
-    pytest.mark.timeout(400),
-]
+pytestmark = [NOT_HERE, pytest.mark.timeout(400)]
+PICTURES = {"/jobs": 0, "/queue": 1, "/site": 2, "/mig": 1, "/what-if": 0, "/actions": 0}
+"""How many each view shows."""
 
 
-def replays() -> Report:
-    """Two replays of a few jobs."""
-    submit = np.arange(8.0) * 100.0
-    wait, run = np.arange(8.0) * 10.0, np.full(8, 500.0)
-    before, after = (
-        Figures(submit, one, run, np.arange(8) % 3, run, run, run, np.zeros(8, int),
-                ("alice", "bob", "carol"), ("cpu",))
-        for one in (wait, wait / 2)
-    )  # fmt: skip
-    return Report("Replay of jobs", "", compared_parts(before, after, ("fcfs", "easy")))
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> UiSettings:
+    """A site that has been used, with a queue."""
+    at_work(monkeypatch)
+    return lively(tmp_path)
 
 
-@dataclass
-class Browser:
-    """A tab, what it complained about, and whom it asked."""
-
-    tab: Any
-    origin: str
-    problems: list[str] = field(default_factory=list)
-    asked: set[str] = field(default_factory=set)
-
-    def open(self, address: str) -> None:
-        answer = self.tab.goto(f"{self.origin}{address}")
-        assert answer.status == 200, address
-
-    def screenshot(self, name: str) -> None:
-        """For the documentation: ``make screenshots`` says where."""
-        folder = os.environ.get("BERTH_SCREENSHOTS")
-        if folder:
-            self.tab.screenshot(path=Path(folder, f"{name}.png"), type="png")
-
-    def findings(self) -> list[str]:
-        """What axe-core finds wrong for people who cannot see or point."""
-        from axe_playwright_python.sync_playwright import Axe
-
-        found = Axe().run(self.tab).response["violations"]
-        return [
-            f"{one['id']}: {node['html'][:120]}"
-            for one in found
-            if one["impact"] in SERIOUS
-            for node in one["nodes"]
-        ]
+@pytest.fixture
+def browser(settings: UiSettings) -> Iterator[Browser]:
+    with serving(create_app(settings)) as origin, browsing(origin) as made:
+        yield made
 
 
 def what_if(browser: Browser) -> Any:
@@ -89,52 +44,40 @@ def what_if(browser: Browser) -> Any:
     return frame
 
 
+def ready(browser: Browser, view: str) -> None:
+    """The view, with what is made beside the answers."""
+    browser.open(view)
+    while "being replayed" in browser.tab.locator("main").inner_text():
+        browser.open(view)
+
+
+def sent(browser: Browser, view: str, model: Path) -> None:
+    """The view's form with a file."""
+    browser.open(f"/{view}")
+    browser.tab.set_input_files("input[type=file]", model)
+    browser.tab.click("main button")
+    browser.tab.wait_for_selector("#result")
+
+
 @pytest.fixture
-def browser(settings: UiSettings, tmp_path: Path) -> Iterator[Browser]:
-    sync_api = pytest.importorskip("playwright.sync_api")
-    waitress = pytest.importorskip("waitress")
-    from berth.plugin.ui.app import create_app
-
-    (tmp_path / "reports").mkdir()
-    fleet, report = tmp_path / "fleet.json", tmp_path / "reports" / "replay.html"
-    fleet.write_text(json.dumps(FLEET))
-    report.write_text(page.html(replays(), made_by="a test"))
-    settings = replace(settings, fleet=fleet, reports=report.parent, actions=True)
-    server = waitress.create_server(create_app(settings), host="127.0.0.1", port=0)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    try:
-        with sync_api.sync_playwright() as playwright:
-            chromium = playwright.chromium.launch(
-                executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
-            )
-            # axe-core is put into the page by the test; the page's own policy is in test_ui_guard.
-            tab = chromium.new_context(bypass_csp=True).new_page()
-            tab.set_default_timeout(60_000)
-            made = Browser(tab, f"http://127.0.0.1:{server.effective_port}")
-            tab.on("console", lambda m: made.problems.append(m.text) if m.type == "error" else None)
-            tab.on("pageerror", lambda error: made.problems.append(str(error)))
-            tab.on("request", lambda asked: made.asked.add(asked.url))
-            yield made
-            chromium.close()
-    finally:
-        server.close()
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "net.onnx"
+    path.write_bytes(convolutional().SerializeToString())
+    return path
 
 
-def test_every_view_is_used_end_to_end(browser: Browser, tmp_path: Path) -> None:
-    model = tmp_path / "net.onnx"
-    model.write_bytes(convolutional().SerializeToString())
+@pytest.mark.slow
+def test_every_view_is_used_end_to_end(browser: Browser, model: Path) -> None:
     tab = browser.tab
     for view in ("place", "predict"):
-        browser.open(f"/{view}")
-        tab.set_input_files("input[type=file]", model)
-        tab.click("main button")
-        tab.wait_for_selector("#result")
+        sent(browser, view, model)
         assert tab.locator("tbody tr").count() >= 2
         assert "sent=" in tab.url  # a link that can be opened again
         browser.screenshot(view)
+        browser.screenshot(f"wide-{view}", whole=True)
         assert tab.locator("text=Link to this view").count() == 1
-        assert tab.evaluate("document.querySelector('img.picture').naturalWidth") > 100
+        assert tab.locator("img.picture").count() >= 1
+        assert browser.empty_pictures() == []
         assert browser.findings() == []
     browser.open("/place")
     tab.fill("#tasks", "-3")
@@ -143,31 +86,116 @@ def test_every_view_is_used_end_to_end(browser: Browser, tmp_path: Path) -> None
     assert "at least 1" in tab.locator(".invalid-feedback").first.inner_text()
 
     browser.open("/jobs")
-    tab.click(f"text={decision(1).id}")
-    assert "predicted fastest" in tab.locator("main").inner_text()
+    tab.click("main tbody a")
+    assert "is predicted fastest" in tab.locator("main").inner_text()
+    assert tab.locator("img.picture").count() == 1
+    browser.screenshot("wide-job", whole=True)
+    assert browser.empty_pictures() == []
     assert browser.findings() == []
-    for view, shown in (
-        ("/jobs", 0), ("/site", 2), ("/mig?gpu=A100-40GB", 1), ("/what-if", 0), ("/queue", 0),
-        ("/actions", 0),
-    ):  # fmt: skip
-        browser.open(view)
+    for view, shown in PICTURES.items():
+        ready(browser, view)
         assert browser.findings() == []
         assert tab.locator("img.picture").count() == shown, view
-        browser.screenshot(view.strip("/").partition("?")[0])
+        assert browser.empty_pictures() == [], view
+        browser.screenshot(view.strip("/"))
+        browser.screenshot(f"wide-{view.strip('/')}", whole=True)
     framed = what_if(browser)
     assert framed.locator("img").count() >= 3
     assert framed.locator("table").count() >= 3
+    browser.screenshot("wide-report", whole=True)
     assert browser.problems == []
     elsewhere = {url for url in browser.asked if not url.startswith((browser.origin, "data:"))}
     assert elsewhere == set()
 
 
-def test_it_fits_a_narrow_screen_in_the_dark(browser: Browser) -> None:
+@pytest.mark.slow
+def test_it_fits_a_narrow_screen_in_the_dark(browser: Browser, model: Path) -> None:
     tab = browser.tab
-    tab.set_viewport_size({"width": 360, "height": 740})
+    tab.set_viewport_size({"width": 400, "height": 800})
     tab.emulate_media(color_scheme="dark")
-    for view in ("/place", "/jobs", "/site", "/mig?gpu=A100-40GB", "/actions"):
-        browser.open(view)
+
+    def fits(view: str) -> None:
         assert tab.evaluate("document.documentElement.dataset.bsTheme") == "dark"
-        assert tab.evaluate("document.documentElement.scrollWidth") <= 360, view
+        assert tab.evaluate("document.documentElement.scrollWidth") <= 400, view
         assert browser.findings() == []
+        browser.screenshot(f"narrow-{view.strip('/')}", whole=True)
+
+    for view in PICTURES:
+        ready(browser, view)
+        fits(view)
+    for view in ("place", "predict"):
+        sent(browser, view, model)
+        fits(view)
+    browser.open("/jobs")
+    lines = "e => e.getBoundingClientRect().height / parseFloat(getComputedStyle(e).lineHeight)"
+    moment = tab.locator("main tbody tr").first.locator("td").first
+    assert moment.evaluate(lines) < 2, "a date stays in one line"
+    tab.click("main tbody a")
+    fits("job")
+
+
+ATTACK = """<!doctype html><title>You have won</title>
+<form id="stop" method="post" action="{origin}/actions/stop" target="one"></form>
+<form id="mode" method="post" action="{origin}/actions/mode" target="two">
+<input name="target" value="enforce"></form>
+<iframe name="one"></iframe><iframe name="two"></iframe><iframe src="{origin}/jobs"></iframe>
+<img src="{origin}/predict?described=serve&billions=8"><script src="{origin}/jobs"></script>
+<script>
+for (const id of ["stop", "mode"]) document.getElementById(id).submit();
+window.seen = [];
+for (const mode of ["cors", "no-cors"])
+  fetch("{origin}/jobs", {{mode, credentials: "include"}})
+    .then(a => a.text()).then(t => window.seen.push(t), e => window.seen.push("refused"));
+fetch("{origin}/actions/stop", {{method: "POST", mode: "no-cors", credentials: "include"}})
+  .then(a => a.text()).then(t => window.seen.push(t), e => window.seen.push("refused"));
+</script>"""
+
+
+def attacker(origin: str) -> Flask:
+    """Another origin's page: it sends forms, frames, loads and asks, with the reader's cookie."""
+    app = Flask("attacker")
+
+    @app.route("/")
+    def attack() -> Response:
+        return Response(ATTACK.format(origin=origin), mimetype="text/html")
+
+    return app
+
+
+@pytest.mark.slow
+def test_a_page_of_another_origin_can_do_and_see_nothing(
+    settings: UiSettings, tmp_path: Path
+) -> None:
+    """With the cookie of an administrator who is logged in; by two names of this machine."""
+    assert settings.site_file is not None
+    switch = tmp_path / "off"
+    text = settings.site_file.read_text() + f'kill_switch = "{switch}"\n'
+    settings.site_file.write_text(text)
+    app = create_app(replace(settings, token="right"))  # noqa: S106
+    seen: list[tuple[str, str, int]] = []
+
+    @app.after_request
+    def noted(answer: Response) -> Response:
+        seen.append((request.method, request.path, answer.status_code))
+        return answer
+
+    with serving(app) as origin, serving(attacker(origin)) as other, browsing(origin) as browser:
+        tab = browser.tab
+        browser.open("/actions?token=right")
+        assert tab.locator("text=Stop all placements now").count() == 1  # could do it
+        port = other.rpartition(":")[2]
+        for foreign in (other, f"http://{ATTACKER}:{port}"):
+            seen.clear()
+            tab.goto(foreign)
+            tab.wait_for_function("window.seen.length == 3")
+            tab.wait_for_load_state("networkidle")
+            assert set(tab.evaluate("window.seen")) <= {"", "refused"}
+            assert {code for _, _, code in seen} <= {401, 403}, seen
+            assert {"GET", "POST"} <= {method for method, _, _ in seen}
+        rebound = tab.goto(f"http://{ATTACKER}:{origin.rpartition(':')[2]}/jobs?token=right")
+        assert rebound.status == 403
+        assert "not served by that name" in tab.content()
+        browser.open("/jobs")
+        assert tab.locator("tbody tr").count() > 10  # its own reader goes on
+    assert not switch.exists()
+    assert settings.site_file.read_text() == text

@@ -7,6 +7,8 @@ import os
 import sqlite3
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +137,39 @@ def test_decisions_are_shown_to_the_user_whose_job_it_was(users: Users) -> None:
     assert users.ask(MALLORY, "decision", id=DECISION.id) == {"v": 1}
     assert users.ask(ALICE, "decision", id=DECISION.id)["decision"]["id"] == DECISION.id
     assert len(users.ask(BOB, "decisions")["decisions"]) == 1, "an admin sees all"
+
+
+@contextmanager
+def acting_as(uid: int) -> Iterator[None]:
+    """This process with that user's rights and name, as the users' service sees it."""
+    os.seteuid(uid)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def test_the_page_of_each_user_shows_their_own_jobs_and_workloads(users: Users) -> None:
+    """``berth ui`` as two users start it on a login node: by their real uids, over the socket."""
+    pytest.importorskip("flask", reason="needs the extra `ui`")
+    from berth.plugin.ui.app import create_app
+    from berth.plugin.ui.settings import UiSettings
+
+    users.add(ALICE)
+    client = create_app(UiSettings(site_file=users.site.site_file)).test_client()
+    client.environ_base.update({"HTTP_HOST": "localhost", "HTTP_SEC_FETCH_SITE": "none"})
+    views = ("/jobs", f"/jobs/{DECISION.id}", "/predict", "/site", "/place", "/mig", "/queue")
+    root = {view: client.get(view).text for view in views}  # templates are read, too
+    assert DECISION.id in root["/jobs"]
+    for uid, is_alice in ((ALICE, True), (MALLORY, False)):
+        with acting_as(uid):
+            seen = {view: client.get(view).text for view in views}
+        assert (DECISION.id in seen["/jobs"]) is is_alice
+        assert ("no-profile" in seen[f"/jobs/{DECISION.id}"]) is is_alice
+        assert ("uid:23001/app" in seen["/predict"]) is is_alice
+        assert "for its administrators" in seen["/site"]
+        if not is_alice:
+            assert not [view for view, text in seen.items() if name(ALICE) in text]
 
 
 def test_a_user_has_a_bounded_number_of_workloads(users: Users) -> None:

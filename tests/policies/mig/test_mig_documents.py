@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mig_strategies import gpu_states
+from thorough import examples
 
 from berth.pilot.documents import parse_json, read_json, to_json, validate, write_json
 from berth.pilot.errors import DocumentError
@@ -70,7 +71,7 @@ def test_a_plan_is_read_back_as_written(tmp_path: Path) -> None:
     assert again.gpus[0].before == ("3g.20gb@0", "1g.5gb@4")
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(st.lists(gpu_states(), min_size=1, max_size=3, unique_by=lambda s: s.geometry.gpu))
 def test_a_fleet_is_read_back_as_written(states: list[GpuState]) -> None:
     named = [
@@ -97,6 +98,11 @@ def test_the_digest_changes_with_layouts_and_modes_only() -> None:
         ({"model": "A100-41GB"}, "gpus.0: no MIG geometry is known for the GPU 'A100-41GB'"),
         ({"layout": ["3g.20gb@1"]}, "gpus.0: the layout 3g.20gb@1 is impossible on A100-40GB"),
         ({"layout": ["3g.20gb"]}, "gpus.0: '3g.20gb' is not an instance"),
+        ({"layout": ["3g.20gb@²"]}, "gpus.0: '3g.20gb@²' is not an instance"),
+        (
+            {"layout": ["3g.20gb@" + "9" * 25]},
+            f"gpus.0: '3g.20gb@{'9' * 25}' is not an instance",
+        ),
         ({"layout": []}, "gpus.0: n1/0: 3g.20gb@0 is said to be busy but does not exist"),
         ({"running": [{"instance": "-"}]}, "gpus.0: names a running instance without saying"),
     ],

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mig_brute_force import ORDERS, random_problem
 from mig_strategies import demands, gpu_states
+from thorough import examples
 
 from berth.pilot.errors import ToolMissing, UsageError
 from berth.policies.mig import GpuState, Instance, Layout, Running, lookup
@@ -101,7 +102,7 @@ def test_the_column_model_agrees_with_the_exact_table_on_one_gpu(block: int) -> 
         assert all(s.bound == s.value for s in columns.stages)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.data(), st.sampled_from(ORDERS))
 def test_two_gpus_are_as_good_as_every_split_of_the_jobs(data: st.DataObject, order: str) -> None:
     """Brute force over two: each way to share the jobs out, each GPU by the exact table."""

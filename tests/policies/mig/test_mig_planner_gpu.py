@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mig_brute_force import best_value, random_problem
 from mig_strategies import demands, gpu_states
+from thorough import examples
 
 from berth.pilot.errors import UsageError
 from berth.policies.mig import GpuState, Instance, Layout, Running, lookup
@@ -31,7 +32,9 @@ def on_empty(*jobs: Demand, objective: str = "jobs") -> Layout:
     return plan([GpuState("g", A100)], jobs, objective).gpus[0].target
 
 
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize(
+    "block", [*range(3), *(pytest.param(block, marks=pytest.mark.slow) for block in range(3, 10))]
+)
 def test_optimal_against_brute_force_over_all_states(block: int) -> None:
     for seed in range(100 * block, 100 * block + 100):
         problem = random_problem(seed)
@@ -40,7 +43,7 @@ def test_optimal_against_brute_force_over_all_states(block: int) -> None:
         assert found.value == best_value(problem), (seed, problem.order)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(
     st.data(),
     gpu_states(models=("A30", "A100-40GB", "RTX-PRO-6000")),
@@ -74,8 +77,9 @@ def test_a_plan_is_legal_complete_and_touches_nothing_that_runs_on(
         assert gpu.target.plus(gone).problem(state.geometry) is not None
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(st.data(), gpu_states(), st.sampled_from([0.0, 50.0]))
+@pytest.mark.slow
 def test_steps_lead_to_the_target_through_legal_layouts(
     data: st.DataObject, state: GpuState, horizon_s: float
 ) -> None:
@@ -96,7 +100,7 @@ def test_steps_lead_to_the_target_through_legal_layouts(
             assert any(s.action is Action.CREATE for s in done[n:first_wait])
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(st.data(), gpu_states(models=("A100-40GB",)))
 def test_the_same_input_gives_the_same_plan(data: st.DataObject, state: GpuState) -> None:
     jobs = data.draw(demands(state.geometry))

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from slice_workloads import GIB, counters, sweep
+from thorough import examples
 
 from berth.pilot.errors import UsageError
 from berth.policies.mig import GpuState, Layout, known_gpus, lookup
@@ -37,7 +38,7 @@ def ask(
     return recommend(known, geometry, terms or Terms(), possible=possible)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(needs, st.sampled_from(AIMS))
 def test_what_is_recommended_has_the_memory_that_may_be_needed(
     need: tuple[float, float, float], aim: Aim
@@ -56,7 +57,7 @@ def test_what_is_recommended_has_the_memory_that_may_be_needed(
         )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(needs, st.floats(1, 4), st.sampled_from(AIMS))
 def test_more_memory_never_gets_a_smaller_slice(
     need: tuple[float, float, float], factor: float, aim: Aim
@@ -78,7 +79,7 @@ def test_the_same_question_has_the_same_answer(aim: Aim) -> None:
     assert ask(counters(), terms) == ask(counters(), terms)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(st.sets(st.sampled_from([p.name for p in A100.profiles])), st.sampled_from(AIMS))
 def test_only_possible_slices_are_recommended(possible: set[str], aim: Aim) -> None:
     made = ask(counters(), Terms(aim, price_per_hour=3.0), possible=possible)
@@ -107,7 +108,7 @@ def test_each_aim_is_best_at_what_it_says() -> None:
     assert rate == max(c.throughput_per_s.mid / c.part for c in allowed)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(st.floats(0.01, 1.0), st.floats(1, 5))
 def test_a_latency_limit_is_kept_by_the_upper_end_and_looser_ones_allow_more(
     limit_s: float, looser: float

@@ -26,9 +26,19 @@ def trace_of_many(jobs: int, seed: int) -> Trace:
     )  # fmt: skip
 
 
-def test_compiled_and_uncompiled_replays_are_the_same() -> None:
-    """Under EASY with fair share, which compiles most of the kernel; some 25 s the first time."""
-    backfill, priority = Backfill.EASY, Multifactor(period_s=60.0, half_life_s=3600.0)
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("backfill", "priority"),
+    [
+        (Backfill.EASY, Multifactor(period_s=60.0, half_life_s=3600.0)),
+        (Backfill.CONSERVATIVE, None),
+    ],
+)
+def test_compiled_and_uncompiled_replays_are_the_same(
+    backfill: Backfill, priority: Multifactor | None
+) -> None:
+    """Under EASY with fair share, which compiles most of the kernel, and without priorities, where
+    references are not counted; some 25 s each the first time."""
     for seed, kill in ((1, True), (2, False)):
         trace = trace_of_many(800, seed)
         plain, compiled = (

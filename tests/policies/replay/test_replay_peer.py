@@ -29,7 +29,7 @@ def starts(trace: Trace, backfill: Backfill) -> list[float]:
 
 @pytest.fixture(scope="module")
 def peer() -> ModuleType:
-    file = HERE.parents[2] / "benchmarks" / "replay_peer.py"
+    file = HERE.parents[2] / "benchmarks" / "peers" / "replay_peer.py"
     spec = importlib.util.spec_from_file_location("replay_peer", file)
     assert spec is not None
     assert spec.loader is not None

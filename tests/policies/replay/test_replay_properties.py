@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import examples
 
 from berth.policies.replay import (
     Backfill,
@@ -48,7 +49,7 @@ PRIORITIES = st.sampled_from([None, Multifactor(period_s=5.0, half_life_s=60.0)]
 
 
 @given(TRACES, MODES, PRIORITIES, st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_every_replay_is_valid_and_pools_agree_with_nodes(
     trace: Trace, mode: Backfill, priority: Multifactor | None, kill: bool
 ) -> None:
@@ -63,7 +64,7 @@ def test_every_replay_is_valid_and_pools_agree_with_nodes(
 
 
 @given(TRACES, st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_predicted_times_that_are_wrong_lose_no_job(trace: Trace, data: st.DataObject) -> None:
     size = len(trace)
     planned = data.draw(st.lists(st.integers(0, 60), min_size=size, max_size=size))
@@ -80,7 +81,7 @@ def test_predicted_times_that_are_wrong_lose_no_job(trace: Trace, data: st.DataO
 
 
 @given(TRACES, MODES, st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_overlapping_partitions_dependencies_and_broken_nodes(
     trace: Trace, mode: Backfill, data: st.DataObject
 ) -> None:
@@ -111,6 +112,27 @@ def test_overlapping_partitions_dependencies_and_broken_nodes(
         for j in of_one:
             overlap = found.start_s[i] < found.end_s[j] and found.start_s[j] < found.end_s[i]
             assert i == j or not overlap
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_reservations_of_long_queues_are_those_of_a_plan_made_without_shortcuts(seed: int) -> None:
+    """Nodes keep every claim and look at all of them; pools look near the room that appeared."""
+    rng = np.random.default_rng(seed)
+    jobs = 100
+    run = np.ceil(rng.lognormal(4.0, 1.5, jobs))
+    cores = np.minimum(2 ** rng.integers(0, 5, jobs), 16)
+    gap = float((run * cores).mean()) / 16 * 0.6
+    trace = trace_of(
+        np.cumsum(np.ceil(rng.exponential(gap, jobs))), run, cores,
+        limit_s=np.ceil(run * rng.uniform(0.9, 6.0, jobs)), queues=("all",),
+    )  # fmt: skip
+    how = Settings(Backfill.CONSERVATIVE, compiled=False)
+    pooled = replay(trace, one_pool(16), how)
+    nodes = replay(trace, replace(one_pool(16), pooled=False), how)
+    waits = np.sort(pooled.start_s - trace.submit_s)
+    assert float(waits[jobs // 2]) > float(np.median(run)), "most of them wait for long"
+    assert nodes.start_s.tolist() == pooled.start_s.tolist()
+    assert problems(pooled) == []
 
 
 @pytest.mark.parametrize("column", ["start_s", "end_s"])

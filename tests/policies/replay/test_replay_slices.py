@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import examples
 
 from berth.pilot.errors import UsageError
 from berth.policies.mig import Layout, lookup
@@ -116,7 +117,8 @@ JOB = st.tuples(st.integers(0, 20), st.integers(0, 60), st.sampled_from(QUEUES))
     st.sampled_from([0.0, 30.0]),
     st.integers(1, 2),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
+@pytest.mark.slow
 def test_every_replay_with_slices_is_valid(
     rows: list[tuple[int, int, str]], mode: Backfill, dwell_s: float, slices: int
 ) -> None:

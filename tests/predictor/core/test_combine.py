@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.predictor.core.combine import NORMAL_90, SourceEstimate, combine
-from berth.predictor.core.intervals import around
+from berth.predictor.core.combine import SourceEstimate, combine
+from berth.predictor.core.intervals import NORMAL_90, around
 from berth.predictor.core.prediction import Basis
 
 MODELLED = [basis for basis in Basis if basis is not Basis.MEASURED]

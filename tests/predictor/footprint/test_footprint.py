@@ -1,4 +1,4 @@
-"""Memory of model graphs: small ones by hand, laws, intervals, odd input."""
+"""Memory of model graphs: small ones by hand, memory models, intervals, odd input."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper
 from small_models import attention, constant, convolutional, graph_of, model, tensor
+from thorough import examples
 
 from berth.predictor.core.prediction import Interval
 from berth.predictor.footprint.energy import IDLE_SHARE, energy
@@ -24,7 +25,7 @@ from berth.predictor.footprint.footprint import (
     memory_of,
     runtime_of,
 )
-from berth.predictor.footprint.runtimes import RUNTIMES, DeviceLaw, RuntimeName, runtimes
+from berth.predictor.footprint.runtimes import RUNTIMES, DeviceMemory, RuntimeName, runtimes
 from berth.predictor.footprint.saved import saved
 from berth.predictor.footprint.storage import storage
 from berth.predictor.graphs.graph import ModelGraph
@@ -119,7 +120,7 @@ def test_maxima_are_kept_with_their_places() -> None:
 
 
 @given(st.integers(1, 64), st.integers(1, 64), st.sampled_from(list(Task)), st.booleans())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_memory_grows_with_the_batch(one: int, other: int, task: Task, on_gpu: bool) -> None:
     small, large = (
         count(graph_of(convolutional(), batch), task, on_gpu=on_gpu)
@@ -189,24 +190,24 @@ def test_fits_by_the_interval(memory: float, said: Fits) -> None:
     assert fits(Interval(1.5, 3.0, 4.0), memory) is said
 
 
-def test_shipped_laws_are_sound_and_say_what_they_do_not_cover() -> None:
+def test_shipped_memory_models_are_sound_and_say_what_they_do_not_cover() -> None:
     assert RUNTIMES.is_file()
     assert set(runtimes()) == set(RuntimeName)
     for runtime in runtimes().values():
         assert runtime.limits
         assert runtime.labels >= runtime.models
-        assert runtime.law.share.low <= 1 <= runtime.law.share.high
+        assert runtime.memory.share.low <= 1 <= runtime.memory.share.high
 
 
-def test_a_device_law_is_context_and_share() -> None:
+def test_a_device_memory_model_is_context_and_share() -> None:
     need = counted(graph_of(convolutional(), 2))
     runtime = runtime_of(Task.INFERENCE, on_gpu=True)
-    law = runtime.law
-    assert isinstance(law, DeviceLaw)
+    memory = runtime.memory
+    assert isinstance(memory, DeviceMemory)
     large = dataclasses.replace(need, allocated=10**10)
     said = memory_of(large, runtime)
-    assert said.high == pytest.approx(law.context_bytes.high + law.share.high * 10**10)
-    assert said.mid == pytest.approx(law.context_bytes.mid + law.share.mid * 10**10)
+    assert said.high == pytest.approx(memory.context_bytes.high + memory.share.high * 10**10)
+    assert said.mid == pytest.approx(memory.context_bytes.mid + memory.share.mid * 10**10)
 
 
 def test_energy_is_power_over_time_and_idle_power_while_waiting() -> None:

@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import examples
 
 from berth.predictor.footprint.allocator import CachingAllocator, reserved
 from berth.predictor.footprint.liveness import Tensor, peak, tensors
@@ -60,14 +61,14 @@ def brute_force(stored: Storage, kept: set[int]) -> int:
 
 
 @given(stores(), st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_the_peak_is_that_of_brute_force(stored: Storage, data: st.DataObject) -> None:
     kept = data.draw(st.sets(st.integers(0, len(stored) - 1)))
     assert peak(tensors(stored, kept=kept)) == brute_force(stored, kept)
 
 
 @given(stores())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_working_in_place_never_needs_more_and_recording_never_less(stored: Storage) -> None:
     plain = peak(tensors(stored))
     assert peak(tensors(stored, reuse=True)) <= plain
@@ -77,7 +78,7 @@ def test_working_in_place_never_needs_more_and_recording_never_less(stored: Stor
 
 
 @given(stores())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_what_is_reserved_holds_what_is_alive(stored: Storage) -> None:
     found = tensors(stored)
     assert reserved(found) >= peak(found)
@@ -129,7 +130,7 @@ def test_small_and_large_requests_do_not_share_segments() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 30 * MIB), st.booleans()), max_size=60))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_blocks_never_overlap_and_never_exceed_what_is_reserved(
     orders: list[tuple[int, bool]],
 ) -> None:

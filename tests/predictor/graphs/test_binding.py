@@ -46,6 +46,8 @@ def test_sums_and_products_of_names_are_understood() -> None:
     assert graph_of(made, 2, {"past": 4, "now": 3}).inputs[1].shape == (2, 9)
     with pytest.raises(Problem, match="open"):
         graph_of(relu(tensor("x", "b", "max(a, c)")), 2, {"a": 1, "c": 2})
+    with pytest.raises(Problem, match="open"):
+        graph_of(relu(tensor("x", "b", f"a * {'9' * 5_000}")), 2, {"a": 1})
 
 
 def test_an_input_without_a_shape_is_refused() -> None:

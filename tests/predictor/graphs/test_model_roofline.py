@@ -142,6 +142,7 @@ def test_no_batch_is_advised_that_does_not_fit(wide: ModelGraph) -> None:
     assert asked == [64]
 
 
+@pytest.mark.slow
 def test_shares_are_those_that_the_measurements_give() -> None:
     pytest.importorskip("pandas")
     from lab.graphs import roof_shares

@@ -51,6 +51,7 @@ def test_shapes_are_those_that_onnx_infers_at_the_batch(some: list) -> None:
     assert compared > 2000
 
 
+@pytest.mark.slow
 def test_totals_meet_their_bars_and_no_operator_is_unknown(some: list) -> None:
     found = evaluate_totals()
     assert len(found.rows) == 451

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import examples
 
 from berth.predictor.learning.cells import Cell, Place, Row, Run, covariance
 from berth.predictor.learning.components import SHIPPED
@@ -74,7 +75,7 @@ def test_the_order_of_runs_does_not_matter() -> None:
     assert forth.expected(targets).mean == pytest.approx(back.expected(targets).mean)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     st.lists(
         st.tuples(

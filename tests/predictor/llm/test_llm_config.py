@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import examples
 
 from berth.pilot.errors import DocumentError
 from berth.predictor.families.language_model.config import LanguageModel, from_mapping, read_config
@@ -129,6 +130,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "more kv heads": ({**LLAMA, "num_key_value_heads": 64}, "more than"),
     "uneven": ({**LLAMA, "num_attention_heads": 33}, "does not divide"),
     "more chosen": ({**LLAMA, "num_local_experts": 4, "num_experts_per_tok": 5}, "more than"),
+    "wide list": ({**LLAMA, "intermediate_size": [10**400]}, "more than"),
     "kv list": ({**LLAMA, "num_key_value_heads_per_layer": [1, 2]}, "counts"),
     "too big": ({**LLAMA, "hidden_size": 1_000_000, "intermediate_size": 10_000_000,
                  "num_attention_heads": 1, "num_key_value_heads": 1}, "too many"),
@@ -157,7 +159,7 @@ KEYS = sorted({k for m in (LLAMA, *(raw for _, raw in PUBLISHED.values())) for k
 })  # fmt: skip
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.dictionaries(st.sampled_from(KEYS), ANY, max_size=4))
 def test_whatever_a_key_holds_it_is_a_model_or_one_sentence(changed: dict[str, Any]) -> None:
     try:

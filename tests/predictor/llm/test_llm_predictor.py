@@ -94,6 +94,7 @@ def test_the_same_question_has_the_same_answer_beside_others(predictor: LlmPredi
     assert [p.throughput.mid for p in together] == pytest.approx([p.throughput.mid for p in alone])
 
 
+@pytest.mark.slow
 @present
 def test_the_shipped_bundle_knows_what_it_was_trained_on(predictor: LlmPredictor) -> None:
     for head, worst in ((OFFLINE, 0.05), (TPOT, 0.1)):

@@ -139,11 +139,11 @@ def test_gpu_platforms_have_a_time_with_its_interval_and_cpus_none() -> None:
 
 def test_convolutions_and_other_precisions_are_told_with_their_own_width() -> None:
     model_ = operator_model()
-    law = model_.loaded.law
+    constants = model_.loaded.constants
     text, image = graph_of(attention(), 1, {"sequence": 8}), network(1)
     told = {
         model_.graph_interval(graph, 1.0, numbers).high
         for graph, numbers in ((image, Numbers.FP32), (image, Numbers.FP16), (text, Numbers.FP16))
     }
-    assert told == {law.half.high}
-    assert model_.graph_interval(text, 1.0).high == law.model.high
+    assert told == {constants.half.high}
+    assert model_.graph_interval(text, 1.0).high == constants.model.high

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import examples
 
 from berth.predictor.families.graph.operators.bundle import Group
 from berth.predictor.families.graph.operators.calls import (
@@ -22,7 +23,7 @@ from berth.predictor.families.graph.operators.calls import (
 from berth.predictor.families.graph.operators.physics import (
     KERNEL_S,
     Places,
-    PowerLaw,
+    PowerLimit,
     roof_seconds,
     utilisation,
 )
@@ -32,7 +33,7 @@ from berth.predictor.hardware.unit import Unit, unit_named, units
 
 GPUS = tuple(u for u in units({}).values() if (u.sheet.generation or 0) >= 6)
 """Older ones are unlike all that were measured."""
-NO_LAW = PowerLaw(20.0, 0.0)
+NO_LAW = PowerLimit(20.0, 0.0)
 SIZES = 2.0 ** np.arange(40)
 GROWING: dict[str, Callable[[], Calls]] = {
     "linear rows": lambda: linears(SIZES, 1024, 1024),
@@ -67,7 +68,7 @@ def test_more_work_takes_longer_whatever_the_gpu(model: OperatorModel, name: str
 size = st.integers(min_value=0, max_value=2**40)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(kind=st.sampled_from(Kind), sizes=st.tuples(size, size, size, size))
 def test_any_shape_takes_a_finite_time_above_its_roof(
     kind: Kind, sizes: tuple[int, int, int, int]
@@ -101,7 +102,7 @@ def test_a_gpu_that_cannot_power_its_peak_is_slower(model: OperatorModel) -> Non
     fast = unit_named("a100-pcie-40gb")
     starved = of_sheet(fast, power_w=40.0)
     assert model.seconds(calls, [starved])[0, 0] > 2 * model.seconds(calls, [fast])[0, 0]
-    assert PowerLaw(20.0, 1.0).share(starved) < PowerLaw(20.0, 1.0).share(fast) == 1.0
+    assert PowerLimit(20.0, 1.0).share(starved) < PowerLimit(20.0, 1.0).share(fast) == 1.0
     assert NO_LAW.share(starved) == 1.0
 
 

@@ -10,15 +10,15 @@ import onnx
 import pytest
 from click.testing import CliRunner
 from onnx import TensorProto, helper, numpy_helper
-from test_law import FAMILY, physical
+from test_cost_model import FAMILY, physical
 
 from berth.pilot.documents import to_json
 from berth.pilot.errors import BerthError, DocumentError, UsageError
 from berth.plugin.cli import berth
 from berth.predictor.core.bundle import MANIFEST
 from berth.predictor.families.relative import bundle as bundles
-from berth.predictor.families.relative.bundle import LAW, ONNX
-from berth.predictor.families.relative.law_file import law_file
+from berth.predictor.families.relative.bundle import MODEL_FILE, ONNX
+from berth.predictor.families.relative.cost_model_file import cost_model_file
 from berth.predictor.learning.relative import train as training
 from berth.predictor.learning.relative.train import Exported, steps, train, write
 
@@ -89,7 +89,7 @@ def test_a_run_cut_short_goes_on(tmp_path, monkeypatch) -> None:
     assert len(fits) == steps(physical()) - 1 - 3
 
 
-@pytest.mark.parametrize("name", [LAW, "CARD.md"])
+@pytest.mark.parametrize("name", [MODEL_FILE, "CARD.md"])
 def test_a_tampered_bundle_is_refused(trained, tmp_path, name) -> None:
     path = tmp_path / "bundle" / name
     path.write_text(path.read_text(encoding="utf-8").replace("1", "2", 1), encoding="utf-8")
@@ -128,8 +128,8 @@ def test_a_model_that_does_not_fit_together_is_never_written(
 ) -> None:
     rows = physical()
     fitted = FAMILY.fit(rows, 0)
-    broken = law_file(fitted).model_copy(update=change)
-    exported = Exported("law", {LAW: to_json(broken).encode()})
+    broken = cost_model_file(fitted).model_copy(update=change)
+    exported = Exported("law", {MODEL_FILE: to_json(broken).encode()})
     with pytest.raises(DocumentError, match=message):
         write(tmp_path / "new", trained, exported, fitted, rows)
     assert not (tmp_path / "new").exists()
@@ -191,7 +191,7 @@ def test_the_commands_know_such_a_bundle(trained, tmp_path) -> None:
     folder = str(tmp_path / "bundle")
     shown = CliRunner().invoke(berth, ["bundle", "show", folder])
     assert shown.exit_code == 0, shown.output
-    assert "relative performance, law" in shown.output
+    assert "relative performance, cost model" in shown.output
     card = CliRunner().invoke(berth, ["bundle", "show", "--card", folder])
     assert "Leave-one-application-out" in card.output
     assert "whole" in CliRunner().invoke(berth, ["bundle", "verify", folder]).output

@@ -70,6 +70,7 @@ def site(tmp_path_factory):
     return write_site(tmp_path_factory.mktemp("site"), applications=4)
 
 
+@pytest.mark.slow
 def test_a_site_s_evaluation_shows_baselines_beside_the_cost_model(site) -> None:
     result = run("evaluate", site)
     assert result.exit_code == 0, (result.output, result.exception)
@@ -88,6 +89,7 @@ def test_a_site_s_evaluation_shows_baselines_beside_the_cost_model(site) -> None
     assert ours < always
 
 
+@pytest.mark.slow
 def test_names_of_earlier_versions_are_understood_and_hidden(site, tmp_path) -> None:
     assert run("evaluate", "--task", "relative", site, "--json").exit_code == 0
     words = ("train", "--task", "relative", site, "--out")

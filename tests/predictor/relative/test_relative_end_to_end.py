@@ -216,11 +216,12 @@ def test_too_few_applications_give_times_without_intervals(place, tmp_path) -> N
     assert isinstance(refused.exception, UsageError)
 
 
+@pytest.mark.slow
 def test_a_sites_own_profiles_are_evaluated_with_a_picture_an_application(tmp_path) -> None:
     pytest.importorskip("matplotlib")
     site, report = write_site(tmp_path / "site", applications=4), tmp_path / "report"
     (site / "gpu-app0-1.json").unlink()
-    result = run_lab("relative", site, "--only", "law", "--seeds", 1, "--report", report)
+    result = run_lab("relative", site, "--only", "cost-model", "--seeds", 1, "--report", report)
     assert result.exit_code == 0, (result.output, result.exception)
     data = json.loads((report / "evaluation.json").read_text(encoding="utf-8"))
     figures = {r["split"]: r["figures"] for r in data["results"]}
@@ -245,6 +246,7 @@ def test_baselines_bear_missing_times_and_counters(tmp_path) -> None:
     assert RIDGE.fit(rows, 0).log_seconds(rows.knowing())[:, 1] == pytest.approx(rows.log_reference)
 
 
+@pytest.mark.slow
 def test_the_public_datas_bundle_serves_a_profile_with_its_counters(tmp_path) -> None:
     try:
         rows = aiwc_rows()

@@ -1,4 +1,4 @@
-"""Batch equivalence, alone and beside the law that is fitted to times over batches."""
+"""Batch equivalence, alone and beside the load model that is fitted to times over batches."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_one_batch_or_other_processes_say_nothing() -> None:
 
 def test_the_two_sources_weigh_alike() -> None:
     logs, weights = mixed(np.array([0.0]), np.array([1.0]))
-    assert weights == pytest.approx({"law": 0.5, "equivalence": 0.5})
+    assert weights == pytest.approx({"load model": 0.5, "equivalence": 0.5})
     assert logs[0] == pytest.approx(0.5)
 
 
@@ -60,7 +60,7 @@ def test_times_over_batches_alone_are_told_by_both_sources() -> None:
     (half, whole) = PREDICTOR.predict(
         workload, [Share(3 / 7, 4 / 8), Share(1.0, 1.0)], gpu="A100-80GB", method=BATCHES
     )
-    assert {one.source for one in half.sources} == {"law", "equivalence"}
+    assert {one.source for one in half.sources} == {"load model", "equivalence"}
     assert whole.slowdown.mid == 1
     true = saturating_s(32, 1, 0.488) / saturating_s(32, 1)
     assert half.slowdown.low <= true <= half.slowdown.high

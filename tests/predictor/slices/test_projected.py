@@ -1,4 +1,4 @@
-"""Slices for workloads of every kind: between the law's bounds, in order, whoever asks."""
+"""Slices for workloads of every kind: between the load model's bounds, in order, whoever asks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 from every_kind import workloads
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import examples
 
 from berth.predictor.core.family import Adjusted, Question
 from berth.predictor.core.forecaster import Forecaster
@@ -37,7 +38,7 @@ def point(platform: str, seconds: float, basis: Basis = Basis.SCALED) -> Predict
     )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(st.lists(st.floats(0.01, 1000), min_size=len(OF_A100), max_size=len(OF_A100)))
 def test_no_slice_is_faster_than_a_larger_one_or_slower_than_its_share(times: list[float]) -> None:
     curves = {name: point(name, s) for name, s in zip(OF_A100, times, strict=True)}

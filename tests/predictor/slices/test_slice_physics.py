@@ -1,4 +1,4 @@
-"""The law of slices: bounded, monotone, exact at the ends."""
+"""The load model of slices: bounded, monotone, exact at the ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from berth.predictor.families.slices import sweep
 from berth.predictor.families.slices.physics import (
     MeasuredShare,
     Share,
-    ShareLaw,
+    ShareModel,
     launch_share,
     log_slowdown,
     log_smooth_max,
@@ -25,7 +25,7 @@ latents = st.floats(-5, 4)
 effectives = st.floats(0.05, 1.0)
 sharp = st.floats(1.0, 8.0)
 shares = st.floats(0.05, 1.0)
-LAW = ShareLaw(
+LAW = ShareModel(
     measured=(MeasuredShare(compute=1 / 7, memory=1 / 8, effective=0.147),),
     scale=1.08, memory_weight=0.34,
 )  # fmt: skip
@@ -88,21 +88,22 @@ def grid() -> tuple[list[float], list[int]]:
     return [b for b, _ in pairs], [n for _, n in pairs]
 
 
-def test_a_known_law_is_found_again() -> None:
+def test_a_known_load_model_is_found_again() -> None:
     batch, processes = grid()
-    law = sweep.fit(
+    load_model = sweep.fit(
         batch, processes, [saturating_s(b, n) for b, n in zip(batch, processes, strict=True)]
     )
-    assert law.misfit < 0.01
+    assert load_model.misfit < 0.01
     for share in (1 / 7, 2 / 7, 0.5, 1.0):
         for b, n in ((1, 1), (16, 1), (128, 1), (16, 3), (128, 5)):
             arrays = (np.array([float(b)]), np.array([float(n)]), np.array([share]))
-            said = float(np.exp(law.log_time(*arrays)[0]))
+            said = float(np.exp(load_model.log_time(*arrays)[0]))
             assert said == pytest.approx(saturating_s(b, n, share), rel=0.05)
 
 
 @settings(deadline=None)
 @given(st.floats(1e-6, 1e6))
+@pytest.mark.slow
 def test_the_unit_of_time_does_not_matter(factor: float) -> None:
     batch = [1.0, 4.0, 16.0, 64.0]
     times = [saturating_s(b, 1) for b in batch]
@@ -115,7 +116,8 @@ def test_the_unit_of_time_does_not_matter(factor: float) -> None:
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(0.5, 512), st.integers(1, 8), st.floats(1e-5, 1e3)),
                 min_size=1, max_size=12))  # fmt: skip
-def test_any_times_give_a_finite_monotone_law_or_a_sentence(
+@pytest.mark.slow
+def test_any_times_give_a_finite_monotone_load_model_or_a_sentence(
     rows: list[tuple[float, int, float]],
 ) -> None:
     batch, processes, seconds = ([r[i] for r in rows] for i in range(3))
@@ -123,8 +125,8 @@ def test_any_times_give_a_finite_monotone_law_or_a_sentence(
         with pytest.raises(UsageError, match="loads"):
             sweep.fit(batch, processes, seconds)  # type: ignore[arg-type]
         return
-    law = sweep.fit(batch, processes, seconds)  # type: ignore[arg-type]
-    times = law.log_time(np.full(3, 8.0), np.ones(3), np.array([0.14, 0.5, 1.0]))
+    load_model = sweep.fit(batch, processes, seconds)  # type: ignore[arg-type]
+    times = load_model.log_time(np.full(3, 8.0), np.ones(3), np.array([0.14, 0.5, 1.0]))
     assert np.isfinite(times).all()
     assert (np.diff(times) <= 1e-9).all()
 

@@ -124,13 +124,13 @@ def test_counters_unlike_any_in_training_abstain() -> None:
     assert "log_step" in made.abstained
 
 
-def test_times_that_follow_no_law_abstain() -> None:
+def test_times_that_follow_no_load_model_abstain() -> None:
     (made,) = PREDICTOR.predict(jitter(sweep(), 0.6), SHARES[:1], gpu="A100-80GB")
     assert made.abstained is not None
-    assert "no law" in made.abstained
+    assert "no model of batches" in made.abstained
 
 
-def test_a_load_that_was_not_measured_comes_from_the_law() -> None:
+def test_a_load_that_was_not_measured_comes_from_the_load_model() -> None:
     (made,) = PREDICTOR.predict(sweep(batch=24.0), SHARES[-1:], gpu="A100-80GB")
     assert made.step_s.mid == pytest.approx(saturating_s(24, 1), rel=0.03)
 

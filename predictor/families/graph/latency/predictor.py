@@ -60,7 +60,7 @@ class LatencyPredictor:
 
     def __init__(self, model: LatencyModel) -> None:
         self._model = model
-        self._told: BoundedCache[Hashable, tuple[LearntTime, ...]] = BoundedCache(
+        self._answered: BoundedCache[Hashable, tuple[LearntTime, ...]] = BoundedCache(
             _REMEMBERED, by_use=True
         )
 
@@ -89,7 +89,7 @@ class LatencyPredictor:
         """
         wanted = numbers or native_numbers(graph)
         key = (graph.digest, graph.batch, wanted, tuple(place.platform for place in places))
-        return self._told.made(key, lambda: self._times(graph, places, wanted))
+        return self._answered.made(key, lambda: self._times(graph, places, wanted))
 
     def _times(
         self, graph: ModelGraph, places: Sequence[Roof], numbers: Numbers

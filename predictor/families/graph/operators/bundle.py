@@ -1,4 +1,4 @@
-"""The bundle of the operator model: manifest, law (JSON), one ensemble for each group (ONNX)."""
+"""The bundle of the operator model: manifest, constants, one ensemble for each group (ONNX)."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ from berth.predictor.families.graph.operators.calls import Kind
 from berth.predictor.families.graph.operators.physics import (
     PRODUCT_FEATURES,
     VECTOR_FEATURES,
-    PowerLaw,
+    PowerLimit,
 )
 
 OPERATORS_SCHEMA = "berth.operators-bundle/1"
-LAW_SCHEMA = "berth.operator-law/1"
-LAW = "law.json"
+CONSTANTS_SCHEMA = "berth.operator-law/1"
+CONSTANTS = "law.json"
+"""Named so in bundles from the first version on."""
 DEFAULT_OPERATORS_BUNDLE = SHIPPED_BUNDLES / "operators"
 
 
@@ -59,10 +60,10 @@ class Width(Document):
     gpus: int = Field(ge=1)
 
 
-class Law(Document):
+class OperatorConstants(Document):
     """``law.json``."""
 
-    schema_: str = Field(default=LAW_SCHEMA, alias="schema")
+    schema_: str = Field(default=CONSTANTS_SCHEMA, alias="schema")
     watts: Positive
     gamma: float = Field(ge=0)
     launch_s: dict[str, Positive]
@@ -96,8 +97,8 @@ class Loaded:
     """A verified bundle."""
 
     id: str
-    law: Law
-    power: PowerLaw
+    constants: OperatorConstants
+    power: PowerLimit
     ensembles: Mapping[Group, onnxruntime.InferenceSession]
 
 
@@ -109,7 +110,7 @@ def file_of(group: Group) -> str:
 def verify(folder: Path = DEFAULT_OPERATORS_BUNDLE) -> OperatorsManifest:
     """The manifest, after every checksum has been compared. Raises DocumentError."""
     manifest = read_manifest(folder, OperatorsManifest)
-    check_complete(folder, manifest, (LAW, *(file_of(group) for group in Group)))
+    check_complete(folder, manifest, (CONSTANTS, *(file_of(group) for group in Group)))
     features = (manifest.product_features, manifest.vector_features)
     check_features(
         folder,
@@ -123,12 +124,12 @@ def verify(folder: Path = DEFAULT_OPERATORS_BUNDLE) -> OperatorsManifest:
 def load(folder: Path = DEFAULT_OPERATORS_BUNDLE) -> Loaded:
     """Verify and load. Raises DocumentError where anything about it is wrong."""
     manifest = verify(folder)
-    law = read_json(folder / LAW, Law)
-    if absent := sorted(set(Group) - law.widths.keys()):
-        raise DocumentError(folder / LAW, f"has no width for {absent[0]!r}", key="widths")
+    constants = read_json(folder / CONSTANTS, OperatorConstants)
+    if absent := sorted(set(Group) - constants.widths.keys()):
+        raise DocumentError(folder / CONSTANTS, f"has no width for {absent[0]!r}", key="widths")
     return Loaded(
         manifest.id,
-        law,
-        PowerLaw(law.watts, law.gamma),
+        constants,
+        PowerLimit(constants.watts, constants.gamma),
         {group: open_model(folder / file_of(group)) for group in Group},
     )

@@ -49,7 +49,7 @@ _NEWEST = 8
 
 
 @dataclass(frozen=True, slots=True)
-class PowerLaw:
+class PowerLimit:
     """Share of the peak that fits the rated power."""
 
     watts: float
@@ -90,7 +90,7 @@ class Places:
     watts: Floats
 
     @staticmethod
-    def of(gpus: Sequence[Unit], numbers: Numbers, power: PowerLaw) -> Places:
+    def of(gpus: Sequence[Unit], numbers: Numbers, power: PowerLimit) -> Places:
         """In their order."""
         rows = [
             (
@@ -191,7 +191,7 @@ def generation(gpu: Unit) -> int:
     return min(gpu.sheet.generation or UNKNOWN_GENERATION, _NEWEST)
 
 
-def watts(gpu: Unit, power: PowerLaw) -> float:
+def watts(gpu: Unit, power: PowerLimit) -> float:
     """Power of two of the watts; where they are not known, enough of them."""
     found = watts_a_tflop(gpu)
     return float(np.log2(power.watts if found is None else found))

@@ -103,14 +103,14 @@ class OperatorModel:
 
         Language models in fp32; for convolutions and other precisions, image models.
         """
-        law = self.loaded.law
+        constants = self.loaded.constants
         alike = numbers is Numbers.FP32 and not (graph.family == _CONVOLUTION).any()
-        width = law.model if alike else law.half
+        width = constants.model if alike else constants.half
         return Interval(seconds * width.low, seconds, seconds * width.high)
 
     def operator_interval(self, group: Group, seconds: float) -> Interval:
         """Of a single operator, on a GPU never seen."""
-        width = self.loaded.law.widths[group]
+        width = self.loaded.constants.widths[group]
         return Interval(seconds * width.low, seconds, seconds * width.high)
 
     def _kinds(

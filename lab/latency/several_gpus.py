@@ -1,0 +1,122 @@
+"""Rates of a model on several accelerators of a node from the rate on fewer of them.
+
+An accelerator, a model, a software and a scenario measured at two numbers of accelerators are a
+pair. Each accelerator in turn is left out: the loss with each doubling and the width of the
+interval are from the others, groups of which weigh the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import median
+
+import numpy as np
+
+from berth.predictor.core.intervals import LEVEL
+from lab.datasets.mlperf import Rate
+
+OFFLINE, SERVER = "offline", "server"
+SPLIT = "each accelerator in turn new; the rate on fewer of it is known"
+LEAST_LOG_WIDTH = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The same on more accelerators."""
+
+    accelerator: str
+    fewer: int
+    more: int
+    is_language_model: bool
+    log_rate: float
+    """Of one accelerator among more over one among fewer."""
+
+    @property
+    def doublings(self) -> float:
+        """From fewer to more."""
+        return math.log2(self.more / self.fewer)
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """What is learnt."""
+
+    log_loss: float
+    log_width: float
+
+    def off(self, pair: Pair) -> float:
+        """Log of measured over predicted."""
+        return pair.log_rate + self.log_loss * pair.doublings
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Held-out figures of some pairs; accelerators weigh the same."""
+
+    pairs: int
+    accelerators: int
+    mean_error: float
+    linear_error: float
+    """Of the baseline: n accelerators are n times as fast as one."""
+    coverage: float
+
+
+def pairs(rates: Iterable[Rate], scenario: str) -> list[Pair]:
+    """Every two numbers of accelerators; the median of several submissions at one number."""
+    found: dict[tuple[str, str, str], dict[int, list[float]]] = defaultdict(dict)
+    for one in rates:
+        if one.scenario == scenario:
+            key = (one.accelerator, one.model, one.software)
+            each = found[key].setdefault(one.accelerators, [])
+            each.append(math.log(one.samples_per_s / one.accelerators))
+    language = {one.model: one.is_language_model for one in rates}
+    return [
+        Pair(
+            accelerator, fewer, more, language[model],
+            median(by_number[more]) - median(by_number[fewer]),
+        )
+        for (accelerator, model, _), by_number in sorted(found.items())
+        for fewer, more in combinations(sorted(by_number), 2)
+    ]  # fmt: skip
+
+
+def fit(learn: Sequence[Pair]) -> Scaling:
+    """The mean over accelerators of the median loss; the width of the accelerator that is worst.
+
+    Six accelerators are too few for a quantile over them.
+    """
+    groups = _groups(learn)
+    loss = -float(np.mean([median(p.log_rate / p.doublings for p in g) for g in groups.values()]))
+    own = Scaling(loss, LEAST_LOG_WIDTH)
+    worst = max(
+        float(np.quantile([abs(own.off(p)) for p in group], LEVEL, method="higher"))
+        for group in groups.values()
+    )
+    return Scaling(loss, max(worst, LEAST_LOG_WIDTH))
+
+
+def evaluate(every: Sequence[Pair], shown: Sequence[Pair]) -> Found:
+    """Figures of ``shown``, each accelerator from the others of ``every``."""
+    groups = _groups(shown)
+    errors, linear, inside = [], [], []
+    for name, group in groups.items():
+        learnt = fit([pair for pair in every if pair.accelerator != name])
+        off = np.array([learnt.off(pair) for pair in group])
+        errors.append(np.abs(np.expm1(-off)).mean())
+        linear.append(np.abs(np.expm1([-pair.log_rate for pair in group])).mean())
+        inside.append((np.abs(off) <= learnt.log_width).mean())
+    return Found(
+        len(shown), len(groups), float(np.mean(errors)), float(np.mean(linear)),
+        float(np.mean(inside)),
+    )  # fmt: skip
+
+
+def _groups(every: Sequence[Pair]) -> Mapping[str, list[Pair]]:
+    found: dict[str, list[Pair]] = defaultdict(list)
+    for pair in every:
+        found[pair.accelerator].append(pair)
+    return found

@@ -1,0 +1,144 @@
+/* What the files of the counting tool share. */
+
+#ifndef BERTH_COUNTING_H
+#define BERTH_COUNTING_H
+
+#include "pub_tool_basics.h"
+#include "pub_tool_libcassert.h"
+#include "pub_tool_libcbase.h"
+#include "pub_tool_libcfile.h"
+#include "pub_tool_libcprint.h"
+#include "pub_tool_libcproc.h"
+#include "pub_tool_machine.h"
+#include "pub_tool_mallocfree.h"
+#include "pub_tool_tooliface.h"
+
+/* How often a segment runs: counted, or as the one before it, less what leaves that by its branch. */
+typedef enum { COUNTED, AS_BEFORE, WHERE_TAKEN, WHERE_NOT_TAKEN } Reached;
+
+typedef struct Segment_ {
+   ULong count, taken;  /* taken: of the conditional branch at its end */
+   const struct Segment_ *before;
+   Reached reached;
+   struct Segment_ *next;
+   const HChar *object; /* NULL: generated at run time */
+   Addr first;          /* as in the object's file */
+   UInt loads, stores, load_bytes, store_bytes;
+   Bool region;         /* begins a parallel region */
+   Bool conditional;    /* ends with a conditional branch */
+   UInt instructions, room;
+   UInt code;           /* bytes of its instructions */
+   UChar bytes[];       /* lengths of its instructions, and from ``room`` on their code */
+} Segment;
+
+/* The superblock that code is added to. */
+typedef struct {
+   IRSB *out;
+   Segment *segment;      /* NULL: the next instruction or access begins one */
+   const Segment *before; /* then: the last one, */
+   Reached reached;       /* and how it is left for the next */
+   const HChar *object;
+   PtrdiffT bias;         /* from the object's file to memory */
+   Addr instruction, following;
+   UInt left, left_bytes; /* instructions to come */
+   ULong fetched;         /* line */
+   IRExpr *waiting;       /* where the next access is written down; NULL: not known in this block */
+   UInt written;          /* accesses since there was room for SLACK of them */
+   UInt stretch;          /* how many exits there were */
+} Block;
+
+/* counts.c */
+extern Segment *segments;
+extern const HChar *output;
+extern Bool caches, branches;
+IRExpr *constant(ULong value);
+IRExpr *let(IRSB *out, IRType type, IRExpr *value);
+IRExpr *combined(IRSB *out, IROp op, IRExpr *a, IRExpr *b);
+void call(IRSB *out, const HChar *name, void *function, Int many, IRExpr **arguments,
+          IRExpr *guard);
+void add_to(IRSB *out, ULong *total, IRExpr *value);
+void keep_written(Block *block);
+Segment *segment_of(Block *block);
+void end_segment(Block *block, Reached reached);
+Bool is_misaligned(const IRStmt *stmt);
+/* A temporary's value, by a cheaper way than valgrind's where there is one. */
+void add_value(Block *block, const IRTypeEnv *types, IRStmt *stmt);
+
+/* caches.c */
+#define LINE_BITS 6
+#define L1_SETS 64
+#define L1_WAYS 8
+/* Which quarter of the sets an address belongs to, at bits 6 and 7. */
+#define MIX_SHIFT 3
+#define MIX_MASK (3ul << LINE_BITS)
+#define WAITING 256
+#define SLACK 256     /* written down without looking whether there is room */
+#define STORED 0x100
+#define SEVERAL 0x200 /* accesses that reach its first and its last byte */
+
+/* To a simulated set, not looked at yet; what: its size, STORED, SEVERAL. */
+typedef struct { ULong address, what; } Access;
+
+extern ULong misses[2][3][L1_SETS]; /* of loads and stores; by level: first, second, last */
+extern ULong fetch_misses[L1_SETS];
+extern ULong data_l1[L1_SETS][L1_WAYS], code_l1[L1_SETS][L1_WAYS];
+extern Long quarters;
+extern Access waiting[WAITING + SLACK], *end_of_waiting;
+
+static inline Bool chosen(Addr address)
+{
+   return quarters == 4 || !((address ^ address >> MIX_SHIFT) & MIX_MASK);
+}
+
+VG_REGPARM(2) void on_load(Addr address, UWord size);
+VG_REGPARM(2) void on_store(Addr address, UWord size);
+VG_REGPARM(1) void on_fetch(ULong line);
+void look_at_waiting(void);
+
+/* branches.c */
+typedef struct {
+   ULong branches, taken; /* conditional */
+   ULong indirect, indirect_missed;
+} BranchTotals;
+
+extern BranchTotals totals;
+ULong conditional_missed(void);
+void forget_branches(void);
+/* How the exit is passed. */
+Reached before_exit(Block *block, const IRStmt *stmt);
+void before_jump(Block *block, IRExpr *target);
+
+/* accesses.c */
+void look_ahead(Block *block, IRSB *in);
+void accesses_of(Block *block, const IRTypeEnv *types, const IRStmt *stmt);
+void fetch(Block *block, ULong line);
+void next_stretch(Block *block);
+void forget_accesses(void);
+
+/* arithmetic.c */
+Bool has_fma(void);
+IRExpr *bits_of(IRSB *out, IRExpr *value);
+IRExpr *cheaper(IRSB *out, IRType type, const IRExpr *value);
+
+/* Valgrind computes with rounding to nearest; what is left is what the program chose. */
+static inline void set_rounding(ULong mode)
+{
+   UInt status = 0x1f80 | (UInt)(mode & 3) << 13;
+   __asm__ volatile("ldmxcsr %0" : : "m"(status));
+}
+
+/* lanes.c */
+Int packed(Block *block, IRSB *in, Int first);
+
+/* native.c */
+/* Which instructions of the superblock are executed as they are. */
+void plan_native(const IRSB *in, Int first);
+/* The next instruction: the index after its statements, or of the first where it is not one of those. */
+Int native_step(Block *block, const IRSB *in);
+void flush_native(Block *block);
+
+/* results.c */
+void forget(void);
+void write_results(void);
+
+#endif

@@ -1,0 +1,117 @@
+/* Results: one file for each process and each program that it became. */
+
+#include "counting.h"
+#include "pub_tool_options.h"
+
+void forget(void)
+{
+   Segment *segment;
+   for (segment = segments; segment; segment = segment->next)
+      segment->count = segment->taken = 0;
+   forget_branches();
+   VG_(memset)(misses, 0, sizeof misses);
+   VG_(memset)(fetch_misses, 0, sizeof fetch_misses);
+   end_of_waiting = waiting;
+}
+
+/* Of segments that are not counted themselves, how often they ran; they are after the one before. */
+static void complete(void)
+{
+   Segment *segment;
+   for (segment = segments; segment; segment = segment->next) {
+      const Segment *before = segment->before;
+      if (segment->reached == AS_BEFORE)
+         segment->count = before->count;
+      else if (segment->reached == WHERE_TAKEN)
+         segment->count = before->taken;
+      else if (segment->reached == WHERE_NOT_TAKEN)
+         segment->count = before->count - before->taken;
+      totals.branches += segment->conditional ? segment->count : 0;
+      totals.taken += segment->taken;
+   }
+}
+
+static void write_segment(VgFile *file, const Segment *segment)
+{
+   static const HChar digits[] = "0123456789abcdef";
+   UInt i;
+   VG_(fprintf)(file, "%llu %lx %u %u %u %u %d ", segment->count, segment->first, segment->loads,
+                segment->stores, segment->load_bytes, segment->store_bytes, segment->region);
+   for (i = 0; i < segment->instructions; i++)
+      VG_(fprintf)(file, "%c", digits[segment->bytes[i] & 15]);
+   VG_(fprintf)(file, segment->instructions ? " " : "- -");
+   for (i = 0; i < segment->code; i++)
+      VG_(fprintf)(file, "%02x", segment->bytes[segment->room + i]);
+   VG_(fprintf)(file, "\n");
+}
+
+static void write_segments(VgFile *file)
+{
+   const HChar *object = NULL;
+   const Segment *segment;
+   for (segment = segments; segment; segment = segment->next) {
+      if (!segment->count)
+         continue;
+      if (segment->object != object) {
+         object = segment->object;
+         VG_(fprintf)(file, "object %s\n", object ? object : "");
+      }
+      write_segment(file, segment);
+   }
+}
+
+/* A new file, numbered after those that this process wrote before it became another program. */
+static VgFile *new_file(void)
+{
+   HChar *name = VG_(expand_file_name)("--counts-file", output);
+   HChar *path = VG_(malloc)("berth.path", VG_(strlen)(name) + 16);
+   VgFile *file = NULL;
+   UInt part;
+   for (part = 0; !file && part < 1000; part++) {
+      VG_(sprintf)(path, "%s.%u", name, part);
+      file = VG_(fopen)(path, VKI_O_CREAT | VKI_O_EXCL | VKI_O_WRONLY, 0600);
+   }
+   if (!file)
+      VG_(message)(Vg_UserMsg, "%s cannot be written\n", path);
+   VG_(free)(path);
+   VG_(free)(name);
+   return file;
+}
+
+static void write_by_set(VgFile *file, const HChar *level, const HChar *kind, const ULong *counts,
+                         Bool all)
+{
+   UInt set;
+   VG_(fprintf)(file, "%s_%s", level, kind);
+   for (set = 0; set < L1_SETS; set++)
+      if (all || chosen((Addr)set << LINE_BITS))
+         VG_(fprintf)(file, " %llu", counts[set]);
+   VG_(fprintf)(file, "\n");
+}
+
+static void write_misses(VgFile *file)
+{
+   static const HChar *const kinds[] = {"load", "store"}, *const levels[] = {"l1", "l2", "llc"};
+   UInt kind, level;
+   for (kind = 0; kind < 2; kind++)
+      for (level = 0; level < 3; level++)
+         write_by_set(file, levels[level], kinds[kind], misses[kind][level], False);
+   write_by_set(file, "l1", "fetch", fetch_misses, True);
+}
+
+void write_results(void)
+{
+   VgFile *file = new_file();
+   if (!file)
+      return;
+   look_at_waiting();
+   complete();
+   write_misses(file);
+   VG_(fprintf)(file, "conditional %llu\ntaken %llu\nconditional_missed %llu\n", totals.branches,
+                totals.taken, conditional_missed());
+   VG_(fprintf)(file, "indirect %llu\nindirect_missed %llu\n", totals.indirect,
+                totals.indirect_missed);
+   write_segments(file);
+   VG_(fprintf)(file, "end\n");
+   VG_(fclose)(file);
+}

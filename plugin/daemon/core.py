@@ -1,0 +1,76 @@
+"""What a job depends on: what answers, what it looks up, and what writes answers down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+
+from berth.plugin.daemon.background import STORE_PERIOD_S, Periodic, follow_store
+from berth.plugin.daemon.identifiers import Identifiers
+from berth.plugin.daemon.journal import Journal
+from berth.plugin.daemon.listener import Listening
+from berth.plugin.daemon.recorder import Recorder
+from berth.plugin.daemon.server import Server
+from berth.plugin.daemon.service import Service
+from berth.plugin.daemon.spool import Spool
+from berth.plugin.daemon.usernames import UserNames
+from berth.plugin.daemon.view import SiteView
+from berth.plugin.host import HOST, Host
+from berth.plugin.store.store import Store
+
+FLUSH_S = 10.0
+
+
+class Core:
+    """Answers on ``listener`` and keeps decisions in ``store``, or in the spool until it works."""
+
+    def __init__(
+        self,
+        site: SiteView,
+        store: Store,
+        spool: Path,
+        listener: Listening,
+        uids: Collection[int],
+        *,
+        background: Callable[[], Mapping[str, object]] = dict,
+        tick: Callable[[], None] = lambda: None,
+        log_decisions: bool = False,
+        names: UserNames | None = None,
+        identifiers: Identifiers | None = None,
+        host: Host = HOST,
+    ) -> None:
+        self.journal = Journal(
+            spool.with_name(spool.name.replace(".spool.", ".journal.")), host=host
+        )
+        self.recorder = Recorder(
+            store,
+            Spool(spool, files=host.files),
+            log_decisions=log_decisions,
+            journal=self.journal,
+            host=host,
+        )
+        self.service = Service(
+            site,
+            self.recorder.record,
+            background=background,
+            names=names,
+            keep=self.journal.write,
+            host=host,
+            identifiers=identifiers,
+        )
+        self.store_thread = Periodic(
+            "store watcher", STORE_PERIOD_S, follow_store(self.service, store), host=host
+        )
+        self.store_thread.once()
+        self.server = Server(listener, self.service.handle, uids, tick=tick, host=host)
+
+    def start(self) -> None:
+        """Begin to write down, and to follow the store; ``server.run`` answers."""
+        self.recorder.start()
+        self.store_thread.start()
+
+    def stop(self, flush_s: float = FLUSH_S) -> None:
+        """Once the server has ended: write down what was answered."""
+        self.store_thread.stop()
+        self.recorder.stop(flush_s)
+        self.journal.close(remove=self.recorder.has_all)

@@ -1,0 +1,31 @@
+"""A thread of the daemon that ends when it is asked to, or with the process."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from berth.plugin.host import Host
+
+
+class Worker(ABC):
+    """Calls ``run`` of a child class in the background."""
+
+    def __init__(self, name: str, host: Host) -> None:
+        self.name = name
+        self._thread = host.threads.thread(name, self.run)
+
+    @abstractmethod
+    def run(self) -> None:
+        """What is done there."""
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def join(self, timeout_s: float | None = None) -> None:
+        """Wait for its end."""
+        self._thread.join(timeout_s)
+
+    def is_alive(self) -> bool:
+        """Between its start and its end."""
+        return self._thread.is_alive()

@@ -1,0 +1,142 @@
+"""Pods of a GPU cluster as Alibaba's ``openb_pod_list_*.csv`` has them (Weng et al., ATC 2023).
+
+The first line names the columns, in any order; times are whole seconds since the trace began. A pod
+that shares a GPU (``gpu_milli`` below 1000) is given a whole one, and counted. Its queue is the
+types of GPUs it may use (``gpu_spec``), else ``gpu`` or ``cpu``: where it ran nobody recorded.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from berth.pilot.errors import DocumentError
+from berth.plugin.history.reading import Read, Unreadable, checked_times, name_of
+from berth.plugin.store.records import PastJobRecord
+
+OPENB = "openb"
+NEEDED = (
+    "name", "cpu_milli", "num_gpu", "gpu_milli", "creation_time", "deletion_time", "scheduled_time",
+)  # fmt: skip
+SHARES = "pods share a GPU with others and are replayed with a whole one"
+MILLI = 1000
+_MIB = 2**20
+_STATES = {"Succeeded": "completed", "Running": "completed", "Failed": "failed",
+           "Pending": "completed"}  # fmt: skip
+"""By ``pod_phase``; services are still ``Running`` when they are deleted."""
+_EMPTY = frozenset(("", "nan", "NaN"))
+_MOST = 2**40
+_MOST_GPUS = 2**20
+
+
+def begins_openb(line: str) -> bool:
+    """Whether a first line is that of such a list."""
+    return set(NEEDED) <= {name.strip() for name in line.removeprefix("\ufeff").split(",")}
+
+
+def read_openb(lines: Sequence[str], cluster: str, *, source: str) -> Read:
+    """Pods that were scheduled and deleted. Raises DocumentError without a header."""
+    read = Read()
+    shared = 0
+    for number, line, fields in _rows(lines, source):
+        try:
+            if fields is None:
+                raise Unreadable("another number of fields than the header has")
+            job = _job(fields, cluster)
+        except Unreadable as error:
+            read.refuse(number, line, error)
+            continue
+        if job is None:
+            read.not_ended += 1
+            continue
+        shared += 0 < _number(fields, "gpu_milli") < MILLI and job.job_id not in read.jobs
+        read.add(job)
+    if shared:
+        read.changed[SHARES] = shared
+    return read
+
+
+def _rows(lines: Sequence[str], source: str) -> Iterator[tuple[int, str, Mapping[str, str] | None]]:
+    header: tuple[str, ...] | None = None
+    for number, raw in enumerate(lines, 1):
+        line = raw.rstrip("\r\n")
+        if not line.strip():
+            continue
+        cells = _cells(line)
+        if header is None:
+            header = tuple(name.removeprefix("\ufeff") for name in cells)
+            missing = [name for name in NEEDED if name not in header]
+            if missing:
+                raise DocumentError(
+                    source,
+                    f"is no list of pods: it lacks {', '.join(missing)}",
+                    hint=f"its first line names the columns {','.join(NEEDED)}",
+                )
+            continue
+        fields = dict(zip(header, cells, strict=True)) if len(cells) == len(header) else None
+        yield number, line, fields
+    if header is None:
+        raise DocumentError(source, "is empty")
+
+
+def _cells(line: str) -> list[str]:
+    """Of one line; none where it is no CSV (a field over 128 KiB, a line end inside)."""
+    try:
+        return [cell.strip() for cell in next(csv.reader([line]), [])]
+    except csv.Error:
+        return []
+
+
+def _job(fields: Mapping[str, str], cluster: str) -> PastJobRecord | None:
+    name = name_of(fields["name"])
+    if not name:
+        raise Unreadable("a pod without a name")
+    milli, gpus, part = (_number(fields, one) for one in ("cpu_milli", "num_gpu", "gpu_milli"))
+    memory = _number(fields, "memory_mib") if "memory_mib" in fields else 0.0
+    if part > MILLI or (0 < part < MILLI and gpus != 1):
+        raise Unreadable("it asks for a part of a GPU, and not of one")
+    if gpus != int(gpus) or gpus >= _MOST_GPUS:
+        raise Unreadable("num_gpu is no whole number")
+    submit_s, start_s, end_s = (
+        None if fields[one] in _EMPTY else _number(fields, one)
+        for one in ("creation_time", "scheduled_time", "deletion_time")
+    )
+    phase = fields.get("pod_phase", "Succeeded")
+    if phase not in _STATES:
+        raise Unreadable(f"the phase {phase[:30]!r} is not known")
+    if submit_s is None:
+        raise Unreadable("it says no creation_time")
+    if start_s is None or end_s is None:
+        return None
+    elapsed_s = checked_times(submit_s, start_s, end_s, None)
+    types = fields.get("gpu_spec", "")
+    queue = types if types not in _EMPTY else "gpu" if gpus else "cpu"
+    return PastJobRecord(
+        cluster=cluster,
+        job_id=name[:64],
+        user="",
+        account=name_of(fields.get("qos", "")),
+        name="",
+        queue=name_of(queue),
+        state=_STATES[phase],
+        submit_s=submit_s,
+        start_s=start_s,
+        end_s=end_s,
+        elapsed_s=elapsed_s,
+        cores=max(1, math.ceil(milli / MILLI)),
+        nodes=1,
+        gpus=int(gpus),
+        time_limit_s=None,
+        request_bytes=int(memory * _MIB) or None,
+    )
+
+
+def _number(fields: Mapping[str, str], name: str) -> float:
+    try:
+        found = float(fields[name])
+    except ValueError:
+        found = math.nan
+    if not 0 <= found < _MOST:
+        raise Unreadable(f"{name} is no number of 0 or more")
+    return found

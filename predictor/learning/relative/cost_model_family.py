@@ -1,0 +1,174 @@
+"""The shipped family: positive costs, Gaussian processes on what they leave, a trend.
+
+Every number here is fixed: nothing is searched for in the training rows. Where several values
+are reasonable they are averaged. See docs/relative.md for what was tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.optimize import minimize
+
+from berth.predictor.core.arrays import Floats
+from berth.predictor.families.relative.cost_model import ABSENT, CostModel, Costs
+from berth.predictor.families.relative.rows import Rows
+from berth.predictor.families.relative.views import LAUNCH, SERIAL, Seen, fitting
+from berth.predictor.learning.relative.checks import check_rows
+from berth.predictor.learning.relative.gaussian import Kernel, fit_gaussian
+
+OTHER = "other"
+CPU_KINDS = frozenset({"cpu", "manycore"})
+"""A CPU has no serial cost: one thread has a core of its own, as on the reference."""
+RESIDUAL = tuple(
+    Kernel(constant=0.3, linear=0.0, local=local, length=length, shared=0.6, everywhere=0.3,
+           noise=0.3)
+    for length in (1.5, 2.5, 5.0)
+    for local in (0.3, 0.6, 1.0)
+)  # fmt: skip
+TREND = (
+    Kernel(constant=3.0, linear=0.3, local=0.6, length=3.7, shared=0.55, everywhere=0.25,
+           noise=0.22),
+)  # fmt: skip
+TREND_ON_CPU, TREND_ELSEWHERE = 0.5, 0.1
+_FIRST_QUANTILE = 0.1
+_BELOW = -1.0
+"""First guess of a log cost: so far below what the cheapest rows would allow."""
+_TO_KIND = 0.5
+"""Standard deviation of a platform's log cost around the mean of its kind; of launch costs: 2."""
+_LAUNCH_TO_KIND = 2.0
+_TO_ALL = 3.0
+_NOISE, _BEND = 0.5, 0.3
+"""Of log time: scale of errors, and where they begin to count linearly (pseudo-Huber)."""
+_ROUNDS = 400
+
+
+@dataclass(frozen=True, slots=True)
+class CostModelFamily:
+    """Costs, residual and trend over a data set's platforms."""
+
+    name: str = "cost model"
+    what: str = (
+        "launch + serial + work + reference's time, positive costs shrunk to the platform's kind; "
+        "Gaussian residual and trend, fixed and averaged"
+    )
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    """Platform -> kind; others are of one kind together."""
+    residual: tuple[Kernel, ...] = RESIDUAL
+    """None: the costs alone."""
+    trend_on_cpu: float = TREND_ON_CPU
+    trend_elsewhere: float = TREND_ELSEWHERE
+
+    def fit(self, rows: Rows, seed: int) -> CostModel:
+        """Costs by least pseudo-Huber error, then the processes. Raises UsageError."""
+        check_rows(rows)
+        view, fill = fitting(rows), _fill(rows)
+        seen = view.seen(rows, fill)
+        kinds = [self.kinds.get(name, OTHER) for name in rows.platforms]
+        costs = fit_costs(rows, seen, kinds)
+        groups = list(zip(rows.applications, rows.kernels, strict=True))
+        left = rows.log_seconds - costs.log_seconds(seen)
+        left[:, rows.reference_column] = 0.0
+        kernels = self.residual
+        residual = fit_gaussian(seen.features, left, groups, kernels, rows.weights(), scaled=True)
+        trend = fit_gaussian(
+            seen.features, rows.log_speedup, groups, TREND, rows.weights(),
+            scaled=False, standard=True,
+        )  # fmt: skip
+        on_cpu = np.array([kind in CPU_KINDS for kind in kinds])
+        measured = np.isfinite(rows.log_seconds).any(axis=0)
+        share = np.where(on_cpu, self.trend_on_cpu, self.trend_elsewhere) * measured
+        return CostModel(
+            view, rows.counters, fill, rows.platforms, rows.reference, costs, residual, trend, share
+        )
+
+
+def fit_costs(rows: Rows, seen: Seen, kinds: list[str]) -> Costs:
+    """Costs of each platform, drawn to the mean of its kind; that mean to the mean of all.
+
+    A platform without times has its kind's mean.
+    """
+    terms = tuple(seen.terms)
+    logs = np.column_stack([seen.terms[name] for name in terms])
+    names = sorted(set(kinds))
+    of_kind = np.array([[kind == name for name in names] for kind in kinds], dtype=np.float64)
+    absent = np.array([[kind in CPU_KINDS and term == SERIAL for term in terms] for kind in kinds])
+    first = _first(rows.log_seconds, logs)
+    means = of_kind.T @ first / of_kind.sum(axis=0)[:, None]
+    problem = _Problem(
+        logs=logs,
+        log_seconds=rows.log_seconds,
+        weights=rows.weights(),
+        of_kind=of_kind,
+        absent=np.where(absent, ABSENT, 0.0),
+        spread=np.array([_LAUNCH_TO_KIND if term == LAUNCH else _TO_KIND for term in terms]),
+        middle=means.mean(axis=0),
+    )
+    start = np.concatenate([(of_kind @ means).ravel(), means.ravel()])
+    found = minimize(problem.loss, start, jac=True, method="L-BFGS-B", options={"maxiter": _ROUNDS})
+    costs, _ = problem.split(found.x)
+    return Costs(terms, np.where(absent, ABSENT, costs))
+
+
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    logs: Floats
+    log_seconds: Floats
+    weights: Floats
+    of_kind: Floats
+    """Platforms x kinds: 1 where it is of that kind."""
+    absent: Floats
+    spread: Floats
+    middle: Floats
+
+    def split(self, parameters: Floats) -> tuple[Floats, Floats]:
+        """Costs of platforms and of kinds."""
+        platforms, terms = self.absent.shape
+        cut = platforms * terms
+        return parameters[:cut].reshape(platforms, terms), parameters[cut:].reshape(-1, terms)
+
+    def loss(self, parameters: Floats) -> tuple[float, Floats]:
+        """Negative log posterior and its gradient."""
+        costs, means = self.split(parameters)
+        each = self.logs[:, None, :] + (costs + self.absent)
+        most = each.max(axis=2)
+        grown = np.exp(each - most[:, :, None])
+        total = grown.sum(axis=2)
+        off = most + np.log(total) - self.log_seconds
+        off = np.where(np.isfinite(off), off, 0.0)
+        bent = np.sqrt(1 + (off / _BEND) ** 2)
+        weight = self.weights[:, None] / _NOISE**2
+        by_cost = ((weight * off / bent / total)[:, :, None] * grown).sum(axis=0)
+        from_kind = (costs - self.of_kind @ means) / self.spread
+        from_all = (means - self.middle) / _TO_ALL
+        value = (weight * _BEND**2 * (bent - 1)).sum()
+        value += 0.5 * (from_kind**2).sum() + 0.5 * (from_all**2).sum()
+        pull = from_kind / self.spread
+        gradient = np.concatenate(
+            [(by_cost + pull).ravel(), (from_all / _TO_ALL - self.of_kind.T @ pull).ravel()]
+        )
+        return float(value), gradient
+
+
+def _first(log_seconds: Floats, logs: Floats) -> Floats:
+    """Platforms x terms; a platform without times gets the mean of the others."""
+    found = np.full((log_seconds.shape[1], logs.shape[1]), np.nan)
+    for platform, times in enumerate(log_seconds.T):
+        known = np.isfinite(times)
+        if known.any():
+            room = times[known][:, None] - logs[known]
+            found[platform] = np.quantile(room, _FIRST_QUANTILE, axis=0) + _BELOW
+    return np.where(np.isfinite(found), found, np.nanmean(found, axis=0))
+
+
+def _fill(rows: Rows) -> Floats:
+    """The median of each counter over rows that have it; 0 where none has."""
+    known = np.isfinite(rows.values)
+    return np.array(
+        [
+            float(np.median(column[here])) if here.any() else 0.0
+            for column, here in zip(rows.values.T, known.T, strict=True)
+        ]
+    )

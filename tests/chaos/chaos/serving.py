@@ -1,0 +1,148 @@
+"""``berth serve`` as a supervisor keeps it: started, signalled, started again, upgraded."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from berth_daemon import wait_until
+
+READY_S = 300.0
+"""A start takes a second; on a machine where others want every core, minutes."""
+
+
+class Serving:
+    """One daemon on ``site``. ``clock``: how far its time is from the host's, where that can be."""
+
+    def __init__(
+        self,
+        binaries: Sequence[Sequence[str]],
+        site: Path,
+        socket_path: Path,
+        log: Path,
+        environment: Mapping[str, str],
+    ) -> None:
+        self.binaries = [tuple(words) for words in binaries]
+        self.site, self.socket, self.log = site, socket_path, log
+        self._environment = dict(environment)
+        self._process: subprocess.Popen[bytes] | None = None
+        self.problems: list[str] = []
+        self.starts = self.dropped = self.unjournalled = 0
+        self.clock: Path | None = None
+        library = faketime_library()
+        if library is not None:
+            self.clock = site.with_name("clock")
+            self.skew(0)
+            self._environment.update(
+                LD_PRELOAD=library, FAKETIME_TIMESTAMP_FILE=str(self.clock),
+                FAKETIME_CACHE_DURATION="1", FAKETIME_DONT_FAKE_MONOTONIC="1",
+            )  # fmt: skip
+
+    def skew(self, seconds: int) -> None:
+        """Set its clock so far ahead of the host's, or behind it; it may run meanwhile."""
+        assert self.clock is not None
+        fresh = self.clock.with_suffix(".new")
+        fresh.write_text(f"{seconds:+d}\n")
+        fresh.replace(self.clock)
+
+    def start(self, *, ready: bool = True) -> None:
+        """Start it, and wait until it answers. To be called from the thread that lives longest."""
+        self.starts += 1
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", *self.binaries[0], "serve",
+                 "--site", str(self.site)],
+                env=self._environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )  # fmt: skip
+        if ready:
+            wait_until(self.answers, READY_S, what=f"the daemon answers; {self.tail()}")
+
+    def end(self, number: int = signal.SIGKILL) -> None:
+        """End it, stopped or not, and wait for it."""
+        assert self._process is not None
+        self.look()
+        self.count()
+        self._process.send_signal(number)
+        self._process.send_signal(signal.SIGCONT)
+        status = self._process.wait(READY_S)
+        for name in ("faketime_shm", "sem.faketime_sem"):  # what it could not remove itself
+            Path(f"/dev/shm/{name}_{self._process.pid}").unlink(missing_ok=True)
+        if number == signal.SIGTERM and status not in (0, -signal.SIGTERM):
+            self.problems.append(f"the daemon ended with {status} when told to stop; {self.tail()}")
+
+    def signal(self, number: int) -> None:
+        """Send a signal to it, where it runs."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def look(self) -> None:
+        """Start it again where it has ended by itself, as a supervisor does. That is a problem,
+        unless it refused in a sentence what it was started with (a broken site file)."""
+        assert self._process is not None
+        status = self._process.poll()
+        if status is None:
+            return
+        tail = self.tail()
+        said = tail.strip().splitlines() or [""]
+        if status != 1 or not said[-1].startswith("berth: "):
+            self.problems.append(f"the daemon ended by itself with {status}; {tail}")
+        self.start(ready=False)
+
+    def count(self) -> None:
+        """Remember what it has given up so far: a new one counts from nothing."""
+        recorder = (self.ask("stats") or {}).get("recorder")
+        if recorder:
+            self.dropped += recorder["dropped"]
+            self.unjournalled += recorder["unjournalled"]
+
+    def ask(self, op: str, patience_s: float = 2.0) -> dict[str, Any] | None:
+        """Its answer to ``ping`` or ``stats``; None: there is none."""
+        with suppress(OSError, ValueError), socket.socket(socket.AF_UNIX) as peer:
+            peer.settimeout(patience_s)
+            peer.connect(str(self.socket))
+            peer.sendall(json.dumps({"v": 1, "op": op}).encode() + b"\n")
+            found: dict[str, Any] = json.loads(peer.makefile("rb").readline())
+            return found
+        return None
+
+    def answers(self) -> bool:
+        """Whether it says anything, and knows what the scheduler has; it is kept alive."""
+        self.look()
+        return (self.ask("stats") or {}).get("state_age_s") is not None
+
+    def settle(self, store: Path, patience_s: float = READY_S) -> None:
+        """Wait until it has written down all that it answered; a problem where it does not."""
+
+        def settled() -> bool:
+            recorder = (self.ask("stats") or {}).get("recorder") or {}
+            spool = store.with_name(store.name + ".spool.jsonl")
+            waits = spool.exists() and spool.stat().st_size > 0
+            return recorder.get("queued") == 0 and recorder.get("problem") is None and not waits
+
+        try:
+            wait_until(settled, patience_s, what="decisions arrive in the store")
+        except AssertionError as error:
+            self.problems.append(f"{error}; {self.ask('stats')}; {self.tail()}")
+
+    def tail(self) -> str:
+        """The end of its log."""
+        return self.log.read_text(errors="replace")[-800:] if self.log.exists() else ""
+
+
+def faketime_library() -> str | None:
+    """Where Debian's package ``libfaketime`` has it; None: not installed."""
+    found = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
+    return None if found is None or shutil.which("setpriv") is None else str(found)
+
+
+def now() -> float:
+    """The host's clock, by which all of a history is written."""
+    return time.time()

@@ -1,0 +1,329 @@
+"""What is fuzzed: a function of bytes each, which refuses in one sentence or takes them.
+
+Anything that a target raises is a failure: its reader may raise only what it promises to.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import random
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from flux_bench import asking, flux_config
+from fuzz_mutations import mutated, mutated_model
+from model_mutations import decoded, seeds
+from views import knowing_service
+
+from berth.pilot.documents import Document, parse_json, read_text, to_json
+from berth.pilot.errors import BerthError
+from berth.pilot.profile import Profile
+from berth.plugin.bundle_readers import reader_of
+from berth.plugin.daemon.answered import Answered
+from berth.plugin.daemon.messages import MAX_REPLY_BYTES, Refusal, parse
+from berth.plugin.daemon.service import Service
+from berth.plugin.daemon.written import Writer
+from berth.plugin.flux import frobnicator, past_jobs, present_jobs
+from berth.plugin.flux import outcomes as flux_outcomes
+from berth.plugin.history.files import read_past_jobs
+from berth.plugin.history.openb import begins_openb, read_openb
+from berth.plugin.history.reading import Read, text_of
+from berth.plugin.history.swf import read_swf
+from berth.plugin.replay.traces import trace_of_jobs
+from berth.plugin.scheduler.host_lists import hostlist, idset
+from berth.plugin.site.energy import read_intensity
+from berth.plugin.site.load import load_site
+from berth.plugin.slurm import accounting, cluster, remembered, reservations
+from berth.plugin.slurm import past_jobs as slurm_past_jobs
+from berth.plugin.slurm import present_jobs as slurm_present_jobs
+from berth.predictor.core.workload import Workload, read_workload
+from berth.predictor.families.graph.kind import ModelWorkload
+from berth.predictor.families.language_model.config import RawConfig, from_mapping, is_encoder
+from berth.predictor.families.language_model.kind import LanguageModelWorkload
+from berth.predictor.graphs.limits import Problem
+from berth.predictor.graphs.stored import from_lines
+
+CORPUS = Path(__file__).with_name("corpus")
+_SMALL_NETWORK = Path(__file__).parents[1] / "support" / "small-network"
+_LONGEST_SENTENCE = 1500
+_LARGEST_INTEGER = 2**31
+"""Of a database's columns for cores, nodes and GPUs."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """One reader of what others write."""
+
+    take: Callable[[bytes], None]
+    mutate: Callable[[bytes, random.Random], bytes] = mutated
+
+
+@contextmanager
+def refusing(*kinds: type[Exception]) -> Iterator[None]:
+    """Errors of these kinds are refusals, and each says one short sentence."""
+    try:
+        yield
+    except kinds as error:
+        said = str(error)
+        assert said, "a refusal that says nothing"
+        assert "\n" not in said, f"a refusal of several lines: {said[:200]!r}"
+        assert len(said) <= _LONGEST_SENTENCE, f"a refusal of {len(said)} characters"
+
+
+@cache
+def _scratch() -> tempfile.TemporaryDirectory[str]:
+    """A folder in memory where there is one; it goes with the process, or by ``clean_up``."""
+    memory = Path("/dev/shm")
+    return tempfile.TemporaryDirectory(prefix="fuzz-", dir=memory if memory.is_dir() else None)
+
+
+def clean_up() -> None:
+    """For processes that end without Python's own end."""
+    _scratch().cleanup()
+
+
+def _written(data: bytes, name: str) -> Path:
+    path = Path(_scratch().name, name)
+    path.write_bytes(data)
+    return path
+
+
+# The submit path
+
+
+@cache
+def _service() -> tuple[Service, list[Answered]]:
+    return knowing_service()
+
+
+def wire(data: bytes) -> None:
+    """A line from a filter, and the daemon's answer on a small site."""
+    with refusing(Refusal):
+        parse(data)
+    service, answered = _service()
+    line = service.handle(data)
+    assert len(line) <= MAX_REPLY_BYTES
+    reply = json.loads(line)
+    assert reply.get("action") in ("keep", "edit") or "mode" in reply, reply
+    assert service.stats.counts["internal-errors"] == 0, "an answer failed; see the log"
+    for one in answered:
+        for value in dataclasses.astuple(Writer("host").record(one)):
+            if isinstance(value, str):
+                value.encode()
+    answered.clear()
+
+
+@cache
+def _filter() -> frobnicator.Filter:
+    return frobnicator.Filter(flux_config(kill_switch="/nonexistent/off"))
+
+
+def reply(data: bytes) -> None:
+    """The daemon's answer as Flux's filter takes it: a whole change, or none."""
+    with refusing(frobnicator.Failure):
+        frobnicator.parse_reply(data)
+    filter_ = _filter()
+    filter_.breaker.succeeded()
+    filter_.client.exchange = lambda _line, _stop_s: data  # type: ignore[method-assign]
+    for form in ("n1", "N2n4c2"):
+        before = asking(form)
+        after = deepcopy(before)
+        if filter_.consider(after, 1000):
+            assert after["tasks"] == before["tasks"]
+            assert json.loads(json.dumps(after, allow_nan=False)) == after
+            assert frobnicator.Shape(after).slots >= 1
+
+
+# Documents
+
+
+def site(data: bytes) -> None:
+    """The site file."""
+    with refusing(BerthError):
+        load_site(_written(data, "berth.toml"))
+
+
+def carbon(data: bytes) -> None:
+    """The hours of carbon intensity that a site file names."""
+    with refusing(BerthError):
+        path = _written(data, "carbon.csv")
+        read_intensity(read_text(path), path)
+
+
+def _again(document: Document) -> None:
+    """What was accepted is written and read as the same."""
+    assert parse_json(to_json(document), type(document), source="again") == document
+
+
+def profile(data: bytes) -> None:
+    """A Profile."""
+    with refusing(BerthError):
+        _again(parse_json(data, Profile, source="profile.json"))
+
+
+def workload(data: bytes) -> None:
+    """A workload's document of any kind: JSON, or TOML of slices."""
+    found: Workload | None = None
+    with refusing(BerthError):
+        kind = "json" if data.lstrip()[:1] in (b"{", b"[") else "toml"
+        found = read_workload(_written(data, f"workload.{kind}"))
+    if found is None:
+        return
+    _again(found.document)
+    with refusing(BerthError):
+        if isinstance(found.document, ModelWorkload):
+            from_lines(found.document.graph, "workload")
+        if isinstance(found.document, LanguageModelWorkload):
+            from_mapping(found.document.config, source="workload", name="x")
+
+
+@cache
+def _bundle() -> Path:
+    return Path(shutil.copytree(_SMALL_NETWORK, Path(_scratch().name, "bundle")))
+
+
+def bundle(data: bytes) -> None:
+    """A bundle's manifest, its files beside it."""
+    (_bundle() / "manifest.json").write_bytes(data)
+    with refusing(BerthError):
+        reader_of(_bundle()).verify(_bundle())
+
+
+def config(data: bytes) -> None:
+    """The ``config.json`` of a language model."""
+    with refusing(BerthError):
+        raw = parse_json(data, RawConfig, source="config.json").model_extra or {}
+        is_encoder(raw)
+        model = from_mapping(raw, source="config.json", name="x")
+        sizes = (model.parameters, model.active_parameters, model.attending_width,
+                 model.cached_values(1000.0), model.cached_values_per_token)  # fmt: skip
+        assert all(0 <= size < math.inf for size in sizes), sizes
+
+
+def onnx(data: bytes) -> None:
+    """A model's file, in this process."""
+    with refusing(Problem):
+        decoded(data, 1 + len(data) % 8)
+
+
+# What schedulers write
+
+
+def _lines(data: bytes) -> list[str]:
+    """As ``history.files.lines_of`` gives them."""
+    return [text_of(line) for line in data.split(b"\n")]
+
+
+def _usable(read: Read) -> None:
+    """Every job can be stored and replayed."""
+    for job in read.jobs.values():
+        for value in dataclasses.astuple(job):
+            if isinstance(value, str):
+                assert len(value) < _LONGEST_SENTENCE
+                assert "\0" not in value
+                value.encode()
+            assert not isinstance(value, float) or math.isfinite(value)
+        for count in (job.cores, job.nodes, job.gpus or 0):
+            assert 0 <= count < _LARGEST_INTEGER, count
+        assert len(job.job_id) <= 64, job.job_id
+    assert all(len(example) < _LONGEST_SENTENCE for example in read.examples)
+    if read.jobs:
+        trace_of_jobs(read.jobs.values(), read.after, read.array_limits)
+
+
+def sacct(data: bytes) -> None:
+    """Rows of sacct: outcomes, and past jobs where there is a header."""
+    with refusing(BerthError):
+        accounting.parse_sacct(data.decode("utf-8", "replace"))
+    with refusing(BerthError):
+        _usable(slurm_past_jobs.read_sacct(_lines(data), "lab", source="jobs.txt", utc=True))
+
+
+def squeue(data: bytes) -> None:
+    """Jobs as squeue and slurmctld have them."""
+    text = data.decode("utf-8", "replace")
+    with refusing(BerthError):
+        slurm_present_jobs.parse(text, "|")
+    with refusing(BerthError):
+        for job in remembered.jobs_in(text):
+            with refusing(BerthError):
+                remembered.outcome_of(job)
+
+
+def scontrol(data: bytes) -> None:
+    """Records of partitions, nodes and reservations."""
+    lines = data.decode("utf-8", "replace").splitlines()
+    of = {
+        kind: "\n".join(line for line in lines if line.startswith(kind))
+        for kind in ("Partition", "Node", "Reservation")
+    }
+    with refusing(BerthError):
+        cluster.parse_cluster(of["Partition"], of["Node"], "cpu", "slurm 25.05", as_of_s=0.0)
+    with refusing(BerthError):
+        reservations.read(of["Reservation"])
+
+
+def flux(data: bytes) -> None:
+    """Jobs as Flux lists them, as its services tell of them, and lists of hosts and ranks."""
+    text = data.decode("utf-8", "replace")
+    with refusing(BerthError):
+        _usable(past_jobs.read_flux(text, "lab", source="jobs.json"))
+    with refusing(BerthError):
+        present_jobs.parse(text)
+    with refusing(BerthError):
+        flux_outcomes.parse_ended(text.splitlines())
+    answers: Any = None
+    try:
+        answers = json.loads(text)
+    except (ValueError, RecursionError):
+        for read in (hostlist, idset):
+            with refusing(BerthError):
+                read(text)
+    if isinstance(answers, dict):
+        with refusing(BerthError):
+            flux_outcomes.parse_outcomes(answers)
+
+
+def trace(data: bytes) -> None:
+    """Lines of a trace in the Standard Workload Format, or of pods."""
+    lines = _lines(data)
+    with refusing(BerthError):
+        first = next((line.strip() for line in lines if line.strip()), "")
+        if begins_openb(first):
+            _usable(read_openb(lines, "lab", source="pods.csv"))
+        else:
+            _usable(read_swf(lines, "lab"))
+            _usable(read_past_jobs(lines, "jobs", "lab", (), utc=True))
+
+
+TARGETS: dict[str, Target] = {
+    "wire": Target(wire),
+    "reply": Target(reply),
+    "site": Target(site),
+    "carbon": Target(carbon),
+    "profile": Target(profile),
+    "workload": Target(workload),
+    "bundle": Target(bundle),
+    "config": Target(config),
+    "onnx": Target(onnx, mutated_model),
+    "sacct": Target(sacct),
+    "squeue": Target(squeue),
+    "scontrol": Target(scontrol),
+    "flux": Target(flux),
+    "trace": Target(trace),
+}
+
+
+def seeds_of(name: str) -> list[bytes]:
+    """The inputs of the tree, in order; ONNX models are made."""
+    found = [path.read_bytes() for path in sorted((CORPUS / name).glob("*"))]
+    return [*found, *seeds()] if name == "onnx" else found

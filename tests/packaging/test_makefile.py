@@ -1,0 +1,57 @@
+"""`make help` names every target that is not a file, and each benchmark finds what it imports."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+IMPORT_ALL = """
+import runpy, sys
+from pathlib import Path
+root = Path(sys.argv[1])
+before = list(sys.path)
+for path in sorted((root / "benchmarks").glob("*.py")):
+    sys.path[:] = [str(path.parent), *before]
+    runpy.run_path(str(path), run_name="imported")
+    for name, module in list(sys.modules.items()):  # the next one finds its own
+        file = getattr(module, "__file__", None) or ""
+        if file.startswith((f"{root}/tests/", f"{root}/lab/", f"{root}/benchmarks/")):
+            del sys.modules[name]
+    print(path.name)
+"""
+"""Each benchmark as if it had been started by its path."""
+
+
+def test_help_and_phony_name_the_same_targets() -> None:
+    text = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
+    (phony,) = re.findall(r"^\.PHONY:(.*)$", text, re.MULTILINE)
+    helped = re.findall(r"^([a-z-]+):.*##", text, re.MULTILINE)
+    assert sorted(phony.split()) == sorted(helped)
+
+
+def test_files_that_recipes_run_are_there() -> None:
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    named = re.findall(r"\b(?:tests|benchmarks|deploy)/[\w./-]+", text)
+    assert len(named) > 8
+    assert [name for name in named if not (ROOT / name.rstrip(".")).exists()] == []
+
+
+@pytest.mark.slow
+def test_every_benchmark_finds_what_it_imports(tmp_path: Path) -> None:
+    pytest.importorskip("xgboost", reason="needs the extra `train`")
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORT_ALL, ROOT],
+        cwd=tmp_path,
+        env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.split()) == len(list((ROOT / "benchmarks").glob("*.py")))

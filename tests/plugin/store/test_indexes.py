@@ -1,0 +1,77 @@
+"""Each index is there for a question, and each question for rows has its index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from empty_stores import open_store
+from sqlalchemy import event
+
+from berth.plugin.store import Store
+from berth.plugin.store.tables import metadata
+
+ASKED_BY: dict[str, Callable[[Store], object]] = {
+    "ix_decisions_time_s": lambda s: s.decisions.last(5),
+    "ix_decisions_user_time_s": lambda s: s.decisions.last(5, user="alice"),
+    "ix_decisions_code_time_s": lambda s: s.decisions.last(5, code="placed"),
+    "ix_decisions_profile_time_s": lambda s: s.decisions.last(5, profile="app"),
+    "ix_rankings_used_s": lambda s: s.decisions.prune(5.0),
+    "ix_outcomes_decision": lambda s: s.outcomes.of_decision("d"),
+    "ix_outcomes_cluster_end_s": lambda s: s.outcomes.newest_end_s("lab"),
+    "ix_outcomes_end_s": lambda s: s.outcomes.newest(0.0, 9.0, 5),
+    "ix_outcomes_job_id": lambda s: s.outcomes.of_job("17"),
+    "ix_outcomes_unseen": lambda s: s.learning.pending(0.0, 5),
+    "ix_evidence_user_ended_s": lambda s: s.learning.of_user("alice", 5),
+    "ix_evidence_profile_ended_s": lambda s: s.learning.of_profile("app", 5),
+    "ix_evidence_job_id": lambda s: s.learning.of_job("17"),
+    "ix_evidence_ended_s": lambda s: s.learning.of_all(5),
+    "ix_past_jobs_user_end_s": lambda s: list(s.past_jobs.of_users("alice")),
+    "ix_past_jobs_end_s": lambda s: s.past_jobs.prune(5.0),
+    "ix_forecasts_revision": lambda s: s.changes_since(5),
+    "ix_fingerprints_profile": lambda s: s.fingerprints("app"),
+}
+
+
+@pytest.fixture(scope="module")
+def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """How SQLite looks up what each question asks for."""
+    path: Path = tmp_path_factory.mktemp("indexes") / "store.db"
+    store = open_store(f"sqlite:///{path}")
+    asked: list[tuple[str, object]] = []
+
+    def note(_connection: object, _cursor: object, statement: str, *rest: object) -> None:
+        asked.append((statement, rest[0]))
+
+    event.listen(store.database.engine, "before_cursor_execute", note)
+    found = {}
+    for index, ask in ASKED_BY.items():
+        asked.clear()
+        ask(store)
+        statements = [one for one in asked if not one[0].startswith(("BEGIN", "INSERT"))]
+        with store.database.read() as connection:
+            rows = [
+                row
+                for statement, values in statements
+                for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)
+            ]
+        found[index] = " ".join(row[3] for row in rows)
+    store.close()
+    return found
+
+
+def test_every_index_is_asked_for() -> None:
+    assert set(ASKED_BY) == {i.name for table in metadata.tables.values() for i in table.indexes}
+
+
+@pytest.mark.parametrize("index", ASKED_BY)
+def test_the_question_is_answered_by_the_index(index: str, plans: dict[str, str]) -> None:
+    assert index in plans[index]
+
+
+@pytest.mark.parametrize(
+    "index", [name for name in ASKED_BY if "decisions" in name or "unseen" in name]
+)
+def test_rows_come_from_the_index_in_their_order(index: str, plans: dict[str, str]) -> None:
+    assert "USE TEMP B-TREE FOR ORDER BY" not in plans[index]

@@ -1,0 +1,198 @@
+"""Bugs put into the product on purpose: the simulation must find each of them.
+
+A plant is taken back when its ``with`` is over.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from berth.pilot.errors import BerthError
+from berth.plugin.daemon.journal import Journal
+from berth.plugin.daemon.recorder import Recorder
+from berth.plugin.daemon.server import Server
+from berth.plugin.daemon.service import Service
+from berth.plugin.daemon.spool import Spool
+from berth.plugin.mig.journal import Journal as ApplyJournal
+from berth.plugin.mig.transaction import Transaction
+from berth.plugin.store.history import Decisions
+from berth.plugin.store.store import Store
+from simulator.flux import Worker
+from simulator.slurm import Slurmctld
+
+Plant = tuple[Any, str, Any]
+
+
+def _source(owner: Any, *changes: tuple[str, str]) -> list[Plant]:
+    """A filter with other texts in some places."""
+    text = owner.source
+    for before, after in changes:
+        assert before in text, before
+        text = text.replace(before, after)
+    return [(owner, "source", text)]
+
+
+def _journal_forgets(*_: Any) -> None:
+    """Nothing is written before the answer goes out."""
+
+
+def _torn_lines(self: Any, *entry: Any) -> None:
+    self._torn = False  # a line that was cut off takes the next one with it
+    _WRITE(self, *entry)
+
+
+_WRITE = Journal.write
+
+
+def _same_name(self: Any) -> tuple[Path | None, int]:
+    """The file of the daemon before, which had the same pid, is gone on with."""
+    self._number += 1
+    path = self._prefix.with_name(f"{self._prefix.name}.{self._host.pid()}-{self._number}")
+    try:
+        handle = self._files.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        self._files.lock(handle)
+    except OSError:
+        return None, -1
+    return path, handle
+
+
+def _stored_or_not(self: Any) -> bool:
+    """Decisions leave the queue whatever the store says."""
+    self._batch = [self._written(one) for one in list(self._queue)[:1000]]
+    with suppress(BerthError):
+        self._store.decisions.add(self._batch)
+    return True
+
+
+def _short_spool(self: Any, records: Any) -> None:
+    """Nobody looks how much was written."""
+    handle = self._files.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    text = "".join(json.dumps(dataclasses.asdict(r)) + "\n" for r in records)
+    self._files.write(handle, text.encode())
+    self._files.close(handle)
+
+
+_ANSWER_NEXT = Server._answer_next
+
+
+def _anybodys(self: Any, connection: Any) -> None:
+    """The answer goes to whoever was served last."""
+    last = getattr(self, "last", connection)
+    self.last = connection
+    _ANSWER_NEXT(self, connection)
+    if last is not connection and last.socket.fileno() in self._connections and not last.out:
+        last.socket.end.put(b'{"v":1,"action":"keep"}\n')
+
+
+def _same_id(self: Any, known: Any, started_ns: int) -> bytes:
+    self._record(known.answered)
+    return known.reply  # type: ignore[no-any-return]
+
+
+def _prunes_all(self: Any, before_s: float) -> int:
+    with self._database.write() as connection:
+        return int(connection.exec_driver_sql("DELETE FROM decisions").rowcount)
+
+
+def _old_forecasts(self: Any, revision: int) -> Any:
+    return _CHANGES(self, revision + 2 if revision else 0)  # some are never read
+
+
+_CHANGES = Store.changes_since
+
+
+def _never_back(self: Any) -> None:
+    """What was cut stays cut; the scheduler learns nothing of it."""
+    self._keeper.drain(self.terms.reason)
+
+
+def _forgets_beginning(self: Any, record: Any) -> None:
+    self._archive()
+
+
+PLANTS: dict[str, Callable[[], list[Plant]]] = {
+    "answers go out before they are in the journal": lambda: [
+        (Journal, "write", _journal_forgets)
+    ],
+    "a torn line of the journal swallows the next": lambda: [(Journal, "write", _torn_lines)],
+    "the journal of a daemon with the same pid is gone on with": lambda: [
+        (Journal, "_opened", _same_name)
+    ],
+    "a decision leaves the queue though the store failed": lambda: [
+        (Recorder, "_keep", _stored_or_not)
+    ],
+    "the spool does not look how much was written": lambda: [(Spool, "append", _short_spool)],
+    "an answer goes to another connection as well": lambda: [(Server, "_answer_next", _anybodys)],
+    "a repeated answer keeps its decision's name": lambda: [(Service, "_again", _same_id)],
+    "pruning takes what is young": lambda: [(Decisions, "prune", _prunes_all)],
+    "a revision of the store is skipped": lambda: [(Store, "changes_since", _old_forecasts)],
+    "Lua: a connection is kept after it timed out": lambda: _source(
+        Slurmctld,
+        (
+            "    fine, reply, problem = pcall(converse, peer, line, left)\n",
+            "    fine, reply, problem = pcall(converse, peer, line, left)\n"
+            "    if problem == 'timeout' then kept.peer, kept.path = peer, config.socket"
+            " return nil, problem end\n",
+        ),
+        ("local byte, problem = peer:receive(1)", 'local byte, problem = nil, "timeout"'),
+    ),
+    "Lua: an edit without a stamp is carried out": lambda: _source(
+        Slurmctld,
+        ("if not problem and not text_of(reply.stamp, MAX_STAMP_BYTES) then", "if false then"),
+        ("text = one_line(text, MAX_STAMP_BYTES)", 'text = one_line(text or "", MAX_STAMP_BYTES)'),
+    ),
+    "Lua: what was done is not undone when the rest fails": lambda: _source(
+        Slurmctld, ("      for index = #done, 1, -1 do\n", "      for index = 0, 1, -1 do\n")
+    ),
+    "Lua: the exchange may take a second": lambda: _source(
+        Slurmctld, ("local limit = config.deadline_ms / 1000", "local limit = 1")
+    ),
+    "nobody looks for the kill switch": lambda: [
+        *_source(Slurmctld, ("if killed()", "if false")),
+        *_source(Worker, ('killed(self.settings["kill_switch"])', "False")),
+        (Service, "_killed", lambda *_: False),
+    ],
+    "frobnicator: the deadline is not looked at": lambda: _source(
+        Worker, ("1000 * left_s(stop_s)", "3000.0")
+    ),
+    "frobnicator: an edit without a decision is carried out": lambda: _source(
+        Worker, ('if "decision" not in write_down(spec, reply):', "if False:")
+    ),
+    "MIG: the way back changes nothing": lambda: [(Transaction, "_back", _never_back)],
+    "MIG: nobody looks who has a slice": lambda: [
+        (Transaction, "_check_idle", lambda *_: None)
+    ],
+    "MIG: the journal has no beginning": lambda: [(ApplyJournal, "begin", _forgets_beginning)],
+}  # fmt: skip
+
+
+FOCUS: dict[str, dict[str, str]] = {
+    "the spool does not look how much was written": {
+        "spool.write": "short", "store.begin": "gone",
+    },
+    "a torn line of the journal swallows the next": {"journal.write": "short"},
+    "Lua: a connection is kept after it timed out": {"daemon.poll": "slow"},
+    "Lua: an edit without a stamp is carried out": {"slurm.receive": "garbage"},
+    "frobnicator: an edit without a decision is carried out": {"flux.recv": "garbage"},
+}  # fmt: skip
+"""Faults that bring a bug to light soon."""
+
+
+@contextmanager
+def planted(name: str) -> Iterator[None]:
+    """With this bug in the product."""
+    undo = []
+    for owner, attribute, value in PLANTS[name]():
+        undo.append((owner, attribute, owner.__dict__[attribute]))
+        setattr(owner, attribute, value)
+    try:
+        yield
+    finally:
+        for owner, attribute, value in reversed(undo):
+            setattr(owner, attribute, value)

@@ -1,0 +1,113 @@
+"""The client filter (`cli_filter.lua`) in a real sbatch: digests of files, and nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+from real_daemon import FORECASTS, by_time_alone, real_daemon
+from slurm_cluster import Cluster, wait_until
+
+from berth.plugin.slurm.filter import CLIENT_FILTER_PATH
+from berth.plugin.store import Store
+from berth.plugin.store.records import FingerprintRecord
+
+MODEL = b"a model, as its owner can read it"
+DIGEST = hashlib.sha256(MODEL).hexdigest()
+
+
+@pytest.fixture
+def client(slurm: Cluster) -> dict[str, str]:
+    """The environment of a login node whose sbatch loads the filter, with digests turned on."""
+    folder = slurm.root / "login"
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(slurm.etc, folder)
+    with (folder / "slurm.conf").open("a") as file:
+        file.write("CliFilterPlugins=lua\n")
+    shutil.copy(CLIENT_FILTER_PATH, folder / "cli_filter.lua")
+    (folder / "client.conf").write_text("# of this site\nfile_digests = on\n")
+    return {
+        "SLURM_CONF": str(folder / "slurm.conf"),
+        "BERTH_CLIENT_CONFIG": str(folder / "client.conf"),
+    }
+
+
+def comment(slurm: Cluster, environment: dict[str, str], text: str) -> str:
+    """Of a job that was submitted with this one."""
+    job = slurm.sbatch("--hold", "-p", "auto", f"--comment={text}", env=environment)
+    return slurm.job(job.id).get("Comment", "")
+
+
+def test_a_job_that_names_a_file_is_placed_by_what_is_in_it(
+    slurm: Cluster, client: dict[str, str]
+) -> None:
+    (slurm.work / "model.onnx").write_bytes(MODEL)
+    with real_daemon(slurm, amend=by_time_alone) as daemon:
+        store = Store.open(f"sqlite:///{daemon.store_file}")
+        store.attach_script(FingerprintRecord(f"sha256:{DIGEST}", "stream", None, 1.0))
+        revision = store.revision()
+        store.close()
+
+        def has_it() -> bool:
+            stats = daemon.ask({"v": 1, "op": "stats"}) or {}
+            return bool(stats.get("store_revision") == revision)
+
+        wait_until(has_it, "the daemon knows the file")
+        words = ("--hold", "-p", "auto", "--comment=first berth-file:model.onnx, last")
+        known = slurm.job(slurm.sbatch(*words, env=client).id)
+        assert known["Comment"] == f"first berth-file:sha256-{DIGEST}, last"
+        assert known["Partition"] == "gpu"
+        assert "profile=stream" in known["AdminComment"]
+        (slurm.work / "model.onnx").write_bytes(MODEL + b"!")
+        other = slurm.job(slurm.sbatch(*words, env=client).id)
+        assert other["Comment"] != known["Comment"]
+        assert "profile=" not in other.get("AdminComment", "")
+    assert any(one.workload == "stream" for one in FORECASTS)
+
+
+def test_what_cannot_be_read_in_time_keeps_its_name_and_the_job_goes_on(
+    slurm: Cluster, client: dict[str, str]
+) -> None:
+    (slurm.work / "folder").mkdir(exist_ok=True)
+    huge = slurm.work / "huge"
+    with huge.open("wb") as file:
+        file.truncate(2**40)  # takes no room, and an hour to read
+    fifo = slurm.work / "fifo"
+    fifo.unlink(missing_ok=True)
+    os.mkfifo(fifo)  # whoever opens it waits for ever
+    fifo.chmod(0o666)
+    secret = slurm.work / "secret"
+    secret.write_bytes(MODEL)
+    secret.chmod(0)
+    (slurm.work / "o'clock").write_bytes(MODEL)
+    names = ("none", "folder", "huge", "fifo", "secret", "$(touch${IFS}owned)", "`id`", "-", "'")
+    begun_s = time.monotonic()
+    for name in names:
+        text = f"berth-file:{name}"
+        assert comment(slurm, client, text) == text
+    assert time.monotonic() - begun_s < 60
+    assert not (slurm.work / "owned").exists()
+    assert comment(slurm, client, "berth-file:o'clock") == f"berth-file:sha256-{DIGEST}"
+    huge.unlink()
+    fifo.unlink()
+
+
+def test_it_is_off_unless_the_site_turns_it_on(slurm: Cluster, client: dict[str, str]) -> None:
+    (slurm.work / "model.onnx").write_bytes(MODEL)
+    settings = Path(client["BERTH_CLIENT_CONFIG"])
+    for text in ("", "# file_digests = on\n", "file_digests = off\n", "file_digests = only\n"):
+        settings.write_text(text)
+        assert comment(slurm, client, "berth-file:model.onnx") == "berth-file:model.onnx"
+    settings.unlink()
+    assert comment(slurm, client, "berth-file:model.onnx") == "berth-file:model.onnx"
+
+
+def test_choices_that_slurmctld_keeps_from_lua_still_opt_out(
+    slurm: Cluster, client: dict[str, str]
+) -> None:
+    job = slurm.sbatch("--hold", "-p", "auto", "--gres=none", "--comment=mine", env=client)
+    assert slurm.job(job.id)["Comment"] == "mine berth:off"

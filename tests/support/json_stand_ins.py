@@ -1,0 +1,212 @@
+"""What replaces schedulers, GPUs and long measurements while a command prints its JSON."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from berth_daemon import forecast, harbour, put
+from calibration import FakeScheduler, measurement
+from calibration import link as link_between
+from calibration import write_site as write_calibrated_site
+from fake_nvml import FakeFleet, build
+from fake_slurm import FakeSlurm
+from imported import SAMPLES
+from live_queue import pretend
+from site_profiles import write_site as write_relative_site
+from stand_in_replayer import StandIn
+from toy_profiles import profile
+
+from berth.pilot.campaign import CampaignResult
+from berth.pilot.documents import to_json, write_json
+from berth.plugin.scheduler import NodeJob
+from berth.plugin.scheduler import ruled_out as ruled_out_places
+from berth.plugin.scheduler.jobs import Replacing
+from berth.plugin.site import load_site
+from berth.plugin.site.site import Site
+from berth.plugin.slurm import put_back as putting_back
+from berth.plugin.store import Store, WorkloadRecord
+from berth.policies.mig import Layout
+from berth.policies.mig.documents import GpuPlanEntry, PlanDocument
+from berth.predictor.families.program.bundle import DEFAULT_BUNDLE
+from berth.predictor.hardware import platforms
+
+BEFORE = ("1g.5gb@0", "1g.5gb@1", "2g.10gb@2", "3g.20gb@4")
+AFTER = ("1g.5gb@0", "1g.5gb@1", "1g.5gb@2", "1g.5gb@3", "3g.20gb@4")
+_LIVE = """\
+schema = "berth.site/1"
+[daemon]
+store = "{folder}/live.db"
+[[candidates]]
+name = "here"
+platform = "rome-7742"
+partition = "a"
+"""
+"""The queue of ``live_queue``."""
+_CONFIG = 'schema = "berth.mig/1"\nstate_dir = "{folder}/mig-state"\n'
+
+
+def write_files(folder: Path) -> None:
+    """What the cases read beside the site's own files."""
+    (folder / "calibrated").mkdir()
+    write_calibrated_site(folder / "calibrated")
+    write_relative_site(folder / "relative", applications=4)
+    ours = platforms.load()["quartz"].model_copy(update={"name": "ours"})
+    write_json(folder / "ours.json", ours)
+    entry = GpuPlanEntry(
+        name="0", model="A100-40GB", uuid=None, before=BEFORE, after=AFTER, why="because",
+        placements=(),
+    )  # fmt: skip
+    plan = PlanDocument(
+        fleet_digest="x", as_of_s=0, solver="table", reached=(), gpus=(entry,), steps=(),
+        unplaced=(), summary=(),
+    )  # fmt: skip
+    write_json(folder / "plan.json", plan)
+    (folder / "live.toml").write_text(_LIVE.format(folder=folder))
+    (folder / "mig.toml").write_text(_CONFIG.format(folder=folder))
+
+
+def shipped_files() -> dict[str, str]:
+    """Samples and bundles of the project."""
+    bundles = sorted(path for path in DEFAULT_BUNDLE.parent.iterdir() if path.is_dir())
+    other = next(path for path in bundles if path != DEFAULT_BUNDLE)
+    return {
+        "bundle": str(DEFAULT_BUNDLE),
+        "other-bundle": str(other),
+        "kernels.cali": str(SAMPLES / "kernels.cali"),
+    }
+
+
+def slurm(patch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Slurm's commands answer from files."""
+    made = FakeSlurm(Path(tempfile.mkdtemp(dir=folder)), patch)
+    made.says("sbatch", "4711\n")
+
+
+def put_back(patch: pytest.MonkeyPatch, folder: Path) -> None:
+    """One job waits where it cannot start."""
+    slurm(patch, folder)
+    stuck = putting_back.Stuck("7", "alice", "gpu", "triad", "Resources", {}, "", "")
+    patch.setattr(putting_back, "stuck_jobs", lambda _now_s: iter([stuck]))
+    placed = ruled_out_places.RuledOut("gpu", "alice", "triad", "Resources", "7", 1.0)
+    patch.setattr(putting_back, "put_back", lambda _stuck, _now_s: placed)
+
+
+def ruled_out(_patch: pytest.MonkeyPatch, folder: Path) -> None:
+    """One place is."""
+    path = load_site(folder / "berth.toml").daemon.ruled_out
+    one = ruled_out_places.RuledOut("gpu", "alice", "triad", "Resources", "7", 1.0)
+    ruled_out_places.add(path, one)
+
+
+def queue(patch: pytest.MonkeyPatch, _folder: Path) -> None:
+    """Two jobs run and two wait."""
+    pretend(patch)
+
+
+def replaced(patch: pytest.MonkeyPatch, folder: Path) -> None:
+    """A scheduler that can move pending jobs has looked at two."""
+    found = [
+        Replacing(
+            "f1", "cpu", "gpu", moved=False, decision="d1", reason="gpu is predicted fastest"
+        ),
+        Replacing("f2", "cpu", None, moved=False, decision=None, reason="it stays"),
+    ]
+
+    class Moving(FakeScheduler):
+        def replace_pending(self, *_: object, **_more: object) -> list[Replacing]:
+            return found
+
+    patch.setattr(Site, "open_scheduler", lambda *_: Moving(lambda _job: None))
+
+
+def calibration(patch: pytest.MonkeyPatch, _folder: Path) -> None:
+    """Jobs on nodes end at once."""
+    factors = {"f1": 1.0, "f2": 1.02, "s1": 1.7}
+    scheduler = FakeScheduler(
+        lambda job: measurement(job.node, job.script.parent.name, factors[job.node])
+    )
+    patch.setattr(Site, "open_scheduler", lambda *_: scheduler)
+    patch.setattr("berth.plugin.calibrate.jobs.POLL_S", (0.001, 0.001))
+
+
+def tuning(patch: pytest.MonkeyPatch, _folder: Path) -> None:
+    """A replay small enough for tests, and no pictures."""
+    made = StandIn(days=30)
+    patch.setattr("berth.plugin.tune.run.open_replayer", lambda *_: made)
+    patch.setattr("berth.plugin.tune.replaying.open_replayer", lambda *_: made)
+    for name in ("front", "waits", "use", "gantt", "users", "importance"):
+        patch.setattr(f"berth.plugin.pictures.tuning.{name}", lambda *_: "<svg></svg>")
+
+
+def gpus(patch: pytest.MonkeyPatch, folder: Path) -> None:
+    """One A100 with slices, by a library with NVML's symbols."""
+    library = folder / "nvml"
+    if not library.exists():
+        library.mkdir()
+        build(library)
+    fleet = FakeFleet(next(library.iterdir()), folder / "fleet-state")
+    fleet.reset("a100-40")
+    layout = Layout.parse(" ".join(BEFORE))
+    fleet.fill(0, [(one.profile, one.start) for one in layout.instances])
+    patch.setenv("BERTH_MIG_CONFIG", str(folder / "mig.toml"))
+
+
+def bench(patch: pytest.MonkeyPatch, _folder: Path) -> None:
+    """This machine was benchmarked."""
+    here = platforms.load()["quartz"].signature
+    patch.setattr("berth.plugin.cli.pilot_bench.build_suite", lambda: None)
+    patch.setattr("berth.plugin.cli.pilot_bench.measure_signature", lambda *_, **_more: here)
+
+
+def campaign(patch: pytest.MonkeyPatch, _folder: Path) -> None:
+    """The suite was measured, but for one kernel."""
+    done = CampaignResult(12, 3, ("Stream_TRIAD: it crashed",))
+    patch.setattr("berth.plugin.cli.pilot_campaign.build_suite", lambda: None)
+    patch.setattr("berth.plugin.cli.pilot_campaign.run_campaign", lambda *_: done)
+
+
+def link(patch: pytest.MonkeyPatch, _folder: Path) -> None:
+    """Two nodes were measured together."""
+    job = NodeJob("link", Path("s"), Path("o"), "cpu", "n1", 60.0, second_node="n2")
+    made = link_between(job)
+    patch.setattr("berth.plugin.cli.pilot_link.measure_link", lambda *_, **_more: made)
+
+
+def node(patch: pytest.MonkeyPatch, _folder: Path) -> None:
+    """A node was measured."""
+    made = measurement("n1", "our-node", 1.0)
+    patch.setattr("berth.plugin.cli.pilot_node.measure_node", lambda *_, **_more: made)
+
+
+def export(patch: pytest.MonkeyPatch, _folder: Path) -> None:
+    """A cost model was written as ONNX."""
+    path = "berth.predictor.learning.relative.export.export_cost_model"
+    patch.setattr(path, lambda _folder, _out: 1e-7)
+
+
+def spool(patch: pytest.MonkeyPatch, folder: Path) -> None:
+    """One profile waits to be collected, and a file that is none."""
+    made = folder / "spool"
+    made.mkdir(exist_ok=True)
+    made.chmod(0o1733)
+    (made / "one.json").write_text(to_json(profile("collected")))
+
+
+def to_remove(_patch: pytest.MonkeyPatch, folder: Path) -> None:
+    """A workload that nobody needs."""
+    store = Store.open(str(folder / "store.db"))
+    document = to_json(profile("gone"))
+    store.add(WorkloadRecord("gone", "program", "sha256:1", document, "", 1.0))
+    store.close()
+
+
+def daemon(patch: pytest.MonkeyPatch, _folder: Path) -> None:
+    """What one answered that had decided a job."""
+    with harbour() as site:
+        put(site.store(), forecast("stream"))
+        running = site.start()
+        running.decide(queue="auto", comment="berth:stream")
+        answer = running.stats()
+    patch.setattr("berth.plugin.daemon.client.ask", lambda *_: answer)
