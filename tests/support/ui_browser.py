@@ -35,6 +35,11 @@ class Browser:
         answer = self.tab.goto(f"{self.origin}{address}")
         assert answer.status == 200, address
 
+    def follow(self, selector: str) -> None:
+        """Click a link or a form's button, and wait until the view it leads to is there."""
+        with self.tab.expect_navigation():
+            self.tab.click(selector)
+
     def screenshot(self, name: str, *, whole: bool = False) -> None:
         """For the documentation: ``make screenshots`` says where."""
         folder = os.environ.get("BERTH_SCREENSHOTS")

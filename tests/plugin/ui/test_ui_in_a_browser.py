@@ -37,7 +37,7 @@ def browser(settings: UiSettings) -> Iterator[Browser]:
 def what_if(browser: Browser) -> Any:
     """The report behind the first link of What if, in its frame."""
     browser.open("/what-if")
-    browser.tab.click("main tbody a")
+    browser.follow("main tbody a")
     assert browser.findings() == []
     frame = browser.tab.frame_locator("iframe")
     frame.locator("h1").wait_for()
@@ -55,7 +55,7 @@ def sent(browser: Browser, view: str, model: Path) -> None:
     """The view's form with a file."""
     browser.open(f"/{view}")
     browser.tab.set_input_files("input[type=file]", model)
-    browser.tab.click("main button")
+    browser.follow("main button")
     browser.tab.wait_for_selector("#result")
 
 
@@ -82,11 +82,11 @@ def test_every_view_is_used_end_to_end(browser: Browser, model: Path) -> None:
     browser.open("/place")
     tab.fill("#tasks", "-3")
     tab.set_input_files("input[type=file]", model)
-    tab.click("main button")
+    browser.follow("main button")
     assert "at least 1" in tab.locator(".invalid-feedback").first.inner_text()
 
     browser.open("/jobs")
-    tab.click("main tbody a")
+    browser.follow("main tbody a")
     assert "is predicted fastest" in tab.locator("main").inner_text()
     assert tab.locator("img.picture").count() == 1
     browser.screenshot("wide-job", whole=True)
@@ -130,7 +130,7 @@ def test_it_fits_a_narrow_screen_in_the_dark(browser: Browser, model: Path) -> N
     lines = "e => e.getBoundingClientRect().height / parseFloat(getComputedStyle(e).lineHeight)"
     moment = tab.locator("main tbody tr").first.locator("td").first
     assert moment.evaluate(lines) < 2, "a date stays in one line"
-    tab.click("main tbody a")
+    browser.follow("main tbody a")
     fits("job")
 
 
