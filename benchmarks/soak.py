@@ -76,7 +76,7 @@ class Minute:
 
 
 class Submitter:
-    """Sends one line after another, keeps the connection, counts what it is not told in time."""
+    """Sends one line after another, keeps the connection, counts what is not answered in time."""
 
     def __init__(self, path: Path) -> None:
         self._path = str(path)

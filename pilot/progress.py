@@ -83,7 +83,7 @@ def lasting(
 def clocked(
     show: Show, what: str, seconds: float, at_most_s: float | None = None
 ) -> Iterator[None]:
-    """As ``lasting``, told to ``show``; nothing happens where that says nothing."""
+    """As ``lasting``, reported to ``show``; nothing happens where that says nothing."""
     if show is say_nothing:
         yield
         return

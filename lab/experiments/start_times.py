@@ -27,12 +27,12 @@ from berth.policies.replay.live import (
     foresee,
     widened,
 )
-from berth.policies.replay.start_levels import ConformalLevels
 from berth.predictor.learning.history import RunTimePredictor
 from lab.datasets import ricc
 from lab.experiments.options import Options
 from lab.ground.report import Report, Section
 from lab.history.replay import replay as predictions
+from lab.history.start_levels import ConformalLevels
 
 CORES = 8_192
 FOLDS = (("calibration", 50_000, 70_000), ("held out", 70_000, 90_000))

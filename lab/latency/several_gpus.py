@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import median
@@ -65,7 +65,7 @@ class Found:
     coverage: float
 
 
-def pairs(rates: Iterable[Rate], scenario: str) -> list[Pair]:
+def pairs(rates: Sequence[Rate], scenario: str) -> list[Pair]:
     """Every two numbers of accelerators; the median of several submissions at one number."""
     found: dict[tuple[str, str, str], dict[int, list[float]]] = defaultdict(dict)
     for one in rates:

@@ -10,29 +10,20 @@ static struct {
    union { ULong f64[LANES]; UInt f32[LANES]; } x, y, z;
 } lanes __attribute__((aligned(32)));
 
-static void madd_lanes_f64(ULong mode)
-{
-   if (mode)
-      set_rounding(mode);
-   __asm__ volatile("vmovapd %0, %%ymm0\n\tvmovapd %1, %%ymm1\n\t"
-                    "vfmadd231pd %2, %%ymm1, %%ymm0\n\tvmovapd %%ymm0, %0\n\tvzeroupper"
-                    : "+m"(lanes.z.f64) : "m"(lanes.x.f64), "m"(lanes.y.f64)
-                    : "xmm0", "xmm1", "memory");
-   if (mode)
-      set_rounding(Irrm_NEAREST);
-}
-
-static void madd_lanes_f32(ULong mode)
-{
-   if (mode)
-      set_rounding(mode);
-   __asm__ volatile("vmovaps %0, %%ymm0\n\tvmovaps %1, %%ymm1\n\t"
-                    "vfmadd231ps %2, %%ymm1, %%ymm0\n\tvmovaps %%ymm0, %0\n\tvzeroupper"
-                    : "+m"(lanes.z.f32) : "m"(lanes.x.f32), "m"(lanes.y.f32)
-                    : "xmm0", "xmm1", "memory");
-   if (mode)
-      set_rounding(Irrm_NEAREST);
-}
+#define MADD_LANES(name, lane_type, suffix)                                                        \
+   static void name(ULong mode)                                                                    \
+   {                                                                                               \
+      if (mode)                                                                                    \
+         set_rounding(mode);                                                                       \
+      __asm__ volatile("vmovap" suffix " %0, %%ymm0\n\tvmovap" suffix " %1, %%ymm1\n\t"            \
+                       "vfmadd231p" suffix " %2, %%ymm1, %%ymm0\n\tvmovap" suffix " %%ymm0, %0\n\t"\
+                       "vzeroupper"                                                                \
+                       : "+m"(lanes.z.lane_type)                                                   \
+                       : "m"(lanes.x.lane_type), "m"(lanes.y.lane_type)                            \
+                       : "xmm0", "xmm1", "memory");                                                \
+      if (mode)                                                                                    \
+         set_rounding(Irrm_NEAREST);                                                               \
+   }
 
 #define ROUND_LANES(name, lane_type, instruction)                                                  \
    static void name(ULong mode)                                                                    \
@@ -46,6 +37,9 @@ static void madd_lanes_f32(ULong mode)
       if (mode)                                                                                    \
          set_rounding(Irrm_NEAREST);                                                               \
    }
+
+MADD_LANES(madd_lanes_f64, f64, "d")
+MADD_LANES(madd_lanes_f32, f32, "s")
 
 /* By the mode that is set, without a word of what was lost. */
 ROUND_LANES(round_lanes_f64, f64, "vroundpd")

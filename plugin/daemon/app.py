@@ -26,6 +26,7 @@ from berth.plugin.daemon.notify import Notifier
 from berth.plugin.daemon.outcomes import follow_outcomes
 from berth.plugin.daemon.server import End
 from berth.plugin.daemon.service import killed
+from berth.plugin.daemon.spool import spool_path
 from berth.plugin.daemon.view import Kept, SiteView
 from berth.plugin.daemon.waits import ExpectedWaits, follow_waits, with_waits
 from berth.plugin.exploring import READ_EVERY_S, Ledger
@@ -115,13 +116,6 @@ def _resolve(users: Iterable[str], source: str) -> Iterable[int]:
             ) from None
 
 
-def spool_path(site: Site, store: Store) -> Path:
-    """Beside the SQLite file; beside the socket where the store is elsewhere."""
-    if store.database.path is not None:
-        return store.database.path.with_name(store.database.path.name + ".spool.jsonl")
-    return site.daemon.socket.with_name(site.daemon.socket.name + ".spool.jsonl")
-
-
 class Daemon:
     """Everything that ``berth serve`` runs. Raises BerthError where it cannot start."""
 
@@ -137,7 +131,7 @@ class Daemon:
         self._core = Core(
             view(site),
             store,
-            spool_path(site, store),
+            spool_path(site, store.database),
             Listener(site.daemon.socket, mode=socket_mode, group=socket_group(site)),
             uids,
             background=self._summary,

@@ -31,10 +31,10 @@ PERIOD_S = 0.2
 RETRY_S = 2.0
 FEW = 20
 """Decisions of one period; where fewer come, none is waited for."""
-WORTH = 2_000
 GATHERED_S = 1.0
-"""Where more come, so many or so long are stored together: SQLite copies all that changed into its
-file at the end of each batch, which takes longer than to write some hundred decisions."""
+"""Where more come, a batch or what came for so long is stored together: SQLite copies all that
+changed into its file at the end of each batch, which takes longer than to write some hundred
+decisions."""
 
 
 class Recorder(Worker):
@@ -129,7 +129,7 @@ class Recorder(Worker):
         before, self._queued = self._queued, len(self._queue)
         return (
             self._queued - before >= FEW
-            and self._queued < WORTH
+            and self._queued < BATCH
             and 0 <= self._clock.monotonic() - self._worked_s < GATHERED_S
         )
 

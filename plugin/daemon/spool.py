@@ -15,10 +15,18 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from berth.plugin.host import HOST, Files
+from berth.plugin.site.site import Site
+from berth.plugin.store.database import Database
 from berth.plugin.store.records import DecisionRecord
 
 _BATCH = 1_000
 _FIELDS = {field.name for field in dataclasses.fields(DecisionRecord)}
+
+
+def spool_path(site: Site, database: Database) -> Path:
+    """Beside the SQLite file; beside the socket where the store is elsewhere."""
+    beside = site.daemon.socket if database.path is None else database.path
+    return beside.with_name(beside.name + ".spool.jsonl")
 
 
 class Spool:

@@ -8,6 +8,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+from berth.plugin.daemon.spool import spool_path
 from berth.plugin.doctor.bundles import check_forecasts
 from berth.plugin.doctor.findings import Finding, Findings, Status
 from berth.plugin.site.site import Site
@@ -68,9 +69,8 @@ def _look(site: Site, store: Store) -> Findings:
 
 def check_left_behind(site: Site) -> Findings:
     """What waits beside the store, or could not be read back into it."""
-    file = Database(site.daemon.store).path
-    beside = site.daemon.socket if file is None else file
-    spool = beside.with_name(beside.name + ".spool.jsonl")
+    database = Database(site.daemon.store)
+    spool = spool_path(site, database)
     waits_s = time.time() - spool.stat().st_mtime if spool.exists() else 0.0
     if waits_s > WAITING_S and spool.stat().st_size:
         yield Finding(
@@ -79,11 +79,14 @@ def check_left_behind(site: Site) -> Findings:
             f"decisions wait in {spool}, the last one for {waits_s / 60:.0f} min",
             "start the daemon, which brings them in; if it runs: its log says what keeps it",
         )
-    for path, what in (
-        (spool.with_name(spool.name + ".bad"), "decisions that could not be read back"),
-        *((beside.with_name(beside.name + tail), "the log of a database that was deleted")
-          for tail in ("-wal.orphaned", "-shm.orphaned")),
-    ):  # fmt: skip
+    left = [(spool.with_name(spool.name + ".bad"), "decisions that could not be read back")]
+    if database.path is not None:
+        file = database.path
+        left += [
+            (file.with_name(file.name + tail), "the log of a database that was deleted")
+            for tail in ("-wal.orphaned", "-shm.orphaned")
+        ]
+    for path, what in left:
         if path.exists():
             yield Finding("stale state", Status.WARN, f"{path}: {what}", "look, then remove it")
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Select, func, select, tuple_
 
@@ -17,6 +17,8 @@ from berth.plugin.store.database import Database
 from berth.plugin.store.records import Asked, DecisionRecord, Ranking
 from berth.plugin.store.statements import delete_before
 from berth.policies.codes import Code
+
+T = TypeVar("T")
 
 _RANKED = func.coalesce(tables.rankings.c.ranked, tables.decisions.c.ranked).label("ranked")
 _FROM = tables.decisions.outerjoin(
@@ -118,47 +120,39 @@ class Decisions:
 
     def of_ids(self, ids: Collection[str]) -> dict[str, DecisionRecord]:
         """Those of these decisions that are there, by id."""
-        table = tables.decisions
-        found = {}
-        with self._database.read() as connection:
-            for some in in_pieces(ids):
-                for row in connection.execute(_records().where(table.c.id.in_(some))):
-                    found[row.id] = DecisionRecord(*row)
-        return found
+        return self._by_id(_records(), in_pieces(ids), lambda row: DecisionRecord(*row))
 
     def requests(self, ids: Collection[str]) -> dict[str, tuple[str, str]]:
         """Account and request (JSON) of those of these decisions that are there, by id."""
         table = tables.decisions
         query = select(table.c.id, table.c.account, table.c.request)
-        found = {}
-        with self._database.read() as connection:
-            for some in in_pieces(ids):
-                for row in connection.execute(query.where(table.c.id.in_(some))):
-                    found[row.id] = (row.account or "", row.request)
-        return found
+        return self._by_id(query, in_pieces(ids), lambda row: (row.account or "", row.request))
 
     def asked(self, ids: Collection[str]) -> dict[str, Asked]:
         """When those of these decisions that are there were made, from what, by id."""
         table = tables.decisions
         query = select(table.c.id, table.c.time_s, table.c.request, _RANKED).select_from(_FROM)
-        found = {}
-        with self._database.read() as connection:
-            for some in in_pieces(ids):
-                for name, *rest in connection.execute(query.where(table.c.id.in_(some))):
-                    found[name] = Asked._make(rest)
-        return found
+        return self._by_id(query, in_pieces(ids), lambda row: Asked._make(row[1:]))
 
     def rankings(self, ids: Collection[str]) -> dict[str, Ranking]:
         """What those of these decisions chose that chose something, by id."""
         table = tables.decisions
         query = select(table.c.id, table.c.action, table.c.chosen, _RANKED)
         query = query.select_from(_FROM).where(table.c.chosen.is_not(None))
-        found = {}
+        pieces = steps("pieces of decisions read", list(in_pieces(ids)))
+        return self._by_id(query, pieces, lambda row: Ranking._make(row[1:]))
+
+    def _by_id(
+        self, query: Select[Any], pieces: Iterable[list[str]], made: Callable[[Any], T]
+    ) -> dict[str, T]:
+        """What is made of each row of ``query`` that is of these ids, by id."""
+        column = tables.decisions.c.id
         with self._database.read() as connection:
-            for some in steps("pieces of decisions read", list(in_pieces(ids))):
-                for name, *rest in connection.execute(query.where(table.c.id.in_(some))):
-                    found[name] = Ranking._make(rest)
-        return found
+            return {
+                row.id: made(row)
+                for some in pieces
+                for row in connection.execute(query.where(column.in_(some)))
+            }
 
     def first_s(self) -> float | None:
         """Unix time of the oldest one; None: there is none."""

@@ -38,5 +38,4 @@ def test_programs_are_sent_where_they_are_faster_after_calibration(site: FreshSi
     apart = [p for p in found if max(p.took_s.values()) > CLEARLY * min(p.took_s.values())]
     # Where the machine was too busy to tell them apart, a list of both is right.
     assert all(program.best in program.went.split(",") for program in apart), lines
-    print(lines)
     assert all(program.went for program in found), lines

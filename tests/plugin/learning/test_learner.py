@@ -442,7 +442,7 @@ def test_changes_are_told_where_people_look(store: Store, jobs: SiteJobs) -> Non
 def test_learning_from_what_is_new_finds_what_checking_all_finds(
     tmp_path: Path, everybody: bool
 ) -> None:
-    """After each of many changes, by two stores that are told the same."""
+    """After each of many changes, by two stores that get the same jobs."""
     stores = [open_store(f"sqlite:///{tmp_path}/{name}.db") for name in ("new", "all")]
     sites = [SiteJobs(one) for one in stores]
     random = Random(3)  # noqa: S311 - for the same steps each time
