@@ -38,6 +38,9 @@ from berth.pilot.rank import NODE_VARIABLES
 from berth.pilot.run import EMULATION_FLOOR_S
 from berth.pilot.units import whole_number
 
+NEEDED = ("instructions", "loads", "stores", "l1_load_misses", "llc_load_misses")
+"""Without these nothing is predicted, and a rank runs once: hardware counters are used where they
+have all of them."""
 EMULATORS = ("emulator", "callgrind")
 """Tools whose single run gives instructions, memory accesses and cache misses together."""
 RECORD = "rank-{}.json"
@@ -172,7 +175,7 @@ def count_once(
     """
     with tempfile.TemporaryDirectory(prefix="berth-rank-") as folder:
         perf = PerfCollector(Path(folder))
-        if perf.probe() is None:
+        if perf.gives(NEEDED) and perf.probe() is None:
             [outcome] = run_all([perf.prepare(replace(order, time_limit_s=left_s))], jobs=1)
             found = perf.finish(outcome)
             report = CollectorReport(

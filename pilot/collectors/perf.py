@@ -2,7 +2,9 @@
 
 One run under perf counts all events; where the processor has fewer counters than events, perf
 multiplexes and scales, which each counter's note says. Many machines (virtual ones, containers,
-hardened kernels) have no hardware counters at all: the probe says why.
+hardened kernels) have no hardware counters at all: the probe says why. Some virtual machines have
+counters that count wrongly, above all where perf multiplexes: 2^47 of an event too many, or none of
+one that every program has. They are found out by a short program, and not used.
 """
 
 from __future__ import annotations
@@ -10,7 +12,8 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,10 +21,17 @@ from berth.pilot.catalogue import from_source
 from berth.pilot.collectors.base import Collector, Readings, Stage, measured
 from berth.pilot.derive import missing
 from berth.pilot.launch import Order, Outcome
+from berth.pilot.plausible import MOST_PER_S, SHORT_S
 from berth.pilot.profile import Measurement
 
 SOURCE = "perf"
 PROBE_TIMEOUT_S = 10.0
+TRIVIAL = ("true",)
+BUSY = ("sh", "-c", "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done")
+"""Some 50 ms: long enough for perf to go through all events several times."""
+ROUNDS = 3
+NEVER_NONE = frozenset(("instructions", "cycles", "branches"))
+"""Every program has some of these."""
 TERM = re.compile(r"(?:(\d+)\*)?([A-Za-z][\w-]*)", re.ASCII)
 HYBRID = re.compile(r"(cpu_core|cpu_atom)/([^/]*)/?([a-zA-Z]*)")
 NUMBER = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
@@ -162,7 +172,7 @@ class PerfCollector(Collector):
             return "perf is not installed"
         if not self._formulas:
             return "no events are known for this processor family"
-        found = totals(_try_out(["instructions"]))
+        found = totals(_try_out(["instructions"], TRIVIAL))
         basic = found.get("instructions")
         if basic is None:
             return "perf cannot count here (is kernel.perf_event_paranoid above 2?)"
@@ -170,7 +180,22 @@ class PerfCollector(Collector):
             return f"perf prints <{basic.problem}>: no hardware counters here (virtual machine?)"
         wanted = sorted({name for text in self._formulas.values() for _, name in terms(text)})
         # perf refuses the whole list for one event that it does not know.
-        self._events = wanted if _try_out(wanted) else [w for w in wanted if _try_out([w])]
+        known = _try_out(wanted, TRIVIAL)
+        self._events = wanted if known else [w for w in wanted if _try_out([w], TRIVIAL)]
+        return self._wrong()
+
+    def gives(self, counters: Sequence[str]) -> bool:
+        """Whether this processor family has events for all of these counters of the catalogue."""
+        return all(name in self._formulas for name in counters)
+
+    def _wrong(self) -> str | None:
+        """Why the counts of this machine cannot be right, by a program that is run now; or None."""
+        for _ in range(ROUNDS):
+            begun_s = time.monotonic()
+            events = _try_out(self._events, BUSY)
+            why = cannot_be(totals(events), time.monotonic() - begun_s)
+            if why is not None:
+                return f"the counters count wrongly here (virtual machine?): {why}"
         return None
 
     def prepare(self, order: Order) -> Order:
@@ -184,17 +209,33 @@ class PerfCollector(Collector):
         if not self._output.exists():
             return Readings(detail="perf wrote no counts", failed=True)
         events = totals(parse(self._output.read_text(errors="replace")))
+        why = cannot_be(events, outcome.cpu_s)
+        if why is not None:
+            return Readings(detail=f"the counters count wrongly: {why}", failed=True)
         counters = {name: evaluate(text, events) for name, text in self._formulas.items()}
         counted = sum(1 for m in counters.values() if m.value is not None)
         return Readings(counters, f"{counted} of {len(counters)} counters", failed=not counted)
 
 
-def _try_out(events: list[str]) -> list[Event]:
-    """What perf says of these events on a trivial program; empty when it refuses them."""
+def cannot_be(events: Mapping[str, Event], cpu_s: float) -> str | None:
+    """Why a program of ``cpu_s`` seconds of processor time cannot have had these; or None."""
+    most = MOST_PER_S * (cpu_s + SHORT_S)
+    for event in events.values():
+        if event.value is None or event.unit:
+            continue
+        if event.value > most:
+            return f"{event.value:.3g} {event.name} in {cpu_s:.2g} s"
+        if event.value == 0 and event.share > 0 and event.name in NEVER_NONE:
+            return f"no {event.name} in {cpu_s:.2g} s"
+    return None
+
+
+def _try_out(events: Sequence[str], command: Sequence[str]) -> list[Event]:
+    """What perf says of these events on a short program; empty when it refuses them."""
     names = ",".join(f"{name}:u" for name in events)
     try:
         done = subprocess.run(
-            ["perf", "stat", "-x,", "-e", names, "--", "true"],
+            ["perf", "stat", "-x,", "-e", names, "--", *command],
             capture_output=True,
             text=True,
             errors="replace",

@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berth.pilot.collectors.perf import PerfCollector, evaluate, family, parse, terms, totals
+from berth.pilot.collectors.perf import (
+    PerfCollector,
+    cannot_be,
+    evaluate,
+    family,
+    parse,
+    terms,
+    totals,
+)
 from berth.pilot.launch import Order, run_one
 from berth.pilot.profile import Quality
 
@@ -138,17 +146,63 @@ exec "$@"
 """
 
 
+VIRTUAL_EPYC = """\
+29277252,,L1-dcache-load-misses,184479952,46.00,,
+2654975390462502,,branch-misses:u,188365185,47.00,882651960.03,of all branches
+300795275,,branches:u,194140419,49.00,,
+2262969295554361,,instructions:u,245550018,62.00,1805649.31,insn per cycle
+"""
+"""A guest's counters on 2026-11-23: gzip, 0.33 s, 1,487,257,633 instructions."""
+
+
+def machine_with(script: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> PerfCollector:
+    """Its perf is ``script``."""
+    fake = folder / "perf"
+    fake.write_text(script)
+    fake.chmod(0o755)
+    cpuinfo = folder / "cpuinfo"
+    cpuinfo.write_text("CPU implementer : 0x41\n")
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    return PerfCollector(folder / "out", cpuinfo)
+
+
+def test_counts_that_cannot_be_are_found() -> None:
+    assert "2.65e+15 branch-misses in 0.33 s" in (
+        cannot_be(totals(parse(VIRTUAL_EPYC)), 0.33) or ""
+    )
+    none = "0,,cycles:u,1000,100.00,,\n0,,r40c7:u,1000,100.00,,\n"
+    assert cannot_be(totals(parse(none)), 0.33) == "no cycles in 0.33 s"
+    for right in (SKYLAKE, HYBRID, VIRTUAL):
+        assert cannot_be(totals(parse(right)), 0.01) is None
+
+
+def test_a_machine_whose_counters_count_wrongly_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = FAKE_PERF.replace('echo "100,', 'echo "140737488355328,')
+    why = machine_with(wrong, tmp_path, monkeypatch).probe()
+    assert why is not None
+    assert "count wrongly here" in why
+
+
+def test_a_run_whose_counts_cannot_be_gives_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    perf = machine_with(FAKE_PERF, tmp_path, monkeypatch)
+    assert perf.probe() is None
+    (tmp_path / "perf").write_text(FAKE_PERF.replace('echo "100,', 'echo "140737488355328,'))
+    readings = perf.finish(run_one(perf.prepare(Order(("/bin/true",), dict(os.environ)))))
+    assert readings.failed
+    assert not readings.counters
+
+
 def test_a_machine_with_counters_is_measured_under_perf(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fake = tmp_path / "perf"
-    fake.write_text(FAKE_PERF)
-    fake.chmod(0o755)
-    cpuinfo = tmp_path / "cpuinfo"
-    cpuinfo.write_text("CPU implementer : 0x41\n")
-    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    perf = PerfCollector(tmp_path / "out", cpuinfo)
+    perf = machine_with(FAKE_PERF, tmp_path, monkeypatch)
     assert perf.probe() is None
+    assert not perf.gives(["instructions", "no_such_counter"])
+    assert perf.gives(["instructions", "int_ops"])
     outcome = run_one(perf.prepare(Order(("/bin/true",), dict(os.environ))))
     readings = perf.finish(outcome)
     assert outcome.exit_code == 0
