@@ -27,6 +27,6 @@ def figures(work: Work) -> dict[str, float]:
     costs = few_shot(
         aiwc_rows(), families.COST_MODEL, seed=work.seed, resume=resume, advance=work.advance
     )
-    made["cost model.16"] = costs.plain.error[LABELS.index(16)]
-    made["cost model.signature"] = costs.signed.error[0]
+    made["cost-model.16"] = costs.plain.error[LABELS.index(16)]
+    made["cost-model.signature"] = costs.signed.error[0]
     return made
