@@ -87,7 +87,7 @@ def main() -> None:
     print(
         f"{ended} trials on {asked.jobs:,} jobs: {used.ru_utime + used.ru_stime:,.0f} s of "
         f"processor time, {took_s:,.0f} s with {asked.workers} workers; "
-        f"{trials['stopped_early'] / ended:.0%} stopped early, {trials['failed']} failed"
+        f"{trials['stopped_early'] / ended:.0%} stopped early, {trials['failed']} lost or failed"
     )
 
 
