@@ -3,7 +3,8 @@
 Bars: at most 10 times the program's processor time; instructions exact; misses of each level and
 mispredicted branches within 5 % (median) and 15 % (worst) of the complete simulation. Programs
 are named as arguments (all by default); ``--cost`` leaves out the complete simulations, which take
-nearly all of the half hour.
+nearly all of the half hour. ``--hardware`` holds the emulated run against the processor's counters
+in their place, each event in a run of its own, so that nothing is multiplexed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from pathlib import Path
 
 from real_programs import RealProgram, programs
 
-from berth.pilot.collectors import cachegrind, valgrind
+from berth.pilot.catalogue import from_source
+from berth.pilot.collectors import cachegrind, perf, valgrind
 from berth.pilot.collectors.base import Collector
 from berth.pilot.collectors.emulator import EmulatorCollector
 from berth.pilot.launch import Order, Outcome, run_one
@@ -30,6 +32,8 @@ FEW = 10_000
 """Counts below this are compared by what they would cost, not by their ratio: left out."""
 SHOWN = (
     "instructions",
+    "loads",
+    "stores",
     "l1_load_misses",
     "l1_store_misses",
     "l2_load_misses",
@@ -40,6 +44,10 @@ SHOWN = (
     "branches",
     "branch_misses",
 )
+
+
+PRECISIONS = ("fp64_ops", "fp32_ops")
+"""Counted apart by emulation, together by some processors (``fp_ops``)."""
 
 
 def seconds(outcome: Outcome) -> float:
@@ -67,44 +75,71 @@ def simulated(order: Order, level: cachegrind.Level, folder: Path) -> dict[str, 
     }
 
 
+def on_hardware(order: Order, folder: Path) -> dict[str, float]:
+    """Counts of the processor for each counter that is one event of perf's."""
+    folder.mkdir()
+    found = {}
+    formulas = from_source(perf.family(Path("/proc/cpuinfo").read_text()) or "perf:unknown")
+    for name, formula in formulas.items():
+        if len(perf.terms(formula)) > 1:
+            continue
+        output = folder / name
+        words = ("perf", "stat", "-x,", "-o", str(output), "-e", f"{formula}:u", "--")
+        run_one(replace(order, command=(*words, *order.command)))
+        value = perf.evaluate(formula, perf.totals(perf.parse(output.read_text()))).value
+        if value is not None:
+            found[name] = value
+    return found
+
+
 Pairs = dict[str, tuple[float, float, float]]
 
 
-def one(program: RealProgram, folder: Path, *, cost: bool) -> tuple[float, float, Pairs]:
-    """(native seconds, slow-down, counter -> (counted, its error, complete simulation))."""
+def one(program: RealProgram, folder: Path, against: str) -> tuple[float, float, Pairs]:
+    """(native seconds, slow-down, counter -> (counted, its error, what it is held against))."""
     order = Order(program.command, dict(os.environ), cwd=str(folder / program.name), discard=True)
-    native = statistics.median(seconds(run_one(order)) for _ in range(NATIVE_RUNS))
+    runs = [run_one(order) for _ in range(NATIVE_RUNS)]
+    if failed := [run for run in runs if not run.succeeded]:
+        sys.exit(f"{program.name} {failed[0].describe()} (its package: {program.package})")
+    native = statistics.median(seconds(run) for run in runs)
     collector: Collector = EmulatorCollector(folder / f"{program.name}-counts")
     if (why := collector.probe()) is not None:
         sys.exit(f"the emulator cannot be used here: {why}")
     outcome = run_one(collector.prepare(replace(order, sampled=native > SAMPLED_S)))
-    if cost:
+    if against == "--cost":
         return native, seconds(outcome) / native, {}
-    counted = collector.finish(outcome).counters
-    complete = simulated(order, cachegrind.L2, folder / f"{program.name}-l2")
-    complete |= simulated(order, cachegrind.LLC, folder / f"{program.name}-llc")
+    counted = {n: m for n, m in collector.finish(outcome).counters.items() if m.value is not None}
+    if against == "--hardware":
+        complete = on_hardware(order, folder / f"{program.name}-hardware")
+    else:
+        complete = simulated(order, cachegrind.L2, folder / f"{program.name}-l2")
+        complete |= simulated(order, cachegrind.LLC, folder / f"{program.name}-llc")
     pairs = {
         name: (counted[name].value or 0.0, counted[name].standard_error or 0.0, complete[name])
         for name in SHOWN
-        if name in complete and complete[name] >= FEW
+        if name in counted and complete.get(name, 0.0) >= FEW
     }
+    if complete.get("fp_ops", 0.0) >= FEW:
+        both = [counted[name].value or 0.0 for name in PRECISIONS if name in counted]
+        pairs["fp_ops"] = sum(both), 0.0, complete["fp_ops"]
     return native, seconds(outcome) / native, pairs
 
 
 def main() -> int:
     """Print one row a program and the bars."""
     chosen = set(sys.argv[1:])
-    cost = "--cost" in chosen
-    chosen.discard("--cost")
+    against = next((word for word in ("--cost", "--hardware") if word in chosen), "")
+    chosen.discard(against)
     apart: dict[str, list[float]] = {}
     inside: list[bool] = []
     slowest = 0.0
     with tempfile.TemporaryDirectory(prefix="berth-emulation-") as name:
-        print(f"{'program':10} {'native s':>9} {'times':>6}  off by, of the complete simulation")
+        what = "hardware's counts" if against == "--hardware" else "the complete simulation"
+        print(f"{'program':10} {'native s':>9} {'times':>6}  off by, of {what}")
         for program in programs(Path(name)):
             if chosen and program.name not in chosen:
                 continue
-            native, factor, pairs = one(program, Path(name), cost=cost)
+            native, factor, pairs = one(program, Path(name), against)
             slowest = max(slowest, factor)
             words = []
             for counter, (counted, error, complete) in pairs.items():

@@ -87,21 +87,33 @@ def test_a_job_for_whichever_is_first_is_asked_about_everywhere_and_submitted_to
     assert {*first, *second} == {"nil"}
 
 
-def test_in_a_federation_the_origin_sees_a_job_first_and_each_sibling_what_it_was_made(
-    pair: Pair,
-) -> None:
-    federation = ("federation", "both", f"clusters={','.join(NAMES)}")
-    pair.first.run("sacctmgr", "-i", "add", *federation)
+@pytest.fixture
+def federated(pair: Pair) -> Iterator[Pair]:
+    """The two as a federation, and apart again after it, as tests come in any order."""
+    pair.first.run("sacctmgr", "-i", "add", "federation", "both", f"clusters={','.join(NAMES)}")
     wait_until(
-        lambda: all(
-            "PersistConnSend/Recv:Yes/Yes" in one.run("scontrol", "show", "federation").stdout
-            for one in (pair.first, pair.second)
-        ),
+        lambda: all("PersistConnSend/Recv:Yes/Yes" in text for text in _federations(pair)),
         "the clusters are connected",
     )
-    job = pair.submit("federated")
+    yield pair
+    pair.first.run("sacctmgr", "-i", "delete", "federation", "both")
+    wait_until(
+        lambda: not any("PersistConn" in text for text in _federations(pair)),
+        "the clusters are no federation any more",
+    )
+
+
+def _federations(pair: Pair) -> list[str]:
+    each = (pair.first, pair.second)
+    return [one.run("scontrol", "show", "federation").stdout for one in each]
+
+
+def test_in_a_federation_the_origin_sees_a_job_first_and_each_sibling_what_it_was_made(
+    federated: Pair,
+) -> None:
+    pair = federated
+    pair.submit("federated")
     wait_until(lambda: bool(pair.seen("federated")[1]), "the sibling saw it")
-    print(pair.seen("federated"), pair.first.job(job))
     assert pair.seen("federated") == (["nil"], ["nil"])
     held = pair.submit("held", "--hold")
     assert pair.seen("held") == (["nil"], [])

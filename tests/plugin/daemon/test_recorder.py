@@ -354,7 +354,7 @@ def test_decisions_that_come_fast_are_stored_together(
     assert looks(recorder_module.FEW)
     assert not looks(1)
     assert batches == [2 * recorder_module.FEW + 1]
-    monkeypatch.setattr(recorder_module, "WORTH", recorder_module.FEW)
+    monkeypatch.setattr(recorder_module, "BATCH", recorder_module.FEW)
     assert not looks(recorder_module.FEW)
     store.close()
 
