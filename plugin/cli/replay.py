@@ -19,7 +19,15 @@ from berth.plugin.history.reading import summary
 from berth.plugin.replay.clusters import SiteCluster, cluster_of, on_cluster
 from berth.plugin.replay.past import PastJobs, asked_jobs, past_jobs
 from berth.plugin.replay.placed import Column, Events, Variant, columns_of
-from berth.plugin.replay.shown import as_json, counted, failures, table, users_as_json, users_table
+from berth.plugin.replay.shown import (
+    as_json,
+    counted,
+    failures,
+    table,
+    unknown_partitions,
+    users_as_json,
+    users_table,
+)
 from berth.plugin.replay.site_events import (
     present_reservations,
     read_failures,
@@ -97,6 +105,8 @@ def replay_command(options: Options) -> None:
     if options.html is not None:
         click.echo(f"The report is in {options.html}.")
     for line in [*summary(past.read), *counted(found[0].metrics.counts)]:
+        click.echo(line)
+    for line in unknown_partitions(found[0].replays[0]):
         click.echo(line)
     for source, count in truth.known.items() if options.policies else ():
         click.echo(f"times elsewhere by {source}: known of {count} jobs")

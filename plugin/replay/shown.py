@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from berth.plugin.cli.columns import columns
 from berth.plugin.replay.placed import Column
 from berth.policies.replay import UserChange, changes_by_user
 from berth.policies.replay.metrics import Metrics
-from berth.policies.replay.replayed import Counts
+from berth.policies.replay.replayed import Counts, Replayed
 
 _TIMES = (
     ("mean wait", "mean_wait_s"),
@@ -26,6 +27,8 @@ _NUMBERS = (
     ("cost", "cost"),
     ("carbon kg", "carbon_kg"),
 )
+SHOWN = 5
+"""Unknown partitions by name."""
 _NOT_RUN = (("never started", "never"), ("lost", "lost"), ("began again", "requeued"))
 _SHARES = (("cores used", "utilisation"), ("GPUs used", "gpu_utilisation"))
 
@@ -76,6 +79,24 @@ def counted(counts: Counts) -> list[str]:
     if counts.requeued:
         lines.append(f"{counts.requeued} runs began again after a node broke")
     return lines
+
+
+def unknown_partitions(done: Replayed) -> list[str]:
+    """Which partitions of the jobs the site does not have, in a line."""
+    present = {one.name for one in done.cluster.partitions}
+    asked = Counter(done.trace.queue.tolist())
+    lacking = [
+        f"{name or 'none'} ({asked[number]} jobs)"
+        for number, name in enumerate(done.trace.queues)
+        if name not in present and asked[number]
+    ]
+    if not lacking:
+        return []
+    more = f" and {len(lacking) - SHOWN} more" if len(lacking) > SHOWN else ""
+    return [
+        f"unknown partitions: {', '.join(lacking[:SHOWN])}{more}; the site file has "
+        f"{', '.join(sorted(present))}: give candidates those names, or the jobs these"
+    ]
 
 
 def failures(found: Sequence[Column]) -> list[str]:

@@ -126,6 +126,7 @@ def test_larger_jobs_and_unknown_partitions_are_refused_and_counted(
     done = run(trace, "--site", site)
     assert "4 refused: an unknown partition" in done.output
     assert "4 jobs read, 0 replayed" in done.output
+    assert "unknown partitions: queue1 (4 jobs); the site file has other, third:" in done.output
 
 
 GAVEL = (
