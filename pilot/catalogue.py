@@ -11,9 +11,12 @@ from types import MappingProxyType
 from berth.pilot.counters import COUNTERS, TABLE_I, TABLE_II, Counter
 from berth.pilot.errors import UsageError
 
-__all__ = ["BY_NAME", "COUNTERS", "Counter", "counter", "from_source", "page"]
+__all__ = ["BY_NAME", "COUNTERS", "REQUIRED", "Counter", "counter", "from_source", "page"]
 
 BY_NAME = MappingProxyType({entry.name: entry for entry in COUNTERS})
+
+REQUIRED = ("instructions", "loads", "stores", "l1_load_misses", "llc_load_misses")
+"""Without these nothing can be predicted from what a program did."""
 
 GROUPS = {
     "control": "Instructions and control flow",

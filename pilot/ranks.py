@@ -19,6 +19,7 @@ from pathlib import Path
 from pydantic import Field
 
 from berth.pilot.assemble import with_missing
+from berth.pilot.catalogue import REQUIRED
 from berth.pilot.collectors.perf import PerfCollector
 from berth.pilot.derive import NO_TOTALS, derive
 from berth.pilot.documents import Document, read_json
@@ -38,9 +39,6 @@ from berth.pilot.rank import NODE_VARIABLES
 from berth.pilot.run import EMULATION_FLOOR_S
 from berth.pilot.units import whole_number
 
-NEEDED = ("instructions", "loads", "stores", "l1_load_misses", "llc_load_misses")
-"""Without these nothing is predicted, and a rank runs once: hardware counters are used where they
-have all of them."""
 EMULATORS = ("emulator", "callgrind")
 """Tools whose single run gives instructions, memory accesses and cache misses together."""
 RECORD = "rank-{}.json"
@@ -168,14 +166,15 @@ def _of_rank_zero(profile: Profile) -> RankRecord | None:
 def count_once(
     order: Order, *, rank: int, native_s: float, max_slowdown: float, left_s: float
 ) -> RankCounts:
-    """Run ``order`` exactly once, under hardware counters or, without these, emulated.
+    """Run ``order`` exactly once, under hardware counters where they give all that a prediction
+    needs, else emulated.
 
     ``native_s`` is its time without any tool; the emulated run is cut after ``max_slowdown``
     times that, and in any case after ``left_s``.
     """
     with tempfile.TemporaryDirectory(prefix="berth-rank-") as folder:
         perf = PerfCollector(Path(folder))
-        if perf.gives(NEEDED) and perf.probe() is None:
+        if perf.gives(REQUIRED) and perf.probe() is None:
             [outcome] = run_all([perf.prepare(replace(order, time_limit_s=left_s))], jobs=1)
             found = perf.finish(outcome)
             report = CollectorReport(

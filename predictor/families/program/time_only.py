@@ -13,9 +13,9 @@ from functools import cache
 
 import numpy as np
 
+from berth.pilot.catalogue import REQUIRED
 from berth.pilot.profile import Measurement, Profile
 from berth.predictor.families.program.estimate import Estimate
-from berth.predictor.families.program.work import REQUIRED
 from berth.predictor.learning.programs.suite import suite_profiles
 
 SPREAD = 0.9

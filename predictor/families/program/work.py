@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from berth.pilot.catalogue import REQUIRED
 from berth.pilot.errors import UsageError
 from berth.pilot.profile import Profile
 
@@ -30,9 +31,6 @@ FEW_STORES = 500.0
 
 Levels = tuple[float, float, float]
 """Misses of the first-, second- and last-level cache."""
-
-REQUIRED = ("instructions", "loads", "stores", "l1_load_misses", "llc_load_misses")
-"""Without these nothing can be predicted."""
 
 
 @dataclass(frozen=True, slots=True)
