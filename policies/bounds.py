@@ -67,7 +67,7 @@ def over_bounds(
     request: Request, held: Resources, candidate: Candidate, bounds: QueueBounds
 ) -> str | None:
     """Which limit the job would break, as the end of a sentence; None: none."""
-    if bounds == UNBOUNDED:
+    if bounds is UNBOUNDED or bounds == UNBOUNDED:
         return None
     nodes = max(1, held.nodes)
     cores = cores_on_node(request, held, candidate, bounds)

@@ -74,7 +74,7 @@ class Chooser:
         self._whole = any(one.slice_of is not None for one in decider.candidates)
         self._by_name = {one.name: one for one in decider.candidates}
         self._shapes: BoundedCache[int, tuple[object, list[_Place]]] = BoundedCache(SHAPES_KEPT)
-        """By the identity of ranked rows."""
+        """By the identity of the ranked shape."""
         self._asked: BoundedCache[tuple[int, int], tuple[object, object, list[_Place]]] = (
             BoundedCache(SHAPES_KEPT)
         )
@@ -142,19 +142,15 @@ class Chooser:
         return asked[2]
 
     def _ranked(self, request: Request, forecast: Forecast) -> list[_Place]:
-        ranking = self._decider.ranking
-        rows = ranking.rows(request, forecast)
-        known = self._shapes.get(id(rows))
-        if known is None or known[0] is not rows:
-            made = []
-            for row in rows:
-                if row.score is None:
-                    break  # they come last
-                candidate = self._by_name[row.candidate]
-                offer = ranking.offer(request, candidate, row.resources, forecast, None)
-                if offer is not None:
-                    made.append(_Place(row, candidate, offer))
-            known = self._shapes.put(id(rows), (rows, made))
+        shape = self._decider.ranking.shape(request, forecast)
+        known = self._shapes.get(id(shape))
+        if known is None or known[0] is not shape:
+            made = [
+                _Place(row, self._by_name[row.candidate], offer)
+                for row, offer in zip(shape.rows, shape.offers, strict=True)
+                if row.score is not None and offer is not None
+            ]
+            known = self._shapes.put(id(shape), (shape, made))
         return known[1]
 
     def _fits(
@@ -178,7 +174,8 @@ class Chooser:
             and now_s - state.as_of_s <= self._settings.stale_after_s
         ):
             return True
-        stands = standing(place.row, request, place.candidate, state, self._settings)
+        scored = place.row, place.offer
+        stands = standing(scored, request, place.candidate, state, self._settings)
         return self._decider.excluded_now(request, stands, forecast, now_s) is None
 
     def _score(

@@ -2,7 +2,7 @@
 
 A constraint looks at one Case (a request on one candidate) and answers None, or an Exclusion with
 a stable code and a sentence for the user. The first one that excludes gives the reason, so the
-order is from what can never change to what is so at this moment. ``LASTING`` ones look at the
+order is from what can never change to what is so at this moment. Lasting ones look at the
 program, what was asked and the site file only, so that their answers can be remembered; present
 ones look at who asks and at the candidate's state (a Moment), in the order of ``present.checks``.
 """
@@ -408,7 +408,7 @@ def enough_nodes_work(case: Moment) -> Exclusion | None:
     )
 
 
-LASTING: tuple[LastingConstraint, ...] = (
+OF_SHAPE: tuple[LastingConstraint, ...] = (
     runs_there,
     own_queue,
     own_features,
@@ -417,11 +417,20 @@ LASTING: tuple[LastingConstraint, ...] = (
     one_slice,
     predicted,
     better_than_a_prior,
-    narrow_enough,
     intervals_hold,
-    memory_fits,
-    time_fits,
 )
+"""Lasting ones that look neither at the problem size nor at the time limit."""
+OF_SIZE: tuple[LastingConstraint, ...] = (narrow_enough, memory_fits, time_fits)
+"""Those that do."""
+
+
+def first_of(constraints: tuple[LastingConstraint, ...], case: Case) -> Exclusion | None:
+    """Why the place is ruled out, by the first of them that does so."""
+    for constraint in constraints:
+        excluded = constraint(case)
+        if excluded is not None:
+            return excluded
+    return None
 
 
 def _or(names: tuple[str, ...]) -> str:

@@ -17,10 +17,10 @@ from berth.policies.codes import Code
 from berth.policies.constraints import Exclusion, Moment, present_limit_s
 from berth.policies.edits import edit_of, raised_limit_s
 from berth.policies.exploring import Allowance, place_to_learn
-from berth.policies.objectives import OBJECTIVES, Term
+from berth.policies.objectives import OBJECTIVES, Offer, Term
 from berth.policies.objectives.costs import expected_wait_s
 from berth.policies.present import Places, Standing, alike, places, read_again, standing
-from berth.policies.ranking import SHAPES_KEPT, Ranking, Remembered, order
+from berth.policies.ranking import SHAPES_KEPT, Ranking, Remembered, Shape, order
 from berth.policies.settings import ListBy, PolicySettings
 from berth.policies.slice_choice import one_of_each
 from berth.policies.values import (
@@ -152,7 +152,7 @@ class Decider:
                 fits.append(place.row)
             else:
                 code, sentence = excluded
-                row = replace(place.row, score=None, excluded=sentence, code=code.value)
+                row = place.row._replace(score=None, excluded=sentence, code=code.value)
                 ruled_out.append(row)
         return fits, ruled_out
 
@@ -250,34 +250,33 @@ class Decider:
         self, request: Request, states: Mapping[str, CandidateState], forecast: Forecast
     ) -> Places:
         """The places for this shape of job by the states, best first."""
-        rows = self.ranking.rows(request, forecast)
-        before = self._places.get(id(rows))
-        if before is None or before[1].rows is not rows:
-            found = self._seen_anew(request, rows, None, states, forecast)
+        shape = self.ranking.shape(request, forecast)
+        before = self._places.get(id(shape))
+        if before is None or before[1].shape is not shape:
+            found = self._seen_anew(request, shape, None, states)
         elif before[0] is states:
             return before[1]
         elif all(place.state is states.get(place.row.candidate) for place in before[1].as_ranked):
             found = before[1]
         else:
-            found = self._seen_anew(request, rows, before[1], states, forecast)
-        self._places.put(id(rows), (states, found))
+            found = self._seen_anew(request, shape, before[1], states)
+        self._places.put(id(shape), (states, found))
         return found
 
     def _seen_anew(
         self,
         request: Request,
-        rows: tuple[Ranked, ...],
+        shape: Shape,
         before: Places | None,
         states: Mapping[str, CandidateState],
-        forecast: Forecast,
     ) -> Places:
         """``before``: those of another reading; of them stays what this one says the same of."""
         scored = self.counts_waits and not self.objective.live
         found, moved, same = [], False, scored or not self._with_room
         known: Sequence[Standing | None] = (
-            (None,) * len(rows) if before is None else before.as_ranked
+            (None,) * len(shape.rows) if before is None else before.as_ranked
         )
-        for row, place in zip(rows, known, strict=False):
+        for row, offer, place in zip(shape.rows, shape.offers, known, strict=False):
             if row.score is None:
                 break  # they come last
             state = states.get(row.candidate)
@@ -285,15 +284,16 @@ class Decider:
                 found.append(place if place.state is state else place.read_again(state))
                 moved = moved or place.row is not row
                 continue
-            here = self._scored(request, row, state, forecast) if scored else row
+            here = self._scored(request, row, offer, state) if scored else row
             moved = moved or here is not row
-            stands = standing(here, request, self._by_name[row.candidate], state, self.settings)
+            candidate = self._by_name[row.candidate]
+            stands = standing((here, offer), request, candidate, state, self.settings)
             same = same and place is not None and place.says_same(stands)
             found.append(stands)
         if same and before is not None:
             return read_again(before, tuple(found), states)
         in_order = sorted(found, key=lambda place: order(place.row)) if moved else found
-        return places(rows, tuple(found), in_order)
+        return places(shape, tuple(found), in_order)
 
     def _says_same(
         self, name: str, before: CandidateState | None, state: CandidateState | None
@@ -311,17 +311,23 @@ class Decider:
         """As ``_present``, scored for who asks, at this moment and turn."""
         found = self._present(request, states, forecast)
         scored = [
-            place._replace(row=self._scored(request, place.row, place.state, forecast))
+            place._replace(row=self._scored(request, place.row, place.offer, place.state))
             for place in found.standing
         ]
         scored.sort(key=lambda place: order(place.row))
-        return places(found.rows, found.as_ranked, scored)
+        return places(found.shape, found.as_ranked, scored)
 
     def excluded_now(
         self, request: Request, place: Standing, forecast: Forecast, now_s: float
     ) -> Exclusion | None:
         """Why a place that fits the job is ruled out at present; None: it is not."""
-        row, candidate, state, checks, _ = place
+        row, _, candidate, state, checks, open_to_all = place
+        if open_to_all and state is not None:
+            fresh = now_s - state.as_of_s <= self.settings.stale_after_s
+            if fresh and (
+                request.allowed_queues is None or candidate.queue in request.allowed_queues
+            ):
+                return None
         limit_s = None
         if state is not None and state.rights is not None:  # nothing else asks for it
             raised_s = (
@@ -338,20 +344,27 @@ class Decider:
         return None
 
     def _scored(
-        self, request: Request, row: Ranked, state: CandidateState | None, forecast: Forecast
+        self, request: Request, row: Ranked, offer: Offer | None, state: CandidateState | None
     ) -> Ranked:
         """The row with its score by the present state: with the expected wait, say."""
-        candidate = self._by_name[row.candidate]
-        if (
-            not self.objective.live
-            and row.runtime_s is not None
-            and expected_wait_s(row.resources, row.runtime_s.mid, state) == 0
-        ):
+        if offer is None:
+            return row
+        wait_s = expected_wait_s(row.resources, offer.runtime_s.mid, state)
+        if wait_s == 0 and not self.objective.live:
             return row  # as it was ranked: only the expected wait of the state is in the score
-        offer = self.ranking.offer(
-            request, candidate, row.resources, forecast, state, now_s=self._now_s, turn=self._turn
-        )
-        return row if offer is None else row.with_score(self.objective.score(offer))
+        offer = self._at_present(offer, request, state, wait_s)
+        return row.with_score(self.objective.score(offer))
+
+    def _at_present(
+        self, offer: Offer, request: Request, state: CandidateState | None, wait_s: float
+    ) -> Offer:
+        """What a place offers who asks, at this moment. ``wait_s``: the expected wait there."""
+        candidate, held, runtime, time_s, cost, memory, prediction = offer[:7]
+        time_s += self.settings.weights.wait * wait_s
+        return Offer(
+            candidate, held, runtime, time_s, cost, memory, prediction,
+            request, state, self._now_s, self._turn,
+        )  # fmt: skip
 
     def terms(
         self,
@@ -361,12 +374,17 @@ class Decider:
         forecast: Forecast,
     ) -> tuple[Term, ...]:
         """What the score of a row of the last decision is made of; nothing where it has none."""
-        candidate = self._by_name[row.candidate]
-        state = states.get(row.candidate)
-        offer = self.ranking.offer(
-            request, candidate, row.resources, forecast, state, now_s=self._now_s, turn=self._turn
+        shape = self.ranking.shape(request, forecast)
+        offer = next(
+            offer
+            for one, offer in zip(shape.rows, shape.offers, strict=True)
+            if one.candidate == row.candidate
         )
-        return () if offer is None or row.score is None else self.objective.terms(offer)
+        if offer is None or row.score is None:
+            return ()
+        state = states.get(row.candidate)
+        wait_s = expected_wait_s(row.resources, offer.runtime_s.mid, state)
+        return self.objective.terms(self._at_present(offer, request, state, wait_s))
 
     def _look(self, states: Mapping[str, CandidateState], now_s: float) -> None:
         """The moment, the turn and the reading that the next decision is made from."""

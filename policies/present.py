@@ -23,6 +23,8 @@ from berth.policies.constraints import (
     within_queue_bounds,
 )
 from berth.policies.limits import Rights
+from berth.policies.objectives.protocol import Offer
+from berth.policies.ranking import Shape
 from berth.policies.settings import PolicySettings
 from berth.policies.shares import UsedShares
 from berth.policies.values import UNBOUNDED, Candidate, CandidateState, Ranked, Request
@@ -33,6 +35,7 @@ class Standing(NamedTuple):
 
     row: Ranked
     """With the expected wait in its score, where the site counts it."""
+    offer: Offer | None
     candidate: Candidate
     state: CandidateState | None
     checks: tuple[PresentConstraint, ...]
@@ -41,7 +44,7 @@ class Standing(NamedTuple):
 
     def read_again(self, state: CandidateState | None) -> Standing:
         """The same by another reading that says the same."""
-        return Standing(self.row, self.candidate, state, self.checks, self.open_to_all)
+        return Standing(self.row, self.offer, self.candidate, state, self.checks, self.open_to_all)
 
     def says_same(self, other: Standing) -> bool:
         """Whether they differ by their reading alone."""
@@ -55,10 +58,10 @@ class Standing(NamedTuple):
 class Places(NamedTuple):
     """All places for a shape of job, best first."""
 
-    rows: tuple[Ranked, ...]
+    shape: Shape
     """What they were made from, held so that its identity stays its own."""
     as_ranked: tuple[Standing, ...]
-    """In the order of ``rows``."""
+    """In the order of the shape's rows."""
     standing: tuple[Standing, ...]
     queues: frozenset[str | None]
     """Of ``standing``."""
@@ -71,17 +74,18 @@ class Places(NamedTuple):
 
 
 def standing(
-    row: Ranked,
+    scored: tuple[Ranked, Offer | None],
     request: Request,
     candidate: Candidate,
     state: CandidateState | None,
     settings: PolicySettings,
 ) -> Standing:
-    """A place that fits, by its state."""
+    """A place that fits, by its state. ``scored``: its row, and what the score is made of."""
+    row, offer = scored
     if (
         state is not None
         and state.bounds is UNBOUNDED
-        and state.usable_nodes is None
+        and (state.usable_nodes is None or state.usable_nodes >= row.resources.nodes)
         and state.rights is None
         and not state.ruled_out
         and candidate.slice_of is None
@@ -98,17 +102,15 @@ def standing(
         and candidate.allowed_accounts is None
         and candidate.allowed_qos is None
     )
-    return Standing(row, candidate, state, found, open_to_all)
+    return Standing(row, offer, candidate, state, found, open_to_all)
 
 
-def places(
-    rows: tuple[Ranked, ...], as_ranked: tuple[Standing, ...], in_order: Sequence[Standing]
-) -> Places:
+def places(shape: Shape, as_ranked: tuple[Standing, ...], in_order: Sequence[Standing]) -> Places:
     """Of what stands, as ranked and in order."""
     return Places(
-        rows, as_ranked, tuple(in_order),
+        shape, as_ranked, tuple(in_order),
         frozenset([place.candidate.queue for place in as_ranked]),
-        _oldest_s(as_ranked), tuple(row for row in rows if row.score is None), object(),
+        _oldest_s(as_ranked), tuple(row for row in shape.rows if row.score is None), object(),
     )  # fmt: skip
 
 

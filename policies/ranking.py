@@ -12,30 +12,54 @@ from typing import NamedTuple
 
 from berth.pilot.bounded import BoundedCache
 from berth.policies import digest, sentences
-from berth.policies.constraints import LASTING, Case, Exclusion
-from berth.policies.objectives.costs import cost_of, expected_wait_s
+from berth.policies.constraints import OF_SHAPE, OF_SIZE, Case, Exclusion, first_of
+from berth.policies.objectives.costs import price_per_hour
 from berth.policies.objectives.protocol import Objective, Offer
 from berth.policies.settings import PolicySettings
 from berth.policies.translate import translate
-from berth.policies.values import Candidate, CandidateState, Ranked, Request, Resources
-from berth.predictor.core.forecast import Forecast
+from berth.policies.values import Candidate, Ranked, Request, Resources
+from berth.predictor.core.forecast import Forecast, Growth
 from berth.predictor.core.memory_need import where_known
 from berth.predictor.core.prediction import Basis, Interval, Prediction
 
 SHAPES_KEPT = 1_000
+_ASKED_KEPT = 250
+"""What is asked but for problem size and time limit, which is less various."""
 _LOOKUPS_KEPT = 8_192
 
 
+class Shape(NamedTuple):
+    """The candidates ranked for one shape of job."""
+
+    rows: tuple[Ranked, ...]
+    """Those that fit, best first (without any waiting time), then those ruled out."""
+    offers: tuple[Offer | None, ...]
+    """What each row's score is made of; None: nothing is predicted there."""
+
+
 class _Known(NamedTuple):
-    """What a forecast says of a platform at so many units, nodes and a size, and what follows."""
+    """What a forecast says of a platform at so many units and nodes, at the profiled size."""
 
     prediction: Prediction | None
     """The grid point."""
     runtime: Interval | None
     memory: Interval | None
     speedup: Interval | None
-    shown_memory: Interval | None
+    memory_ratio: Interval | None
+    """Of these nodes over the main run's."""
     source: str
+
+
+class _Place(NamedTuple):
+    """A candidate for what was asked, whatever the problem size and the time limit."""
+
+    candidate: Candidate
+    resources: Resources | str
+    held: Resources
+    known: _Known
+    price_per_hour: float | None
+    guess: bool
+    excluded: Exclusion | None
 
 
 class Remembered:
@@ -65,8 +89,8 @@ class Ranking:
         self._settings = settings
         self._objective = objective
         self._score = objective.score
-        self._wait_weight = settings.weights.wait
-        self._shapes: BoundedCache[object, tuple[Ranked, ...]] = BoundedCache(SHAPES_KEPT)
+        self._shapes: BoundedCache[object, Shape] = BoundedCache(SHAPES_KEPT)
+        self._places: BoundedCache[object, tuple[_Place, ...]] = BoundedCache(_ASKED_KEPT)
         self._translations: BoundedCache[object, tuple[Resources | str, ...]] = BoundedCache(
             SHAPES_KEPT
         )
@@ -85,8 +109,8 @@ class Ranking:
         self._newest, self._newest_digest = found
         return found[1]
 
-    def rows(self, request: Request, forecast: Forecast) -> tuple[Ranked, ...]:
-        """Those that fit, best first (without any waiting time), then those ruled out."""
+    def shape(self, request: Request, forecast: Forecast) -> Shape:
+        """All candidates for what was asked."""
         digest_ = self.digest(forecast)
         key = (
             digest_,
@@ -100,16 +124,47 @@ class Ranking:
             request.time_limit_s,
             request.needs,
         )
-        rows = self._shapes.get(key)
-        if rows is None:
-            held = self._translate(request)
-            found = [
-                self._row(request, candidate, resources, forecast, digest_)
-                for candidate, resources in zip(self._candidates, held, strict=True)
+        shape = self._shapes.get(key)
+        if shape is None:
+            shape = self._shapes.put(key, self._ranked(request, forecast, digest_))
+        return shape
+
+    def _ranked(self, request: Request, forecast: Forecast, digest_: str) -> Shape:
+        growths: dict[int, Growth] = {}
+        found = []
+        for place in self._places_for(request, forecast, digest_):
+            growth = None
+            if request.size is not None:
+                nodes = max(1, place.held.nodes)
+                growth = growths.get(nodes)
+                if growth is None:
+                    growth = growths[nodes] = forecast.growth(request.size, nodes)
+            found.append(self._row(request, place, forecast, growth))
+        found.sort(key=_in_order)
+        rows, offers = zip(*found, strict=True) if found else ((), ())
+        return Shape(rows, offers)
+
+    def _places_for(self, request: Request, forecast: Forecast, digest_: str) -> tuple[_Place, ...]:
+        key = (
+            digest_,
+            request.resources,
+            request.queue,
+            request.wants_placement,
+            request.pinned,
+            request.features,
+            request.gres,
+            request.needs,
+        )
+        found = self._places.get(key)
+        if found is None:
+            made = [
+                self._place(request, candidate, resources, forecast, digest_)
+                for candidate, resources in zip(
+                    self._candidates, self._translate(request), strict=True
+                )
             ]
-            found.sort(key=order)
-            rows = self._shapes.put(key, tuple(found))
-        return rows
+            found = self._places.put(key, tuple(made))
+        return found
 
     def _translate(self, request: Request) -> tuple[Resources | str, ...]:
         key = (request.resources, request.pinned, request.needs)
@@ -119,112 +174,98 @@ class Ranking:
             self._translations.put(key, found)
         return found
 
-    def _row(
+    def _place(
         self,
         request: Request,
         candidate: Candidate,
         resources: Resources | str,
         forecast: Forecast,
         digest_: str,
-    ) -> Ranked:
+    ) -> _Place:
         held = request.resources if isinstance(resources, str) else resources
         units = max(1, held.gpus if candidate.is_gpu else held.cores)
-        prediction, runtime, memory, speedup, shown_memory, source = self._look_up(
-            forecast, digest_, candidate.platform, (units, max(1, held.nodes)), request.size
-        )
+        known = self._look_up(forecast, digest_, candidate.platform, units, max(1, held.nodes))
+        settings, prediction = self._settings, known.prediction
         case = Case(
-            request, candidate, self._settings, forecast, resources, prediction, runtime, memory
+            request, candidate, settings, forecast, resources,
+            prediction, known.runtime, known.memory,
+        )  # fmt: skip
+        return _Place(
+            candidate,
+            resources,
+            held,
+            known,
+            price_per_hour(candidate, held),
+            prediction is not None and _is_guess(prediction, settings),
+            first_of(OF_SHAPE, case),
         )
-        excluded: Exclusion | None = None
-        for constraint in LASTING:
-            excluded = constraint(case)
-            if excluded is not None:
-                break
-        cost = points = None
+
+    def _row(
+        self, request: Request, place: _Place, forecast: Forecast, growth: Growth | None
+    ) -> tuple[Ranked, Offer | None]:
+        """``growth``: to the problem size that is asked for; None: as profiled."""
+        candidate, resources, held, known, price, guess, excluded = place
+        prediction, runtime, memory, speedup, memory_ratio, source = known
+        settings = self._settings
+        if memory is not None:
+            memory = memory if growth is None else growth.memory(memory)
+            memory = memory if memory_ratio is None else memory.times(memory_ratio)
+        cost = points = offer = None
         if runtime is not None and prediction is not None:
-            cost = cost_of(candidate, held, runtime.mid)
-            if excluded is None:
-                offer = Offer(
-                    candidate, held, runtime, runtime.mid, cost, memory, prediction, request
-                )
+            runtime = runtime if growth is None else growth.runtime(runtime)
+            cost = None if price is None else price * runtime.mid / 3600.0
+            offer = Offer(candidate, held, runtime, runtime.mid, cost, memory, prediction, request)
+        if excluded is None:
+            case = Case(
+                request, candidate, settings, forecast, resources, prediction, runtime, memory
+            )
+            excluded = first_of(OF_SIZE, case)
+            if excluded is None and offer is not None:
                 points = self._score(offer)
                 if points is None:
                     excluded = Exclusion(*self._objective.why_missing(offer))
         code, sentence = (None, None) if excluded is None else (excluded.code.value, excluded[1])
-        return Ranked(
+        row = Ranked(
             candidate.name,
             candidate.platform,
             held,
             points,
             runtime,
             speedup,
-            shown_memory,
+            where_known(memory),
             cost,
             None if prediction is None else prediction.basis,
             sentence,
             code,
-            sentences.warning(prediction, runtime, self._settings),
-            prediction is not None and _is_guess(prediction, self._settings),
+            sentences.warning(prediction, runtime, settings),
+            guess,
             source,
         )
-
-    def offer(
-        self,
-        request: Request,
-        candidate: Candidate,
-        held: Resources,
-        forecast: Forecast,
-        state: CandidateState | None,
-        *,
-        now_s: float = 0.0,
-        turn: int = 0,
-    ) -> Offer | None:
-        """What the place offers at this moment; None: nothing is predicted there."""
-        units = max(1, held.gpus if candidate.is_gpu else held.cores)
-        known = self._look_up(
-            forecast,
-            self.digest(forecast),
-            candidate.platform,
-            (units, max(1, held.nodes)),
-            request.size,
-        )
-        prediction, runtime, memory = known.prediction, known.runtime, known.memory
-        if prediction is None or runtime is None:
-            return None
-        time_s, weight = runtime.mid, self._wait_weight
-        cost = cost_of(candidate, held, time_s)
-        if weight > 0:
-            time_s += weight * expected_wait_s(held, time_s, state)
-        return Offer(
-            candidate, held, runtime, time_s, cost, memory, prediction, request, state, now_s, turn
-        )
+        return row, offer
 
     def _look_up(
-        self,
-        forecast: Forecast,
-        digest_: str,
-        platform: str,
-        shape: tuple[int, int],
-        size: float | None,
+        self, forecast: Forecast, digest_: str, platform: str, units: int, nodes: int
     ) -> _Known:
-        """What is forecast there with ``shape``, units and nodes; remembered by the digest."""
-        units, nodes = shape
-        key = (digest_, platform, shape, size)
+        """What is forecast there with so many units and nodes; remembered by the digest."""
+        key = (digest_, platform, units, nodes)
         found = self._lookups.get(key)
         if found is not None:
             return found
-        memory = forecast.memory_at(platform, size, nodes)
-        runtime = forecast.runtime_at(platform, units, size, nodes)
-        if size is None:
-            prediction = forecast.prediction(platform, units, nodes)
-            speedup = _speedup(prediction, runtime)
-            source = forecast.source_of(platform)
-        else:
-            prediction, _, _, speedup, _, source = self._look_up(
-                forecast, digest_, platform, shape, None
-            )
-        known = _Known(prediction, runtime, memory, speedup, where_known(memory), source)
+        prediction = forecast.prediction(platform, units, nodes)
+        runtime = forecast.runtime_at(platform, units, nodes=nodes)
+        known = _Known(
+            prediction,
+            runtime,
+            None if prediction is None else forecast.curves[platform].points[0].memory_bytes,
+            _speedup(prediction, runtime),
+            forecast.memory_ratio(platform, nodes),
+            forecast.source_of(platform),
+        )
         return self._lookups.put(key, known)
+
+
+def _in_order(found: tuple[Ranked, Offer | None]) -> tuple[int, float, float, float, str]:
+    return order(found[0])
 
 
 def order(row: Ranked) -> tuple[int, float, float, float, str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from berth.policies.codes import Code
 from berth.policies.settings import SliceAim
@@ -42,7 +41,7 @@ def one_of_each(
             stay.append(row)
         else:
             why = f"{winner.candidate} {_WHY[aim]}"
-            passed_over.append(replace(row, score=None, excluded=why, code=Code.OTHER_SLICE.value))
+            passed_over.append(row._replace(score=None, excluded=why, code=Code.OTHER_SLICE.value))
     return stay, passed_over
 
 

@@ -1,12 +1,12 @@
-"""What objectives are made of: the cost of a job at a place, and how long it may wait there."""
+"""What objectives are made of: the price of a job at a place, and how long it may wait there."""
 
 from __future__ import annotations
 
 from berth.policies.values import Candidate, CandidateState, Resources
 
 
-def cost_of(candidate: Candidate, resources: Resources, runtime_s: float) -> float | None:
-    """Price x time x resources held, in the site's currency; None: no price is known."""
+def price_per_hour(candidate: Candidate, resources: Resources) -> float | None:
+    """Of the resources held, in the site's currency; None: no price is known."""
     node, gpu, core = (
         candidate.price_per_node_hour,
         candidate.price_per_gpu_hour,
@@ -14,12 +14,11 @@ def cost_of(candidate: Candidate, resources: Resources, runtime_s: float) -> flo
     )
     if node is None and gpu is None and core is None:
         return None
-    per_hour = (
+    return (
         (node or 0.0) * resources.nodes
         + (gpu or 0.0) * resources.gpus
         + (core or 0.0) * resources.cores
     )
-    return per_hour * runtime_s / 3600.0
 
 
 def expected_wait_s(resources: Resources, runtime_s: float, state: CandidateState | None) -> float:

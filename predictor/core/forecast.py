@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from berth.pilot.errors import DocumentError
 from berth.predictor.core import nodes as several
@@ -47,6 +47,23 @@ class SourceShare:
     """Half width of its own 90 % interval, in log."""
     situation: str
     """What its error was measured in, for example ``unseen family``."""
+
+
+class Growth(NamedTuple):
+    """What another problem size does to time and memory: the same on every platform."""
+
+    time: Interval
+    """Over the time at the profiled size."""
+    needs: tuple[Interval, Interval] | None
+    """The program's memory in bytes at the profiled size, and at this one; None: not known."""
+
+    def runtime(self, as_profiled: Interval) -> Interval:
+        """The time on a platform, from that at the profiled size."""
+        return as_profiled.times(self.time)
+
+    def memory(self, as_profiled: Interval) -> Interval:
+        """The memory likewise: what a platform adds (a GPU's context, say) does not grow."""
+        return as_profiled if self.needs is None else as_profiled.moved(*self.needs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,16 +133,31 @@ class Forecast:
 
         ``size``: of the problem (None: as profiled; where it grew with the nodes, as it did).
         """
+        time = self._time_at(platform, units, nodes)
+        return time if time is None or size is None else self.growth(size, nodes).runtime(time)
+
+    def _time_at(self, platform: str, units: int, nodes: int) -> Interval | None:
+        """As ``runtime_at``, at the profiled size."""
         curve = self.curves.get(platform)
         if curve is None:
             return None
         if self.nodes is None:
-            return curve.runtime_at(units).times(self.sizes.runtime_factor(size))
-        own, size = self.nodes.units(units, nodes), self.nodes.size(size, nodes)
+            return curve.runtime_at(units)
+        own = self.nodes.units(units, nodes)
         time = self.nodes.learnt_at(platform, own, nodes)
         if time is None:
             time = curve.runtime_at(own).times(self.nodes.ratio(platform, nodes).time)
-        return time.times(self.sizes.runtime_factor(size))
+        return time
+
+    def growth(self, size: float | None, nodes: int = 1) -> Growth:
+        """What problem ``size`` (None: as profiled) on ``nodes`` nodes does on every platform."""
+        if self.nodes is not None:
+            size = self.nodes.size(size, nodes)
+        ours, theirs = self.sizes.memory_bytes(None), self.sizes.memory_bytes(size)
+        needs = None
+        if size is not None and ours is not None and theirs is not None:
+            needs = ours, theirs
+        return Growth(self.sizes.runtime_factor(size), needs)
 
     def at(self, platform: str, units: int, nodes: int = 1) -> Prediction | None:
         """The prediction with exactly so many cores or GPUs; None: platform not forecast."""
@@ -150,13 +182,14 @@ class Forecast:
         if curve is None:
             return None
         here = curve.points[0].memory_bytes
-        if self.nodes is not None:
-            size = self.nodes.size(size, nodes)
-        ours, theirs = self.sizes.memory_bytes(None), self.sizes.memory_bytes(size)
-        if size is not None and ours is not None and theirs is not None:
-            # What a platform adds (a GPU's context, say) does not grow with the problem.
-            here = here.moved(ours, theirs)
-        return here if self.nodes is None else here.times(self.nodes.ratio(platform, nodes).memory)
+        if size is not None:
+            here = self.growth(size, nodes).memory(here)
+        ratio = self.memory_ratio(platform, nodes)
+        return here if ratio is None else here.times(ratio)
+
+    def memory_ratio(self, platform: str, nodes: int) -> Interval | None:
+        """Memory of all nodes over that of the main run's; None: the nodes are not looked at."""
+        return None if self.nodes is None else self.nodes.ratio(platform, nodes).memory
 
     def source_of(self, platform: str) -> str:
         """``graph: measured models 62 %, graph: operators 38 %``; empty where nothing says."""
