@@ -49,7 +49,7 @@ BAR_DECISION_US = 150.0
 BAR_RATE = 5_000.0
 BAR_READY_S = 1.0
 BAR_RESIDENT_MIB = 120 * 1e6 / 2**20
-KINDS = ("new", "mix", "burst")
+KINDS = ("new", "sizes", "mix", "burst")
 _CLIENTS = 16
 CORES = os.sched_getaffinity(0)
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -137,6 +137,7 @@ def request_line(number: int, kind: str) -> bytes:
     """A decide request as the Slurm filter sends it.
 
     ``new``: every one has a shape (tasks, memory, time) never seen before, the worst case.
+    ``sizes``: every one has a problem size never seen before.
     ``mix``: fifty users, seven programs, a few hundred shapes between them.
     ``burst``: five jobs again and again, as a loop around sbatch sends them.
     """
@@ -158,6 +159,8 @@ def request_line(number: int, kind: str) -> bytes:
     }
     if kind == "new":
         job["memory_mib_per_node"] = 1000 + number
+    if kind == "sizes":
+        job["comment"] = f"berth:program{number % 7}@{1000 + number}"
     message = {"v": 1, "op": "decide", "scheduler": "slurm", "job": job}
     return json.dumps(message, separators=(",", ":")).encode() + b"\n"
 

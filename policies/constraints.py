@@ -408,20 +408,23 @@ def enough_nodes_work(case: Moment) -> Exclusion | None:
     )
 
 
-OF_SHAPE: tuple[LastingConstraint, ...] = (
+OF_KIND: tuple[LastingConstraint, ...] = (
     runs_there,
     own_queue,
     own_features,
     own_gres,
     translates,
+)
+"""Lasting ones that look neither at problem size nor at memory nor at the time limit."""
+OF_PREDICTION: tuple[LastingConstraint, ...] = (
     one_slice,
     predicted,
     better_than_a_prior,
     intervals_hold,
 )
-"""Lasting ones that look neither at the problem size nor at the time limit."""
+"""Likewise; a node that has not the memory that was asked is named before these."""
 OF_SIZE: tuple[LastingConstraint, ...] = (narrow_enough, memory_fits, time_fits)
-"""Those that do."""
+"""Those that look at one of the three."""
 
 
 def first_of(constraints: tuple[LastingConstraint, ...], case: Case) -> Exclusion | None:

@@ -12,11 +12,12 @@ from typing import NamedTuple
 
 from berth.pilot.bounded import BoundedCache
 from berth.policies import digest, sentences
-from berth.policies.constraints import OF_SHAPE, OF_SIZE, Case, Exclusion, first_of
+from berth.policies.codes import Code
+from berth.policies.constraints import OF_KIND, OF_PREDICTION, OF_SIZE, Case, Exclusion, first_of
 from berth.policies.objectives.costs import price_per_hour
 from berth.policies.objectives.protocol import Objective, Offer
 from berth.policies.settings import PolicySettings
-from berth.policies.translate import translate
+from berth.policies.translate import translate, with_memory
 from berth.policies.values import Candidate, Ranked, Request, Resources
 from berth.predictor.core.forecast import Forecast, Growth
 from berth.predictor.core.memory_need import where_known
@@ -51,15 +52,16 @@ class _Known(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """A candidate for what was asked, whatever the problem size and the time limit."""
+    """A candidate for what was asked, whatever the problem size, the memory and the time limit."""
 
     candidate: Candidate
     resources: Resources | str
-    held: Resources
+    """Translated, without memory."""
     known: _Known
     price_per_hour: float | None
     guess: bool
-    excluded: Exclusion | None
+    of_another_kind: Exclusion | None
+    unpredicted: Exclusion | None
 
 
 class Remembered:
@@ -135,7 +137,7 @@ class Ranking:
         for place in self._places_for(request, forecast, digest_):
             growth = None
             if request.size is not None:
-                nodes = max(1, place.held.nodes)
+                nodes = max(1, _held(request, place.resources).nodes)
                 growth = growths.get(nodes)
                 if growth is None:
                     growth = growths[nodes] = forecast.growth(request.size, nodes)
@@ -147,7 +149,7 @@ class Ranking:
     def _places_for(self, request: Request, forecast: Forecast, digest_: str) -> tuple[_Place, ...]:
         key = (
             digest_,
-            request.resources,
+            request.resources.with_memory(None),
             request.queue,
             request.wants_placement,
             request.pinned,
@@ -167,7 +169,7 @@ class Ranking:
         return found
 
     def _translate(self, request: Request) -> tuple[Resources | str, ...]:
-        key = (request.resources, request.pinned, request.needs)
+        key = (request.resources.with_memory(None), request.pinned, request.needs)
         found = self._translations.get(key)
         if found is None:
             found = tuple(translate(request, candidate) for candidate in self._candidates)
@@ -182,7 +184,7 @@ class Ranking:
         forecast: Forecast,
         digest_: str,
     ) -> _Place:
-        held = request.resources if isinstance(resources, str) else resources
+        held = _held(request, resources)
         units = max(1, held.gpus if candidate.is_gpu else held.cores)
         known = self._look_up(forecast, digest_, candidate.platform, units, max(1, held.nodes))
         settings, prediction = self._settings, known.prediction
@@ -193,20 +195,28 @@ class Ranking:
         return _Place(
             candidate,
             resources,
-            held,
             known,
             price_per_hour(candidate, held),
             prediction is not None and _is_guess(prediction, settings),
-            first_of(OF_SHAPE, case),
+            first_of(OF_KIND, case),
+            first_of(OF_PREDICTION, case),
         )
 
     def _row(
         self, request: Request, place: _Place, forecast: Forecast, growth: Growth | None
     ) -> tuple[Ranked, Offer | None]:
         """``growth``: to the problem size that is asked for; None: as profiled."""
-        candidate, resources, held, known, price, guess, excluded = place
+        candidate, resources, known, price, guess, excluded, unpredicted = place
         prediction, runtime, memory, speedup, memory_ratio, source = known
         settings = self._settings
+        if not isinstance(resources, str):
+            resources = with_memory(request, candidate, resources)
+        held = _held(request, resources)
+        if excluded is None:
+            if isinstance(resources, str):
+                excluded = Exclusion(Code.TOO_FEW_RESOURCES, resources)
+            else:
+                excluded = unpredicted
         if memory is not None:
             memory = memory if growth is None else growth.memory(memory)
             memory = memory if memory_ratio is None else memory.times(memory_ratio)
@@ -216,9 +226,7 @@ class Ranking:
             cost = None if price is None else price * runtime.mid / 3600.0
             offer = Offer(candidate, held, runtime, runtime.mid, cost, memory, prediction, request)
         if excluded is None:
-            case = Case(
-                request, candidate, settings, forecast, resources, prediction, runtime, memory
-            )
+            case = Case(request, candidate, settings, forecast, held, prediction, runtime, memory)
             excluded = first_of(OF_SIZE, case)
             if excluded is None and offer is not None:
                 points = self._score(offer)
@@ -262,6 +270,11 @@ class Ranking:
             forecast.source_of(platform),
         )
         return self._lookups.put(key, known)
+
+
+def _held(request: Request, resources: Resources | str) -> Resources:
+    """What is shown of a place: as asked, where nothing there is like it."""
+    return request.resources if isinstance(resources, str) else resources
 
 
 def _in_order(found: tuple[Ranked, Offer | None]) -> tuple[int, float, float, float, str]:

@@ -13,7 +13,10 @@ _MIB = 2**20
 
 
 def translate(request: Request, candidate: Candidate) -> Resources | str:
-    """The request in the candidate's resources, or the sentence that says why it has no such."""
+    """The request in the candidate's resources, or the sentence that says why it has no such.
+
+    Memory is left out: ``with_memory`` adds it.
+    """
     if candidate.is_gpu:
         return _on_gpus(request, candidate)
     return _on_cores(request, candidate)
@@ -67,15 +70,20 @@ def _spread(request: Request, candidate: Candidate, held: Resources) -> Resource
     problem = _layout_problem(request, candidate, held)
     if problem is not None:
         return problem
-    nodes, asked = _nodes(request, held), request.resources
+    nodes = _nodes(request, held)
     problem = _too_many_nodes(request, candidate, nodes, held.gpus)
     if problem is not None:
         return problem
-    spread = Resources(nodes, held.tasks, held.cpus_per_task, held.gpus)
-    if asked.memory_bytes_per_node is None or not candidate.translation.keep_memory:
-        return spread
-    memory = _memory(request, candidate, spread, asked.memory_bytes_per_node)
-    return memory if isinstance(memory, str) else spread.with_memory(memory)
+    return Resources(nodes, held.tasks, held.cpus_per_task, held.gpus)
+
+
+def with_memory(request: Request, candidate: Candidate, held: Resources) -> Resources | str:
+    """``held``, as translated, with the memory that is asked, or why no node has as much."""
+    asked = request.resources.memory_bytes_per_node
+    if asked is None or not candidate.translation.keep_memory:
+        return held
+    memory = _memory(request, candidate, held, asked)
+    return memory if isinstance(memory, str) else held.with_memory(memory)
 
 
 def _too_many_nodes(request: Request, candidate: Candidate, nodes: int, gpus: int) -> str | None:

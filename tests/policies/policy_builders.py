@@ -6,6 +6,7 @@ from typing import Any
 
 from berth.policies import Candidate, CandidateState, Request, Resources, Translation
 from berth.policies.carbon import Intensity
+from berth.policies.translate import translate, with_memory
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
 from berth.predictor.core.sizes import SizeGrowth
@@ -134,3 +135,9 @@ def forecast(*curves: PredictionCurve, **changes: Any) -> Forecast:
         "curves": {c.points[0].platform: c for c in curves},
     }
     return Forecast(**{**values, **changes})
+
+
+def translated(request: Request, candidate: Candidate) -> Resources | str:
+    """The request in the candidate's resources, memory included, or why there are none such."""
+    held = translate(request, candidate)
+    return held if isinstance(held, str) else with_memory(request, candidate, held)

@@ -6,11 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from policy_builders import GIB, NOW_S, H, cpu, curve, forecast, gpu, request, state
+from policy_builders import GIB, NOW_S, H, cpu, curve, forecast, gpu, request, state, translated
 
 from berth.policies import CandidateState, Decider, Decision, PolicySettings, Resources
 from berth.policies.limits import Denied, Limit, Rights, Scope
-from berth.policies.translate import translate
 from berth.policies.values import Needs, QueueBounds, Request, RuledOut
 
 PLACES = (cpu(), gpu())
@@ -168,6 +167,6 @@ def test_another_score_is_all_that_changes() -> None:
 
 def test_as_many_tasks_as_asked_fit_on_a_node_even_where_there_are_fewer() -> None:
     asked = request(nodes=1, tasks=4, needs=Needs(tasks_per_node=40))
-    assert translate(asked, cpu()) == "your tasks per node take 40 cores and a node has 32"
-    assert translate(asked, cpu(cores_per_node=40)) == Resources(1, 4, 1)
-    assert translate(asked, gpu()) == Resources(1, 1, 8, 1)
+    assert translated(asked, cpu()) == "your tasks per node take 40 cores and a node has 32"
+    assert translated(asked, cpu(cores_per_node=40)) == Resources(1, 4, 1)
+    assert translated(asked, gpu()) == Resources(1, 1, 8, 1)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from policy_builders import GIB, cpu, gpu, request
+from policy_builders import GIB, cpu, gpu, request, translated
 
 from berth.policies import Candidate, Resources, Translation
-from berth.policies.translate import translate
 
 
 def rule(**values: Any) -> Translation:
@@ -16,49 +15,49 @@ def rule(**values: Any) -> Translation:
 
 
 def test_cpu_job_keeps_its_shape() -> None:
-    assert translate(request(tasks=8, cpus_per_task=2), cpu()) == Resources(1, 8, 2)
+    assert translated(request(tasks=8, cpus_per_task=2), cpu()) == Resources(1, 8, 2)
 
 
 def test_mpi_job_becomes_one_gpu_with_eight_cores() -> None:
-    assert translate(request(tasks=32), gpu()) == Resources(1, 1, 8, 1)
+    assert translated(request(tasks=32), gpu()) == Resources(1, 1, 8, 1)
 
 
 def test_one_gpu_for_each_so_many_tasks() -> None:
     place = gpu(translation=rule(gpus=1, tasks_per_gpu=16, cpus_per_gpu=4))
-    assert translate(request(tasks=33), place) == Resources(1, 3, 4, 3)
+    assert translated(request(tasks=33), place) == Resources(1, 3, 4, 3)
 
 
 def test_tasks_are_kept_where_the_site_says_so() -> None:
     place = gpu(translation=rule(gpus=1, cpus_per_gpu=16, keep_tasks=True))
-    assert translate(request(tasks=8), place) == Resources(1, 8, 2, 1)
+    assert translated(request(tasks=8), place) == Resources(1, 8, 2, 1)
 
 
 def test_asked_gpus_are_kept_with_their_tasks() -> None:
     asked = request(tasks=2, cpus_per_task=6, gpus=2)
-    assert translate(asked, gpu()) == Resources(1, 2, 6, 2)
+    assert translated(asked, gpu()) == Resources(1, 2, 6, 2)
     one = request(tasks=32, gpus=1)
     place = gpu(translation=rule(gpus=2, cpus_per_gpu=8))
-    assert translate(one, place) == Resources(1, 32, 1, 1)
+    assert translated(one, place) == Resources(1, 32, 1, 1)
 
 
 def test_large_job_spreads_over_nodes() -> None:
-    assert translate(request(tasks=100), cpu()) == Resources(4, 100, 1)
+    assert translated(request(tasks=100), cpu()) == Resources(4, 100, 1)
 
 
 def test_tasks_do_not_straddle_nodes() -> None:
     # 3 tasks of 12 cores: two fit a node of 32, so two nodes.
-    assert translate(request(tasks=3, cpus_per_task=12), cpu()) == Resources(2, 3, 12)
+    assert translated(request(tasks=3, cpus_per_task=12), cpu()) == Resources(2, 3, 12)
 
 
 def test_memory_in_all_stays_the_same_over_more_nodes() -> None:
     asked = request(nodes=1, tasks=64, memory_bytes_per_node=100 * GIB)
-    assert translate(asked, cpu()) == Resources(2, 64, 1, 0, 50 * GIB)
+    assert translated(asked, cpu()) == Resources(2, 64, 1, 0, 50 * GIB)
 
 
 def test_cores_are_cut_to_the_cap() -> None:
     capped = cpu(translation=rule(max_cores=16))
-    assert translate(request(tasks=1, cpus_per_task=24), capped) == Resources(1, 1, 16)
-    assert translate(request(tasks=24, cpus_per_task=1), capped) == Resources(1, 16, 1)
+    assert translated(request(tasks=1, cpus_per_task=24), capped) == Resources(1, 1, 16)
+    assert translated(request(tasks=24, cpus_per_task=1), capped) == Resources(1, 16, 1)
 
 
 @pytest.mark.parametrize(
@@ -90,9 +89,9 @@ def test_cores_are_cut_to_the_cap() -> None:
     ],
 )
 def test_what_does_not_fit_is_a_sentence(asked: Any, place: Candidate, why: str) -> None:
-    assert translate(asked, place) == why
+    assert translated(asked, place) == why
 
 
 def test_pinned_nodes_are_kept() -> None:
     asked = request(nodes=3, tasks=8, pinned=("nodes",))
-    assert translate(asked, cpu()) == Resources(3, 8, 1)
+    assert translated(asked, cpu()) == Resources(3, 8, 1)
