@@ -201,6 +201,8 @@ def _check(kind: str, given: Mapping[str, Any], model: type[Document] = Profile)
 
 def _check_graph(document: Any, changes: dict[str, Any], copies: int | None) -> None:
     """Of a stored graph: it was counted at one batch and at fixed sizes, which stay."""
+    from berth.predictor.families.graph.kind import check_trained_in  # noqa: PLC0415 - slow
+
     if "sizes" in changes:
         raise UsageError("--dim is for a model's file", hint="in a document all sizes are fixed")
     if changes.pop("batch", document.batch) != document.batch:
@@ -214,11 +216,9 @@ def _check_graph(document: Any, changes: dict[str, Any], copies: int | None) -> 
             "training on several GPUs is not predicted: nobody measured it",
             hint="--data-parallel is for inference and for language models",
         )
-    if training and changes.get("precision", document.precision) is not None:
-        raise UsageError(
-            "training is predicted in mixed precision on GPUs and in fp32 on CPUs",
-            hint="leave out --precision",
-        )
+    check_trained_in(
+        changes.get("mode", document.mode), changes.get("precision", document.precision)
+    )
 
 
 def _amount(

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from berth.predictor.families.graph import several_gpus, source_errors
+from berth.predictor.families.training_step import step_precision
 from berth.predictor.families.training_step.step_widths import family_widths
 from lab.experiments.options import Options
 from lab.gate.command import FOLDER
@@ -100,6 +101,11 @@ def _training_steps() -> Iterator[Covered]:
             "training step", platform, "unseen family", width.coverage, "training-steps",
             width.groups,
         )  # fmt: skip
+    other = step_precision.width()
+    yield Covered(
+        "training step, fp32 on GPUs", "NeuSight's language models", "other precision",
+        other.coverage, "training-precision", other.groups,
+    )  # fmt: skip
 
 
 def of_gate(

@@ -147,6 +147,11 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "lab.experiments.model_transfer", "latency of models on a new platform by few samples",
         "15 min", "what `berth train --task models --adapt` starts from",
     ),
+    "training-precision": Experiment(
+        "lab.experiments.training_precision",
+        "training in fp32 on GPUs, from steps in mixed precision (NeuSight's language models)",
+        "3 min", "how far other precisions are off, step_precision.json", needs=Needs.DEEP,
+    ),
     "training-steps": Experiment(
         "lab.experiments.training_steps",
         "training steps of models: cost model, trees, TraPPM, transfer", "15 min",

@@ -95,6 +95,12 @@ def backward(given: Operators) -> Operators:
     )
 
 
+def model_graph(model: str, batch: int, sequence: int) -> ModelGraph:
+    """The whole model's graph. Raises ToolMissing without transformers."""
+    settings = CONFIGURATIONS[model]
+    return _export(model, int(settings[_LAYERS[settings["model_type"]]]), batch, sequence)
+
+
 @cache
 def _export(model: str, layers: int, batch: int, sequence: int) -> ModelGraph:
     from berth.predictor.graphs.front_ends import huggingface  # noqa: PLC0415 - needs torch

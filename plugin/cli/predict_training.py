@@ -31,17 +31,21 @@ def predict_training(asked: Asked) -> None:
     from berth.predictor.families.graph.model import graph_of  # noqa: PLC0415 - numpy
     from berth.predictor.families.training_step import bundle as bundles  # noqa: PLC0415
     from berth.predictor.families.training_step.predictor import predict  # noqa: PLC0415
+    from berth.predictor.families.training_step.training_step_family import (  # noqa: PLC0415
+        precision_of,
+        step_memory,
+    )
 
     asked.check("--picture")
     document = asked.workload.document
     assert isinstance(document, ModelWorkload)  # noqa: S101 - by its kind
-    graph = graph_of(document)
+    graph, numbers = graph_of(document), precision_of(document)
     forecast = asked.forecast(asked.chosen())
     folder = asked.bundles.get(STEPS)
     model = None if folder is None else bundles.load(folder)
     steps = asked.workload.amount.steps if forecast.whole_job else None
     found = []
-    for one in predict(graph, list(forecast.curves), asked.platforms, model):
+    for one in predict(graph, list(forecast.curves), asked.platforms, model, numbers=numbers):
         platform = asked.platforms[one.platform]
         predicted = forecast.at(one.platform, 1 if platform.is_gpu else platform.cores)
         assert predicted is not None  # noqa: S101 - of a platform that is forecast
@@ -49,7 +53,7 @@ def predict_training(asked: Asked) -> None:
         found.append(replace(one, seconds=seconds, basis=predicted.basis))
     found.sort(key=lambda one: (one.basis is Basis.PRIOR, one.seconds.mid, one.platform))
     asked.draw_times((one.platform, one.seconds, one.basis is not Basis.PRIOR) for one in found)
-    memory, name = _memory(graph), document.file or document.name
+    memory, name = step_memory(graph, numbers), document.file or document.name
     if asked.as_json:
         answer = _document(name, graph, found, memory, asked.platforms)
         answer |= {"unit": forecast.unit.value, "amount": asked.workload.amount.steps}
@@ -62,22 +66,6 @@ def predict_training(asked: Asked) -> None:
         click.echo(f"A job does {steps:g} such steps; `berth place` ranks by the whole.")
     if asked.why:
         explain_sources(forecast, [one.platform for one in found])
-
-
-def _memory(graph: ModelGraph) -> dict[bool, Footprint]:
-    """On a GPU in mixed precision, on a CPU in fp32; SGD with momentum."""
-    from berth.predictor.footprint.footprint import (  # noqa: PLC0415 - numpy
-        MOMENTUM,
-        Task,
-        count,
-        footprint,
-    )
-    from berth.predictor.hardware.roofs import Numbers  # noqa: PLC0415
-
-    return {
-        gpu: footprint(count(graph, Task.TRAINING, on_gpu=gpu, numbers=numbers, moments=MOMENTUM))
-        for gpu, numbers in ((True, Numbers.FP16), (False, Numbers.FP32))
-    }
 
 
 def _document(

@@ -20,7 +20,7 @@ from berth.plugin.cli import main
 from berth.predictor.core.prediction import Basis
 from berth.predictor.families.graph.latency.features import graph_features, work_of
 from berth.predictor.families.training_step import bundle
-from berth.predictor.families.training_step.predictor import StepModel, predict
+from berth.predictor.families.training_step.predictor import StepModel, StepPrediction, predict
 from berth.predictor.families.training_step.step_costs import (
     STEP_FEATURES,
     TERMS,
@@ -215,13 +215,13 @@ def test_another_bundle_can_be_named_and_a_wrong_one_is_refused(
     assert "manifest.json" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("stray", [["--roofline"], ["--precision", "fp16"], ["--size", "3"]])
+@pytest.mark.parametrize("stray", [["--roofline"], ["--precision", "fp8"], ["--size", "3"]])
 def test_options_that_mean_nothing_here_are_refused(
     onnx_file: Path, stray: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("predict", onnx_file, "--mode", "training", "--batch", 4, *stray) == 2
     shown = capsys.readouterr().err
-    assert "means nothing for a model graph" in shown or "leave out --precision" in shown
+    assert "means nothing for a model graph" in shown or "fp8 is not predicted" in shown
 
 
 def test_a_mode_is_for_model_graphs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -229,3 +229,43 @@ def test_a_mode_is_for_model_graphs(tmp_path: Path, capsys: pytest.CaptureFixtur
     path.write_text(to_json(toy_profiles.profile()), encoding="utf-8")
     assert run("predict", path, "--mode", "training") == 2
     assert "--mode means nothing for a program's profile" in capsys.readouterr().err
+
+
+def test_another_precision_is_moved_by_its_peaks_and_bytes(model: StepModel) -> None:
+    graph = graph_of(convolutional(blocks=3, channels=32), batch=8)
+    known = platforms.shipped()
+
+    def step(name: str, numbers: Numbers | None) -> StepPrediction:
+        (found,) = predict(graph, [name], known, model, numbers=numbers)
+        return found
+
+    mixed, half, whole = (step(GPU, one) for one in (None, Numbers.BF16, Numbers.FP32))
+    assert half.seconds == mixed.seconds
+    assert (half.basis, half.precision, mixed.precision) == (Basis.CALIBRATED, "bf16", "amp")
+    assert mixed.seconds.mid < step(GPU, Numbers.TF32).seconds.mid <= whole.seconds.mid
+    assert whole.basis is Basis.PRIOR
+    assert whole.seconds.high / whole.seconds.mid > mixed.seconds.high / mixed.seconds.mid
+    assert step(CPU, Numbers.FP32).seconds == step(CPU, None).seconds
+
+
+def test_platforms_that_do_not_compute_in_it_are_left_out(model: StepModel) -> None:
+    graph, known = graph_of(convolutional(blocks=1), batch=8), platforms.shipped()
+    names = ["v100-pcie-32gb", "a100-80gb"]
+    found = predict(graph, names, known, model, numbers=Numbers.BF16)
+    assert [one.platform for one in found] == ["a100-80gb"]
+    assert len(predict(graph, names, known, model, numbers=Numbers.FP32)) == 2
+
+
+def test_the_command_says_in_what_precision(
+    onnx_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ("predict", onnx_file, "--mode", "training", "--batch", 4, "--platform", GPU, "--json")
+    assert run(*asked) == run(*asked, "--precision", "fp32") == 0
+    decoder, shown = json.JSONDecoder(), capsys.readouterr().out
+    mixed, end = decoder.raw_decode(shown)
+    (one,), (other,) = mixed["predictions"], json.loads(shown[end:])["predictions"]
+    assert (one["precision"], other["precision"]) == ("amp", "fp32")
+    assert other["step_s"]["mid"] > one["step_s"]["mid"]
+    assert other["basis"] == "prior"
+    assert other["memory_bytes"]["mid"] >= one["memory_bytes"]["mid"]
+    assert "other precision" in other["sources"][0]["situation"]

@@ -122,7 +122,7 @@ def test_amounts_that_are_none(files: Path, text: str, capsys: pytest.CaptureFix
         (("net.onnx", "--amount", "10 tokens"), "in requests or steps"),
         (("net.onnx", "--mode", "training", "--amount", "10 requests"), "in epochs or steps"),
         (("config.json", "--amount", "10 steps"), "in requests or tokens"),
-        (("net.onnx", "--mode", "training", "--precision", "fp16"), "leave out --precision"),
+        (("net.onnx", "--mode", "training", "--precision", "fp8"), "fp8 is not predicted"),
         (
             ("net.onnx", "--mode", "training", "--data-parallel", "2"),
             "several GPUs is not predicted",

@@ -6,10 +6,14 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from berth.pilot.errors import UsageError
 from berth.predictor.core.forecast import Unit
 from berth.predictor.core.workload import Amount
-from berth.predictor.families.graph.kind import ANY_DEVICE, Mode, ModelWorkload
+from berth.predictor.families.graph.kind import (
+    ANY_DEVICE,
+    Mode,
+    ModelWorkload,
+    check_trained_in,
+)
 from berth.predictor.graphs.front_ends.any_model import of_path
 from berth.predictor.graphs.stored import to_lines
 
@@ -28,13 +32,9 @@ def model_workload(
 ) -> ModelWorkload:
     """The workload of an ONNX file or a configuration that is read as a graph.
 
-    Raises DocumentError for a broken file, UsageError for a precision in training mode.
+    Raises DocumentError for a broken file, UsageError for training in fp8.
     """
-    if mode is Mode.TRAINING and precision is not None:
-        raise UsageError(
-            "training is predicted in mixed precision on GPUs and in fp32 on CPUs",
-            hint="leave out --precision",
-        )
+    check_trained_in(mode, precision)
     graph = of_path(path, batch=batch, sizes=sizes)
     return ModelWorkload(
         name=name or plain_name(path),

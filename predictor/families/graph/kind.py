@@ -7,6 +7,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from berth.pilot.documents import Document
+from berth.pilot.errors import UsageError
 from berth.pilot.profile import Name, RunsOn, Target
 from berth.predictor.core.forecast import Unit
 from berth.predictor.core.workload import Amount, Kind, Workload, digest_of
@@ -30,7 +31,7 @@ class ModelWorkload(Document):
     name: Name
     mode: Mode = Mode.INFERENCE
     precision: str | None = Field(default=None, pattern="^(fp32|tf32|fp16|bf16|fp8)$")
-    """None: as the file has it (inference), or mixed precision on GPUs (training)."""
+    """None: as the file has it (inference), or mixed on GPUs and fp32 on CPUs (training)."""
     batch: int = Field(ge=1)
     file: str = Field(default="", max_length=4096)
     """Name of the model's file, for people."""
@@ -39,6 +40,15 @@ class ModelWorkload(Document):
     runs_on: RunsOn = ANY_DEVICE
     graph: tuple[str, ...] = Field(min_length=1, max_length=256)
     """See ``predictor.graphs.stored``."""
+
+
+def check_trained_in(mode: str, precision: str | None) -> None:
+    """Raises UsageError for a precision that training is not predicted in."""
+    if mode == Mode.TRAINING and precision == "fp8":
+        raise UsageError(
+            "training in fp8 is not predicted: nobody measured it",
+            hint="--precision fp32, tf32, fp16 or bf16 (the last two: mixed precision)",
+        )
 
 
 def describe(document: ModelWorkload) -> Workload:

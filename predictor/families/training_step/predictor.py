@@ -19,14 +19,12 @@ from berth.predictor.core.arrays import Floats
 from berth.predictor.core.prediction import Basis, Bound, Interval
 from berth.predictor.families.graph.latency.features import graph_features, work_of
 from berth.predictor.families.training_step import bundle as bundles
+from berth.predictor.families.training_step import step_precision
 from berth.predictor.families.training_step.bundle import Head, StepModel
 from berth.predictor.families.training_step.step_costs import cost_seconds, step_features, terms
 from berth.predictor.families.training_step.step_widths import family_widths
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.hardware.roofs import Numbers, Roof, roof_of
-
-_HALF, _WHOLE = 2, 4
-"""Bytes of an element in mixed precision and in fp32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +33,7 @@ class StepPrediction:
 
     platform: str
     precision: str
-    """``amp``: automatic mixed precision."""
+    """``amp``: automatic mixed precision; else as it was asked for."""
     batch: int
     seconds: Interval
     """Of the whole step; 90 %."""
@@ -62,11 +60,14 @@ def predict(
     names: Sequence[str],
     platforms: Mapping[str, Platform],
     model: StepModel | None = None,
+    *,
     cores: int | None = None,
+    numbers: Numbers | None = None,
 ) -> list[StepPrediction]:
     """A training step of the graph at its batch on these platforms, in their order.
 
-    ``cores``: of CPUs; default: all of them.
+    ``cores``: of CPUs; default: all of them. ``numbers``: the precision; default: mixed on GPUs,
+    fp32 on CPUs. Platforms that do not compute in it are left out.
     """
     model = model or shipped()
     features = graph_features(work_of(graph))[None]
@@ -81,13 +82,16 @@ def predict(
             rows = step_features(features, batch, np.zeros(1), head.rates[None])
             rest[entry.platform] = float(head.rest(rows)[0])
         units = cores if cores is not None and not platforms[name].is_gpu else platforms[name].cores
-        ratio, basis, log_width = _moved(head, platforms[name], platforms, units)
+        moved = _moved(head, platforms[name], platforms, units, numbers)
+        if moved is None:
+            continue
+        ratio, basis, log_width = moved
         seconds = float(cost_seconds(table, (head.rates * ratio)[None])[0])
         middle, factor = seconds * math.exp(rest[entry.platform]), math.exp(log_width)
         parts = (table[0] * head.rates * ratio).tolist()
         found.append(
             StepPrediction(
-                name, entry.precision, graph.batch,
+                name, entry.precision if numbers is None else numbers.value, graph.batch,
                 Interval(middle / factor, middle, middle * factor), basis, entry.platform,
                 _bound(parts),
             )
@@ -102,13 +106,23 @@ def _head(model: StepModel, platform: Platform) -> Head:
 
 
 def _moved(
-    head: Head, platform: Platform, platforms: Mapping[str, Platform], cores: int
-) -> tuple[Floats, Basis, float]:
+    head: Head,
+    platform: Platform,
+    platforms: Mapping[str, Platform],
+    cores: int,
+    numbers: Numbers | None,
+) -> tuple[Floats, Basis, float] | None:
     """(ratios of roofs, basis, half width in log) on a platform with so many cores."""
     entry = head.entry
     families = family_widths().get(entry.platform)
     here = max(entry.here.log_width, families.log_width if families else 0.0)
-    if platform.name == entry.platform and (entry.is_gpu or cores == entry.cores):
+    asked = numbers or step_precision.usual(is_gpu=platform.is_gpu)
+    second = roof_of(platform, platforms, cores)
+    if numbers is not None and not step_precision.computes_in(second, numbers):
+        return None
+    as_learnt = step_precision.is_usual(asked, is_gpu=platform.is_gpu)
+    same_place = platform.name == entry.platform and (entry.is_gpu or cores == entry.cores)
+    if same_place and as_learnt:
         return np.ones(len(head.rates)), Basis.CALIBRATED, here
     home = platforms.get(entry.platform)
     if home is None:
@@ -116,9 +130,12 @@ def _moved(
 
         home = catalogue.shipped()[entry.platform]
     first = roof_of(home, {**platforms, home.name: home}, entry.cores)
-    second = roof_of(platform, platforms, cores)
+    ratios = roof_ratios(first, second, asked)
+    if not as_learnt:
+        other = step_precision.width().log_width
+        return ratios, Basis.PRIOR, max(entry.elsewhere.log_width, here, other)
     basis = Basis.SCALED if platform.name == entry.platform else Basis.PRIOR
-    return roof_ratios(first, second), basis, max(entry.elsewhere.log_width, here)
+    return ratios, basis, max(entry.elsewhere.log_width, here)
 
 
 def _bound(parts: Sequence[float]) -> Bound:
@@ -129,20 +146,15 @@ def _bound(parts: Sequence[float]) -> Bound:
     return max(sums, key=lambda bound: sums[bound])
 
 
-def roof_ratios(first: Roof, second: Roof) -> Floats:
+def roof_ratios(first: Roof, second: Roof, numbers: Numbers | None = None) -> Floats:
     """[len(TERMS)] a term's time on the second over its time on the first, by their roofs.
 
-    GPUs train in mixed precision, CPUs in fp32.
+    The first in its usual precision, the second in ``numbers`` (default: its usual one).
     """
-    flops = _peak(first) / _peak(second)
-    bandwidth = first.dram_bytes / second.dram_bytes * _width(second) / _width(first)
+    here = step_precision.usual(is_gpu=first.is_gpu)
+    there = numbers or step_precision.usual(is_gpu=second.is_gpu)
+    flops = first.matrix_flops[here] / second.matrix_flops[there]
+    wider = step_precision.element_bytes(there) / step_precision.element_bytes(here)
+    bandwidth = first.dram_bytes / second.dram_bytes * wider
     launch = second.launch_s / first.launch_s
     return np.array([flops, flops, bandwidth, bandwidth, bandwidth, launch])
-
-
-def _peak(roof: Roof) -> float:
-    return roof.matrix_flops[Numbers.FP16 if roof.is_gpu else Numbers.FP32]
-
-
-def _width(roof: Roof) -> int:
-    return _HALF if roof.is_gpu else _WHOLE

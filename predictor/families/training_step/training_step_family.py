@@ -9,7 +9,7 @@ from berth.predictor.core.family import Answer, Bundles, Explanation, Question
 from berth.predictor.core.forecast import SourceShare
 from berth.predictor.core.prediction import Basis, Prediction, PredictionCurve
 from berth.predictor.core.workload import Workload
-from berth.predictor.families.graph.kind import Mode
+from berth.predictor.families.graph.kind import Mode, ModelWorkload
 from berth.predictor.families.graph.model import (
     graph_of,
     is_model,
@@ -24,12 +24,15 @@ from berth.predictor.families.training_step.bundle import (
     load,
 )
 from berth.predictor.families.training_step.predictor import predict
-from berth.predictor.footprint.footprint import MOMENTUM, Task, count, footprint
+from berth.predictor.families.training_step.step_precision import is_usual, usual
+from berth.predictor.footprint.footprint import MOMENTUM, Footprint, Task, count, footprint
+from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.hardware.roofs import Numbers
 
 
 class TrainingStepFamily:
-    """A step of training: mixed precision on GPUs, fp32 on CPUs, SGD with momentum."""
+    """A step of training with SGD with momentum: mixed precision on GPUs, fp32 on CPUs, else as
+    asked."""
 
     name = "training_step"
 
@@ -48,18 +51,15 @@ class TrainingStepFamily:
     def forecast(self, question: Question) -> Answer:
         """A curve over cores for CPUs, one point for a GPU or a slice."""
         document = model_of(question)
-        graph = graph_of(document)
-        memory = {
-            gpu: footprint(
-                count(graph, Task.TRAINING, on_gpu=gpu, numbers=numbers, moments=MOMENTUM)
-            ).memory
-            for gpu, numbers in ((True, Numbers.FP16), (False, Numbers.FP32))
-        }
+        graph, numbers = graph_of(document), precision_of(document)
+        memory = {gpu: need.memory for gpu, need in step_memory(graph, numbers).items()}
         points: dict[str, list[Prediction]] = {}
         sources = {}
         for units, places in places_by_units(question.platforms, question.known).items():
             roofs = {roof.platform: roof for roof in places}
-            for one in predict(graph, list(roofs), question.known, self._model, units):
+            for one in predict(
+                graph, list(roofs), question.known, self._model, cores=units, numbers=numbers
+            ):
                 roof = roofs[one.platform]
                 points.setdefault(one.platform, []).append(
                     point(
@@ -69,7 +69,10 @@ class TrainingStepFamily:
                 )  # fmt: skip
                 known = one.basis is Basis.CALIBRATED
                 width = math.log(one.seconds.high / one.seconds.mid)
-                situation = f"{'unseen family' if known else 'unseen device'}, {one.precision}"
+                where = "unseen family" if known else "unseen device"
+                if numbers is not None and not is_usual(numbers, is_gpu=roof.is_gpu):
+                    where = "other precision"
+                situation = f"{where}, {one.precision}"
                 sources[one.platform] = (
                     SourceShare(f"{self.name}: rates of {one.learnt_on}", 1.0, width, situation),
                 )
@@ -81,8 +84,30 @@ class TrainingStepFamily:
 
     def explain(self, question: Question, platform: Platform) -> Explanation:
         """Whose rates the step's parts are predicted with."""
-        (one,) = predict(graph_of(model_of(question)), [platform.name], question.known, self._model)
+        document = model_of(question)
+        (one,) = predict(
+            graph_of(document), [platform.name], question.known, self._model,
+            numbers=precision_of(document),
+        )  # fmt: skip
         return Explanation(
             f"Forward, backward and SGD with momentum in {one.precision}, at rates learnt on "
             f"{one.learnt_on}."
         )
+
+
+def precision_of(document: ModelWorkload) -> Numbers | None:
+    """The precision that is asked for; None: mixed on GPUs, fp32 on CPUs."""
+    return None if document.precision is None else Numbers(document.precision)
+
+
+def step_memory(graph: ModelGraph, numbers: Numbers | None) -> dict[bool, Footprint]:
+    """Of a step with SGD with momentum, on a GPU (True) and on a CPU."""
+    return {
+        gpu: footprint(
+            count(
+                graph, Task.TRAINING, on_gpu=gpu, numbers=numbers or usual(is_gpu=gpu),
+                moments=MOMENTUM,
+            )
+        )
+        for gpu in (True, False)
+    }  # fmt: skip

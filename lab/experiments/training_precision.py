@@ -1,0 +1,60 @@
+"""Training steps in a precision that no step was learnt in."""
+
+from __future__ import annotations
+
+import math
+import statistics
+
+from berth.pilot.documents import to_json, write_text
+from berth.plugin.cli.training_input import command_line
+from berth.predictor.core.provenance import now
+from berth.predictor.families.training_step.step_precision import FILE, PrecisionWidth
+from lab.datasets.neusight import MODELS
+from lab.experiments.options import Options
+from lab.ground.report import Report, Section
+from lab.steps.other_precision import SPLIT, Step, coverage, log_width, steps
+
+HEADER = (
+    "GPU", "models", "rows", "mean error", "median", "predicted / measured", "as in mixed precision"
+)  # fmt: skip
+
+
+def evaluate(options: Options) -> Report:
+    """By GPU, and all."""
+    rows = steps()
+    names = sorted({row.platform for row in rows})
+    table = [_line(name, [row for row in rows if row.platform == name]) for name in names]
+    return Report(
+        "Training in fp32 on GPUs, moved from mixed precision by the ratio of roofs",
+        (
+            f"Split: {SPLIT}. Errors are |predicted / measured - 1| of a step of a language model.",
+            f"90 % interval: a factor of {math.exp(log_width(rows)):.2f}, which holds "
+            f"{coverage(rows):.0%} of the rows of GPUs that it is not from.",
+        ),
+        (Section("Held out", HEADER, [*table, _line("all", rows)]),),
+        {"split": SPLIT, "rows": rows},
+    )
+
+
+def _line(name: str, rows: list[Step]) -> tuple[str, ...]:
+    errors = [abs(row.predicted_s / row.measured_s - 1) for row in rows]
+    mixed = [abs(row.as_mixed_s / row.measured_s - 1) for row in rows]
+    ratio = statistics.median(row.predicted_s / row.measured_s for row in rows)
+    return (
+        name, str(len({row.model for row in rows})), str(len(rows)),
+        f"{statistics.fmean(errors):.1%}", f"{statistics.median(errors):.1%}", f"{ratio:.2f}",
+        f"{statistics.fmean(mixed):.1%}",
+    )  # fmt: skip
+
+
+def train(options: Options) -> str:
+    """``step_precision.json`` in the folder that is given."""
+    rows = steps()
+    made = PrecisionWidth(
+        command=command_line(), created=now(), sources={MODELS.path: MODELS.sha256}, split=SPLIT,
+        log_width=round(log_width(rows), 4),
+        groups=len({(row.platform, row.model) for row in rows}), rows=len(rows),
+        coverage=round(coverage(rows), 4),
+    )  # fmt: skip
+    write_text(options.bundle / FILE.name, to_json(made))
+    return f"{made.rows} steps of {made.groups} models on GPUs"

@@ -1,0 +1,79 @@
+"""Training in fp32 on GPUs, from what was learnt in mixed precision on an RTX 3090.
+
+NeuSight's training rows are the only ones in another precision: language models in fp32 (TF32 off),
+forward and backward without an optimiser's step, on GPUs of other vendors and generations. Nothing
+is fitted on them; only the width of the interval is theirs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from berth.predictor.families.training_step.predictor import predict
+from berth.predictor.hardware import platforms
+from berth.predictor.hardware.peaks import Numbers
+from berth.predictor.hardware.unit import known_unit, unit_named
+from lab.datasets.neusight import WholeModel
+from lab.operators.transformer_operators import model_graph
+from lab.operators.whole_models import usable
+
+SPLIT = "nothing fitted on these GPUs, models or this precision; widths from the other GPUs' rows"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One measured training step and what is predicted of it."""
+
+    platform: str
+    model: str
+    measured_s: float
+    predicted_s: float
+    as_mixed_s: float
+    """What mixed precision would take: the baseline that does not look at the precision."""
+
+    @property
+    def off(self) -> float:
+        """Log of predicted over measured."""
+        return math.log(self.predicted_s / self.measured_s)
+
+
+def steps() -> list[Step]:
+    """Every training row on a GPU that Berth has a platform of. Raises ToolMissing."""
+    known = platforms.shipped()
+    named = {
+        unit.sheet.name: name
+        for name, platform in known.items()
+        if (unit := known_unit(platform, known)) is not None and unit.whole
+    }
+    return [
+        _step(row, place)
+        for row in usable()
+        if row.training
+        and not row.option
+        and (place := named.get(unit_named(row.device).sheet.name)) is not None
+    ]
+
+
+def _step(row: WholeModel, place: str) -> Step:
+    graph, known = model_graph(row.model, row.batch, row.sequence), platforms.shipped()
+    (found,) = predict(graph, [place], known, numbers=Numbers.FP32)
+    (mixed,) = predict(graph, [place], known)
+    return Step(place, row.model, row.seconds, found.seconds.mid, mixed.seconds.mid)
+
+
+def log_width(rows: Sequence[Step]) -> float:
+    """Half width of the 90 % interval: the largest error, as the models on GPUs are few."""
+    return max(abs(row.off) for row in rows)
+
+
+def coverage(rows: Sequence[Step]) -> float:
+    """Of each GPU's rows, by the width of the other GPUs' rows; GPUs weigh the same."""
+    inside = []
+    for name in sorted({row.platform for row in rows}):
+        wide = log_width([row for row in rows if row.platform != name])
+        inside.append(np.mean([abs(row.off) <= wide for row in rows if row.platform == name]))
+    return float(np.mean(inside))
