@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
+import subprocess
 import sys
 import tomllib
 import xml.etree.ElementTree as ET
@@ -16,15 +18,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stand_in_replayer import StandIn
 
-from berth.pilot.errors import BerthError, UsageError
+from berth.pilot.errors import BerthError, SchedulerError, UsageError
 from berth.plugin import cli
-from berth.plugin.scheduler import WorkersJob
+from berth.plugin.scheduler import JobNow, WorkersJob
 from berth.plugin.scheduler.registry import SCHEDULERS
 from berth.plugin.site import load_site
-from berth.plugin.tune import run, site_diff, workers
+from berth.plugin.tune import run, site_diff, worker_names, workers
 from berth.plugin.tune.folder import read_order
 from berth.policies.tuning.parameters import PARAMETERS
-from berth.policies.tuning.study import Progress
+from berth.policies.tuning.progress import Progress
 
 SITE = """schema = "berth.site/1"
 # how we choose
@@ -189,6 +191,29 @@ if dies:
 run.join(Path({folder!r}))
 """
 
+SLOW = """
+import sys, time
+sys.path.insert(0, {tests!r})
+from pathlib import Path
+from stand_in_replayer import StandIn
+from berth.plugin.tune import run
+run.open_replayer = lambda *_: StandIn(days=30)
+first = Path({folder!r}) / "first"
+try:
+    first.touch(exist_ok=False)
+    slow = True
+except FileExistsError:
+    slow = False
+replay, asked = StandIn.replay, []
+def waiting(self, policy, part):
+    asked.append(part)
+    while slow and len(asked) > 2:
+        time.sleep(0.1)
+    return replay(self, policy, part)
+StandIn.replay = waiting
+run.join(Path({folder!r}))
+"""
+
 
 @pytest.mark.usefixtures("unpainted")
 def test_several_workers_share_a_tune_and_one_that_is_killed_costs_its_trial(
@@ -218,6 +243,72 @@ def test_workers_that_all_end_too_soon_are_reported_with_their_last_words(
     assert "no numpy here" in wrong
 
 
+@pytest.mark.usefixtures("unpainted")
+def test_trials_begun_while_the_last_one_ends_are_not_lost(
+    stand_in: object, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tests = str(Path(__file__).parents[2] / "support")
+
+    def command(folder: Path) -> tuple[str, ...]:
+        return (sys.executable, "-c", SLOW.format(tests=tests, folder=str(folder)))
+
+    monkeypatch.setattr(workers, "command_of", command)
+    done = tune(site, "--trials", "3", "--workers", "2", "--json")
+    assert done.exit_code == 0, (done.output, done.exception)
+    trials = json.loads(done.stdout)["trials"]
+    assert trials["failed"] == 0
+    assert trials["surplus"] == 1
+    assert trials["running"] == 0
+
+
+def test_a_scheduler_that_is_away_for_a_moment_does_not_end_a_tune(tmp_path: Path) -> None:
+    answers = iter([SchedulerError("squeue failed"), True, SchedulerError("squeue failed"), True])
+
+    class Restarted(Recorded):
+        def any_left(self, job_ids: tuple[str, ...]) -> bool:
+            answer = next(answers)
+            if isinstance(answer, SchedulerError):
+                raise answer
+            return bool(answer)
+
+    made = workers.submit(tmp_path, Restarted(), "batch", 2, time_limit_s=60.0)  # type: ignore[arg-type]
+    seen = iter([Progress(2, 1, 0, 0), Progress(8, 1, 0, 0)])
+    workers.follow(made, lambda: next(seen), 9, folder=tmp_path, show=lambda _: None, pause_s=0.001)
+
+
+def test_a_submitted_worker_has_the_name_of_its_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurm = SCHEDULERS.load("slurm")()
+    monkeypatch.setattr(type(slurm), "submit", lambda *_: "17")
+    workers.submit(tmp_path, slurm, "batch", 2, time_limit_s=60.0)
+    script = (tmp_path / "worker.sh").read_text().replace("exec ", "env #")
+    environment = {"SLURM_JOB_ID": "18", "PATH": os.environ["PATH"]}
+    shown = subprocess.run(
+        ["sh", "-c", script], env=environment, capture_output=True, text=True, check=True
+    )
+    assert "BERTH_TUNE_WORKER=slurm:18\n" in shown.stdout
+    monkeypatch.setenv("BERTH_TUNE_WORKER", "slurm:18")
+    assert worker_names.own_name() == "slurm:18"
+    states = {"18": "running", "19": "cancelled"}
+
+    def job_now(_self: object, job_id: str) -> JobNow | None:
+        return JobNow(states[job_id], "batch") if job_id in states else None
+
+    monkeypatch.setattr(type(slurm), "job_now", job_now)
+    assert [worker_names.is_gone(f"slurm:{n}") for n in (18, 19, 20)] == [False, True, True]
+
+
+def test_a_worker_of_this_machine_is_gone_when_its_process_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        pass
+    assert worker_names.is_gone(worker_names.process_name(ended.pid))
+    assert not worker_names.is_gone(worker_names.own_name())
+    assert not worker_names.is_gone(f"process:{ended.pid}@elsewhere")
+
+
 @pytest.mark.parametrize("name", SCHEDULERS.own())
 def test_each_scheduler_takes_workers_in_its_own_words(name: str, tmp_path: Path) -> None:
     job = WorkersJob(
@@ -234,6 +325,8 @@ def test_each_scheduler_takes_workers_in_its_own_words(name: str, tmp_path: Path
 
 class Recorded:
     """A scheduler that takes what is submitted, and whose jobs never start."""
+
+    job_variable = None
 
     def __init__(self) -> None:
         self.submitted: list[tuple[str, ...]] = []
