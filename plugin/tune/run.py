@@ -53,6 +53,8 @@ class Result:
     """Of the site file; empty: keep it."""
     slices: str
     """How to cut GPUs, as a text; empty: as now."""
+    notes: tuple[str, ...] = ()
+    """See Replayer."""
 
 
 def join(folder: Path) -> None:
@@ -111,9 +113,12 @@ def tune(
     judgement = judge(tuned, nodes, made.today, made.metrics, test, seed=order.seed)
     difference = _write_site(folder, site, judgement)
     slices = _write_slices(folder, judgement)
-    page = report.html(order, tuned, judgement, difference, slices, currency=site.currency)
+    notes = tuple(made.replayer.notes)
+    page = report.html(
+        order, tuned, judgement, difference, slices, currency=site.currency, notes=notes
+    )
     write_text(folder / REPORT, page)
-    return Result(order, tuned, judgement, difference, slices)
+    return Result(order, tuned, judgement, difference, slices, notes)
 
 
 def _settled(made: Tuning, study: optuna.Study, stopped: Collection[str]) -> Tuned:
@@ -140,25 +145,21 @@ def tuning_of(order: Order, site: Site) -> Tuning:
 def lines(result: Result, currency: str) -> Iterator[str]:
     """What a person reads."""
     now = result.tuned.progress
+    yield from result.notes
     unfinished = f", {now.running} still run or were lost" if now.running else ""
     yield (
         f"{now.finished} trials, {now.stopped} stopped early "
         f"({now.stopped / max(1, now.finished):.0%}), {now.failed} lost or failed{unfinished}"
     )
     yield result.judgement.reason
-    rows = [
-        (
-            one.metric.title,
-            report.shown(one.metric, one.today, currency),
-            report.shown(one.metric, one.then, currency),
-            f"{one.change:+.1%}",
-            f"{one.low:+.1%} to {one.high:+.1%}",
-        )
-        for one in result.judgement.differences
-    ]
-    if rows:
-        yield ""
-        yield columns(("test weeks", "today's", "tuned", "change", "95 % interval"), rows)
+    header = ("today's", "tuned", "change", "95 % interval")
+    for title, found in (
+        ("test weeks", result.judgement.differences),
+        ("not tuned for", result.judgement.others),
+    ):
+        if found:
+            yield ""
+            yield columns((title, *header), report.rows_of(found, currency))
     for text in (result.difference, result.slices):
         if text:
             yield ""
@@ -174,13 +175,15 @@ def as_json(result: Result, folder: Path) -> dict[str, Any]:
             "done": now.done, "stopped_early": now.stopped, "failed": now.failed,
             "running": now.running, "surplus": now.surplus,
         },
+        "notes": list(result.notes),
         "recommended": bool(result.difference or result.slices),
         "reason": judgement.reason,
         "values": {} if judgement.recommended is None else dict(judgement.recommended.values),
         "differences": [
             {
                 "metric": one.metric.name, "today": one.today, "tuned": one.then,
-                "change": one.change, "low": one.low, "high": one.high,
+                "change": one.change, "low": one.low if one.known else None,
+                "high": one.high if one.known else None,
             }
             for one in judgement.differences
         ],

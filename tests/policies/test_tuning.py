@@ -273,6 +273,39 @@ def test_what_is_worse_on_the_test_weeks_is_not_recommended() -> None:
     assert verdict.reason.endswith("is worse: keep today's.")
 
 
+def test_why_nothing_is_judged_is_said_as_it_is() -> None:
+    today = Tried(0, {"weights.wait": 0.2}, (10.0, 1.0), 0)
+    metrics = (METRICS["finish"], METRICS["cost"])
+
+    def reason(*others: Tried) -> str:
+        tuned = Tuned(today, (today, *others), (today, *others), None)  # type: ignore[arg-type]
+        return judge(tuned, StandIn(), TODAY, metrics, TEST).reason
+
+    assert reason() == "No trial was better than today's policy on the training weeks: keep it."
+    assert "better in one metric was worse in another" in reason(Tried(1, {}, (5.0, 2.0), 0))
+    assert "had more jobs killed by their time limit: keep" in reason(Tried(1, {}, (5.0, 0.5), 3))
+
+
+def test_one_day_of_jobs_has_no_interval_and_nothing_is_recommended() -> None:
+    today = Tried(0, {"weights.wait": 0.2}, (10.0,), 0)
+    better = Tried(1, {"weights.wait": 2.0}, (5.0,), 0)
+    tuned = Tuned(today, (today, better), (better,), None)  # type: ignore[arg-type]
+    day = Part(20 * DAY_S, 21 * DAY_S)
+    verdict = judge(tuned, StandIn(), TODAY, (METRICS["finish"],), day)
+    assert not verdict.shown
+    assert not verdict.differences[0].known
+    assert "less than two days of jobs" in verdict.reason
+
+
+def test_what_a_change_does_to_other_metrics_is_judged_too() -> None:
+    today = Tried(0, {"weights.wait": 0.2}, (10.0,), 0)
+    better = Tried(1, {"weights.wait": 2.0}, (5.0,), 0)
+    tuned = Tuned(today, (today, better), (better,), None)  # type: ignore[arg-type]
+    verdict = judge(tuned, StandIn(), TODAY, (METRICS["finish"],), TEST)
+    names = {one.metric.name for one in verdict.others}
+    assert names == set(METRICS) - {"finish", "energy"}  # of which the stand-in knows nothing
+
+
 def test_metrics_by_hand() -> None:
     figures = StandIn().replay(TODAY, TEST).rows(np.array([0, 1]))
     figures = replace(

@@ -103,6 +103,10 @@ def test_it_recommends_judges_and_reports(stand_in: object, site: Path) -> None:
     before, _, winners = page.partition("Winners and losers")
     assert "user3" not in before
     assert "user3" in winners
+    assert "users lose and" in winners
+    assert "Metrics that the tune did not look at" in page
+    assert "7 lines could not be read" in page
+    assert found["notes"] == ["7 lines could not be read and are left out:"]
 
 
 @pytest.mark.usefixtures("unpainted")
@@ -134,7 +138,11 @@ def test_nothing_better_leaves_the_site_file(stand_in: object, site: Path) -> No
     assert done.exit_code == 0, (done.output, done.exception)
     assert "better than today's policy" in done.stdout or "keep today's" in done.stdout
     assert not (site.parent / "tune" / "berth.diff").exists()
-    assert "As it is." in (site.parent / "tune" / "report.html").read_text()
+    page = (site.parent / "tune" / "report.html").read_text()
+    assert "As it is." in page
+    if "(judged)" not in page:
+        assert "under the tuned one" not in page
+        assert "Winners and losers" not in page
 
 
 @pytest.mark.parametrize(
@@ -154,6 +162,46 @@ def test_bad_input_is_one_sentence(
     stand_in: object, site: Path, words: tuple[str, ...], wrong: str
 ) -> None:
     assert wrong in problem(tune(site, *words))
+
+
+@pytest.mark.parametrize("option", ["utc=maybe", "recut=1", "backfill=sjf", "format=pbs"])
+def test_a_value_of_an_option_that_is_not_known_is_refused(site: Path, option: str) -> None:
+    assert f"--option {option} is not known" in problem(tune(site, "--option", option))
+
+
+MORE = """nodes = 2
+cores_per_node = 64
+[[candidates]]
+name = "gpu"
+platform = "h100-80gb"
+partition = "gpu"
+gres = "gpu"
+nodes = 2
+gpus_per_node = 4
+cores_per_node = 64
+[candidates.translation]
+gpus = 1
+"""
+JOBS = "submit_s,user,partition,cores,seconds@rome-7742,seconds@h100-80gb\n"
+
+
+def test_jobs_that_are_left_out_or_cannot_move_are_counted(site: Path) -> None:
+    site.write_text(SITE + MORE)
+    rows = [f"{n * 3600},u{n % 3},batch,8,{600 + n},{60 + n if n % 4 else ''}" for n in range(200)]
+    rows += [f"{n},ada,old,8,600,60" for n in range(7)]
+    rows.append("90000,ada,batch,999,600,60")
+    (site.parent / "jobs.csv").write_text(JOBS + "\n".join(rows))
+    done = tune(site, "--trials", "2")
+    assert done.exit_code == 0, (done.output, done.exception)
+    said = "7 jobs of unknown partitions are left out: old (7 jobs); the site file has batch, gpu"
+    assert said in done.stdout
+    page = (site.parent / "tune" / "report.html").read_text()
+    assert said in page
+    assert re.search(r"Of 15 nobody knows what they take elsewhere", page)
+    assert not re.search(r"mean time from submission to end</text>", page)
+    (site.parent / "jobs.csv").write_text(JOBS + "\n".join(rows[200:207]))
+    wrong = problem(tune(site, "--trials", "2", folder="other"))
+    assert "all jobs are of unknown partitions: old (7 jobs)" in wrong
 
 
 @pytest.mark.usefixtures("unpainted")
