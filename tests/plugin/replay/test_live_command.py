@@ -40,6 +40,19 @@ def test_running_jobs_hold_their_nodes_and_the_others_stand_in_order() -> None:
     assert len(found.jobs) + sum(found.left_out.values()) == len(JOBS)
 
 
+def test_a_running_job_with_unequal_parts_on_its_nodes_holds_all_of_them() -> None:
+    small, large = FACTS.nodes[0], replace(FACTS.nodes[1], cores=16, idle_cores=1)
+    facts = replace(FACTS, nodes=(small, large))
+    jobs = (
+        job("1", cores=19, nodes=2, start_s=NOW_S - 10.0, node_names=("n1", "n2")),
+        job("2", cores=8),
+    )
+    found = present_queue(facts, jobs)
+    done = next_hours(found, Settings(Backfill.EASY), expected_times(found, None)).middle
+    assert not done.refused.any()
+    assert done.start_s[-1] >= done.end_s[0]
+
+
 def test_a_cluster_without_a_node_that_works_says_so() -> None:
     down = ClusterFacts("c", "1", NOW_S, FACTS.queues, (node("n3", "b", usable=False),))
     with pytest.raises(UsageError, match="no node of the cluster works"):
