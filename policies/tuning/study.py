@@ -124,7 +124,10 @@ class Tuning:
         except Exception as error:
             if not isinstance(error, OSError | ValueError | ImportError) and not of_storage(error):
                 raise
-            reason = str(error).strip().splitlines() or [type(error).__name__]
+            cause = error
+            while isinstance(cause.__cause__, Exception):
+                cause = cause.__cause__
+            reason = str(cause).strip().splitlines() or [type(cause).__name__]
             raise UsageError(
                 f"the storage {without_password(storage)} cannot be used: {reason[0]}"
             ) from None

@@ -24,7 +24,7 @@ from berth.plugin.scheduler import JobNow, WorkersJob
 from berth.plugin.scheduler.registry import SCHEDULERS
 from berth.plugin.site import load_site
 from berth.plugin.tune import run, site_diff, worker_names, workers
-from berth.plugin.tune.folder import read_order
+from berth.plugin.tune.folder import Order, read_order, write_order
 from berth.policies.tuning.parameters import PARAMETERS
 from berth.policies.tuning.progress import Progress
 
@@ -440,6 +440,18 @@ def test_only_what_differs_is_written() -> None:
     assert site_diff.changed_only({"alike_within": 1.25001}, today) == {}
     assert site_diff.changed_only({"weights.wait": 1.23456}, today) == {"weights.wait": 1.23}
     assert set(PARAMETERS) >= {"objective", "weights.wait"}
+
+
+@pytest.mark.parametrize("secret", ["", ":sesame"])
+def test_an_order_with_a_password_is_its_owners_alone(tmp_path: Path, secret: str) -> None:
+    order = Order(
+        site="s", trace="t", content="c", metrics=("finish",), trials=1, train_s=1.0,
+        storage=f"postgresql://ada{secret}@h/d",
+    )  # fmt: skip
+    write_order(tmp_path, order)
+    mode = (tmp_path / "tune.json").stat().st_mode & 0o077
+    assert bool(mode) is not bool(secret)
+    assert read_order(tmp_path) == order
 
 
 @pytest.mark.usefixtures("unpainted")
