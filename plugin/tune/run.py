@@ -33,7 +33,7 @@ from berth.policies.tuning.judgement import Judgement, judge
 from berth.policies.tuning.parameters import chosen
 from berth.policies.tuning.progress import Progress, progress_of, settle_running
 from berth.policies.tuning.replayer import Part
-from berth.policies.tuning.storage import storage_answers
+from berth.policies.tuning.storage import Patience, StorageUnusable, storage_answers
 from berth.policies.tuning.study import Tuned, Tuning
 
 if TYPE_CHECKING:
@@ -69,8 +69,18 @@ def join(folder: Path) -> None:
         )
     made = tuning_of(order, site)
     made.work(
-        made.study(order.storage), order.trials, seed=order.seed + os.getpid(), worker=own_name()
+        _opened(made, order.storage), order.trials, seed=order.seed + os.getpid(), worker=own_name()
     )
+
+
+def _opened(made: Tuning, storage: str) -> optuna.Study:
+    """The study, which who began the tune has opened before: one that is away is waited for."""
+    waiting = Patience()
+    while True:
+        try:
+            return made.study(storage)
+        except StorageUnusable as error:
+            waiting.wait(error)
 
 
 def tune(

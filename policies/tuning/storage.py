@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from berth.pilot.errors import BerthError
+from berth.pilot.errors import BerthError, UsageError
 
 PATIENCE_S, PAUSE_S = 300.0, 2.0
 """For so long a storage may be away, and it is asked again after so long."""
@@ -35,6 +35,10 @@ class StorageAway(BerthError):
             "the storage of the tune does not answer any more",
             hint="once it does, the same command goes on with what is done",
         )
+
+
+class StorageUnusable(UsageError):
+    """The storage of a tune cannot be opened."""
 
 
 class Patience:

@@ -32,6 +32,7 @@ from berth.policies.tuning.replayer import Part, Replayer
 from berth.policies.tuning.storage import (
     Patience,
     StorageAway,
+    StorageUnusable,
     of_storage,
     storage_of,
     without_password,
@@ -104,7 +105,7 @@ class Tuning:
     def study(self, storage: str) -> optuna.Study:
         """The study in ``storage`` (a file's path, or the URL of a database), made if need be.
 
-        Raises UsageError where it holds another tune, ToolMissing without Optuna.
+        Raises StorageUnusable, UsageError where it holds another tune, ToolMissing without Optuna.
         """
         require_optuna()
         import optuna  # noqa: PLC0415 - of the extra
@@ -128,7 +129,7 @@ class Tuning:
             while isinstance(cause.__cause__, Exception):
                 cause = cause.__cause__
             reason = str(cause).strip().splitlines() or [type(cause).__name__]
-            raise UsageError(
+            raise StorageUnusable(
                 f"the storage {without_password(storage)} cannot be used: {reason[0]}"
             ) from None
         if known not in (None, self.identity):

@@ -27,6 +27,8 @@ from berth.plugin.tune import run, site_diff, worker_names, workers
 from berth.plugin.tune.folder import Order, read_order, write_order
 from berth.policies.tuning.parameters import PARAMETERS
 from berth.policies.tuning.progress import Progress
+from berth.policies.tuning.storage import StorageUnusable
+from berth.policies.tuning.study import Tuning
 
 SITE = """schema = "berth.site/1"
 # how we choose
@@ -213,6 +215,27 @@ def test_joining_needs_a_tune_and_the_same_jobs(stand_in: object, site: Path) ->
     (site.parent / "jobs.csv").write_text("other jobs\n")
     joined = CliRunner().invoke(cli.berth, ["tune", "--join", str(folder)])
     assert "have changed" in problem(joined)
+
+
+@pytest.mark.usefixtures("unpainted")
+def test_a_worker_waits_for_a_storage_that_is_away_when_it_begins(
+    stand_in: object, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert tune(site, "--trials", "2").exit_code == 0
+    opened, study, pauses = [], Tuning.study, []
+
+    def away_at_first(made: Tuning, storage: str) -> object:
+        opened.append(storage)
+        if len(opened) == 1:
+            raise StorageUnusable("away")
+        return study(made, storage)
+
+    monkeypatch.setattr(Tuning, "study", away_at_first)
+    monkeypatch.setattr("berth.policies.tuning.storage.time.sleep", pauses.append)
+    joined = CliRunner().invoke(cli.berth, ["tune", "--join", str(site.parent / "tune")])
+    assert joined.exit_code == 0, joined.exception
+    assert len(opened) == 2
+    assert len(pauses) == 1
 
 
 WORKER = """
