@@ -33,6 +33,7 @@ from berth.plugin.replay.site_events import (
     read_failures,
     read_reservations,
 )
+from berth.plugin.replay.times import with_own_times
 from berth.plugin.replay.truth import FORECASTS, OUTCOMES, TIMES, Truth, truth_of
 from berth.plugin.site.site import Site
 from berth.policies.objectives import OBJECTIVES
@@ -172,7 +173,8 @@ def _cluster(options: Options, jobs: Trace) -> tuple[SiteCluster, Trace]:
     site = find_site(options.site_file)
     if site is None:
         raise UsageError("replay on which machine?", hint="give --site FILE or --cores N")
-    return cluster_of(site), jobs
+    place = cluster_of(site)
+    return place, with_own_times(jobs, place.cluster)
 
 
 def _truth(options: Options, jobs: Trace, place: SiteCluster) -> Truth:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,9 +25,12 @@ from berth.plugin.users.client import RemoteStore
 from berth.policies.objectives import OBJECTIVES
 from berth.policies.replay import Settings
 from berth.policies.replay.live import Foreseen
+from berth.policies.replay.options import LARGER, REASONS
 from berth.policies.replay.settings import Backfill
 
 _SHOWN = 20
+NAMED = 5
+"""Jobs that never start, by name."""
 UNKNOWN = "Jobs that are yet to be submitted are not known to this."
 MOST_FOR_WHY = 300
 """Jobs of a queue that ``berth why`` replays; of longer ones ``berth replay --live`` does."""
@@ -107,8 +110,13 @@ def start_of(
             return None, None
         scheduler = _scheduler(site)
         present = _present(scheduler, site)
-        row = next((k for k, job in enumerate(present.waiting) if job.job_id == job_id), None)
-        if row is None:
+        # Of an array the task that starts first counts.
+        rows = [
+            k
+            for k, job in enumerate(present.waiting)
+            if job.job_id == job_id or job.job_id.startswith(f"{job_id}_")
+        ]
+        if not rows:
             return None, None
         if len(present.jobs) > MOST_FOR_WHY:
             return None, f"{len(present.jobs)} jobs run and wait: berth replay --live says more"
@@ -116,8 +124,11 @@ def start_of(
         found = next_hours(present, Settings(Backfill(scheduler.replayed_as)), known)
     except BerthError as error:
         return None, error.message
+    row = min(rows, key=lambda k: float(found.mid_s[k]))
     low, mid, high = (float(c[row]) for c in (found.low_s, found.mid_s, found.high_s))
-    return (Start(low, mid, high), None) if np.isfinite(mid) else (None, None)
+    if np.isfinite(mid):
+        return Start(low, mid, high), None
+    return None, f"in a replay it never starts, {why_never(present, found, row)}"
 
 
 def _scheduler(site: Site | None) -> Scheduler:
@@ -160,6 +171,7 @@ def _text(present: PresentQueue, known: Known, found: Sequence[tuple[str, Forese
     lines.append(columns(["job", "user", "queue", *(f"start, {n}" for n, _ in found)], shown))
     if len(waiting) > _SHOWN:
         lines.append(f"and {len(waiting) - _SHOWN} more: --json has all")
+    lines += never_starting(present, found, range(len(waiting)))
     lines.append(UNKNOWN)
     return "\n".join(lines)
 
@@ -167,6 +179,9 @@ def _text(present: PresentQueue, known: Known, found: Sequence[tuple[str, Forese
 def live_notes(present: PresentQueue, known: Known) -> list[str]:
     """What was replayed, in sentences."""
     waiting = present.waiting
+    if not present.running and not waiting:
+        left = [f"{count} left out: they {why}" for why, count in present.left_out.items()]
+        return ["No job runs or waits that could be replayed", *left]
     before = "expected to take as long as their users' jobs before"
     how = f"Berth predicted the time of {known.predicted}, the others are {before}"
     if not known.predicted:
@@ -195,6 +210,31 @@ def _cell(figure: Figure, *, elapsed: bool) -> str:
         for value in (figure.mid, figure.low, figure.high)
     ]
     return f"{shown[0]} ({shown[1]}..{shown[2]})"
+
+
+def never_starting(
+    present: PresentQueue, found: Sequence[tuple[str, Foreseen]], rows: Iterable[int]
+) -> list[str]:
+    """Which of these waiting jobs never start, by way and reason, in lines."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        for name, one in found:
+            if not np.isfinite(one.mid_s[row]):
+                why = why_never(present, one, row)
+                reasons.setdefault((name, why), []).append(present.waiting[row].job_id)
+    return [
+        f"{name}: {len(jobs)} never start, {why}: {', '.join(jobs[:NAMED])}"
+        + f" and {len(jobs) - NAMED} more" * (len(jobs) > NAMED)
+        for (name, why), jobs in reasons.items()
+    ]
+
+
+def why_never(present: PresentQueue, found: Foreseen, row: int) -> str:
+    """Why a waiting job has no start."""
+    why = REASONS[found.middle.refused[present.queue.running + row]]
+    if why == LARGER:
+        return "as their queue has not enough working nodes with room for an even share each"
+    return f"as they have {why}" if why else "as they wait for jobs that never end"
 
 
 def start_cell(found: Foreseen, row: int) -> str:

@@ -27,7 +27,7 @@ from berth.plugin.tune.folder import (
 )
 from berth.policies.tuning.figures import METRICS
 from berth.policies.tuning.parameters import PARAMETERS, chosen
-from berth.policies.tuning.study import Progress
+from berth.policies.tuning.progress import Progress
 
 FOLDER = "tune"
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from berth.plugin.cli.replay_live import Start
 
 _OTHERS = 5
+_NOW = "now"
 _SHORT = ("JOB", "STATE", "QUEUE", "CODE", "PREDICTED", "STARTS", "WAITS FOR")
 
 
@@ -224,11 +225,15 @@ def _expected(found: Why) -> list[str]:
     if found.expected is None:
         return [f"  no estimate by Berth: {found.unexpected}"] if found.unexpected else []
     now_s, one = time.time(), found.expected
-    low, mid, high = (
-        format_seconds(max(0.0, moment - now_s)) if math.isfinite(moment) else "later"
-        for moment in (one.low_s, one.mid_s, one.high_s)
-    )
-    return [f"  expected to start in {mid} ({low} to {high}), by a live replay of the queue"]
+    low, mid, high = (_until(moment - now_s) for moment in (one.low_s, one.mid_s, one.high_s))
+    start = mid if mid == _NOW else f"in {mid}"
+    return [f"  expected to start {start} ({low} to {high}), by a live replay of the queue"]
+
+
+def _until(seconds: float) -> str:
+    if not math.isfinite(seconds):
+        return "later"
+    return _NOW if seconds < 1.0 else format_seconds(seconds)
 
 
 def _left(found: Why) -> str:

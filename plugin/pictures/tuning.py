@@ -24,9 +24,13 @@ LABELS = ("today's", "tuned")
 Labels = tuple[str, str]
 
 
-def front(tuned: Tuned, judgement: Judgement, titles: Sequence[str]) -> str:
-    """SVG of all trials in the first two metrics; of the only one by trial number."""
-    two = len(titles) > 1
+def front(tuned: Tuned, judgement: Judgement, metrics: Sequence[tuple[str, float]]) -> str:
+    """SVG of all trials in the first two metrics; of the only one by trial number.
+
+    ``metrics``: what stands at each one's axis, and what its values are divided by.
+    """
+    two = len(metrics) > 1
+    (first, scale), (second, other) = metrics[0], metrics[1] if two else metrics[0]
     with drawing(GRID):
         figure, axes = _axes(6.4, 3.6)
         for group, colour, size, label in (
@@ -37,11 +41,11 @@ def front(tuned: Tuned, judgement: Judgement, titles: Sequence[str]) -> str:
              "judged on the test weeks"),
         ):  # fmt: skip
             if group:
-                x = [one.scores[0] if two else float(one.number) for one in group]
-                y = [one.scores[1] if two else one.scores[0] for one in group]
+                x = [one.scores[0] / scale if two else float(one.number) for one in group]
+                y = [one.scores[1 if two else 0] / other for one in group]
                 axes.scatter(x, y, s=size, color=colour, label=label, zorder=3, alpha=0.9)
-        axes.set_xlabel(titles[0] if two else "trial")
-        axes.set_ylabel(titles[1] if two else titles[0])
+        axes.set_xlabel(first if two else "trial")
+        axes.set_ylabel(second)
         axes.legend(frameon=False, fontsize=8)
         return element(figure)
 
@@ -70,8 +74,9 @@ def use(before: Figures, after: Figures, labels: Labels = LABELS) -> str:
         from matplotlib.figure import Figure  # noqa: PLC0415 - of the extra
 
         figure = Figure(figsize=(6.4, 1.0 + 1.15 * len(queues)), layout="constrained")
+        axes = None
         for index, name in enumerate(queues):
-            axes = figure.add_subplot(len(queues), 1, index + 1)
+            axes = figure.add_subplot(len(queues), 1, index + 1, sharex=axes)
             _grid(axes)
             for figures, colour, label in _both(before, after, labels):
                 hours, cores = _cores(figures, index)
@@ -81,8 +86,12 @@ def use(before: Figures, after: Figures, labels: Labels = LABELS) -> str:
                 axes.axhline(room, color=INK, lw=0.7, ls=":")
             axes.set_ylabel(name, rotation=0, ha="right")
             if index == 0:
-                axes.legend(frameon=False, fontsize=8, ncols=2)
-        axes.set_xlabel("days; cores in use (dotted: all there are)")
+                above = (1.0, 1.0)
+                axes.legend(
+                    frameon=False, fontsize=8, ncols=2, loc="lower right", bbox_to_anchor=above
+                )
+        if axes is not None:
+            axes.set_xlabel("days; cores in use (dotted: all there are)")
         return element(figure)
 
 
@@ -146,18 +155,26 @@ class Changed(NamedTuple):
 
 
 def changed_users(before: Figures, after: Figures) -> list[Changed]:
-    """Those whose mean time changes most, from the largest gain to the largest loss."""
+    """All users whose mean times are known."""
     now, then = by_user(before, before.finish_s), by_user(after, after.finish_s)
     jobs = np.bincount(before.user, minlength=len(before.users))
     known = np.flatnonzero(np.isfinite(now) & np.isfinite(then) & (now > 0))
-    found = [Changed(before.users[i], int(jobs[i]), float(now[i]), float(then[i])) for i in known]
-    found.sort(key=lambda one: -abs(one.change) * one.jobs**0.5)
-    return sorted(found[:MOST_USERS], key=lambda one: one.change)
+    return [Changed(before.users[i], int(jobs[i]), float(now[i]), float(then[i])) for i in known]
+
+
+def most_changed(found: Sequence[Changed]) -> list[Changed]:
+    """Those whose mean time changes most, from the largest gain to the largest loss; of those who
+    lose, and of those who gain, half of the room at least, where there are so many."""
+    order = sorted(found, key=lambda one: -abs(one.change) * one.jobs**0.5)
+    lose, gain = ([one for one in order if (one.change > 0) == losing] for losing in (True, False))
+    room = max(MOST_USERS // 2, MOST_USERS - len(gain))
+    shown = lose[:room]
+    return sorted([*shown, *gain[: MOST_USERS - len(shown)]], key=lambda one: one.change)
 
 
 def users(before: Figures, after: Figures) -> str:
     """SVG of the change of each user's mean time to the end; those who change most."""
-    found = changed_users(before, after)
+    found = most_changed(changed_users(before, after))
     with drawing(GRID):
         figure, axes = _axes(6.4, 0.8 + 0.24 * max(len(found), 1))
         values = [100 * one.change for one in found]

@@ -87,6 +87,20 @@ def asked_jobs(
     return _checked(PastJobs(source, read, jobs, {}), times, None, strict=strict)
 
 
+_HINT = f"name what wrote it: --format, one of {', '.join(FORMATS)}"
+
+
+def _nothing(read: Read) -> str:
+    """Why there is no job, in words."""
+    reasons = []
+    if read.broken:
+        first = f", first {read.examples[0]}" if read.examples else ""
+        reasons.append(f"{read.broken} lines could not be read{first}")
+    if read.not_ended:
+        reasons.append(f"{read.not_ended} jobs have not run or not ended")
+    return f"holds no job that ran{': ' if reasons else ''}{'; '.join(reasons)}"
+
+
 def _checked(past: PastJobs, times: Path | None, steps: Floats | None, *, strict: bool) -> PastJobs:
     read = past.read
     if strict and read.broken:
@@ -95,5 +109,5 @@ def _checked(past: PastJobs, times: Path | None, steps: Floats | None, *, strict
             hint="leave out --strict to skip them",
         )  # fmt: skip
     if not len(past.trace):
-        raise DocumentError(past.source, "holds no job that ran")
+        raise DocumentError(past.source, _nothing(read), hint=_HINT if read.broken else None)
     return past if times is None else replace(past, trace=with_times(past.trace, times, steps))

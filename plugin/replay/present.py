@@ -126,6 +126,7 @@ def present_queue(
     if lost:
         left_out[_LOST] = lost
     held = [_held(job, made) for job in running]
+    running = [_evenly(job, rows, made) for job, rows in zip(running, held, strict=True)]
     hidden, there = _hidden(running, held, made, facts)
     kept = (*running, *hidden, *waiting)
     held += there
@@ -266,6 +267,16 @@ def _held(job: PresentJob, made: _Made) -> list[int]:
         rows = made.rows_of[name]
         found.append(max(rows, key=lambda at: made.rows[at].gpus - made.rows[at].idle_gpus))
     return found
+
+
+def _evenly(job: PresentJob, rows: Sequence[int], made: _Made) -> PresentJob:
+    """A running job with the same on each of its nodes, as it is replayed: what the smallest of
+    them has at most. The rest of what it holds is in use by a hidden job."""
+    cores = min(made.rows[at].node.cores for at in rows)
+    gpus = min(made.rows[at].gpus for at in rows)
+    return replace(
+        job, cores=min(job.cores, len(rows) * cores), gpus=min(job.gpus, len(rows) * gpus)
+    )
 
 
 def _hidden(

@@ -15,6 +15,7 @@ import numpy as np
 
 from berth.pilot.errors import DocumentError
 from berth.plugin.replay.tables import Row, read_table
+from berth.policies.replay import Cluster
 from berth.policies.replay.columns import Floats
 from berth.policies.replay.trace import Trace
 
@@ -40,6 +41,21 @@ def with_times(trace: Trace, file: Path, steps: Floats | None = None) -> Trace:
         file, "has another header than a table of run times",
         hint=f"begin it with {','.join(_BY_JOB)} or {','.join(_BY_NAME)}",
     )  # fmt: skip
+
+
+def with_own_times(trace: Trace, cluster: Cluster) -> Trace:
+    """The trace with the run times of jobs where they were submitted, in tables that say times by
+    platform only."""
+    own = trace.runtime_s.copy()
+    names = {part.name: place for place, part in enumerate(cluster.partitions)}
+    for queue, name in enumerate(trace.queues):
+        column = None
+        if name in names:
+            column = trace.runtime_on.get(cluster.platform_of(names[name]))
+        if column is not None:
+            rows = np.flatnonzero((trace.queue == queue) & np.isnan(own))
+            own[rows] = column[rows]
+    return replace(trace, runtime_s=own)
 
 
 Table = dict[str, dict[tuple[str, ...], float]]

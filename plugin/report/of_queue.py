@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from berth.pilot.units import format_elapsed
-from berth.plugin.cli.replay_live import UNKNOWN, Live, live_figures, live_notes, start_cell
+from berth.plugin.cli.replay_live import (
+    UNKNOWN,
+    Live,
+    live_figures,
+    live_notes,
+    never_starting,
+    start_cell,
+)
 from berth.plugin.pictures.times import Row, ranked_times
 from berth.plugin.report.parts import Part, Picture, Report, Table, drawn
 
@@ -40,7 +47,10 @@ def queue_report(live: Live, only: str | None) -> Report:
             ),
             Part(
                 "When jobs start",
-                [f"{left} more jobs wait."] if left else (),
+                [
+                    *([f"{left} more jobs wait."] if left else ()),
+                    *never_starting(present, found, own),
+                ],
                 _starts(live, own),
                 [Table("Waiting jobs", ("Job", "User", "Queue", *(f"Start, {n}" for n in names)),
                        rows)],

@@ -16,6 +16,8 @@ from berth.policies.replay.metrics import Metrics
 from berth.policies.tuning.figures import Figures
 
 _LEVELS = (0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
+_SAME = 0.0005
+"""A change that is none in print."""
 _FIRST = 20
 """Jobs in the table beside the Gantt chart."""
 MOST_COMPARED = 4
@@ -61,6 +63,9 @@ def compared_parts(before: Figures, after: Figures, labels: tuple[str, str]) -> 
          pictures.gantt, _first_jobs),
     )  # fmt: skip
     pair = (before, after, labels)
+    users = pictures.changed_users(before, after)
+    lose = sum(one.change > _SAME for one in users)
+    gain = sum(one.change < -_SAME for one in users)
     return [
         *(
             Part(
@@ -72,7 +77,10 @@ def compared_parts(before: Figures, after: Figures, labels: tuple[str, str]) -> 
         ),
         Part(
             "Winners and losers",
-            ["A user's mean time from submission to end; those who change most."],
+            [
+                f"By their mean time from submission to end {lose} of {len(users)} users lose and "
+                f"{gain} gain. Below stand those who change most."
+            ],
             drawn("Change of users' mean times", lambda: pictures.users(before, after)),
             [
                 Table(
@@ -83,7 +91,7 @@ def compared_parts(before: Figures, after: Figures, labels: tuple[str, str]) -> 
                             one.user, str(one.jobs), format_elapsed(one.before_s),
                             format_elapsed(one.after_s), f"{one.change:+.1%}",
                         )
-                        for one in pictures.changed_users(before, after)
+                        for one in pictures.most_changed(users)
                     ],
                 )
             ],
@@ -108,7 +116,7 @@ def _use(before: Figures, after: Figures, labels: tuple[str, str]) -> Table:
     def shown(figures: Figures, queue: int) -> str:
         rows = figures.queue == queue
         hours = float(figures.core_s[rows].sum()) / pictures.HOUR_S
-        return f"{int(rows.sum())} jobs, {hours:.4g} core-hours"
+        return f"{int(rows.sum()):,} jobs, {hours:,.0f} core-hours"
 
     queues = before.queues or ("all",)
     capacity = before.capacity or {}
@@ -128,7 +136,8 @@ def _first_jobs(before: Figures, after: Figures, labels: tuple[str, str]) -> Tab
         if row >= len(figures.submit_s):
             return "-", "-"
         queues = figures.queues or ("all",)
-        start = figures.submit_s[row] + figures.wait_s[row]
+        begin = figures.submit_s.min()
+        start = figures.submit_s[row] + figures.wait_s[row] - begin
         return (
             f"{queues[int(figures.queue[row])]} at {format_elapsed(float(start))}",
             format_seconds(float(figures.runtime_s[row])),
@@ -137,4 +146,5 @@ def _first_jobs(before: Figures, after: Figures, labels: tuple[str, str]) -> Tab
     count = min(_FIRST, max(len(before.submit_s), len(after.submit_s)))
     header = ("Job", labels[0], "ran for", labels[1], "ran for")
     rows = [(str(n + 1), *shown(before, n), *shown(after, n)) for n in range(count)]
-    return Table(f"The first {count} jobs that ended, after the first submission", header, rows)
+    words = f"The first {count} jobs: where they started, and how long after the first submission"
+    return Table(words, header, rows)

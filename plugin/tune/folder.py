@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 
 from pydantic import Field
@@ -10,6 +11,7 @@ from pydantic import Field
 from berth.pilot.documents import Document, read_json, write_json
 from berth.pilot.errors import UsageError
 from berth.pilot.profile import NonNegative, Positive
+from berth.policies.tuning.storage import without_password
 
 ORDER_FILE = "tune.json"
 JOURNAL = "journal.log"
@@ -65,10 +67,19 @@ def content_of(*paths: Path) -> str:
 
 
 def write_order(folder: Path, order: Order) -> None:
-    """Put it into the folder, made if need be. Raises UsageError."""
+    """Put it into the folder, made if need be; for its owner alone where it holds a password.
+
+    Raises UsageError.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / ORDER_FILE, order)
+        secret = without_password(order.storage) != order.storage
+        before = os.umask(0o077) if secret else None
+        try:
+            write_json(folder / ORDER_FILE, order)
+        finally:
+            if before is not None:
+                os.umask(before)
     except OSError as error:
         raise UsageError(f"{folder} cannot be written: {error.strerror}") from None
 

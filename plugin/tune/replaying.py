@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -9,8 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from berth.pilot.errors import UsageError
+from berth.plugin.history.reading import summary
 from berth.plugin.replay.clusters import cluster_of
-from berth.plugin.replay.past import FORMATS, past_jobs
+from berth.plugin.replay.past import FORMATS, PastJobs, past_jobs
+from berth.plugin.replay.shown import SHOWN
 from berth.plugin.site.site import Site
 from berth.policies.replay import Backfill, Cluster, Settings, Trace
 from berth.policies.replay.compiled import has_numba
@@ -39,21 +42,28 @@ def open_replayer(site: Site, jobs: Path, options: Mapping[str, str]) -> TraceRe
         raise UsageError(
             f"--option format={options['format']} is not known", hint=f"known: {', '.join(FORMATS)}"
         )
+    recut, utc = (_said_yes(options, name) for name in ("recut", "utc"))
     times = options.get("times")
     past = past_jobs(
         jobs, options.get("format"), None if times is None else Path(times),
-        utc=options.get("utc", "no") == "yes",
+        utc=utc,
     )  # fmt: skip
     place = cluster_of(site)
-    trace = _settled(past.trace, place.cluster, site, jobs)
+    notes = summary(past.read)
+    past = _there(past, place.cluster, jobs, notes)
+    trace = _settled(past.trace, place.cluster, site)
     used = {candidate.platform for candidate in site.candidates}
     if not used & set(trace.runtime_on):
         raise UsageError(
             f"{jobs} has no times on a platform of {site.source}",
             hint=f"the site has: {', '.join(sorted(used))}",
         )
-    if any(not np.isfinite(column).any() for column in past.trace.runtime_on.values()):
-        raise UsageError(f"{jobs} has a platform without any time")
+    for name, column in past.trace.runtime_on.items():
+        if not np.isfinite(column).any():
+            raise UsageError(
+                f"{jobs} has no time on {name} of any job that could be replayed",
+                hint="fill its column, or leave it out",
+            )
     return TraceReplayer(
         trace=trace,
         cluster=place.cluster,
@@ -62,8 +72,9 @@ def open_replayer(site: Site, jobs: Path, options: Mapping[str, str]) -> TraceRe
         settings=Settings(
             backfill,
             compiled=_compiles(len(trace)),
-            recutting=Recutting() if options.get("recut", "no") == "yes" else None,
+            recutting=Recutting() if recut else None,
         ),
+        notes=tuple(notes),
         candidates=site.candidates,
         predicted={**trace.runtime_on, **past.predicted},
         lookahead=True,
@@ -76,17 +87,43 @@ def _compiles(jobs: int) -> bool | None:
     return True if has_numba() and jobs >= WORTH_COMPILING else None
 
 
-def _settled(trace: Trace, cluster: Cluster, site: Site, jobs: Path) -> Trace:
+def _said_yes(options: Mapping[str, str], name: str) -> bool:
+    word = options.get(name, "no")
+    if word not in ("yes", "no"):
+        raise UsageError(f"--option {name}={word} is not known", hint="known: yes, no")
+    return word == "yes"
+
+
+def _there(past: PastJobs, cluster: Cluster, jobs: Path, notes: list[str]) -> PastJobs:
+    """Jobs of partitions that the site file has; the others are counted in ``notes``."""
+    names = {part.name for part in cluster.partitions}
+    trace = past.trace
+    lacking = {n: name for n, name in enumerate(trace.queues) if name and name not in names}
+    if not lacking:
+        return past
+    asked = Counter(trace.queue.tolist())
+    counts = ", ".join(f"{name} ({asked[n]} jobs)" for n, name in list(lacking.items())[:SHOWN])
+    more = f" and {len(lacking) - SHOWN} more" if len(lacking) > SHOWN else ""
+    hint = f"the site file has {', '.join(sorted(names))}: give candidates those names"
+    rows = np.flatnonzero(~np.isin(trace.queue, list(lacking)))
+    if not len(rows):
+        raise UsageError(f"{jobs}: all jobs are of unknown partitions: {counts}{more}", hint=hint)
+    notes.append(
+        f"{len(trace) - len(rows)} jobs of unknown partitions are left out: {counts}{more}; {hint}"
+    )
+    predicted = {name: column[rows] for name, column in past.predicted.items()}
+    return replace(past, trace=trace.rows(rows), predicted=predicted)
+
+
+def _settled(trace: Trace, cluster: Cluster, site: Site) -> Trace:
     """With a partition for every job, and the time that it took there.
 
     Jobs that name none are taken to have run in the site's reference partition, else its first.
     """
     first = site.reference_queue or cluster.partitions[0].name
-    queues = tuple(name or first for name in trace.queues)
-    try:
-        places = [cluster.partition(name) for name in queues]
-    except UsageError as error:
-        raise UsageError(f"{jobs}: {error.message}", hint=error.hint) from None
+    names = {part.name for part in cluster.partitions}
+    queues = tuple(name if name in names else first for name in trace.queues)
+    places = [cluster.partition(name) for name in queues]
     platforms = [cluster.platform_of(place) for place in places]
     times = {name: column.copy() for name, column in trace.runtime_on.items()}
     own = trace.runtime_s.copy()

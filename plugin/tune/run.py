@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from berth.pilot.documents import write_text
 from berth.pilot.errors import UsageError
@@ -26,12 +26,18 @@ from berth.plugin.tune.folder import (
     write_order,
 )
 from berth.plugin.tune.replaying import open_replayer
+from berth.plugin.tune.worker_names import is_gone, own_name
 from berth.plugin.tune.workers import LocalWorkers, follow, submit
 from berth.policies.tuning.figures import METRICS
 from berth.policies.tuning.judgement import Judgement, judge
 from berth.policies.tuning.parameters import chosen
+from berth.policies.tuning.progress import Progress, progress_of, settle_running
 from berth.policies.tuning.replayer import Part
-from berth.policies.tuning.study import Progress, Tuned, Tuning, forget_running, progress_of
+from berth.policies.tuning.storage import Patience, StorageUnusable, storage_answers
+from berth.policies.tuning.study import Tuned, Tuning
+
+if TYPE_CHECKING:
+    import optuna
 
 RESULT_SCHEMA = "berth.tuned/1"
 
@@ -47,6 +53,8 @@ class Result:
     """Of the site file; empty: keep it."""
     slices: str
     """How to cut GPUs, as a text; empty: as now."""
+    notes: tuple[str, ...] = ()
+    """See Replayer."""
 
 
 def join(folder: Path) -> None:
@@ -60,7 +68,19 @@ def join(folder: Path) -> None:
             hint="start another one in another --folder",
         )
     made = tuning_of(order, site)
-    made.work(made.study(order.storage), order.trials, seed=order.seed + os.getpid())
+    made.work(
+        _opened(made, order.storage), order.trials, seed=order.seed + os.getpid(), worker=own_name()
+    )
+
+
+def _opened(made: Tuning, storage: str) -> optuna.Study:
+    """The study, which who began the tune has opened before: one that is away is waited for."""
+    waiting = Patience()
+    while True:
+        try:
+            return made.study(storage)
+        except StorageUnusable as error:
+            waiting.wait(error)
 
 
 def tune(
@@ -81,6 +101,7 @@ def tune(
     write_order(folder, order)
     made = tuning_of(order, site)
     study = made.study(order.storage)
+    stopped: tuple[str, ...] = ()
     if progress_of(study).finished >= order.trials:
         show(progress_of(study))
     elif scheduler is not None:
@@ -93,19 +114,28 @@ def tune(
             made.replayer.replay(made.today, made.first)  # compiles once, for all of them
         with LocalWorkers(folder, workers) as processes:
             follow(processes, lambda: progress_of(study), order.trials, folder=folder, show=show)
+            stopped = processes.names()
     else:
-        made.work(study, order.trials, seed=order.seed, show=show)
-    if scheduler is None:
-        forget_running(study)
-    tuned = made.found(study)
+        made.work(study, order.trials, seed=order.seed, show=show, worker=own_name())
+    tuned = storage_answers(lambda: _settled(made, study, stopped))
     test = Part(order.train_s, made.replayer.span_s + 1.0)
     nodes = open_replayer(site, Path(order.trace), order.options)
     judgement = judge(tuned, nodes, made.today, made.metrics, test, seed=order.seed)
     difference = _write_site(folder, site, judgement)
     slices = _write_slices(folder, judgement)
-    page = report.html(order, tuned, judgement, difference, slices, currency=site.currency)
+    notes = tuple(made.replayer.notes)
+    page = report.html(
+        order, tuned, judgement, difference, slices, currency=site.currency, notes=notes
+    )
     write_text(folder / REPORT, page)
-    return Result(order, tuned, judgement, difference, slices)
+    return Result(order, tuned, judgement, difference, slices, notes)
+
+
+def _settled(made: Tuning, study: optuna.Study, stopped: Collection[str]) -> Tuned:
+    """What was found, once every trial is settled and today's policy was replayed in any case."""
+    settle_running(study, stopped, is_gone)
+    made.replay_today(study)
+    return made.found(study)
 
 
 def tuning_of(order: Order, site: Site) -> Tuning:
@@ -125,24 +155,21 @@ def tuning_of(order: Order, site: Site) -> Tuning:
 def lines(result: Result, currency: str) -> Iterator[str]:
     """What a person reads."""
     now = result.tuned.progress
+    yield from result.notes
+    unfinished = f", {now.running} still run or were lost" if now.running else ""
     yield (
         f"{now.finished} trials, {now.stopped} stopped early "
-        f"({now.stopped / max(1, now.finished):.0%}), {now.failed} lost or failed"
+        f"({now.stopped / max(1, now.finished):.0%}), {now.failed} lost or failed{unfinished}"
     )
     yield result.judgement.reason
-    rows = [
-        (
-            one.metric.title,
-            report.shown(one.metric, one.today, currency),
-            report.shown(one.metric, one.then, currency),
-            f"{one.change:+.1%}",
-            f"{one.low:+.1%} to {one.high:+.1%}",
-        )
-        for one in result.judgement.differences
-    ]
-    if rows:
-        yield ""
-        yield columns(("test weeks", "today's", "tuned", "change", "95 % interval"), rows)
+    header = ("today's", "tuned", "change", "95 % interval")
+    for title, found in (
+        ("test weeks", result.judgement.differences),
+        ("not tuned for", result.judgement.others),
+    ):
+        if found:
+            yield ""
+            yield columns((title, *header), report.rows_of(found, currency))
     for text in (result.difference, result.slices):
         if text:
             yield ""
@@ -156,14 +183,17 @@ def as_json(result: Result, folder: Path) -> dict[str, Any]:
         "schema": RESULT_SCHEMA,
         "trials": {
             "done": now.done, "stopped_early": now.stopped, "failed": now.failed,
+            "running": now.running, "surplus": now.surplus,
         },
+        "notes": list(result.notes),
         "recommended": bool(result.difference or result.slices),
         "reason": judgement.reason,
         "values": {} if judgement.recommended is None else dict(judgement.recommended.values),
         "differences": [
             {
                 "metric": one.metric.name, "today": one.today, "tuned": one.then,
-                "change": one.change, "low": one.low, "high": one.high,
+                "change": one.change, "low": one.low if one.known else None,
+                "high": one.high if one.known else None,
             }
             for one in judgement.differences
         ],

@@ -9,9 +9,11 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from berth.pilot.errors import BerthError, UsageError
+from berth.pilot.errors import BerthError, SchedulerError, UsageError
 from berth.plugin.scheduler import Scheduler, WorkersJob
-from berth.policies.tuning.study import Progress
+from berth.plugin.tune.worker_names import naming, process_name
+from berth.policies.tuning.progress import Progress
+from berth.policies.tuning.storage import Patience, StorageAway, storage_answers
 
 LOG = "worker-{}.log"
 POLL_S = 1.0
@@ -49,7 +51,11 @@ class LocalWorkers:
 
     def alive(self) -> bool:
         """Whether any still works."""
-        return any(one.poll() is None for one in self._running)
+        return bool(self.names())
+
+    def names(self) -> tuple[str, ...]:
+        """Of those that still work, as trials have them."""
+        return tuple(process_name(one.pid) for one in self._running if one.poll() is None)
 
 
 class SubmittedWorkers:
@@ -83,7 +89,7 @@ def submit(
     """Submit so many workers. Raises UsageError, SchedulerError."""
     script = folder / "worker.sh"
     try:
-        script.write_text(f"#!/bin/sh\nexec {shlex.join(command_of(folder))}\n")
+        script.write_text(f"#!/bin/sh\n{naming(scheduler)}exec {shlex.join(command_of(folder))}\n")
         script.chmod(0o755)
     except OSError as error:
         raise UsageError(f"{script} cannot be written: {error.strerror}") from None
@@ -104,10 +110,20 @@ def follow(
     show: Callable[[Progress], None],
     pause_s: float = POLL_S,
 ) -> None:
-    """Wait until the trials are done. Raises BerthError where all workers are gone before."""
+    """Wait until the trials are done.
+
+    A scheduler or a storage that is away is waited for: workers go on without the first, and wait
+    for the second. Raises BerthError where one stays away, or all workers are gone before the end.
+    """
+    waiting = Patience(pause_s=pause_s)
     while True:
-        alive = workers.alive()
-        now = progress()
+        try:
+            alive = workers.alive()
+            now = storage_answers(progress)
+        except (SchedulerError, StorageAway) as error:
+            waiting.wait(error)
+            continue
+        waiting.over()
         show(now)
         if now.finished >= trials:
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,10 @@ class Figures:
     """Stayed where they were, since nobody knows what they would have done elsewhere."""
     jobs: int = 0
     """In all, those that did not end too."""
+    only_here: int = 0
+    """Of those, jobs whose time nobody knows on another platform than where they were."""
+    refused: Mapping[str, int] = field(default_factory=dict)
+    """Jobs that could not be replayed, by reason."""
 
     @property
     def finish_s(self) -> Floats:
@@ -55,10 +59,10 @@ class Figures:
 
     def rows(self, kept: Ints) -> Figures:
         """Some jobs, or the same ones several times (bootstrap)."""
-        return Figures(
-            self.submit_s[kept], self.wait_s[kept], self.runtime_s[kept], self.user[kept],
-            self.cost[kept], self.energy_j[kept], self.core_s[kept], self.queue[kept],
-            self.users, self.queues, self.capacity, self.killed, self.unjudged, self.jobs,
+        return replace(
+            self, submit_s=self.submit_s[kept], wait_s=self.wait_s[kept],
+            runtime_s=self.runtime_s[kept], user=self.user[kept], cost=self.cost[kept],
+            energy_j=self.energy_j[kept], core_s=self.core_s[kept], queue=self.queue[kept],
         )  # fmt: skip
 
 

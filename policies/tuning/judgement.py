@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from berth.policies.settings import PolicySettings
-from berth.policies.tuning.figures import Figures, Metric
+from berth.policies.tuning.figures import METRICS, Figures, Metric
 from berth.policies.tuning.parameters import settings_with
 from berth.policies.tuning.replayer import Part, Replayer
 from berth.policies.tuning.study import Tried, Tuned
@@ -31,6 +32,11 @@ class Difference:
     change: float
     low: float
     high: float
+
+    @property
+    def known(self) -> bool:
+        """Whether there were days enough for an interval."""
+        return math.isfinite(self.low) and math.isfinite(self.high)
 
     @property
     def better(self) -> bool:
@@ -59,6 +65,8 @@ class Judgement:
     """Blocks that the intervals resample."""
     reason: str
     """One sentence."""
+    others: tuple[Difference, ...] = ()
+    """Of the metrics that the tune did not look at."""
 
     @property
     def shown(self) -> bool:
@@ -101,14 +109,15 @@ def judge(
     before = replayer.replay(today, test)
     best = pick(tuned)
     if best is None:
-        reason = "No trial was better than today's policy on the training weeks."
-        return Judgement(test, before, None, today, before, (), 0.0, reason)
+        return Judgement(test, before, None, today, before, (), 0.0, _none_better(tuned))
     policy = settings_with(today, best.values)
     after = replayer.cut(replayer.slicing.with_values(best.values)).replay(policy, test)
     block_s = WEEK_S if (test.end_s - test.begin_s) >= LEAST_BLOCKS * WEEK_S else DAY_S
     found = differences(before, after, metrics, block_s, seed=seed)
-    made = Judgement(test, before, best, policy, after, found, block_s, "")
-    return Judgement(test, before, best, policy, after, found, block_s, _reason(made))
+    able = [one for one in METRICS.values() if one not in metrics and _finite(one, before, after)]
+    others = differences(before, after, able, block_s, seed=seed)
+    made = Judgement(test, before, best, policy, after, found, block_s, "", others)
+    return replace(made, reason=_reason(made))
 
 
 def differences(
@@ -120,7 +129,10 @@ def differences(
     seed: int = 0,
     level: float = 0.95,
 ) -> tuple[Difference, ...]:
-    """Bootstrap over blocks of submission, the same blocks for both (Künsch 1989)."""
+    """Bootstrap over blocks of submission, the same blocks for both (Künsch 1989).
+
+    Of one block alone the interval is infinite: nothing is known of it.
+    """
     blocks = [(figures.submit_s // block_s).astype(np.int64) for figures in (before, after)]
     names = np.unique(np.concatenate(blocks))
     rows = [
@@ -141,11 +153,37 @@ def differences(
     for index, metric in enumerate(metrics):
         now, then = metric.of(before), metric.of(after)
         change = _change(now, then)
-        column = np.array([row[index] for row in drawn]) if drawn else np.array([-1.0, np.inf])
-        low, high = (float(np.nanquantile(column, e)) if drawn else float(column[i])
-                     for i, e in enumerate((ends, 1 - ends)))  # fmt: skip
+        low, high = -math.inf, math.inf
+        if drawn:
+            column = np.array([row[index] for row in drawn])
+            low, high = (float(np.nanquantile(column, end)) for end in (ends, 1 - ends))
         found.append(Difference(metric, now, then, change, min(low, change), max(high, change)))
     return tuple(found)
+
+
+def _none_better(tuned: Tuned) -> str:
+    """Why no trial is judged on the test weeks."""
+    today = tuned.today
+    better = [
+        one
+        for one in tuned.front
+        if today is not None and any(s < t for s, t in _pairs(one, today))
+    ]
+    if today is None or not better:
+        return "No trial was better than today's policy on the training weeks: keep it."
+    if all(one.killed > today.killed for one in better):
+        return (
+            "On the training weeks every trial that was better had more jobs killed by their time "
+            "limit: keep today's."
+        )
+    return (
+        "On the training weeks every trial that was better in one metric was worse in another, or "
+        "had more jobs killed by their time limit: keep today's, or tune for fewer metrics."
+    )
+
+
+def _finite(metric: Metric, *replays: Figures) -> bool:
+    return all(math.isfinite(metric.of(one)) for one in replays)
 
 
 def _change(now: float, then: float) -> float:
@@ -163,6 +201,8 @@ def _reason(made: Judgement) -> str:
     worse = [one.metric.title for one in made.differences if one.worse]
     if worse:
         return f"On the test weeks the {worse[0]} is worse: keep today's."
+    if not all(one.known for one in made.differences):
+        return "The test weeks hold less than two days of jobs, too few to judge by: keep today's."
     if not made.shown:
         return "On the test weeks no difference is larger than chance: keep today's."
     gains = ", ".join(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -35,6 +35,8 @@ class TraceReplayer:
     spread: float = 1.25
     lookahead: bool = False
     """See Decided."""
+    notes: tuple[str, ...] = ()
+    """See Replayer."""
     known: dict[Part, tuple[Trace, Columns, Remembered]] = field(default_factory=dict, repr=False)
     """What is the same for all policies: the jobs of a part, and what is predicted of them."""
 
@@ -130,6 +132,8 @@ class TraceReplayer:
             killed=done.counts.killed,
             unjudged=done.counts.not_judged,
             jobs=done.counts.read,
+            only_here=_only_here(trace, [one.platform for one in self.candidates]),
+            refused=done.counts.refused,
         )
 
     def _rates(self, partition: np.ndarray) -> tuple[Floats, Floats]:
@@ -146,6 +150,13 @@ class TraceReplayer:
 
     def _cores(self, kinds: Sequence[str]) -> float:
         return float(sum(self.cluster.kind(k).cores * self.cluster.kind(k).count for k in kinds))
+
+
+def _only_here(trace: Trace, platforms: Iterable[str]) -> int:
+    """Jobs whose time is known on one platform at most."""
+    used = set(platforms)
+    known = [np.isfinite(column) for name, column in trace.runtime_on.items() if name in used]
+    return int(np.sum(np.sum(known, axis=0) < 2)) if known else len(trace)
 
 
 def _row(values: Sequence[float | None]) -> list[float]:

@@ -21,6 +21,11 @@ class Replayer(Protocol):
     """A trace on a cluster. Equal questions get equal answers."""
 
     @property
+    def notes(self) -> Sequence[str]:
+        """What of the jobs was changed or left out when they were read, in lines."""
+        ...
+
+    @property
     def span_s(self) -> float:
         """From the first submission to the last."""
         ...

@@ -11,6 +11,7 @@ import importlib.util
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -26,16 +27,24 @@ from berth.policies.tuning.parameters import (
     settings_with,
     values_of,
 )
+from berth.policies.tuning.progress import STOPPED, WORKER, Progress, progress_of
 from berth.policies.tuning.replayer import Part, Replayer
+from berth.policies.tuning.storage import (
+    Patience,
+    StorageAway,
+    StorageUnusable,
+    of_storage,
+    storage_of,
+    without_password,
+)
 
 if TYPE_CHECKING:
     import optuna
 
 STUDY = "berth-tune"
-FIRST, KILLED, WHY, STOPPED = "first", "killed", "why", "stopped"
-"""Attributes of a trial: metrics of its first part, jobs killed, why it failed; it was stopped
-early, and its values are the first part's, scaled as today's (a pruned trial of several metrics
-would have none, and Optuna's samplers could not learn from it)."""
+FIRST, KILLED, WHY, TODAY = "first", "killed", "why", "today"
+"""Attributes of a trial: metrics of its first part, jobs killed, why it failed; it is of today's
+policy, as the first one is."""
 IDENTITY = "identity"
 """Attribute of a study: digest of what is tuned on what."""
 LEAST_SEEN = 10
@@ -47,22 +56,6 @@ MARGIN = 1.05
 MOST_FIRST = 0.75
 """Of the training time: longer parts are not replayed before all of it."""
 MOST_FAILED = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """Trials by what became of them."""
-
-    done: int
-    stopped: int
-    """Early, as hopeless."""
-    failed: int
-    running: int
-
-    @property
-    def finished(self) -> int:
-        """Those that count."""
-        return self.done + self.stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +105,7 @@ class Tuning:
     def study(self, storage: str) -> optuna.Study:
         """The study in ``storage`` (a file's path, or the URL of a database), made if need be.
 
-        Raises UsageError where it holds another tune, ToolMissing without Optuna.
+        Raises StorageUnusable, UsageError where it holds another tune, ToolMissing without Optuna.
         """
         require_optuna()
         import optuna  # noqa: PLC0415 - of the extra
@@ -129,15 +122,20 @@ class Tuning:
             if known is None:
                 study.set_user_attr(IDENTITY, self.identity)
                 study.enqueue_trial(self._now)
-        except (OSError, ValueError, ImportError) as error:
-            raise UsageError(f"the storage {storage} cannot be used: {error}") from None
         except Exception as error:
-            if type(error).__module__.startswith(("sqlalchemy", "optuna", "json")):
-                raise UsageError(f"the storage {storage} cannot be used: {error}") from None
-            raise
+            if not isinstance(error, OSError | ValueError | ImportError) and not of_storage(error):
+                raise
+            cause = error
+            while isinstance(cause.__cause__, Exception):
+                cause = cause.__cause__
+            reason = str(cause).strip().splitlines() or [type(cause).__name__]
+            raise StorageUnusable(
+                f"the storage {without_password(storage)} cannot be used: {reason[0]}"
+            ) from None
         if known not in (None, self.identity):
             raise UsageError(
-                f"the storage {storage} holds a tune of other jobs, another site or other options",
+                f"the storage {without_password(storage)} holds a tune of other jobs, another site "
+                "or other options",
                 hint="give another --folder, or remove that one",
             )
         return study
@@ -149,10 +147,12 @@ class Tuning:
         *,
         seed: int | None = None,
         show: Callable[[Progress], None] = lambda _: None,
+        worker: str = "",
     ) -> None:
         """Take trials until the study has ``trials``, however many workers there are.
 
-        Raises BerthError where nearly all trials fail.
+        ``worker``: the name of this one. A storage that is away is waited for. Raises BerthError
+        where nearly all trials fail, or the storage stays away.
         """
         import optuna  # noqa: PLC0415 - of the extra
 
@@ -160,16 +160,36 @@ class Tuning:
             seed=seed, multivariate=True, group=True, constant_liar=True,
             n_startup_trials=min(LEAST_SEEN, max(2, trials // 4)),
         )  # fmt: skip
+        waiting = Patience()
         while True:
-            now = progress_of(study)
-            show(now)
-            if now.finished >= trials:
-                return
-            if now.failed >= MOST_FAILED and now.failed > now.finished:
-                raise BerthError(f"trials fail: {_last_problem(study)}")
-            study.optimize(self._trial, n_trials=1, catch=(BerthError, ValueError))
+            try:
+                now = progress_of(study)
+                waiting.over()
+                show(now)
+                if now.finished >= trials:
+                    return
+                if now.failed >= MOST_FAILED and now.failed > now.finished:
+                    raise BerthError(f"trials fail: {_last_problem(study)}")
+                self._take(study, worker)
+            except Exception as error:
+                if not of_storage(error):
+                    raise
+                waiting.wait(StorageAway())
 
-    def _trial(self, trial: optuna.Trial) -> tuple[float, ...]:
+    def replay_today(self, study: optuna.Study) -> None:
+        """Take the trial of today's policy again where its worker was lost; else nothing."""
+        if _todays(_completed(study)) is None:
+            study.enqueue_trial(self._now, user_attrs={TODAY: True})
+            self._take(study, "")
+
+    def _take(self, study: optuna.Study, worker: str) -> None:
+        known = (BerthError, ValueError)
+        # Those of a trial are caught; beside it, one means that others took this worker for lost.
+        with suppress(ValueError):
+            study.optimize(partial(self._trial, worker=worker), n_trials=1, catch=known)
+
+    def _trial(self, trial: optuna.Trial, worker: str) -> tuple[float, ...]:
+        trial.set_user_attr(WORKER, worker)
         values = suggested(trial, self.parameters, self._now, self.today.objective)
         same = _same(trial.study, trial.number, values)
         if same is not None:
@@ -224,7 +244,7 @@ class Tuning:
     ) -> list[float] | None:
         """What the trial's scores would about be, where it is hopeless; None: it is not."""
         others = trial.study.get_trials(deepcopy=False)
-        today = next((t for t in others if t.number == 0 and t.values), None)
+        today = _todays([t for t in others if t.values])
         if today is None or name not in today.user_attrs:
             return None
         first: list[float] = today.user_attrs[name]
@@ -242,6 +262,7 @@ class Tuning:
     def found(self, study: optuna.Study) -> Tuned:
         """What the trials found so far."""
         done = _completed(study)
+        today = _todays(done)
         tried = tuple(
             Tried(t.number, dict(t.params), tuple(t.values), int(t.user_attrs.get(KILLED, 0)))
             for t in done
@@ -249,23 +270,12 @@ class Tuning:
         unique = {one.scores: one for one in reversed(tried)}.values()
         front = [one for one in unique if not any(_beats(other, one) for other in unique)]
         return Tuned(
-            next((one for one in tried if one.number == 0), None),
+            next((one for one in tried if today and one.number == today.number), None),
             tried,
             tuple(sorted(front, key=lambda one: one.scores)),
             progress_of(study),
             _importance(study, self.metrics) if len(done) >= LEAST_SEEN else {},
         )
-
-
-def storage_of(text: str) -> Any:
-    """A journal file, or the database of a URL. Raises ValueError, OSError or ImportError."""
-    import optuna  # noqa: PLC0415 - of the extra
-
-    if "://" in text:
-        return optuna.storages.RDBStorage(text, heartbeat_interval=60, grace_period=180)
-    from optuna.storages.journal import JournalFileBackend  # noqa: PLC0415 - of the extra
-
-    return optuna.storages.JournalStorage(JournalFileBackend(text))
 
 
 def suggested(
@@ -290,25 +300,6 @@ def suggested(
     return found
 
 
-def progress_of(study: optuna.Study) -> Progress:
-    """Trials by what became of them."""
-    counts: dict[str, int] = {}
-    for trial in study.get_trials(deepcopy=False):
-        name = "STOPPED" if trial.values and STOPPED in trial.user_attrs else trial.state.name
-        counts[name] = counts.get(name, 0) + 1
-    return Progress(*(counts.get(name, 0) for name in ("COMPLETE", "STOPPED", "FAIL", "RUNNING")))
-
-
-def forget_running(study: optuna.Study) -> int:
-    """Give up trials whose workers are gone; how many. Only when no worker is left."""
-    import optuna  # noqa: PLC0415 - of the extra
-
-    running = study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.RUNNING,))
-    for trial in running:
-        study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
-    return len(running)
-
-
 def _name(stage: int) -> str:
     """Attribute of a trial that holds the metrics of a stage."""
     return FIRST if stage == 0 else f"{FIRST}{stage + 1}"
@@ -322,6 +313,11 @@ def _behind(scores: Sequence[float], other: Sequence[float]) -> bool:
 def _beats(one: Tried, other: Tried) -> bool:
     pairs = list(zip(one.scores, other.scores, strict=True))
     return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)
+
+
+def _todays(trials: Iterable[optuna.trial.FrozenTrial]) -> optuna.trial.FrozenTrial | None:
+    """That of today's policy; None: it is not among them."""
+    return next((t for t in trials if t.number == 0 or TODAY in t.user_attrs), None)
 
 
 def _same(study: optuna.Study, number: int, values: Values) -> Any:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import optuna
 import pytest
 from stand_in_replayer import DAY_S, StandIn
 
@@ -17,7 +19,9 @@ from berth.policies import PolicySettings, Weights
 from berth.policies.tuning import METRICS, PARAMETERS, Part, Tuning, judge, settings_with, values_of
 from berth.policies.tuning.judgement import differences, pick
 from berth.policies.tuning.parameters import chosen
-from berth.policies.tuning.study import Tried, Tuned, forget_running, progress_of
+from berth.policies.tuning.progress import progress_of, settle_running
+from berth.policies.tuning.storage import Patience, StorageAway, storage_answers, without_password
+from berth.policies.tuning.study import Tried, Tuned
 
 TODAY = PolicySettings(weights=Weights(wait=0.2))
 TRAIN, FIRST, TEST = Part(0, 20 * DAY_S), Part(0, 7 * DAY_S), Part(20 * DAY_S, 29 * DAY_S)
@@ -144,8 +148,93 @@ def test_a_killed_worker_costs_its_own_trial_only(tmp_path: Path) -> None:
     progress = progress_of(study)
     assert progress.finished >= 12
     assert progress.running == 1
-    assert forget_running(study) == 1
+    settle_running(study)
     assert progress_of(study).running == 0
+    assert progress_of(study).failed == 1
+
+
+def test_trials_that_nobody_works_on_are_lost_or_surplus(tmp_path: Path) -> None:
+    made = tuning()
+    study = made.study(str(tmp_path / "journal"))
+    made.work(study, 2, seed=1)
+    for worker in ("killed", "stopped", "stopped", "elsewhere", "", ""):
+        trial = study.ask()
+        if worker:
+            trial.set_user_attr("worker", worker)
+    # The older one of "stopped" it gave up before; of the two without a name "fresh" has one.
+    settle_running(study, ("stopped", "fresh"), lambda name: name == "killed")
+    progress = progress_of(study)
+    assert (progress.done, progress.failed, progress.surplus, progress.running) == (2, 3, 2, 1)
+    settle_running(study, (), lambda _: False)
+    assert progress_of(study) == progress
+
+
+def test_todays_policy_is_replayed_again_where_its_worker_was_killed(tmp_path: Path) -> None:
+    made = tuning()
+    study = made.study(str(tmp_path / "journal"))
+    study.ask()
+    settle_running(study)
+    made.work(study, 5, seed=1)
+    assert made.found(study).today is None
+    made.replay_today(study)
+    today = made.found(study).today
+    assert today is not None
+    assert today.values["weights.wait"] == 0.2
+    made.replay_today(study)
+    assert progress_of(study).finished == 6
+
+
+def test_a_storage_that_goes_away_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("berth.policies.tuning.storage.time.sleep", lambda _: None)
+    made = tuning()
+    study = made.study(f"sqlite:///{tmp_path / 'tune.db'}")
+    replay, storage = made.replayer.replay, study._storage
+    calls, down = list[Part](), list[str]()
+
+    def replay_once_away(policy: PolicySettings, part: Part) -> object:
+        calls.append(part)
+        if len(calls) == 3:
+            down.extend(("set_trial_state_values", "get_trial"))
+            raise optuna.exceptions.StorageInternalError
+        return replay(policy, part)
+
+    def failing(name: str) -> Callable[..., object]:
+        asked = getattr(storage, name)
+
+        def ask(*words: object, **named: object) -> object:
+            if name in down:
+                down.remove(name)
+                raise optuna.exceptions.StorageInternalError
+            return asked(*words, **named)
+
+        return ask
+
+    monkeypatch.setattr(made.replayer, "replay", replay_once_away)
+    for name in ("set_trial_state_values", "get_trial"):
+        monkeypatch.setattr(storage, name, failing(name))
+    made.work(study, 4, seed=1)
+    assert not down
+    assert progress_of(study).finished == 4
+
+    def gone() -> None:
+        raise optuna.exceptions.StorageInternalError
+
+    with pytest.raises(StorageAway, match="does not answer"):
+        storage_answers(gone)
+    with pytest.raises(StorageAway):
+        Patience(most_s=0.0).wait(StorageAway())
+
+
+def test_passwords_of_databases_are_not_shown() -> None:
+    assert without_password("postgresql+psycopg://a:b:c@h/d") == "postgresql+psycopg://a:***@h/d"
+    assert without_password("postgresql://a@h:5/d") == "postgresql://a@h:5/d"
+    assert without_password("/a/b:c@d") == "/a/b:c@d"
+    with pytest.raises(UsageError) as refused:
+        tuning().study("postgresql+psycopg://ada:sesame@127.0.0.1:1/x")
+    assert "sesame" not in refused.value.message
+    assert "\n" not in refused.value.message
 
 
 def test_values_and_settings_go_both_ways() -> None:
@@ -182,6 +271,39 @@ def test_what_is_worse_on_the_test_weeks_is_not_recommended() -> None:
                     (METRICS["finish"],), TEST)  # fmt: skip
     assert not verdict.shown
     assert verdict.reason.endswith("is worse: keep today's.")
+
+
+def test_why_nothing_is_judged_is_said_as_it_is() -> None:
+    today = Tried(0, {"weights.wait": 0.2}, (10.0, 1.0), 0)
+    metrics = (METRICS["finish"], METRICS["cost"])
+
+    def reason(*others: Tried) -> str:
+        tuned = Tuned(today, (today, *others), (today, *others), None)  # type: ignore[arg-type]
+        return judge(tuned, StandIn(), TODAY, metrics, TEST).reason
+
+    assert reason() == "No trial was better than today's policy on the training weeks: keep it."
+    assert "better in one metric was worse in another" in reason(Tried(1, {}, (5.0, 2.0), 0))
+    assert "had more jobs killed by their time limit: keep" in reason(Tried(1, {}, (5.0, 0.5), 3))
+
+
+def test_one_day_of_jobs_has_no_interval_and_nothing_is_recommended() -> None:
+    today = Tried(0, {"weights.wait": 0.2}, (10.0,), 0)
+    better = Tried(1, {"weights.wait": 2.0}, (5.0,), 0)
+    tuned = Tuned(today, (today, better), (better,), None)  # type: ignore[arg-type]
+    day = Part(20 * DAY_S, 21 * DAY_S)
+    verdict = judge(tuned, StandIn(), TODAY, (METRICS["finish"],), day)
+    assert not verdict.shown
+    assert not verdict.differences[0].known
+    assert "less than two days of jobs" in verdict.reason
+
+
+def test_what_a_change_does_to_other_metrics_is_judged_too() -> None:
+    today = Tried(0, {"weights.wait": 0.2}, (10.0,), 0)
+    better = Tried(1, {"weights.wait": 2.0}, (5.0,), 0)
+    tuned = Tuned(today, (today, better), (better,), None)  # type: ignore[arg-type]
+    verdict = judge(tuned, StandIn(), TODAY, (METRICS["finish"],), TEST)
+    names = {one.metric.name for one in verdict.others}
+    assert names == set(METRICS) - {"finish", "energy"}  # of which the stand-in knows nothing
 
 
 def test_metrics_by_hand() -> None:

@@ -41,11 +41,15 @@ JOBS = (
 )
 
 
-def pretend(monkeypatch: pytest.MonkeyPatch, reservations: Sequence[ReservationFacts] = ()) -> None:
+def pretend(
+    monkeypatch: pytest.MonkeyPatch,
+    reservations: Sequence[ReservationFacts] = (),
+    jobs: Sequence[PresentJob] = JOBS,
+) -> None:
     """Slurm answers with these."""
 
     def present(_self: Slurm) -> Sequence[PresentJob]:
-        return JOBS
+        return jobs
 
     monkeypatch.setattr(Slurm, "is_here", lambda _self: True)
     monkeypatch.setattr(Slurm, "read", lambda _self, **_how: FACTS)

@@ -35,6 +35,7 @@ class StandIn:
         return self.days * DAY_S
 
     layouts: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ("7 lines could not be read and are left out:",)
     slicing: Slicing = Slicing()  # noqa: RUF009 - frozen
 
     def cut(self, slicing: Slicing) -> StandIn:

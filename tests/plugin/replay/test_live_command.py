@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
+import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -11,11 +14,14 @@ from live_queue import FACTS, JOBS, NOW_S, job, node, pretend
 
 from berth.pilot.errors import BerthError, UsageError
 from berth.plugin.cli import berth
+from berth.plugin.cli.replay_live import Start, start_of
+from berth.plugin.cli.why import Why, text
 from berth.plugin.replay.expected import expected_times
 from berth.plugin.replay.live import next_hours
 from berth.plugin.replay.present import present_queue
-from berth.plugin.scheduler import ClusterFacts
+from berth.plugin.scheduler import ClusterFacts, JobNow
 from berth.plugin.scheduler.facts import ReservationFacts
+from berth.plugin.store import Store
 from berth.policies.replay import Settings
 from berth.policies.replay.settings import Backfill
 
@@ -32,6 +38,19 @@ def test_running_jobs_hold_their_nodes_and_the_others_stand_in_order() -> None:
     assert found.queue.elapsed_s.tolist() == [40.0, 900.0, 0.0, 0.0]
     assert sum(found.left_out.values()) == 3
     assert len(found.jobs) + sum(found.left_out.values()) == len(JOBS)
+
+
+def test_a_running_job_with_unequal_parts_on_its_nodes_holds_all_of_them() -> None:
+    small, large = FACTS.nodes[0], replace(FACTS.nodes[1], cores=16, idle_cores=1)
+    facts = replace(FACTS, nodes=(small, large))
+    jobs = (
+        job("1", cores=19, nodes=2, start_s=NOW_S - 10.0, node_names=("n1", "n2")),
+        job("2", cores=8),
+    )
+    found = present_queue(facts, jobs)
+    done = next_hours(found, Settings(Backfill.EASY), expected_times(found, None)).middle
+    assert not done.refused.any()
+    assert done.start_s[-1] >= done.end_s[0]
 
 
 def test_a_cluster_without_a_node_that_works_says_so() -> None:
@@ -86,6 +105,51 @@ def test_jobs_that_wait_for_others_start_after_them() -> None:
     known = expected_times(found, None)
     starts = next_hours(found, Settings(Backfill.FCFS), known).middle
     assert starts.start_s[-1] >= starts.end_s[-2]
+
+
+def test_jobs_that_never_start_are_named_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    large = job("9", nodes=3, cores=12)
+    pretend(monkeypatch, jobs=(*JOBS, large, job("8", after=("9",))))
+    done = CliRunner().invoke(berth, ["replay", "--live"], env={"BERTH_SITE": None})
+    assert done.exit_code == 0, done.exception
+    assert "1 never start, as their queue has not enough working nodes" in done.output
+    assert "an even share each: 9\n" in done.output
+    pretend(monkeypatch, jobs=())
+    idle = CliRunner().invoke(berth, ["replay", "--live"], env={"BERTH_SITE": None})
+    assert idle.output == "No job runs or waits that could be replayed\n"
+
+
+def test_why_of_an_array_is_of_the_task_that_starts_first(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    site = tmp_path / "berth.toml"
+    site.write_text(
+        'schema = "berth.site/1"\n[[candidates]]\nname = "a"\nplatform = "rome-7742"\n'
+        'partition = "a"\nnodes = 2\n'
+    )
+    tasks = [job(f"20_{n}", "a", priority=9.0) for n in (1, 2, 3)]
+    pretend(monkeypatch, jobs=(*JOBS, *tasks, job("9", nodes=3, cores=12)))
+    store = Store.open(tmp_path / "berth.db")
+    whole, _ = start_of("20", site, store)
+    assert whole is not None
+    assert whole == start_of("20_1", site, store)[0]
+    none, why_not = start_of("9", site, store)
+    assert none is None
+    assert why_not is not None
+    assert why_not.startswith("in a replay it never starts, as their queue has not enough")
+    assert start_of("2", site, store) == (None, None)
+
+
+def test_a_start_that_is_due_is_now() -> None:
+    pending = JobNow("pending", "a", waits_for="its turn")
+    now_s = time.time()
+
+    def said(*moments_s: float) -> str:
+        start = Start(*moments_s)
+        return text(Why("7", pending, None, None, None, None, (), start, None, None))
+
+    assert "expected to start now (now to 100 s)" in said(now_s, now_s, now_s + 100.2)
+    assert "expected to start in 100 s (now to later)" in said(now_s, now_s + 100.2, math.inf)
 
 
 @pytest.mark.parametrize("shared_out", [True, False])

@@ -12,6 +12,7 @@ from thin_site import thin_site
 
 from berth.pilot.errors import BerthError
 from berth.plugin.cli import berth
+from berth.plugin.site import load_site
 
 SWF = """\
 ; UnixStartTime: 1000000000
@@ -203,3 +204,24 @@ def test_a_table_of_times_that_cannot_be_says_where(
 
 def test_a_policy_needs_a_site(trace: Path) -> None:
     assert "candidates" in failure(trace, "--cores", 4, "--policy", "fastest").message
+
+
+def test_a_table_of_times_is_replayed_where_its_jobs_ran(tmp_path: Path, site: Path) -> None:
+    table = tmp_path / "table.csv"
+    name, platform = next(
+        (one.queue, one.platform) for one in load_site(site).candidates if not one.is_gpu
+    )
+    head = f"submit_s,user,partition,cores,seconds@{platform}\n"
+    table.write_text(f"{head}0,ada,{name},1,60\n5,bob,{name},1,\n9,eve,elsewhere,1,60\n")
+    counts = replays(table, "--site", site)["easy"]["counts"]
+    assert counts["ended"] == 1  # type: ignore[index]
+    assert sum(counts["refused"].values()) == 2  # type: ignore[index]
+
+
+def test_a_file_without_a_job_says_what_stands_there_instead(tmp_path: Path) -> None:
+    junk = tmp_path / "junk.txt"
+    junk.write_text("hello\nworld\n")
+    error = failure(junk, "--cores", 4)
+    assert "2 lines could not be read, first line 1" in error.message
+    assert error.hint is not None
+    assert "--format" in error.hint

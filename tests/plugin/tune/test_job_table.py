@@ -125,9 +125,14 @@ def test_jobs_run_where_the_policy_sends_them_or_stay(tmp_path: Path) -> None:
     ("site_text", "table", "options", "wrong"),
     [
         (SITE.replace("nodes = 1\nprice_per_core", "price_per_core"), TABLE, {}, "how many nodes"),
-        (SITE, TABLE.replace("batch", "night"), {}, "there is no partition 'night'"),
+        (
+            SITE,
+            "\n".join(TABLE.replace("batch", "night").splitlines()[:2]),
+            {},
+            "all jobs are of unknown partitions: night (1 jobs)",
+        ),
         (SITE, "submit_s,seconds@v100\n1,2\n", {}, "no times on a platform of"),
-        (SITE, TABLE.replace(",100,110", ",,"), {}, "a platform without any time"),
+        (SITE, TABLE.replace(",100,110", ",,"), {}, "no time on h100-80gb of any job"),
         (SITE, TABLE, {"backfill": "greedy"}, "backfill=greedy is not known"),
         (SITE, TABLE, {"speed": "9"}, "'speed' is not known"),
     ],

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
+import subprocess
 import sys
 import tomllib
 import xml.etree.ElementTree as ET
@@ -16,15 +18,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stand_in_replayer import StandIn
 
-from berth.pilot.errors import BerthError, UsageError
+from berth.pilot.errors import BerthError, SchedulerError, UsageError
 from berth.plugin import cli
-from berth.plugin.scheduler import WorkersJob
+from berth.plugin.scheduler import JobNow, WorkersJob
 from berth.plugin.scheduler.registry import SCHEDULERS
 from berth.plugin.site import load_site
-from berth.plugin.tune import run, site_diff, workers
-from berth.plugin.tune.folder import read_order
+from berth.plugin.tune import run, site_diff, worker_names, workers
+from berth.plugin.tune.folder import Order, read_order, write_order
 from berth.policies.tuning.parameters import PARAMETERS
-from berth.policies.tuning.study import Progress
+from berth.policies.tuning.progress import Progress
+from berth.policies.tuning.storage import StorageUnusable
+from berth.policies.tuning.study import Tuning
 
 SITE = """schema = "berth.site/1"
 # how we choose
@@ -101,6 +105,10 @@ def test_it_recommends_judges_and_reports(stand_in: object, site: Path) -> None:
     before, _, winners = page.partition("Winners and losers")
     assert "user3" not in before
     assert "user3" in winners
+    assert "users lose and" in winners
+    assert "Metrics that the tune did not look at" in page
+    assert "7 lines could not be read" in page
+    assert found["notes"] == ["7 lines could not be read and are left out:"]
 
 
 @pytest.mark.usefixtures("unpainted")
@@ -132,7 +140,11 @@ def test_nothing_better_leaves_the_site_file(stand_in: object, site: Path) -> No
     assert done.exit_code == 0, (done.output, done.exception)
     assert "better than today's policy" in done.stdout or "keep today's" in done.stdout
     assert not (site.parent / "tune" / "berth.diff").exists()
-    assert "As it is." in (site.parent / "tune" / "report.html").read_text()
+    page = (site.parent / "tune" / "report.html").read_text()
+    assert "As it is." in page
+    if "(judged)" not in page:
+        assert "under the tuned one" not in page
+        assert "Winners and losers" not in page
 
 
 @pytest.mark.parametrize(
@@ -154,6 +166,46 @@ def test_bad_input_is_one_sentence(
     assert wrong in problem(tune(site, *words))
 
 
+@pytest.mark.parametrize("option", ["utc=maybe", "recut=1", "backfill=sjf", "format=pbs"])
+def test_a_value_of_an_option_that_is_not_known_is_refused(site: Path, option: str) -> None:
+    assert f"--option {option} is not known" in problem(tune(site, "--option", option))
+
+
+MORE = """nodes = 2
+cores_per_node = 64
+[[candidates]]
+name = "gpu"
+platform = "h100-80gb"
+partition = "gpu"
+gres = "gpu"
+nodes = 2
+gpus_per_node = 4
+cores_per_node = 64
+[candidates.translation]
+gpus = 1
+"""
+JOBS = "submit_s,user,partition,cores,seconds@rome-7742,seconds@h100-80gb\n"
+
+
+def test_jobs_that_are_left_out_or_cannot_move_are_counted(site: Path) -> None:
+    site.write_text(SITE + MORE)
+    rows = [f"{n * 3600},u{n % 3},batch,8,{600 + n},{60 + n if n % 4 else ''}" for n in range(200)]
+    rows += [f"{n},ada,old,8,600,60" for n in range(7)]
+    rows.append("90000,ada,batch,999,600,60")
+    (site.parent / "jobs.csv").write_text(JOBS + "\n".join(rows))
+    done = tune(site, "--trials", "2")
+    assert done.exit_code == 0, (done.output, done.exception)
+    said = "7 jobs of unknown partitions are left out: old (7 jobs); the site file has batch, gpu"
+    assert said in done.stdout
+    page = (site.parent / "tune" / "report.html").read_text()
+    assert said in page
+    assert re.search(r"Of 15 nobody knows what they take elsewhere", page)
+    assert not re.search(r"mean time from submission to end</text>", page)
+    (site.parent / "jobs.csv").write_text(JOBS + "\n".join(rows[200:207]))
+    wrong = problem(tune(site, "--trials", "2", folder="other"))
+    assert "all jobs are of unknown partitions: old (7 jobs)" in wrong
+
+
 @pytest.mark.usefixtures("unpainted")
 def test_joining_needs_a_tune_and_the_same_jobs(stand_in: object, site: Path) -> None:
     folder = site.parent / "tune"
@@ -163,6 +215,27 @@ def test_joining_needs_a_tune_and_the_same_jobs(stand_in: object, site: Path) ->
     (site.parent / "jobs.csv").write_text("other jobs\n")
     joined = CliRunner().invoke(cli.berth, ["tune", "--join", str(folder)])
     assert "have changed" in problem(joined)
+
+
+@pytest.mark.usefixtures("unpainted")
+def test_a_worker_waits_for_a_storage_that_is_away_when_it_begins(
+    stand_in: object, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert tune(site, "--trials", "2").exit_code == 0
+    opened, study, pauses = [], Tuning.study, []
+
+    def away_at_first(made: Tuning, storage: str) -> object:
+        opened.append(storage)
+        if len(opened) == 1:
+            raise StorageUnusable("away")
+        return study(made, storage)
+
+    monkeypatch.setattr(Tuning, "study", away_at_first)
+    monkeypatch.setattr("berth.policies.tuning.storage.time.sleep", pauses.append)
+    joined = CliRunner().invoke(cli.berth, ["tune", "--join", str(site.parent / "tune")])
+    assert joined.exit_code == 0, joined.exception
+    assert len(opened) == 2
+    assert len(pauses) == 1
 
 
 WORKER = """
@@ -186,6 +259,29 @@ if dies:
             os.kill(os.getpid(), signal.SIGKILL)
         return replay(self, policy, part)
     StandIn.replay = killed
+run.join(Path({folder!r}))
+"""
+
+SLOW = """
+import sys, time
+sys.path.insert(0, {tests!r})
+from pathlib import Path
+from stand_in_replayer import StandIn
+from berth.plugin.tune import run
+run.open_replayer = lambda *_: StandIn(days=30)
+first = Path({folder!r}) / "first"
+try:
+    first.touch(exist_ok=False)
+    slow = True
+except FileExistsError:
+    slow = False
+replay, asked = StandIn.replay, []
+def waiting(self, policy, part):
+    asked.append(part)
+    while slow and len(asked) > 2:
+        time.sleep(0.1)
+    return replay(self, policy, part)
+StandIn.replay = waiting
 run.join(Path({folder!r}))
 """
 
@@ -218,6 +314,72 @@ def test_workers_that_all_end_too_soon_are_reported_with_their_last_words(
     assert "no numpy here" in wrong
 
 
+@pytest.mark.usefixtures("unpainted")
+def test_trials_begun_while_the_last_one_ends_are_not_lost(
+    stand_in: object, site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tests = str(Path(__file__).parents[2] / "support")
+
+    def command(folder: Path) -> tuple[str, ...]:
+        return (sys.executable, "-c", SLOW.format(tests=tests, folder=str(folder)))
+
+    monkeypatch.setattr(workers, "command_of", command)
+    done = tune(site, "--trials", "3", "--workers", "2", "--json")
+    assert done.exit_code == 0, (done.output, done.exception)
+    trials = json.loads(done.stdout)["trials"]
+    assert trials["failed"] == 0
+    assert trials["surplus"] == 1
+    assert trials["running"] == 0
+
+
+def test_a_scheduler_that_is_away_for_a_moment_does_not_end_a_tune(tmp_path: Path) -> None:
+    answers = iter([SchedulerError("squeue failed"), True, SchedulerError("squeue failed"), True])
+
+    class Restarted(Recorded):
+        def any_left(self, job_ids: tuple[str, ...]) -> bool:
+            answer = next(answers)
+            if isinstance(answer, SchedulerError):
+                raise answer
+            return bool(answer)
+
+    made = workers.submit(tmp_path, Restarted(), "batch", 2, time_limit_s=60.0)  # type: ignore[arg-type]
+    seen = iter([Progress(2, 1, 0, 0), Progress(8, 1, 0, 0)])
+    workers.follow(made, lambda: next(seen), 9, folder=tmp_path, show=lambda _: None, pause_s=0.001)
+
+
+def test_a_submitted_worker_has_the_name_of_its_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slurm = SCHEDULERS.load("slurm")()
+    monkeypatch.setattr(type(slurm), "submit", lambda *_: "17")
+    workers.submit(tmp_path, slurm, "batch", 2, time_limit_s=60.0)
+    script = (tmp_path / "worker.sh").read_text().replace("exec ", "env #")
+    environment = {"SLURM_JOB_ID": "18", "PATH": os.environ["PATH"]}
+    shown = subprocess.run(
+        ["sh", "-c", script], env=environment, capture_output=True, text=True, check=True
+    )
+    assert "BERTH_TUNE_WORKER=slurm:18\n" in shown.stdout
+    monkeypatch.setenv("BERTH_TUNE_WORKER", "slurm:18")
+    assert worker_names.own_name() == "slurm:18"
+    states = {"18": "running", "19": "cancelled"}
+
+    def job_now(_self: object, job_id: str) -> JobNow | None:
+        return JobNow(states[job_id], "batch") if job_id in states else None
+
+    monkeypatch.setattr(type(slurm), "job_now", job_now)
+    assert [worker_names.is_gone(f"slurm:{n}") for n in (18, 19, 20)] == [False, True, True]
+
+
+def test_a_worker_of_this_machine_is_gone_when_its_process_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        pass
+    assert worker_names.is_gone(worker_names.process_name(ended.pid))
+    assert not worker_names.is_gone(worker_names.own_name())
+    assert not worker_names.is_gone(f"process:{ended.pid}@elsewhere")
+
+
 @pytest.mark.parametrize("name", SCHEDULERS.own())
 def test_each_scheduler_takes_workers_in_its_own_words(name: str, tmp_path: Path) -> None:
     job = WorkersJob(
@@ -234,6 +396,8 @@ def test_each_scheduler_takes_workers_in_its_own_words(name: str, tmp_path: Path
 
 class Recorded:
     """A scheduler that takes what is submitted, and whose jobs never start."""
+
+    job_variable = None
 
     def __init__(self) -> None:
         self.submitted: list[tuple[str, ...]] = []
@@ -299,6 +463,18 @@ def test_only_what_differs_is_written() -> None:
     assert site_diff.changed_only({"alike_within": 1.25001}, today) == {}
     assert site_diff.changed_only({"weights.wait": 1.23456}, today) == {"weights.wait": 1.23}
     assert set(PARAMETERS) >= {"objective", "weights.wait"}
+
+
+@pytest.mark.parametrize("secret", ["", ":sesame"])
+def test_an_order_with_a_password_is_its_owners_alone(tmp_path: Path, secret: str) -> None:
+    order = Order(
+        site="s", trace="t", content="c", metrics=("finish",), trials=1, train_s=1.0,
+        storage=f"postgresql://ada{secret}@h/d",
+    )  # fmt: skip
+    write_order(tmp_path, order)
+    mode = (tmp_path / "tune.json").stat().st_mode & 0o077
+    assert bool(mode) is not bool(secret)
+    assert read_order(tmp_path) == order
 
 
 @pytest.mark.usefixtures("unpainted")
