@@ -65,16 +65,18 @@ class _Place(NamedTuple):
 
 
 class Remembered:
-    """What is the same for all policies of a site: look-ups in forecasts, and their digests.
+    """What is the same for all policies of a site: look-ups in forecasts, their digests, places.
 
-    Bounded, the oldest forgotten first; ``forecasts``: about how many are asked for.
+    Bounded, the oldest forgotten first; ``forecasts``: about how many are asked for; ``asked``: in
+    how many ways, but for problem size, memory and time limit.
     """
 
-    def __init__(self, forecasts: int = SHAPES_KEPT) -> None:
+    def __init__(self, forecasts: int = SHAPES_KEPT, asked: int = _ASKED_KEPT) -> None:
         self.lookups: BoundedCache[object, _Known] = BoundedCache(max(_LOOKUPS_KEPT, 8 * forecasts))
         self.digests: BoundedCache[int, tuple[Forecast, str]] = BoundedCache(forecasts)
         """By identity: each forecast is kept with its digest, so that its identity stays its
         own."""
+        self.places: BoundedCache[object, tuple[_Place, ...]] = BoundedCache(asked)
 
 
 class Ranking:
@@ -92,11 +94,13 @@ class Ranking:
         self._objective = objective
         self._score = objective.score
         self._shapes: BoundedCache[object, Shape] = BoundedCache(SHAPES_KEPT)
-        self._places: BoundedCache[object, tuple[_Place, ...]] = BoundedCache(_ASKED_KEPT)
         self._translations: BoundedCache[object, tuple[Resources | str, ...]] = BoundedCache(
             SHAPES_KEPT
         )
         self._lookups, self._forecasts = remembered.lookups, remembered.digests
+        self._places = remembered.places
+        self._rules = settings.strict, settings.allow_prior, settings.untyped_gpus
+        """All of the policy that a _Place depends on."""
         self._newest: Forecast | None = None
         self._newest_digest = ""
 
@@ -148,6 +152,7 @@ class Ranking:
 
     def _places_for(self, request: Request, forecast: Forecast, digest_: str) -> tuple[_Place, ...]:
         key = (
+            self._rules,
             digest_,
             request.resources.with_memory(None),
             request.queue,

@@ -84,9 +84,11 @@ def ruled_out(placing: Placing) -> list[tuple[str, str, str]]:
 
 def as_json(placing: Placing, site: Site, command: Sequence[str] | None) -> dict[str, Any]:
     """The Decision as plain data, with the submitting command (null: nothing to submit)."""
+    decision = asdict(placing.decision)
+    decision["ranked"] = [row._asdict() for row in decision["ranked"]]
     return {
         "schema": DECISION_SCHEMA,
-        **asdict(placing.decision),
+        **decision,
         "site": site.name,
         "currency": site.currency,
         "profile": placing.request.profile,

@@ -106,7 +106,11 @@ class TraceReplayer:
         rows = np.flatnonzero((since >= part.begin_s) & (since < part.end_s))
         predicted = {name: column[rows] for name, column in self.predicted.items()}
         columns = Columns(predicted, self.candidates, spread=self.spread)
-        return self.trace.rows(rows), columns, Remembered(max(SHAPES_KEPT, len(rows)))
+        return (
+            self.trace.rows(rows),
+            columns,
+            Remembered(max(SHAPES_KEPT, len(rows)), len(rows) + 1),
+        )
 
     def figures(self, done: Replayed, first_s: float) -> Figures:
         """What the metrics of a tune look at."""

@@ -197,6 +197,10 @@ def cases(folder: Path) -> dict[str, Case]:
             ("tune", at["jobs.csv"], *here, "--folder", str(folder / "tune"), "--trials", "4",
              "--parameters", "weights.wait", "--metrics", "finish,wait"),
             stand_ins.tuning,
+            also=(
+                ("tune", at["few.csv"], *here, "--folder", str(folder / "few"), "--trials", "4",
+                 "--parameters", "weights.wait"),
+            ),
         ),
         "waits": Case(("waits", "--site", at["live.toml"]), stand_ins.queue),
         "why": Case(("why", "77", *here), also=(("why", "78", *here),)),
@@ -239,6 +243,7 @@ def _files(folder: Path) -> dict[str, str]:
         "jobs.json": json.dumps(JOBS),
         "jobs.swf": "".join(SWF.format(n + 1, 20 * n, n % 2) for n in range(8)),
         "jobs.csv": "a month of jobs\n",
+        "few.csv": "jobs of four days\n",
         "served.json": to_json(served.document),
     }
     for name, text in texts.items():

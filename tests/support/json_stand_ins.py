@@ -133,9 +133,13 @@ def calibration(patch: pytest.MonkeyPatch, _folder: Path) -> None:
 
 def tuning(patch: pytest.MonkeyPatch, _folder: Path) -> None:
     """A replay small enough for tests, and no pictures."""
-    made = StandIn(days=30)
-    patch.setattr("berth.plugin.tune.run.open_replayer", lambda *_: made)
-    patch.setattr("berth.plugin.tune.replaying.open_replayer", lambda *_: made)
+    made = {"jobs.csv": StandIn(days=30), "few.csv": StandIn(days=3)}
+
+    def opened(_site: object, jobs: Path, *_: object) -> StandIn:
+        return made[jobs.name]
+
+    patch.setattr("berth.plugin.tune.run.open_replayer", opened)
+    patch.setattr("berth.plugin.tune.replaying.open_replayer", opened)
     for name in ("front", "waits", "use", "gantt", "users", "importance"):
         patch.setattr(f"berth.plugin.pictures.tuning.{name}", lambda *_: "<svg></svg>")
 
