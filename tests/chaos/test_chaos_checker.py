@@ -181,6 +181,13 @@ def breaker_never_closes(h: History) -> None:
     ]
 
 
+def scheduler_not_read_any_more(h: History) -> None:
+    keep = "berth/1 id=id{} action=keep code=no-candidate"
+    for call in [c for c in h.calls if c.at_s >= OFF_S + 4]:
+        h.calls.remove(call)
+        h.calls += [replace(call, stamp=keep.format(n), after=call.before) for n in range(10)]
+
+
 def switch_not_looked_at(h: History) -> None:
     put(h, 41, stamp="berth/1 id=y action=keep code=best")
 
@@ -211,6 +218,7 @@ BUGS: dict[Callable[[History], None], str] = {
     slow: "in_time",
     breaker_never_opens: "in_time",
     breaker_never_closes: "breaker_closes",
+    scheduler_not_read_any_more: "jobs_are_placed_in_peace",
     switch_not_looked_at: "the_switch_stops_all",
     daemon_dies: "the_daemon_lives",
 }
