@@ -19,6 +19,9 @@ from chaos.clock import SkewedClock, c_compiler
 READY_S = 300.0
 """A start takes a second; on a machine where others want every core, minutes."""
 
+_REFUSED = (1, 2)
+"""Exit statuses of a refusal: something failed; what it was started with cannot be used."""
+
 
 class Serving:
     """One daemon on ``site``. ``clock``: what its time is, where that can be set."""
@@ -79,7 +82,7 @@ class Serving:
             return
         tail = self.tail()
         said = tail.strip().splitlines() or [""]
-        if status != 1 or not said[-1].startswith("berth: "):
+        if status not in _REFUSED or not said[-1].startswith("berth: "):
             self.problems.append(f"the daemon ended by itself with {status}; {tail}")
         self.start(ready=False)
 
