@@ -153,7 +153,7 @@ soak-hour: venv  ## an hour of submissions to a real daemon: nothing may grow; M
 	$(PY) benchmarks/soak.py --minutes $(or $(MINUTES),60) --rate $(or $(RATE),8)
 
 chaos: venv slurm  ## faults on a real Slurm and Flux while jobs come in; SECONDS=, SEED=, ON=slurm
-	@deploy/system-packages --optional libfaketime
+	@deploy/system-packages --optional gcc
 	for on in $(or $(ON),slurm flux); do PYTHONPATH=$(CHAOS) $(PY) -m chaos --on $$on \
 	  --seconds $(or $(SECONDS),1800) --seed $(or $(SEED),1); code=$$?; \
 	  [ $$code = 2 ] || [ $$code = 0 ] || exit $$code; done

@@ -13,6 +13,7 @@ from chaos.checker import RULES, check
 from chaos.history import (
     Call,
     Decision,
+    Ended,
     Ending,
     Fault,
     History,
@@ -181,6 +182,13 @@ def breaker_never_closes(h: History) -> None:
     ]
 
 
+def scheduler_not_read_any_more(h: History) -> None:
+    keep = "berth/1 id=id{} action=keep code=no-candidate"
+    for call in [c for c in h.calls if c.at_s >= OFF_S + 4]:
+        h.calls.remove(call)
+        h.calls += [replace(call, stamp=keep.format(n), after=call.before) for n in range(10)]
+
+
 def switch_not_looked_at(h: History) -> None:
     put(h, 41, stamp="berth/1 id=y action=keep code=best")
 
@@ -211,6 +219,7 @@ BUGS: dict[Callable[[History], None], str] = {
     slow: "in_time",
     breaker_never_opens: "in_time",
     breaker_never_closes: "breaker_closes",
+    scheduler_not_read_any_more: "jobs_are_placed_in_peace",
     switch_not_looked_at: "the_switch_stops_all",
     daemon_dies: "the_daemon_lives",
 }
@@ -240,6 +249,40 @@ def test_what_a_killed_controller_forgot_and_an_error_with_a_job_break_no_rule()
     assert history.jobs[11].name == "chaos-11"
     history.jobs[9:10] = []
     assert check(history) == []
+
+
+def test_a_job_that_ended_between_two_looks_is_in_the_log_of_ended_jobs(tmp_path: Path) -> None:
+    history = sound()
+    job = history.jobs.pop(40)
+    assert {violation.rule for violation in check(history)} == {"none_lost"}
+    history.ended.append(Ended(job.id, job.name))
+    history.write(tmp_path / "history.jsonl")
+    assert check(read(tmp_path / "history.jsonl")) == []
+
+
+@pytest.mark.parametrize(("new_filters", "most"), [(0, 5), (1, 9)])
+def test_a_new_controllers_breaker_begins_anew_within_a_hung_daemon(
+    new_filters: int, most: int
+) -> None:
+    """In 0.9 s: 3 in a row, a probe, one that was on its way. The old controller had 4 of these."""
+    history = sound()
+    history.faults[1] = replace(history.faults[1], off_s=STOP_S + 0.9, ended_s=STOP_S + 0.9)
+    at_s = STOP_S
+    for _ in range(new_filters):
+        history.faults.append(Fault("controller restarted", at_s, at_s, at_s, at_s, at_s))
+    slow = replace(of(history, 20), at_s=STOP_S + 0.1)
+    history.calls[20:24] = []
+    for count in (most, most + 1):
+        history.calls += [slow] * (count - sum(call is slow for call in history.calls))
+        rules = {violation.rule for violation in check(history)}
+        assert ("in_time" in rules) == (count > most)
+
+
+def test_nodes_that_are_not_back_after_a_new_controller_break_no_rule() -> None:
+    history = sound()
+    scheduler_not_read_any_more(history)
+    history.faults[2] = replace(history.faults[2], name="controller restarted")
+    assert "jobs_are_placed_in_peace" not in {violation.rule for violation in check(history)}
 
 
 def test_a_line_that_was_cut_off_is_no_call() -> None:

@@ -15,9 +15,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from chaos.checker import RULES, check
+from chaos.clock import c_compiler
 from chaos.history import History, read
 from chaos.run import Place, Plan, run
-from chaos.serving import faketime_library
 
 _INSIDE = "BERTH_CHAOS_INSIDE"
 
@@ -54,8 +54,8 @@ def main() -> int:
         given.seconds, given.seed, given.rate,
         tuple(filter(None, given.faults.split(","))), tuple(given.gap), given.longest,
     )  # fmt: skip
-    if faketime_library() is None:
-        print("no libfaketime here: no fault of the clock (Debian's package libfaketime)")
+    if c_compiler() is None:
+        print("no C compiler here: no fault of the clock")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that all is cleaned up
     others = [shlex.split(given.other)] if given.other else []
     try:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from stamps import problem_of_was, words_of
 
-from chaos.history import Call, Decision, History, Submission, Windows
+from chaos.history import Call, Decision, Fault, History, Submission, Windows
 
 SLACK_S = 5.0
 """What a busy machine may add to one call of the filter."""
@@ -22,6 +22,8 @@ DIED = "controller died by itself"
 SCHEDULER_FAULTS = ("controller restarted", "controller fails over", DIED)
 LOST_BEFORE_S = 15.0
 """slurmctld writes its state every few seconds: killed, it forgets what came after."""
+PEACE_CALLS = 80
+"""Of so many jobs in peace some are for Berth to place: two thirds are, on average."""
 _UNREACHABLE = re.compile(
     r"unable to contact|communicat|timed out|connection re(?:fused|set)|socket|controller"
     r"|zero bytes|transport endpoint|in standby|unexpected message|given up",
@@ -67,7 +69,7 @@ def none_rejected(h: History) -> Iterator[str]:
 def none_lost(h: History) -> Iterator[str]:
     """No job is lost: what a user was told is accepted is there, under that id and name; but what a
     killed controller had accepted in its last seconds, or one that died by itself."""
-    there = {(job.id, job.name) for job in h.jobs}
+    there = h.accepted()
     killed = [f.begun_s for f in h.faults if f.name == "controller fails over"]
     died = h.under(DIED)
     for one in h.submissions:
@@ -80,7 +82,7 @@ def none_lost(h: History) -> Iterator[str]:
 def none_doubled(h: History) -> Iterator[str]:
     """No job is there twice, or without anybody having submitted it."""
     asked = {one.name for one in h.submissions}
-    found = Counter(name for _, name in {(job.id, job.name) for job in h.jobs})
+    found = Counter(name for _, name in h.accepted())
     for name, count in found.items():
         if name not in asked:
             yield f"nobody submitted {name}"
@@ -191,7 +193,7 @@ def in_time(h: History) -> Iterator[str]:
             if fault.on_s <= call.at_s < fault.off_s
             and call.took_s >= 0.9 * h.setting.deadline_s
         ]  # fmt: skip
-        most = _tries(h, fault.off_s - fault.on_s)
+        most = sum(_tries(h, seconds) for seconds in _lives(h, fault))
         if len(slow) > most:
             yield (f"{len(slow)} submissions paid the deadline in {fault.off_s - fault.on_s:.1f}"
                    f" s of a hung daemon: at most {most} may")  # fmt: skip
@@ -208,6 +210,22 @@ def breaker_closes(h: History) -> Iterator[str]:
     calls = sorted(h.calls, key=lambda call: call.at_s)
     if calls and not any(call.stamp for call in calls[-200:]):
         yield "at the end no job is decided any more"
+
+
+def jobs_are_placed_in_peace(h: History) -> Iterator[str]:
+    """While all is well jobs are placed, not only answered: a daemon that cannot read the
+    scheduler's state any more leaves every job as it is. A new controller's nodes take a moment."""
+    away = h.under(*SCHEDULER_FAULTS, after_s=15.0)
+    faults = [fault for fault in h.faults if fault.name != DIED]
+    for fault in faults:
+        end = min((f.begun_s for f in faults if f.begun_s > fault.ended_s), default=math.inf)
+        calls = [
+            call for call in h.calls
+            if fault.well_s <= call.at_s < end and not away.hold(call.at_s)
+        ]  # fmt: skip
+        placed = any(words_of(call.stamp).get("action") == "edit" for call in calls)
+        if len(calls) >= PEACE_CALLS and not placed:
+            yield f"none of {len(calls)} jobs was placed after '{fault.name}', when all was well"
 
 
 def the_switch_stops_all(h: History) -> Iterator[str]:
@@ -227,7 +245,7 @@ def the_daemon_lives(h: History) -> Iterator[str]:
 RULES: tuple[Callable[[History], Iterator[str]], ...] = (
     none_rejected, none_lost, none_doubled, none_held, each_edit_is_explained,
     choices_are_respected, records_agree, decisions_once, decisions_arrive, in_time,
-    breaker_closes, the_switch_stops_all, the_daemon_lives,
+    breaker_closes, jobs_are_placed_in_peace, the_switch_stops_all, the_daemon_lives,
 )  # fmt: skip
 
 
@@ -239,6 +257,20 @@ def check(history: History) -> list[Violation]:
 def _garbled(h: History) -> Windows:
     """When somebody changed the daemon's answers on their way: a decision may be anything then."""
     return h.under("answers corrupted", after_s=1.0)
+
+
+def _lives(h: History, hung: Fault) -> list[float]:
+    """How long each controller's filters had to do with a hung daemon: a new one, or the backup,
+    knows nothing of what its predecessor's breaker learnt."""
+    found, begun_s = [], hung.on_s
+    for fault in sorted(h.faults, key=lambda fault: fault.begun_s):
+        if fault.name not in SCHEDULER_FAULTS or not hung.on_s <= fault.begun_s < hung.off_s:
+            continue
+        found.append(fault.begun_s - begun_s)
+        if fault.name == "controller fails over":  # to the backup, until the primary is there again
+            found.append(min(fault.ended_s, hung.off_s) - fault.begun_s)
+        begun_s = min(fault.off_s, hung.off_s)
+    return [*found, hung.off_s - begun_s]
 
 
 def _tries(h: History, seconds: float) -> int:

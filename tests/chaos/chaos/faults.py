@@ -170,9 +170,11 @@ def _switched_off(field: Field, _: Random) -> Iterator[None]:
 
 @contextmanager
 def _skewed(field: Field, random: Random) -> Iterator[None]:
-    field.serving.skew(random.choice((-86_400, -3_600, -61, -1, 1, 61, 3_600, 86_400)))
+    clock = field.serving.clock
+    assert clock is not None
+    clock.set(random.choice((-86_400, -3_600, -61, -1, 1, 61, 3_600, 86_400)))
     yield
-    field.serving.skew(0)
+    clock.set(0)
 
 
 KINDS: tuple[Kind, ...] = (

@@ -4,7 +4,8 @@
     flux python flux_users.py jobs
 
 ``submit`` goes on until its standard input ends and writes a line for each submission, as the
-history has them; ``jobs`` prints every job with its jobspec as it was accepted.
+history has them; what is held or waits it cancels now and then, so that the queue does not grow
+with the run. ``jobs`` prints every job with its jobspec as it was accepted.
 """
 
 import errno
@@ -22,6 +23,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from chaos.asked import asked
 
 PATIENCE_S = 90.0
+CANCEL_EVERY_S = 20.0
+_DEPEND_TO_SCHED = 2 + 4 + 8
+"""States of jobs that do not run yet, as bits: DEPEND, PRIORITY, SCHED."""
 
 
 def spec_of(job):
@@ -45,6 +49,7 @@ def submit(order):
     handles = [flux.Flux(uri) for uri in order["uris"]]
     waiting = [[] for _ in handles]
     began, number = time.monotonic(), 0
+    cancelled_s = began
     with open(order["out"], "w") as out:  # noqa: PTH123
         while True:
             pause_s = max(0.0, began + number / order["rate"] - time.monotonic())
@@ -55,6 +60,9 @@ def submit(order):
                     told(out, *lane.pop(0))
             if pause_s > 0.01:
                 continue
+            if time.monotonic() - cancelled_s > CANCEL_EVERY_S:
+                cancelled_s = time.monotonic()
+                cancel_waiting(handles[0])
             number += 1
             job = asked(order["seed"], number)
             lane = number % len(handles)
@@ -63,6 +71,15 @@ def submit(order):
             waiting[lane].append((job, future, begun_s))
         for one in (one for lane in waiting for one in lane):
             told(out, *one)
+
+
+def cancel_waiting(handle):
+    """Every job that does not run yet; nobody waits for the answer."""
+    order = {
+        "dry_run": False, "userid": flux.constants.FLUX_USERID_UNKNOWN, "states": _DEPEND_TO_SCHED,
+        "severity": 0, "type": "cancel", "note": "",
+    }  # fmt: skip
+    handle.rpc("job-manager.raiseall", order)
 
 
 def ready(future):

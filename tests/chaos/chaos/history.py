@@ -76,6 +76,14 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
+class Ended:
+    """A line of the scheduler's own log of ended jobs, for those that it forgot before a look."""
+
+    id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """A row of Berth's store."""
 
@@ -115,7 +123,7 @@ class Ending:
 
 _KINDS = {
     kind.__name__.lower(): kind
-    for kind in (Setting, Submission, Call, Job, Decision, Fault, Ending)
+    for kind in (Setting, Submission, Call, Job, Ended, Decision, Fault, Ending)
 }
 
 
@@ -130,6 +138,11 @@ class History:
     jobs: list[Job] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
+    ended: list[Ended] = field(default_factory=list)
+
+    def accepted(self) -> set[tuple[str, str]]:
+        """Id and name of every job that the scheduler has or had."""
+        return {(one.id, one.name) for one in (*self.jobs, *self.ended)}
 
     def of_calls(self) -> dict[str, list[Call]]:
         """By the job's name."""
@@ -146,8 +159,8 @@ class History:
         """As a file."""
         with Recorder(path) as recorder:
             recorder.add(self.setting, self.ending)
-            for part in (self.submissions, self.calls, self.jobs, self.decisions, self.faults):
-                recorder.add(*part)
+            recorder.add(*self.submissions, *self.calls, *self.jobs, *self.decisions)
+            recorder.add(*self.faults, *self.ended)
 
 
 @dataclass(frozen=True)
@@ -193,7 +206,7 @@ def read(path: Path) -> History:
     return History(
         found["setting"][0],
         found["ending"][0],
-        *(found[kind] for kind in ("submission", "call", "job", "decision", "fault")),
+        *(found[kind] for kind in ("submission", "call", "job", "decision", "fault", "ended")),
     )
 
 

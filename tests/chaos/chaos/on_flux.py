@@ -20,7 +20,7 @@ from warm_berth import FRESH
 
 from berth.plugin.store import Store
 from chaos.faults import remount
-from chaos.history import Fault, Job, Recorder, Setting, Submission
+from chaos.history import Ended, Fault, Job, Recorder, Setting, Submission
 from chaos.run import copy_bundle
 from chaos.serving import Serving
 from chaos.wire import Wire
@@ -90,6 +90,10 @@ class FluxPlace:
         """See ``chaos.run.Place``."""
         text = self._flux.run("python", str(USERS), "jobs", timeout_s=600)
         return [Job(**job) for job in json.loads(text)]
+
+    def ended(self) -> list[Ended]:
+        """See ``chaos.run.Place``."""
+        return []
 
     @contextmanager
     def _workers_restarted(self, _: Random) -> Iterator[None]:

@@ -23,7 +23,7 @@ from berth.plugin.slurm.filter import FILTER_PATH
 from chaos.asked import Asked, asked
 from chaos.checker import DIED
 from chaos.faults import remount
-from chaos.history import Fault, Job, Recorder, Setting, Submission
+from chaos.history import Ended, Fault, Job, Recorder, Setting, Submission
 from chaos.run import copy_bundle
 from chaos.serving import Serving, now
 from chaos.wire import Wire
@@ -32,7 +32,10 @@ OBSERVER = Path(__file__).with_name("observer.lua")
 DISK_MIB = 256
 LOOK_EVERY_S = 12.0
 REMEMBERED_S = 90
-"""Slurm forgets ended jobs after so long: they were looked at many times by then."""
+"""Slurm forgets ended jobs after so long. Where too much is going on no look may come by then:
+``ENDED`` has them."""
+ENDED = "log/ended.txt"
+_LOGGED = re.compile(r"JobId=(\d+) .*? Name=(\S+) JobState=")
 CANCEL_AFTER_S = 20.0
 GIVEN_UP_S = 300.0
 GIVES_BACK_S = 60.0
@@ -180,6 +183,11 @@ class SlurmPlace:
         wait_until(self._look, "squeue answers")
         return list(self._found.values())
 
+    def ended(self) -> list[Ended]:
+        """See ``chaos.run.Place``."""
+        lines = (self.cluster.root / ENDED).read_text(errors="replace").splitlines()
+        return [Ended(*found.groups()) for found in map(_LOGGED.match, lines) if found]
+
     # Faults of the controllers
 
     @contextmanager
@@ -242,8 +250,10 @@ def slurm_place(
     def amend(files: dict[str, str]) -> dict[str, str]:
         """Patient: what a user sees as an error is to be no matter of how busy this machine is."""
         found = two_controllers(files) if backup else dict(files)
-        found["slurm.conf"] = found["slurm.conf"].replace("MessageTimeout=10", "MessageTimeout=60")
-        return found
+        text = found["slurm.conf"].replace("MessageTimeout=10", "MessageTimeout=60")
+        (root,) = re.findall(r"^SlurmdSpoolDir=(.*)/spool/", text, re.MULTILINE)
+        log = f"JobCompType=jobcomp/filetxt\nJobCompLoc={root}/{ENDED}\n"
+        return found | {"slurm.conf": text + log}
 
     with cluster(amend=amend, min_job_age_s=REMEMBERED_S) as running:
         if backup:

@@ -17,7 +17,7 @@ from typing import Protocol
 from berth_daemon import wait_until
 
 from chaos.faults import Field, Kind, kinds_of
-from chaos.history import Call, Decision, Ending, Fault, Job, Recorder, Setting, read_calls
+from chaos.history import Call, Decision, Ended, Ending, Fault, Job, Recorder, Setting, read_calls
 from chaos.serving import READY_S, now
 
 PAIRED = 0.25
@@ -42,7 +42,11 @@ class Place(Field, Protocol):
         ...
 
     def jobs(self) -> Iterable[Job]:
-        """Every job that the scheduler has accepted."""
+        """Every job that the scheduler has accepted, as far as it was seen."""
+        ...
+
+    def ended(self) -> Iterable[Ended]:
+        """What the scheduler wrote of jobs as they ended; empty: it forgets none."""
         ...
 
 
@@ -150,7 +154,7 @@ def _gather(place: Place, recorder: Recorder) -> None:
     recorder.add(*place.jobs())
     serving.end(signal.SIGTERM)
     calls = list(_calls(place.calls))
-    recorder.add(*calls, *_decisions(place.store), *place.mishaps)
+    recorder.add(*calls, *_decisions(place.store), *place.mishaps, *place.ended())
     left = [
         path.name for path in place.store.parent.iterdir()
         if (".journal." in path.name or path.name.endswith(".spool.jsonl")) and path.stat().st_size

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import signal
 import socket
 import subprocess
@@ -15,12 +14,17 @@ from typing import Any
 
 from berth_daemon import wait_until
 
+from chaos.clock import SkewedClock, c_compiler
+
 READY_S = 300.0
 """A start takes a second; on a machine where others want every core, minutes."""
 
+_REFUSED = (1, 2)
+"""Exit statuses of a refusal: something failed; what it was started with cannot be used."""
+
 
 class Serving:
-    """One daemon on ``site``. ``clock``: how far its time is from the host's, where that can be."""
+    """One daemon on ``site``. ``clock``: what its time is, where that can be set."""
 
     def __init__(
         self,
@@ -36,22 +40,10 @@ class Serving:
         self._process: subprocess.Popen[bytes] | None = None
         self.problems: list[str] = []
         self.starts = self.dropped = self.unjournalled = 0
-        self.clock: Path | None = None
-        library = faketime_library()
-        if library is not None:
-            self.clock = site.with_name("clock")
-            self.skew(0)
-            self._environment.update(
-                LD_PRELOAD=library, FAKETIME_TIMESTAMP_FILE=str(self.clock),
-                FAKETIME_CACHE_DURATION="1", FAKETIME_DONT_FAKE_MONOTONIC="1",
-            )  # fmt: skip
-
-    def skew(self, seconds: int) -> None:
-        """Set its clock so far ahead of the host's, or behind it; it may run meanwhile."""
-        assert self.clock is not None
-        fresh = self.clock.with_suffix(".new")
-        fresh.write_text(f"{seconds:+d}\n")
-        fresh.replace(self.clock)
+        compiler = c_compiler()
+        self.clock = SkewedClock(site.parent, compiler) if compiler else None
+        if self.clock is not None:
+            self._environment.update(self.clock.environment)
 
     def start(self, *, ready: bool = True) -> None:
         """Start it, and wait until it answers. To be called from the thread that lives longest."""
@@ -73,8 +65,6 @@ class Serving:
         self._process.send_signal(number)
         self._process.send_signal(signal.SIGCONT)
         status = self._process.wait(READY_S)
-        for name in ("faketime_shm", "sem.faketime_sem"):  # what it could not remove itself
-            Path(f"/dev/shm/{name}_{self._process.pid}").unlink(missing_ok=True)
         if number == signal.SIGTERM and status not in (0, -signal.SIGTERM):
             self.problems.append(f"the daemon ended with {status} when told to stop; {self.tail()}")
 
@@ -92,7 +82,7 @@ class Serving:
             return
         tail = self.tail()
         said = tail.strip().splitlines() or [""]
-        if status != 1 or not said[-1].startswith("berth: "):
+        if status not in _REFUSED or not said[-1].startswith("berth: "):
             self.problems.append(f"the daemon ended by itself with {status}; {tail}")
         self.start(ready=False)
 
@@ -135,12 +125,6 @@ class Serving:
     def tail(self) -> str:
         """The end of its log."""
         return self.log.read_text(errors="replace")[-800:] if self.log.exists() else ""
-
-
-def faketime_library() -> str | None:
-    """Where Debian's package ``libfaketime`` has it; None: not installed."""
-    found = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
-    return None if found is None or shutil.which("setpriv") is None else str(found)
 
 
 def now() -> float:
