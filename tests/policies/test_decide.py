@@ -366,6 +366,37 @@ def test_an_unlike_problem_size_widens_until_berth_abstains() -> None:
     assert decision.chosen is None
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+def test_jobs_that_differ_in_size_memory_or_limit_alone_are_decided_as_if_first(
+    *, reverse: bool
+) -> None:
+    """What is remembered of one of them says nothing of the others."""
+    asked = [
+        replace(
+            request(size=size, time_limit_s=limit),
+            resources=replace(request().resources, memory_bytes_per_node=memory),
+        )
+        for size in (None, 1000.0, 1300.0, 8000.0)
+        for memory in (None, GIB, 120 * GIB, 600 * GIB)
+        for limit in (None, 1.0, H, 90 * H)
+    ]
+    decider = Decider((CPU, GPU), PolicySettings())
+    there = states(CPU, GPU)
+    in_order = asked[::-1] if reverse else asked
+    found = [decider.decide(one, there, FORECAST, NOW_S) for one in in_order]
+    assert found == [run(one) for one in in_order]
+    assert len({(one.code, one.edit) for one in found}) > 4
+
+
+def test_memory_that_no_node_has_is_named_before_what_a_prediction_lacks() -> None:
+    prior = forecast(curve("cpu", 800.0, basis=Basis.PRIOR))
+    too_much = replace(
+        request(), resources=replace(request().resources, memory_bytes_per_node=600 * GIB)
+    )
+    assert why_not(run(request(), (CPU,), prior), "cpu")[0] == Code.PRIOR_ONLY
+    assert why_not(run(too_much, (CPU,), prior), "cpu")[0] == Code.TOO_FEW_RESOURCES
+
+
 LISTS = PolicySettings(list_queues=True)
 
 

@@ -79,7 +79,7 @@ class Soak:
         ]
 
     def kept(self) -> int:
-        """Entries of all that the daemon remembers of jobs: bounded, at 35,232 in all."""
+        """Entries of all that the daemon remembers of jobs: bounded, at 35,482 in all."""
         core = self.daemon.core
         assert core is not None
         service, writer = core.service, core.recorder._writer
@@ -91,7 +91,7 @@ class Soak:
                 (
                     service._repeats, service._decisions._known, service.stats._latencies_us,
                     decider._places, decider._answers, ranking._shapes, ranking._translations,
-                    ranking._lookups, writer._rows, writer._rankings, writer._requests,
+                    ranking._lookups, ranking._places, writer._rows, writer._rankings, writer._requests,
                     core.recorder._store.decisions._met,
                 ),
             )
