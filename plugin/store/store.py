@@ -145,6 +145,16 @@ class Store:
             ).one_or_none()
         return None if row is None else WorkloadRecord(**row._mapping)
 
+    def workloads_of(self, names: Collection[str]) -> list[WorkloadRecord]:
+        """Those of these names that are there."""
+        table = tables.workloads
+        found: list[WorkloadRecord] = []
+        with self.database.read() as connection:
+            for some in in_pieces(names):
+                rows = connection.execute(select(table).where(table.c.name.in_(some)))
+                found += [WorkloadRecord(**row._mapping) for row in rows]
+        return found
+
     def workloads(self) -> list[WorkloadRecord]:
         """All workloads by name."""
         with self.database.read() as connection:
