@@ -123,7 +123,8 @@ def flux_place(deadline_s: float, others: Sequence[Sequence[str]] = ()) -> Itera
             try:
                 yield place
             finally:
-                place.finish()
+                with suppress(ValueError):  # the history is closed, where the run is ended early
+                    place.finish()
                 with suppress(Exception):
                     place.serving.end()
     finally:
