@@ -143,10 +143,10 @@ def _site_broken(field: Field, random: Random) -> Iterator[None]:
         (b"mode = 'enforce'\n[daemon\n", b"", b"\xff\xfe", text[: len(text) // 2])
     )
     field.site_file.write_bytes(broken)
-    field.serving.signal(signal.SIGHUP)
+    field.serving.reload()
     yield
     field.site_file.write_bytes(text)
-    field.serving.signal(signal.SIGHUP)
+    field.serving.reload()
 
 
 @contextmanager
