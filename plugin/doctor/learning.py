@@ -54,11 +54,11 @@ def check_learning(site: Site) -> Findings:
 def _learnt(store: Store) -> Findings:
     from berth.plugin.learning.counted import COUNTED  # noqa: PLC0415 - numpy
     from berth.plugin.learning.learner import notices  # noqa: PLC0415
-    from berth.plugin.learning.scope import MOST_OF_ALL  # noqa: PLC0415
-    from berth.plugin.learning.shown import site_history  # noqa: PLC0415
+    from berth.plugin.learning.scope import EVERYBODY, Stored, scope_of  # noqa: PLC0415
 
     now_s = time.time()
-    records = store.learning.of_all(MOST_OF_ALL)
+    stored = Stored(store)
+    records = stored.last
     counted = sum(record.use in COUNTED for record in records)
     learnt = len(store.learning.inputs())
     yield Finding(
@@ -74,7 +74,7 @@ def _learnt(store: Store) -> Findings:
             "jobs that ended more than ten minutes ago are not learnt from",
             "does the daemon run, with [learning] enabled? by hand: berth learn",
         )
-    history = site_history(store)
+    history = scope_of(stored, EVERYBODY, everybody=True).history
     for name in history.platforms:
         found = history.holding(name)
         if found.fails:

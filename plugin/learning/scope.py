@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -48,6 +48,12 @@ class Stored:
             self._records[name] = self._store.workload(name)
         return self._records[name]
 
+    def read_workloads(self, names: Collection[str]) -> None:
+        """Those of these names, all at once."""
+        unread = [name for name in names if name not in self._records]
+        self._records |= dict.fromkeys(unread)
+        self._records |= {one.name: one for one in self._store.workloads_of(unread)}
+
     def forecast(self, name: str) -> Forecast | None:
         """The newest forecast without learning; None: there is none that can be read."""
         found = self._found(name)
@@ -72,7 +78,9 @@ class Stored:
     def of_owners(self) -> list[EvidenceRecord]:
         """The last jobs of those who own a shared workload, ``MOST_OF_ALL`` together: whatever
         others run, it does not take their place."""
-        shared = (self.workload(name) for name in self.names if owner_in(name) is None)
+        names = [name for name in self.names if owner_in(name) is None]
+        self.read_workloads(names)
+        shared = map(self.workload, names)
         owners = sorted({one.owner for one in shared if one is not None and one.owner})
         each = max(LEAST_OF_OWNER, MOST_OF_ALL // max(len(owners), 1))
         return [r for owner in owners for r in self._store.learning.of_user(owner, each)]
@@ -229,6 +237,7 @@ class Scopes:
             if reader != EVERYBODY:
                 found += self._stored.of_user(reader)
         by_key = {(r.cluster, r.job_id): r for r in (*found, *fresh)}
+        self._stored.read_workloads({record.profile for record in by_key.values()})
         self._add(list(by_key.values()))
 
     def extend(self, fresh: Sequence[EvidenceRecord]) -> bool:

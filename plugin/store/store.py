@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 
 from berth.pilot.errors import StoreError, UsageError
 from berth.plugin.store import tables
-from berth.plugin.store.database import BUSY_TIMEOUT_S, CHECKED_BYTES, Database
+from berth.plugin.store.database import BUSY_TIMEOUT_S, Database
 from berth.plugin.store.history import Decisions, in_pieces
 from berth.plugin.store.learning import Learning, changed_since
 from berth.plugin.store.memory_needs import MemoryNeeds, memory_needs
@@ -86,8 +86,7 @@ class Store:
                     hint="run: berth store upgrade",
                 )
             upgrade(database)
-        small = database.path is not None and database.path.stat().st_size <= CHECKED_BYTES
-        if check and small and (problem := database.integrity_problem()):
+        if check and not database.is_large and (problem := database.integrity_problem()):
             raise StoreError(
                 f"{database.name}: the store is damaged: {problem}",
                 hint="move the file away and restore a backup",
@@ -145,6 +144,16 @@ class Store:
                 select(tables.workloads).where(tables.workloads.c.name == name)
             ).one_or_none()
         return None if row is None else WorkloadRecord(**row._mapping)
+
+    def workloads_of(self, names: Collection[str]) -> list[WorkloadRecord]:
+        """Those of these names that are there."""
+        table = tables.workloads
+        found: list[WorkloadRecord] = []
+        with self.database.read() as connection:
+            for some in in_pieces(names):
+                rows = connection.execute(select(table).where(table.c.name.in_(some)))
+                found += [WorkloadRecord(**row._mapping) for row in rows]
+        return found
 
     def workloads(self) -> list[WorkloadRecord]:
         """All workloads by name."""

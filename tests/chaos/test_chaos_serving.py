@@ -33,3 +33,18 @@ def test_only_a_daemon_that_died_is_a_problem(
     finally:
         serving.end()
     assert bool(serving.problems) == is_problem
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="no setpriv")
+def test_a_daemon_that_still_starts_is_not_reloaded(tmp_path: Path) -> None:
+    words = ["sh", "-c", "echo starting; exec sleep 600"]
+    log = tmp_path / "log"
+    serving = Serving([words], tmp_path / "site.toml", tmp_path / "socket", log, os.environ)
+    serving.start(ready=False)
+    try:
+        wait_until(lambda: log.read_text() == "starting\n", what="it has begun to start")
+        serving.reload()
+        with pytest.raises(AssertionError):
+            wait_until(lambda: serving.look() or serving.starts > 1, 0.5, what="it ended")
+    finally:
+        serving.end()

@@ -98,19 +98,19 @@ def _locked(field: Field, _: Random) -> Iterator[None]:
 
 @contextmanager
 def _vanished(field: Field, _: Random) -> Iterator[None]:
-    """The files are moved away and come back, as on a disk of other hosts."""
-    moved = [p for p in field.store.parent.iterdir() if p.name in _of_database(field.store)]
-    for path in moved:
-        path.rename(path.with_name("away." + path.name))
+    """The files are moved away and come back, as on a disk of other hosts.
+
+    The database goes first and comes last: who opens it without its log begins a new log, which the
+    old one would replace.
+    """
+    files = [field.store.with_name(field.store.name + tail) for tail in ("", "-wal", "-shm")]
+    for path in files:
+        with suppress(FileNotFoundError):  # there is no log while nobody has the database open
+            path.rename(path.with_name("away." + path.name))
     yield
-    for path in moved:
-        away = path.with_name("away." + path.name)
-        if away.exists():
-            away.replace(path)
-
-
-def _of_database(store: Path) -> set[str]:
-    return {store.name, store.name + "-wal", store.name + "-shm"}
+    for path in reversed(files):
+        with suppress(FileNotFoundError):
+            path.with_name("away." + path.name).replace(path)
 
 
 @contextmanager
@@ -143,10 +143,10 @@ def _site_broken(field: Field, random: Random) -> Iterator[None]:
         (b"mode = 'enforce'\n[daemon\n", b"", b"\xff\xfe", text[: len(text) // 2])
     )
     field.site_file.write_bytes(broken)
-    field.serving.signal(signal.SIGHUP)
+    field.serving.reload()
     yield
     field.site_file.write_bytes(text)
-    field.serving.signal(signal.SIGHUP)
+    field.serving.reload()
 
 
 @contextmanager

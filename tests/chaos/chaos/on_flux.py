@@ -56,7 +56,9 @@ class FluxPlace:
             mode="enforce", folder=self.store.parent, user=getpass.getuser(),
             daemon="outcomes_refresh_s = 30", refresh_s=5.0,
         ).replace("/store.db", "/berth.db")  # fmt: skip
-        self.site_file.write_text(text + '\n[predictor]\nbundles = ["bundle"]\n')
+        # Jobs end at once, whatever was predicted: learnt from, they would not be placed any more.
+        text += '\n[learning]\nenabled = false\n\n[predictor]\nbundles = ["bundle"]\n'
+        self.site_file.write_text(text)
         environment = {**os.environ, "FLUX_URI": flux.uri}
         self.serving = Serving(
             [FRESH, *others], self.site_file, socket, folder / "berth.log", environment
@@ -123,7 +125,8 @@ def flux_place(deadline_s: float, others: Sequence[Sequence[str]] = ()) -> Itera
             try:
                 yield place
             finally:
-                place.finish()
+                with suppress(ValueError):  # the history is closed, where the run is ended early
+                    place.finish()
                 with suppress(Exception):
                     place.serving.end()
     finally:

@@ -73,6 +73,12 @@ class Serving:
         assert self._process is not None
         self._process.send_signal(number)
 
+    def reload(self) -> None:
+        """Have it read its site file, where it answers: like systemd, nobody reloads what still
+        starts (it reads the file then, and SIGHUP would end it)."""
+        if self.ask("ping") is not None:
+            self.signal(signal.SIGHUP)
+
     def look(self) -> None:
         """Start it again where it has ended by itself, as a supervisor does. That is a problem,
         unless it refused in a sentence what it was started with (a broken site file)."""

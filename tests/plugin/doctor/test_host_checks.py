@@ -190,6 +190,17 @@ def test_a_store_without_workloads_open_to_all_or_damaged_is_named(site: Harbour
     assert "restore a backup" in (found.advice or "")
 
 
+def test_of_a_large_store_doctor_says_what_it_did_not_search(
+    site: Harbour, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(site.store(), forecast("stream"))
+    said = "not searched for damage"
+    for checked_bytes, times in ((1 << 40, 0), (0, 1)):
+        monkeypatch.setattr("berth.plugin.store.database.CHECKED_BYTES", checked_bytes)
+        texts = [found.text for found in check_store(load_site(site.site_file))]
+        assert sum(said in text for text in texts) == times
+
+
 def test_queues_and_features_that_are_not_there_are_named(
     site: Harbour, monkeypatch: pytest.MonkeyPatch
 ) -> None:

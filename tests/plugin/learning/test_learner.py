@@ -10,6 +10,7 @@ from random import Random
 import pytest
 from empty_stores import open_store
 from site_jobs import CPU, GPU, NOW_S, SiteJobs, factor, forecast, width
+from sqlalchemy import event
 
 from berth.plugin.cli.workload_text import learnt_text
 from berth.plugin.learning.counted import Use
@@ -78,6 +79,24 @@ def test_nothing_new_makes_nothing_anew(store: Store, jobs: SiteJobs) -> None:
     assert (again.jobs, again.forecasts) == (0, ())
     assert store.revision() == revision
     assert not store.learning.has_work(NOW_S)
+
+
+def test_workloads_of_all_jobs_are_read_at_once(store: Store, jobs: SiteJobs) -> None:
+    asked: list[str] = []
+    event.listen(
+        store.database.engine, "before_cursor_execute",
+        lambda _connection, _cursor, statement, *_: asked.append(statement),
+    )  # fmt: skip
+    counts = []
+    for name in ("a", "b", "c"):
+        jobs.workload(forecast(name, {CPU: 100}), owner="alice")
+        for profile in (name, f"gone-{name}"):
+            jobs.job(profile, 200)
+        learner(store, everybody=True).until_done()
+        asked.clear()
+        changes_since(store, 0.0)
+        counts.append(sum("FROM workloads" in statement for statement in asked))
+    assert counts == [1, 1, 1]
 
 
 def test_learning_in_pieces_and_learning_anew_give_the_same(store: Store, jobs: SiteJobs) -> None:

@@ -79,6 +79,32 @@ def test_a_truncated_store_is_refused_at_opening(path: Path) -> None:
         Store.open(path)
 
 
+@pytest.mark.parametrize(("table", "is_found"), [("workloads", True), ("decisions", False)])
+def test_a_large_store_is_searched_for_damage_but_not_what_grows_with_every_job(
+    path: Path, monkeypatch: pytest.MonkeyPatch, table: str, *, is_found: bool
+) -> None:
+    """``decisions`` and the like take seconds a gigabyte."""
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        query = "SELECT rootpage FROM sqlite_master WHERE name = ?"
+        ((page,),) = connection.execute(query, (table,))
+        ((page_bytes,),) = connection.execute("PRAGMA page_size")
+    connection.close()
+    with path.open("r+b") as stream:
+        stream.seek((page - 1) * page_bytes)
+        stream.write(b"\xff" * page_bytes)
+    with pytest.raises(StoreError, match="damaged"):
+        Store.open(path)
+    monkeypatch.setattr("berth.plugin.store.database.CHECKED_BYTES", 0)
+    store = Store.open(path)
+    try:
+        problem = store.database.integrity_problem()
+    except StoreError as error:  # a page that SQLite cannot read at all
+        problem = str(error)
+    store.close()
+    assert (problem is not None) == is_found
+
+
 def test_a_file_that_is_no_database_is_left_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("this is my shopping list\n" * 200)
