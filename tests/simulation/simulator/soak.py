@@ -91,7 +91,8 @@ class Soak:
                 (
                     service._repeats, service._decisions._known, service.stats._latencies_us,
                     decider._places, decider._answers, ranking._shapes, ranking._translations,
-                    ranking._lookups, ranking._places, writer._rows, writer._rankings, writer._requests,
+                    ranking._lookups, ranking._places,
+                    writer._rows, writer._rankings, writer._requests,
                     core.recorder._store.decisions._met,
                 ),
             )
