@@ -2,7 +2,7 @@
 
 The first line names the columns. ``submit_s`` and at least one ``seconds@PLATFORM`` are needed;
 ``user``, ``partition``, ``cores``, ``gpus``, ``nodes``, ``limit_s`` and ``predicted@PLATFORM`` may
-follow. An empty cell is not known.
+follow. An empty cell is not known. A line that cannot be read is left out, and counted.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from pathlib import Path
 import numpy as np
 
 from berth.pilot.errors import DocumentError
+from berth.plugin.history.reading import Read, Unreadable
 from berth.plugin.replay.tables import read_table
 from berth.policies.replay.columns import Floats
 from berth.policies.replay.trace import Trace, trace_of
 
 TRUE, PREDICTED = "seconds@", "predicted@"
+_DEFAULTS = {"cores": 1.0, "nodes": 0.0, "gpus": 0.0}
+"""Of an empty cell, and where there is no such column."""
 _PLAIN = ("submit_s", "user", "partition", "cores", "gpus", "nodes", "limit_s")
 
 
@@ -39,56 +42,70 @@ def begins_job_table(line: str) -> bool:
     return "submit_s" in names and any(name.startswith(TRUE) for name in names)
 
 
-def read_job_table(path: Path, lines: Sequence[str] | None = None) -> JobTable:
-    """Read a file. Raises DocumentError naming the line and the column."""
-    header, rows = read_table(path, lines)
+def read_job_table(
+    path: Path, lines: Sequence[str] | None = None, read: Read | None = None
+) -> JobTable:
+    """Read a file. Lines that cannot be read are left out and counted in ``read``.
+
+    Raises DocumentError where the first line is that of no such table, or no job is left.
+    """
+    read = Read() if read is None else read
+    header, rows = read_table(path, lines, read)
     _check(header, path)
-    if not rows:
-        raise DocumentError(path, "has no jobs")
-    columns = {
-        name: [(row.number, row.cells[index]) for row in rows] for index, name in enumerate(header)
+    numbers, jobs = [], []
+    for row in rows:
+        try:
+            numbers.append([_number(name, row.cells[at]) for at, name in _numeric(header)])
+        except Unreadable as error:
+            read.refuse(row.number, row.text, error)
+        else:
+            jobs.append(row)
+    if not jobs:
+        first = f" that can be read, first {read.examples[0]}" if read.examples else ""
+        raise DocumentError(path, f"has no jobs{first}")
+    columns = dict(zip([name for _, name in _numeric(header)], np.array(numbers).T, strict=True))
+    words = {
+        name: [row.cells[header.index(name)] for row in jobs]
+        for name in ("user", "partition")
+        if name in header
     }
-    return _table(columns, path)
+    return _table(columns, words)
 
 
-def _table(columns: Mapping[str, Sequence[tuple[int, str]]], path: Path) -> JobTable:
-    def numbers(name: str, least: float, default: float) -> Floats:
-        found = columns.get(name)
-        if found is None:
-            return np.full(len(columns["submit_s"]), default)
-        return np.array(
-            [_number(text, least, default, path, f"line {at}: {name}") for at, text in found]
-        )
+def _numeric(header: Sequence[str]) -> list[tuple[int, str]]:
+    return [(at, name) for at, name in enumerate(header) if name not in ("user", "partition")]
 
-    def words(name: str) -> tuple[np.ndarray, tuple[str, ...]]:
-        texts = [text for _, text in columns[name]] if name in columns else [""]
+
+def _table(columns: Mapping[str, Floats], words: Mapping[str, Sequence[str]]) -> JobTable:
+    submit = columns["submit_s"]
+    order = np.argsort(submit, kind="stable")
+
+    def by_platform(prefix: str) -> dict[str, Floats]:
+        return {
+            name.removeprefix(prefix): column[order]
+            for name, column in columns.items()
+            if name.startswith(prefix)
+        }
+
+    def counts(name: str) -> np.ndarray:
+        return columns.get(name, np.full(len(submit), _DEFAULTS[name])).astype(np.int64)
+
+    def named(name: str) -> tuple[np.ndarray, tuple[str, ...]]:
+        texts = words.get(name, [""] * len(submit))
         names = tuple(dict.fromkeys(texts))
         place = {text: i for i, text in enumerate(names)}
-        count = len(columns["submit_s"])
-        return np.array([place[t] for t in texts] if name in columns else [0] * count), names
+        return np.array([place[text] for text in texts]), names
 
-    submit = numbers("submit_s", -math.inf, math.nan)
-    bad = np.flatnonzero(np.isnan(submit))
-    if len(bad):
-        raise DocumentError(
-            path, "is empty", key=f"line {columns['submit_s'][bad[0]][0]}: submit_s"
-        )
-    order = np.argsort(submit, kind="stable")
-    true = {n[len(TRUE) :]: numbers(n, 0.0, math.nan)[order] for n in columns if n.startswith(TRUE)}
-    predicted = {
-        n[len(PREDICTED) :]: numbers(n, 0.0, math.nan)[order]
-        for n in columns
-        if n.startswith(PREDICTED)
-    }
-    user, users = words("user")
-    queue, queues = words("partition")
+    true, predicted = by_platform(TRUE), by_platform(PREDICTED)
+    user, users = named("user")
+    queue, queues = named("partition")
     made = trace_of(
         submit,
         np.full(len(submit), np.nan),
-        numbers("cores", 0, 1).astype(np.int64),
-        limit_s=numbers("limit_s", 0.0, math.nan),
-        nodes=numbers("nodes", 0, 0).astype(np.int64),
-        gpus=numbers("gpus", 0, 0).astype(np.int64),
+        counts("cores"),
+        limit_s=columns.get("limit_s", np.full(len(submit), math.nan)),
+        nodes=counts("nodes"),
+        gpus=counts("gpus"),
         user=user,
         queue=queue,
         queues=queues,
@@ -96,15 +113,19 @@ def _table(columns: Mapping[str, Sequence[tuple[int, str]]], path: Path) -> JobT
     return JobTable(replace(made, users=users, runtime_on=true), {**true, **predicted})
 
 
-def _number(text: str, least: float, default: float, path: Path, where: str) -> float:
+def _number(name: str, text: str) -> float:
+    """Of one cell. Raises Unreadable."""
     if not text:
-        return default
+        if name == "submit_s":
+            raise Unreadable("submit_s is empty")
+        return _DEFAULTS.get(name, math.nan)
     try:
         value = float(text)
     except ValueError:
         value = math.nan
+    least = -math.inf if name == "submit_s" else 0.0
     if not (least <= value < math.inf):
-        raise DocumentError(path, f"{text[:40]!r} is no such number", key=where)
+        raise Unreadable(f"{name} is no such number")
     return value
 
 

@@ -53,7 +53,7 @@ def past_jobs(
     first = next((line for line in lines if line.strip()), "")
     read, steps, predicted = Read(), None, {}
     if format_ == TABLE or (format_ is None and begins_job_table(first)):
-        table = read_job_table(file, lines)
+        table = read_job_table(file, lines, read)
         jobs, predicted = table.trace, dict(table.predicted)
     elif format_ == GAVEL or (format_ is None and begins_gavel(first)):
         jobs, steps = read_gavel(lines, read)

@@ -14,8 +14,10 @@ from click.testing import CliRunner
 
 from berth.pilot.errors import DocumentError, UsageError
 from berth.plugin import cli
+from berth.plugin.history.reading import Read
 from berth.plugin.mig.settings import TriggerSettings
 from berth.plugin.replay.job_table import read_job_table
+from berth.plugin.replay.past import past_jobs
 from berth.plugin.site import load_site
 from berth.plugin.tune.replaying import open_replayer
 from berth.plugin.tune.run import join
@@ -89,10 +91,9 @@ def test_a_table_is_read_in_order_of_submission(tmp_path: Path) -> None:
         ("submit_s,cores\n1,2\n", "line 1: is no table of jobs"),
         ("submit_s,seconds@x\n", "has no jobs"),
         ("submit_s,seconds@x\n1\n", "line 2: has 1 columns"),
-        ("submit_s,seconds@x\n,5\n", "line 2: submit_s: is empty"),
-        ("submit_s,seconds@x\n1,-5\n", "line 2: seconds@x: '-5' is no such number"),
-        ("submit_s,seconds@x\n1,5\n2,soon\n", "line 3: seconds@x: 'soon'"),
-        ("submit_s,seconds@x\n1,inf\n", "'inf' is no such number"),
+        ("submit_s,seconds@x\n,5\n", "line 2: submit_s is empty: ',5'"),
+        ("submit_s,seconds@x\n1,-5\n", "line 2: seconds@x is no such number: '1,-5'"),
+        ("submit_s,seconds@x\n1,inf\n", "line 2: seconds@x is no such number"),
         ("submit_s,seconds@x,colour\n1,2,3\n", "column 'colour' is not known"),
         ("submit_s,seconds@x,seconds@x\n1,2,3\n", "column 'seconds@x' is there twice"),
         ("submit_s,seconds@x,predicted@\n1,2,3\n", "column 'predicted@' is not known"),
@@ -104,6 +105,22 @@ def test_a_bad_table_is_refused_by_line_and_column(tmp_path: Path, text: str, wr
     assert wrong in caught.value.message
     with pytest.raises(DocumentError, match="does not exist"):
         read_job_table(tmp_path / "none.csv")
+
+
+def test_broken_lines_of_a_table_are_left_out_and_counted(tmp_path: Path) -> None:
+    text = (
+        "submit_s,user,seconds@x\n5,ada,7\n2,bob,soon\n3,bob\n,bob,1\n1,eve,nan\n4,bob,-1\n0,bob,\n"
+    )
+    path, read = write(tmp_path, text), Read()
+    found = read_job_table(path, None, read)
+    assert found.trace.submit_s.tolist() == [0.0, 5.0]
+    assert [found.trace.users[i] for i in found.trace.user] == ["bob", "ada"]
+    assert read.broken == 5
+    assert read.examples[0] == "line 4: has 2 columns, the first line 3: '3,bob'"
+    assert "line 3: seconds@x is no such number: '2,bob,soon'" in read.examples
+    assert past_jobs(path).read.broken == 5
+    with pytest.raises(DocumentError, match="5 lines are broken, first line 4"):
+        past_jobs(path, strict=True)
 
 
 def test_jobs_run_where_the_policy_sends_them_or_stay(tmp_path: Path) -> None:
