@@ -21,6 +21,8 @@ from berth.policies.replay.columns import Floats
 from berth.policies.replay.trace import Trace, trace_of
 
 TRUE, PREDICTED = "seconds@", "predicted@"
+_WORDS: tuple[str, ...] = ("user", "partition")
+"""Columns that hold no numbers."""
 _DEFAULTS = {"cores": 1.0, "nodes": 0.0, "gpus": 0.0}
 """Of an empty cell, and where there is no such column."""
 _PLAIN = ("submit_s", "user", "partition", "cores", "gpus", "nodes", "limit_s")
@@ -52,10 +54,11 @@ def read_job_table(
     read = Read() if read is None else read
     header, rows = read_table(path, lines, read)
     _check(header, path)
+    numeric = [(at, name) for at, name in enumerate(header) if name not in _WORDS]
     numbers, jobs = [], []
     for row in rows:
         try:
-            numbers.append([_number(name, row.cells[at]) for at, name in _numeric(header)])
+            numbers.append([_number(name, row.cells[at]) for at, name in numeric])
         except Unreadable as error:
             read.refuse(row.number, row.text, error)
         else:
@@ -63,17 +66,11 @@ def read_job_table(
     if not jobs:
         first = f" that can be read, first {read.examples[0]}" if read.examples else ""
         raise DocumentError(path, f"has no jobs{first}")
-    columns = dict(zip([name for _, name in _numeric(header)], np.array(numbers).T, strict=True))
+    columns = dict(zip([name for _, name in numeric], np.array(numbers).T, strict=True))
     words = {
-        name: [row.cells[header.index(name)] for row in jobs]
-        for name in ("user", "partition")
-        if name in header
+        name: [row.cells[at] for row in jobs] for at, name in enumerate(header) if name in _WORDS
     }
     return _table(columns, words)
-
-
-def _numeric(header: Sequence[str]) -> list[tuple[int, str]]:
-    return [(at, name) for at, name in enumerate(header) if name not in ("user", "partition")]
 
 
 def _table(columns: Mapping[str, Floats], words: Mapping[str, Sequence[str]]) -> JobTable:
