@@ -58,4 +58,4 @@ def test_options_that_mean_nothing_are_refused() -> None:
     with pytest.raises(BerthError, match="at most"):
         described(shape, PURPOSES[1], sequence=10**7, options=WorkloadOptions())
     with pytest.raises(BerthError):
-        described(shape, "training", sequence=None, options=WorkloadOptions(precision="fp16"))
+        described(shape, "training", sequence=None, options=WorkloadOptions(precision="fp8"))
