@@ -190,13 +190,8 @@ class Chooser:
         if not live and not wait_s:
             return row.score  # type: ignore[return-value]
         score = self._objective.score(
-            Offer(
-                offer.candidate, offer.resources, offer.runtime_s,
-                place.runtime_s + self._weight * wait_s if self._weight > 0 else place.runtime_s,
-                offer.cost, offer.memory_bytes, offer.prediction, request, state,
-                now_s, self._turn,
-            )
-        )  # fmt: skip
+            offer.at_present(self._weight * wait_s, request, state, now_s, self._turn)
+        )
         return math.inf if score is None else score
 
     def _edit(self, request: Request, place: _Place, forecast: Forecast) -> Edit:

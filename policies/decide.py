@@ -358,13 +358,8 @@ class Decider:
     def _at_present(
         self, offer: Offer, request: Request, state: CandidateState | None, wait_s: float
     ) -> Offer:
-        """What a place offers who asks, at this moment. ``wait_s``: the expected wait there."""
-        candidate, held, runtime, time_s, cost, memory, prediction = offer[:7]
-        time_s += self.settings.weights.wait * wait_s
-        return Offer(
-            candidate, held, runtime, time_s, cost, memory, prediction,
-            request, state, self._now_s, self._turn,
-        )  # fmt: skip
+        late_s = self.settings.weights.wait * wait_s
+        return offer.at_present(late_s, request, state, self._now_s, self._turn)
 
     def terms(
         self,

@@ -19,13 +19,13 @@ from berth.policies.objectives.protocol import Objective, Offer
 from berth.policies.settings import PolicySettings
 from berth.policies.translate import translate, with_memory
 from berth.policies.values import Candidate, Ranked, Request, Resources
-from berth.predictor.core.forecast import Forecast, Growth
+from berth.predictor.core.forecast import Forecast, Growth, memory_with
 from berth.predictor.core.memory_need import where_known
 from berth.predictor.core.prediction import Basis, Interval, Prediction
 
 SHAPES_KEPT = 1_000
 _ASKED_KEPT = 250
-"""What is asked but for problem size and time limit, which is less various."""
+"""What is asked but for problem size, memory and time limit, which is less various."""
 _LOOKUPS_KEPT = 8_192
 
 
@@ -197,14 +197,15 @@ class Ranking:
             request, candidate, settings, forecast, resources,
             prediction, known.runtime, known.memory,
         )  # fmt: skip
+        of_another_kind = first_of(OF_KIND, case)
         return _Place(
             candidate,
             resources,
             known,
             price_per_hour(candidate, held),
             prediction is not None and _is_guess(prediction, settings),
-            first_of(OF_KIND, case),
-            first_of(OF_PREDICTION, case),
+            of_another_kind,
+            first_of(OF_PREDICTION, case) if of_another_kind is None else None,
         )
 
     def _row(
@@ -223,8 +224,7 @@ class Ranking:
             else:
                 excluded = unpredicted
         if memory is not None:
-            memory = memory if growth is None else growth.memory(memory)
-            memory = memory if memory_ratio is None else memory.times(memory_ratio)
+            memory = memory_with(memory, growth, memory_ratio)
         cost = points = offer = None
         if runtime is not None and prediction is not None:
             runtime = runtime if growth is None else growth.runtime(runtime)

@@ -54,7 +54,8 @@ def check_learning(site: Site) -> Findings:
 def _learnt(store: Store) -> Findings:
     from berth.plugin.learning.counted import COUNTED  # noqa: PLC0415 - numpy
     from berth.plugin.learning.learner import notices  # noqa: PLC0415
-    from berth.plugin.learning.scope import EVERYBODY, Stored, scope_of  # noqa: PLC0415
+    from berth.plugin.learning.scope import Stored  # noqa: PLC0415
+    from berth.plugin.learning.shown import site_history  # noqa: PLC0415
 
     now_s = time.time()
     stored = Stored(store)
@@ -74,7 +75,7 @@ def _learnt(store: Store) -> Findings:
             "jobs that ended more than ten minutes ago are not learnt from",
             "does the daemon run, with [learning] enabled? by hand: berth learn",
         )
-    history = scope_of(stored, EVERYBODY, everybody=True).history
+    history = site_history(stored)
     for name in history.platforms:
         found = history.holding(name)
         if found.fails:

@@ -13,6 +13,7 @@ from berth.plugin.store.store import Store
 from berth.plugin.workload_names import owner_in
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.learning.learnt import learnt_forecast, pulls
+from berth.predictor.learning.site_history import SiteHistory
 
 _HELD = 0.05
 """Weight below which a run was set aside as an outlier."""
@@ -74,9 +75,14 @@ def moved(store: Store, profile: str, *, everybody: bool = False) -> list[Moved]
     return found
 
 
+def site_history(stored: Stored) -> SiteHistory:
+    """Of all jobs that count, whoever's they are: for administrators."""
+    return scope_of(stored, EVERYBODY, everybody=True).history
+
+
 def changes_since(store: Store, since_s: float) -> list[str]:
-    """Sentences about changes that were noticed after a Unix time, by all jobs that count."""
-    return notices(scope_of(Stored(store), EVERYBODY, everybody=True).history, since_s)
+    """Sentences about changes that were noticed after a Unix time."""
+    return notices(site_history(Stored(store)), since_s)
 
 
 def _point(base: Forecast, records: Iterable[EvidenceRecord], platform: str) -> int:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from berth.pilot.units import format_elapsed
 from berth.plugin.cli.columns import columns
 from berth.plugin.replay.placed import Column
-from berth.policies.replay import UserChange, changes_by_user
+from berth.policies.replay import Trace, UserChange, changes_by_user
 from berth.policies.replay.metrics import Metrics
 from berth.policies.replay.replayed import Counts, Replayed
 
@@ -84,19 +84,30 @@ def counted(counts: Counts) -> list[str]:
 def unknown_partitions(done: Replayed) -> list[str]:
     """Which partitions of the jobs the site does not have, in a line."""
     present = {one.name for one in done.cluster.partitions}
-    asked = Counter(done.trace.queue.tolist())
-    lacking = [
-        f"{name or 'none'} ({asked[number]} jobs)"
-        for number, name in enumerate(done.trace.queues)
-        if name not in present and asked[number]
-    ]
+    lacking = lacking_partitions(done.trace, present)
     if not lacking:
         return []
-    more = f" and {len(lacking) - SHOWN} more" if len(lacking) > SHOWN else ""
     return [
-        f"unknown partitions: {', '.join(lacking[:SHOWN])}{more}; the site file has "
+        f"unknown partitions: {with_jobs(done.trace, lacking)}; the site file has "
         f"{', '.join(sorted(present))}: give candidates those names, or the jobs these"
     ]
+
+
+def lacking_partitions(trace: Trace, present: Collection[str]) -> dict[int, int]:
+    """How many jobs ask for each partition, by its number, that is not among ``present``."""
+    asked = Counter(trace.queue.tolist())
+    return {
+        number: asked[number]
+        for number, name in enumerate(trace.queues)
+        if name not in present and asked[number]
+    }
+
+
+def with_jobs(trace: Trace, asked: Mapping[int, int]) -> str:
+    """Names of partitions, each with its number of jobs; the first ``SHOWN`` of them."""
+    names = [f"{trace.queues[at] or 'none'} ({count} jobs)" for at, count in asked.items()]
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"{', '.join(names[:SHOWN])}{more}"
 
 
 def failures(found: Sequence[Column]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,7 @@ from berth.pilot.errors import UsageError
 from berth.plugin.history.reading import summary
 from berth.plugin.replay.clusters import cluster_of
 from berth.plugin.replay.past import FORMATS, PastJobs, past_jobs
-from berth.plugin.replay.shown import SHOWN
+from berth.plugin.replay.shown import lacking_partitions, with_jobs
 from berth.plugin.site.site import Site
 from berth.policies.replay import Backfill, Cluster, Settings, Trace
 from berth.policies.replay.compiled import has_numba
@@ -98,18 +97,16 @@ def _there(past: PastJobs, cluster: Cluster, jobs: Path, notes: list[str]) -> Pa
     """Jobs of partitions that the site file has; the others are counted in ``notes``."""
     names = {part.name for part in cluster.partitions}
     trace = past.trace
-    lacking = {n: name for n, name in enumerate(trace.queues) if name and name not in names}
+    lacking = lacking_partitions(trace, {*names, ""})
     if not lacking:
         return past
-    asked = Counter(trace.queue.tolist())
-    counts = ", ".join(f"{name} ({asked[n]} jobs)" for n, name in list(lacking.items())[:SHOWN])
-    more = f" and {len(lacking) - SHOWN} more" if len(lacking) > SHOWN else ""
+    counts = with_jobs(trace, lacking)
     hint = f"the site file has {', '.join(sorted(names))}: give candidates those names"
     rows = np.flatnonzero(~np.isin(trace.queue, list(lacking)))
     if not len(rows):
-        raise UsageError(f"{jobs}: all jobs are of unknown partitions: {counts}{more}", hint=hint)
+        raise UsageError(f"{jobs}: all jobs are of unknown partitions: {counts}", hint=hint)
     notes.append(
-        f"{len(trace) - len(rows)} jobs of unknown partitions are left out: {counts}{more}; {hint}"
+        f"{len(trace) - len(rows)} jobs of unknown partitions are left out: {counts}; {hint}"
     )
     predicted = {name: column[rows] for name, column in past.predicted.items()}
     return replace(past, trace=trace.rows(rows), predicted=predicted)

@@ -82,10 +82,17 @@ def shown(metric: Metric, value: float, currency: str) -> str:
     """A value of a metric with its unit."""
     if metric.unit == "s":
         return format_elapsed(value)
+    unit, scale = _unit(metric, currency)
+    return f"{value / scale:.4g} {unit}".rstrip()
+
+
+def _unit(metric: Metric, currency: str) -> tuple[str, float]:
+    """In which a metric is shown, and what of it is one of that."""
+    if metric.unit == "s":
+        return "hours", pictures.HOUR_S
     if metric.unit == "J":
-        return f"{value / J_PER_KWH:.4g} kWh"
-    unit = currency if metric.unit == "currency" else metric.unit
-    return f"{value:.4g} {unit}".rstrip()
+        return "kWh", J_PER_KWH
+    return currency if metric.unit == "currency" else metric.unit, 1.0
 
 
 def interval(one: Difference) -> str:
@@ -118,12 +125,8 @@ def _both(judgement: Judgement, currency: str) -> list[Table]:
 
 def _axis(metric: Metric, currency: str) -> tuple[str, float]:
     """A metric's name and unit beside a picture, and what of it is one of that unit."""
-    if metric.unit == "s":
-        return f"{metric.title} (hours)", pictures.HOUR_S
-    if metric.unit == "J":
-        return f"{metric.title} (kWh)", J_PER_KWH
-    unit = currency if metric.unit == "currency" else metric.unit
-    return f"{metric.title} ({unit})" if unit else metric.title, 1.0
+    unit, scale = _unit(metric, currency)
+    return f"{metric.title} ({unit})" if unit else metric.title, scale
 
 
 def _front(tuned: Tuned, judgement: Judgement, metrics: Sequence[Metric], currency: str) -> Table:

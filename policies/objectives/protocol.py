@@ -48,6 +48,15 @@ class Offer(NamedTuple):
     turn: int = 0
     """How many decisions were made before this one, for objectives that take ``turns``."""
 
+    def at_present(
+        self, late_s: float, request: Request, state: CandidateState | None, now_s: float, turn: int
+    ) -> Offer:
+        """What a place offers who asks, at this moment. ``late_s``: the weighed expected wait."""
+        return Offer(
+            self.candidate, self.resources, self.runtime_s, self.time_s + late_s, self.cost,
+            self.memory_bytes, self.prediction, request, state, now_s, turn,
+        )  # fmt: skip
+
 
 class Term(NamedTuple):
     """One part of a score."""

@@ -66,6 +66,12 @@ class Growth(NamedTuple):
         return as_profiled if self.needs is None else as_profiled.moved(*self.needs)
 
 
+def memory_with(own: Interval, growth: Growth | None, ratio: Interval | None) -> Interval:
+    """Memory from that of the main run. ``growth``: to another size; ``ratio``: to other nodes."""
+    grown = own if growth is None else growth.memory(own)
+    return grown if ratio is None else grown.times(ratio)
+
+
 @dataclass(frozen=True, slots=True)
 class Forecast:
     """Predictions of one workload over platforms, resources and sizes, with what it runs on."""
@@ -181,11 +187,9 @@ class Forecast:
         curve = self.curves.get(platform)
         if curve is None:
             return None
-        here = curve.points[0].memory_bytes
-        if size is not None:
-            here = self.growth(size, nodes).memory(here)
+        growth = None if size is None else self.growth(size, nodes)
         ratio = self.memory_ratio(platform, nodes)
-        return here if ratio is None else here.times(ratio)
+        return memory_with(curve.points[0].memory_bytes, growth, ratio)
 
     def memory_ratio(self, platform: str, nodes: int) -> Interval | None:
         """Memory of all nodes over that of the main run's; None: the nodes are not looked at."""

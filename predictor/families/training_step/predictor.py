@@ -154,7 +154,6 @@ def roof_ratios(first: Roof, second: Roof, numbers: Numbers | None = None) -> Fl
     here = step_precision.usual(is_gpu=first.is_gpu)
     there = numbers or step_precision.usual(is_gpu=second.is_gpu)
     flops = first.matrix_flops[here] / second.matrix_flops[there]
-    wider = step_precision.element_bytes(there) / step_precision.element_bytes(here)
-    bandwidth = first.dram_bytes / second.dram_bytes * wider
+    bandwidth = first.dram_bytes / second.dram_bytes * (there.bits / here.bits)
     launch = second.launch_s / first.launch_s
     return np.array([flops, flops, bandwidth, bandwidth, bandwidth, launch])

@@ -55,8 +55,3 @@ def is_usual(numbers: Numbers, *, is_gpu: bool) -> bool:
 def computes_in(roof: Roof, numbers: Numbers) -> bool:
     """Whether training in it is possible there without conversions that nobody would want."""
     return numbers is Numbers.FP32 or numbers in roof.native
-
-
-def element_bytes(numbers: Numbers) -> int:
-    """Bytes of an activation."""
-    return 2 if numbers in _HALVES else 4
