@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-import statistics
+
+import numpy as np
 
 from berth.pilot.documents import to_json, write_text
 from berth.plugin.cli.training_input import command_line
@@ -11,6 +12,7 @@ from berth.predictor.core.provenance import now
 from berth.predictor.families.training_step.step_precision import FILE, PrecisionWidth
 from lab.datasets.neusight import MODELS
 from lab.experiments.options import Options
+from lab.ground.figures import figures
 from lab.ground.report import Report, Section
 from lab.steps.other_precision import SPLIT, Step, coverage, log_width, steps
 
@@ -37,13 +39,14 @@ def evaluate(options: Options) -> Report:
 
 
 def _line(name: str, rows: list[Step]) -> tuple[str, ...]:
-    errors = [abs(row.predicted_s / row.measured_s - 1) for row in rows]
-    mixed = [abs(row.as_mixed_s / row.measured_s - 1) for row in rows]
-    ratio = statistics.median(row.predicted_s / row.measured_s for row in rows)
+    models = np.array([row.model for row in rows])
+    measured, here, mixed = np.log(
+        [(row.measured_s, row.predicted_s, row.as_mixed_s) for row in rows]
+    ).T
+    found, baseline = figures(measured, here, models), figures(measured, mixed, models)
     return (
-        name, str(len({row.model for row in rows})), str(len(rows)),
-        f"{statistics.fmean(errors):.1%}", f"{statistics.median(errors):.1%}", f"{ratio:.2f}",
-        f"{statistics.fmean(mixed):.1%}",
+        name, str(len(set(models))), str(found.rows), f"{found.mean_error:.1%}",
+        f"{found.median_error:.1%}", f"{found.bias:.2f}", f"{baseline.mean_error:.1%}",
     )  # fmt: skip
 
 
