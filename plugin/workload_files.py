@@ -167,7 +167,7 @@ def _changed(workload: Workload, given: Mapping[str, Any]) -> Document:
     copies = None
     if workload.kind == "model-graph":
         copies = changes.pop("data_parallel", None)
-        _check_graph(document, changes, copies)
+        _check_graph(document, changes)
     if workload.kind == "language-model" and "batch" in changes:
         batch = changes.pop("batch")
         if changes.setdefault("concurrency", batch) != batch:
@@ -199,7 +199,7 @@ def _check(kind: str, given: Mapping[str, Any], model: type[Document] = Profile)
             raise UsageError(f"{flag} means nothing for {title(kind)}")
 
 
-def _check_graph(document: Any, changes: dict[str, Any], copies: int | None) -> None:
+def _check_graph(document: Any, changes: dict[str, Any]) -> None:
     """Of a stored graph: it was counted at one batch and at fixed sizes, which stay."""
     from berth.predictor.families.graph.kind import check_trained_in  # noqa: PLC0415 - slow
 
@@ -209,12 +209,6 @@ def _check_graph(document: Any, changes: dict[str, Any], copies: int | None) -> 
         raise UsageError(
             f"the graph of {document.name!r} was counted at batch {document.batch}",
             hint="give the model's file with --batch",
-        )
-    training = changes.get("mode", document.mode) == "training"
-    if training and (copies or 1) > 1:
-        raise UsageError(
-            "training on several GPUs is not predicted: nobody measured it",
-            hint="--data-parallel is for inference and for language models",
         )
     check_trained_in(
         changes.get("mode", document.mode), changes.get("precision", document.precision)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -38,7 +39,7 @@ THROUGHPUTS = DataSet(
     sha256="e87e16c838c988814a806589ca82400db87565860a066f9ecdb8fcc8e50e3866",
 )
 DEVICES = ("k80", "p100", "v100")
-_SOURCE = "simulation_throughputs"
+_SOURCE, _MEASURED = "simulation_throughputs", "physical_cluster_throughputs"
 
 
 def read_trace(path: Path) -> tuple[Trace, NDArray[np.float64]]:
@@ -48,6 +49,34 @@ def read_trace(path: Path) -> tuple[Trace, NDArray[np.float64]]:
     if read.broken:
         raise DocumentError(path, f"is not one of Gavel's traces: {read.examples[0]}")
     return trace, steps
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """A job alone on GPUs of one machine."""
+
+    device: str
+    job_type: str
+    model: str
+    gpus: int
+    steps_per_s: float
+    """Of all GPUs together, each with the batch of its own that the job type names."""
+
+
+def scaled(path: Path) -> list[Scaled]:
+    """What Gavel measured on its cluster; jobs that did not run are left out."""
+    import pandas as pd  # noqa: PLC0415 - slow to import
+
+    table = pd.read_parquet(path)
+    alone = table[(table["source"] == _MEASURED) & table["colocated_job_type"].isna()]
+    return [
+        Scaled(
+            str(row.worker_type), str(row.job_type), str(row.model), int(row.scale_factor),
+            float(row.steps_per_s),
+        )
+        for row in alone.itertuples(index=False)
+        if row.worker_type in DEVICES and row.steps_per_s > 0
+    ]  # fmt: skip
 
 
 def throughputs(path: Path) -> Mapping[tuple[str, int], NDArray[np.float64]]:

@@ -147,6 +147,11 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "lab.experiments.model_transfer", "latency of models on a new platform by few samples",
         "15 min", "what `berth train --task models --adapt` starts from",
     ),
+    "data-parallel": Experiment(
+        "lab.experiments.data_parallel",
+        "training on several GPUs of a node from a step on one (Gavel's measurements)", "3 s",
+        "what a copy on each GPU costs, data_parallel.json",
+    ),
     "training-precision": Experiment(
         "lab.experiments.training_precision",
         "training in fp32 on GPUs, from steps in mixed precision (NeuSight's language models)",

@@ -101,7 +101,7 @@ def _from(forecast: Forecast, one: Roofline, platform: Platform, workload: Workl
         seconds=predicted.runtime_s if runs is None else predicted.runtime_s.scaled(1 / runs),
         basis=predicted.basis,
         source=source or forecast.source_of(name),
-        note=(shares[0].situation if shares else "") or predicted.abstained,
+        note="; ".join(filter(None, (shares[0].situation if shares else "", predicted.abstained))),
     )
 
 

@@ -123,10 +123,6 @@ def test_amounts_that_are_none(files: Path, text: str, capsys: pytest.CaptureFix
         (("net.onnx", "--mode", "training", "--amount", "10 requests"), "in epochs or steps"),
         (("config.json", "--amount", "10 steps"), "in requests or tokens"),
         (("net.onnx", "--mode", "training", "--precision", "fp8"), "fp8 is not predicted"),
-        (
-            ("net.onnx", "--mode", "training", "--data-parallel", "2"),
-            "several GPUs is not predicted",
-        ),
         (("triad.json", "--data-parallel", "2"), "--data-parallel means nothing for a program"),
         (("model.json", "--batch", "7"), "was counted at batch"),
         (("model.json", "--dim", "x=7"), "--dim is for a model's file"),

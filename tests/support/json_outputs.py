@@ -170,7 +170,10 @@ def cases(folder: Path) -> dict[str, Case]:
             ("predict", at["triad.json"], *two, "--explain", "--probe"),
             also=(("predict", at["triad.json"], *two),),
         ),
-        "predict-training": Case(("predict", at["net.onnx"], "--mode", "training", *two)),
+        "predict-training": Case(
+            ("predict", at["net.onnx"], "--mode", "training", *two),
+            also=(("predict", at["net.onnx"], "--mode", "training", "--data-parallel", "16"),),
+        ),
         "replace": Case(("replace", "--all", *here), stand_ins.replaced),
         "replay": Case(("replay", at["jobs.swf"], "--cores", "2", "--backfill", "easy",
                         "--backfill", "fcfs")),
@@ -270,7 +273,8 @@ def _files(folder: Path) -> dict[str, str]:
 def printed(case: Case, folder: Path, words: Sequence[str]) -> str:
     """What a command prints. Raises AssertionError where it ends otherwise than it should."""
     with pytest.MonkeyPatch.context() as patch, _apart(folder):
-        patch.delenv("BERTH_SITE", raising=False)
+        for name in ("BERTH_SITE", "BERTH_STORE"):
+            patch.delenv(name, raising=False)
         case.stand_in(patch, folder)
         done = CliRunner().invoke(cli.berth, list(words))
     assert (done.exit_code != 0) == case.fails, (words, done.output, done.exception)

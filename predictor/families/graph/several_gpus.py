@@ -11,32 +11,24 @@ from pathlib import Path
 
 from pydantic import Field
 
-from berth.pilot.documents import Document, read_json
+from berth.pilot.documents import read_json
 from berth.predictor.core.intervals import around
+from berth.predictor.core.learnt_file import LearntFile
 from berth.predictor.core.prediction import Interval
 
 FILE = Path(__file__).with_name("several_gpus.json")
 
 
-class SeveralGpus(Document):
+class SeveralGpus(LearntFile):
     """What each doubling of the GPUs costs."""
 
     schema_: str = Field(default="berth.several-gpus/1", alias="schema")
-    command: str
-    created: str
-    sources: dict[str, str]
-    """Data set -> SHA-256."""
-    split: str
     log_loss: float
     """Of a GPU's rate with each doubling."""
     log_width: float = Field(gt=0)
     """Half width of the 90 % interval of that rate."""
     most: int = Field(ge=2)
     """GPUs that were measured together."""
-    groups: int = Field(ge=1)
-    rows: int = Field(ge=1)
-    coverage: float = Field(ge=0, le=1)
-    """In groups that neither loss nor width is from."""
 
     def shared(self, seconds: Interval, gpus: int) -> Interval:
         """Seconds of a step on one GPU as seconds from step to step of all together."""

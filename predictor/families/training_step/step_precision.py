@@ -12,28 +12,20 @@ from pathlib import Path
 
 from pydantic import Field
 
-from berth.pilot.documents import Document, read_json
+from berth.pilot.documents import read_json
+from berth.predictor.core.learnt_file import LearntFile
 from berth.predictor.hardware.roofs import Numbers, Roof
 
 FILE = Path(__file__).with_name("step_precision.json")
 _HALVES = (Numbers.FP16, Numbers.BF16)
 
 
-class PrecisionWidth(Document):
+class PrecisionWidth(LearntFile):
     """How far steps in another precision are from what their ratio of roofs gives."""
 
     schema_: str = Field(default="berth.step-precision/1", alias="schema")
-    command: str
-    created: str
-    sources: dict[str, str]
-    """Data set -> SHA-256."""
-    split: str
     log_width: float = Field(gt=0)
     """Half width of the 90 % interval."""
-    groups: int = Field(ge=1)
-    rows: int = Field(ge=1)
-    coverage: float = Field(ge=0, le=1)
-    """On GPUs that the width is not from."""
 
 
 @cache

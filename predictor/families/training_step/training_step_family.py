@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import replace
 
 from berth.pilot.platform import Platform
 from berth.predictor.core.family import Answer, Bundles, Explanation, Question
 from berth.predictor.core.forecast import SourceShare
-from berth.predictor.core.prediction import Basis, Prediction, PredictionCurve
+from berth.predictor.core.prediction import Basis, Interval, Prediction, PredictionCurve
 from berth.predictor.core.workload import Workload
 from berth.predictor.families.graph.kind import Mode, ModelWorkload
 from berth.predictor.families.graph.model import (
@@ -17,6 +19,7 @@ from berth.predictor.families.graph.model import (
     places_by_units,
     point,
 )
+from berth.predictor.families.training_step import data_parallel
 from berth.predictor.families.training_step.bundle import (
     DEFAULT_STEPS_BUNDLE,
     STEPS_SCHEMA,
@@ -28,6 +31,7 @@ from berth.predictor.families.training_step.step_precision import is_usual, usua
 from berth.predictor.footprint.footprint import MOMENTUM, Footprint, Task, count, footprint
 from berth.predictor.graphs.graph import ModelGraph
 from berth.predictor.hardware.roofs import Numbers
+from berth.predictor.hardware.unit import known_unit
 
 
 class TrainingStepFamily:
@@ -49,8 +53,10 @@ class TrainingStepFamily:
         return is_model(workload.document, Mode.TRAINING)
 
     def forecast(self, question: Question) -> Answer:
-        """A curve over cores for CPUs, one point for a GPU or a slice."""
+        """A curve over cores for CPUs; one point for a GPU or a slice, or for as many whole GPUs as
+        there are copies of the model."""
         document = model_of(question)
+        copies = max(1, document.runs_on.gpus)
         graph, numbers = graph_of(document), precision_of(document)
         memory = {gpu: need.memory for gpu, need in step_memory(graph, numbers).items()}
         points: dict[str, list[Prediction]] = {}
@@ -61,18 +67,25 @@ class TrainingStepFamily:
                 graph, list(roofs), question.known, self._model, cores=units, numbers=numbers
             ):
                 roof = roofs[one.platform]
-                points.setdefault(one.platform, []).append(
-                    point(
-                        document.name, roof, units, seconds=one.seconds, basis=one.basis,
-                        memory=memory[roof.is_gpu], bound=one.bound,
-                    )
+                own = point(
+                    document.name, roof, units, seconds=one.seconds, basis=one.basis,
+                    memory=memory[roof.is_gpu], bound=one.bound,
                 )  # fmt: skip
+                platform = question.platforms[one.platform]
+                if roof.is_gpu and copies > 1:
+                    if platform.parent is not None:
+                        continue
+                    link = link_of(platform, question.known)
+                    own = _of_copies(own, copies, graph.parameters, link)
+                points.setdefault(one.platform, []).append(own)
                 known = one.basis is Basis.CALIBRATED
                 width = math.log(one.seconds.high / one.seconds.mid)
                 where = "unseen family" if known else "unseen device"
                 if numbers is not None and not is_usual(numbers, is_gpu=roof.is_gpu):
                     where = "other precision"
                 situation = f"{where}, {one.precision}"
+                if roof.is_gpu and copies > 1:
+                    situation += f"; a copy on each of {copies} GPUs"
                 sources[one.platform] = (
                     SourceShare(f"{self.name}: rates of {one.learnt_on}", 1.0, width, situation),
                 )
@@ -93,6 +106,35 @@ class TrainingStepFamily:
             f"Forward, backward and SGD with momentum in {one.precision}, at rates learnt on "
             f"{one.learnt_on}."
         )
+
+
+def link_of(platform: Platform, known: Mapping[str, Platform]) -> float | None:
+    """Bytes a second of a GPU's link to the others, one direction; None: not published."""
+    unit = known_unit(platform, known)
+    return None if unit is None else unit.sheet.link_bytes_per_s
+
+
+def _of_copies(own: Prediction, copies: int, parameters: float, link: float | None) -> Prediction:
+    """A copy of the model on each of several GPUs, gradients summed by all; they share the steps.
+
+    Memory is of them all: beside its gradients each GPU may hold those that it sends.
+    """
+    together = data_parallel.shipped()
+    sent = parameters * data_parallel.GRADIENT_BYTES
+    need = own.memory_bytes
+    abstained = own.abstained
+    if link is None:
+        abstained = "how fast its link to other GPUs is was not published"
+    elif copies > together.most:
+        abstained = f"no more than {together.most} GPUs were measured together in training"
+    return replace(
+        own,
+        gpus=copies,
+        basis=max(own.basis, Basis.SCALED, key=lambda basis: basis.rank),
+        runtime_s=together.shared(own.runtime_s, copies, sent, link or data_parallel.PCIE_MOST),
+        memory_bytes=Interval(need.low, need.mid + sent, need.high + sent).scaled(copies),
+        abstained=abstained,
+    )
 
 
 def precision_of(document: ModelWorkload) -> Numbers | None:

@@ -1,0 +1,25 @@
+"""Copies of a model on several GPUs of a node, in inference and in training."""
+
+from __future__ import annotations
+
+from lab.datasets import locate
+from lab.datasets.gavel import THROUGHPUTS, scaled
+from lab.datasets.mlperf import rates
+from lab.gate.part import Work
+from lab.latency.several_gpus import OFFLINE, evaluate, pairs
+from lab.steps.data_parallel import LEARNT, coverage, mean_error, steps
+
+
+def figures(work: Work) -> dict[str, float]:
+    """Mean errors and coverage; each model, device or accelerator left out."""
+    rows = [one for one in steps(scaled(locate(THROUGHPUTS))) if one.device in LEARNT]
+    mine = pairs(rates(), OFFLINE)
+    found = evaluate(mine, mine)
+    work.advance()
+    return {
+        "training.model": mean_error(rows, lambda one: one.model),
+        "training.device": mean_error(rows, lambda one: one.device),
+        "training.device.coverage": coverage(rows, lambda one: one.device),
+        "inference.error": found.mean_error,
+        "inference.coverage": found.coverage,
+    }
