@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from berth.plugin.cli.step_bar import step_bar
+from berth.plugin.cli.output.step_bar import step_bar
 from berth.predictor.hardware import platforms
 from berth.predictor.learning.relative.evaluation import loaded
 from berth.predictor.learning.resume import Resume

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from berth.plugin.cli.step_bar import step_bar
+from berth.plugin.cli.output.step_bar import step_bar
 from berth.policies.replay import (
     Backfill,
     Cluster,

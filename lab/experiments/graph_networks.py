@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from berth.plugin.cli.step_bar import step_bar
+from berth.plugin.cli.output.step_bar import step_bar
 from berth.predictor.learning.resume import Resume
 from lab.experiments.learn import learn
 from lab.experiments.options import Options

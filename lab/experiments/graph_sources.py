@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from berth.pilot.documents import to_json, write_text
-from berth.plugin.cli.step_bar import step_bar
-from berth.plugin.cli.training_input import command_line
+from berth.plugin.cli.output.step_bar import step_bar
+from berth.plugin.cli.train.training_input import command_line
 from lab.experiments.options import Options
 from lab.experiments.shown import show_report
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from berth.pilot.errors import DocumentError
-from berth.plugin.cli.step_bar import Advance, step_bar
-from berth.plugin.cli.training_input import command_line
+from berth.plugin.cli.output.step_bar import Advance, step_bar
+from berth.plugin.cli.train.training_input import command_line
 from lab.experiments.options import Options
 
 M_co = TypeVar("M_co", covariant=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from berth.pilot.errors import UsageError
-from berth.plugin.cli.step_bar import step_bar
+from berth.plugin.cli.output.step_bar import step_bar
 from lab.experiments.learn import learn
 from lab.experiments.options import Options
 from lab.experiments.shown import show_report

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 from berth.pilot.errors import DocumentError
-from berth.plugin.cli.step_bar import step_bar
-from berth.plugin.cli.training_input import command_line
+from berth.plugin.cli.output.step_bar import step_bar
+from berth.plugin.cli.train.training_input import command_line
 from berth.predictor.families.graph.latency.transfer.posterior import Width
 from lab.experiments.options import Options
 from lab.experiments.shown import show_report

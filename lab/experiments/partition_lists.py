@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from berth.plugin.cli.step_bar import step_bar
+from berth.plugin.cli.output.step_bar import step_bar
 from berth.policies.replay import (
     Backfill,
     Cluster,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from berth.plugin.cli.step_bar import step_bar
-from berth.plugin.cli.training_input import command_line
+from berth.plugin.cli.output.step_bar import step_bar
+from berth.plugin.cli.train.training_input import command_line
 from berth.predictor.families.program.predictor import Predictor
 from berth.predictor.hardware import platforms as known
 from lab.datasets.rajaperf import LABELS, RAJAPERF

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from berth.pilot.errors import UsageError
-from berth.plugin.cli.site_rows import SiteInput, site_input
-from berth.plugin.cli.step_bar import step_bar
-from berth.plugin.cli.train import of_relative, train_relative
+from berth.plugin.cli.output.step_bar import step_bar
+from berth.plugin.cli.train.command import of_relative, train_relative
+from berth.plugin.cli.train.site_rows import SiteInput, site_input
 from berth.plugin.pictures.applications import draw_applications
 from berth.predictor.learning.relative import evaluation
 from berth.predictor.learning.relative.cost_model_family import CostModelFamily

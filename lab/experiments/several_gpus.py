@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from berth.pilot.documents import to_json, write_text
-from berth.plugin.cli.training_input import command_line
+from berth.plugin.cli.train.training_input import command_line
 from berth.predictor.core.provenance import now
 from berth.predictor.families.graph.several_gpus import SeveralGpus
 from lab.datasets.mlperf import MLPERF, rates

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from berth.pilot.documents import write_text
 from berth.pilot.errors import UsageError
-from berth.plugin.cli.step_bar import step_bar
+from berth.plugin.cli.output.step_bar import step_bar
 from berth.policies.settings import Explore
 from berth.predictor.core.intervals import NORMAL_90
 from berth.predictor.learning.components import SHIPPED, Components

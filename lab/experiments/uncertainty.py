@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from berth.plugin.cli.step_bar import step_bar
+from berth.plugin.cli.output.step_bar import step_bar
 from berth.predictor.families.relative.rows import Rows
 from berth.predictor.learning.relative.evaluation import loaded
 from berth.predictor.learning.relative.family import Family

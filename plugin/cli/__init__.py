@@ -67,7 +67,7 @@ class LazyGroup(click.Group):
 
 
 def _with_format(command: click.Command) -> click.Command:
-    from berth.plugin.cli.formats import with_format  # noqa: PLC0415 - of commands alone
+    from berth.plugin.cli.output.formats import with_format  # noqa: PLC0415 - of commands alone
 
     return with_format(command)
 
@@ -76,119 +76,119 @@ HIDDEN = frozenset(("profile",))
 """Older names, which still work."""
 COMMANDS: dict[str, tuple[str, str]] = {
     "pilot": (
-        "berth.plugin.cli.pilot:pilot",
+        "berth.plugin.cli.pilot.group:pilot",
         "Measure a program, a machine, or a suite of kernels.",
     ),
     "predict": (
-        "berth.plugin.cli.predict:predict",
+        "berth.plugin.cli.predict.command:predict",
         "Rank platforms for a workload.",
     ),
     "place": (
-        "berth.plugin.cli.place:place",
+        "berth.plugin.cli.place.command:place",
         "Decide where a workload should run.",
     ),
     "init": (
-        "berth.plugin.cli.init:init",
+        "berth.plugin.cli.site.init:init",
         "Write a first site file by asking the scheduler.",
     ),
     "calibrate": (
-        "berth.plugin.cli.calibrate:calibrate",
+        "berth.plugin.cli.site.calibrate:calibrate",
         "Measure the site's kinds of nodes by jobs, and learn from it.",
     ),
     "replace": (
-        "berth.plugin.cli.replace:replace",
+        "berth.plugin.cli.place.replace:replace",
         "Place pending jobs anew, where the scheduler can move them.",
     ),
     "serve": (
-        "berth.plugin.cli.serve:serve",
+        "berth.plugin.cli.site.serve:serve",
         "Answer the scheduler's submit filter (the daemon).",
     ),
     "ui": (
-        "berth.plugin.cli.ui:ui",
+        "berth.plugin.cli.site.ui:ui",
         "Show predictions, placements, jobs and the site in a browser.",
     ),
     "report": (
-        "berth.plugin.cli.report:report",
+        "berth.plugin.cli.site.report:report",
         "Write a job, a workload, the site or the GPUs as one HTML file.",
     ),
     "platform": (
-        "berth.plugin.cli.platform:platform",
+        "berth.plugin.cli.site.platform:platform",
         "List, show and add kinds of hardware.",
     ),
     "train": (
-        "berth.plugin.cli.train:train",
+        "berth.plugin.cli.train.command:train",
         "Train a predictor from kernel profiles.",
     ),
     "evaluate": (
-        "berth.plugin.cli.evaluate:evaluate",
+        "berth.plugin.cli.train.evaluate:evaluate",
         "Measure how good the predictions are.",
     ),
     "tune": (
-        "berth.plugin.cli.tune:tune",
+        "berth.plugin.cli.replay.tune:tune",
         "Try settings of the policy on past jobs, judge the best on later ones.",
     ),
     "bundle": (
-        "berth.plugin.cli.bundle:bundle",
+        "berth.plugin.cli.train.bundle:bundle",
         "Show, verify and compare trained predictors.",
     ),
     "model": (
-        "berth.plugin.cli.model:model",
+        "berth.plugin.cli.workload.model:model",
         "Show a deep-learning model's graph and its work.",
     ),
     "mig": (
-        "berth.plugin.cli.mig:mig",
+        "berth.plugin.cli.mig.group:mig",
         "Cut GPUs into slices that fit the jobs that are coming.",
     ),
     "store": (
-        "berth.plugin.cli.store:store",
+        "berth.plugin.cli.site.store:store",
         "Make, upgrade and prune the store.",
     ),
     "workload": (
-        "berth.plugin.cli.workload:workload",
+        "berth.plugin.cli.workload.command:workload",
         "Add workloads of every kind to the store, list, show and remove them.",
     ),
     "profile": (
-        "berth.plugin.cli.workload:profile",
+        "berth.plugin.cli.workload.command:profile",
         "The older name of workload.",
     ),
     "decisions": (
-        "berth.plugin.cli.decisions:decisions",
+        "berth.plugin.cli.jobs.decisions:decisions",
         "Show what was decided for jobs, and explain why.",
     ),
     "outcomes": (
-        "berth.plugin.cli.outcomes:outcomes",
+        "berth.plugin.cli.jobs.outcomes:outcomes",
         "Show how well predicted times held for jobs that have run.",
     ),
     "history": (
-        "berth.plugin.cli.history:history",
+        "berth.plugin.cli.jobs.history:history",
         "Import past jobs, so that jobs nobody piloted are predicted.",
     ),
     "waits": (
-        "berth.plugin.cli.waits:waits",
+        "berth.plugin.cli.jobs.waits:waits",
         "Show how long a job that comes now would wait, by place.",
     ),
     "replay": (
-        "berth.plugin.cli.replay:replay_command",
+        "berth.plugin.cli.replay.command:replay_command",
         "Show what would have happened to past jobs on another cluster or scheduler.",
     ),
     "advise": (
-        "berth.plugin.cli.advise:advise_command",
+        "berth.plugin.cli.jobs.advise:advise_command",
         "Show what jobs needed of the time and memory that they asked for.",
     ),
     "why": (
-        "berth.plugin.cli.why:why",
+        "berth.plugin.cli.jobs.why:why",
         "Explain where a job is, what it waits for, what was predicted.",
     ),
     "learn": (
-        "berth.plugin.cli.learn:learn",
+        "berth.plugin.cli.jobs.learn:learn",
         "Let finished jobs change forecasts, or undo it.",
     ),
     "doctor": (
-        "berth.plugin.cli.doctor:doctor",
+        "berth.plugin.cli.site.doctor:doctor",
         "Check this installation and say what to do.",
     ),
     "support-bundle": (
-        "berth.plugin.cli.support_bundle:support_bundle",
+        "berth.plugin.cli.site.support_bundle:support_bundle",
         "Collect what a maintainer needs, without names.",
     ),
 }
@@ -220,7 +220,7 @@ def _shown_reports() -> AbstractContextManager[None]:
     """Progress of long work; nothing is imported for it where nobody would see it."""
     if not sys.stderr.isatty():
         return nullcontext()
-    from berth.plugin.cli.step_bar import shown_reports  # noqa: PLC0415
+    from berth.plugin.cli.output.step_bar import shown_reports  # noqa: PLC0415
 
     return shown_reports()
 

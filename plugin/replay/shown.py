@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from berth.pilot.units import format_elapsed
-from berth.plugin.cli.columns import columns
+from berth.plugin.cli.output.columns import columns
 from berth.plugin.replay.placed import Column
 from berth.policies.replay import Trace, UserChange, changes_by_user
 from berth.policies.replay.metrics import Metrics

@@ -6,8 +6,8 @@ import json
 import re
 from typing import Any
 
-from berth.plugin.cli.decisions import as_text, places_cells
-from berth.plugin.cli.why import Why, text
+from berth.plugin.cli.jobs.decisions import as_text, places_cells
+from berth.plugin.cli.jobs.why import Why, text
 from berth.plugin.pictures.times import Row, ranked_times
 from berth.plugin.report.parts import Part, Picture, Report, Table, drawn
 from berth.plugin.store import DecisionRecord, OutcomeRecord, Store

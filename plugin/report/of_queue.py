@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from berth.pilot.units import format_elapsed
-from berth.plugin.cli.replay_live import (
+from berth.plugin.cli.replay.live import (
     UNKNOWN,
     Live,
     live_figures,

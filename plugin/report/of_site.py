@@ -20,8 +20,8 @@ from berth.plugin.accuracy import (
 )
 from berth.plugin.calibrate.learning import program_bundle
 from berth.plugin.calibrate.state import FOLDER, Folder
-from berth.plugin.cli.gain import GAIN, gain_cells, gain_notes, gains_of
-from berth.plugin.cli.outcomes import ACCURACY, accuracy_cells
+from berth.plugin.cli.jobs.gain import GAIN, gain_cells, gain_notes, gains_of
+from berth.plugin.cli.jobs.outcomes import ACCURACY, accuracy_cells
 from berth.plugin.doctor.findings import Finding
 from berth.plugin.learning.shown import changes_since
 from berth.plugin.pictures.outcomes import MOST_POINTS, Compared, Share, real_times, shares

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from berth.plugin.cli.columns import columns
+from berth.plugin.cli.output.columns import columns
 from berth.plugin.report.parts import Part, Report, Table
 
 REPORT_SCHEMA = "berth.report/1"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from berth.plugin.cli.shared_options import answer, json_option
+from berth.plugin.cli.options.common import answer, json_option
 
 
 @click.group()

@@ -16,7 +16,7 @@ from itsdangerous import BadSignature, URLSafeTimedSerializer
 from werkzeug.wrappers import Response
 
 from berth.pilot.errors import BerthError, UsageError
-from berth.plugin.cli.learn import text as learnt_text
+from berth.plugin.cli.jobs.learn import text as learnt_text
 from berth.plugin.forecasting import platforms_for, reference_of
 from berth.plugin.learning.learner import Learner
 from berth.plugin.site.edit import edit

@@ -7,8 +7,8 @@ from urllib.parse import urlencode
 from flask import Blueprint, abort, render_template, request, url_for
 
 from berth.pilot.errors import BerthError, UsageError
-from berth.plugin.cli.decisions import decision_of_job, moment, predicted_and_ran
-from berth.plugin.cli.why import Why, explained
+from berth.plugin.cli.jobs.decisions import decision_of_job, moment, predicted_and_ran
+from berth.plugin.cli.jobs.why import Why, explained
 from berth.plugin.report.of_job import job_report, undecided_report
 from berth.plugin.report.parts import Report, Table
 from berth.plugin.store import DecisionRecord, Store

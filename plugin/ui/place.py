@@ -13,7 +13,7 @@ from wtforms.validators import NumberRange, Optional
 
 from berth.pilot.errors import BerthError
 from berth.pilot.profile import Profile
-from berth.plugin.cli.place_text import alternatives, ruled_out
+from berth.plugin.cli.place.text import alternatives, ruled_out
 from berth.plugin.pictures.times import Row, ranked_times
 from berth.plugin.placing import Placing, asked_request, place
 from berth.plugin.report.parts import Picture, Table, drawn

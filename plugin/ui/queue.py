@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from berth.pilot.errors import BerthError
-from berth.plugin.cli.replay_live import Live, live_replays
+from berth.plugin.cli.replay.live import Live, live_replays
 from berth.plugin.report.of_queue import queue_report
 from berth.plugin.report.parts import Report
 

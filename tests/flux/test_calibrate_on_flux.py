@@ -16,8 +16,8 @@ from flux_instance import LiveFlux, live_flux, why_no_flux
 from berth.pilot.documents import write_json
 from berth.pilot.node import NodeMeasurement
 from berth.plugin.calibrate import jobs
-from berth.plugin.cli.calibrate import calibrate
-from berth.plugin.cli.init import init
+from berth.plugin.cli.site.calibrate import calibrate
+from berth.plugin.cli.site.init import init
 from berth.plugin.site import load_site
 from berth.predictor.families.program.bundle import load
 from berth.predictor.hardware import platforms

@@ -14,10 +14,10 @@ from flux_bench import FORMS, asking, recorded
 from flux_daemon import FluxHarbour, flux_harbour
 from flux_instance import LiveFlux, frobnicators, live_flux, why_no_flux
 
-from berth.plugin.cli.decisions import decisions
-from berth.plugin.cli.doctor import doctor
-from berth.plugin.cli.init import init
-from berth.plugin.cli.replace import replace
+from berth.plugin.cli.jobs.decisions import decisions
+from berth.plugin.cli.place.replace import replace
+from berth.plugin.cli.site.doctor import doctor
+from berth.plugin.cli.site.init import init
 from berth.plugin.flux.filter import FILTER_PATH
 from berth.plugin.flux.jobspec import jobspec, validate
 from berth.plugin.scheduler import Job, scheduler_named

@@ -14,8 +14,8 @@ from flux_bench import recorded
 from flux_daemon import SITE
 
 from berth.pilot.errors import BerthError, DocumentError, SchedulerError, UsageError
-from berth.plugin.cli.decisions import decision_of_job
-from berth.plugin.cli.init import init
+from berth.plugin.cli.jobs.decisions import decision_of_job
+from berth.plugin.cli.site.init import init
 from berth.plugin.flux.cli import flux as flux_command
 from berth.plugin.flux.filter import FILTER_PATH
 from berth.plugin.flux.jobspec import jobspec, validate

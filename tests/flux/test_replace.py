@@ -17,7 +17,7 @@ from flux_bench import asking, flux_config
 from flux_daemon import SITE
 
 from berth.pilot.errors import SchedulerError, UsageError
-from berth.plugin.cli.replace import replace
+from berth.plugin.cli.place.replace import replace
 
 JOB = {"jobid": "ƒ2Ppor5M", "userid": 1000, "state": "SCHED"}
 STAMP = "berth/1 id=old1 action=edit code=placed to=cpu"

@@ -74,7 +74,7 @@ def test_the_command_comes_from_the_wheel(fresh: Path, tmp_path: Path) -> None:
 EVERY_HELP = """
 import contextlib, io
 import berth.plugin.cli as cli
-from berth.plugin.cli.pilot import PILOT_COMMANDS
+from berth.plugin.cli.pilot.group import PILOT_COMMANDS
 for words in [[name] for name in cli.COMMANDS] + [["pilot", name] for name in PILOT_COMMANDS]:
     shown = io.StringIO()
     with contextlib.redirect_stdout(shown), contextlib.suppress(SystemExit):

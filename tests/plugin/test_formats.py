@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from ui_store import decision
 
 from berth.plugin import cli
-from berth.plugin.cli.columns import columns, fitted
+from berth.plugin.cli.output.columns import columns, fitted
 from berth.plugin.store import OutcomeRecord, Store
 
 

@@ -13,9 +13,9 @@ from click.testing import CliRunner
 from stored import STORED_DECISION
 
 from berth.plugin.accuracy import FEWEST, GROUPS, summarise
-from berth.plugin.cli.decisions import decisions
-from berth.plugin.cli.outcomes import outcomes
-from berth.plugin.cli.store import store as store_group
+from berth.plugin.cli.jobs.decisions import decisions
+from berth.plugin.cli.jobs.outcomes import outcomes
+from berth.plugin.cli.site.store import store as store_group
 from berth.plugin.store import OutcomeRecord, Store
 
 RAN = OutcomeRecord(

@@ -19,7 +19,7 @@ from click.testing import CliRunner, Result
 
 from berth.pilot.documents import to_json
 from berth.plugin.cli import berth, main
-from berth.plugin.cli.decisions import as_json
+from berth.plugin.cli.jobs.decisions import as_json
 from berth.plugin.doctor.examine import examine
 from berth.plugin.doctor.findings import Status
 from berth.plugin.site import load_site
@@ -186,7 +186,7 @@ def test_without_any_site_the_commands_say_what_to_give(
     triad: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("BERTH_SITE", raising=False)
-    monkeypatch.setattr("berth.plugin.cli.where.SITE_FILE", Path("/nonexistent"))
+    monkeypatch.setattr("berth.plugin.cli.options.where.SITE_FILE", Path("/nonexistent"))
     done = CliRunner().invoke(berth, ["workload", "list"])
     assert done.exit_code != 0
     assert "neither a site file nor a store" in str(done.exception)

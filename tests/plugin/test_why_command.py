@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from site_jobs import CPU, GPU, NOW_S, SiteJobs, forecast
 
 from berth.pilot.errors import SchedulerError
-from berth.plugin.cli.learn import learn
-from berth.plugin.cli.why import why
+from berth.plugin.cli.jobs.learn import learn
+from berth.plugin.cli.jobs.why import why
 from berth.plugin.learning.learner import Learner
 from berth.plugin.scheduler import JobNow
 from berth.plugin.slurm import commands, now

@@ -19,8 +19,8 @@ from berth.pilot.profile import (
     Runtime,
     Workload,
 )
-from berth.plugin.cli.init import init
-from berth.plugin.cli.place import place
+from berth.plugin.cli.place.command import place
+from berth.plugin.cli.site.init import init
 from berth.plugin.doctor.cluster import check_cluster
 from berth.plugin.doctor.findings import Status
 from berth.plugin.scheduler import state_reader

@@ -160,28 +160,28 @@ def gpus(patch: pytest.MonkeyPatch, folder: Path) -> None:
 def bench(patch: pytest.MonkeyPatch, _folder: Path) -> None:
     """This machine was benchmarked."""
     here = platforms.load()["quartz"].signature
-    patch.setattr("berth.plugin.cli.pilot_bench.build_suite", lambda: None)
-    patch.setattr("berth.plugin.cli.pilot_bench.measure_signature", lambda *_, **_more: here)
+    patch.setattr("berth.plugin.cli.pilot.bench.build_suite", lambda: None)
+    patch.setattr("berth.plugin.cli.pilot.bench.measure_signature", lambda *_, **_more: here)
 
 
 def campaign(patch: pytest.MonkeyPatch, _folder: Path) -> None:
     """The suite was measured, but for one kernel."""
     done = CampaignResult(12, 3, ("Stream_TRIAD: it crashed",))
-    patch.setattr("berth.plugin.cli.pilot_campaign.build_suite", lambda: None)
-    patch.setattr("berth.plugin.cli.pilot_campaign.run_campaign", lambda *_: done)
+    patch.setattr("berth.plugin.cli.pilot.campaign.build_suite", lambda: None)
+    patch.setattr("berth.plugin.cli.pilot.campaign.run_campaign", lambda *_: done)
 
 
 def link(patch: pytest.MonkeyPatch, _folder: Path) -> None:
     """Two nodes were measured together."""
     job = NodeJob("link", Path("s"), Path("o"), "cpu", "n1", 60.0, second_node="n2")
     made = link_between(job)
-    patch.setattr("berth.plugin.cli.pilot_link.measure_link", lambda *_, **_more: made)
+    patch.setattr("berth.plugin.cli.pilot.link.measure_link", lambda *_, **_more: made)
 
 
 def node(patch: pytest.MonkeyPatch, _folder: Path) -> None:
     """A node was measured."""
     made = measurement("n1", "our-node", 1.0)
-    patch.setattr("berth.plugin.cli.pilot_node.measure_node", lambda *_, **_more: made)
+    patch.setattr("berth.plugin.cli.pilot.node.measure_node", lambda *_, **_more: made)
 
 
 def export(patch: pytest.MonkeyPatch, _folder: Path) -> None:

@@ -21,7 +21,7 @@ from berth.pilot.collectors.proc import page_table_levels
 from berth.pilot.launch import Order, Outcome, run_one
 from berth.pilot.profile import Target
 from berth.pilot.runs_on import Overrides, container_of, detect, ranks_of
-from berth.plugin.cli.pilot_bench import gpus_here
+from berth.plugin.cli.pilot.bench import gpus_here
 
 Program = Callable[[str], str]
 

@@ -20,7 +20,7 @@ from berth.pilot.node import NodeMeasurement
 from berth.pilot.profile import Machine
 from berth.plugin.calibrate import jobs
 from berth.plugin.calibrate.state import check_calibration
-from berth.plugin.cli.calibrate import calibrate as command
+from berth.plugin.cli.site.calibrate import calibrate as command
 from berth.plugin.doctor.bundles import check_bundles, check_places
 from berth.plugin.doctor.findings import Status
 from berth.plugin.scheduler import NodeJob, Outcome

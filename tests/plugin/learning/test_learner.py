@@ -12,7 +12,7 @@ from empty_stores import open_store
 from site_jobs import CPU, GPU, NOW_S, SiteJobs, factor, forecast, width
 from sqlalchemy import event
 
-from berth.plugin.cli.workload_text import learnt_text
+from berth.plugin.cli.workload.text import learnt_text
 from berth.plugin.learning.counted import Use
 from berth.plugin.learning.learner import Learner
 from berth.plugin.learning.scope import Stored

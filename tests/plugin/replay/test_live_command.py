@@ -14,8 +14,8 @@ from live_queue import FACTS, JOBS, NOW_S, job, node, pretend
 
 from berth.pilot.errors import BerthError, UsageError
 from berth.plugin.cli import berth
-from berth.plugin.cli.replay_live import Start, start_of
-from berth.plugin.cli.why import Why, text
+from berth.plugin.cli.jobs.why import Why, text
+from berth.plugin.cli.replay.live import Start, start_of
 from berth.plugin.replay.expected import expected_times
 from berth.plugin.replay.live import next_hours
 from berth.plugin.replay.present import present_queue

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from berth.pilot.documents import validate
 from berth.pilot.errors import BerthError, DocumentError
 from berth.pilot.platform import Platform
-from berth.plugin.cli.init import init
+from berth.plugin.cli.site.init import init
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts
 from berth.plugin.site import load_site
 from berth.plugin.site.document import SiteDocument

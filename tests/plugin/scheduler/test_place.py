@@ -16,8 +16,8 @@ from berth.pilot.documents import write_json
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile, Provenance, RunsOn, Runtime, Target, Workload
-from berth.plugin.cli import place as command
-from berth.plugin.cli.columns import APART
+from berth.plugin.cli.output.columns import APART
+from berth.plugin.cli.place import command
 from berth.plugin.forecasting import forecaster_for
 from berth.predictor.core import workload as berth_workload
 from berth.predictor.core.forecast import Forecast

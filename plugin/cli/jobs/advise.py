@@ -1,0 +1,83 @@
+"""``berth advise``: what jobs needed of what they asked for."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+
+import click
+
+from berth.pilot.errors import DocumentError
+from berth.plugin.cli.options.common import json_option
+from berth.plugin.cli.options.where import open_store, store_options
+from berth.plugin.daemon.fingerprint import fingerprint
+from berth.plugin.history.advice import LEAST_RUNS, Advice, advise
+from berth.plugin.history.matching import plain_name
+
+
+@click.command(name="advise")
+@click.argument("name", required=False)
+@click.option("--user", help="Of this user's jobs only.")
+@click.option("--script", type=click.Path(path_type=Path), help="Of this batch script's jobs only.")
+@click.option("--least-runs", type=click.IntRange(min=1), default=LEAST_RUNS, show_default=True,
+              help="Say nothing of jobs with fewer.")  # fmt: skip
+@json_option
+@store_options
+def advise_command(
+    name: str | None,
+    *,
+    user: str | None,
+    script: Path | None,
+    least_runs: int,
+    json_: bool,
+    site_file: Path | None,
+    store_url: str | None,
+) -> None:
+    """Say of each kind of job what it asked for and what it needed: of all, or of jobs NAME.
+
+    From the past jobs that `berth history import` stored; digits in names stand as #. It changes
+    nothing.
+
+    \b
+    Example:
+      berth advise --user alice
+      berth advise align.sh
+    """
+    store = open_store(site_file, store_url)
+    jobs = every = list(store.past_jobs.of_users(user))
+    if name is not None:
+        jobs = [job for job in jobs if plain_name(job.name) == plain_name(name)]
+    if script is not None:
+        digest, called = _fingerprint(script), plain_name(script.name)
+        jobs = [job for job in jobs if job.script == digest or plain_name(job.name) == called]
+    found = advise(jobs, least_runs=least_runs)
+    if json_:
+        click.echo(json.dumps([_as_json(one) for one in found], indent=2))
+        return
+    if not found:
+        click.echo(_nothing(name, [job.name for job in every], least_runs))
+        return
+    for one in found:
+        click.echo(f"{one.user} {one.name}: {one.sentence()}")
+
+
+def _nothing(name: str | None, names: Sequence[str], least_runs: int) -> str:
+    known = sorted({plain_name(one) for one in names} - {""})
+    near = get_close_matches(plain_name(name), known, n=3, cutoff=0.5) if name else []
+    if near:
+        return f"no {least_runs} past jobs are called {name}; there are: {', '.join(near)}"
+    return f"no past jobs with at least {least_runs} runs: berth history import --help"
+
+
+def _fingerprint(script: Path) -> str:
+    try:
+        return fingerprint(script.read_bytes().decode("utf-8", "replace"))
+    except OSError as error:
+        raise DocumentError(script, f"cannot be read: {error.strerror}") from None
+
+
+def _as_json(one: Advice) -> dict[str, object]:
+    return {**dataclasses.asdict(one), "sentence": one.sentence()}

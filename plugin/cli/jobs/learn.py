@@ -1,0 +1,69 @@
+"""``berth learn``: let finished jobs change forecasts now."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import click
+
+from berth.pilot.errors import UsageError
+from berth.plugin.cli.options.common import json_option
+from berth.plugin.cli.options.where import find_site, open_store, store_options
+from berth.plugin.learning.learner import Learner, Learnt
+
+
+@click.command()
+@click.option("--rebuild", is_flag=True, help="Forget what was learnt and learn it anew.")
+@click.option(
+    "--without",
+    multiple=True,
+    metavar="JOBID",
+    help="Leave this job out for good; can be given several times.",
+)
+@json_option
+@store_options
+def learn(
+    *,
+    rebuild: bool,
+    without: tuple[str, ...],
+    json_: bool,
+    site_file: Path | None,
+    store_url: str | None,
+) -> None:
+    """Learn from the jobs that have ended since the last time (docs/learning.md).
+
+    The daemon does it by itself within a minute of a job's end; this is for a timer on another
+    host, and for undoing. A job that is left out counts no more, whoever asks.
+
+    \b
+    Example:
+      berth learn
+      berth learn --without 4711
+      berth learn --rebuild
+    """
+    site = find_site(site_file)
+    store = open_store(site_file, store_url)
+    learner = Learner(store, everybody=site is not None and site.learning.everybody)
+    for job in without:
+        if not learner.without(job):
+            raise UsageError(
+                f"nothing was learnt from job {job}", hint="see: berth workload show NAME"
+            )
+    done = learner.rebuild() if rebuild else learner.until_done()
+    if json_:
+        click.echo(json.dumps(dataclasses.asdict(done), indent=2))
+    else:
+        click.echo(text(done))
+
+
+def text(done: Learnt) -> str:
+    """What a round of learning did."""
+    lines = [
+        f"looked at {done.jobs} ended jobs, {done.used} of them count; "
+        f"{len(done.forecasts)} forecasts are new"
+    ]
+    lines += [f"  {name}" + (f" for {user}" if user else "") for name, user in done.forecasts[:20]]
+    lines += done.notices
+    return "\n".join(lines)

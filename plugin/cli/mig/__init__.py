@@ -1,0 +1,1 @@
+"""``berth mig``: one file a command."""

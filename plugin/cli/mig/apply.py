@@ -1,0 +1,112 @@
+"""``berth mig apply``: carry a plan out, or show what that would do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from berth.pilot.errors import UsageError
+from berth.plugin.cli.options.common import json_option, seconds_of
+from berth.plugin.mig import wire
+from berth.plugin.mig.access import open_access
+from berth.plugin.mig.apply import GpuPreview, Report
+from berth.plugin.mig.errors import Busy
+from berth.plugin.mig.settings import load
+from berth.plugin.mig.target_files import read_target
+
+OUTCOMES = {
+    "new": "The new layout stands.",
+    "old": "The unfinished apply was rolled back; the layout from before it stands.",
+    "unchanged": "Nothing had to be changed.",
+}
+
+
+@click.command()
+@click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--yes", is_flag=True, help="Do it; without this, only show what would be done.")
+@click.option("--dry-run", is_flag=True, help="Only show; the default without --yes.")
+@click.option("--selected-config", "-c", "selected", help="Name in a mig-parted file.")
+@click.option("--wait", default="0s", show_default=True, help="Wait so long for busy slices.")
+@click.option("--resume", is_flag=True, help="End an apply that was interrupted. No FILE.")
+@click.option("--enable-mig", is_flag=True, help="Switch MIG on where FILE needs it.")
+@json_option
+def apply(  # noqa: PLR0917 - one parameter an option
+    file: Path | None,
+    yes: bool,
+    dry_run: bool,
+    selected: str | None,
+    wait: str,
+    resume: bool,
+    enable_mig: bool,
+    json_: bool,
+) -> None:
+    """Cut this machine's GPUs as FILE says: a plan (JSON) or mig-parted's YAML.
+
+    Only instances that are idle and that FILE does not keep are destroyed. Whatever fails, the
+    layout is rolled back; an interrupted apply is ended by the next one, or by --resume.
+
+    Example: berth mig apply plan.json --yes
+    """
+    if resume == (file is not None):
+        raise UsageError("give a FILE, or --resume without one")
+    if yes and dry_run:
+        raise UsageError("--yes and --dry-run exclude each other")
+    settings = load()
+    gpus = open_access(settings, lambda text: click.echo(f"  {text}", err=True))
+    if resume:
+        _show_report(gpus.resume(), json_)
+        return
+    node = settings.node.node if settings.node else None
+    target = read_target(Path(str(file)), gpus.inventory(), selected=selected, node=node)
+    if not yes:
+        _show_previews(gpus.preview(target), json_)
+        return
+    wait_s = seconds_of("--wait", wait)
+    _show_report(gpus.apply(target, wait_s=wait_s, enable_mig=enable_mig), json_)
+
+
+def _show_previews(previews: tuple[GpuPreview, ...], json_: bool) -> None:
+    if json_:
+        click.echo(json.dumps({"outcome": "preview", "gpus": wire.preview_data(previews)}))
+        return
+    click.echo("\n".join(preview_text(previews)))
+    if any(p.destroy or p.create for p in previews):
+        click.echo("Nothing was changed; --yes does it.")
+    if any(p.busy for p in previews):
+        raise Busy(
+            "some of what would be destroyed is in use",
+            hint="--yes would refuse now; --wait 30m waits for it",
+        )
+
+
+def _show_report(report: Report, json_: bool) -> None:
+    if json_:
+        click.echo(json.dumps(wire.report_data(report)))
+        return
+    lines = preview_text(report.gpus) if report.gpus else []
+    if report.resumed and report.gpus:
+        lines.insert(0, f"An interrupted apply was ended first: its {report.resumed} layout.")
+    click.echo("\n".join([*lines, OUTCOMES[report.outcome]]))
+
+
+def preview_text(previews: tuple[GpuPreview, ...]) -> list[str]:
+    """Lines: for each GPU what goes, what comes, what stays."""
+    lines = []
+    for p in previews:
+        lines.append(f"GPU {p.index}  {p.name}")
+        if not p.destroy and not p.create:
+            lines.append(f"  as wanted  {_listed(p.keep)}")
+            continue
+        rows: tuple[tuple[str, Iterable[Any]], ...] = (
+            ("destroy", p.destroy), ("create", p.create), ("stays", p.keep), ("in use!", p.busy),
+        )  # fmt: skip
+        lines += [f"  {word:9s}  {_listed(items)}" for word, items in rows if items]
+    return lines or ["No GPU is concerned."]
+
+
+def _listed(items: Iterable[Any]) -> str:
+    return " ".join(sorted(map(str, items), key=lambda text: int(text.rpartition("@")[2]))) or "-"

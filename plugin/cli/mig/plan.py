@@ -1,0 +1,159 @@
+"""``berth mig plan``: fleet and jobs in, a plan document and its explanation out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TypeVar
+
+import click
+
+from berth.pilot.documents import Document, read_json, read_toml, to_json, write_json
+from berth.pilot.errors import UsageError
+from berth.plugin.cli.options.common import seconds_of
+from berth.plugin.cli.options.where import find_site, open_store, store_options
+from berth.plugin.cli.output.columns import columns
+from berth.plugin.mig.recommending import demands_of, predictions_for, with_workloads
+from berth.policies.mig.documents import (
+    FleetDocument,
+    JobsDocument,
+    PlanDocument,
+    check_profiles,
+    plan_document,
+    states_of,
+)
+from berth.policies.mig.planner import SOLVERS
+from berth.policies.mig.planner import plan as make_plan
+
+SHOWN = 40
+"""GPUs and jobs shown on a screen; the document has all."""
+workload_jobs_option = click.option(
+    "--workload",
+    "named",
+    multiple=True,
+    metavar="NAME|FILE[=COUNT]",
+    help="Jobs of a workload in the store or in a file, of any kind; may be repeated.",
+)
+
+
+@click.command()
+@click.option(
+    "--fleet",
+    "fleet_file",
+    required=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The GPUs as they stand (berth.mig-fleet/1; JSON or TOML).",
+)
+@click.option(
+    "--jobs",
+    "jobs_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The jobs and the slices (or the workload) of each (berth.mig-jobs/1; JSON or TOML).",
+)
+@workload_jobs_option
+@click.option(
+    "--objective",
+    "objectives",
+    default="jobs",
+    show_default=True,
+    help="Of jobs, throughput, makespan, energy, gpus, recuts; several with commas.",
+)
+@click.option("--horizon", default="0s", help="Wait so long for running instances, e.g. 30m.")
+@click.option("--recut/--no-recut", default=True, help="Leave every layout as it is.")
+@click.option("--solver", type=click.Choice(SOLVERS), default="auto", show_default=True)
+@click.option("--time-limit", default="30s", show_default=True, help="For the solver.")
+@click.option("--json", "json_", is_flag=True, help="Print the plan document.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the plan document (berth.mig-plan/1) here.",
+)
+@store_options
+def plan(  # noqa: PLR0917 - one parameter an option
+    fleet_file: Path,
+    jobs_file: Path | None,
+    named: tuple[str, ...],
+    objectives: str,
+    horizon: str,
+    recut: bool,
+    solver: str,
+    time_limit: str,
+    json_: bool,
+    output: Path | None,
+    site_file: Path | None,
+    store_url: str | None,
+) -> None:
+    """Plan a layout for each GPU and who runs where; running instances stay where they are.
+
+    Workloads of any kind (a file, or a name in the store) are given the slices that they fit in.
+    Touches nothing: berth mig apply carries a plan out.
+
+    \b
+    Example:
+      berth mig plan --fleet fleet.json --jobs jobs.json --objective jobs,makespan
+      berth mig plan --fleet fleet.json --workload bert=4 --workload llama/config.json
+    """
+    if jobs_file is None and not named:
+        raise UsageError("there are no jobs to plan for", hint="give --jobs FILE or --workload")
+    fleet = _read(fleet_file, FleetDocument)
+    jobs = None if jobs_file is None else _read(jobs_file, JobsDocument)
+    states = states_of(fleet, source=fleet_file)
+    if jobs is not None and jobs_file is not None:
+        check_profiles(jobs, states, source=jobs_file)
+    demands = demands_of(
+        with_workloads(jobs, named),
+        [state.geometry.gpu for state in states],
+        lambda: predictions_for(find_site(site_file)),
+        lambda: open_store(site_file, store_url),
+    )
+    made = make_plan(
+        states,
+        demands,
+        objectives,
+        now_s=fleet.as_of_s,
+        horizon_s=seconds_of("--horizon", horizon),
+        solver=solver,
+        time_limit_s=seconds_of("--time-limit", time_limit),
+        recut=recut,
+    )
+    document = plan_document(made, fleet)
+    if output is not None:
+        write_json(output, document)
+    if json_:
+        click.echo(to_json(document).rstrip())
+    else:
+        click.echo(_text(document))
+        if output is not None:
+            click.echo(f"The plan is in {output}.")
+
+
+D = TypeVar("D", bound=Document)
+
+
+def _read(path: Path, model: type[D]) -> D:
+    return read_toml(path, model) if path.suffix == ".toml" else read_json(path, model)
+
+
+def _text(document: PlanDocument) -> str:
+    lines = [f"Plan by {document.solver}:"]
+    lines += [f"  {line}" for line in document.summary]
+    rows = [
+        [g.name, g.model, " ".join(g.before) or "-", " ".join(g.after) or "-", g.why]
+        for g in document.gpus[:SHOWN]
+    ]
+    lines.append(columns(("GPU", "MODEL", "NOW", "THEN", "WHY"), rows))
+    lines += _more(len(document.gpus), "GPUs")
+    if document.steps:
+        lines.append("Steps:")
+        for n, step in enumerate(document.steps[:SHOWN], 1):
+            wait = f" after the end of {', '.join(step.after_end_of)}" if step.after_end_of else ""
+            lines.append(f"  {n:3d}. {step.gpu}: {step.action} {step.instance}{wait}")
+        lines += _more(len(document.steps), "steps")
+    if document.unplaced:
+        lines.append("Not placed:")
+        lines += [f"  {u.count} x {u.job}: {u.reason}" for u in document.unplaced[:SHOWN]]
+        lines += _more(len(document.unplaced), "jobs")
+    return "\n".join(lines)
+
+
+def _more(count: int, what: str) -> list[str]:
+    return [f"  ... and {count - SHOWN} more {what}"] if count > SHOWN else []

@@ -1,0 +1,1 @@
+"""Options that mean the same in several commands."""

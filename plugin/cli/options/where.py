@@ -1,0 +1,91 @@
+"""Which site file and which store a command works on: the same options everywhere."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from berth.pilot.errors import UsageError
+from berth.plugin.cli.options.common import SITE_FILE
+from berth.plugin.site.load import load_site
+from berth.plugin.site.site import Site
+from berth.plugin.store import Store
+from berth.plugin.store.database import BUSY_TIMEOUT_S
+from berth.plugin.users.client import RemoteStore
+
+
+def store_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds ``--site`` and ``--store``, given to the command as ``site_file`` and ``store_url``."""
+    command = click.option(
+        "--store",
+        "store_url",
+        envvar="BERTH_STORE",
+        help="Store, as a path or URL. Default: the site file's.",
+    )(command)
+    return site_option(command)
+
+
+def site_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds ``--site``, given to the command as ``site_file``: a path, or None for find_site."""
+    return click.option(
+        "--site",
+        "site_file",
+        type=click.Path(path_type=Path),
+        envvar="BERTH_SITE",
+        help=f"Site file (berth.toml). Default: {SITE_FILE}, where there is one.",
+    )(command)
+
+
+def find_site(site_file: Path | None) -> Site | None:
+    """The site that is named, else the installed one, else None. Raises DocumentError."""
+    if site_file is not None:
+        return load_site(site_file)
+    return load_site(SITE_FILE) if SITE_FILE.exists() else None
+
+
+def store_url_of(site: Site | None, store_url: str | None) -> str:
+    """The named store's URL, else the site's. Raises UsageError where neither is known."""
+    url = store_url or (site.daemon.store if site else None)
+    if url is None:
+        raise UsageError(
+            "there is neither a site file nor a store to work on",
+            hint=f"give --site FILE or --store PATH, or make {SITE_FILE} with: berth init",
+        )
+    return url
+
+
+def open_store(
+    site_file: Path | None, store_url: str | None, *, busy_timeout_s: float = BUSY_TIMEOUT_S
+) -> Store:
+    """The named store, else that of the named (or installed) site file."""
+    url = store_url_of(None if store_url else find_site(site_file), store_url)
+    return Store.open(url, busy_timeout_s=busy_timeout_s)
+
+
+def users_socket(site_file: Path | None, store_url: str | None) -> Path | None:
+    """Where this user's store is served; None: this process works on the store itself.
+
+    It does where a store is named, where nobody serves users, and as root or the daemon's user.
+    """
+    site = None if store_url else find_site(site_file)
+    if site is None:
+        return None
+    try:
+        owner = site.daemon.user_socket.stat().st_uid
+    except OSError:
+        return None
+    return None if os.geteuid() in (0, owner) else site.daemon.user_socket
+
+
+def open_view(
+    site_file: Path | None, store_url: str | None, *, busy_timeout_s: float = BUSY_TIMEOUT_S
+) -> Store | RemoteStore:
+    """The store to read from, opened or over the users' socket."""
+    path = users_socket(site_file, store_url)
+    if path is not None:
+        return RemoteStore(path)
+    return open_store(site_file, store_url, busy_timeout_s=busy_timeout_s)

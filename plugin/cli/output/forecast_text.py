@@ -1,0 +1,133 @@
+"""A forecast as people and programs read it: ranked, and the uncertain rows apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from berth.pilot.units import format_bytes, format_seconds
+from berth.plugin.cli.output.columns import columns
+from berth.plugin.cli.output.intervals import as_numbers
+from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.memory_need import where_known
+from berth.predictor.core.prediction import Basis, Prediction
+
+HEADER = ("PLATFORM", "WITH", "TIME", "90 % INTERVAL", "SPEEDUP", "MEMORY <=", "BASIS", "FROM")
+
+
+def usable(one: Prediction) -> bool:
+    """Whether one can act on it: neither a prior nor an abstention."""
+    return one.abstained is None and one.basis is not Basis.PRIOR
+
+
+def ranked(rows: Sequence[Prediction]) -> list[Prediction]:
+    """Those that one can act on, fastest first; then the others, fastest first."""
+    return sorted(rows, key=lambda p: (not usable(p), p.runtime_s.mid, p.platform))
+
+
+def best_points(forecast: Forecast) -> list[Prediction]:
+    """Each platform at its fastest number of cores or GPUs, ranked."""
+    return ranked(
+        [
+            min(curve.points, key=lambda p: (p.runtime_s.mid, p.cores + p.gpus))
+            for curve in forecast.curves.values()
+        ]
+    )
+
+
+def per(forecast: Forecast) -> str:
+    """What its times are of: ``per job``, ``per step`` ..."""
+    return f"per {forecast.unit.value}"
+
+
+def table(forecast: Forecast, rows: Sequence[Prediction], *, indent: int = 2) -> str:
+    """Ranked rows, with a line of words before those that one cannot act on."""
+    ordered = ranked(rows)
+    found = [cells(forecast, one) for one in ordered]
+    return columns(HEADER, found, indent=indent, first=sum(map(usable, ordered)))
+
+
+def doubts(rows: Sequence[Prediction]) -> list[str]:
+    """Why rows abstain, each reason once."""
+    reasons = dict.fromkeys(one.abstained for one in rows if one.abstained)
+    return [f"abstains: {reason}" for reason in reasons]
+
+
+def sources_text(forecast: Forecast, platform: str) -> list[str]:
+    """One line for each source of a prediction, most weight first."""
+    return [
+        f"{share.weight:4.0%}  {share.source}"
+        + (f" ({share.situation})" if share.situation else "")
+        for share in forecast.sources.get(platform, ())
+    ]
+
+
+def explain_sources(forecast: Forecast, platforms: Sequence[str]) -> None:
+    """Print what each platform's time is combined from."""
+    click.echo("\nSources of each time, with their weights")
+    for name in platforms:
+        for line in sources_text(forecast, name):
+            click.echo(f"  {name}: {line.strip()}")
+
+
+def sources_json(forecast: Forecast, platform: str) -> list[dict[str, Any]]:
+    """The sources of one prediction with their weights."""
+    return [
+        {
+            "source": share.source,
+            "weight": share.weight,
+            "log_width": share.log_width,
+            "situation": share.situation,
+        }
+        for share in forecast.sources.get(platform, ())
+    ]
+
+
+def prediction_json(forecast: Forecast, one: Prediction) -> dict[str, Any]:
+    """One row, with its sources."""
+    return {
+        "platform": one.platform,
+        "nodes": one.nodes,
+        "cores": one.cores,
+        "gpus": one.gpus,
+        "basis": one.basis.value,
+        "speedup": as_numbers(one.speedup),
+        "runtime_s": as_numbers(one.runtime_s),
+        "memory_bytes": as_numbers(where_known(one.memory_bytes)),
+        "energy_j": as_numbers(one.energy_j),
+        "bound": one.bound.value,
+        "abstained": one.abstained,
+        "sources": sources_json(forecast, one.platform),
+    }
+
+
+def forecast_json(forecast: Forecast) -> Mapping[str, Any]:
+    """What a forecast is, and its best point on each platform, ranked."""
+    return {
+        "workload": forecast.workload,
+        "kind": forecast.kind,
+        "unit": forecast.unit.value,
+        "bundle": forecast.bundle,
+        "families": list(forecast.families),
+        "reference": forecast.reference_platform,
+        "predictions": [prediction_json(forecast, one) for one in best_points(forecast)],
+    }
+
+
+def cells(forecast: Forecast, one: Prediction) -> tuple[str, ...]:
+    """Of one row, under ``HEADER``."""
+    time, memory = one.runtime_s, where_known(one.memory_bytes)
+    return (
+        one.platform,
+        f"{one.gpus} GPU{'s' * (one.gpus > 1)}"
+        if one.gpus
+        else f"{one.cores} core{'s' * (one.cores > 1)}",
+        format_seconds(time.mid),
+        f"{format_seconds(time.low)} to {format_seconds(time.high)}",
+        f"{one.speedup.mid:.3g}x",
+        "-" if memory is None else format_bytes(memory.high),
+        one.basis.value + (" (abstains)" if one.abstained else ""),
+        forecast.source_of(one.platform) or "-",
+    )

@@ -1,0 +1,1 @@
+"""``berth pilot``: one file a command."""

@@ -1,0 +1,96 @@
+"""``berth pilot campaign``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from berth.pilot.campaign import DEFAULT_SIZES, CampaignOptions, run_campaign
+from berth.pilot.errors import UsageError
+from berth.pilot.options import check_name
+from berth.pilot.suite import build_suite
+from berth.plugin.cli.options.common import answer, json_option
+from berth.plugin.cli.pilot.progress import progress
+from berth.plugin.cli.pilot.run import parse_counts, parse_words
+
+
+@click.command(
+    epilog="Example: berth pilot campaign --sizes 1048576,2097152 --output kernels.jsonl",
+)
+@click.option("--suite", type=click.Choice(["kernels"]), default="kernels", show_default=True)
+@click.option("--kernels", callback=parse_words, help="Only these, as Stream_TRIAD,Basic_DAXPY.")
+@click.option(
+    "--sizes",
+    callback=parse_counts,
+    default=",".join(str(size) for size in DEFAULT_SIZES),
+    show_default=True,
+    help="Problem sizes.",
+)
+@click.option(
+    "--output",
+    "-o",
+    required=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="JSON lines, one Profile each; what it already holds is not measured again.",
+)
+@click.option(
+    "--platform",
+    default=lambda: os.environ.get("BERTH_PLATFORM", "local"),
+    help="Name of the platform that this is [default: $BERTH_PLATFORM, else local].",
+)
+@click.option("--native-only", is_flag=True, help="Only times and memory: on a quiet machine.")
+@click.option("--emulated-only", is_flag=True, help="Only counters: works on a busy machine.")
+@click.option("--no-openmp", is_flag=True, help="Leave out what only the OpenMP build shows.")
+@click.option("--refresh", is_flag=True, help="Measure again what the file already has.")
+@click.option("--nice", type=click.IntRange(0, 19), default=0, help="Lower priority.")
+@json_option
+def campaign(  # noqa: PLR0917
+    suite: str,  # noqa: ARG001
+    kernels: tuple[str, ...],
+    sizes: tuple[int, ...],
+    output: Path,
+    platform: str,
+    native_only: bool,
+    emulated_only: bool,
+    no_openmp: bool,
+    refresh: bool,
+    nice: int,
+    *,
+    json_: bool,
+) -> None:
+    """Profile every kernel of the reference suite at every size, one repetition each.
+
+    Interrupted, it goes on where it stopped when it is started again.
+    """
+    if native_only and emulated_only:
+        raise UsageError("--native-only and --emulated-only leave nothing to measure")
+    check_name("--platform", platform)
+    if not sizes:
+        raise UsageError("--sizes is empty")
+    options = CampaignOptions(
+        output=output,
+        sizes=sizes,
+        kernels=kernels,
+        platform=platform,
+        native=not emulated_only,
+        emulated=not native_only,
+        openmp=not (native_only or no_openmp),
+        refresh=refresh,
+        nice=nice,
+    )
+    with progress() as say:
+        result = run_campaign(options, build_suite(), say)
+    answer(
+        f"{output}: {result.profiles} profiles, {result.measured} measured now",
+        {
+            "file": str(output), "profiles": result.profiles, "measured": result.measured,
+            "failed": list(result.failed),
+        },
+        json_=json_,
+    )  # fmt: skip
+    for problem in result.failed:
+        click.echo(f"  failed: {problem}", err=True)
+    if result.failed:
+        raise click.exceptions.Exit(1)

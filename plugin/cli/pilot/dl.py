@@ -1,0 +1,283 @@
+"""``berth pilot dl``: measure deep-learning models."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import tempfile
+from pathlib import Path
+
+import click
+
+from berth.pilot.dl.campaign import read_runs, run_campaign
+from berth.pilot.dl.document import (
+    Device,
+    ModelFacts,
+    ModelRun,
+    Outcome,
+    Precision,
+    Protocol,
+    Setting,
+    Task,
+)
+from berth.pilot.dl.plan import Plan, name_of, points
+from berth.pilot.dl.process_memory import memory_bytes
+from berth.pilot.documents import read_toml
+from berth.pilot.errors import DocumentError, UsageError
+from berth.pilot.options import check_name
+from berth.pilot.units import format_bytes, format_seconds, parse_bytes
+from berth.plugin.cli.output.columns import columns
+from berth.plugin.cli.pilot.dl_advice import advise_models
+from berth.plugin.cli.pilot.progress import progress
+from berth.plugin.cli.pilot.run import parse_counts, parse_words
+from berth.plugin.cli.workload.options import read_sizes
+from berth.predictor.graphs.reader import read_graph
+from berth.predictor.graphs.values import TYPE_NAMES
+
+MEMORY_SHARE = 0.9
+"""Of the memory that is free, unless asked otherwise."""
+_WHICH = ("batches", "precisions", "tasks", "threads", "sizes")
+
+
+@click.command(epilog="Example: berth pilot dl resnet50.onnx --batch 1,8 --output runs.jsonl")
+@click.argument("models", metavar="[MODEL]...", nargs=-1)
+@click.option("--plan", type=click.Path(path_type=Path), help="TOML file instead of MODELs.")
+@click.option("--batch", "batches", callback=parse_counts, default="1", show_default=True)
+@click.option(
+    "--precision",
+    "precisions",
+    callback=parse_words,
+    default="fp32",
+    show_default=True,
+    help="Of fp32, tf32, fp16, bf16.",
+)
+@click.option(
+    "--task",
+    "tasks",
+    callback=parse_words,
+    default="inference",
+    show_default=True,
+    help="inference, training or both, separated by a comma.",
+)
+@click.option("--threads", callback=parse_counts, default="1", show_default=True)
+@click.option(
+    "--device", type=click.Choice([d.value for d in Device]), default="cpu", show_default=True
+)
+@click.option(
+    "--framework",
+    type=click.Choice(["onnxruntime", "torch"]),
+    help="[default: torch on a GPU and for training, else onnxruntime]",
+)
+@click.option("--dim", "sizes", multiple=True, help="NAME=SIZE of another open dimension.")
+@click.option(
+    "--input-shape",
+    callback=parse_counts,
+    default="",
+    help="Of one input of a Python factory, as 3,224,224.",
+)
+@click.option(
+    "--optimizer",
+    type=click.Choice(["sgd", "adamw"]),
+    default="sgd",
+    show_default=True,
+    help="Of a training step.",
+)
+@click.option(
+    "--sm-percentage",
+    "shares",
+    callback=parse_counts,
+    default="",
+    help="Hold the run to such shares of the GPU (CUDA MPS), as 14,28,100.",
+)
+@click.option("--warmup", type=click.IntRange(min=0), default=5, show_default=True)
+@click.option("--repeats", type=click.IntRange(min=1), default=30, show_default=True)
+@click.option(
+    "--cool-down",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    show_default=True,
+    help="Seconds of rest before each part of a measurement.",
+)
+@click.option(
+    "--energy-window",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    show_default=True,
+    help="Seconds of back-to-back runs to measure energy over; 0: none.",
+)
+@click.option("--memory-limit", help="Of one measurement [default: 90 % of what is free].")
+@click.option(
+    "--run-limit",
+    type=click.FloatRange(min=1),
+    default=300.0,
+    show_default=True,
+    help="Seconds for one measurement.",
+)
+@click.option("--time-limit", type=click.FloatRange(min=0), help="Seconds for all of them.")
+@click.option(
+    "--platform",
+    default=lambda: os.environ.get("BERTH_PLATFORM", "local"),
+    help="Name of the platform that this is [default: $BERTH_PLATFORM, else local].",
+)
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="JSON lines to append to; what it holds is not measured again.",
+)
+@click.option(
+    "--advise",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Measure nothing: name the N MODELs that would tell most about --platform.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the documents of all points.")
+def dl(  # noqa: PLR0917
+    models: tuple[str, ...], plan: Path | None, batches: tuple[int, ...],
+    precisions: tuple[str, ...], tasks: tuple[str, ...], threads: tuple[int, ...], device: str,
+    framework: str | None, sizes: tuple[str, ...], input_shape: tuple[int, ...], optimizer: str,
+    shares: tuple[int, ...], warmup: int, repeats: int, cool_down: float, energy_window: float,
+    memory_limit: str | None, run_limit: float, time_limit: float | None, platform: str,
+    output: Path | None, advise: int | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Measure each MODEL: latency, peak memory and energy, warm, repeated, in its own process.
+
+    MODEL is an ONNX file (weights that it leaves out are made up), a glob of files, or a Python
+    factory, package.module:function, that gives a PyTorch module. Interrupted, a campaign with
+    --output goes on where it stopped. Running out of memory is a result, not a failure.
+    """
+    check_name("--platform", platform)
+    if advise is not None:
+        _say_advice(models, platform, advise)
+        return
+    if plan is not None:
+        if models:
+            raise UsageError("--plan names the models: give no MODEL beside it")
+        asked, folder = read_toml(plan, Plan), plan.parent
+    elif not models:
+        raise UsageError("no MODEL was given", hint="for example: berth pilot dl resnet50.onnx")
+    else:
+        folder = Path()
+        asked = Plan(
+            models=models, batches=batches,
+            precisions=tuple(_member(Precision, text, "--precision") for text in precisions),
+            tasks=tuple(_member(Task, text, "--task") for text in tasks),
+            threads=threads, framework=framework, device=Device(device), optimizer=optimizer,
+            sm_percentages=_shares(shares), sizes=read_sizes(sizes),
+            input_shape=input_shape or None,
+        )  # fmt: skip
+    protocol = Protocol(
+        warmup=warmup, repeats=repeats, cool_down_s=cool_down, energy_s=energy_window
+    )
+    memory = (
+        parse_bytes(memory_limit)
+        if memory_limit
+        else int(memory_bytes("MemAvailable") * MEMORY_SHARE)
+    )
+    if memory < 2**20:
+        raise UsageError(f"--memory-limit {memory_limit}: less than a mebibyte runs nothing")
+    wanted = points(asked, folder, protocol, facts_of, memory_bytes=memory, run_limit_s=run_limit)
+    with tempfile.TemporaryDirectory() as scratch:
+        kept = output or Path(scratch) / "runs.jsonl"
+        with progress() as say:
+            result = run_campaign(wanted, kept, platform, time_limit_s=time_limit, say=say)
+        keys = {point.key for point in wanted}
+        runs = [run for run in read_runs(kept) if run.key in keys]
+    if as_json:
+        documents = [run.model_dump(mode="json", by_alias=True) for run in runs]
+        click.echo(json.dumps(documents, indent=1))
+        return
+    click.echo(_table(runs))
+    for run in runs:
+        if run.outcome is not Outcome.OK:
+            click.echo(f"  {run.model.name}, batch {run.setting.batch}: {run.reason}")
+    _say_more(runs)
+    if result.too_large:
+        click.echo(f"{result.too_large} larger batches of what ran out of memory were left out")
+    if result.unmade:
+        click.echo(f"{result.unmade} were not begun within --time-limit")
+    if output is not None:
+        click.echo(f"{output}: {result.measured} measured now, {result.known} known before")
+
+
+def _say_advice(models: tuple[str, ...], platform: str, count: int) -> None:
+    files = [Path(name) for text in models for name in sorted(glob.glob(text)) or [text]]  # noqa: PTH207 - as a plan
+    for path in advise_models(Path("default"), platform, files, count, folder=None):
+        click.echo(path)
+
+
+def facts_of(path: Path, digest: str, setting: Setting) -> ModelFacts:
+    """What the model's graph says; only its digest where Berth cannot read the graph."""
+    name = name_of(str(path))
+    try:
+        graph = read_graph(path, batch=setting.batch, sizes=setting.sizes)
+    except DocumentError:
+        return ModelFacts(name=name, sha256=digest)
+    return ModelFacts(
+        name=name, sha256=digest, graph=graph.digest, parameters=graph.parameters,
+        macs=graph.total_macs, flops=graph.total_flops, moved_bytes=graph.total_moved_bytes,
+        peak_activation_bytes=graph.peak_activation_bytes,
+        inputs=tuple(
+            f"{port.name}: {TYPE_NAMES.get(port.dtype, str(port.dtype))} {list(port.shape)}"
+            for port in graph.inputs
+        ),
+    )  # fmt: skip
+
+
+def _member(kind: type[Precision] | type[Task], text: str, option: str) -> Precision | Task:
+    try:
+        return kind(text)
+    except ValueError:
+        known = ", ".join(member.value for member in kind)
+        raise UsageError(f"{option} {text!r} is none of {known}") from None
+
+
+def _shares(given: tuple[int, ...]) -> tuple[int, ...]:
+    if any(share > 100 for share in given):
+        raise UsageError("--sm-percentage is between 1 and 100")
+    return given
+
+
+def _table(runs: list[ModelRun]) -> str:
+    rows = [
+        (
+            run.model.name, run.setting.task.value, str(run.setting.batch),
+            run.setting.precision.value, run.outcome.value,
+            format_seconds(run.latency.median_s) if run.latency else "-",
+            format_seconds(run.latency.spread_s) if run.latency else "-",
+            format_seconds(run.processor_time.median_s) if run.processor_time else "-",
+            _value(run, "gpu_reserved_bytes", "host_peak_bytes"), _energy(run),
+        )
+        for run in runs
+    ]  # fmt: skip
+    header = ("model", "task", "batch", "precision", "outcome", "latency", "spread",
+              "processor time", "peak memory", "energy")  # fmt: skip
+    return columns(header, rows)
+
+
+def _value(run: ModelRun, *names: str) -> str:
+    for name in names:
+        found = run.measurements.get(name)
+        if found is not None and found.value is not None:
+            return format_bytes(found.value)
+    return "-"
+
+
+def _energy(run: ModelRun) -> str:
+    found = run.measurements.get("energy_j")
+    return "-" if found is None or found.value is None else f"{found.value:.3g} J"
+
+
+def _say_more(runs: list[ModelRun]) -> None:
+    noted = {run.measurements["energy_j"].note for run in runs if "energy_j" in run.measurements
+             and run.measurements["energy_j"].value is None}  # fmt: skip
+    for note in sorted(text for text in noted if text):
+        click.echo(f"no energy: {note}")
+    busy = [run for run in runs if run.disturbance and run.disturbance.disturbed_share > 0.2
+            and run.setting.threads == 1 and run.setting.device is Device.CPU]  # fmt: skip
+    if busy:
+        click.echo(
+            f"{len(busy)} of {len(runs)} were disturbed by other work: on an idle machine the "
+            "latency would be near the processor time"
+        )

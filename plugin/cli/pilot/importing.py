@@ -1,0 +1,185 @@
+"""``berth pilot import``: Profiles from other tools' files."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from berth.pilot.documents import to_json, write_json, write_text
+from berth.pilot.errors import UsageError
+from berth.pilot.importers.formats import FORMATS, Options, read_file
+from berth.pilot.importers.profiles import (
+    SHOWN,
+    Wishes,
+    chosen,
+    distinct,
+    file_name,
+    left_out,
+    profile,
+)
+from berth.pilot.importers.reading import SECONDS
+from berth.pilot.profile import NAME_PATTERN, Profile, Target
+from berth.pilot.units import format_seconds
+from berth.plugin.cli.output.columns import record
+
+_HEADER = ("profile", "region", "time", "counters")
+MOST_ROWS = 40
+
+
+@click.command(
+    "import",
+    epilog="Example: berth pilot import run.cali --platform quartz --region 'Stream_*' -o out/",
+)
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["auto", *FORMATS]),
+    default="auto",
+    show_default="found by the content",
+    help="Which tool wrote it.",
+)
+@click.option(
+    "--platform",
+    default=lambda: os.environ.get("BERTH_PLATFORM"),
+    help="Name of the platform it was measured on [default: $BERTH_PLATFORM].",
+)
+@click.option("--region", "regions", multiple=True, help="Only these regions (shell pattern).")
+@click.option("--size", "sizes", type=float, multiple=True, help="Problem size (or one a file).")
+@click.option("--name", help="Name of the profiles, before the region [default: the file's].")
+@click.option("--runtime", type=float, help="Elapsed seconds, where the file has none.")
+@click.option(
+    "--time-unit",
+    type=click.Choice(["s", "ms", "us", "ns"]),
+    help="Unit of times whose unit the file does not say.",
+)
+@click.option(
+    "--processor",
+    type=click.Choice(["intel", "amd", "arm", "power"]),
+    help="Whose raw event codes (r01c7) perf counted.",
+)
+@click.option(
+    "--runs-on",
+    "targets",
+    type=click.Choice([target.value for target in Target]),
+    multiple=True,
+    help="Say what it runs on.",
+)
+@click.option("--threads", type=click.IntRange(min=1), help="Threads of one process.")
+@click.option("--ranks", type=click.IntRange(min=1), help="MPI ranks.")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path),
+    help="A file (several profiles: one a line), or a folder, one file a profile.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the Profiles, one a line.")
+def import_(  # noqa: PLR0917
+    files: tuple[Path, ...],
+    kind: str,
+    platform: str | None,
+    regions: tuple[str, ...],
+    sizes: tuple[float, ...],
+    name: str | None,
+    runtime: float | None,
+    time_unit: str | None,
+    processor: str | None,
+    targets: tuple[str, ...],
+    threads: int | None,
+    ranks: int | None,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Make Profiles from FILES of Caliper, Hatchet, HPCToolkit, LIKWID, perf, ncu, valgrind.
+
+    One Profile a region or kernel. What a file lacks is missing in the Profile, with the reason;
+    what the catalogue has no name for is listed.
+    """
+    if not platform:
+        raise UsageError("the platform that the files are of is not named", hint="--platform NAME")
+    if re.fullmatch(NAME_PATTERN, platform) is None:
+        raise UsageError(f"{platform!r} is not a platform's name", hint="letters, digits, _.+-")
+    if len(sizes) not in (0, 1, len(files)):
+        raise UsageError(f"{len(sizes)} sizes for {len(files)} files", hint="one, or one a file")
+    if any(size <= 0 for size in sizes) or (runtime is not None and runtime <= 0):
+        raise UsageError("a size and a runtime are above zero")
+    options = Options(SECONDS[time_unit] if time_unit else None, processor)
+    made: list[Profile] = []
+    for index, path in enumerate(files):
+        source, readings = read_file(path, kind, options)
+        wishes = Wishes(
+            platform=platform,
+            name=name,
+            size=sizes[index % len(sizes)] if sizes else None,
+            runtime_s=runtime,
+            targets=tuple(Target(target) for target in targets),
+            threads=threads,
+            ranks=ranks,
+            regions=regions,
+        )
+        made += [profile(r, region, source, wishes) for r, region in chosen(readings, regions)]
+        unknown = sorted({name for reading in readings for name in left_out(reading)})
+        if unknown:
+            click.echo(f"{path}: not in the catalogue, left out: {', '.join(unknown)}", err=True)
+    made = distinct(made)
+    if output is not None:
+        _write(output, made)
+    if as_json:
+        for one in made:
+            click.echo(_line(one))
+    else:
+        _show(made)
+        if output is not None:
+            click.echo(f"written to {output}")
+
+
+def _write(output: Path, made: list[Profile]) -> None:
+    if output.is_dir() or str(output).endswith(os.sep):
+        for one in made:
+            write_json(file_name(output, one), one)
+    elif len(made) == 1 and output.suffix != ".jsonl":
+        write_text(output, to_json(made[0]))
+    else:
+        write_text(output, "".join(_line(one) + "\n" for one in made))
+
+
+def _line(one: Profile) -> str:
+    return json.dumps(one.model_dump(mode="json", by_alias=True), separators=(",", ":"))
+
+
+def _row(one: Profile) -> tuple[str, str, str, str]:
+    given = sum(1 for m in one.counters.values() if m.value is not None)
+    imported = one.provenance.imported
+    return (
+        one.name,
+        imported.region if imported else "",
+        format_seconds(one.runtime.median_s) if one.runtime else "none",
+        f"{given} of {len(one.counters)}",
+    )
+
+
+def _show(made: list[Profile]) -> None:
+    rows = [_row(one) for one in made]
+    record(_HEADER, rows)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in _HEADER:
+        table.add_column(title, justify="right" if title in ("time", "counters") else "left")
+    for row in rows[:MOST_ROWS]:
+        table.add_row(*row)
+    console = Console(highlight=False, markup=False)
+    (console if console.is_terminal else Console(highlight=False, markup=False, width=140)).print(
+        table
+    )
+    if len(made) > MOST_ROWS:
+        click.echo(f"... and {len(made) - MOST_ROWS} more")
+    warnings = list(dict.fromkeys(text for one in made for text in one.warnings))
+    for text in warnings[:SHOWN]:
+        click.echo(f"note      {text}")
+    if len(warnings) > SHOWN:
+        click.echo(f"... and {len(warnings) - SHOWN} more; each Profile holds its own")

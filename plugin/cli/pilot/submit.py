@@ -1,0 +1,106 @@
+"""``berth pilot submit``: the pilot as a job on the reference partition, and the job after it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from berth.plugin.cli.options.common import COUNTS, SentenceJson
+from berth.plugin.site import load_site
+
+_COUNT = click.IntRange(min=1)
+
+
+@click.command(
+    context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
+    epilog="Example: berth pilot submit --then-place --tasks 8 -- ./app input.dat",
+)
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.option("--then-place", is_flag=True, help="Also submit the real job, placed by the pilot.")
+@click.option(
+    "--site",
+    "site_file",
+    required=True,
+    type=click.Path(path_type=Path),
+    envvar="BERTH_SITE",
+    help="Site file (berth.toml); the compute nodes must see it.",
+)
+@click.option("--name", help="Name of the profile. Default: the program's file name.")
+@click.option(
+    "--results",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path(),
+    help="Folder for profile, scripts and logs; the compute nodes must see it. Default: here.",
+)
+@click.option(
+    "--spool",
+    type=click.Path(path_type=Path, file_okay=False),
+    envvar="BERTH_SPOOL",
+    help="Shared folder for profiles, where the nodes do not reach the store.",
+)
+@click.option("--tasks", "-n", type=_COUNT, default=1, show_default=True,
+              help="Tasks (ranks); with several numbers of nodes, of each node.")  # fmt: skip
+@click.option(
+    "--cpus-per-task", "-c", type=_COUNT, default=1, show_default=True, help="Cores each."
+)
+@click.option("--nodes", "-N", type=COUNTS, default=(),
+              help="Keep to so many nodes; 1,2,4 measures on each of these.")  # fmt: skip
+@click.option("--mem", help="Memory for each node, for example 16G.")
+@click.option(
+    "--time-limit", "-t", help="Of the real job, for example 90m or 12h; a number is minutes."
+)
+@click.option("--partition", "-p", help="Of the real job where the pilot decides nothing.")
+@click.option("--constraint", "-C", help="Node features to keep.")
+@click.option("--account", "-A", help="Account to charge.")
+@click.option("--qos", help="Quality of service.")
+@click.option("--pilot-time", default="30m", show_default=True, help="Time limit of the pilot job.")
+@click.option(
+    "--give-up-after",
+    default="12h",
+    show_default=True,
+    help="A pilot job that is not done by then is dropped; the real job then runs as asked.",
+)
+@click.option("--size", help="See berth pilot run.")
+@click.option("--sizes", help="See berth pilot run.")
+@click.option("--threads-sweep", help="See berth pilot run.")
+@click.option("--repeats", help="See berth pilot run.")
+@click.option("--max-slowdown", help="See berth pilot run.")
+@click.option("--runs-on", help="See berth pilot run.")
+@click.option("--needs", help="See berth pilot run.")
+@click.option("--dry-run", is_flag=True, help="Print the scripts and commands; submit nothing.")
+@click.option("--json", "json_", is_flag=True, cls=SentenceJson, help="Print the job ids as JSON.")
+def submit(command: tuple[str, ...], **options: Any) -> None:
+    """Measure COMMAND in a short job on the site's reference partition.
+
+    The Profile goes to the site's store, or to the spool folder, and stays in --results. With
+    --then-place the real job is submitted too; it waits for the pilot's end, is moved to the best
+    place by then, and runs where it was asked if the pilot fails for any reason.
+
+    COMMAND may begin with srun, mpirun or mpiexec: every rank's time and memory is then measured
+    in one launch, and two ranks are counted in a second one. With several numbers of --nodes there
+    is a pilot job for each, one after another; the profile then tells of more nodes, too.
+    """
+    site = load_site(options["site_file"])
+    plan = site.open_scheduler().plan_pilot(site, command, options)
+    if options["dry_run"]:
+        click.echo(plan.shown())
+        return
+    pilots, job_id = plan.submit()
+    if options["json_"]:
+        found = {
+            "profile": str(plan.profile),
+            "pilot_job": pilots[-1],
+            "pilot_jobs": pilots,
+            "job": job_id,
+        }
+        click.echo(json.dumps(found, indent=2))
+        return
+    word = "job" if len(pilots) == 1 else "jobs"
+    verb = "measures" if len(pilots) == 1 else "measure"
+    named = ", ".join(pilots)
+    click.echo(f"Pilot {word} {named} {verb} {plan.name}; its profile: {plan.profile}")
+    if job_id is not None:
+        click.echo(f"Job {job_id} waits for it, to be placed.")

@@ -1,0 +1,1 @@
+"""``berth place`` and ``berth replace``."""

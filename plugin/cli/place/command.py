@@ -1,0 +1,167 @@
+"""``berth place``: where a workload should run, why, and the line to submit it with."""
+
+from __future__ import annotations
+
+import getpass
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from berth.pilot.errors import BerthError, UsageError
+from berth.pilot.profile import Profile
+from berth.plugin.cli.options.named import Named
+from berth.plugin.cli.place.text import as_json, as_text
+from berth.plugin.cli.workload.options import workload_options
+from berth.plugin.forecasting import bundles_for, forecaster_for
+from berth.plugin.placing import asked_request
+from berth.plugin.placing import place as decide_place
+from berth.plugin.scheduler import SCHEDULERS, Job
+from berth.plugin.site import Site, demo_site, load_site
+from berth.plugin.workload_files import WorkloadOptions, read_file, with_options
+from berth.plugin.workload_names import owner_in
+from berth.policies import OBJECTIVES
+from berth.predictor.core.workload import Workload, parse_workload
+
+_POSITIVE = click.IntRange(min=1)
+
+
+@click.command()
+@click.argument("name", metavar="FILE|NAME")
+@click.argument("words", nargs=-1, metavar="[-- SCRIPT | CMD ARGS...]")
+@click.option("--tasks", type=_POSITIVE, help="Tasks (ranks). Default: as it ran.")
+@click.option("--cpus-per-task", type=_POSITIVE, help="Cores for each. Default: as it ran.")
+@click.option("--nodes", "-N", type=_POSITIVE, help="Keep to so many nodes.")
+@click.option("--gpus", type=click.IntRange(min=0), help="GPUs in all. Default: as it ran.")
+@click.option("--mem", help="Memory for each node, for example 16G.")
+@click.option("--time-limit", help="For example 90m, 12h or 2-00:00:00.")
+@click.option("--finish-within", help="Deadline from now, for --policy deadline, for example 6h.")
+@click.option("--partition", help="Stay in this partition.")
+@click.option("--constraint", help="Stay on nodes with these features.")
+@click.option("--gres", help="GPU resources to keep, for example gpu:h100:1.")
+@click.option("--policy", type=Named(OBJECTIVES), help="Default: the site's.")
+@click.option("--user", help="Decide for this user. Default: you.")
+@click.option("--account", help="Account to charge.")
+@click.option("--qos", help="Quality of service to keep.")
+@click.option("--size", type=float, help="Problem size, where it is not the measured one.")
+@click.option(
+    "--site",
+    "site_file",
+    type=click.Path(path_type=Path),
+    envvar="BERTH_SITE",
+    help="Site file (berth.toml).",
+)
+@click.option("--scheduler", type=Named(SCHEDULERS), default=None, help="Default: the site's.")
+@click.option("--jobspec", is_flag=True, help="Print a jobspec, checked by Flux where it is here.")
+@click.option(
+    "--bundle",
+    "bundles",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Bundle in place of the shipped one of its kind; several can be given.",
+)
+@click.option("--strict", is_flag=True, help="Decide as the submit filter does.")
+@click.option("--state/--no-state", default=True, help="Ask the scheduler for its present state.")
+@click.option(
+    "--explain", is_flag=True, help="Show what each score is made of, and each time's sources."
+)
+@click.option("--json", "json_", is_flag=True, help="Print the Decision as JSON.")
+@click.option("--submit", is_flag=True, help="Submit it and print the job's id.")
+@workload_options
+def place(name: str, words: tuple[str, ...], described: WorkloadOptions, **options: Any) -> None:
+    """Decide where a workload should run, and print the line that submits it.
+
+    FILE is whatever `berth workload add` takes; NAME is that of a workload in the site's store.
+    Without --site (or BERTH_SITE), a demo site over the shipped platforms is used.
+
+    Example: berth place lu.json --tasks 32 --policy cheapest -- job.sh
+    """
+    site, is_demo = _site(options["site_file"])
+    if options["submit"] and is_demo:
+        raise UsageError("the demo site is not a cluster", hint="name yours: --site berth.toml")
+    if options["submit"] and not words:
+        raise UsageError("there is nothing to submit", hint="add: -- job.sh")
+    user = options.get("user") or getpass.getuser()
+    found = _workload(name, user, site, described, in_store=not is_demo)
+    request = asked_request(found, options)
+    scheduler = site.open_scheduler(options["scheduler"])
+    forecaster = forecaster_for(site, options["bundles"])
+    if options["bundles"]:
+        bundles_for(forecaster, found, options["bundles"], site)
+    placing = decide_place(
+        found,
+        request,
+        site,
+        forecaster=forecaster,
+        scheduler=scheduler if options["state"] and not is_demo else None,
+        objective=options["policy"],
+        strict=options["strict"],
+    )
+    command = None
+    if placing.decision.chosen is not None:
+        command = scheduler.render(_job(words, found), request, placing.decision.edit)
+    job_id = None
+    if options["submit"]:
+        if command is None:
+            raise BerthError(f"not submitted: {placing.decision.reason}")
+        job_id = scheduler.submit(command)
+    if options["jobspec"] and command is not None:
+        job, edit = _job(words, found), placing.decision.edit
+        click.echo(scheduler.jobspec(job, request, edit, folder=Path.cwd()))
+        return
+    if options["json_"]:
+        answer = as_json(placing, site, command)
+        click.echo(json.dumps({**answer, "job_id": job_id}, indent=2))
+        return
+    click.echo(as_text(placing, site, command, explain=options["explain"]))
+    if job_id is not None:
+        click.echo(f"  Submitted as job {job_id}.")
+
+
+def _site(path: Path | None) -> tuple[Site, bool]:
+    """The named site, and whether it is the demo."""
+    return (demo_site(), True) if path is None else (load_site(path), False)
+
+
+def _workload(
+    name: str, user: str, site: Site, described: WorkloadOptions, *, in_store: bool
+) -> Workload:
+    """A workload's file, or one by name in the site's store: the user's own, else a shared one."""
+    path = Path(name)
+    elsewhere = path.suffix or (len(path.parts) > 1 and owner_in(name) != user)
+    if path.exists() or not in_store or elsewhere:
+        return read_file(path, described)
+    from berth.plugin.cli.options.where import users_socket  # noqa: PLC0415 - SQLAlchemy is slow to import
+    from berth.plugin.store import Store  # noqa: PLC0415
+    from berth.plugin.users.client import RemoteStore  # noqa: PLC0415
+
+    users = users_socket(Path(site.source), None)
+    store = Store.open(site.daemon.store, create=False) if users is None else RemoteStore(users)
+    record = store.workload(f"{user}/{name}") if users is None else None
+    record = record or store.workload(name)
+    if record is None:
+        raise UsageError(
+            f"there is no file {name!r}, nor a workload of that name in {store.name}",
+            hint="measure the program: berth pilot run --name NAME -- CMD",
+        )
+    stored = parse_workload(record.document, source=f"workload {name}")
+    return with_options(stored, described)
+
+
+def _job(words: tuple[str, ...], workload: Workload) -> Job:
+    """What to run: the words after ``--``, or the command that was profiled."""
+    document = workload.document
+    words = words or (document.workload.command if isinstance(document, Profile) else ())
+    if not words:
+        raise UsageError(f"what runs {workload.name} is not known", hint="add: -- job.sh")
+    return Job(words, is_script=_is_script(Path(words[0])), comment=f"berth:{workload.name}")
+
+
+def _is_script(path: Path) -> bool:
+    """Batch schedulers take text files that begin with ``#!``."""
+    try:
+        with path.open("rb") as stream:
+            return stream.read(2) == b"#!"
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,66 @@
+"""``berth replace``: look again at pending jobs that Berth placed, and move those it would not."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from berth.pilot.errors import UsageError
+from berth.plugin.cli.options.common import json_option
+
+if TYPE_CHECKING:
+    from berth.plugin.scheduler import Replacing
+
+
+@click.command()
+@click.argument("jobs", nargs=-1, metavar="[JOBID...]")
+@click.option("--all", "all_", is_flag=True, help="Every pending job that Berth placed.")
+@click.option("--apply", "apply_", is_flag=True, help="Move them; else only say what would be.")
+@click.option(
+    "--site",
+    "site_file",
+    required=True,
+    type=click.Path(path_type=Path),
+    envvar="BERTH_SITE",
+    help="Site file (berth.toml).",
+)
+@json_option
+def replace(jobs: Sequence[str], all_: bool, apply_: bool, site_file: Path, json_: bool) -> None:
+    """Ask Berth again about pending jobs that it has placed, and move them with --apply.
+
+    Only where the scheduler can move a pending job: Flux can, Slurm cannot. Only jobs whose queue
+    Berth chose are looked at; only the queue and the time limit of a pending job can be changed.
+    Each answer is a recorded decision, each move is logged.
+
+    \b
+    Example:
+      berth replace --all
+      berth replace --apply f2Ppor5M
+    """
+    from berth.plugin.site import load_site  # noqa: PLC0415 - pydantic is slow to import
+
+    if bool(jobs) == all_:
+        raise UsageError("say which jobs: JOBID..., or --all")
+    site = load_site(site_file)
+    logging.basicConfig(level=logging.INFO, format="berth: %(message)s")
+    found = list(site.open_scheduler().replace_pending(jobs, site, apply=apply_))
+    if json_:
+        click.echo(json.dumps([asdict(one) for one in found], indent=2))
+        return
+    for one in found:
+        click.echo(_line(one))
+    if not found:
+        click.echo("no pending job was placed by Berth")
+
+
+def _line(one: Replacing) -> str:
+    if one.to is None:
+        return f"{one.job}  stays in {one.queue}: {one.reason}"
+    verb = "moved" if one.moved else "would move"
+    return f"{one.job}  {verb} from {one.queue} to {one.to}: {one.reason}"

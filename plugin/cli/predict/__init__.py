@@ -1,0 +1,1 @@
+"""``berth predict``: one file for each kind of workload."""

@@ -1,0 +1,173 @@
+"""``berth predict``: platforms ranked for one workload, of any kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from berth.pilot.profile import Profile
+from berth.plugin.cli.options.common import COUNTS
+from berth.plugin.cli.predict.asked import Asked
+from berth.plugin.cli.workload.options import workload_options
+from berth.plugin.forecasting import bundles_for, forecaster_for, reference_of, with_slices
+from berth.plugin.node_profiles import with_nodes
+from berth.plugin.workload_files import WorkloadOptions, read_file
+from berth.predictor.core.workload import Workload
+from berth.predictor.hardware import platforms as catalogue
+
+RELATIVE = "berth.relative-bundle/1"
+"""As ``families.relative.SCHEMA``; named here to import nothing."""
+
+
+@click.command(
+    epilog="Example: berth predict triad.json --platform quartz --platform lassen-v100",
+)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("others", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--platform", "names", multiple=True, help="Only these (default: all known).")
+@click.option("--size", type=float, help="Programs: at this problem size.")
+@click.option(
+    "--cores", type=click.IntRange(min=1), help="Programs: on so many cores of CPU platforms."
+)
+@click.option(
+    "--nodes",
+    type=COUNTS,
+    default=(),
+    help="Programs: on each of these numbers of nodes, as 1,2,4.",
+)
+@click.option(
+    "--platforms", "folder", type=click.Path(path_type=Path), help="A site's own platform files."
+)
+@click.option(
+    "--site",
+    "site_file",
+    type=click.Path(path_type=Path),
+    envvar="BERTH_SITE",
+    help="Site file: its platforms and bundles, as `berth place` has them.",
+)
+@click.option(
+    "--bundle",
+    "bundles",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Bundle in place of the shipped one of its kind; several can be given.",
+)
+@click.option(
+    "--known",
+    multiple=True,
+    metavar="PLATFORM=PROFILE",
+    help="Programs: a profile of the same program run on PLATFORM.",
+)
+@click.option("--store", help="Programs: use its profiles of the same program too.")
+@click.option(
+    "--probe", is_flag=True, help="Programs: say which one or two runs elsewhere would help most."
+)
+@click.option(
+    "--explain", "why", is_flag=True, help="Show sources, weights, what moved each and limits it."
+)
+@click.option(
+    "--roofline",
+    is_flag=True,
+    help="Model graphs: where the time goes under a platform's roofs, and what would help.",
+)
+@click.option(
+    "--carbon-intensity", type=click.FloatRange(min=0), help="Language models: grams of CO2 a kWh."
+)
+@click.option(
+    "--picture",
+    type=click.Path(path_type=Path),
+    help="Draw the explanation of a program, the --roofline of a model, else the ranked times "
+    "(.svg, .png, .pdf; needs berth[ui] or berth[train]).",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@workload_options
+def predict(
+    *,
+    file: Path,
+    described: WorkloadOptions,
+    folder: Path | None,
+    site_file: Path | None,
+    bundles: tuple[Path, ...],
+    store: str | None,
+    others: tuple[Path, ...],
+    carbon_intensity: float | None,
+    names: tuple[str, ...],
+    **options: Any,
+) -> None:
+    """Rank platforms for the workload of FILE by predicted time.
+
+    FILE is a Profile, an ONNX file, the config.json of a Hugging Face model (a decoder is a served
+    language model), TOML of MIG slices, or a document of a berth.*-workload/1 schema. The numbers
+    are those of `berth place` and of the store.
+    OTHERS are profiles of the same program on other platforms, of the same problem size: those
+    times are then known, and what is predicted for the rest learns from them. On the same platform
+    they are runs on other numbers of nodes: its time on several nodes is fitted to them.
+    With --bundle of `berth train --task relative-performance` its own platforms are ranked.
+    """
+    site = None
+    if site_file is not None:
+        from berth.plugin.site import load_site
+
+        site = load_site(site_file)
+    workload, others = with_nodes(read_file(file, described), others)
+    forecaster = forecaster_for(site, bundles)
+    named = bundles_for(forecaster, workload, bundles, site)
+    platforms = {**catalogue.load(folder), **(site.platforms if site else {})}
+    asked = Asked(
+        path=file,
+        workload=workload,
+        forecaster=forecaster,
+        platforms=with_slices(platforms) if workload.kind == "slices" else platforms,
+        reference=reference_of(site),
+        names=tuple(dict.fromkeys(names)),
+        bundles=named,
+        sizes=described.sizes,
+        others=others,
+        stored=_stored(store),
+        carbon_g_per_kwh=carbon_intensity,
+        **options,
+    )
+    _view(workload, relative=RELATIVE in named)(asked)
+
+
+def _view(workload: Workload, *, relative: bool) -> Callable[[Asked], None]:
+    """How to show a workload of this kind; each view is imported only when asked for."""
+    # ruff: noqa: PLC0415
+    match workload.kind:
+        case "program" if relative:
+            from berth.plugin.cli.predict.relative import predict_relative
+
+            return predict_relative
+        case "program":
+            from berth.plugin.cli.predict.program import predict_program
+
+            return predict_program
+        case "model-graph":
+            if getattr(workload.document, "mode", "") == "training":
+                from berth.plugin.cli.predict.training_step import predict_training
+
+                return predict_training
+            from berth.plugin.cli.predict.model_graph import predict_model
+
+            return predict_model
+        case "language-model":
+            from berth.plugin.cli.predict.language_model import predict_llm
+
+            return predict_llm
+        case _:
+            from berth.plugin.cli.predict.any_kind import predict_any
+
+            return predict_any
+
+
+def _stored(store: str | None) -> tuple[Profile, ...]:
+    """The profiles of the store; which are of the same program is found out later."""
+    if store is None:
+        return ()
+    from berth.plugin.store import Store
+    from berth.plugin.workloads import stored_profiles  # SQLAlchemy takes its time
+
+    return tuple(stored_profiles(Store.open(store)))

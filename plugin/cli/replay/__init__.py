@@ -1,0 +1,1 @@
+"""``berth replay`` and ``berth tune``."""

@@ -1,0 +1,265 @@
+"""``berth replay``: what would have happened to past jobs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import click
+import numpy as np
+
+from berth.pilot.documents import write_text
+from berth.pilot.errors import UsageError
+from berth.plugin.cli.options.where import find_site, open_store
+from berth.plugin.cli.replay.live import show_live
+from berth.plugin.cli.replay.options import Options, replay_options
+from berth.plugin.history.reading import summary
+from berth.plugin.replay.clusters import SiteCluster, cluster_of, on_cluster
+from berth.plugin.replay.past import PastJobs, asked_jobs, past_jobs
+from berth.plugin.replay.placed import Column, Events, Variant, columns_of
+from berth.plugin.replay.shown import (
+    as_json,
+    counted,
+    failures,
+    table,
+    unknown_partitions,
+    users_as_json,
+    users_table,
+)
+from berth.plugin.replay.site_events import (
+    present_reservations,
+    read_failures,
+    read_reservations,
+)
+from berth.plugin.replay.times import with_own_times
+from berth.plugin.replay.truth import FORECASTS, OUTCOMES, TIMES, Truth, truth_of
+from berth.plugin.site.site import Site
+from berth.policies.objectives import OBJECTIVES
+from berth.policies.replay import Multifactor, Recutting, Settings, Trace, one_pool
+from berth.policies.replay.changes import changed
+from berth.policies.replay.cluster import Failure, Reservation
+from berth.policies.replay.settings import Backfill
+from berth.policies.settings import PolicySettings
+
+_DAY_S, _HOUR_S = 86_400.0, 3_600.0
+_LIVE = "live"
+
+
+@click.command()
+@replay_options
+def replay_command(options: Options) -> None:
+    """Replay past jobs from TRACE on the site's nodes, under one scheduler or several.
+
+    TRACE is what sacct or Flux wrote, or in the Standard Workload Format, a trace of Gavel's or
+    Alibaba's (openb), or a table as berth tune takes it, packed by gzip or not; --accounting asks
+    the scheduler instead.
+    With --set every replay is shown with and without the changes; the first column is what the
+    others are compared with, user by user.
+
+    With --live the jobs that run and wait now are replayed forward, on the nodes as they
+    are: when each starts, with intervals, under the present way and under each --policy.
+
+    \b
+    Example:
+      berth replay ricc.swf.gz --cores 8192 --backfill easy --backfill fcfs
+      berth replay jobs.txt --site berth.toml --set nodes.gpu.count=+4
+      berth replay jobs.txt --site berth.toml --set nodes.a100.mig=10 --recut
+      berth replay --accounting --days 30 --site berth.toml --mtbf 90
+      berth replay --live --policy fastest
+    """
+    if options.live:
+        _check_live(options)
+        show_live(
+            options.site_file, options.store_url, options.backfills, options.policies,
+            json_=options.json_,
+        )  # fmt: skip
+        return
+    past = _past(options)
+    jobs = past.trace
+    if options.days is not None and not options.accounting:
+        jobs = jobs.between(0.0, options.days * _DAY_S)
+    place, jobs = _cluster(options, jobs)
+    truth = _truth(options, jobs, place)
+    events = _events(options, jobs, place)
+    variants = _variants(options, place, jobs)
+    found = list(columns_of(jobs, variants, truth, events, options.seeds))
+    if options.html is not None:
+        _write_html(options.html, past, variants, found)
+    if options.json_:
+        replays = [
+            {
+                **as_json(one.name, one.metrics),
+                "failure": one.failure,
+                "users": users_as_json(found[0], one),
+            }
+            for one in found
+        ]
+        report = {
+            "broken": past.read.broken, "examples": past.read.examples,
+            "not_ended": past.read.not_ended, "changed": past.read.changed,
+            "known_elsewhere": dict(truth.known),
+        }  # fmt: skip
+        click.echo(json.dumps({"trace": past.source, **report, "replays": replays}, indent=2))
+        return
+    if options.html is not None:
+        click.echo(f"The report is in {options.html}.")
+    for line in [*summary(past.read), *counted(found[0].metrics.counts)]:
+        click.echo(line)
+    for line in unknown_partitions(found[0].replays[0]):
+        click.echo(line)
+    for source, count in truth.known.items() if options.policies else ():
+        click.echo(f"times elsewhere by {source}: known of {count} jobs")
+    click.echo(table([(one.name, one.metrics) for one in found]))
+    for line in failures(found):
+        click.echo(line)
+    if len(found) > 1 and options.users:
+        click.echo(users_table(found, options.users))
+
+
+def _past(options: Options) -> PastJobs:
+    if options.accounting:
+        if options.trace is not None or options.format_ is not None:
+            raise UsageError("--accounting asks the scheduler, without a TRACE")
+        site = find_site(options.site_file)
+        return asked_jobs(site, options.days or 30.0, options.times, strict=options.strict)
+    if options.trace is None:
+        raise UsageError("replay which jobs?", hint="name a TRACE, or say --accounting or --live")
+    return past_jobs(
+        options.trace, options.format_, options.times, utc=options.utc, strict=options.strict
+    )
+
+
+def _write_html(
+    path: Path, past: PastJobs, variants: Sequence[Variant], found: Sequence[Column]
+) -> None:
+    """The first draw of each; pictures are left out without matplotlib."""
+    from berth.plugin.report import page  # noqa: PLC0415 - slow only where used
+    from berth.plugin.report.of_replay import Shown, replay_report  # noqa: PLC0415
+    from berth.policies.tuning.replayed import TraceReplayer  # noqa: PLC0415
+
+    shown = []
+    for variant, one in zip(variants, found, strict=True):
+        done, place = one.replays[0], variant.place
+        replayer = TraceReplayer(
+            done.trace, done.cluster, done.settings, place.candidates, place.partition_of
+        )
+        figures = replayer.figures(done, float(done.trace.submit_s[0]))
+        shown.append(Shown(one.name, one.metrics, figures))
+    counts = [*summary(past.read), *counted(found[0].metrics.counts)]
+    report = replay_report(Path(past.source).name, shown, counts)
+    write_text(path, page.html(report, made_by="berth replay"))
+
+
+def _check_live(options: Options) -> None:
+    """Raises UsageError for options that a live replay does not have."""
+    given = {
+        "a TRACE": options.trace, "--accounting": options.accounting or None,
+        "--cores": options.cores, "--set": options.changes or None, "--times": options.times,
+        "--truth": options.truth or None, "--failures": options.failures, "--mtbf": options.mtbf,
+        "--reservations": options.reservations, "--recut": options.recut or None,
+        "--html": options.html,
+    }  # fmt: skip
+    for name, value in given.items():
+        if value is not None:
+            raise UsageError(f"--live replays the present queue, without {name}")
+
+
+def _cluster(options: Options, jobs: Trace) -> tuple[SiteCluster, Trace]:
+    if options.cores is not None:
+        one = replace(jobs, queue=jobs.queue * 0, queues=("all",))
+        return SiteCluster(one_pool(options.cores), {}), one
+    site = find_site(options.site_file)
+    if site is None:
+        raise UsageError("replay on which machine?", hint="give --site FILE or --cores N")
+    place = cluster_of(site)
+    return place, with_own_times(jobs, place.cluster)
+
+
+def _truth(options: Options, jobs: Trace, place: SiteCluster) -> Truth:
+    if not options.policies:
+        return Truth(jobs)
+    if place.site is None:
+        raise UsageError("--policy places jobs on the site's candidates", hint="give --site FILE")
+    sources = options.truth or ([TIMES] if jobs.runtime_on else [])
+    if not sources or (TIMES in sources and not jobs.runtime_on):
+        raise UsageError(
+            "--policy needs run times on the candidates' platforms",
+            hint="give --times CSV, or say --truth history, outcomes or forecasts",
+        )
+    store = None
+    if {OUTCOMES, FORECASTS} & set(sources):
+        store = open_store(options.site_file, options.store_url)
+    found = truth_of(jobs, place.cluster, sources, store=store, log_error=options.log_error)
+    if not any(found.known.values()):
+        raise UsageError(
+            f"{', '.join(sources)} know of no job how long it takes on another platform",
+            hint="give a table with --times CSV",
+        )
+    return found
+
+
+def _events(options: Options, jobs: Trace, place: SiteCluster) -> Events:
+    wanted = (options.failures, options.reservations, options.mtbf)
+    if all(one is None for one in wanted):
+        return Events()
+    if place.site is None:
+        raise UsageError("nodes break and are reserved, not cores", hint="give --site FILE")
+    first_s = float(jobs.submit_s[0]) if len(jobs) else 0.0
+    failures: tuple[Failure, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
+    if options.failures is not None:
+        failures = read_failures(options.failures, place.cluster, first_s, utc=options.utc)
+    if options.reservations == _LIVE:
+        reservations = _present(place.site)
+    elif options.reservations is not None:
+        file = Path(options.reservations)
+        reservations = read_reservations(file, place.cluster, first_s, utc=options.utc)
+    mean_s = None if options.mtbf is None else options.mtbf * _DAY_S
+    return Events(failures, reservations, mean_s, options.repair * _HOUR_S)
+
+
+def _present(site: Site) -> tuple[Reservation, ...]:
+    scheduler = site.open_scheduler()
+    return present_reservations(scheduler.reservations(), scheduler.read(), site.candidates)
+
+
+def _variants(options: Options, place: SiteCluster, jobs: Trace) -> list[Variant]:
+    """Each backfill; each with the changes, with GPUs cut anew, and under each policy."""
+    half_life = options.fair_share
+    priority = None if half_life is None else Multifactor(half_life_s=half_life * _DAY_S)
+    there = [("", place)]
+    if options.changes:
+        after = changed(place.cluster, options.changes)
+        there.append((", changed", on_cluster(place, after)))
+    if options.recut and not any(one.cluster.sliced for _, one in there):
+        raise UsageError(
+            "--recut cuts GPUs anew, and none are cut into slices",
+            hint="give candidates slices in the site file, or --set nodes.KIND.mig=N",
+        )
+    # Jobs that have no time where they were submitted run only where a policy sends them.
+    plain = not options.policies or len(jobs.queues) > 1 or not np.all(np.isnan(jobs.runtime_s))
+    found = []
+    for backfill in options.backfills or [Backfill.EASY.value]:
+        settings = Settings(
+            Backfill(backfill), priority, kill_at_limit=not options.no_kill,
+            kill_at_memory=not options.no_kill, requeue_failed=not options.no_requeue,
+        )  # fmt: skip
+        for words, one in there:
+            ways = [(f"{backfill}{words}", settings)]
+            if options.recut and one.cluster.sliced:
+                recutting = Recutting(cost_s=options.recut_cost)
+                ways.append((f"{backfill}{words}, re-cut", replace(settings, recutting=recutting)))
+            for name, way in ways:
+                found += [Variant(name, one, way)] if plain else []
+                for policy in options.policies:
+                    asked = _objective(place, policy)
+                    found.append(Variant(f"{name}, {policy}", one, way, asked))
+    return found
+
+
+def _objective(place: SiteCluster, name: str) -> PolicySettings:
+    OBJECTIVES.load(name)
+    before = PolicySettings() if place.site is None else place.site.policy
+    return replace(before, objective=name)

@@ -1,0 +1,202 @@
+"""``berth tune``: the policy that would have served the site's past jobs best."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from berth.pilot.errors import BerthError, UsageError
+from berth.plugin.cli.options.common import SITE_FILE, seconds_of
+from berth.plugin.cli.options.where import find_site
+from berth.plugin.cli.output.step_bar import saying
+from berth.plugin.scheduler import Scheduler
+from berth.plugin.site.site import Site
+from berth.plugin.tune.folder import (
+    DIFFERENCE,
+    JOURNAL,
+    REPORT,
+    SLICES,
+    TUNED,
+    Order,
+    content_of,
+)
+from berth.policies.tuning.figures import METRICS
+from berth.policies.tuning.parameters import PARAMETERS, chosen
+from berth.policies.tuning.progress import Progress
+
+FOLDER = "tune"
+
+
+def _words(_context: click.Context, _parameter: click.Parameter, value: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in value.split(",") if word.strip())
+
+
+def _seconds(_context: click.Context, parameter: click.Parameter, value: str) -> float:
+    return seconds_of(parameter.opts[0], value)
+
+
+@click.command(
+    epilog="Example: berth tune jobs.sacct --site berth.toml --metrics finish,cost --trials 100"
+)
+@click.argument("jobs", type=click.Path(path_type=Path), required=False)
+@click.option(
+    "--site",
+    "site_file",
+    type=click.Path(path_type=Path),
+    envvar="BERTH_SITE",
+    help=f"Site file (berth.toml). Default: {SITE_FILE}.",
+)
+@click.option("--times", type=click.Path(path_type=Path), metavar="CSV",
+              help="True run times elsewhere: job,platform,runtime_s.")  # fmt: skip
+@click.option("--metrics", callback=_words, default="finish", show_default=True,
+              help=f"With commas, the first one foremost: {', '.join(METRICS)}.")  # fmt: skip
+@click.option("--parameters", callback=_words, default="",
+              help=f"Of {', '.join(PARAMETERS)}. Default: all.")  # fmt: skip
+@click.option("--trials", type=click.IntRange(1, 1_000_000), default=100, show_default=True)
+@click.option("--train", "train_share", type=click.FloatRange(0.1, 0.9), default=0.7,
+              show_default=True, help="Part of the time that trains; the rest tests.")  # fmt: skip
+@click.option("--first", "first_share", type=click.FloatRange(0.0, 1.0), default=0.125,
+              show_default=True, help="Part of the training time in which hopeless trials are "
+              "stopped; 0: none is.")  # fmt: skip
+@click.option("--folder", type=click.Path(path_type=Path, file_okay=False), default=FOLDER,
+              show_default=True, help="Where everything is kept; workers must see it.")  # fmt: skip
+@click.option("--storage", help="URL of a database instead of the folder's journal.")
+@click.option("--workers", type=click.IntRange(1, 10_000), default=1, show_default=True)
+@click.option("--on", "on", metavar="SCHEDULER:QUEUE",
+              help="Submit the workers there. Default: processes of this machine.")  # fmt: skip
+@click.option("--time-limit", "time_limit_s", callback=_seconds, default="4h", show_default=True,
+              help="Of each submitted worker.")  # fmt: skip
+@click.option("--account", "-A", help="Account to charge submitted workers to.")
+@click.option("--qos", help="Quality of service of submitted workers.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--option", "options", multiple=True, metavar="KEY=VALUE",
+              help="How jobs are replayed; see berth replay.")  # fmt: skip
+@click.option("--join", type=click.Path(path_type=Path, file_okay=False),
+              help="Work for the tune in this folder, and nothing else.")  # fmt: skip
+@click.option("--json", "json_", is_flag=True, help="Print the result as JSON.")
+def tune(
+    *,
+    jobs: Path | None,
+    site_file: Path | None,
+    metrics: tuple[str, ...],
+    parameters: tuple[str, ...],
+    join: Path | None,
+    folder: Path,
+    json_: bool,
+    **options: Any,
+) -> None:
+    """Try settings of the policy on past jobs, and judge the best on later ones.
+
+    JOBS is a file of past jobs as berth replay takes it. The site file stays as it is: the folder
+    gets the recommended one, its difference and a report. Interrupted, the same command goes on.
+    """
+    from berth.plugin.tune import run  # noqa: PLC0415 - Optuna's own imports take a second
+    from berth.policies.tuning.study import require_optuna  # noqa: PLC0415
+
+    require_optuna()
+    if join is not None:
+        run.join(join)
+        return
+    if jobs is None:
+        raise UsageError("there are no past jobs to tune on", hint="berth tune JOBS --site FILE")
+    site = find_site(site_file)
+    if site is None:
+        raise UsageError(f"there is no {SITE_FILE}", hint="make one: berth init; or give --site")
+    order = _order(
+        jobs, site, metrics=metrics, parameters=parameters, folder=folder, options=options
+    )
+    scheduler, queue = _where(site, options["on"])
+    with _progress(order.trials) as show:
+        result = run.tune(
+            folder, order, site, show=show, workers=options["workers"], scheduler=scheduler,
+            queue=queue, time_limit_s=options["time_limit_s"], account=options["account"],
+            qos=options["qos"],
+        )  # fmt: skip
+    if json_:
+        click.echo(json.dumps(run.as_json(result, folder), indent=2))
+        return
+    for line in run.lines(result, site.currency):
+        click.echo(line)
+    click.echo(f"\nReport: {folder / REPORT}")
+    if result.difference:
+        click.echo(f"Recommended site file: {folder / TUNED}; what changes: {folder / DIFFERENCE}")
+    if result.slices:
+        click.echo(f"Recommended settings of slices: {folder / SLICES}")
+
+
+def _order(
+    jobs: Path,
+    site: Site,
+    *,
+    metrics: tuple[str, ...],
+    parameters: tuple[str, ...],
+    folder: Path,
+    options: dict[str, Any],
+) -> Order:
+    from berth.plugin.tune.replaying import open_replayer  # noqa: PLC0415 - numpy and the engine
+
+    unknown = [name for name in metrics if name not in METRICS]
+    if unknown or not metrics:
+        raise UsageError(
+            f"--metrics: there is no metric {unknown[0]!r}" if unknown else "--metrics is empty",
+            hint=f"there are: {', '.join(METRICS)}",
+        )
+    pairs = [text.partition("=") for text in options["options"]]
+    for text, (key, mark, _) in zip(options["options"], pairs, strict=True):
+        if not key or not mark:
+            raise UsageError(f"--option {text!r} is not KEY=VALUE")
+    given = {key: value for key, _, value in pairs}
+    files = [Path(site.source), jobs]
+    if options["times"] is not None:
+        given["times"] = str(options["times"].absolute())
+        files.append(options["times"])
+    replayer = open_replayer(site, jobs, given)
+    chosen(parameters, replayer.layouts)
+    span_s = replayer.span_s
+    if span_s <= 0:
+        raise UsageError(f"{jobs}: all jobs were submitted at once, there is nothing to test on")
+    train_s = options["train_share"] * span_s
+    return Order(
+        site=str(Path(site.source).absolute()),
+        trace=str(jobs.absolute()),
+        content=content_of(*files),
+        parameters=parameters,
+        metrics=metrics,
+        trials=options["trials"],
+        train_s=train_s,
+        first_s=options["first_share"] * train_s,
+        storage=options["storage"] or str(folder.absolute() / JOURNAL),
+        seed=options["seed"],
+        options=given,
+    )
+
+
+def _where(site: Site, text: str | None) -> tuple[Scheduler | None, str]:
+    if text is None:
+        return None, ""
+    name, mark, queue = text.partition(":")
+    if not mark or not queue:
+        raise UsageError(f"--on {text!r} is not SCHEDULER:QUEUE")
+    return site.open_scheduler(name), queue
+
+
+@contextmanager
+def _progress(trials: int) -> Iterator[Callable[[Progress], None]]:
+    """Shows how many trials are done and the time left. Raises BerthError when interrupted."""
+    with saying("tune") as say:
+
+        def show(now: Progress) -> None:
+            text = f"{now.finished} of {trials} trials, {now.stopped} stopped early"
+            say(text, now.finished, trials)
+
+        try:
+            yield show
+        except KeyboardInterrupt:
+            raise BerthError(
+                "interrupted: what is done is kept", hint="the same command goes on with it"
+            ) from None

@@ -1,0 +1,268 @@
+"""``berth calibrate``: each kind of node measured through the scheduler, and learnt from."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+from berth.pilot.errors import BerthError, UsageError
+from berth.plugin.calibrate.drivers import drivers_seen
+from berth.plugin.calibrate.jobs import EXPECTED_S, LINK_S, Progress, Settings, Todo, follow, plan
+from berth.plugin.calibrate.kinds import Kind, kinds_of, named_kinds
+from berth.plugin.calibrate.state import FOLDER, CalibrationState, Folder
+from berth.plugin.cli.options.common import SITE_FILE, seconds_of
+from berth.plugin.cli.options.where import find_site
+from berth.plugin.cli.output.step_bar import saying
+from berth.plugin.cli.train.training_input import command_line, require_training
+from berth.plugin.scheduler import ClusterFacts, Scheduler
+from berth.plugin.site.site import Site
+
+
+def _duration(
+    _context: click.Context, parameter: click.Parameter, value: str | None
+) -> float | None:
+    return None if value is None else seconds_of(parameter.opts[0], value)
+
+
+@click.command(epilog="Example: berth calibrate --site /etc/berth/berth.toml --dry-run")
+@click.option(
+    "--site",
+    "site_file",
+    type=click.Path(path_type=Path),
+    envvar="BERTH_SITE",
+    help=f"Site file (berth.toml). Default: {SITE_FILE}.",
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be measured; submit nothing.")
+@click.option("--kind", "kinds", multiple=True, help="Only this platform, or that of this place.")
+@click.option("--quick", "depth", flag_value="quick", help="Few kernels: a minute a node.")
+@click.option("--full", "depth", flag_value="full", help="Every step longer: eight minutes a node.")
+@click.option(
+    "--nodes", type=click.IntRange(1, 100), default=3, show_default=True, help="Nodes of each kind."
+)
+@click.option("--at-once", type=click.IntRange(1, 1000), default=8, show_default=True,
+              help="Most nodes that are measured at a time.")  # fmt: skip
+@click.option("--time-limit", "time_limit_s", callback=_duration, default="30m", show_default=True,
+              help="Of each job.")  # fmt: skip
+@click.option(
+    "--wait",
+    "wait_s",
+    callback=_duration,
+    default="10m",
+    show_default=True,
+    help="How long to wait while jobs only wait in the queue; they stay there afterwards.",
+)
+@click.option(
+    "--results",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder that compute nodes see, too. Default: calibration/ beside the site file.",
+)
+@click.option("--account", "-A", help="Account to charge.")
+@click.option("--qos", help="Quality of service.")
+@click.option("--links/--no-links", default=True, show_default=True,
+              help="Measure what connects two free nodes of a kind.")  # fmt: skip
+@click.option("--again", is_flag=True, help="Measure again what was measured already.")
+@click.option("--json", "json_", is_flag=True, help="Print JSON.")
+def calibrate(
+    *,
+    site_file: Path | None,
+    dry_run: bool,
+    kinds: tuple[str, ...],
+    depth: str | None,
+    nodes: int,
+    at_once: int,
+    time_limit_s: float,
+    wait_s: float,
+    results: Path | None,
+    account: str | None,
+    qos: str | None,
+    links: bool,
+    again: bool,
+    json_: bool,
+) -> None:
+    """Measure each kind of node by jobs, and make the predictor know them.
+
+    Benchmarks and the reference kernels run alone on some nodes of each kind. From their times
+    come a platform file for each kind and a bundle, which are put beside the site file and named
+    in it. Where two nodes of a kind are free, latency, bandwidth and all-reduce between them are
+    measured, too, by MPI where there is one. Interrupted, it goes on where it stopped when it is
+    called again; jobs that were submitted are not submitted twice.
+    """
+    site = find_site(site_file)
+    if site is None:
+        raise UsageError(f"there is no {SITE_FILE}", hint="make one: berth init; or give --site")
+    require_training("calibration")
+    scheduler = site.open_scheduler()
+    facts = scheduler.read()
+    every = kinds_of(site, facts)
+    try:
+        chosen = named_kinds(every, kinds)
+    except KeyError as error:
+        raise UsageError(
+            f"--kind {error.args[0]!r} is no platform and no place of {site.source}",
+            hint="there are: " + ", ".join(kind.name for kind in every),
+        ) from None
+    settings = Settings(
+        depth=depth or "normal",
+        nodes_per_kind=nodes,
+        time_limit_s=time_limit_s,
+        at_once=at_once,
+        account=account,
+        qos=qos,
+        again=again,
+        links=links and scheduler.pair_launcher is not None,
+    )
+    folder = Folder(results or Path(site.source).absolute().parent / FOLDER)
+    todo = plan(chosen, facts, folder, settings, drivers_seen(site))
+    costs = _cost(chosen, todo, folder, settings)
+    report: dict[str, object] = {"plan": costs, "unfinished": [], "result": None}
+
+    def say(lines: Iterable[str]) -> None:
+        for line in () if json_ else lines:
+            click.echo(line)
+
+    say(costs)
+    if not dry_run:
+        state = _measure(todo, facts, folder, scheduler, settings=settings, wait_s=wait_s)
+        report["unfinished"] = unfinished = _unfinished(chosen, state, facts)
+        say(unfinished)
+        lines, report["result"] = _learn(site, every, folder)
+        say(lines)
+    if json_:
+        click.echo(json.dumps(report, indent=2))
+
+
+def _cost(
+    kinds: tuple[Kind, ...], todo: list[Todo], folder: Folder, settings: Settings
+) -> list[str]:
+    """What it will take, by kind."""
+    each = EXPECTED_S[settings.depth] / 60
+    wanted = [t for t in todo if t.node is not None and t.second is None]
+    pairs = [t for t in todo if t.second is not None]
+    count = len(wanted)
+    lines = [
+        f"To measure: {count} node{'s' if count != 1 else ''} of "
+        f"{len({t.kind.name for t in wanted})} kinds, each alone for about {each:.0f} min: "
+        f"{count * each:.0f} node-minutes (at most {count * settings.time_limit_s / 60:.0f}, by "
+        "the jobs' time limit)."
+        if wanted
+        else "Nothing is left to measure on single nodes."
+        if pairs
+        else "Nothing is left to measure."
+    ]
+    if pairs:
+        minutes = LINK_S / 60
+        lines.append(
+            f"And what connects two nodes of {len(pairs)} kind{'s' if len(pairs) != 1 else ''}, "
+            f"both alone for about {minutes:.0f} min: {2 * len(pairs) * minutes:.0f} node-minutes."
+        )
+    for kind in kinds:
+        own = [t for t in todo if t.kind is kind]
+        names = [t.node.name for t in own if t.node is not None and t.second is None]
+        there = [r.node for r in folder.results(kind.name) if r.node not in names]
+        words = [f"to measure: {', '.join(names)}"] if names else []
+        words += [f"measured: {', '.join(there)}"] if there else []
+        words += [f"{t.nodes[0].name} with {t.nodes[1].name}" for t in own if t.second is not None]
+        words += [t.why_not for t in own if t.why_not]
+        words += [t.stale for t in own if t.stale]
+        single = [t for t in own if t.second is None]
+        busy = [t.node.name for t in single if t.node and t.node.idle_cores < t.node.cores]
+        if names and len(busy) == len(names):
+            words.append("no node of it is free now: its jobs wait in the queue")
+        lines.append(f"  {kind.name} ({len(kind.nodes)} nodes): {'; '.join(words)}")
+    return lines
+
+
+def _measure(
+    todo: list[Todo],
+    facts: ClusterFacts,
+    folder: Folder,
+    scheduler: Scheduler,
+    *,
+    settings: Settings,
+    wait_s: float,
+) -> CalibrationState:
+    steps = sum(one.node is not None for one in todo)
+    try:
+        with saying("calibrate") as say:
+
+            def show(now: Progress) -> None:
+                text = f"{now.running} running, {now.waiting} waiting, {now.failed} failed"
+                say(f"{now.done} done, {text}", now.done + now.failed, steps)
+
+            return follow(
+                todo, facts, folder, scheduler, settings=settings, wait_s=wait_s, show=show
+            )
+    except KeyboardInterrupt:
+        raise BerthError(
+            "interrupted: jobs that were submitted go on",
+            hint="the same command follows them; nothing is submitted twice",
+        ) from None
+
+
+def _unfinished(kinds: tuple[Kind, ...], state: CalibrationState, facts: ClusterFacts) -> list[str]:
+    """What has no result yet, one sentence each."""
+    nodes = {node.name: node for node in facts.nodes}
+    lines = []
+    for step in state.steps:
+        if step.kind not in {kind.name for kind in kinds}:
+            continue
+        if step.problem is not None:
+            lines.append(f"{step.node} ({step.kind}) was not measured: {step.problem}.")
+        elif step.job is not None:
+            node = nodes.get(step.node)
+            why = "" if node is None or node.idle_cores == node.cores else ", which is not free"
+            lines.append(
+                f"Job {step.job} still waits for {step.node} ({step.kind}){why}; "
+                "when it has run, call berth calibrate again."
+            )
+    return lines
+
+
+def _learn(
+    site: Site, kinds: tuple[Kind, ...], folder: Folder
+) -> tuple[list[str], dict[str, object]]:
+    """Platforms and bundle of everything that was measured so far, installed; the report of it."""
+    from berth.plugin.calibrate import alike, install, learning  # noqa: PLC0415 - the extra
+    from berth.plugin.cli.site import calibrate_text as report  # noqa: PLC0415
+    from berth.plugin.forecasting import platforms_for  # noqa: PLC0415
+    from berth.predictor.families.program.bundle import (  # noqa: PLC0415
+        DEFAULT_BUNDLE,
+        verify,
+    )
+
+    found = {}
+    for kind in kinds:
+        results = folder.results(kind.name)
+        if results:
+            found[kind.name] = learning.measured(kind.platform, results, folder.links(kind.name))
+    if not found:
+        raise BerthError(
+            "nothing was measured: the site stays as it was", hint="see the sentences above"
+        )
+    reference = site.reference_platform if site.reference_platform in found else next(iter(found))
+    source = learning.program_bundle(site.bundles)
+    start = DEFAULT_BUNDLE if install.is_ours(source) else source
+    prior = verify(start).priors.get("cpu")
+    if prior is not None:
+        found = alike.with_better_ceilings(found, reference, platforms_for(site), prior)
+    with tempfile.TemporaryDirectory(prefix="berth-calibrated-") as temporary:
+        made = Path(temporary) / "bundle"
+        manifest = learning.learnt(
+            start, list(found.values()), reference, platforms_for(site), made,
+            command=command_line(),
+        )  # fmt: skip
+        before = report.qualities_of(site, source, found, reference)
+        new = install.install(
+            Path(site.source), [k.platform for k in found.values()], made, manifest.id, source
+        )
+    after = report.qualities_of(new, learning.program_bundle(new.bundles), found, reference)
+    known = (new, found, before, after)
+    remarks = list(report.remarks(new, found, after, folder))
+    lines = list(report.lines(*known, bundle_id=manifest.id, remarks=remarks))
+    forecasts = install.refresh_forecasts(new)
+    data = report.as_json(*known, bundle_id=manifest.id, remarks=remarks)
+    return [*lines, forecasts], {**data, "forecasts": forecasts}

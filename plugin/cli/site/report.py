@@ -1,0 +1,179 @@
+"""``berth report``: a job, a workload, the site or the GPUs as one HTML file, for a mail."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from berth.pilot.documents import read_json, write_text
+from berth.pilot.errors import UsageError
+from berth.plugin.cli.options.where import find_site, open_store, open_view, store_options
+from berth.plugin.cli.workload.options import workload_options
+from berth.plugin.workload_files import WorkloadOptions
+
+if TYPE_CHECKING:
+    from berth.plugin.report.parts import Report
+
+_file = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.group()
+def report() -> None:
+    """Write what the page shows as one HTML file that stands alone, for a mail or a ticket.
+
+    The file holds its pictures and its style, runs no script and loads nothing from anywhere.
+    Without --html the same is printed as text.
+
+    \b
+    Example:
+      berth report job 4711 --html job.html
+      berth report site --html site.html
+    """
+
+
+def _output_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    command = click.option("--json", "json_", is_flag=True, help="Print JSON.")(command)
+    return click.option("--html", type=_file, help="Write this file.")(command)
+
+
+@report.command()
+@click.argument("job")
+@_output_options
+@store_options
+def job(
+    job: str, *, html: Path | None, json_: bool, site_file: Path | None, store_url: str | None
+) -> None:
+    """Report one job (or a decision by its id): what was decided, why, how it stands, what came.
+
+    \b
+    Example:
+      berth report job 4711 --html job.html
+    """
+    from berth.plugin.cli.jobs.why import explained  # noqa: PLC0415 - store and scheduler
+    from berth.plugin.report.of_job import job_report, undecided_report  # noqa: PLC0415
+
+    store = open_view(site_file, store_url)
+    record = store.decisions.get(job)
+    if record is not None:
+        ended = store.outcomes.of_decision(record.id)
+        found = explained(store, ended[0].job_id, site_file) if ended else None
+        _put(job_report(store, record, found), html, json_=json_)
+        return
+    found = explained(store, job, site_file)
+    if found.decision is None:
+        _put(undecided_report(found), html, json_=json_)
+    else:
+        _put(job_report(store, found.decision, found), html, json_=json_)
+
+
+@report.command()
+@click.argument("name", metavar="WORKLOAD|FILE")
+@_output_options
+@workload_options
+@store_options
+def workload(
+    name: str,
+    *,
+    html: Path | None,
+    json_: bool,
+    described: WorkloadOptions,
+    site_file: Path | None,
+    store_url: str | None,
+) -> None:
+    """Report what is predicted of a workload of the store, or of a file, and why.
+
+    \b
+    Example:
+      berth report workload resnet50.onnx --batch 32 --html resnet50.html
+      berth report workload stream --html stream.html
+    """
+    from berth.plugin.forecasting import forecaster_for  # noqa: PLC0415 - numpy
+    from berth.plugin.mig.recommending import workload_named  # noqa: PLC0415
+    from berth.plugin.report.of_workload import predicted, workload_report  # noqa: PLC0415
+
+    site = find_site(site_file)
+    asked = workload_named(name, lambda: open_store(site_file, store_url), described)
+    _put(workload_report(predicted(asked, forecaster_for(site), site)), html, json_=json_)
+
+
+@report.command(name="site")
+@click.option("--days", type=click.FloatRange(min=0), default=30.0, show_default=True)
+@_output_options
+@store_options
+def site_(
+    *, days: float, html: Path | None, json_: bool, site_file: Path | None, store_url: str | None
+) -> None:
+    """Report the site: platforms, calibration, coverage, changes, gain, what shadow mode saw.
+
+    \b
+    Example:
+      berth report site --html site.html
+    """
+    from berth.plugin.doctor.examine import examine  # noqa: PLC0415 - everything
+    from berth.plugin.report.of_site import site_report  # noqa: PLC0415
+
+    site = find_site(site_file)
+    if site is None:
+        raise UsageError("there is no site file to report on", hint="give --site FILE")
+    found = site_report(
+        site,
+        lambda: open_store(site_file, store_url),
+        list(examine(site)),
+        days=days,
+        pictures=html is not None or json_,
+    )
+    _put(found, html, json_=json_)
+
+
+@report.command()
+@click.option("--fleet", "fleet_file", type=_file, required=True,
+              help="The GPUs as they stand (berth.mig-fleet/1).")  # fmt: skip
+@click.option("--plan", "plan_file", type=_file, help="A plan for them (berth.mig-plan/1).")
+@_output_options
+def mig(fleet_file: Path, *, plan_file: Path | None, html: Path | None, json_: bool) -> None:
+    """Report the GPUs slice by slice, beside a plan for them, and the steps between.
+
+    \b
+    Example:
+      berth report mig --fleet fleet.json --plan plan.json --html mig.html
+    """
+    from berth.plugin.report.of_fleet import fleet_report  # noqa: PLC0415 - numpy
+    from berth.policies.mig.documents import (  # noqa: PLC0415
+        FleetDocument,
+        PlanDocument,
+        states_of,
+    )
+
+    states = states_of(read_json(fleet_file, FleetDocument), source=fleet_file)
+    plan = None if plan_file is None else read_json(plan_file, PlanDocument)
+    _put(fleet_report(states, plan), html, json_=json_)
+
+
+def _put(found: Report, path: Path | None, *, json_: bool) -> None:
+    """Write it, print it, or both."""
+    from berth.plugin.report import page, plain  # noqa: PLC0415 - slow only where used
+
+    if path is not None:
+        _need_matplotlib()
+        try:
+            write_text(path, page.html(found, made_by="berth report"))
+        except OSError as error:
+            raise UsageError(f"{path} cannot be written: {error.strerror}") from None
+    if json_:
+        click.echo(json.dumps(plain.as_json(found), indent=2))
+    elif path is None:
+        click.echo(plain.text(found))
+    else:
+        click.echo(f"The report is in {path}.")
+
+
+def _need_matplotlib() -> None:
+    """Raises ToolMissing: a file without its pictures would not say that they are missing."""
+    from berth.plugin.pictures.figure import drawing  # noqa: PLC0415
+
+    with drawing("#d9dee3"):
+        pass

@@ -1,0 +1,150 @@
+"""``berth serve``: the daemon that answers submit filters, and a look at a running one."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import click
+
+from berth.pilot.errors import ToolMissing
+from berth.plugin.cli.options.common import SentenceJson, installed_site_option
+
+
+def _mode(_context: click.Context, _option: click.Parameter, text: str) -> int:
+    if not (3 <= len(text) <= 4 and all(c in "01234567" for c in text)):
+        raise click.BadParameter(f"{text!r} is not an octal mode such as 0660")
+    return int(text, 8)
+
+
+@click.command()
+@installed_site_option
+@click.option("--status", is_flag=True, help="Ask the running daemon how it is, and end.")
+@click.option("--json", "json_", is_flag=True, cls=SentenceJson, help="With --status: as JSON.")
+@click.option(
+    "--socket-mode",
+    callback=_mode,
+    default="0660",
+    show_default=True,
+    help="Mode of the scheduler's socket. Whoever connects is checked by uid in any case.",
+)
+@click.option("--users", is_flag=True, help="Serve users on their own socket instead.")
+@click.option("--metrics", is_flag=True, help="Serve Prometheus metrics instead.")
+@click.option(
+    "--listen",
+    default="127.0.0.1:9808",
+    show_default=True,
+    help="With --metrics: HOST:PORT, or unix:PATH.",
+)
+@click.option("--allow-remote", is_flag=True, help="With --metrics: an address others can reach.")
+@click.option("--once", is_flag=True, help="With --metrics: print them and end.")
+@click.option("--log-decisions", is_flag=True, help="Log a line for each decision.")
+@click.option("--verbose", "-v", is_flag=True, help="Log more.")
+def serve(
+    site_file: Path,
+    *,
+    status: bool,
+    json_: bool,
+    socket_mode: int,
+    users: bool,
+    metrics: bool,
+    listen: str,
+    allow_remote: bool,
+    once: bool,
+    log_decisions: bool,
+    verbose: bool,
+) -> None:
+    """Answer the scheduler's submit filter on a Unix socket until SIGTERM.
+
+    SIGHUP reads the site file again (so does a change of the file); a broken one is refused and
+    the old one stays in force. With --users another process serves the users: what they add to the
+    store is theirs by the uid of their connection, and whatever they do there the scheduler's
+    questions are answered. With --metrics another one serves Prometheus metrics (docs/metrics.md).
+
+    \b
+    Example:
+      berth serve --site /etc/berth/berth.toml
+      berth serve --users --site /etc/berth/berth.toml
+      berth serve --status
+      berth serve --metrics --once
+    """
+    if users and metrics:
+        raise click.UsageError("--users and --metrics are processes of their own: start both")
+    if status:
+        _show_status(site_file, json_=json_)
+        return
+    if metrics and once:
+        click.echo(_serving().as_text(site_file), nl=False)
+        return
+    from berth.plugin.daemon import logs  # noqa: PLC0415 - --help and --status need none of it
+
+    logs.to_stderr(logging.DEBUG if verbose else logging.INFO)
+    if users:
+        from berth.plugin.users.serving import serve_users  # noqa: PLC0415
+
+        sys.exit(serve_users(site_file))
+    if metrics:
+        sys.exit(_serving().serve_metrics(site_file, listen, remote=allow_remote))
+    from berth.plugin.daemon.app import Daemon, read_states_of  # noqa: PLC0415
+
+    daemon = Daemon(site_file, read_states_of, socket_mode=socket_mode, log_decisions=log_decisions)
+    sys.exit(daemon.run())
+
+
+def _serving() -> ModuleType:
+    try:
+        from berth.plugin.metrics import serving  # noqa: PLC0415 - needs the extra
+    except ModuleNotFoundError as error:
+        if error.name != "prometheus_client":
+            raise
+        raise ToolMissing(
+            "prometheus-client", needed_for="metrics", hint="pip install 'berth[metrics]'"
+        ) from None
+    return serving
+
+
+def _show_status(site_file: Path, *, json_: bool) -> None:
+    from berth.plugin.daemon.client import ask  # noqa: PLC0415
+    from berth.plugin.site.load import load_site  # noqa: PLC0415
+
+    site = load_site(site_file)
+    answer = ask(site.daemon.socket, {"v": 1, "op": "stats"})
+    if json_:
+        click.echo(json.dumps(answer, indent=2))
+        return
+    latency = answer["latency_us"]
+    rows = {
+        "version": answer["version"],
+        "mode": answer["mode"],
+        "up for": f"{answer['uptime_s']:.0f} s",
+        "decisions": _counts(answer["counts"]),
+        "codes": _counts(answer["codes"]),
+        "latency": "-"
+        if latency["p50"] is None
+        else "p50 {p50} us, p99 {p99} us".format(**latency),
+        "state age": "unknown" if answer["state_age_s"] is None else f"{answer['state_age_s']} s",
+        "candidates": answer["candidates"],
+        "profiles": f"{answer['profiles']} ({answer['forecasts']} forecast)",
+        "recorder": _counts({k: v for k, v in answer["recorder"].items() if k != "problem"}),
+        "breaker": _breakers(answer.get("breakers", {})),
+        "problems": "; ".join(answer["problems"].values()) or "none",
+    }
+    for name, value in rows.items():
+        click.echo(f"{name:<12}{value}")
+
+
+def _breakers(breakers: dict[str, dict[str, float | None]]) -> str:
+    """Of the submit filters, as they reported it; a daemon of an earlier version knows none."""
+    found = [
+        f"{name}: opened {one['openings']:.0f} times, {one['undecided']:.0f} submissions undecided"
+        for name, one in breakers.items()
+        if one["undecided"]
+    ]
+    return "; ".join(found) or "no submission went by undecided"
+
+
+def _counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.items()) or "none"

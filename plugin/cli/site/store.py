@@ -1,0 +1,89 @@
+"""``berth store``: make and upgrade the store, and keep it small."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from berth.plugin.cli.options.common import answer, json_option
+from berth.plugin.cli.options.where import find_site, open_store, store_options, store_url_of
+from berth.plugin.store.database import Database
+from berth.plugin.store.upgrade import HEAD, schema_version
+from berth.plugin.store.upgrade import upgrade as run_migrations
+
+_DAY_S = 86_400.0
+
+
+@click.group()
+def store() -> None:
+    """Make, upgrade and prune the store.
+
+    \b
+    Example:
+      berth store upgrade --site /etc/berth/berth.toml
+    """
+
+
+@store.command()
+@json_option
+@store_options
+def upgrade(*, json_: bool, site_file: Path | None, store_url: str | None) -> None:
+    """Make the store, or bring it to this version's schema. Changes nothing where it is so.
+
+    \b
+    Example:
+      berth store upgrade --store postgresql://berth@db/berth
+    """
+    database = Database(store_url_of(None if store_url else find_site(site_file), store_url))
+    database.create_file()
+    before = schema_version(database)
+    run_migrations(database)
+    done = f"{before or '(none)'} -> {HEAD}" if before != HEAD else f"{HEAD}, nothing to do"
+    answer(
+        f"{database.name}: schema {done}",
+        {"store": database.name, "before": before, "now": HEAD},
+        json_=json_,
+    )
+
+
+@store.command()
+@click.option(
+    "--older-than-days", type=click.FloatRange(min=0), required=True, help="Keep what is younger."
+)
+@click.option(
+    "--outcomes",
+    is_flag=True,
+    help="Also what became of jobs that ended before then, imported ones, too.",
+)
+@json_option
+@store_options
+def prune(
+    *,
+    older_than_days: float,
+    outcomes: bool,
+    json_: bool,
+    site_file: Path | None,
+    store_url: str | None,
+) -> None:
+    """Delete old decisions. Profiles and forecasts stay, outcomes unless --outcomes is given.
+
+    \b
+    Example:
+      berth store prune --older-than-days 90
+      berth store prune --older-than-days 400 --outcomes
+    """
+    opened = open_store(site_file, store_url)
+    before_s = time.time() - older_than_days * _DAY_S
+    deleted = {"decisions": opened.decisions.prune(before_s)}
+    if outcomes:
+        deleted["outcomes"] = opened.outcomes.prune(before_s)
+        opened.memory_needs.prune(before_s)
+        if past := opened.past_jobs.prune(before_s):
+            deleted["past jobs"] = past
+        opened.learning.prune(before_s)
+    count = " and ".join(f"{number} {what}" for what, number in deleted.items())
+    answer(
+        f"{opened.name}: {count} deleted", {"store": opened.name, "deleted": deleted}, json_=json_
+    )

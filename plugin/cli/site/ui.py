@@ -1,0 +1,112 @@
+"""``berth ui``: Berth in a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from berth.pilot.errors import ToolMissing, UsageError
+from berth.plugin.cli.options.common import SITE_FILE
+from berth.plugin.cli.options.where import store_options
+
+_folder = click.Path(path_type=Path, exists=True)
+
+
+@click.command()
+@click.option(
+    "--listen",
+    default="127.0.0.1:0",
+    show_default=True,
+    help="HOST:PORT (port 0: a free one), or unix:PATH for a reverse proxy.",
+)
+@click.option("--demo", is_flag=True, help="The demo site, whatever is installed.")
+@click.option(
+    "--no-token",
+    is_flag=True,
+    help="On a loopback address: let everybody on this machine look. Default: a token.",
+)
+@click.option("--host", "hosts", multiple=True, help="Another name that it may be asked by.")
+@click.option("--root-path", default="", help="Where a reverse proxy has it, for example /berth.")
+@click.option(
+    "--user-header",
+    help="A reverse proxy's header that names who asks; each then sees their own jobs.",
+)
+@click.option("--admin", "admins", multiple=True, help="With --user-header: who sees all jobs.")
+@click.option(
+    "--reports", type=_folder, help="Folder with reports of berth tune, replay --html and report."
+)
+@click.option("--fleet", type=_folder, help="GPUs to show (a berth.mig-fleet/1 file).")
+@click.option("--plan", type=_folder, help="A plan to show beside them (berth.mig-plan/1).")
+@click.option(
+    "--allow-actions",
+    "actions",
+    is_flag=True,
+    help="Let administrators learn now, forget a workload, set the mode, stop. Default: read only.",
+)
+@store_options
+def ui(
+    *,
+    listen: str,
+    demo: bool,
+    no_token: bool,
+    hosts: tuple[str, ...],
+    root_path: str,
+    user_header: str | None,
+    admins: tuple[str, ...],
+    reports: Path | None,
+    fleet: Path | None,
+    plan: Path | None,
+    actions: bool,
+    site_file: Path | None,
+    store_url: str | None,
+) -> None:
+    """Show predictions, placements, jobs, the site, MIG and reports in a browser.
+
+    Prints the address to open, which carries a token. Reads only, unless
+    --allow-actions; nothing is asked of any other
+    machine. Needs the extra `berth[ui]`.
+
+    \b
+    Example:
+      berth ui
+      berth ui --site /etc/berth/berth.toml --listen unix:/run/berth/ui.sock --user-header X-User
+    """
+    try:
+        from berth.plugin.ui.serving import serve_ui  # noqa: PLC0415 - of the extra
+        from berth.plugin.ui.settings import UiSettings  # noqa: PLC0415
+    except ImportError as error:
+        raise ToolMissing(
+            error.name or "flask", needed_for="the page", hint="pip install 'berth[ui]'"
+        ) from None
+    if admins and user_header is None:
+        raise UsageError("--admin belongs to --user-header")
+    if user_header is not None and not listen.startswith("unix:"):
+        raise UsageError(
+            "with --user-header whoever reaches the page can say who they are",
+            hint="let the reverse proxy alone reach it: --listen unix:PATH",
+        )
+    if root_path and not root_path.startswith("/"):
+        raise UsageError("--root-path begins with /")
+    if demo:
+        site_file, store_url = None, None
+    elif site_file is None and SITE_FILE.exists():
+        site_file = SITE_FILE
+    settings = UiSettings(
+        site_file=site_file,
+        store_url=store_url,
+        hosts=(*UiSettings().hosts, *hosts),
+        root_path=root_path.rstrip("/"),
+        user_header=user_header,
+        admins=admins,
+        reports=reports,
+        fleet=fleet,
+        plan=plan,
+        actions=actions,
+    )
+    serve_ui(
+        settings,
+        listen,
+        with_token=not no_token and not listen.startswith("unix:"),
+        announce=lambda address: click.echo(f"Open {address}"),
+    )

@@ -1,0 +1,167 @@
+"""``berth bundle``: what a trained predictor is made of, and whether it is whole."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import click
+
+from berth.plugin.bundle_readers import reader_of
+from berth.plugin.cli.options.common import answer, json_option
+from berth.plugin.cli.output.columns import columns
+from berth.plugin.cli.train.bundle_diff import as_json as as_differences
+from berth.plugin.cli.train.bundle_diff import differences
+from berth.plugin.cli.train.training_input import require_training
+from berth.predictor.core.bundle import CARD, BundleManifest
+from berth.predictor.core.intervals import DIFFICULTY_FLOOR
+from berth.predictor.families.graph.latency.transfer import bundle as transfer
+from berth.predictor.families.program import bundle as bundles
+from berth.predictor.families.relative import bundle as relative
+from berth.predictor.families.slices import manifest as slices
+
+_FOLDER = click.argument(
+    "folder", required=False, type=click.Path(path_type=Path), default=bundles.DEFAULT_BUNDLE
+)
+
+
+@click.group()
+def bundle() -> None:
+    """Trained predictors (default: the shipped one)."""
+
+
+@bundle.command(epilog="Example: berth bundle show")
+@_FOLDER
+@click.option("--json", "as_json", is_flag=True, help="Print the manifest.")
+@click.option("--card", is_flag=True, help="Print the model card.")
+def show(folder: Path, as_json: bool, card: bool) -> None:
+    """What FOLDER holds: data, calibration, figures."""
+    manifest = reader_of(folder).verify(folder)
+    if as_json:
+        click.echo(json.dumps(manifest.model_dump(mode="json", by_alias=True), indent=2))
+        return
+    if card:
+        click.echo((folder / CARD).read_text(encoding="utf-8"), nl=False)
+        return
+    click.echo(f"{manifest.id}, made {manifest.created} by `{manifest.command}`")
+    match manifest:
+        case bundles.Manifest():
+            _tell_kernels(manifest)
+        case relative.RelativeManifest():
+            _tell_relative(manifest)
+        case slices.SliceManifest():
+            _tell_slices(manifest)
+        case transfer.TransferManifest():
+            _tell_transfer(manifest)
+            return
+        case _:
+            _tell_figures(manifest)
+            click.echo("--card tells what it was trained on")
+            return
+    _tell_figures(manifest)
+
+
+@bundle.command(epilog="Example: berth bundle verify my-bundle")
+@_FOLDER
+@json_option
+def verify(folder: Path, *, json_: bool) -> None:
+    """Check every file of FOLDER against the manifest, and that its models run."""
+    loaded = reader_of(folder).load(folder)
+    answer(f"{loaded.id}: whole", {"bundle": loaded.id, "whole": True}, json_=json_)
+
+
+@bundle.command(epilog="Example: berth bundle diff old-bundle new-bundle")
+@click.argument("first", type=click.Path(path_type=Path))
+@click.argument("second", type=click.Path(path_type=Path))
+@click.option("--json", "json_", is_flag=True, help="Print JSON.")
+def diff(first: Path, second: Path, json_: bool) -> None:
+    """What differs between two bundles: data, figures, widths of intervals, files.
+
+    Exit status 0 also where they differ.
+    """
+    found = differences(reader_of(first).verify(first), reader_of(second).verify(second))
+    if json_:
+        click.echo(json.dumps(as_differences(found), indent=2))
+        return
+    if not found:
+        click.echo("no difference")
+    for group in dict.fromkeys(one.group for one in found):
+        click.echo(group)
+        for one in found:
+            if one.group == group:
+                click.echo(f"  {one.sentence()}")
+
+
+@bundle.command(epilog="Example: berth bundle onnx my-bundle -o cost.onnx")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("-o", "--out", type=click.Path(path_type=Path), required=True)
+@json_option
+def onnx(folder: Path, out: Path, *, json_: bool) -> None:
+    """Write the cost model in FOLDER (`berth train --task relative-performance`) as ONNX."""
+    require_training("writing ONNX")
+    from berth.predictor.learning.relative.export import export_cost_model  # noqa: PLC0415 - the extra
+
+    apart = export_cost_model(folder, out)
+    answer(
+        f"{out}: at most {apart:.1g} (log) from the bundle's own answers",
+        {"file": str(out), "largest_log_difference": apart},
+        json_=json_,
+    )
+
+
+def _tell_figures(manifest: BundleManifest) -> None:
+    for name, value in manifest.figures.items():
+        click.echo(f"  {name}: {value:.4g}")
+
+
+def _tell_kernels(manifest: bundles.Manifest) -> None:
+    training = manifest.training
+    click.echo(
+        f"trained on {training.rows} profiles of {training.kernels} kernels "
+        f"measured on {manifest.reference}"
+    )
+    rows = [
+        (
+            entry.platform,
+            f"{entry.cores} core" if entry.cores else f"{entry.gpus} GPU",
+            str(entry.rows),
+            f"{math.exp(entry.score_quantile * DIFFICULTY_FLOOR):.2f}",
+            f"{math.exp(entry.prior.score_quantile * DIFFICULTY_FLOOR):.2f}",
+            entry.label,
+        )
+        for entry in manifest.labelled
+    ]
+    header = ("platform", "at", "rows", "90 % factor", "prior's", "labels")
+    click.echo(columns(header, rows))
+
+
+def _tell_transfer(manifest: transfer.TransferManifest) -> None:
+    click.echo(f"latency of model graphs: trained on {manifest.training.rows} measurements")
+    rows = [
+        (
+            one.platform,
+            "data set" if one.samples is None else f"{one.samples} runs of the site",
+            "-" if one.log_width is None else f"{math.exp(one.log_width):.2f}",
+        )
+        for one in manifest.platforms
+    ]
+    click.echo(columns(("platform", "from", "90 % factor"), rows))
+
+
+def _tell_relative(manifest: relative.RelativeManifest) -> None:
+    training = manifest.training
+    click.echo(
+        f"relative performance, {manifest.family}: trained on {training.rows} rows of "
+        f"{len(training.applications)} applications piloted on {manifest.reference}"
+    )
+    click.echo(f"  platforms: {', '.join(manifest.platforms)}")
+
+
+def _tell_slices(manifest: slices.SliceManifest) -> None:
+    click.echo(f"slow-downs on MIG slices, measured on {', '.join(manifest.gpus)}")
+    rows = [
+        (e.name, str(e.models), str(e.rows), f"{e.width.q90:.3f}", f"{e.width.q95:.3f}", e.data)
+        for e in manifest.methods
+    ]
+    click.echo(columns(("method", "models", "rows", "q90", "q95", "data"), rows))

@@ -1,0 +1,154 @@
+"""``berth train``: a site's own runs make a bundle, or add a platform to one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from berth.pilot.errors import UsageError
+from berth.plugin.cli.options.common import answer, json_option
+from berth.plugin.cli.output.step_bar import step_bar
+from berth.plugin.cli.train.adapt_graphs import adapt_model
+from berth.plugin.cli.train.adapt_programs import adapt_bundle
+from berth.plugin.cli.train.site_rows import SiteInput, site_input
+from berth.plugin.cli.train.training_input import command_line, require_training
+
+if TYPE_CHECKING:
+    from berth.predictor.families.relative.bundle import RelativeManifest
+    from berth.predictor.learning.relative.family import Family
+
+TASKS = ("programs", "models", "relative-performance")
+OLD_NAMES = {"kernels": "programs", "dl": "models", "relative": "relative-performance"}
+
+
+class TaskName(click.Choice[str]):
+    """One of ``TASKS``; the names of earlier versions are understood, too."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The present name. Raises BadParameter."""
+        return super().convert(OLD_NAMES.get(value, value), param, ctx)
+
+
+@click.command(
+    epilog="Example: berth train node1.jsonl node2.jsonl --adapt default --platform node2 --out b"
+)
+@click.argument("profiles", nargs=-1, type=click.Path(path_type=Path))
+@click.option(
+    "--task",
+    type=TaskName(TASKS),
+    default="programs",
+    show_default=True,
+    help="What PROFILES are: programs or deep-learning models (models) that ran on a new platform, "
+    "with --adapt; or programs that ran on several platforms (relative-performance).",
+)
+@click.option(
+    "--adapt",
+    type=click.Path(path_type=Path),
+    metavar="BUNDLE",
+    help="Add --platform to this bundle (`default`: the shipped one) by the runs of PROFILES.",
+)
+@click.option("--platform", help="With --adapt: the new platform.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="The new bundle.")
+@click.option("--reference", help="With --task relative-performance: where programs are piloted.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option(
+    "--platforms", "folder", type=click.Path(path_type=Path), help="A site's own platform files."
+)
+@json_option
+def train(
+    *,
+    profiles: tuple[Path, ...],
+    task: str,
+    adapt: Path | None,
+    platform: str | None,
+    out: Path,
+    reference: str | None,
+    seed: int,
+    folder: Path | None,
+    json_: bool,
+) -> None:
+    """Learn from PROFILES, the site's own runs.
+
+    With --adapt, PROFILES are of the same workloads on a reference and on the new platform (with
+    --task models: the .jsonl of `berth pilot dl` and the .onnx files that it measured). With --task
+    relative-performance, of the same workloads on several platforms (folders, JSON, JSON lines,
+    CSV of times).
+    """
+    if task == TASKS[2]:
+        if adapt is not None or platform is not None:
+            raise UsageError("--adapt and --platform are for --task programs and models")
+        site = site_input(profiles, reference, folder)
+        if site is None:
+            raise UsageError(
+                "no PROFILES are given", hint="profiles of programs on several platforms"
+            )
+        manifest = train_relative(site, out, seed)
+        found = {"bundle": manifest.id, "rows": manifest.training.rows, "platform": None}
+        answer(
+            f"{of_relative(manifest)}\nwritten to {out}",
+            {**found, "folder": str(out)},
+            json_=json_,
+        )
+        return
+    if reference is not None:
+        raise UsageError("--reference is for --task relative-performance")
+    if (adapt is None) != (platform is None):
+        raise UsageError("--adapt BUNDLE and --platform NEW go together")
+    if adapt is None or platform is None:
+        raise UsageError(
+            f"--task {task} needs --adapt BUNDLE and --platform NEW",
+            hint="--adapt default starts from the bundle that comes with Berth; "
+            "`python -m lab` trains bundles from public data",
+        )
+    if task == TASKS[0]:
+        text, made = adapt_bundle(profiles, adapt, platform, out, folder=folder, seed=seed)
+    else:
+        text, made = adapt_model(profiles, adapt, platform, out, folder=folder)
+    answer(text, {**made, "folder": str(out)}, json_=json_)
+
+
+def train_relative(
+    site: SiteInput,
+    out: Path,
+    seed: int,
+    sources: Mapping[str, str] | None = None,
+    family: Family | None = None,
+) -> RelativeManifest:
+    """A bundle of relative performance over the platforms of these rows.
+
+    ``sources``: checksums by data set (absent: of the rows themselves); ``family``: absent, the
+    cost model.
+    """
+    require_training("training")
+    from berth.predictor.learning.relative.cost_model_family import CostModelFamily  # noqa: PLC0415
+    from berth.predictor.learning.relative.train import steps  # noqa: PLC0415
+    from berth.predictor.learning.relative.train import train as run  # noqa: PLC0415
+
+    with step_bar("training", steps(site.rows)) as advance:
+        return run(
+            site.rows,
+            out,
+            sources=dict(sources or {site.title: site.rows.digest()}),
+            seed=seed,
+            command=command_line(),
+            family=CostModelFamily(kinds=site.kinds) if family is None else family,
+            constants=site.constants,
+            advance=advance,
+        )
+
+
+def of_relative(manifest: RelativeManifest) -> str:
+    """What was made, and how far it can be trusted."""
+    from berth.predictor.families.relative.bundle import TRUST  # noqa: PLC0415 - onnxruntime
+
+    applications = len(manifest.training.applications)
+    done = f"{manifest.id}: {manifest.training.rows} rows of {applications} applications"
+    if TRUST in manifest.files:
+        return done
+    return (
+        f"{done}\n{applications} applications are too few to know how far it can be trusted: "
+        "predictions will have no intervals and abstain"
+    )

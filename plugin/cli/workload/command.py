@@ -1,0 +1,417 @@
+"""``berth workload``: what can be placed, in the store, and what is predicted of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from berth.pilot.documents import to_json
+from berth.pilot.errors import DocumentError, UsageError
+from berth.pilot.units import format_bytes, format_seconds
+from berth.plugin.cli.options.common import json_option
+from berth.plugin.cli.options.where import (
+    find_site,
+    open_store,
+    open_view,
+    store_options,
+    users_socket,
+)
+from berth.plugin.cli.output.columns import columns
+from berth.plugin.cli.output.forecast_text import best_points, doubts, forecast_json, per, table
+from berth.plugin.cli.workload.options import workload_options
+from berth.plugin.cli.workload.sharing import collect, share
+from berth.plugin.cli.workload.storing import store_workload
+from berth.plugin.cli.workload.text import Summary, described, learnt_text, summary
+from berth.plugin.daemon.fingerprint import fingerprint
+from berth.plugin.daemon.messages import MAX_SCRIPT_BYTES
+from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
+from berth.plugin.node_profiles import with_nodes
+from berth.plugin.site import Site
+from berth.plugin.store import Store
+from berth.plugin.store.records import FingerprintRecord
+from berth.plugin.users.client import RemoteStore
+from berth.plugin.workload_files import WorkloadOptions, read_file
+from berth.plugin.workloads import refresh, stored, workload_in
+from berth.predictor.core.forecast import Forecast
+from berth.predictor.core.workload import Workload
+
+if TYPE_CHECKING:
+    from berth.plugin.learning.shown import Moved
+
+SHOWN = 5
+"""Platforms in the first view of a workload."""
+_bundle_option = click.option(
+    "--bundle",
+    "bundles",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="Bundle in place of the shipped one of its kind; several can be given.",
+)
+_json_option = click.option("--json", "json_", is_flag=True, help="Print JSON.")
+
+
+@click.group()
+def workload() -> None:
+    """What can be placed: add workloads to the store, list, show and remove them.
+
+    \b
+    Example:
+      berth workload add stream.json --script job.sh
+      berth workload add resnet50.onnx --mode training --amount "90 epochs" --steps-per-epoch 5004
+      sbatch --partition=auto --comment=berth:stream job.sh
+    """
+
+
+@workload.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("others", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--name", help="Store it under this name instead of the file's.")
+@click.option(
+    "--script",
+    type=click.Path(path_type=Path),
+    help="Batch script whose jobs run it: they need not name the workload.",
+)
+@click.option(
+    "--for-file",
+    type=click.Path(path_type=Path),
+    help="Jobs that name this file (--comment=berth-file:PATH) run it, whatever their script.",
+)
+@click.option("--argument", "arguments", multiple=True, help="The script's arguments, in order.")
+@click.option("--size", type=float, help="Problem size that the script runs.")
+@click.option("--replace", is_flag=True, help="Replace a different workload of the same name.")
+@click.option("--share", is_flag=True, help="Ask that it serve all users, not only you.")
+@workload_options
+@_bundle_option
+@_json_option
+@store_options
+def add(
+    file: Path,
+    others: tuple[Path, ...],
+    *,
+    described: WorkloadOptions,
+    name: str | None,
+    script: Path | None,
+    for_file: Path | None,
+    arguments: tuple[str, ...],
+    size: float | None,
+    replace: bool,
+    share: bool,
+    bundles: tuple[Path, ...],
+    json_: bool,
+    site_file: Path | None,
+    store_url: str | None,
+) -> None:
+    """Store the workload in FILE and predict it on every platform.
+
+    FILE is a Profile of `berth pilot run`, an ONNX file, the config.json of a Hugging Face model
+    (a decoder is a served language model, anything else one run of its graph), TOML of MIG slices,
+    or a document of a berth.*-workload/1 schema. A running daemon sees it within a second.
+    OTHERS are profiles of the same program on other numbers of nodes of the same platform.
+
+    Where the site serves users, the workload is yours (USER/NAME) and places your jobs only, until
+    an admin shares it. Elsewhere whoever may write to the store adds it for all.
+
+    \b
+    Example:
+      berth workload add stream.json --script job.sh --argument big.inp
+      berth workload add lmp-n1.json lmp-n2.json lmp-n4.json
+      berth workload add bert.onnx --batch 32 --dim sequence=128 --amount "10000 requests"
+      berth workload add llama/config.json --concurrency 16 --amount "1e6 tokens"
+    """
+    if size is not None and not size > 0:
+        raise UsageError(f"--size {size:g} is not a positive number")
+    owned = name is not None and "/" in name
+    found = read_file(file, described if owned else _named(described, name))
+    found, _ = with_nodes(found, others, all_of_them=True)
+    if name is not None:
+        found = dataclasses.replace(found, name=name)
+    if script is not None and for_file is not None:
+        raise UsageError("give --script or --for-file", hint="the other one in a second call")
+    digest = None if script is None else fingerprint(_read_script(script), arguments)
+    if for_file is not None:
+        digest = _digest_of(for_file)
+    users = users_socket(site_file, store_url)
+    store: Store | RemoteStore
+    if users is not None:
+        if bundles:
+            raise UsageError("--bundle is for stores of your own", hint="give --store too")
+        store, document = RemoteStore(users), to_json(found.document)
+        added, forecast, shared = store.add(
+            document, name=found.name, replace=replace, share=share, script=digest, size=size
+        )
+        found = dataclasses.replace(found, name=added)
+    else:
+        shared, site = found.name, find_site(site_file)
+        store = direct = open_store(site_file, store_url)
+        forecast = store_workload(found, direct, bundles, site, replace=replace)
+        if digest is not None:
+            direct.attach_script(FingerprintRecord(digest, found.name, size, time.time()))
+    if json_:
+        answer = {
+            "workload": found.name,
+            "kind": found.kind,
+            "unit": forecast.unit.value,
+            "store": store.name,
+            "bundle": forecast.bundle,
+            "families": list(forecast.families),
+            "platforms": sorted(forecast.curves),
+            "fingerprint": digest,
+        }
+        click.echo(json.dumps(answer))
+        return
+    click.echo(
+        f"{found.name} ({found.kind}): predicted {per(forecast)} on {len(forecast.curves)} "
+        f"platforms ({store.name})"
+    )
+    if not forecast.whole_job:
+        click.echo("how much work a job does is not known (--amount): no time limit is judged")
+    if digest is not None:
+        whose = f"jobs of {script}" if for_file is None else f"jobs with berth-file:{for_file}"
+        click.echo(f"{whose} use it by themselves ({digest[:19]}...)")
+    click.echo(f"other jobs name it: --comment=berth:{found.name.rpartition('/')[2]}")
+    if share and shared is None:
+        click.echo("it serves your jobs; an admin is asked to share it with all")
+
+
+@workload.command(name="list")
+@_json_option
+@store_options
+def list_(*, json_: bool, site_file: Path | None, store_url: str | None) -> None:
+    """List the workloads of the store.
+
+    \b
+    Example:
+      berth workload list --json
+    """
+    store = open_view(site_file, store_url)
+    records = store.workloads()
+    bundles = store.bundles([r.name for r in records])
+    rows = [(r, summary(r), bundles.get(r.name, [])) for r in records]
+    if json_:
+        found = [
+            {
+                "name": r.name,
+                "kind": s.kind,
+                "unit": s.unit,
+                "amount": s.amount,
+                "measured_on": s.measured_on,
+                "digest": r.digest,
+                "owner": r.owner,
+                "created_s": r.created_s,
+                "runtime_s": s.runtime_s,
+                "share_asked": r.share_asked_s is not None,
+                "bundles": forecasts,
+            }
+            for r, s, forecasts in rows
+        ]
+        click.echo(json.dumps(found, indent=2))
+        return
+    if not rows:
+        click.echo("no workloads yet: berth pilot run -- CMD, then berth workload add FILE")
+        return
+    table_rows = [
+        [
+            r.name,
+            *_cells(s),
+            "yes" if forecasts else "no",
+            (r.owner or "-") + (" (asks to share)" if r.share_asked_s else ""),
+            _day(r.created_s),
+        ]
+        for r, s, forecasts in rows
+    ]
+    header = (
+        "NAME", "KIND", "AMOUNT", "MEASURED ON", "RUNTIME", "MEMORY", "PREDICTED", "OWNER", "ADDED",
+    )  # fmt: skip
+    click.echo(columns(header, table_rows, indent=0))
+
+
+@workload.command()
+@click.argument("name")
+@_json_option
+@store_options
+def show(name: str, *, json_: bool, site_file: Path | None, store_url: str | None) -> None:
+    """Show one workload: what it is, what is predicted of it, which scripts use it.
+
+    \b
+    Example:
+      berth workload show stream
+    """
+    store = open_view(site_file, store_url)
+    record = stored(store, name)
+    found = workload_in(store, record)
+    newest = next(iter(store.forecasts(record.name)), None)
+    forecast = None if newest is None else Forecast.from_json(newest.document)
+    scripts = store.fingerprints(record.name)
+    learnt = _learnt(store, record.name, site_file, store_url)
+    if json_:
+        document = found.document.model_dump(mode="json", by_alias=True)
+        answer = {
+            "name": found.name,
+            "kind": found.kind,
+            "amount": found.amount.model_dump(mode="json"),
+            "digest": found.digest,
+            "owner": record.owner,
+            "created_s": record.created_s,
+            "document": document,
+            "forecast": None if forecast is None else forecast_json(forecast),
+            "learnt": [dataclasses.asdict(one) for one in learnt],
+            "scripts": [{"digest": s.digest, "size": s.size} for s in scripts],
+        }
+        click.echo(json.dumps(answer, indent=2))
+        return
+    click.echo("\n".join(described(found)))
+    if forecast is None or newest is None:
+        click.echo(f"  nothing is predicted yet: berth workload refresh {name}")
+    else:
+        click.echo(
+            f"  predicted {per(forecast)} by bundle {newest.bundle}, {_day(newest.created_s)}"
+        )
+        rows = best_points(forecast)
+        click.echo(table(forecast, rows[:SHOWN]))
+        if len(rows) > SHOWN:
+            click.echo(f"  and {len(rows) - SHOWN} more: --json, or berth predict FILE")
+        for line in doubts(rows[:SHOWN]):
+            click.echo(f"  {line}")
+    for line in learnt_text(learnt):
+        click.echo(line)
+    for script in scripts:
+        size = "" if script.size is None else f" at size {script.size:g}"
+        click.echo(f"  script {script.digest}{size}")
+
+
+def _learnt(
+    store: Store | RemoteStore, name: str, site_file: Path | None, store_url: str | None
+) -> list[Moved]:
+    """What finished jobs taught; nothing over the users' socket, which does not tell it."""
+    if not isinstance(store, Store) or not store.learning.inputs(name):
+        return []
+    from berth.plugin.learning.shown import moved  # noqa: PLC0415 - numpy, seldom needed
+
+    site = None if store_url else find_site(site_file)
+    return moved(store, name, everybody=site is not None and site.learning.everybody)
+
+
+@workload.command()
+@click.argument("names", nargs=-1, required=True)
+@json_option
+@store_options
+def remove(
+    names: tuple[str, ...], *, json_: bool, site_file: Path | None, store_url: str | None
+) -> None:
+    """Remove workloads with their forecasts; what was decided by them stays on record.
+
+    \b
+    Example:
+      berth workload remove stream
+    """
+    store = open_view(site_file, store_url)
+    missing = [name for name in names if not store.remove_workload(name)]
+    if json_:
+        gone = [name for name in names if name not in missing]
+        click.echo(json.dumps({"removed": gone, "missing": missing}))
+    if missing:
+        raise UsageError(f"no workload named {', '.join(missing)} is in {store.name}")
+
+
+@workload.command(name="refresh")
+@click.argument("names", nargs=-1)
+@_bundle_option
+@json_option
+@store_options
+def refresh_(
+    names: tuple[str, ...],
+    *,
+    bundles: tuple[Path, ...],
+    json_: bool,
+    site_file: Path | None,
+    store_url: str | None,
+) -> None:
+    """Predict stored workloads again (all, or NAMES): after a new bundle or new platforms.
+
+    \b
+    Example:
+      berth workload refresh
+    """
+    site, users = find_site(site_file), users_socket(site_file, store_url)
+    if users is not None:
+        done = RemoteStore(users).refresh(names)
+    else:
+        store = open_store(site_file, store_url)
+        records = [stored(store, name) for name in names] or store.workloads()
+        wanted = [workload_in(store, record) for record in records]
+        done = _refresh(wanted, store, bundles, site)
+    if json_:
+        click.echo(json.dumps({"refreshed": done}))
+    else:
+        click.echo(f"predicted again: {len(done)} workloads")
+
+
+def _cells(s: Summary) -> tuple[str, ...]:
+    return (
+        s.kind,
+        s.amount,
+        s.measured_on,
+        format_seconds(s.runtime_s) if s.runtime_s else "-",
+        format_bytes(s.memory_bytes) if s.memory_bytes else "-",
+    )
+
+
+def _refresh(
+    wanted: list[Workload], store: Store, bundles: tuple[Path, ...], site: Site | None
+) -> list[str]:
+    """Names of those that were predicted again."""
+    names = [one.name for one in wanted]
+    refresh(
+        store,
+        names,
+        forecaster=forecaster_for(site, bundles),
+        platforms=platforms_for(site),
+        reference=reference_of(site),
+    )
+    return names
+
+
+def _named(options: WorkloadOptions, name: str | None) -> WorkloadOptions:
+    return options if name is None else dataclasses.replace(options, name=name)
+
+
+def _read_script(path: Path) -> str:
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise DocumentError(path, f"cannot be read: {error.strerror}") from None
+    if len(raw) > MAX_SCRIPT_BYTES:
+        raise DocumentError(
+            path,
+            f"is larger than the {MAX_SCRIPT_BYTES} bytes that are looked at when jobs come",
+            hint="let its jobs name the workload: --comment=berth:NAME",
+        )
+    return raw.decode("utf-8", "replace")
+
+
+def _digest_of(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+    except OSError as error:
+        raise DocumentError(path, f"cannot be read: {error.strerror}") from None
+
+
+def _day(unix_s: float) -> str:
+    return time.strftime("%Y-%m-%d", time.localtime(unix_s))
+
+
+workload.add_command(collect)
+workload.add_command(share)
+profile = click.Group(
+    "profile",
+    commands=workload.commands,
+    help="The older name of `berth workload`: the same commands.",
+    hidden=True,
+)
