@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
-from berth.plugin.workload_files import title
+from berth.plugin.workloads.files import title
 from berth.predictor.core.bundle import schema_of_bundle
 from berth.predictor.core.family import FAMILIES
 from berth.predictor.core.forecaster import Forecaster

@@ -142,7 +142,7 @@ def refresh_forecasts(site: Site) -> str:
         reference_of,
     )
     from berth.plugin.store import Store  # noqa: PLC0415
-    from berth.plugin.workloads import refresh  # noqa: PLC0415
+    from berth.plugin.workloads.filing import refresh  # noqa: PLC0415
 
     again = f"berth workload refresh --site {site.source}"
     try:

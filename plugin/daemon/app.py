@@ -29,7 +29,7 @@ from berth.plugin.daemon.service import killed
 from berth.plugin.daemon.spool import spool_path
 from berth.plugin.daemon.view import Kept, SiteView
 from berth.plugin.daemon.waits import ExpectedWaits, follow_waits, with_waits
-from berth.plugin.exploring import READ_EVERY_S, Ledger
+from berth.plugin.outcomes.exploring import READ_EVERY_S, Ledger
 from berth.plugin.right_sizing.guard import beside, load_or_nobody
 from berth.plugin.scheduler import SCHEDULERS, ReadStates, state_reader
 from berth.plugin.scheduler.ruled_out import with_ruled_out

@@ -15,8 +15,8 @@ from berth.plugin.daemon.service import Service
 from berth.plugin.daemon.shelf import Shelf
 from berth.plugin.daemon.view import Snapshot
 from berth.plugin.daemon.worker import Worker
-from berth.plugin.exploring import Ledger
 from berth.plugin.host import HOST, Clock, Host
+from berth.plugin.outcomes.exploring import Ledger
 from berth.plugin.right_sizing.guard import Guard
 from berth.plugin.scheduler.states import ReadStates
 from berth.plugin.store.store import Store

@@ -6,7 +6,7 @@ import time
 from contextlib import closing
 
 from berth.plugin.doctor.findings import Finding, Findings, Status
-from berth.plugin.exploring import Ledger
+from berth.plugin.outcomes.exploring import Ledger
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store
 from berth.policies.values import Mode

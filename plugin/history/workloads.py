@@ -24,7 +24,7 @@ from berth.plugin.history.run_times import JOBS, Placed, RunTimes
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store
 from berth.plugin.store.records import FingerprintRecord, PastJobRecord
-from berth.plugin.workloads import add_workload
+from berth.plugin.workloads.filing import add_workload
 from berth.policies.values import Candidate
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.workload import workload_of

@@ -17,7 +17,7 @@ from berth.pilot.errors import DocumentError
 from berth.plugin.learning.counted import COUNTED, Use
 from berth.plugin.store.records import EvidenceRecord, WorkloadRecord
 from berth.plugin.store.store import Store
-from berth.plugin.workload_names import may_use, owner_in
+from berth.plugin.workloads.names import may_use, owner_in
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.learning.evidence import Evidence
 from berth.predictor.learning.site_history import SiteHistory

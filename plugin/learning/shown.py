@@ -10,7 +10,7 @@ from berth.plugin.learning.learner import notices
 from berth.plugin.learning.scope import EVERYBODY, Stored, scope_of
 from berth.plugin.store.records import EvidenceRecord
 from berth.plugin.store.store import Store
-from berth.plugin.workload_names import owner_in
+from berth.plugin.workloads.names import owner_in
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.learning.learnt import learnt_forecast, pulls
 from berth.predictor.learning.site_history import SiteHistory

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from berth.plugin.accuracy import MOST, Accuracy, newest_jobs, summarise
+from berth.plugin.outcomes.accuracy import MOST, Accuracy, newest_jobs, summarise
 from berth.plugin.store import Store
 
 _DAY_S = 86_400.0

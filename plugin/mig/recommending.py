@@ -12,8 +12,8 @@ from berth.pilot.units import whole_number
 from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store
-from berth.plugin.workload_files import WorkloadOptions, read_file
-from berth.plugin.workloads import stored_workload
+from berth.plugin.workloads.files import WorkloadOptions, read_file
+from berth.plugin.workloads.filing import stored_workload
 from berth.policies.mig.demands import Demand
 from berth.policies.mig.documents import JobEntry, JobsDocument, demand_of
 from berth.policies.mig.on_slices import OnSlices, of_forecast, of_slice_workload

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from berth.plugin.accuracy import MOST
+from berth.plugin.outcomes.accuracy import MOST
 from berth.plugin.replay.present import PresentQueue
 from berth.plugin.scheduler import PresentJob
 from berth.plugin.store import DecisionRecord, Store

@@ -8,7 +8,13 @@ from functools import cache
 from itertools import islice
 from pathlib import Path
 
-from berth.plugin.accuracy import (
+from berth.plugin.calibrate.learning import program_bundle
+from berth.plugin.calibrate.state import FOLDER, Folder
+from berth.plugin.cli.jobs.gain import GAIN, gain_cells, gain_notes, gains_of
+from berth.plugin.cli.jobs.outcomes import ACCURACY, accuracy_cells
+from berth.plugin.doctor.findings import Finding
+from berth.plugin.learning.shown import changes_since
+from berth.plugin.outcomes.accuracy import (
     MOST,
     NOMINAL,
     Accuracy,
@@ -18,12 +24,6 @@ from berth.plugin.accuracy import (
     ratio,
     summarise,
 )
-from berth.plugin.calibrate.learning import program_bundle
-from berth.plugin.calibrate.state import FOLDER, Folder
-from berth.plugin.cli.jobs.gain import GAIN, gain_cells, gain_notes, gains_of
-from berth.plugin.cli.jobs.outcomes import ACCURACY, accuracy_cells
-from berth.plugin.doctor.findings import Finding
-from berth.plugin.learning.shown import changes_since
 from berth.plugin.pictures.outcomes import MOST_POINTS, Compared, Share, real_times, shares
 from berth.plugin.report.parts import Part, Picture, Report, Table, drawn, part
 from berth.plugin.site import Site
@@ -215,7 +215,7 @@ def _changes(store: Store, since_s: float) -> Part:
 
 
 def _gain(store: Store, ended: Sequence[EndedJob], count: int, site: Site) -> Part:
-    from berth.plugin.gain import MOST as MOST_COMPARED  # noqa: PLC0415 - numpy
+    from berth.plugin.outcomes.gain import MOST as MOST_COMPARED  # noqa: PLC0415 - numpy
 
     found = gains_of(store, ended, site, None)
     bound = _below(newest_only("jobs", min(len(ended), MOST_COMPARED), count))

@@ -10,14 +10,14 @@ from berth.pilot.errors import BerthError
 from berth.pilot.platform import Platform, PlatformKind
 from berth.pilot.profile import Profile
 from berth.pilot.units import format_bytes, format_count, format_seconds
-from berth.plugin.amounts import amount_text
 from berth.plugin.cli.output.forecast_text import best_points, doubts, per, sources_text, usable
 from berth.plugin.cli.predict.elsewhere import advice_for, in_words
 from berth.plugin.forecasting import bundles_for, platforms_for, reference_of
 from berth.plugin.pictures.times import Row, ranked_times
 from berth.plugin.report.parts import Part, Picture, Report, Table, drawn, part
 from berth.plugin.site import Site
-from berth.plugin.workload_files import title
+from berth.plugin.workloads.amounts import amount_text
+from berth.plugin.workloads.files import title
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.memory_need import where_known

@@ -21,7 +21,7 @@ from berth.plugin.forecasting import platforms_for, reference_of
 from berth.plugin.learning.learner import Learner
 from berth.plugin.site.edit import edit
 from berth.plugin.ui.context import Context, context
-from berth.plugin.workloads import refresh
+from berth.plugin.workloads.filing import refresh
 from berth.policies.values import Mode
 
 view = Blueprint("actions", __name__)

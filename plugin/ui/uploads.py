@@ -11,7 +11,7 @@ from pathlib import Path
 from werkzeug.datastructures import FileStorage
 
 from berth.pilot.errors import BerthError, UsageError
-from berth.plugin.workload_files import MODEL_FILES, WorkloadOptions, read_file
+from berth.plugin.workloads.files import MODEL_FILES, WorkloadOptions, read_file
 from berth.predictor.core.workload import Workload
 
 ENDINGS = (".json", ".toml", ".onnx")

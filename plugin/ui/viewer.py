@@ -10,7 +10,7 @@ from berth.pilot.errors import BerthError
 from berth.plugin.store import DecisionRecord, Store
 from berth.plugin.ui.settings import UiSettings
 from berth.plugin.users.client import RemoteStore
-from berth.plugin.workload_names import may_use
+from berth.plugin.workloads.names import may_use
 
 PATIENCE_S = 1.0
 """A view waits so long for a store that is locked: then it says so."""

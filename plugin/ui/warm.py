@@ -11,7 +11,7 @@ from berth.pilot.errors import BerthError
 from berth.plugin.pictures.times import Row, ranked_times
 from berth.plugin.report.of_workload import predicted, workload_report
 from berth.plugin.ui.context import KEY, Context
-from berth.plugin.workload_files import WorkloadOptions
+from berth.plugin.workloads.files import WorkloadOptions
 
 log = logging.getLogger("berth.ui")
 
@@ -24,7 +24,7 @@ def warm_up(app: Flask) -> threading.Thread:
 
 
 def _warm(here: Context) -> None:
-    from berth.plugin.described_models import Shape, described  # noqa: PLC0415 - numpy
+    from berth.plugin.workloads.described_models import Shape, described  # noqa: PLC0415 - numpy
 
     try:
         ranked_times([Row("warm", (1.0, 2.0, 3.0))])

@@ -14,7 +14,7 @@ from wtforms.validators import NumberRange, Optional
 from berth.pilot.errors import BerthError, UsageError
 from berth.plugin.ui.context import Context
 from berth.plugin.ui.uploads import ENDINGS, read_upload
-from berth.plugin.workload_files import WorkloadOptions, with_options
+from berth.plugin.workloads.files import WorkloadOptions, with_options
 from berth.predictor.core.workload import Workload, parse_workload
 
 OPTIONS = (
@@ -116,7 +116,7 @@ class WorkloadForm(Form):
         return workload
 
     def _described(self) -> Workload:
-        from berth.plugin.described_models import Shape, described  # noqa: PLC0415 - numpy
+        from berth.plugin.workloads.described_models import Shape, described  # noqa: PLC0415 - numpy
 
         if self.billions.data is None and (self.layers.data is None or self.width.data is None):
             raise UsageError(

@@ -18,8 +18,8 @@ from berth.plugin.site.watch import SiteWatcher
 from berth.plugin.store import Store, WorkloadRecord
 from berth.plugin.store.records import FingerprintRecord
 from berth.plugin.users.peers import Peer
-from berth.plugin.workload_names import may_use, own_name, owner_in
-from berth.plugin.workloads import add_workload, refresh, workload_in
+from berth.plugin.workloads.filing import add_workload, refresh, workload_in
+from berth.plugin.workloads.names import may_use, own_name, owner_in
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.workload import Workload, parse_workload

@@ -15,7 +15,7 @@ from small_network import NETWORK
 from berth.plugin.flux.filter import FILTER_PATH
 from berth.plugin.forecasting import forecaster_for, platforms_for
 from berth.plugin.site import load_site
-from berth.plugin.workloads import add_workload
+from berth.plugin.workloads.filing import add_workload
 
 pytestmark = [
     pytest.mark.flux,

@@ -13,13 +13,13 @@ from toy_configs import LLAMA
 
 from berth.pilot.documents import to_json
 from berth.pilot.profile import Target
-from berth.plugin.amounts import amount_text, parse_amount
 from berth.plugin.cli import main
 from berth.plugin.doctor.bundles import check_bundles
 from berth.plugin.doctor.findings import Status
 from berth.plugin.site import load_site
 from berth.plugin.store import Store
-from berth.plugin.workload_files import WorkloadOptions, read_file
+from berth.plugin.workloads.amounts import amount_text, parse_amount
+from berth.plugin.workloads.files import WorkloadOptions, read_file
 from berth.predictor.core.bundle import SHIPPED_BUNDLES
 
 MODEL = "berth.model-workload/1"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from berth.pilot.errors import BerthError
-from berth.plugin.described_models import PURPOSES, Shape, described
-from berth.plugin.workload_files import WorkloadOptions
+from berth.plugin.workloads.described_models import PURPOSES, Shape, described
+from berth.plugin.workloads.files import WorkloadOptions
 from berth.predictor.families.graph.model import graph_of
 from berth.predictor.families.language_model.config import from_mapping
 

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from berth.plugin.cli import berth
-from berth.plugin.gain import Gain, gains
+from berth.plugin.outcomes.gain import Gain, gains
 from berth.plugin.store import DecisionRecord, OutcomeRecord, Store
 
 AGAINST = ("cpu",)

@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner
 from stored import STORED_DECISION
 
-from berth.plugin.accuracy import FEWEST, GROUPS, summarise
 from berth.plugin.cli.jobs.decisions import decisions
 from berth.plugin.cli.jobs.outcomes import outcomes
 from berth.plugin.cli.site.store import store as store_group
+from berth.plugin.outcomes.accuracy import FEWEST, GROUPS, summarise
 from berth.plugin.store import OutcomeRecord, Store
 
 RAN = OutcomeRecord(
@@ -166,7 +166,7 @@ def test_of_many_jobs_the_newest_are_summed_up_and_a_sentence_says_so(
     words = ["--store", store_url, "--days", "60"]
     every = CliRunner().invoke(outcomes, words).output
     assert "looked at" not in every
-    monkeypatch.setattr("berth.plugin.accuracy.MOST", 2)
+    monkeypatch.setattr("berth.plugin.outcomes.accuracy.MOST", 2)
     text = CliRunner().invoke(outcomes, words).output
     assert "of 3 jobs the newest 2 are looked at" in text
     assert "old" not in text

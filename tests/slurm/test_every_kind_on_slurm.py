@@ -18,7 +18,7 @@ from berth.plugin.daemon.replies import parse_stamp
 from berth.plugin.forecasting import forecaster_for, platforms_for
 from berth.plugin.site import load_site
 from berth.plugin.store import Store
-from berth.plugin.workloads import add_workload
+from berth.plugin.workloads.filing import add_workload
 from berth.predictor.core.forecast import Forecast
 
 GPU = "h100-80gb"

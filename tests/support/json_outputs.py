@@ -35,10 +35,10 @@ from berth.pilot.documents import to_json
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
 from berth.plugin import cli
-from berth.plugin.described_models import Shape, described
 from berth.plugin.site.demo import DEMO_FILE
 from berth.plugin.store import OutcomeRecord, Store
-from berth.plugin.workload_files import WorkloadOptions
+from berth.plugin.workloads.described_models import Shape, described
+from berth.plugin.workloads.files import WorkloadOptions
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "schemas"

@@ -13,7 +13,6 @@ from toy_profiles import profile
 from ui_store import REQUEST, decision
 
 from berth.pilot.documents import to_json, write_json
-from berth.plugin.described_models import Shape, described
 from berth.plugin.report import page
 from berth.plugin.report.of_replay import compared_parts
 from berth.plugin.report.parts import Report
@@ -22,7 +21,8 @@ from berth.plugin.site.demo import DEMO_FILE
 from berth.plugin.slurm.scheduler import Slurm
 from berth.plugin.store import DecisionRecord, OutcomeRecord, Store, WorkloadRecord
 from berth.plugin.ui.settings import UiSettings
-from berth.plugin.workload_files import WorkloadOptions
+from berth.plugin.workloads.described_models import Shape, described
+from berth.plugin.workloads.files import WorkloadOptions
 from berth.policies.mig.demands import Demand, SliceOption
 from berth.policies.mig.documents import FleetDocument, plan_document, states_of
 from berth.policies.mig.planner import plan

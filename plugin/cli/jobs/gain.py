@@ -11,7 +11,7 @@ from berth.plugin.cli.output.columns import columns
 from berth.plugin.store.records import EndedJob
 
 if TYPE_CHECKING:
-    from berth.plugin.gain import Gain, Gains
+    from berth.plugin.outcomes.gain import Gain, Gains
     from berth.plugin.site.site import Site
     from berth.plugin.store import Store
 
@@ -24,7 +24,7 @@ def gains_of(
 ) -> Gains:
     """Of the newest ``gain.MOST`` jobs. Raises UsageError where there is no place to compare
     with."""
-    from berth.plugin.gain import MOST, gains  # noqa: PLC0415 - numpy
+    from berth.plugin.outcomes.gain import MOST, gains  # noqa: PLC0415 - numpy
 
     names = (against,) if against is not None else reference_names(site)
     if not names:

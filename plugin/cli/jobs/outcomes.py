@@ -12,7 +12,10 @@ import click
 
 from berth.pilot.errors import UsageError
 from berth.pilot.units import format_elapsed, format_seconds
-from berth.plugin.accuracy import (
+from berth.plugin.cli.jobs.gain import gain_text, gains_of
+from berth.plugin.cli.options.where import find_site, open_store, store_options
+from berth.plugin.cli.output.columns import columns
+from berth.plugin.outcomes.accuracy import (
     GROUPS,
     Accuracy,
     is_inside,
@@ -21,9 +24,6 @@ from berth.plugin.accuracy import (
     ratio,
     summarise,
 )
-from berth.plugin.cli.jobs.gain import gain_text, gains_of
-from berth.plugin.cli.options.where import find_site, open_store, store_options
-from berth.plugin.cli.output.columns import columns
 from berth.plugin.store import OutcomeRecord, Store
 
 _DAY_S = 86_400.0
@@ -89,7 +89,7 @@ def outcomes(
         return
     found, ended = newest_jobs(store, since_s, until_s)
     if gain:
-        from berth.plugin.gain import MOST  # noqa: PLC0415 - numpy
+        from berth.plugin.outcomes.gain import MOST  # noqa: PLC0415 - numpy
 
         saved = gains_of(store, found, find_site(site_file), against)
         click.echo(json.dumps(dataclasses.asdict(saved), indent=2) if json_ else gain_text(saved))

@@ -17,7 +17,7 @@ from berth.plugin.cli.output.columns import columns
 from berth.plugin.cli.output.intervals import as_numbers
 from berth.plugin.cli.workload.options import workload_options
 from berth.plugin.mig.recommending import predictions_for, workload_named
-from berth.plugin.workload_files import WorkloadOptions
+from berth.plugin.workloads.files import WorkloadOptions
 from berth.policies.mig.demands import Demand
 from berth.policies.mig.documents import (
     FleetDocument,

@@ -18,11 +18,11 @@ from berth.pilot.documents import read_json, to_json
 from berth.pilot.errors import BerthError, UsageError
 from berth.pilot.profile import Profile
 from berth.plugin.forecasting import forecaster_for
-from berth.plugin.node_profiles import with_nodes
 from berth.plugin.placing import asked_request, place
 from berth.plugin.site import Site, load_site
 from berth.plugin.users.collecting import leave_for_collection
-from berth.plugin.workload_names import own_name
+from berth.plugin.workloads.names import own_name
+from berth.plugin.workloads.node_profiles import with_nodes
 from berth.predictor.core.workload import read_workload, workload_of
 
 _COUNT = click.IntRange(min=1)

@@ -14,7 +14,7 @@ from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
 from berth.plugin.site import Site
 from berth.plugin.store import Store
 from berth.plugin.users.client import RemoteStore
-from berth.plugin.workloads import add_workload, check_name
+from berth.plugin.workloads.filing import add_workload, check_name
 from berth.predictor.core.workload import workload_of
 
 

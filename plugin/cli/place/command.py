@@ -19,8 +19,8 @@ from berth.plugin.placing import asked_request
 from berth.plugin.placing import place as decide_place
 from berth.plugin.scheduler import SCHEDULERS, Job
 from berth.plugin.site import Site, demo_site, load_site
-from berth.plugin.workload_files import WorkloadOptions, read_file, with_options
-from berth.plugin.workload_names import owner_in
+from berth.plugin.workloads.files import WorkloadOptions, read_file, with_options
+from berth.plugin.workloads.names import owner_in
 from berth.policies import OBJECTIVES
 from berth.predictor.core.workload import Workload, parse_workload
 

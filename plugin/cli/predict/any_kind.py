@@ -6,7 +6,6 @@ import json
 
 import click
 
-from berth.plugin.amounts import amount_text
 from berth.plugin.cli.output.forecast_text import (
     best_points,
     doubts,
@@ -17,7 +16,8 @@ from berth.plugin.cli.output.forecast_text import (
     usable,
 )
 from berth.plugin.cli.predict.asked import Asked
-from berth.plugin.workload_files import title
+from berth.plugin.workloads.amounts import amount_text
+from berth.plugin.workloads.files import title
 
 
 def predict_any(asked: Asked) -> None:

@@ -11,7 +11,7 @@ import click
 from berth.pilot.errors import UsageError
 from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
-from berth.plugin.workload_files import title
+from berth.plugin.workloads.files import title
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.prediction import Interval

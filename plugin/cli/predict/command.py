@@ -13,8 +13,8 @@ from berth.plugin.cli.options.common import COUNTS
 from berth.plugin.cli.predict.asked import Asked
 from berth.plugin.cli.workload.options import workload_options
 from berth.plugin.forecasting import bundles_for, forecaster_for, reference_of, with_slices
-from berth.plugin.node_profiles import with_nodes
-from berth.plugin.workload_files import WorkloadOptions, read_file
+from berth.plugin.workloads.files import WorkloadOptions, read_file
+from berth.plugin.workloads.node_profiles import with_nodes
 from berth.predictor.core.workload import Workload
 from berth.predictor.hardware import platforms as catalogue
 
@@ -168,6 +168,6 @@ def _stored(store: str | None) -> tuple[Profile, ...]:
     if store is None:
         return ()
     from berth.plugin.store import Store
-    from berth.plugin.workloads import stored_profiles  # SQLAlchemy takes its time
+    from berth.plugin.workloads.filing import stored_profiles  # SQLAlchemy takes its time
 
     return tuple(stored_profiles(Store.open(store)))

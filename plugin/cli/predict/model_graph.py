@@ -20,7 +20,7 @@ from berth.plugin.cli.output.forecast_text import explain_sources, sources_json
 from berth.plugin.cli.output.intervals import as_numbers
 from berth.plugin.cli.predict import model_memory
 from berth.plugin.cli.predict.asked import Asked
-from berth.plugin.workload_files import MODEL_FILES, configuration
+from berth.plugin.workloads.files import MODEL_FILES, configuration
 from berth.predictor.core.prediction import Basis, Bound
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from berth.pilot.documents import read_json, write_text
 from berth.pilot.errors import UsageError
 from berth.plugin.cli.options.where import find_site, open_store, open_view, store_options
 from berth.plugin.cli.workload.options import workload_options
-from berth.plugin.workload_files import WorkloadOptions
+from berth.plugin.workloads.files import WorkloadOptions
 
 if TYPE_CHECKING:
     from berth.plugin.report.parts import Report

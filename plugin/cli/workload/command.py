@@ -31,13 +31,13 @@ from berth.plugin.cli.workload.text import Summary, described, learnt_text, summ
 from berth.plugin.daemon.fingerprint import fingerprint
 from berth.plugin.daemon.messages import MAX_SCRIPT_BYTES
 from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
-from berth.plugin.node_profiles import with_nodes
 from berth.plugin.site import Site
 from berth.plugin.store import Store
 from berth.plugin.store.records import FingerprintRecord
 from berth.plugin.users.client import RemoteStore
-from berth.plugin.workload_files import WorkloadOptions, read_file
-from berth.plugin.workloads import refresh, stored, workload_in
+from berth.plugin.workloads.files import WorkloadOptions, read_file
+from berth.plugin.workloads.filing import refresh, stored, workload_in
+from berth.plugin.workloads.node_profiles import with_nodes
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.workload import Workload
 

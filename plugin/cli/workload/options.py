@@ -12,7 +12,7 @@ from berth.pilot.errors import UsageError
 from berth.pilot.profile import Target
 from berth.pilot.units import whole_number
 from berth.plugin.cli.options.common import seconds_of
-from berth.plugin.workload_files import WorkloadOptions
+from berth.plugin.workloads.files import WorkloadOptions
 
 F = TypeVar("F", bound=Callable[..., Any])
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16", "fp8")

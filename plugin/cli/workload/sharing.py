@@ -17,7 +17,7 @@ from berth.plugin.store import Store
 from berth.plugin.users.client import RemoteStore
 from berth.plugin.users.collecting import collect as brought_in
 from berth.plugin.users.workloads import UserWorkloads
-from berth.plugin.workloads import stored, workload_in
+from berth.plugin.workloads.filing import stored, workload_in
 
 
 @click.command()

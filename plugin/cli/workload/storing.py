@@ -8,8 +8,8 @@ from pathlib import Path
 from berth.plugin.forecasting import forecaster_for, platforms_for, reference_of
 from berth.plugin.site import Site
 from berth.plugin.store import Store
-from berth.plugin.workload_names import owner_in
-from berth.plugin.workloads import add_workload
+from berth.plugin.workloads.filing import add_workload
+from berth.plugin.workloads.names import owner_in
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.workload import Workload
 

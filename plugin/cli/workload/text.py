@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from berth.pilot.errors import BerthError
 from berth.pilot.profile import Profile
 from berth.pilot.units import format_seconds
-from berth.plugin.amounts import amount_text
 from berth.plugin.store.records import WorkloadRecord
-from berth.plugin.workload_files import title
+from berth.plugin.workloads.amounts import amount_text
+from berth.plugin.workloads.files import title
 from berth.predictor.core.workload import Workload, parse_workload
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from berth.pilot.errors import DocumentError
 from berth.plugin.daemon.written import Writer
 from berth.plugin.doctor.findings import Status
 from berth.plugin.doctor.learning import check_exploring
-from berth.plugin.exploring import HOUR_S, STALE_S, Ledger
+from berth.plugin.outcomes.exploring import HOUR_S, STALE_S, Ledger
 from berth.plugin.store import DecisionRecord, Store
 from berth.policies.settings import Explore
 from berth.predictor.core.forecast import Forecast

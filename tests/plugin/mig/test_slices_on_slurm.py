@@ -21,7 +21,7 @@ from berth.plugin.mig.settings import TriggerSettings
 from berth.plugin.slurm.filter import FILTER_PATH
 from berth.plugin.slurm.mig.queue import seen_now
 from berth.plugin.store import Store
-from berth.plugin.workloads import add_workload
+from berth.plugin.workloads.filing import add_workload
 from berth.policies.mig import lookup
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.workload import workload_of

@@ -10,11 +10,11 @@ import pytest
 from flask.testing import FlaskClient
 from ui_store import decision
 
-from berth.plugin.described_models import Shape, described
 from berth.plugin.ui.app import create_app
 from berth.plugin.ui.held import MOST_BYTES, Held
 from berth.plugin.ui.settings import UiSettings
-from berth.plugin.workload_files import WorkloadOptions
+from berth.plugin.workloads.described_models import Shape, described
+from berth.plugin.workloads.files import WorkloadOptions
 
 Asking = Callable[..., FlaskClient]
 

@@ -16,10 +16,10 @@ from small_models import convolutional
 from ui_store import decision
 
 from berth.pilot.documents import to_json
-from berth.plugin.described_models import Shape, described
 from berth.plugin.store import Store, WorkloadRecord
 from berth.plugin.ui.settings import UiSettings
-from berth.plugin.workload_files import WorkloadOptions
+from berth.plugin.workloads.described_models import Shape, described
+from berth.plugin.workloads.files import WorkloadOptions
 
 Asking = Callable[..., FlaskClient]
 NET = convolutional().SerializeToString()

@@ -17,7 +17,7 @@ from typing import Any
 from berth.pilot.documents import MAX_DOCUMENT_BYTES, Document, validate
 from berth.pilot.errors import UsageError
 from berth.pilot.profile import Profile, Target
-from berth.plugin.amounts import parse_amount
+from berth.plugin.workloads.amounts import parse_amount
 from berth.predictor.core.forecast import Unit
 from berth.predictor.core.workload import Amount, Workload, read_workload, workload_of
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from berth.pilot.errors import UsageError
-from berth.plugin.workload_files import WorkloadOptions, with_options
+from berth.plugin.workloads.files import WorkloadOptions, with_options
 from berth.predictor.core.workload import Workload, workload_of
 from berth.predictor.families.graph.from_file import model_workload
 from berth.predictor.families.graph.kind import Mode

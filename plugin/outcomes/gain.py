@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from berth.pilot.progress import steps
-from berth.plugin.accuracy import ratio
+from berth.plugin.outcomes.accuracy import ratio
 from berth.plugin.store.records import DecisionRecord, EndedJob, OutcomeRecord, Ranking
 from berth.predictor.core.intervals import NORMAL_90
 

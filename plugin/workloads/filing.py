@@ -13,7 +13,7 @@ from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
 from berth.pilot.progress import steps
 from berth.plugin.store import ForecastRecord, Store, WorkloadRecord
-from berth.plugin.workload_names import LONGEST
+from berth.plugin.workloads.names import LONGEST
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.workload import Workload, parse_workload

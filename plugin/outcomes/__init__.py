@@ -1,0 +1,1 @@
+"""What came of decisions: how good predictions were, what placements gained, what tries cost."""
