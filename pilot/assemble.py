@@ -38,6 +38,7 @@ class Extra:
     warnings: list[str] = field(default_factory=list)
     sizes: tuple[SizePoint, ...] = ()
     scaling: tuple[ScalingPoint, ...] = ()
+    one_thread_s: float | None = None
     extensions: tuple[str, ...] = ()
     gpus_used: int = 0
     interrupted: bool = False
@@ -96,6 +97,7 @@ def assemble(plan: Plan, native: Native, extra: Extra) -> Profile:
         counters=with_missing(derive(counters), reports),
         sizes=extra.sizes,
         scaling=extra.scaling,
+        one_thread_s=extra.one_thread_s,
         collectors=reports,
         warnings=tuple(warnings),
         machine=host.machine(),

@@ -192,7 +192,7 @@ class Machine(Document):
 class Profile(OmitsNone):
     """Everything that one pilot learnt about one workload."""
 
-    omitted = ("ranks", "node_scaling", "machine")
+    omitted = ("one_thread_s", "ranks", "node_scaling", "machine")
 
     schema_: str = Field(default=PROFILE_SCHEMA, alias="schema")
     name: Name
@@ -211,6 +211,9 @@ class Profile(OmitsNone):
     """By catalogue name; totals of one complete run."""
     sizes: tuple[SizePoint, ...] = Field(default=(), max_length=100)
     scaling: tuple[ScalingPoint, ...] = Field(default=(), max_length=1_000)
+    one_thread_s: Positive | None = None
+    """Run time of a program of several threads on one, less what it waited for a processor; None:
+    not tried, or not to be had."""
     ranks: Ranks | None = None
     """Of a parallel launch whose ranks were all measured."""
     node_scaling: tuple[NodePoint, ...] | None = Field(default=None, max_length=100)

@@ -16,14 +16,15 @@ from berth.pilot.assemble import Extra, assemble
 from berth.pilot.collectors.base import Collector, Stage
 from berth.pilot.collectors.proc import peak_memory
 from berth.pilot.collectors.registry import collectors_of, names_of
+from berth.pilot.contention import contention
 from berth.pilot.emulate import emulate
-from berth.pilot.launch import Order, run_all
+from berth.pilot.launch import Order, Outcome, run_all
 from berth.pilot.native import Native, repeats_for, run_native
 from berth.pilot.options import PilotOptions, Plan, make_plan
 from berth.pilot.private_folder import PrivateFolders, why_not
 from berth.pilot.profile import CollectorReport, Profile, Runtime, ScalingPoint, SizePoint
 from berth.pilot.progress import Say, clocked, say_nothing
-from berth.pilot.runs_on import is_rank
+from berth.pilot.runs_on import is_rank, ranks_of
 
 EMULATION_FLOOR_S = 10.0
 """Emulation may take this long whatever the native time: starting valgrind takes a second."""
@@ -33,6 +34,10 @@ SLOWDOWN = 30.0
 """Emulated over native processor time, as programs usually have it: for the time left alone."""
 TOOL_START_S = 2.0
 SHOWN_OUTPUT_BYTES = 1 << 20
+ONE_THREAD_S = 60.0
+"""Programs with more processor time than this are not run on one thread, if nobody asks."""
+SHORT_S = 2.0
+"""Runs on one thread are repeated where the program itself is no longer than this."""
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -85,6 +90,7 @@ class _Pilot:
                 self._own_runs(native.runtime)
                 self._sizes(native)
                 self._threads(native.runtime)
+                self._one_thread(native.runtime, native.first)
                 self._emulated(native.runtime, native.first.cpu_s)
             except KeyboardInterrupt:
                 self._extra.interrupted = True
@@ -108,13 +114,15 @@ class _Pilot:
     def _left_s(self) -> float:
         return max(0.1, self._end - time.monotonic())
 
-    def _native(self, order: Order, collectors: list[Collector], say: Say) -> Native:
-        repeats = self._options.repeats
-        return run_native(order, collectors, repeats=repeats, left_s=self._left_s, say=say)
+    def _native(
+        self, order: Order, collectors: list[Collector], say: Say, repeats: int | None = None
+    ) -> Native:
+        wanted = self._options.repeats if repeats is None else repeats
+        return run_native(order, collectors, repeats=wanted, left_s=self._left_s, say=say)
 
-    def _quietly(self, order: Order) -> Native:
+    def _quietly(self, order: Order, repeats: int | None = None) -> Native:
         """Native runs of a side measurement: nothing shown, nothing attached."""
-        return self._native(replace(order, discard=True), [], say_nothing)
+        return self._native(replace(order, discard=True), [], say_nothing, repeats)
 
     def _own_runs(self, runtime: Runtime) -> None:
         for collector in self._collectors(Stage.OWN_RUN):
@@ -163,11 +171,9 @@ class _Pilot:
     def _threads(self, runtime: Runtime) -> None:
         points = []
         for threads in self._options.threads_sweep:
-            order = self._order(self._plan.main)
-            env = {**order.env, **{name: str(threads) for name in THREAD_VARIABLES}}
             each_s = runtime.median_s * repeats_for(runtime.median_s, self._options.repeats)
             with clocked(self._say, f"{threads} threads", each_s):
-                found = self._quietly(replace(order, env=env))
+                found = self._quietly(self._with_threads(threads))
             if found.runtime is None:
                 self._extra.warnings.append(
                     f"{threads} threads: the program {found.first.describe()}"
@@ -175,6 +181,28 @@ class _Pilot:
                 continue
             points.append(ScalingPoint(threads=threads, runtime_s=found.runtime.median_s))
         self._extra.scaling = tuple(points)
+
+    def _one_thread(self, runtime: Runtime, first: Outcome) -> None:
+        """How well threads share the work: processor time does not tell it of threads that wait by
+        computing. Kept where the program took one thread as the usual variables say."""
+        cheap = first.cpu_s <= min(ONE_THREAD_S, self._left_s() / 4)
+        if self._options.threads_sweep or is_rank(self._options.env) or not cheap:
+            return
+        if first.threads_busy < 2 or ranks_of(self._plan.order(None).command, {}) > 1:
+            return
+        repeats = self._options.repeats if runtime.median_s <= SHORT_S else 1
+        with clocked(self._say, "on one thread", repeats * first.cpu_s):
+            found = self._quietly(self._with_threads(1), repeats)
+        if found.runtime is not None and found.first.threads_busy == 1:
+            shared = contention(found.first)
+            waiting = 1.0 if shared is None else shared.slowdown
+            self._extra.one_thread_s = found.runtime.median_s / waiting
+
+    def _with_threads(self, threads: int) -> Order:
+        order = self._order(self._plan.main)
+        return replace(
+            order, env={**order.env, **{name: str(threads) for name in THREAD_VARIABLES}}
+        )
 
     def _emulated(self, runtime: Runtime, cpu_s: float) -> None:
         tools = [tool for tool in names_of(Stage.EMULATED) if self._wants(tool)]

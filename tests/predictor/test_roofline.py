@@ -130,6 +130,43 @@ def test_processor_time_tells_the_serial_share(
     assert not found.measured
 
 
+@pytest.mark.parametrize(
+    ("one_thread_s", "share", "serial"),
+    [
+        (20.0, None, 0.0),
+        (10.0, None, 1.0),
+        (40 / 3, None, 0.5),
+        (8.0, None, 1.5),  # slower with two
+        (2.0, None, 2.0),  # no more than that is believed
+        (50.0, None, 0.0),
+        (12.4, 0.62, 0.0),  # one thread may take 1 of the 1.24 cores that two get
+        (10.0, 0.62, 0.24),
+    ],
+)
+def test_the_time_on_one_thread_tells_the_serial_share(
+    one_thread_s: float, share: float | None, serial: float
+) -> None:
+    node = platforms.shipped()["quartz"]
+    signature = node.signature.model_copy(update={"processor_share": share})
+    node = node.model_copy(update={"signature": signature})
+    ran = profile(threads=2, runtime_s=10.0, counters={"cpu_time_s": 20.0})
+    ran = ran.model_copy(update={"one_thread_s": one_thread_s})
+    found = ThreadScaling.of(ran, node)
+    assert found.serial_share == pytest.approx(serial, abs=1e-9)
+    assert found.most_cores == 2
+
+
+def test_a_program_is_on_one_core_as_fast_as_it_was_on_one_thread() -> None:
+    node = platforms.shipped()["quartz"]
+    table = Ceilings.of([Point(node, units) for units in (1, 2)])
+    for one_thread_s in (9.0, 12.0, 19.0):
+        ran = profile(threads=2, runtime_s=10.0, counters={"instructions": 1e11}).model_copy(
+            update={"one_thread_s": one_thread_s}
+        )
+        found = times(work_of(ran), table, ThreadScaling.of(ran, node))
+        assert found.total[0] / found.total[1] == pytest.approx(one_thread_s / 10.0, rel=0.01)
+
+
 def test_a_program_that_kept_one_core_busy_loses_nothing_on_one_core() -> None:
     table = Ceilings.of([Point(platforms.shipped()["quartz"], units) for units in (1, 2)])
     ran = profile(threads=2, runtime_s=10.0, counters={"cpu_time_s": 10.0})

@@ -60,6 +60,8 @@ def summary(profile: Profile) -> list[str]:
         lines.append(f"size      {point.size:g}: {format_seconds(point.runtime_s)}, {memory}")
     for step in profile.scaling:
         lines.append(f"threads   {step.threads}: {format_seconds(step.runtime_s)}")
+    if profile.one_thread_s is not None:
+        lines.append(f"threads   1: {format_seconds(profile.one_thread_s)}")
     used = [report.name for report in profile.collectors if report.status == "used"]
     lines.append(f"measured  by {', '.join(used) or 'nothing'}")
     for report in profile.collectors:

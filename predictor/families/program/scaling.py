@@ -1,9 +1,10 @@
 """How a program's time falls with cores: what it was seen to do, or what it says of itself.
 
 With two or more measured thread counts, Amdahl's law ``t(c) = t(1) (s + (1 - s) / c)`` is fitted
-(``s``: the serial share). A program that never was run with another count keeps the cores that it
-declared and gains nothing from more; its serial share is then what its processor time says: one
-that kept 1.3 of 2 cores busy computed on one of them for half of its time.
+(``s``: the serial share). A program that was not run with counts of its user's choice keeps the
+cores that it declared and gains nothing from more; its serial share is then what its run on one
+thread says, else what its processor time says: one that kept 1.3 of 2 cores busy computed on one of
+them for half of its time.
 """
 
 from __future__ import annotations
@@ -17,16 +18,21 @@ from berth.pilot.platform import Platform
 from berth.pilot.profile import Profile
 from berth.predictor.core.arrays import Floats
 
+MOST_SERIAL = 2.0
+"""Threads that wait by computing take up to so many times what they would save."""
+
 
 @dataclass(frozen=True, slots=True)
 class ThreadScaling:
     """The serial share of the program's time and how many cores it can use."""
 
     serial_share: float
-    """Of its time on one core, in [0, 1]."""
+    """Of its time on one core; above 1, up to ``MOST_SERIAL``, where threads are in each other's
+    way."""
     most_cores: float
     """More than these do nothing; infinity where the law was fitted."""
     measured: bool
+    """With counts of its user's choice."""
 
     @classmethod
     def of(cls, profile: Profile, reference: Platform | None = None) -> ThreadScaling:
@@ -38,7 +44,12 @@ class ThreadScaling:
         declared = profile.runs_on.threads * profile.runs_on.ranks
         points = {p.threads: p.runtime_s for p in profile.scaling}
         if len(points) < 2:
-            return cls(_seen_serial(profile, declared, reference), float(declared), measured=False)
+            took = _took(profile)
+            if took is not None and profile.one_thread_s is not None:
+                share = _serial_by_ratio(took / profile.one_thread_s, declared, reference)
+            else:
+                share = _seen_serial(profile, declared, reference)
+            return cls(share, float(declared), measured=False)
         return cls(_amdahl(points), math.inf, measured=True)
 
     def usable(self, cores: Floats) -> Floats:
@@ -50,6 +61,28 @@ class ThreadScaling:
         return (1 - self.serial_share) + self.serial_share * cores
 
 
+def _serial_by_ratio(ratio: float, declared: int, reference: Platform | None) -> float:
+    """The serial share from the time on ``declared`` threads over that on one, both measured.
+
+    Under a quota of processor time one thread may take what several leave.
+    """
+    cores = declared if reference is None else min(declared, reference.cores)
+    if cores < 2:
+        return 0.0
+    share = 1.0 if reference is None else reference.signature.processor_share or 1.0
+    together = cores * share
+    found = (ratio * together / min(1.0, together) - 1) / (cores - 1)
+    return min(max(found, 0.0), MOST_SERIAL)
+
+
+def _took(profile: Profile) -> float | None:
+    """Run time less what it waited for a processor, in seconds; None where nothing is known."""
+    if profile.runtime is None:
+        return None
+    took = profile.runtime.median_s - (profile.value("run_queue_s") or 0.0)
+    return took if took > 0 else None
+
+
 def _seen_serial(profile: Profile, declared: int, reference: Platform | None) -> float:
     """The serial share for which ``declared`` cores are busy as long as they were.
 
@@ -57,12 +90,11 @@ def _seen_serial(profile: Profile, declared: int, reference: Platform | None) ->
     """
     spent = profile.counters.get("cpu_time_s")
     cores = declared if reference is None else min(declared, reference.cores)
-    if cores < 2 or profile.runtime is None or spent is None or not spent.value:
+    if cores < 2 or spent is None or not spent.value:
         return 0.0
     share = 1.0 if reference is None else reference.signature.processor_share or 1.0
-    waited = profile.counters.get("run_queue_s")
-    took = profile.runtime.median_s - ((waited.value or 0.0) if waited is not None else 0.0)
-    if took <= 0:
+    took = _took(profile)
+    if took is None:
         return 0.0
     busy = min(max(spent.value / (took * share), 1.0), float(cores))
     return (1 / busy - 1 / cores) / (1 - 1 / cores)
