@@ -36,6 +36,8 @@ TOOL_START_S = 2.0
 SHOWN_OUTPUT_BYTES = 1 << 20
 ONE_THREAD_S = 60.0
 """Programs with more processor time than this are not run on one thread, if nobody asks."""
+ONE_BUSY = 1.1
+"""Processor time over time up to which a run was on one thread, whatever was seen of its threads."""
 SHORT_S = 2.0
 """Runs on one thread are repeated where the program itself is no longer than this."""
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -193,7 +195,8 @@ class _Pilot:
         repeats = self._options.repeats if runtime.median_s <= SHORT_S else 1
         with clocked(self._say, "on one thread", repeats * first.cpu_s):
             found = self._quietly(self._with_threads(1), repeats)
-        if found.runtime is not None and found.first.threads_busy == 1:
+        alone = found.first.threads_busy == 1 and found.first.cpu_s <= ONE_BUSY * found.first.wall_s
+        if found.runtime is not None and alone:
             shared = contention(found.first)
             waiting = 1.0 if shared is None else shared.slowdown
             self._extra.one_thread_s = found.runtime.median_s / waiting
