@@ -37,7 +37,7 @@ SHOWN_OUTPUT_BYTES = 1 << 20
 ONE_THREAD_S = 60.0
 """Programs with more processor time than this are not run on one thread, if nobody asks."""
 ONE_BUSY = 1.1
-"""Processor time over time up to which a run was on one thread, whatever was seen of its threads."""
+"""Processor time over time up to which a run was on one thread, whatever was seen of them."""
 SHORT_S = 2.0
 """Runs on one thread are repeated where the program itself is no longer than this."""
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
