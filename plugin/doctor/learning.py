@@ -6,6 +6,7 @@ import time
 from contextlib import closing
 
 from berth.plugin.doctor.findings import Finding, Findings, Status
+from berth.plugin.doctor.store import opened
 from berth.plugin.outcomes.exploring import Ledger
 from berth.plugin.site.site import Site
 from berth.plugin.store import Store
@@ -35,7 +36,7 @@ def check_exploring(site: Site) -> Findings:
             "[learning] enabled = true and daemon.outcomes_refresh_s above 0",
         )
     ledger = Ledger(explore)
-    with closing(Store.open(site.daemon.store, create=False, check=False)) as store:
+    with closing(opened(site)) as store:
         ledger.read(store.decisions)
     found = ledger.summary()
     text = (
@@ -47,7 +48,7 @@ def check_exploring(site: Site) -> Findings:
 
 def check_learning(site: Site) -> Findings:
     """By the evidence of the store. Slow where there is much of it: a second for 10,000 jobs."""
-    with closing(Store.open(site.daemon.store, create=False, check=False)) as store:
+    with closing(opened(site)) as store:
         yield from _learnt(store)
 
 

@@ -24,12 +24,18 @@ AHEAD_S = 60.0
 """What was stored more than so long from now was stored by another clock."""
 WAITING_S = 600.0
 """Decisions that wait longer than this wait for somebody."""
+PATIENCE_S = 1.0
 MOUNTS = Path("/proc/self/mounts")
+
+
+def opened(site: Site) -> Store:
+    """The site's store as it is. Raises StoreError, also where it is locked for a second."""
+    return Store.open(site.daemon.store, create=False, check=False, busy_timeout_s=PATIENCE_S)
 
 
 def check_store(site: Site) -> Findings:
     """Whole, readable by those who should, filled, and of this host's time."""
-    with closing(Store.open(site.daemon.store, create=False, check=False)) as store:
+    with closing(opened(site)) as store:
         yield from _look(site, store)
 
 

@@ -17,12 +17,16 @@ ROOMS = ("predictor", "policies", "plugin", "lab")
 
 @functools.cache
 def modules() -> list[tuple[Path, set[object], set[str]]]:
-    """Every module outside of the schedulers' folders, its constants and what it imports."""
+    """Every module outside of the schedulers' folders in whose text a scheduler's name stands: its
+    constants and what it imports."""
     own = [ROOT / "plugin" / name for name in SCHEDULERS.own()]
     found = []
     for path in (path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))):
         if not any(folder in path.parents for folder in own):
-            tree = ast.parse(path.read_text(encoding="utf-8"))
+            text = path.read_text(encoding="utf-8")
+            if not any(name in text for name in SCHEDULERS.own()):
+                continue
+            tree = ast.parse(text)
             constants = {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)}
             found.append((path, constants, set(imported(tree))))
     return found

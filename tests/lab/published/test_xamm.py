@@ -140,6 +140,7 @@ def test_a_new_machine_needs_only_its_benchmark_data(case: Path, tmp_path: Path)
     assert [t.with_machines for t in done.tested] == [True]
 
 
+@pytest.mark.slow
 def test_the_same_data_and_seed_give_the_same_bundle(case: Path, tmp_path: Path) -> None:
     run(read_config(write_case(tmp_path, run='["train"]')), tmp_path, "again")
     first, again = (load(f / "xamm" / "model").manifest.id for f in (case, tmp_path))
