@@ -14,7 +14,8 @@ from berth.plugin.scheduler.host_lists import hostlist, idset
 
 GPU = "gpu"
 """Flux counts GPUs and slices under this one name."""
-_PENDING = ("depend", "priority", "sched")
+_PENDING = ("priority", "sched")
+"""States of jobs that wait for their turn or for room; held ones are among them."""
 
 
 def read_cluster(

@@ -20,6 +20,7 @@ from berth.plugin.slurm.records import (
     records,
     whole,
 )
+from berth.plugin.slurm.states import waits_for_room
 from berth.policies.values import QueueBounds
 
 _MIB = 2**20
@@ -36,7 +37,8 @@ def read_cluster(*, timeout_s: float = commands.DEFAULT_TIMEOUT_S) -> ClusterFac
     now_s = time.time()
     partitions = commands.run(("scontrol", "-a", "-o", "show", "partition"), timeout_s=timeout_s)
     nodes = commands.run(("scontrol", "-a", "-d", "-o", "show", "node"), timeout_s=timeout_s)
-    waiting = commands.run(("squeue", "-a", "-h", "-t", "PENDING", "-o", "%P"), timeout_s=timeout_s)
+    asked = ("squeue", "-a", "-h", "-t", "PENDING", "-o", "%P|%r")
+    waiting = commands.run(asked, timeout_s=timeout_s)
     version = commands.run(("sinfo", "-V"), timeout_s=timeout_s)
     return parse_cluster(partitions, nodes, waiting, version, as_of_s=now_s)
 
@@ -44,8 +46,14 @@ def read_cluster(*, timeout_s: float = commands.DEFAULT_TIMEOUT_S) -> ClusterFac
 def parse_cluster(
     partitions: str, nodes: str, waiting: str, version: str, *, as_of_s: float
 ) -> ClusterFacts:
-    """From the commands' texts. Raises SchedulerError where they are not what Slurm writes."""
-    pending = Counter(name for line in waiting.split() for name in line.split(","))
+    """From the commands' texts. Raises SchedulerError where they are not what Slurm writes.
+
+    Jobs that are held, or wait for others or for a date, wait before nobody.
+    """
+    lines = (line.partition("|") for line in waiting.splitlines())
+    pending = Counter(
+        name for names, _, reason in lines if waits_for_room(reason) for name in names.split(",")
+    )
     queues = [_queue(r, pending) for r in records(partitions, "PartitionName")]
     if not queues:
         raise SchedulerError("Slurm has no partitions that this user may see")

@@ -18,7 +18,7 @@ from berth.plugin.slurm.records import (
     moment_s,
     names,
 )
-from berth.plugin.slurm.states import state_of
+from berth.plugin.slurm.states import state_of, waits_for_room
 from berth.plugin.slurm.submit_line import Said, dependencies
 
 FIELDS = (
@@ -29,14 +29,6 @@ FIELDS = (
 """Of squeue's ``--Format``."""
 _STATES = "PD,CF,R,CG,S,SI,SO"
 _TIMEOUT_S = 60.0
-_TURN = frozenset(
-    ("None", "Priority", "Resources", "", "Nodes required for job are DOWN")
-)  # fmt: skip
-"""Reasons of jobs that wait for their turn or for room, up to the first comma. The last goes on
-``DRAINED or reserved for jobs in higher priority partitions``: so wait jobs of several partitions.
-"""
-_RESERVED = "Reserved for maintenance"
-"""``ReqNodeNotAvail, ...``: its nodes will be reserved before it would have ended."""
 _DEPENDS = "Dependency"
 """The reason of a job that waits for others."""
 
@@ -78,7 +70,7 @@ def _job(fields: Fields) -> PresentJob | None:
         running=running,
         cores=count(fields["NumCPUs"].partition("-")[0]) or 1,
         submit_s=submit_s,
-        may_start=running or _waits_for_room(fields),
+        may_start=running or waits_for_room(fields["Reason"]),
         account="" if fields["Account"] == "(null)" else fields["Account"],
         name=fields["Name"],
         nodes=nodes,
@@ -137,11 +129,6 @@ def _after(job: PresentJob, fields: Fields, waited_for: _WaitedFor) -> PresentJo
     said = dependencies(re.sub(r"\([^)]*\)", "", fields["Dependency"]))
     after = () if said.others else waited_for.of(job, said)
     return replace(job, may_start=True, after=after) if after else job
-
-
-def _waits_for_room(fields: Fields) -> bool:
-    reason = fields["Reason"].strip("()").replace("_", " ")
-    return reason.partition(",")[0] in _TURN or reason.endswith(_RESERVED)
 
 
 def _gpus(fields: Fields, nodes: int) -> int:

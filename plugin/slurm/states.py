@@ -19,8 +19,20 @@ _STATES = {
     "BOOT_FAIL": "failed",
     "PREEMPTED": "cancelled",
 }
+_TURN = frozenset(("None", "Priority", "Resources", "", "Nodes required for job are DOWN"))
+"""Reasons of jobs that wait for their turn or for room, up to the first comma. The last goes on
+``DRAINED or reserved for jobs in higher priority partitions``: so wait jobs of several partitions.
+"""
+_RESERVED = "Reserved for maintenance"
+"""``ReqNodeNotAvail, ...``: its nodes will be reserved before it would have ended."""
 
 
 def state_of(text: str) -> str:
     """``CANCELLED by 1000`` is ``cancelled``."""
     return _STATES.get(text.partition(" ")[0].rstrip("+"), "unknown")
+
+
+def waits_for_room(reason: str) -> bool:
+    """Whether a pending job waits for its turn or for room, and for nothing else."""
+    words = reason.strip("()").replace("_", " ")
+    return words.partition(",")[0] in _TURN or words.endswith(_RESERVED)

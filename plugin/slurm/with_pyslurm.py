@@ -19,6 +19,7 @@ from berth.pilot.errors import SchedulerError, ToolMissing
 from berth.plugin.scheduler import ClusterFacts, NodeFacts, QueueFacts
 from berth.plugin.slurm import commands
 from berth.plugin.slurm.cluster import UNUSABLE
+from berth.plugin.slurm.states import waits_for_room
 
 _MIB = 2**20
 _MINUTE_S = 60.0
@@ -55,7 +56,11 @@ def read_cluster() -> ClusterFacts:
         nodes = list(module.Nodes.load().values())
         partitions = list(module.Partitions.load().values())
         jobs = list(module.Jobs.load().values())
-        waiting = Counter(j.partition for j in jobs if j.state == "PENDING")
+        waiting = Counter(
+            j.partition
+            for j in jobs
+            if j.state == "PENDING" and waits_for_room(j.state_reason or "")
+        )
         return ClusterFacts(
             name="slurm",
             version=f"slurm {module.__version__} (pyslurm)",

@@ -34,7 +34,7 @@ def test_the_recorded_instance() -> None:
     facts = read()
     assert (facts.name, facts.version, facts.owner) == ("node", "flux 0.88.0", "flux")
     cpu, gpu = facts.queues["cpu"], facts.queues["gpu"]
-    assert (cpu.up, cpu.is_default, cpu.pending_jobs, cpu.default_time_s) == (True, True, 3, 600.0)
+    assert (cpu.up, cpu.is_default, cpu.pending_jobs, cpu.default_time_s) == (True, True, 2, 600.0)
     assert (gpu.up, gpu.is_default, gpu.pending_jobs, gpu.max_time_s) == (True, False, 0, None)
     by_name = {node.name: node for node in facts.nodes}
     assert list(by_name) == ["node0", "node1", "node2", "node3"]

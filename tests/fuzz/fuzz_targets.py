@@ -267,7 +267,7 @@ def scontrol(data: bytes) -> None:
         for kind in ("Partition", "Node", "Reservation")
     }
     with refusing(BerthError):
-        cluster.parse_cluster(of["Partition"], of["Node"], "cpu", "slurm 25.05", as_of_s=0.0)
+        cluster.parse_cluster(of["Partition"], of["Node"], "cpu|None", "slurm 25.05", as_of_s=0.0)
     with refusing(BerthError):
         reservations.read(of["Reservation"])
 

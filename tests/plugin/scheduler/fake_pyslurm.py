@@ -45,7 +45,11 @@ CPU_NODE = {
     "configured_gres": None,
     "allocated_gres": None,
 }
-JOBS = ({"state": "PENDING", "partition": "gpu,cpu"}, {"state": "RUNNING", "partition": "gpu"})
+JOBS = (
+    {"state": "PENDING", "partition": "gpu,cpu", "state_reason": "Priority"},
+    {"state": "PENDING", "partition": "gpu", "state_reason": "JobHeldUser"},
+    {"state": "RUNNING", "partition": "gpu", "state_reason": "None"},
+)
 
 
 def recorded_pyslurm(version: str = "25.11.2", **changes: Any) -> SimpleNamespace:

@@ -66,6 +66,17 @@ def accounted(job: str, state: str = "COMPLETED", **fields: object) -> str:
     return "|".join(str(told.get(name, "")) for name in SACCT_FIELDS) + "\n"
 
 
+WAITING = """\
+cpu|Resources
+cpu,gpu|Priority
+cpu|JobHeldUser
+gpu|Dependency
+gpu|BeginTime
+cpu|AssocGrpCpuLimit
+"""
+"""Two that wait for their turn, and four that wait for something else."""
+
+
 class FakeSlurm:
     """The commands on PATH; ``says`` and ``fails`` set what they do."""
 
@@ -79,7 +90,7 @@ class FakeSlurm:
         monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
         self.says("partition", PARTITIONS)
         self.says("node", NODES)
-        self.says("squeue", "cpu\ncpu,gpu\n")
+        self.says("squeue", WAITING)
         self.says("version", "slurm 24.11.5\n")
         self.says("config", "Configuration data\nClusterName             = lab\n")
 
