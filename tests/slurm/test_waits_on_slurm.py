@@ -39,6 +39,19 @@ def waits(slurm: Cluster, daemon: RealDaemon, *options: str) -> str:
     return slurm.berth("waits", "--site", str(daemon.site_file), *options).stdout
 
 
+def test_jobs_that_wait_for_something_else_wait_before_nobody(
+    slurm: Cluster, daemon: RealDaemon
+) -> None:
+    slurm.sbatch("-p", "mig", "-n", "1", "-t", "10", "--hold")
+    slurm.sbatch("-p", "mig", "-n", "1", "-t", "10", "--begin=now+1hour")
+    first = slurm.sbatch("-p", "mig", "-n", "32", "-t", "10", script=SLEEP)
+    slurm.sbatch("-p", "mig", "-n", "1", "-t", "10", f"--dependency=afterok:{first.id}")
+    slurm.sbatch("-p", "mig", "-n", "32", "-t", "10", script=SLEEP)
+    wait_until(
+        lambda: second_place(daemon).get("pending_jobs") == 1, "the last one alone is waiting", 60
+    )
+
+
 @pytest.mark.slow
 def test_an_idle_place_beats_a_full_one_and_the_first_to_be_free_a_later_one(
     slurm: Cluster, daemon: RealDaemon
