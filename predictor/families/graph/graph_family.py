@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from berth.pilot.platform import Platform
 from berth.predictor.core.family import Answer, Bundles, Effect, Explanation, Question
-from berth.predictor.core.prediction import Basis, Bound, Interval, Prediction, PredictionCurve
+from berth.predictor.core.prediction import Bound, Interval, Prediction, PredictionCurve
 from berth.predictor.core.workload import Workload
 from berth.predictor.families.graph import several_gpus, source_errors
 from berth.predictor.families.graph.kind import Mode
@@ -20,6 +20,7 @@ from berth.predictor.families.graph.model import (
     graph_of,
     is_model,
     model_of,
+    of_copies,
     places_by_units,
     point,
 )
@@ -142,18 +143,13 @@ def _point(workload: str, one: Roofline, units: int, memory: Interval) -> Predic
 
 
 def _of_copies(own: Prediction, copies: int) -> Prediction:
-    """A copy of the model on each of several GPUs; they share the steps. Memory is of them all."""
     together = several_gpus.shipped()
-    seconds, energy_j = together.shared(own.runtime_s, copies), own.energy_j
-    longer = seconds.mid * copies / own.runtime_s.mid
-    return replace(
+    why_not = f"no more than {together.most} GPUs were measured together"
+    return of_copies(
         own,
-        gpus=copies,
-        basis=max(own.basis, Basis.SCALED, key=lambda basis: basis.rank),
-        runtime_s=seconds,
-        memory_bytes=own.memory_bytes.scaled(copies),
-        energy_j=None if energy_j is None else energy_j.scaled(longer),
-        abstained=own.abstained
-        if copies <= together.most
-        else f"no more than {together.most} GPUs were measured together",
+        copies,
+        seconds=together.shared(own.runtime_s, copies),
+        memory=own.memory_bytes,
+        energy_j=own.energy_j,
+        why_not=why_not if copies > together.most else None,
     )

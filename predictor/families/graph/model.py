@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 
 from berth.pilot.platform import Platform
@@ -73,4 +74,30 @@ def point(
         energy_j=energy_j,
         bound=bound,
         abstained=abstained,
+    )
+
+
+def of_copies(
+    own: Prediction,
+    copies: int,
+    *,
+    seconds: Interval,
+    memory: Interval,
+    energy_j: Interval | None,
+    why_not: str | None,
+) -> Prediction:
+    """A copy of the model on each of several GPUs, which share the steps.
+
+    ``seconds``: from step to step of all together; ``memory`` and ``energy_j``: of one copy in the
+    point's own step. ``why_not``: why nobody can act on it, None where one can.
+    """
+    longer = seconds.mid * copies / own.runtime_s.mid
+    return replace(
+        own,
+        gpus=copies,
+        basis=max(own.basis, Basis.SCALED, key=lambda basis: basis.rank),
+        runtime_s=seconds,
+        memory_bytes=memory.scaled(copies),
+        energy_j=None if energy_j is None else energy_j.scaled(longer),
+        abstained=why_not or own.abstained,
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 
 from berth.pilot.platform import Platform
 from berth.predictor.core.family import Answer, Bundles, Explanation, Question
@@ -16,6 +15,7 @@ from berth.predictor.families.graph.model import (
     graph_of,
     is_model,
     model_of,
+    of_copies,
     places_by_units,
     point,
 )
@@ -115,25 +115,21 @@ def link_of(platform: Platform, known: Mapping[str, Platform]) -> float | None:
 
 
 def _of_copies(own: Prediction, copies: int, parameters: float, link: float | None) -> Prediction:
-    """A copy of the model on each of several GPUs, gradients summed by all; they share the steps.
-
-    Memory is of them all: beside its gradients each GPU may hold those that it sends.
-    """
+    """Gradients are summed by all; beside its own each GPU may hold those that it sends."""
     together = data_parallel.shipped()
     sent = parameters * data_parallel.GRADIENT_BYTES
-    need = own.memory_bytes
-    abstained = own.abstained
+    need, why_not = own.memory_bytes, None
     if link is None:
-        abstained = "how fast its link to other GPUs is was not published"
+        why_not = "how fast its link to other GPUs is was not published"
     elif copies > together.most:
-        abstained = f"no more than {together.most} GPUs were measured together in training"
-    return replace(
+        why_not = f"no more than {together.most} GPUs were measured together in training"
+    return of_copies(
         own,
-        gpus=copies,
-        basis=max(own.basis, Basis.SCALED, key=lambda basis: basis.rank),
-        runtime_s=together.shared(own.runtime_s, copies, sent, link or data_parallel.PCIE_MOST),
-        memory_bytes=Interval(need.low, need.mid + sent, need.high + sent).scaled(copies),
-        abstained=abstained,
+        copies,
+        seconds=together.shared(own.runtime_s, copies, sent, link or data_parallel.PCIE_MOST),
+        memory=Interval(need.low, need.mid + sent, need.high + sent),
+        energy_j=own.energy_j,
+        why_not=why_not,
     )
 
 
