@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from berth.predictor.families.graph import several_gpus, source_errors
-from berth.predictor.families.training_step import step_precision
+from berth.predictor.families.training_step import data_parallel, step_precision
 from berth.predictor.families.training_step.step_widths import family_widths
 from lab.experiments.options import Options
 from lab.gate.command import FOLDER
@@ -105,6 +105,11 @@ def _training_steps() -> Iterator[Covered]:
     yield Covered(
         "training step, fp32 on GPUs", "NeuSight's language models", "other precision",
         other.coverage, "training-precision", other.groups,
+    )  # fmt: skip
+    copies = data_parallel.shipped()
+    yield Covered(
+        "training step, copies on several GPUs", "Gavel, K80 and P100", "new device",
+        copies.coverage, "data-parallel", copies.groups,
     )  # fmt: skip
 
 
