@@ -64,8 +64,9 @@ def assemble(plan: Plan, native: Native, extra: Extra) -> Profile:
     if memory is not None and memory.note:
         warnings.append(f"peak memory: {memory.note}")
     shared = contention(first)
-    if shared is not None and shared.noticeable:
-        warnings.append(shared.sentence())
+    if shared is not None:
+        took_s = native.runtime.median_s if native.runtime is not None else first.wall_s
+        warnings.extend(filter(None, [shared.sentence(took_s)]))
     counters = {**native.counters, **extra.counters}
     elsewhere = ran_elsewhere(command, first)
     why = elsewhere or (

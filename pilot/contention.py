@@ -28,16 +28,17 @@ class Contention:
 
     @property
     def noticeable(self) -> bool:
-        """Whether the measured time is not the program's own."""
-        return self.slowdown > 1 + NOTICEABLE
+        """Whether the measured time of that run is not the program's own."""
+        return self.idle_s + self.waited_s > (1 + NOTICEABLE) * self.idle_s
 
-    @property
-    def slowdown(self) -> float:
-        """Measured time over the time on a machine of its own."""
-        return (self.idle_s + self.waited_s) / max(self.idle_s, 1e-9)
+    def sentence(self, runtime_s: float) -> str | None:
+        """What was seen and what it does to a Profile's runtime; None where other runs escaped it.
 
-    def sentence(self) -> str:
-        """What was seen and what it does to the Profile."""
+        ``runtime_s`` is in seconds: the median of all runs, of which this is one.
+        """
+        slowdown = runtime_s / max(self.idle_s, 1e-9)
+        if not self.noticeable or slowdown <= 1 + NOTICEABLE:
+            return None
         signs = [f"it waited {self.waited_s:.3g} s for a processor"]
         if self.other_cores >= 0.1:
             signs.append(f"other work kept {self.other_cores:.1f} processors busy")
@@ -45,7 +46,7 @@ class Contention:
             signs.append(f"the host of this virtual machine took {self.stolen_share:.0%}")
         return (
             f"{NOT_ITS_OWN} ({', '.join(signs)}): alone it would take about "
-            f"{self.idle_s:.3g} s, so the times of this profile are {self.slowdown:.1f} times "
+            f"{self.idle_s:.3g} s, so the times of this profile are {slowdown:.1f} times "
             "too long; measure again on an idle node"
         )
 

@@ -677,8 +677,8 @@ COUNTERS: tuple[Counter, ...] = (
     Counter(
         "threads_busy",
         "count",
-        "Largest number of threads of one process that computed: those with at least a tenth of "
-        "the busiest one's processor time.",
+        "Largest number of threads of one process that computed and were there at one time: those "
+        "with at least a tenth of the busiest one's processor time.",
         "parallel",
         {},
         {"proc": "/proc/PID/task/TID/schedstat, sampled"},

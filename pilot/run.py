@@ -198,8 +198,8 @@ class _Pilot:
         alone = found.first.threads_busy == 1 and found.first.cpu_s <= ONE_BUSY * found.first.wall_s
         if found.runtime is not None and alone:
             shared = contention(found.first)
-            waiting = 1.0 if shared is None else shared.slowdown
-            self._extra.one_thread_s = found.runtime.median_s / waiting
+            running = 1.0 if shared is None else shared.idle_s / found.first.wall_s
+            self._extra.one_thread_s = found.runtime.median_s * running
 
     def _with_threads(self, threads: int) -> Order:
         order = self._order(self._plan.main)

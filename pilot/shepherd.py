@@ -144,6 +144,8 @@ class Tree:
         self.next_slow = 0.0
         self.threads_run: dict[tuple[int, str], tuple[int, int]] = {}
         """Nanoseconds that each thread ran and that it waited for a processor, last seen."""
+        self.threads_together: dict[int, set[frozenset[str]]] = {}
+        """By process: the threads that were there at one time, of each look."""
 
     def sample(self) -> float:
         """Look at every process once; returns what the look cost in seconds."""
@@ -182,24 +184,23 @@ class Tree:
             names = os.listdir(f"/proc/{pid}/task") if threads > 1 else [str(pid)]
         except OSError:
             return
-        for name in names[:THREADS_MAX]:
+        names = names[:THREADS_MAX]
+        self.threads_together.setdefault(pid, set()).add(frozenset(names))
+        for name in names:
             words = read_file(f"/proc/{pid}/task/{name}/schedstat").split()
             if len(words) >= 2:
                 self.threads_run[pid, name] = (int(words[0]), int(words[1]))
 
     def threads_busy(self) -> int:
-        """Most threads of one process that had at least a tenth of the busiest one's time."""
-        run: dict[int, list[int]] = {}
-        for (pid, _), (ran, _) in self.threads_run.items():
-            run.setdefault(pid, []).append(ran)
-        longest = max((max(found) for found in run.values()), default=0)
-        return (
-            max(
-                (sum(ran * BUSY_SHARE >= longest for ran in found) for found in run.values()),
-                default=0,
-            )
-            if longest
-            else 0
+        """Most threads of one process at one time with at least a tenth of the busiest's time."""
+        longest = max((ran for ran, _ in self.threads_run.values()), default=0)
+        if not longest:
+            return 0
+        busy = {one for one, (ran, _) in self.threads_run.items() if ran * BUSY_SHARE >= longest}
+        return max(
+            sum((pid, name) in busy for name in names)
+            for pid, looks in self.threads_together.items()
+            for names in looks
         )
 
     def waited_s(self) -> float:

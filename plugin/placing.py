@@ -24,6 +24,7 @@ from berth.policies.values import CandidateState
 from berth.predictor.core.forecast import Forecast
 from berth.predictor.core.forecaster import Forecaster
 from berth.predictor.core.workload import Workload
+from berth.predictor.families.program.predictor import size_growth
 from berth.predictor.hardware import platforms as known_platforms
 
 
@@ -57,6 +58,10 @@ def place(
     read is a note, unless ``strict`` (then every candidate's state is unknown and ruled out).
     """
     forecast, notes = forecast_for(workload, site, forecaster)
+    document = workload.document
+    if isinstance(document, Profile) and not document.node_scaling:
+        doubt = size_growth(document).doubt(request.size)
+        notes += [f"Of the size: {doubt}."] if doubt is not None else []
     states: Mapping[str, CandidateState] = {}
     if scheduler is not None:
         try:

@@ -56,8 +56,8 @@ class SizeGrowth:
     """Time and memory of one program over its problem size.
 
     ``size`` is that of the profile's main run (None: the program has no size, and any request
-    for another one is answered by the main run with a wide interval); ``measured`` are all sizes
-    that were run, ascending.
+    for one is answered by the main run as it is, with the words of ``doubt``); ``measured`` are
+    all sizes that were run, ascending.
     """
 
     size: float | None
@@ -125,10 +125,34 @@ class SizeGrowth:
             return Interval(low, here, here * margin)
         ratio = self._ratio(self.memory, size, self.size)
         low, mid, high = ratio.low * here / margin, ratio.mid * here, ratio.high * here * margin
-        most = FURTHEST * max((*self.measured, self.size))
-        if size > most or (self.peak_is_bound and size > self.size):
+        if self._memory_doubt(size) is not None:
             return Interval(0.0, min(mid, UNKNOWN_BYTES), UNKNOWN_BYTES)
         return Interval(0.0 if self.peak_is_bound else low, mid, max(mid, high))
+
+    def doubt(self, size: float | None) -> str | None:
+        """What a person who asks for ``size`` should know of the answer; None where nothing."""
+        if size is None:
+            return None
+        if self.size is None:
+            return (
+                f"its pilot names no problem size, so size {size:g} changes neither time nor "
+                "memory (berth pilot run --size or --sizes)"
+            )
+        return None if self.peak_memory_bytes is None else self._memory_doubt(size)
+
+    def _memory_doubt(self, size: float) -> str | None:
+        largest = max((*self.measured, self.size or 0.0))
+        if size > FURTHEST * largest:
+            return (
+                f"memory at size {size:g} is not known: that is over {FURTHEST:g} times the "
+                f"largest measured size, {largest:g}"
+            )
+        if self.peak_is_bound and size > (self.size or 0.0):
+            return (
+                f"memory at size {size:g} is not known: at size {self.size:g} the program was too "
+                "small to tell its peak"
+            )
+        return None
 
     # A decision asks the same of every candidate: the answer is worked out once.
     @lru_cache(maxsize=4096)  # noqa: B019 - they are small, frozen values and few

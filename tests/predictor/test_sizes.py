@@ -135,3 +135,15 @@ def test_a_peak_that_is_a_bound_says_nothing_of_larger_sizes() -> None:
     assert same.low == 0
     assert same.high >= 13e6
     assert where_known(larger) is None
+
+
+def test_a_doubt_of_a_size_is_said_in_words() -> None:
+    none = SizeGrowth.fit([], peak_memory_bytes=1e9)
+    assert "names no problem size" in (none.doubt(50.0) or "")
+    growth = SizeGrowth.fit([(n, 1.0, 24.0 * n) for n in (100.0, 200.0)], size=100.0)
+    assert growth.doubt(1999.0) is None
+    assert "over 10 times the largest measured size, 200" in (growth.doubt(2001.0) or "")
+    points = [(200.0, 1.0, 13e6), (400.0, 2.0, 13.1e6)]
+    small = SizeGrowth.fit(points, size=200.0, bounds={200.0, 400.0})
+    assert "too small to tell" in (small.doubt(2000.0) or "")
+    assert [one.doubt(None) for one in (none, growth, small)] == [None] * 3

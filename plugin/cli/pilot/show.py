@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from berth.pilot.catalogue import BY_NAME, GROUPS
-from berth.pilot.profile import Measurement, Profile, Quality
+from berth.pilot.profile import Measurement, Profile, Quality, SizePoint
 from berth.pilot.units import format_bytes, format_count, format_seconds
 from berth.plugin.cli.output.columns import record
 
@@ -48,7 +48,7 @@ def summary(profile: Profile) -> list[str]:
             f"runtime   {format_seconds(runtime.median_s)} (spread {spread}, {count} runs)"
         )
     if profile.peak_memory_bytes is not None:
-        lines.append(f"memory    {format_bytes(profile.peak_memory_bytes)} at most")
+        lines.append(f"memory    {_memory(profile)}")
     kinds = ", ".join(target.value for target in runs_on.targets)
     extensions = f" {' '.join(runs_on.instruction_sets)}" if runs_on.instruction_sets else ""
     lines.append(
@@ -56,8 +56,9 @@ def summary(profile: Profile) -> list[str]:
         f"{_counted(runs_on.threads, 'thread')}, {_counted(runs_on.ranks, 'rank')}"
     )
     for point in profile.sizes:
-        memory = format_bytes(point.peak_memory_bytes)
-        lines.append(f"size      {point.size:g}: {format_seconds(point.runtime_s)}, {memory}")
+        lines.append(
+            f"size      {point.size:g}: {format_seconds(point.runtime_s)}, {_memory(point)}"
+        )
     for step in profile.scaling:
         lines.append(f"threads   {step.threads}: {format_seconds(step.runtime_s)}")
     if profile.one_thread_s is not None:
@@ -83,6 +84,11 @@ def _rows(profile: Profile, group: str) -> list[tuple[str, str, str, str, str]]:
             (name, _value(measurement, entry.unit), entry.unit, quality, measurement.source)
         )
     return rows
+
+
+def _memory(of: Profile | SizePoint) -> str:
+    bound = " at most" if of.peak_memory_is_bound else ""
+    return f"{format_bytes(of.peak_memory_bytes)}{bound}"
 
 
 def _counted(number: int, what: str) -> str:

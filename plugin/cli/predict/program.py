@@ -29,7 +29,12 @@ from berth.predictor.core.prediction import Basis, Prediction
 from berth.predictor.families.program.bundle import BUNDLE_SCHEMA
 from berth.predictor.families.program.ceilings import Point
 from berth.predictor.families.program.node_runs import one_node
-from berth.predictor.families.program.predictor import Predictor, at_size, usable_cores
+from berth.predictor.families.program.predictor import (
+    Predictor,
+    at_size,
+    size_growth,
+    usable_cores,
+)
 
 if TYPE_CHECKING:
     from berth.predictor.families.program.explain import Explanation
@@ -68,11 +73,13 @@ def predict_program(asked: Asked) -> None:
     ranking.sort(key=lambda p: not (usable(p) and _runs_on(measured, platforms[p.platform])))
     order = {p.platform: index for index, p in reversed(list(enumerate(ranking)))}
     reasons: list[Explanation] = []
+    shown: list[str] = []
     if asked.why or asked.picture is not None:
         from berth.predictor.families.program.explain import explain  # noqa: PLC0415 - when asked
 
         predictor = Predictor.load(asked.bundles.get(BUNDLE_SCHEMA))
-        points = [Point(chosen[name], count) for name, count in units.items()]
+        shown = list(dict.fromkeys(p.platform for p in _shown(ranking, measured, asked)))
+        points = [Point(chosen[name], units[name]) for name in shown]
         reference = platforms.get(measured.platform)
         reasons = explain(predictor, on_a_node, points, reference=reference)
         reasons.sort(key=lambda e: order[e.platform])
@@ -87,7 +94,7 @@ def predict_program(asked: Asked) -> None:
         _show(measured, forecast.bundle, ranking, asked)
         _advise(advice, ranking)
         if asked.why:
-            explain_sources(forecast, list(order))
+            explain_sources(forecast, shown)
         for reason in reasons if asked.why else ():
             click.echo(f"\n{reason.sentence()}")
     if asked.picture is not None:
@@ -105,6 +112,15 @@ def _size(forecast: Forecast, size: float | None, point: Prediction) -> float | 
 def _runs_on(profile: Profile, platform: Platform) -> bool:
     """Whether the program has code for it: not a GPU for a program that only runs on CPUs."""
     return not platform.is_gpu or any(t in platform.targets for t in profile.runs_on.targets)
+
+
+def _shown(ranking: list[Prediction], profile: Profile, asked: Asked) -> list[Prediction]:
+    """The rows for people: without GPUs that the program has no code for, unless named."""
+    return [
+        p
+        for p in ranking
+        if p.platform in asked.names or _runs_on(profile, asked.platforms[p.platform])
+    ]
 
 
 def _advise(advice: Advice | None, ranking: list[Prediction]) -> None:
@@ -150,9 +166,7 @@ def _show(
     asked: Asked,
 ) -> None:
     size, platforms = asked.size, asked.platforms
-    ranking = [
-        p for p in every if p.platform in asked.names or _runs_on(profile, platforms[p.platform])
-    ]
+    ranking = _shown(every, profile, asked)
     no_code = {p.platform for p in ranking if not _runs_on(profile, platforms[p.platform])}
     header = (
         "platform", "with", "speedup", "90 % interval", "time", "90 % interval", "memory, at most",
@@ -199,6 +213,8 @@ def _show(
         click.echo(f"abstains: {reason}")
     for text in filter(is_contention, profile.warnings):
         click.echo(f"pilot: {text}")
+    if not profile.node_scaling and (doubt := size_growth(profile).doubt(size)):
+        click.echo(f"size: {doubt}")
     if no_code:
         click.echo(
             "no GPU code: the program does not run there; the time is of an equivalent GPU build."

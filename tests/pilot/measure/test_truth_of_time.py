@@ -18,6 +18,7 @@ from berth.pilot.plausible import impossible, ran_elsewhere
 from berth.pilot.private_folder import PrivateFolders, original, why_not
 from berth.pilot.profile import Measurement, Profile, Quality, RunsOn, Runtime, Target
 from berth.pilot.run import run_pilot
+from berth.pilot.shepherd import Tree
 
 Program = Callable[[str], str]
 
@@ -44,10 +45,21 @@ def test_threads_that_only_exist_are_not_counted(program: Program) -> None:
     assert found.threads_busy == 1
 
 
+def test_threads_that_come_one_after_another_are_not_added_up() -> None:
+    tree = Tree()
+    for phase in range(8):
+        workers = [f"{phase}-{worker}" for worker in range(2)]
+        tree.threads_together.setdefault(7, set()).add(frozenset(["7", *workers]))
+        tree.threads_run.update({(7, name): (10**9, 0) for name in workers})
+    tree.threads_run[7, "7"] = (10**6, 0)
+    assert tree.threads_busy() == 2
+
+
 def test_a_quiet_machine_gives_no_warning() -> None:
     found = contention(outcome())
     assert found is not None
     assert not found.noticeable
+    assert found.sentence(10.0) is None
 
 
 def test_waiting_is_said_with_its_effect() -> None:
@@ -55,15 +67,23 @@ def test_waiting_is_said_with_its_effect() -> None:
     assert found is not None
     assert found.noticeable
     assert found.idle_s == pytest.approx(5.0)
-    assert "2.0 times too long" in found.sentence()
-    assert "other work kept 1.0 processors busy" in found.sentence()
+    said = found.sentence(10.0) or ""
+    assert "2.0 times too long" in said
+    assert "other work kept 1.0 processors busy" in said
+
+
+def test_waiting_is_said_of_the_time_that_the_profile_has() -> None:
+    watched = contention(outcome(waited_s=5.0))
+    assert watched is not None
+    assert "1.4 times too long" in (watched.sentence(7.0) or "")
+    assert watched.sentence(5.1) is None, "the other runs did not wait"
 
 
 def test_what_the_host_took_is_part_of_the_effect() -> None:
     found = contention(outcome(machine_s={"busy": 7.5, "stolen": 2.5}))
     assert found is not None
-    assert found.slowdown > 1.3
-    assert "took 25%" in found.sentence()
+    assert found.idle_s < 10.0 / 1.3
+    assert "took 25%" in (found.sentence(10.0) or "")
 
 
 def test_contention_widens_the_profiles_time() -> None:

@@ -1,0 +1,29 @@
+"""The lines below a Profile's table of counters."""
+
+from __future__ import annotations
+
+from berth.pilot.host import provenance
+from berth.pilot.profile import Profile, Runtime, SizePoint, Workload
+from berth.plugin.cli.pilot.show import summary
+
+
+def test_only_a_peak_that_is_a_bound_is_said_to_be_one() -> None:
+    exact = SizePoint(size=200, runtime_s=2.0, peak_memory_bytes=64 * 2**20)
+    bound = SizePoint(
+        size=100, runtime_s=1.0, peak_memory_bytes=8 * 2**20, peak_memory_is_bound=True
+    )
+    profile = Profile(
+        name="app",
+        platform="node",
+        workload=Workload(command=("app",)),
+        runtime=Runtime(median_s=1.0, spread_s=0.0, repeats_s=(1.0,)),
+        peak_memory_bytes=8 * 2**20,
+        peak_memory_is_bound=True,
+        counters={},
+        sizes=(bound, exact),
+        provenance=provenance(),
+    )
+    lines = summary(profile)
+    assert "memory    8.0 MiB at most" in lines
+    assert "size      100: 1 s, 8.0 MiB at most" in lines
+    assert "size      200: 2 s, 64.0 MiB" in lines
