@@ -47,8 +47,8 @@ def summary(profile: Profile) -> list[str]:
         lines.append(
             f"runtime   {format_seconds(runtime.median_s)} (spread {spread}, {count} runs)"
         )
-    if profile.peak_memory_bytes is not None:
-        lines.append(f"memory    {_memory(profile)}")
+    if (peak := profile.peak_memory_bytes) is not None:
+        lines.append(f"memory    {_memory(peak, profile)}")
     kinds = ", ".join(target.value for target in runs_on.targets)
     extensions = f" {' '.join(runs_on.instruction_sets)}" if runs_on.instruction_sets else ""
     lines.append(
@@ -56,9 +56,8 @@ def summary(profile: Profile) -> list[str]:
         f"{_counted(runs_on.threads, 'thread')}, {_counted(runs_on.ranks, 'rank')}"
     )
     for point in profile.sizes:
-        lines.append(
-            f"size      {point.size:g}: {format_seconds(point.runtime_s)}, {_memory(point)}"
-        )
+        memory = _memory(point.peak_memory_bytes, point)
+        lines.append(f"size      {point.size:g}: {format_seconds(point.runtime_s)}, {memory}")
     for step in profile.scaling:
         lines.append(f"threads   {step.threads}: {format_seconds(step.runtime_s)}")
     if profile.one_thread_s is not None:
@@ -86,9 +85,8 @@ def _rows(profile: Profile, group: str) -> list[tuple[str, str, str, str, str]]:
     return rows
 
 
-def _memory(of: Profile | SizePoint) -> str:
-    bound = " at most" if of.peak_memory_is_bound else ""
-    return f"{format_bytes(of.peak_memory_bytes)}{bound}"
+def _memory(peak: float, of: Profile | SizePoint) -> str:
+    return f"{format_bytes(peak)}{' at most' if of.peak_memory_is_bound else ''}"
 
 
 def _counted(number: int, what: str) -> str:
