@@ -7,6 +7,7 @@ of repetitions, so that a node whose cores are throttled shows what they deliver
 
 from __future__ import annotations
 
+import math
 import platform
 import statistics
 import time
@@ -29,6 +30,14 @@ from berth.pilot.suite import Suite
 NODE_SCHEMA = "berth.node/1"
 SIZE = 1_048_576
 """Problem size of the kernels: that of the shipped counts."""
+LARGE_SIZE = 8_388_608
+"""A second one, beyond most last-level caches, of the loops: those of the suite that"""
+LOOPS = frozenset(("Algorithm", "Apps", "Basic", "Lcals", "Polybench", "Stream"))
+"""are of these groups,"""
+LARGE_S = 0.05
+"""took at most so long at the first size,"""
+LARGE_BYTES = 512 * 2**20
+"""and need no more memory."""
 QUICK_KERNELS = (
     *ANCHORS, "Integer_MATCH", "Integer_QUICK_SORT", "Irregular_CHASE", "Irregular_INTERPRETER",
     "Single_GEMM", "Single_PAIRS",
@@ -127,14 +136,19 @@ def measure_node(
         found = found.model_copy(update={"problems": (error.message,)})
         write_json(into, found)
         return found
-    loads = []
-    for number, kernel in enumerate(wanted):
-        key = f"{kernel}-{SIZE}"
+    loads: list[float] = []
+    large = () if kernels else _large(suite)
+    both = [*((kernel, SIZE) for kernel in wanted), *((kernel, LARGE_SIZE) for kernel in large)]
+    for number, (kernel, size) in enumerate(both):
+        key = f"{kernel}-{size}"
         if key in found.seconds:
             continue
-        say(f"kernel {kernel}", number, len(wanted))
+        if size != SIZE and found.seconds.get(f"{kernel}-{SIZE}", math.inf) > LARGE_S:
+            continue
+        say(f"kernel {kernel}", number, len(both))
         try:
-            seconds, load = kernel_seconds(suite, kernel, FULL_KERNEL_S if full else KERNEL_S)
+            wanted_s = FULL_KERNEL_S if full else KERNEL_S
+            seconds, load = kernel_seconds(suite, kernel, wanted_s, size)
         except BerthError as error:
             found = found.model_copy(update={"problems": (*found.problems, error.message)})
             continue
@@ -153,6 +167,16 @@ def measure_node(
     return found
 
 
+def _large(suite: Suite) -> tuple[str, ...]:
+    """Kernels that are timed at the large size, too, if they do not take too long."""
+    work = suite.work(LARGE_SIZE)
+    return tuple(
+        kernel.name
+        for kernel in suite.kernels
+        if kernel.group in LOOPS and work[kernel.name].bytes_allocated <= LARGE_BYTES
+    )
+
+
 def _with_times(found: NodeMeasurement) -> Platform | None:
     """The platform with the kernels' times in its signature."""
     if found.platform is None:
@@ -162,19 +186,21 @@ def _with_times(found: NodeMeasurement) -> Platform | None:
     return found.platform.model_copy(update={"signature": signature})
 
 
-def kernel_seconds(suite: Suite, kernel: str, wanted_s: float) -> tuple[float, float]:
+def kernel_seconds(
+    suite: Suite, kernel: str, wanted_s: float, size: int = SIZE
+) -> tuple[float, float]:
     """Seconds of one repetition on one core, and the cores that others took meanwhile."""
     fraction = SAMPLED_FRACTION if suite.kernel(kernel).sampled else 1.0
-    trial = suite.run(kernel, SIZE, reps=1, fraction=fraction)
+    trial = suite.run(kernel, size, reps=1, fraction=fraction)
     each_s = max(trial.rep_s * trial.fraction, 1e-6)
     reps = int(min(max(wanted_s / each_s, REPS[0]), REPS[1]))
     before, begun = sum(machine_ticks().values()), time.monotonic()
-    run = suite.run(kernel, SIZE, reps=reps, fraction=fraction)
+    run = suite.run(kernel, size, reps=reps, fraction=fraction)
     busy_s = (sum(machine_ticks().values()) - before) / TICKS_PER_S
     others = busy_s / max(time.monotonic() - begun, 1e-3) - 1.0
-    size = max(1, len(run.seconds) // BLOCKS)
-    starts = range(0, len(run.seconds) - size + 1, size)
-    means = [statistics.fmean(run.seconds[i : i + size]) for i in starts]
+    block = max(1, len(run.seconds) // BLOCKS)
+    starts = range(0, len(run.seconds) - block + 1, block)
+    means = [statistics.fmean(run.seconds[i : i + block]) for i in starts]
     return statistics.median(means) / run.fraction, max(0.0, others)
 
 

@@ -3,21 +3,21 @@
 V100 and Quartz in turn are new; the bundle's prior for it is the other one's (there is no third
 labelled platform, so a GPU starts from a CPU's prior and the other way round). In every draw half
 of the kernels are for labels and for that prior, the other half for the test. Calibrated, the
-platform has a label of each kernel of the first half at the size that `berth calibrate` times;
+platform has labels of each kernel of the first half at the sizes that `berth calibrate` times;
 fully labelled, it has all their sizes and is fitted as the platforms of the shipped bundle are.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from berth.pilot.node import SIZE
+from berth.pilot.node import LARGE_BYTES, LARGE_S, LARGE_SIZE, SIZE
 from berth.pilot.platform import Platform
 from berth.predictor.core.arrays import Floats
 from berth.predictor.core.intervals import DIFFICULTY_FLOOR, difficulty, group_quantile
@@ -112,13 +112,22 @@ def _turns(examples: Sequence[Example], platforms: Mapping[str, Platform]) -> li
 
 
 def _suite(examples: Sequence[Example]) -> Flags:
-    """Of each kernel the row whose size is nearest to what nodes are calibrated with."""
-    apart = [abs(math.log(example.size / SIZE)) for example in examples]
-    names = [example.kernel for example in examples]
-    nearest = dict.fromkeys(names, math.inf)
-    for name, distance in zip(names, apart, strict=True):
-        nearest[name] = min(nearest[name], distance)
-    return np.array([one == nearest[name] for name, one in zip(names, apart, strict=True)])
+    """Of each kernel the rows that `berth calibrate` times: the size nearest to its first one, and
+    that nearest to its second one where the kernel takes little time and memory."""
+    every: dict[str, dict[int, int]] = {}
+    for row, example in enumerate(examples):
+        every.setdefault(example.kernel, {})[example.size] = row
+    found = np.zeros(len(examples), dtype=np.bool_)
+    for rows in every.values():
+        first, second = (rows[_nearest(rows, size)] for size in (SIZE, LARGE_SIZE))
+        found[first] = True
+        ran, peak = examples[first].profile.runtime, examples[second].profile.peak_memory_bytes
+        found[second] |= ran is not None and ran.median_s <= LARGE_S and (peak or 0) <= LARGE_BYTES
+    return found
+
+
+def _nearest(sizes: Iterable[int], wanted: int) -> int:
+    return min(sizes, key=lambda size: abs(math.log(size / wanted)))
 
 
 def steps() -> int:

@@ -1,6 +1,6 @@
 """What the reference kernels count, as Berth ships it: ``python -m lab.kernels.suite_counts``.
 
-The profiles of ``kernel_profiles.jsonl`` and ``program_profiles.jsonl`` at the size that nodes are
+The profiles of ``kernel_profiles.jsonl`` and ``program_profiles.jsonl`` at the sizes that nodes are
 calibrated with, without what calibration does not read.
 """
 
@@ -11,7 +11,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from berth.pilot.node import SIZE
+from berth.pilot.node import LARGE_SIZE, SIZE
 from berth.predictor.learning.programs.suite import COUNTS
 from lab.kernels.examples import PROFILES
 
@@ -20,11 +20,13 @@ UNLABELLED = PROFILES.with_name("program_profiles.jsonl")
 
 
 def shipped_bytes(profiles: Sequence[Path] = (PROFILES, UNLABELLED)) -> bytes:
-    """The shipped file's content; the same profiles give the same bytes."""
+    """The shipped file's content; the same profiles give the same bytes. The first size first."""
     lines = []
-    for line in (one for p in profiles for one in p.read_text(encoding="utf-8").splitlines()):
-        profile = json.loads(line)
-        if not profile["name"].endswith(f"-{SIZE}"):
+    every = [
+        json.loads(line) for p in profiles for line in p.read_text(encoding="utf-8").splitlines()
+    ]
+    for size, profile in ((size, one) for size in (SIZE, LARGE_SIZE) for one in every):
+        if not profile["name"].endswith(f"-{size}"):
             continue
         for key in ("collectors", "sizes", "warnings"):
             profile.pop(key, None)

@@ -18,7 +18,7 @@ from berth.plugin.calibrate.kinds import Kind, chosen_nodes
 from berth.plugin.calibrate.state import PAIR, CalibrationState, Folder, Step, outdated
 from berth.plugin.scheduler import ENDED, ClusterFacts, NodeFacts, NodeJob, Outcome, Scheduler
 
-EXPECTED_S = {"quick": 60.0, "normal": 120.0, "full": 480.0}
+EXPECTED_S = {"quick": 60.0, "normal": 160.0, "full": 540.0}
 """Of one node by depth, on an otherwise idle machine."""
 LINK_S = 60.0
 """Of two nodes together, for what connects them."""

@@ -20,6 +20,7 @@ from berth.predictor.families.program.bundle import BUNDLE_SCHEMA, DEFAULT_BUNDL
 from berth.predictor.families.program.ceilings import Point
 from berth.predictor.families.program.estimate import CALIBRATED_KERNELS
 from berth.predictor.families.program.predictor import Predictor
+from berth.predictor.learning.programs.columns import kernel_and_size
 from berth.predictor.learning.programs.suite import suite_profiles, timed
 
 APART = 1.15
@@ -36,6 +37,11 @@ class Measured:
     """Median over the nodes, by kernel and size."""
     nodes: Mapping[str, float]
     """By node: its times over the kind's, geometric mean over the kernels."""
+
+    @property
+    def kernels(self) -> int:
+        """How many of the suite were timed, at whatever sizes."""
+        return len({found[0] for name in self.seconds if (found := kernel_and_size(name))})
 
     @property
     def apart(self) -> tuple[str, ...]:
@@ -164,4 +170,4 @@ def program_bundle(bundles: Sequence[Path]) -> Path:
 
 def enough(kind: Measured) -> bool:
     """Whether there are enough kernels for an interval of its own."""
-    return len(kind.seconds) >= CALIBRATED_KERNELS
+    return kind.kernels >= CALIBRATED_KERNELS

@@ -10,7 +10,8 @@ from berth.pilot import host, node
 from berth.pilot.documents import write_json
 from berth.pilot.errors import PilotError
 from berth.pilot.node import NodeMeasurement, begin, measure_node
-from berth.pilot.suite import Suite
+from berth.pilot.suite import Kernel, KernelRun, KernelWork, Suite
+from berth.predictor.hardware import platforms
 
 TIMES = {"Stream_TRIAD-1048576": 1e-3}
 
@@ -74,3 +75,65 @@ def test_without_a_driver_there_is_none(tmp_path: Path) -> None:
 
 def test_an_interrupted_measurement_says_that_it_is_not_complete(measured: Path) -> None:
     assert not NodeMeasurement.model_validate_json(measured.read_text()).complete
+
+
+class FakeSuite:
+    """Three kernels; what was run is in ``ran``."""
+
+    kernels = tuple(
+        Kernel(name, name.partition("_")[0], sampled=False, default_sizes=())
+        for name in ("Stream_TRIAD", "Polybench_GEMM", "Lcals_BIG", "Integer_SORT")
+    )
+
+    def __init__(self) -> None:
+        self.ran: list[tuple[str, int]] = []
+
+    def kernel(self, name: str) -> Kernel:
+        return next(kernel for kernel in self.kernels if kernel.name == name)
+
+    def work(self, size: int) -> dict[str, KernelWork]:
+        held = {"Lcals_BIG": 2 * node.LARGE_BYTES}
+        return {
+            k.name: KernelWork(k.name, size, size, size, 8, 1, 1, held.get(k.name, 8 * size))
+            for k in self.kernels
+        }
+
+    def run(self, name: str, size: int, reps: int = 1, fraction: float = 1.0) -> KernelRun:
+        self.ran.append((name, size))
+        each_s = 0.2 if name == "Polybench_GEMM" else size * 1e-9
+        if name == "Stream_TRIAD" and size == node.LARGE_SIZE and self.refuses:
+            raise PilotError("the kernel was killed")
+        return KernelRun(self.work(size)[name], 1, 1, 1, (each_s,) * reps, 0.0)
+
+    refuses = False
+
+
+def measured_by(suite: FakeSuite, into: Path, *kernels: str) -> NodeMeasurement:
+    here = platforms.shipped()["quartz"].model_copy(update={"name": "n"})
+    write_json(into, begin(into, node="n1").model_copy(update={"platform": here}))
+    return measure_node(into, lambda: suite, name="n", node="n1", kernels=kernels)  # type: ignore[arg-type,return-value]
+
+
+def test_loops_that_are_short_and_small_are_timed_at_a_second_size(tmp_path: Path) -> None:
+    suite = FakeSuite()
+    found = measured_by(suite, tmp_path / "n1.json")
+    names = {f"{kernel.name}-{node.SIZE}" for kernel in suite.kernels}
+    assert set(found.seconds) == {*names, f"Stream_TRIAD-{node.LARGE_SIZE}"}
+    assert found.complete
+    assert found.seconds[f"Stream_TRIAD-{node.LARGE_SIZE}"] == pytest.approx(8.39e-3, rel=0.01)
+
+
+def test_named_kernels_have_one_size(tmp_path: Path) -> None:
+    found = measured_by(FakeSuite(), tmp_path / "n1.json", "Stream_TRIAD")
+    assert set(found.seconds) == {f"Stream_TRIAD-{node.SIZE}"}
+
+
+def test_a_kernel_that_fails_at_the_second_size_is_told_and_the_rest_is_kept(
+    tmp_path: Path,
+) -> None:
+    suite = FakeSuite()
+    suite.refuses = True
+    found = measured_by(suite, tmp_path / "n1.json")
+    assert found.problems == ("the kernel was killed",)
+    assert len(found.seconds) == len(suite.kernels)
+    assert found.complete

@@ -39,7 +39,7 @@ def _duration(
 @click.option("--dry-run", is_flag=True, help="Say what would be measured; submit nothing.")
 @click.option("--kind", "kinds", multiple=True, help="Only this platform, or that of this place.")
 @click.option("--quick", "depth", flag_value="quick", help="Few kernels: a minute a node.")
-@click.option("--full", "depth", flag_value="full", help="Every step longer: eight minutes a node.")
+@click.option("--full", "depth", flag_value="full", help="Every step longer: nine minutes a node.")
 @click.option(
     "--nodes", type=click.IntRange(1, 100), default=3, show_default=True, help="Nodes of each kind."
 )

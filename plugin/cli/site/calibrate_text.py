@@ -67,7 +67,7 @@ def as_json(
             {
                 "platform": name,
                 "nodes": len(found[name].nodes) if name in found else 0,
-                "kernels": len(found[name].seconds) if name in found else 0,
+                "kernels": found[name].kernels if name in found else 0,
                 "interval_before": before[name].factor if name in before else None,
                 "interval_now": after[name].factor if name in after else None,
                 "basis": after[name].basis.value if name in after else None,
@@ -119,7 +119,7 @@ def _row(
     return (
         name,
         "-" if own is None else str(len(own.nodes)),
-        "-" if own is None else str(len(own.seconds)),
+        "-" if own is None else str(own.kernels),
         _factor(before.get(name)),
         _factor(quality),
         "-" if quality is None else quality.basis.value,
@@ -141,9 +141,9 @@ def _about(kind: Measured) -> Iterator[str]:
             f"CHECK {name}: its nodes differ: {said} as the middle of them. Nodes that are not "
             "alike need a platform each: give them their own candidate in the site file."
         )
-    if len(kind.seconds) < CALIBRATED_KERNELS:
+    if kind.kernels < CALIBRATED_KERNELS:
         yield (
-            f"CHECK {name}: only {len(kind.seconds)} kernels ran: too few for an interval of its "
+            f"CHECK {name}: only {kind.kernels} kernels ran: too few for an interval of its "
             "own; berth calibrate --full measures all."
         )
 

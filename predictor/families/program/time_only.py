@@ -43,10 +43,17 @@ def stand_ins(profile: Profile, without: str | None = None) -> list[Profile]:
 
 @cache
 def _suite_counters() -> tuple[tuple[str, Counters], ...]:
-    """Kernel and its counters, marked as of a part: they are known up to a common factor."""
+    """Kernel and its counters, marked as of a part: they are known up to a common factor.
+
+    Each at its least size, so that all weigh the same.
+    """
+    named = {name: name.rpartition("-") for name in suite_profiles()}
+    sizes: dict[str, int] = {}
+    for kernel, _, size in named.values():
+        sizes[kernel] = min(int(size), sizes.get(kernel, int(size)))
     return tuple(
         (
-            name.rpartition("-")[0],
+            named[name][0],
             {
                 counter: measurement.model_copy(update={"complete": False})
                 for counter, measurement in profile.counters.items()
@@ -54,6 +61,7 @@ def _suite_counters() -> tuple[tuple[str, Counters], ...]:
             },
         )
         for name, profile in suite_profiles().items()
+        if int(named[name][2]) == sizes[named[name][0]]
     )
 
 

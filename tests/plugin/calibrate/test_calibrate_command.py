@@ -59,7 +59,7 @@ def test_a_dry_run_says_the_cost_and_does_nothing(
     scheduler = FakeScheduler(usual)
     said = calibrate(scheduler, "--dry-run").output
     assert "3 nodes of 2 kinds" in said
-    assert "6 node-minutes" in said
+    assert "8 node-minutes" in said
     assert "f1, f2" in said
     assert scheduler.submissions == 0
     assert not (tmp_path / "calibration").exists()
