@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from berth.pilot.catalogue import BY_NAME, GROUPS
-from berth.pilot.profile import Measurement, Profile, Quality, SizePoint
+from berth.pilot.profile import Measurement, Profile, Quality
 from berth.pilot.units import format_bytes, format_count, format_seconds
 from berth.plugin.cli.output.columns import record
 
@@ -48,7 +48,8 @@ def summary(profile: Profile) -> list[str]:
             f"runtime   {format_seconds(runtime.median_s)} (spread {spread}, {count} runs)"
         )
     if profile.peak_memory_bytes is not None:
-        lines.append(f"memory    {_memory(profile)}")
+        bound = bool(profile.peak_memory_is_bound)
+        lines.append(f"memory    {_memory(profile.peak_memory_bytes, bound=bound)}")
     kinds = ", ".join(target.value for target in runs_on.targets)
     extensions = f" {' '.join(runs_on.instruction_sets)}" if runs_on.instruction_sets else ""
     lines.append(
@@ -56,9 +57,8 @@ def summary(profile: Profile) -> list[str]:
         f"{_counted(runs_on.threads, 'thread')}, {_counted(runs_on.ranks, 'rank')}"
     )
     for point in profile.sizes:
-        lines.append(
-            f"size      {point.size:g}: {format_seconds(point.runtime_s)}, {_memory(point)}"
-        )
+        memory = _memory(point.peak_memory_bytes, bound=bool(point.peak_memory_is_bound))
+        lines.append(f"size      {point.size:g}: {format_seconds(point.runtime_s)}, {memory}")
     for step in profile.scaling:
         lines.append(f"threads   {step.threads}: {format_seconds(step.runtime_s)}")
     used = [report.name for report in profile.collectors if report.status == "used"]
@@ -84,9 +84,8 @@ def _rows(profile: Profile, group: str) -> list[tuple[str, str, str, str, str]]:
     return rows
 
 
-def _memory(of: Profile | SizePoint) -> str:
-    bound = " at most" if of.peak_memory_is_bound else ""
-    return f"{format_bytes(of.peak_memory_bytes)}{bound}"
+def _memory(peak_bytes: float, *, bound: bool) -> str:
+    return f"{format_bytes(peak_bytes)}{' at most' * bound}"
 
 
 def _counted(number: int, what: str) -> str:
